@@ -1,0 +1,76 @@
+// Page tables: kernel mappings, and the hardware side of a user address space.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/result.h"
+#include "lib/units.h"
+
+inline constexpr uint64_t kDirectMapBase = 0xffff800000000000;
+inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;  // stacks, device memory: the arena `kernel_virtual`
+inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
+inline constexpr uint64_t kKernelImageBase = 0xffffffff80000000;
+inline constexpr uint64_t kUserEnd = 0x00007ffffffff000;
+
+inline void* direct_map(PhysAddr address) { return reinterpret_cast<void*>(kDirectMapBase + address.value); }
+// Only for addresses in the direct map.
+inline PhysAddr direct_map_phys(const void* address) { return {reinterpret_cast<uint64_t>(address) - kDirectMapBase}; }
+
+enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice };
+
+// Maps `size` bytes (multiples of a page) of the kernel virtual range. Page tables come from the page arena: ENOMEM. May
+// be called with interrupts on only.
+Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access access);
+// Removes the mapping on every CPU before it returns. Interrupts on.
+void unmap_kernel(uint64_t address, size_t size);
+
+// The page tables of one user address space. The owner serialises all calls but `activate` with its own sleeping lock.
+class PageTables {
+ public:
+  static Result<PageTables> create();
+  PageTables() = default;
+  PageTables(PageTables&& other) noexcept : root_(other.root_) { other.root_ = {}; }
+  PageTables& operator=(PageTables&& other) noexcept;
+  ~PageTables();  // frees the tables, not the pages that are mapped; must not be active on any CPU
+
+  struct Entry {
+    PhysAddr physical;
+    bool present = false;
+    bool writable = false;
+    bool executable = false;
+  };
+  // One 4 KiB page of user space. Replaces what was mapped there. ENOMEM.
+  Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable);
+  // Present is false in what is returned when nothing is mapped at the address.
+  Entry lookup(uint64_t address) const;
+  // Removes one page's entry, returning what it was. Other CPUs see it gone after flush().
+  Entry unmap(uint64_t address);
+  // Makes a present page read-only. Other CPUs see it after flush().
+  void write_protect(uint64_t address);
+  // Calls visit(address, entry) for each present page in [start, end), in order.
+  template <typename Visit>
+  void for_each(uint64_t start, uint64_t end, Visit visit) const;
+  // Makes every CPU that runs this address space forget its cached translations. Interrupts on.
+  void flush() const;
+  // Loads them on this CPU. Interrupts off (context switch).
+  void activate() const;
+  // Loads the kernel's own tables, which map no user space. Interrupts off.
+  static void activate_kernel();
+  explicit operator bool() const { return root_.value != 0; }
+
+ private:
+  // The present page at the lowest address in [*address, end), with *address set to it; present is false when there is none.
+  Entry next_present(uint64_t* address, uint64_t end) const;
+
+  PhysAddr root_{};
+};
+
+template <typename Visit>
+void PageTables::for_each(uint64_t start, uint64_t end, Visit visit) const {
+  for (uint64_t address = start; address < end; address += kPageSize) {
+    const Entry entry = next_present(&address, end);
+    if (!entry.present) return;
+    visit(address, entry);
+  }
+}

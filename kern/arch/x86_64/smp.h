@@ -1,0 +1,12 @@
+// Other CPUs: starting them and calling functions on them.
+#pragma once
+
+#include <cstdint>
+
+// Calls function(argument) on every online CPU, in an interprocessor interrupt (on this one directly, interrupts off), and returns
+// when all have returned. The caller has interrupts on and holds no spinlock. Calls from several CPUs at once are safe.
+void on_each_cpu(void (*function)(void*), void* argument);
+// Makes CPU `id` look at its need_resched soon. Any context.
+void cpu_kick(unsigned id);
+// Stops all other CPUs for good (panic).
+void stop_other_cpus();

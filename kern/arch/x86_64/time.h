@@ -1,0 +1,21 @@
+// Time: monotonic from the time stamp counter, wall time from the real-time clock at boot, and a periodic tick on each CPU.
+#pragma once
+
+#include "lib/units.h"
+
+inline constexpr unsigned kTickHz = 250;
+
+inline uint64_t tsc() {
+  uint32_t low, high;
+  asm volatile("rdtsc" : "=a"(low), "=d"(high));
+  return uint64_t{high} << 32 | low;
+}
+
+// Since boot. Any context; does not go backwards between CPUs by more than a few microseconds.
+Nanoseconds monotonic_now();
+// Milliseconds since boot, from a word that the tick updates: one load.
+uint32_t coarse_milliseconds();
+// Seconds since 1970 at boot.
+uint64_t boot_wall_seconds();
+// Called on each CPU in each tick, in interrupt context.
+void tick_register(void (*handler)());

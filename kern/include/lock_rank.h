@@ -1,0 +1,41 @@
+// The order in which locks are taken.
+//
+// The rule: while a CPU holds a spinlock of rank r it may take only spinlocks of a rank lower than r. So the table below,
+// read from top to bottom, is the order in which locks nest. Two locks of one rank are never held together, except where
+// the rank says how. A sleeping lock (Mutex) may be taken only with no spinlock held, and follows the same rule among
+// sleeping locks. With CONFIG_LOCK_RANK_CHECK every acquisition is checked.
+#pragma once
+
+#include <cstdint>
+
+enum class LockRank : uint8_t {
+  // Innermost: may be taken with anything held.
+  kLog = 1,          // console port, log
+  kTraceMemory,      // trace arena's pages
+  kStackTable,       // stack table insertion
+  kContextTable,     // trace contexts
+  kTraceShard,       // one shard of a trace table
+  kPages,            // page descriptors and early memory
+  kArenaTags,        // pool of boundary tags
+  kArena,            // an arena; importing takes the source arena's lock after dropping its own
+  kSlabCacheList,    // list of all caches
+  kSlabDepot,        // depot of a cache
+  kSlabCache,        // slab lists of a cache
+  kTimer,            // per-CPU timer queue
+  kRunQueue,         // per-CPU run queue; two only in order of CPU number
+  kWaitQueue,        // wait queue
+  kPageTable,        // an address space's page tables
+  kInterrupts,       // interrupt routing, cross-CPU calls
+  kSignal,           // signal state of a process
+  kConsole,          // line discipline
+  kPipe,             // one pipe
+  kDevice,           // state of any other device
+  kFdTable,          // descriptor table
+  kNamespace,        // mount table
+  kProcessTable,     // process table, parent and child links
+  // Sleeping locks.
+  kAddressSpace,     // regions of an address space
+  kDeviceMutex,      // a device that sleeps while it works
+  kTraceControl,     // start, stop, reset, mark
+  kDebugDevice,      // #debug: held around what it makes the kernel do
+};

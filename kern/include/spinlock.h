@@ -1,0 +1,42 @@
+// Spinlocks. Taking one turns interrupts off on this CPU until it is released, so that an interrupt handler may take any
+// lock; what runs under one is short and bounded and never sleeps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "arch/x86_64/interrupts.h"
+#include "lock_rank.h"
+#include "thread_annotations.h"
+
+class CAPABILITY("spinlock") Spinlock {
+ public:
+  constexpr explicit Spinlock(LockRank rank) : rank_(rank) {}
+  Spinlock(const Spinlock&) = delete;
+  Spinlock& operator=(const Spinlock&) = delete;
+
+  // Interrupts must be off. Use Guard.
+  void lock() ACQUIRE();
+  bool try_lock() TRY_ACQUIRE(true);
+  void unlock() RELEASE();
+  // By this CPU.
+  bool held() const;
+  LockRank rank() const { return rank_; }
+
+ private:
+  std::atomic<uint32_t> owner_{0};  // CPU number + 1, 0 when free
+  const LockRank rank_;
+};
+
+// Holds a lock, with interrupts off, for the life of a scope.
+class SCOPED_CAPABILITY Guard {
+ public:
+  explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~Guard() RELEASE() { lock_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  InterruptsOff off_;  // first in, last out
+  Spinlock& lock_;
+};

@@ -1,0 +1,75 @@
+// Intrusive doubly linked list: the links lie in the element, so that linking never allocates and never fails.
+#pragma once
+
+#include <cstddef>
+
+struct ListNode {
+  ListNode* next = nullptr;
+  ListNode* prev = nullptr;
+
+  bool linked() const { return next != nullptr; }
+  // Takes the element out of whatever list it is in. Only when linked().
+  void unlink() {
+    prev->next = next;
+    next->prev = prev;
+    next = prev = nullptr;
+  }
+};
+
+// A circular list of T through its member `Member`. No lock of its own.
+template <typename T, ListNode T::*Member>
+class List {
+ public:
+  constexpr List() = default;
+  List(const List&) = delete;
+  List& operator=(const List&) = delete;
+
+  bool empty() const { return head_.next == nullptr || head_.next == &head_; }
+  void push_back(T& element) { insert(head().prev, &(element.*Member)); }
+  void push_front(T& element) { insert(&head(), &(element.*Member)); }
+  T* front() { return empty() ? nullptr : owner(head_.next); }
+  T* back() { return empty() ? nullptr : owner(head_.prev); }
+  T* pop_front() {
+    T* first = front();
+    if (first) (first->*Member).unlink();
+    return first;
+  }
+  static void remove(T& element) { (element.*Member).unlink(); }
+
+  // Iteration. The element at hand may be removed while iterating: the next one is remembered first.
+  class Iterator {
+   public:
+    explicit Iterator(ListNode* at) : at_(at), next_(at ? at->next : nullptr) {}
+    T& operator*() const { return *owner(at_); }
+    Iterator& operator++() {
+      at_ = next_;
+      next_ = at_->next;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    ListNode* at_;
+    ListNode* next_;
+  };
+  Iterator begin() { return Iterator(head().next); }
+  Iterator end() { return Iterator(&head()); }
+
+ private:
+  ListNode& head() {
+    if (!head_.next) head_.next = head_.prev = &head_;
+    return head_;
+  }
+  static void insert(ListNode* after, ListNode* node) {
+    node->next = after->next;
+    node->prev = after;
+    after->next->prev = node;
+    after->next = node;
+  }
+  static T* owner(ListNode* node) {
+    const auto offset = reinterpret_cast<std::size_t>(&(reinterpret_cast<T*>(0x1000)->*Member)) - 0x1000;
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(node) - offset);
+  }
+
+  ListNode head_{};
+};

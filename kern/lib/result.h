@@ -1,0 +1,76 @@
+// Errors as values: Result<T> holds a T or an Errno; TRY hands an error on to the caller.
+#pragma once
+
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "abi/errno.h"
+
+// POSIX error numbers, with the values of abi/errno.h.
+enum class Errno : int {
+#define ERRNO_ENUMERATOR(name, value, message) name = value,
+  ABI_ERRNOS(ERRNO_ENUMERATOR)
+#undef ERRNO_ENUMERATOR
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(Errno error) : error_(error), ok_(false) {}  // NOLINT: a function returns either as it is
+  template <typename U = T>
+    requires std::is_convertible_v<U&&, T>
+  Result(U&& value) : value_(std::forward<U>(value)), ok_(true) {}  // NOLINT
+  Result(Result&& other) : ok_(other.ok_) {
+    if (ok_)
+      new (&value_) T(std::move(other.value_));
+    else
+      error_ = other.error_;
+  }
+  Result(const Result&) = delete;
+  Result& operator=(const Result&) = delete;
+  ~Result() {
+    if (ok_) value_.~T();
+  }
+
+  bool ok() const { return ok_; }
+  explicit operator bool() const { return ok_; }
+  // Only when !ok().
+  Errno error() const { return error_; }
+  // Only when ok().
+  T& value() { return value_; }
+  T take() { return std::move(value_); }
+  T* operator->() { return &value_; }
+  T& operator*() { return value_; }
+
+ private:
+  union {
+    T value_;
+    Errno error_;
+  };
+  bool ok_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() : error_{}, ok_(true) {}
+  Result(Errno error) : error_(error), ok_(false) {}  // NOLINT
+
+  bool ok() const { return ok_; }
+  explicit operator bool() const { return ok_; }
+  Errno error() const { return error_; }
+  void take() {}
+
+ private:
+  Errno error_;
+  bool ok_;
+};
+
+// The value of a Result, or return of its error from the enclosing function:  int n = TRY(chan.read(...));
+#define TRY(expression)                       \
+  ({                                          \
+    auto try_result = (expression);           \
+    if (!try_result) return try_result.error(); \
+    try_result.take();                        \
+  })
