@@ -1,0 +1,57 @@
+/* Memory of any size. C and C++. Size-class caches kmalloc_16 … kmalloc_8192 (with steps between the powers of two), larger ones from the page arena. */
+#pragma once
+
+#include "slab.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* `size` bytes aligned to 16 (to a page from 4096 on); NULL when out of memory or size is 0. `flags`: KM_*. Any context but NMI with KM_ATOMIC. */
+void* kmalloc(size_t size, int flags);
+/* What kmalloc returned, or NULL. */
+void kfree(void* memory);
+/* The bytes that can be used: at least what was asked for. */
+size_t kmalloc_usable_size(const void* memory);
+
+#ifdef __cplusplus
+}
+
+#include <new>
+#include <utility>
+
+#include "lib/result.h"
+
+// A cache of objects of type T: the C++ face of kmem_cache. Construction and destruction are T's own.
+template <typename T>
+class ObjectCache {
+ public:
+  // Once, at boot; a cache that cannot be made then panics.
+  void init(const char* name) {
+    cache_ = kmem_cache_create(name, sizeof(T), alignof(T), 0, nullptr, nullptr, nullptr, nullptr);
+    if (!cache_) panic_no_cache(name);
+  }
+  // ENOMEM when there is none. May sleep unless `flags` is KM_ATOMIC.
+  template <typename... Arguments>
+  __attribute__((always_inline)) Result<T*> make(int flags, Arguments&&... arguments) {
+    void* memory = kmem_cache_alloc(cache_, flags);
+    if (!memory) return Errno::ENOMEM;
+    return new (memory) T(std::forward<Arguments>(arguments)...);
+  }
+  void destroy(T* object) {
+    object->~T();
+    kmem_cache_free(cache_, object);
+  }
+  kmem_cache* cache() const { return cache_; }
+
+ private:
+  [[noreturn]] static void panic_no_cache(const char* name);
+  kmem_cache* cache_ = nullptr;
+};
+
+[[noreturn]] void panic_no_cache(const char* name);
+template <typename T>
+void ObjectCache<T>::panic_no_cache(const char* name) {
+  ::panic_no_cache(name);
+}
+#endif

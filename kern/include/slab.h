@@ -1,0 +1,105 @@
+/* Object caches, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
+ * C and C++. The theory is in src/slab.c.
+ */
+#pragma once
+
+#include "slab_os.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kmem_cache;
+struct arena;
+struct trace_table;
+
+/* Flags of a cache. */
+enum {
+  KMC_NOTOUCH = 0x1,       /* never write to free objects: bufctls outside; for objects that are not memory of the direct map */
+  KMC_NOTRACE = 0x2,       /* cannot be traced: what the tracer and the allocator themselves live on */
+  KMC_NOMAGAZINE = 0x4,    /* straight from slabs */
+  KMC_QCACHE = 0x8,        /* quantum cache of an arena */
+  KMC_TRACED = 0x100,      /* record allocations (state; the tracer sets it) */
+  KMC_EVER_TRACED = 0x200, /* look records up on free (state; the tracer sets it) */
+};
+
+/* Flags of an allocation. */
+enum {
+  KM_ATOMIC = 0x0, /* any context but NMI: never sleeps, never reaps */
+  KM_SLEEP = 0x1,  /* may sleep while memory is made free; can still fail */
+  KM_ZERO = 0x2,   /* zeroed; only for caches without constructor */
+};
+
+typedef int (*kmem_constructor)(void* object, void* private_data, int flags); /* 0, or non-zero: out of memory */
+typedef void (*kmem_destructor)(void* object, void* private_data);
+
+/* Makes a cache of objects of `size` bytes (1..), aligned to `align` (a power of two, 0: natural), whose slabs come from `source` (NULL: the
+ * page arena). `name` is copied; a second cache of one name is called NAME.2, and so on. NULL when out of memory. May sleep. */
+struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags, struct arena* source,
+                                     kmem_constructor constructor, kmem_destructor destructor, void* private_data);
+/* Ends a cache. With live objects it says so on the log, and the cache stays as a zombie until they are gone. May sleep. */
+void kmem_cache_destroy(struct kmem_cache* cache);
+
+/* An object, or NULL when out of memory. Any context but NMI with KM_ATOMIC. */
+void* kmem_cache_alloc(struct kmem_cache* cache, int flags);
+/* Any context but NMI. NULL is allowed. */
+void kmem_cache_free(struct kmem_cache* cache, void* object);
+/* As kmem_cache_alloc, for callers who use less of the object: `requested` bytes are what a trace shows as its size. */
+void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int flags);
+
+/* The cache that a page-backed object belongs to; NULL if its page has none. */
+struct kmem_cache* kmem_cache_of(const void* object);
+
+const char* kmem_cache_name(const struct kmem_cache* cache);
+size_t kmem_cache_object_size(const struct kmem_cache* cache);
+int kmem_cache_flags(const struct kmem_cache* cache);
+struct arena* kmem_cache_source(const struct kmem_cache* cache);
+
+struct kmem_cache_stats {
+  size_t object_size;
+  uint64_t allocations;     /* ever */
+  uint64_t frees;           /* ever */
+  uint64_t live;            /* allocations - frees, exact when the cache is quiet */
+  uint64_t total_bytes;     /* of all slabs */
+  uint64_t slabs;
+  uint64_t objects_in_slabs; /* all objects that the slabs have, live or free */
+  uint64_t magazine_rounds;  /* free objects in magazines and depot */
+  uint64_t magazine_size;
+  uint64_t depot_full, depot_empty;
+  uint64_t hash_buckets, hash_items; /* bufctl hash; 0 without */
+  uint64_t failures;        /* allocations that returned NULL */
+};
+/* Any context; sums what the CPUs count, without stopping them. */
+void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
+
+/* The cache after `cache` in order of creation, with a reference; NULL for the first / after the last. The reference of `cache` is given up.
+ * for (c = kmem_cache_next(NULL); c; c = kmem_cache_next(c)) … */
+struct kmem_cache* kmem_cache_next(struct kmem_cache* cache);
+/* By name, with a reference; NULL if there is none. */
+struct kmem_cache* kmem_cache_find(const char* name);
+/* A held reference keeps the structure (as a zombie after destroy), not its objects. */
+void kmem_cache_hold(struct kmem_cache* cache);
+void kmem_cache_release(struct kmem_cache* cache);
+
+/* The tracer's hands on a cache. */
+/* Sets and clears bits (KMC_TRACED, KMC_EVER_TRACED) in THIS CPU's copy of the flags. Interrupts off. */
+void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear);
+/* The same bits for CPUs that come online later, for the shown flags, and for the path without a magazine. */
+void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
+struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
+
+/* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16"), NULL for none. 0, or a negated error
+ * number. The caller may sleep and holds no spinlock. Implemented in src/trace/. */
+int kmem_trace_start(struct kmem_cache* cache, const char* options);
+int kmem_trace_stop(struct kmem_cache* cache);
+int kmem_trace_reset(struct kmem_cache* cache);
+int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
+
+/* Called once, before anything else, with one CPU: the allocator's own caches. */
+void kmem_init(void);
+/* Stops CPU `cpu`'s magazines from holding objects: all magazines of all caches on this CPU go back to the slabs. Interrupts off. */
+void kmem_drain_cpu(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,69 @@
+/* All that slab.c wants of the world around it. C and C++.
+ *
+ * The kernel's implementation is kern/src/slab_os.cc and inline below; the host tests bring their own (tests/host/slab_os_host.h),
+ * in which a signal plays the interrupt.
+ */
+#pragma once
+
+#ifdef __cplusplus
+#include <cstddef>
+#include <cstdint>
+extern "C" {
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+#define SLAB_OS_PAGE_SIZE 4096
+
+struct arena;
+
+#ifdef STELE_HOST
+#include "slab_os_host.h"
+#else
+
+#define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
+
+/* A lock that is taken with interrupts off already, by a cleanup guard in slab.c. */
+struct slab_os_lock {
+  uint32_t word;
+};
+
+/* Interrupts off on this CPU; returns what slab_os_irq_restore wants back. */
+static inline uint64_t slab_os_irq_save(void) {
+  uint64_t flags;
+  __asm__ volatile("pushfq; popq %0; cli" : "=r"(flags)::"memory");
+  return flags;
+}
+static inline void slab_os_irq_restore(uint64_t flags) {
+  if (flags & (1 << 9)) __asm__ volatile("sti" ::: "memory");
+}
+/* This CPU's number, 0..SLAB_OS_MAX_CPUS-1. Interrupts off. */
+static inline unsigned slab_os_cpu(void) {
+  uint32_t id;
+  __asm__ volatile("movl %%gs:32, %0" : "=r"(id));
+  return id;
+}
+#endif
+
+enum slab_os_rank { SLAB_OS_RANK_LIST, SLAB_OS_RANK_DEPOT, SLAB_OS_RANK_CACHE };
+void slab_os_lock_init(struct slab_os_lock* lock, enum slab_os_rank rank);
+void slab_os_lock_acquire(struct slab_os_lock* lock);
+void slab_os_lock_release(struct slab_os_lock* lock);
+
+unsigned slab_os_cpu_count(void);
+
+/* `size` bytes (a multiple of the page size), aligned to a page, from the source arena; NULL when there is none. `flags` are KMC_*. */
+void* slab_os_pages_alloc(struct arena* source, size_t size, int flags);
+void slab_os_pages_free(struct arena* source, void* pages, size_t size);
+/* Notes for a page-backed slab that each of its pages belongs to `slab`; NULL takes the note away. */
+void slab_os_pages_set_slab(void* pages, size_t size, void* slab);
+/* The note of the page that holds `object`; NULL if it has none. */
+void* slab_os_page_slab(const void* object);
+
+void slab_os_panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noreturn, cold));
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,34 @@
+/* The hooks between the allocator and the tracer: all that either knows of the other. C and C++.
+ *
+ * slab.c calls them for a cache whose CPU-local flags have the bit, inside the section in which interrupts are off. Off the hot
+ * path: kept out of line, in tail position where possible. Frames of functions in the linker section .text.allocator are skipped
+ * in backtraces; allocator entry points carry ALLOCATOR_TEXT.
+ */
+#pragma once
+
+#ifdef __cplusplus
+#include <cstddef>
+extern "C" {
+#else
+#include <stddef.h>
+#endif
+
+struct kmem_cache;
+struct arena;
+
+#ifdef STELE_HOST
+#define ALLOCATOR_TEXT
+#else
+#define ALLOCATOR_TEXT __attribute__((section(".text.allocator")))
+#endif
+
+/* KMC_TRACED: `object` (never NULL) is being given to a caller who asked for `requested` bytes. Returns `object`. Interrupts off. */
+void* slab_trace_alloc(struct kmem_cache* cache, void* object, size_t requested, const void* frame_pointer);
+/* KMC_EVER_TRACED: `object` is being given back; called before it can be given to anyone else. Interrupts off. */
+void slab_trace_free(struct kmem_cache* cache, void* object);
+/* The cache is being destroyed; its trace table goes when nobody refers to it. May sleep. */
+void slab_trace_destroy(struct kmem_cache* cache);
+
+#ifdef __cplusplus
+}
+#endif
