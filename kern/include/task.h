@@ -1,0 +1,139 @@
+// Tasks: threads of the kernel. A process is a task with a Process; a kernel task has none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "abi/errno.h"
+#include "arch/x86_64/context.h"
+#include "lib/list.h"
+#include "lib/result.h"
+#include "lib/units.h"
+#include "cpu.h"
+#include "spinlock.h"
+
+struct Process;
+class WaitQueue;
+
+inline constexpr size_t kKernelStackSize = 16 * 1024;
+
+enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
+
+struct Task {
+  char name[32];
+  uint32_t id;
+  std::atomic<TaskState> state;
+  Process* process;          // nullptr for a kernel task
+  uint32_t trace_context;    // base of the tracer's context id; renewed at fork and exec
+  char error_string[ABI_ERRSTR_MAX];
+
+  // Run queue lock of the CPU that the task is on.
+  uint32_t cpu;
+  bool pinned;               // stays on its CPU
+  ListNode run_link;
+  uint32_t slice;            // ticks left
+
+  // Wait queue lock.
+  ListNode wait_link;
+  WaitQueue* waiting_on;
+  bool interruptible;
+  bool woken;
+
+  std::atomic<bool> interrupted;  // a signal waits: interruptible sleeps end at once
+  uint64_t user_ticks, system_ticks;
+
+  // Context switch only.
+  Context context;
+  uint64_t stack_base;       // lowest address of the kernel stack, above its guard page
+  FpuState* fpu;             // nullptr for a kernel task
+  void (*entry)(void*);
+  void* argument;
+  ListNode all_link;         // list of all tasks
+
+  uint64_t stack_top() const { return stack_base + kKernelStackSize; }
+};
+
+// Makes the boot CPU's idle task current; later each CPU calls sched_start_cpu and never returns.
+void sched_init();
+[[noreturn]] void sched_start_cpu();
+
+// Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
+Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
+// On CPU `cpu` for good, or (kAnyCpu) wherever the scheduler likes.
+inline constexpr uint32_t kAnyCpu = UINT32_MAX;
+void task_start(Task* task, uint32_t cpu = kAnyCpu);
+// Frees a task that was created and never started.
+void task_discard(Task* task);
+// Ends the current task; its stack and structure are freed by the next task that runs on the CPU, or a reaper task.
+[[noreturn]] void task_exit();
+// Gives the CPU away.
+void task_yield();
+// Called from the tick and at the end of interrupts when need_resched is set and preemption is allowed.
+void schedule();
+// Sets `interrupted` and wakes the task if it sleeps interruptibly. Any context.
+void task_interrupt(Task* task);
+// Sleeps; EINTR if interrupted. May sleep.
+Result<void> task_sleep_until(Nanoseconds deadline);
+// All tasks, under the scheduler's list lock: visit must not sleep.
+void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
+// Blocks until every task that has exited has been freed (for `settle`). May sleep.
+void task_drain_dead();
+
+// Where tasks wait for something to become true.
+class WaitQueue {
+ public:
+  constexpr WaitQueue() = default;
+  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by the caller when called and on return, and
+  // dropped while asleep. Interruptible: EINTR when a signal waits (the lock is held then too). Deadline: ETIMEDOUT.
+  template <typename Condition>
+  Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX}) REQUIRES(guard_lock) {
+    while (!condition()) {
+      TRY(sleep(guard_lock, true, deadline));
+    }
+    return {};
+  }
+  template <typename Condition>
+  void wait_uninterruptible(Spinlock& guard_lock, Condition condition) REQUIRES(guard_lock) {
+    while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
+  }
+  // Any context. The caller may hold locks of a rank above kWaitQueue.
+  void wake_one();
+  void wake_all();
+
+ private:
+  friend void task_interrupt(Task*);
+  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be called with interrupts off by exactly one
+  // Guard on guard_lock.
+  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
+
+  Spinlock lock_{LockRank::kWaitQueue};
+  List<Task, &Task::wait_link> waiters_;
+};
+
+// A lock that sleeps. Not for interrupts.
+class CAPABILITY("mutex") Mutex {
+ public:
+  constexpr explicit Mutex(LockRank rank) : rank_(rank), state_lock_(LockRank::kDevice) {}
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+  void lock() ACQUIRE();
+  void unlock() RELEASE();
+  bool held() const { return owner_ == current_task(); }
+
+ private:
+  const LockRank rank_;
+  Spinlock state_lock_;
+  Task* owner_ = nullptr;
+  WaitQueue waiters_;
+};
+
+class SCOPED_CAPABILITY MutexGuard {
+ public:
+  explicit MutexGuard(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexGuard() RELEASE() { mutex_.unlock(); }
+  MutexGuard(const MutexGuard&) = delete;
+  MutexGuard& operator=(const MutexGuard&) = delete;
+
+ private:
+  Mutex& mutex_;
+};

@@ -1,0 +1,18 @@
+// Timers: a call at a time. Resolution is one tick.
+#pragma once
+
+#include "lib/list.h"
+#include "lib/units.h"
+
+// The callback runs in interrupt context, on the CPU that armed the timer.
+struct Timer {
+  void (*callback)(void* argument);
+  void* argument;
+  Nanoseconds deadline;
+  uint32_t cpu;
+  ListNode link;
+};
+// Arms (again) for `deadline`. Any context.
+void timer_arm(Timer& timer, Nanoseconds deadline);
+// When it returns the callback is not running and will not run. Not from the callback itself.
+void timer_cancel(Timer& timer);
