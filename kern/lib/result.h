@@ -7,6 +7,46 @@
 
 #include "abi/errno.h"
 
+// Headers of the C++ library bring the C library's macros of the same names; including them first and undoing them here keeps
+// the names free whatever is included later.
+#include <errno.h>
+#undef EPERM
+#undef ENOENT
+#undef ESRCH
+#undef EINTR
+#undef EIO
+#undef ENXIO
+#undef E2BIG
+#undef ENOEXEC
+#undef EBADF
+#undef ECHILD
+#undef EAGAIN
+#undef ENOMEM
+#undef EACCES
+#undef EFAULT
+#undef EBUSY
+#undef EEXIST
+#undef EXDEV
+#undef ENODEV
+#undef ENOTDIR
+#undef EISDIR
+#undef EINVAL
+#undef ENFILE
+#undef EMFILE
+#undef ENOTTY
+#undef EFBIG
+#undef ENOSPC
+#undef ESPIPE
+#undef EROFS
+#undef EPIPE
+#undef ERANGE
+#undef ENOSYS
+#undef ENOTEMPTY
+#undef ENAMETOOLONG
+#undef ELOOP
+#undef ETIMEDOUT
+#undef ENOTSUP
+
 // POSIX error numbers, with the values of abi/errno.h.
 enum class Errno : int {
 #define ERRNO_ENUMERATOR(name, value, message) name = value,
