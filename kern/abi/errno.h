@@ -44,5 +44,5 @@
   X(ETIMEDOUT, 116, "timed out")                                                                                       \
   X(ENOTSUP, 134, "not supported")
 
-/* Size in bytes of a task's error string (SYS_errstr), its terminating NUL included. */
+/* Size in bytes of a task's error string (ABI_SYS_errstr), its terminating NUL included. */
 #define ABI_ERRSTR_MAX 128

@@ -73,8 +73,8 @@
   X(yield, 56)       /* () */                                                                                          \
   X(poll, 57)        /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */
 
-#define ABI_SYSCALL_NUMBER(name, number) SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) SYS_COUNT = 58 };
+#define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 58 };
 #undef ABI_SYSCALL_NUMBER
 
 /* open and fcntl flags: newlib's. */
@@ -173,7 +173,7 @@ enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGNAL_COUNT = 32 };
 #define ABI_SA_NODEFER 0x20
 
 /* The handler is called as handler(int signal) with the stack aligned as the ABI wants; it returns to `restorer`,
- * which makes SYS_sigreturn. Bit s of a mask is signal s. */
+ * which makes ABI_SYS_sigreturn. Bit s of a mask is signal s. */
 struct abi_sigaction {
   uint64_t handler;
   uint64_t mask;
@@ -181,7 +181,7 @@ struct abi_sigaction {
   uint64_t restorer;
 };
 
-/* Terminals (SYS_ioctl). */
+/* Terminals (ABI_SYS_ioctl). */
 #define ABI_TCGETS 1   /* struct abi_termios * */
 #define ABI_TCSETS 2   /* const struct abi_termios *, at once */
 #define ABI_TCSETSW 3  /* … after output has drained */
