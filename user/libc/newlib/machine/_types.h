@@ -1,0 +1,14 @@
+/* newlib's generic types, with those widened that would cut what the kernel gives (qid paths, user ids). */
+#ifndef _MACHINE__TYPES_H
+#define _MACHINE__TYPES_H
+#include <machine/_default_types.h>
+
+#define __machine_dev_t_defined
+typedef unsigned long __dev_t;
+#define __machine_ino_t_defined
+typedef unsigned long __ino_t;
+#define __machine_uid_t_defined
+typedef unsigned int __uid_t;
+#define __machine_gid_t_defined
+typedef unsigned int __gid_t;
+#endif
