@@ -12,7 +12,8 @@
 
 // The mount table of one or more processes. fork shares it, as a copy is made only on request.
 class Namespace;
-Result<Ref<Namespace>> namespace_create();
+// With nothing but `#root` in it; the caller holds a reference. ENOMEM. May sleep, as all that is here.
+Result<Namespace*> namespace_create();
 void namespace_ref(Namespace* ns);
 void namespace_unref(Namespace* ns);
 
@@ -26,7 +27,7 @@ struct PathContext {
 inline constexpr size_t kMaxPath = 1024;
 inline constexpr size_t kMaxName = 255;
 
-// The channel that `path` names, not open. Relative to cwd, absolute from the namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES, ENAMETOOLONG, ENXIO
+// The channel that `path` names, not open, held by nobody else. Relative to cwd, absolute from the namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES, ENAMETOOLONG, ENXIO
 // (no such device).
 Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path);
 // Opens, and with ABI_O_CREAT creates. EEXIST with ABI_O_EXCL; ABI_O_TRUNC truncates.
