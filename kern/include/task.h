@@ -24,7 +24,7 @@ struct Task {
   uint32_t id;
   std::atomic<TaskState> state;
   Process* process;          // nullptr for a kernel task
-  uint32_t trace_context;    // base of the tracer's context id; renewed at fork and exec
+  uint32_t trace_context;    // remembered id of the tracer's context (trace_context_cached); 0 at creation, fork and exec
   char error_string[ABI_ERRSTR_MAX];
 
   // Run queue lock of the CPU that the task is on.

@@ -12,13 +12,23 @@
 // Once, after memory and CPUs are there: the trace arena with its limit, stack table, contexts, control lock.
 void trace_init();
 
-// --- Contexts. A 32-bit id that says who allocated; 0 is "not recorded".
+// --- Contexts. A 32-bit id that says who allocated; 0 is "not recorded". Contexts live only while something is traced, so that a system that
+// traces nothing does not collect the processes that come and go: an id is made when it is first wanted, and remembered by its owner.
 
 enum class ContextKind : uint8_t { kKernelTask, kProcess, kInterrupt };
-// An id for a kernel task (pid 0) or a process, deduplicated; 0 at the limit (counted in contexts_lost). May be called with interrupts off.
+// An id for a kernel task (pid 0) or a process, deduplicated; 0 at the limit (counted in contexts_lost), and while nothing is traced. Any context
+// but NMI; no lock of a rank below kPages is held.
 uint32_t trace_context_make(ContextKind kind, uint32_t pid, std::string_view name);
+// Whether what trace_context_make returned still has its meaning. 0 has none.
+bool trace_context_valid(uint32_t id);
+// The id that `*cached` remembers, made afresh if it has lost its meaning. Task::trace_context is such a place: fork and exec set it to 0, no more.
+inline uint32_t trace_context_cached(uint32_t* cached, ContextKind kind, uint32_t pid, const char* name) {
+  if (!trace_context_valid(*cached)) *cached = trace_context_make(kind, pid, name);
+  return *cached;
+}
 
-// What the tracer asks of the scheduler: "in what context am I?" The function is called with interrupts off, in any context.
+// What the tracer asks of the scheduler: "in what context am I?" The function is called with interrupts off, in any context, and returns
+// trace_context_cached(&task->trace_context, …) of the current task.
 using ContextProvider = uint32_t (*)();
 void trace_register_context_provider(ContextProvider provider);
 
@@ -39,5 +49,6 @@ class TraceDump;
 Result<TraceDump*> trace_dump_open(kmem_cache* cache);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
-// One line for each traced cache: state and counters, as text.
+// One line for each traced cache: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
+// has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);
