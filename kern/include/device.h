@@ -83,9 +83,10 @@ class Device {
   virtual Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
   // With ABI_O_APPEND in chan.open_flags a file that has an end is written there, whatever `offset` is.
   virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
-  // Open directory: the entry number `index` into `entry` and `name` (NUL-terminated, 256 bytes). ENOENT after the
-  // last. "." and ".." are the caller's.
-  virtual Result<void> entry(Chan& directory, uint64_t index, abi_stat& entry, char* name);
+  // Open directory: the first entry at or after `position` (0 is the beginning, the rest is the device's choice, below
+  // 2^48) into `entry` and `name` (NUL-terminated, 256 bytes); `position` becomes that of the next. Entries that stay
+  // are seen once although others come and go meanwhile. ENOENT after the last. "." and ".." are the caller's.
+  virtual Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name);
   // The last reference of a channel is gone (open or not): release `state`. Must not fail.
   virtual void close(Chan& chan);
   // `copy` is being made by Chan::clone of `chan`: give it a state of its own where there is one. Here: the same
@@ -149,7 +150,7 @@ class TableDevice : public Device {
   Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override;
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;         // EACCES here
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;  // EACCES here
-  Result<void> entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override;
+  Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
 
  protected:
   static constexpr uint64_t kDynamic = uint64_t{1} << 32;

@@ -1,7 +1,9 @@
 // Errors as values: Result<T> holds a T or an Errno; TRY hands an error on to the caller.
 #pragma once
 
+#include <atomic>
 #include <new>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 

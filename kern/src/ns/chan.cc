@@ -1,0 +1,133 @@
+// Channels and devices.
+//
+// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of the device's own. The name
+// space hands out channels, open() turns one that nobody else holds into an open file, descriptors share open files, and the last
+// reference that goes calls Device::close, so a device never sees a channel again whose state it has released. Channels that are
+// not open are immutable once they have been handed out; what is shared is therefore read without a lock. In an open file only
+// `offset` and the file status flags change; concurrent readers of one descriptor may see the same offset, as they may in Unix
+// when a read is not atomic.
+//
+// The list of devices is written at boot only.
+
+#include "chan.h"
+
+#include "errstr.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "log.h"
+
+namespace {
+
+constinit ObjectCache<Chan> chan_cache;
+constinit Device* devices = nullptr;
+constinit uint32_t next_device_id = 1;
+
+}  // namespace
+
+void chan_init() { chan_cache.init("chan"); }
+
+Result<Ref<Chan>> Chan::create(Device* device, Qid qid) {
+  Chan* const chan = TRY(chan_cache.make(KM_SLEEP));
+  chan->device = device;
+  chan->qid = qid;
+  return Ref<Chan>::adopt(chan);
+}
+
+Result<Ref<Chan>> Chan::clone() {
+  Ref<Chan> copy = TRY(create(device, qid));
+  TRY(chan_set_path(*copy, path ? path : ""));
+  copy->mount_device = mount_device;
+  copy->mount_path = mount_path;
+  TRY(device->clone_state(*this, *copy));
+  return copy;
+}
+
+void Chan::destroy(Chan* chan) {
+  while (chan) {
+    chan->device->close(*chan);
+    Chan* const next = chan->union_next;
+    kfree(chan->path);
+    chan_cache.destroy(chan);
+    if (!next || next->ref_count() > 1) {
+      if (next) next->unref();
+      return;
+    }
+    chan = next;  // the next member of the union has no other owner
+  }
+}
+
+Result<void> chan_set_path(Chan& chan, std::string_view path) {
+  char* copy = nullptr;
+  if (!path.empty()) {
+    copy = static_cast<char*>(kmalloc(path.size() + 1, KM_SLEEP));
+    if (!copy) return Errno::ENOMEM;
+    memcpy(copy, path.data(), path.size());
+    copy[path.size()] = '\0';
+  }
+  kfree(chan.path);
+  chan.path = copy;
+  return {};
+}
+
+bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want) {
+  if (who.uid == 0) return true;
+  const uint32_t granted = who.uid == uid ? mode >> 6 : who.gid == gid ? mode >> 3 : mode;
+  return (granted & want) == want;
+}
+
+uint32_t wanted_by_open(uint32_t flags) {
+  const uint32_t access = flags & ABI_O_ACCMODE;
+  uint32_t want = 0;
+  if (access != ABI_O_WRONLY) want |= 4;
+  if (access != ABI_O_RDONLY || (flags & ABI_O_TRUNC)) want |= 2;
+  return want;
+}
+
+void device_register(Device* device) {
+  ASSERT(!device_find(device->name()));
+  device->id_ = next_device_id++;
+  device->next_ = devices;
+  devices = device;
+}
+
+Device* device_find(std::string_view name) {
+  for (Device* device = devices; device; device = device->next_)
+    if (name == device->name_) return device;
+  return nullptr;
+}
+
+void Device::fill_stat(abi_stat& stat, uint64_t path, uint32_t mode, uint64_t size) const {
+  memset(&stat, 0, sizeof stat);
+  stat.dev = id_;
+  stat.ino = path;
+  stat.mode = mode;
+  stat.nlink = 1;
+  stat.size = size;
+  stat.block_size = kPageSize;
+}
+
+Result<Ref<Chan>> Device::attach(std::string_view spec) {
+  if (!spec.empty()) return fail(Errno::ENXIO, "#%s takes no argument after its name", name_);
+  return Chan::create(this, {.path = 0, .version = 0, .directory = true});
+}
+Result<Ref<Chan>> Device::create(Chan&, std::string_view, uint32_t, uint32_t, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: no files can be made here", name_);
+}
+Result<void> Device::entry(Chan&, uint64_t&, abi_stat&, char*) { return Errno::ENOENT; }
+void Device::close(Chan&) {}
+Result<void> Device::clone_state(Chan& chan, Chan& copy) {
+  copy.state = chan.state;
+  return {};
+}
+Result<void> Device::remove(Chan&, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: nothing can be removed here", name_);
+}
+Result<void> Device::rename(Chan&, Chan&, std::string_view, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: nothing can be renamed here", name_);
+}
+Result<void> Device::truncate(Chan&, uint64_t, const Credentials&) { return Errno::EINVAL; }
+Result<void> Device::chmod(Chan&, uint32_t, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: permissions are fixed here", name_);
+}
+Result<void> Device::ioctl(Chan&, uint32_t, void*) { return Errno::ENOTTY; }
+uint16_t Device::poll(Chan&) { return ABI_POLLIN | ABI_POLLOUT; }

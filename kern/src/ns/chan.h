@@ -1,0 +1,11 @@
+// What the parts of the name space share about channels.
+#pragma once
+
+#include <string_view>
+
+#include "device.h"
+
+// The cache of channels. Once, at boot.
+void chan_init();
+// Gives `chan` a copy of `path` ("": none) in place of what it had. ENOMEM. May sleep.
+Result<void> chan_set_path(Chan& chan, std::string_view path);

@@ -1,0 +1,97 @@
+// Descriptor tables. A process has one; fork copies it, and the copies share the open files, offsets included.
+//
+// The lock is held for a few loads and stores, or for one pass over the table; channels that lose their last reference are let go
+// after it has been dropped, because closing may sleep.
+
+#include "fd_table.h"
+
+#include "kmalloc.h"
+#include "namespace.h"
+
+class FdTable {
+ public:
+  Spinlock lock{LockRank::kFdTable};
+  // Under `lock`.
+  Ref<Chan> chans[kMaxFds] GUARDED_BY(lock);
+  bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
+
+  bool is_open(int fd) REQUIRES(lock) { return fd >= 0 && fd < kMaxFds && chans[fd]; }
+};
+
+namespace {
+constinit ObjectCache<FdTable> fd_table_cache;
+}
+
+void fd_table_init() { fd_table_cache.init("fd_table"); }
+
+Result<FdTable*> fd_table_create() { return fd_table_cache.make(KM_SLEEP); }
+
+Result<FdTable*> fd_table_copy(FdTable& table) {
+  FdTable* const copy = TRY(fd_table_create());
+  Guard guard(table.lock);
+  for (int fd = 0; fd < kMaxFds; ++fd) {
+    copy->chans[fd] = table.chans[fd];
+    copy->close_on_exec[fd] = table.close_on_exec[fd];
+  }
+  return copy;
+}
+
+void fd_table_destroy(FdTable* table) { fd_table_cache.destroy(table); }
+
+Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest) {
+  if (lowest < 0 || lowest >= kMaxFds) return Errno::EINVAL;
+  Guard guard(table.lock);
+  for (int fd = lowest; fd < kMaxFds; ++fd) {
+    if (table.chans[fd]) continue;
+    table.chans[fd] = std::move(chan);
+    table.close_on_exec[fd] = close_on_exec;
+    return fd;
+  }
+  return Errno::EMFILE;
+}
+
+Result<Ref<Chan>> fd_get(FdTable& table, int fd) {
+  Guard guard(table.lock);
+  if (!table.is_open(fd)) return Errno::EBADF;
+  return Ref<Chan>(table.chans[fd]);
+}
+
+Result<void> fd_close(FdTable& table, int fd) {
+  Ref<Chan> closing;  // let go after the lock
+  Guard guard(table.lock);
+  if (!table.is_open(fd)) return Errno::EBADF;
+  closing = std::move(table.chans[fd]);
+  return {};
+}
+
+Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec) {
+  Ref<Chan> closing;
+  Guard guard(table.lock);
+  if (!table.is_open(from) || to < 0 || to >= kMaxFds) return Errno::EBADF;
+  if (from == to) return to;
+  closing = std::move(table.chans[to]);
+  table.chans[to] = table.chans[from];
+  table.close_on_exec[to] = close_on_exec;
+  return to;
+}
+
+Result<bool> fd_close_on_exec(FdTable& table, int fd) {
+  Guard guard(table.lock);
+  if (!table.is_open(fd)) return Errno::EBADF;
+  return table.close_on_exec[fd];
+}
+
+Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on) {
+  Guard guard(table.lock);
+  if (!table.is_open(fd)) return Errno::EBADF;
+  table.close_on_exec[fd] = on;
+  return {};
+}
+
+void fd_close_for_exec(FdTable& table) {
+  for (int fd = 0; fd < kMaxFds; ++fd) {
+    Ref<Chan> closing;
+    Guard guard(table.lock);
+    if (table.chans[fd] && table.close_on_exec[fd]) closing = std::move(table.chans[fd]);
+  }
+}

@@ -1,0 +1,127 @@
+// Devices whose tree is a table, and the texts and command lines that their files are made of.
+
+#include <algorithm>
+#include <cstdarg>
+
+#include "device.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "lib/format.h"
+#include "lib/string.h"
+
+Result<Ref<Chan>> TableDevice::attach(std::string_view spec) { return Device::attach(spec); }
+
+Result<Ref<Chan>> TableDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
+  if (!chan.qid.directory) return Errno::ENOTDIR;
+  for (uint64_t i = 1; i < table_.size(); ++i) {
+    if (table_[i].parent != chan.qid.path || name != table_[i].name) continue;
+    return Chan::create(this, {.path = i, .version = 0, .directory = (table_[i].mode & ABI_S_IFMT) == ABI_S_IFDIR});
+  }
+  Ref<Chan> found = TRY(Chan::create(this, {}));
+  TRY(dynamic_walk(chan, name, *found));
+  return found;
+}
+
+Result<void> TableDevice::stat(Chan& chan, abi_stat& stat) {
+  if (is_dynamic(chan)) return dynamic_stat(chan, stat);
+  fill_stat(stat, chan.qid.path, table_[chan.qid.path].mode);
+  return {};
+}
+
+Result<Ref<Chan>> TableDevice::open(Ref<Chan> chan, uint32_t flags, const Credentials& who) {
+  abi_stat now;
+  TRY(stat(*chan, now));
+  const uint32_t want = wanted_by_open(flags);
+  if (chan->qid.directory && (want & 2)) return Errno::EISDIR;
+  if (!permitted(now.mode, now.uid, now.gid, who, want)) return Errno::EACCES;
+  if (!chan->qid.directory) TRY(open_file(*chan, flags));
+  chan->is_open = true;
+  chan->open_flags = flags;
+  return chan;
+}
+
+Result<size_t> TableDevice::read(Chan&, char*, size_t, uint64_t) { return Errno::EACCES; }
+Result<size_t> TableDevice::write(Chan&, const char*, size_t, uint64_t) { return Errno::EACCES; }
+
+Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
+  // Positions below the size of the table are indices in it; those from there on number the dynamic entries.
+  for (; position < table_.size(); ++position) {
+    if (position == 0 || table_[position].parent != directory.qid.path) continue;
+    fill_stat(entry, position, table_[position].mode);
+    format(name, 256, "%s", table_[position].name);
+    ++position;
+    return {};
+  }
+  TRY(dynamic_entry(directory, position - table_.size(), entry, name));
+  ++position;
+  return {};
+}
+
+Result<void> TableDevice::open_file(Chan&, uint32_t) { return {}; }
+Result<void> TableDevice::dynamic_walk(Chan&, std::string_view, Chan&) { return Errno::ENOENT; }
+Result<void> TableDevice::dynamic_stat(Chan&, abi_stat&) { return Errno::ENOENT; }
+Result<void> TableDevice::dynamic_entry(Chan&, uint64_t, abi_stat&, char*) { return Errno::ENOENT; }
+
+Result<Text*> Text::create() {
+  void* const memory = kmalloc(sizeof(Text), KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  return new (memory) Text;
+}
+
+void Text::destroy(Text* text) {
+  if (!text) return;
+  kfree(text->data_);
+  kfree(text);
+}
+
+void Text::print(const char* pattern, ...) {
+  if (failed_) return;
+  for (;;) {
+    va_list arguments;
+    va_start(arguments, pattern);
+    const size_t room = capacity_ - size_;
+    const size_t length = static_cast<size_t>(vformat(data_ ? data_ + size_ : nullptr, room, pattern, arguments));
+    va_end(arguments);
+    if (length < room) {
+      size_ += length;
+      return;
+    }
+    const size_t wanted = std::max<size_t>(size_ + length + 1, std::max<size_t>(capacity_ * 2, 256));
+    char* const grown = static_cast<char*>(kmalloc(wanted, KM_SLEEP));
+    if (!grown) {
+      failed_ = true;
+      return;
+    }
+    if (data_) memcpy(grown, data_, size_);
+    kfree(data_);
+    data_ = grown;
+    capacity_ = wanted;
+  }
+}
+
+size_t Text::read(char* buffer, size_t size, uint64_t offset) const { return read_text(view(), buffer, size, offset); }
+
+size_t read_text(std::string_view text, char* buffer, size_t size, uint64_t offset) {
+  if (offset >= text.size()) return 0;
+  const size_t length = std::min<size_t>(size, text.size() - offset);
+  memcpy(buffer, text.data() + offset, length);
+  return length;
+}
+
+bool next_command(std::string_view& text, CommandLine& line) {
+  constexpr std::string_view kBlanks = " \t\r";
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view all = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t first = all.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) continue;
+    all = all.substr(first, all.find_last_not_of(kBlanks) - first + 1);
+    const size_t word_end = std::min(all.find_first_of(kBlanks), all.size());
+    line.word = all.substr(0, word_end);
+    const size_t rest = all.find_first_not_of(kBlanks, word_end);
+    line.rest = rest == std::string_view::npos ? std::string_view{} : all.substr(rest);
+    return true;
+  }
+  return false;
+}
