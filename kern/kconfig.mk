@@ -1,0 +1,30 @@
+# Configuration: Kconfig → $(BUILD)/.config → autoconf.h, which every kernel source includes first.
+
+KCONFIG_DIR := $(BUILD)/kconfig
+DOTCONFIG   := $(KCONFIG_DIR)/.config
+AUTOCONF_H  := $(KCONFIG_DIR)/include/generated/autoconf.h
+FRAGMENTS   := $(wildcard configs/defconfig) $(if $(VARIANT),configs/$(VARIANT).config)
+KCONFIG_ENV  = cd $(KCONFIG_DIR) && KCONFIG_CONFIG=.config
+
+$(DOTCONFIG): $(FRAGMENTS) Kconfig
+	@mkdir -p $(@D)/include/config $(@D)/include/generated
+	@cat /dev/null $(FRAGMENTS) > $(@D)/fragments
+	@$(KCONFIG_ENV) kconfig-conf --defconfig=fragments $(abspath Kconfig) > /dev/null
+
+$(AUTOCONF_H): $(DOTCONFIG) Kconfig
+	@mkdir -p $(KCONFIG_DIR)/include/config $(KCONFIG_DIR)/include/generated
+	@$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null
+	@$(KCONFIG_ENV) kconfig-conf --silentoldconfig $(abspath Kconfig) > /dev/null
+	@touch $@
+
+# CONFIG_* as make variables.
+ifneq ($(filter-out clean help menuconfig defconfig format,$(or $(MAKECMDGOALS),all)),)
+include $(DOTCONFIG)
+endif
+
+.PHONY: menuconfig defconfig
+menuconfig: $(DOTCONFIG)
+	@$(KCONFIG_ENV) kconfig-mconf $(abspath Kconfig)
+defconfig:
+	@rm -f $(DOTCONFIG)
+	@$(MAKE) $(DOTCONFIG)

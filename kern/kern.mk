@@ -1,0 +1,57 @@
+# The kernel: compile, link, make the symbol table from what was linked, link again with it.
+
+KERNEL := $(BUILD)/stele.elf
+
+KERN_CC  ?= gcc
+KERN_CXX ?= g++
+
+KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
+  -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
+  -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
+  -I kern -I kern/include -include $(AUTOCONF_H)
+KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
+KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
+KERN_ASFLAGS  := -g -I kern -I kern/include -include $(AUTOCONF_H) -D__ASSEMBLER__
+KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
+
+KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
+  kern/src/*/*.cc kern/drivers/dev/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc)))
+KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
+
+# Rebuild when flags change.
+KERN_STAMP := $(BUILD)/kern/flags
+$(KERN_STAMP): FORCE
+	@mkdir -p $(@D)
+	@echo '$(KERN_CXX) $(KERN_CXXFLAGS) $(KERN_SRC)' | cmp -s - $@ || echo '$(KERN_CXX) $(KERN_CXXFLAGS) $(KERN_SRC)' > $@
+FORCE:
+.PHONY: FORCE
+
+$(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(KERN_CC) $(KERN_CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/%.cc.o: %.cc $(AUTOCONF_H) $(KERN_STAMP)
+	@mkdir -p $(@D)
+	@echo "  CXX   $<"
+	@$(KERN_CXX) $(KERN_CXXFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
+	@mkdir -p $(@D)
+	@echo "  AS    $<"
+	@$(KERN_CC) $(KERN_ASFLAGS) -MMD -MP -c $< -o $@
+-include $(KERN_OBJ:.o=.d)
+
+$(BUILD)/ksyms-empty.S: scripts/ksyms
+	@mkdir -p $(@D)
+	@scripts/ksyms < /dev/null > $@
+$(BUILD)/stele.pass1: $(KERN_OBJ) $(BUILD)/ksyms-empty.o kern/kernel.ld
+	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
+$(BUILD)/ksyms.S: $(BUILD)/stele.pass1 scripts/ksyms
+	@nm -C $< | scripts/ksyms > $@
+$(BUILD)/ksyms%.o: $(BUILD)/ksyms%.S
+	@$(KERN_CC) -c $< -o $@
+$(BUILD)/ksyms.o: $(BUILD)/ksyms.S
+	@$(KERN_CC) -c $< -o $@
+$(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld scripts/ksyms
+	@echo "  LINK  $@"
+	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
+	@scripts/ksyms --compare $(BUILD)/stele.pass1 $@
