@@ -18,18 +18,22 @@ typedef void (*arena_export)(struct arena* source, void* base, size_t size);
 
 enum { ARENA_NAME_MAX = 32 };
 
-/* An arena of the integers base..base+size-1 (size 0: empty, to be filled by import or arena_add) in units of `quantum` (a power of two).
+/* Makes base_arena, of the memory base..base+size-1. Once, at boot, before anything else here. */
+void arena_init(uintptr_t base, size_t size);
+
+/* An arena of the integers base..base+size-1, base not 0 (size 0: empty, to be filled by import or arena_add) in units of `quantum` (a power of two).
  * With a `source` it imports spans by `import` and returns them by `export_` when they are free again. Requests of up to `quantum_cache_max`
- * bytes (0: none; a multiple of quantum) are served by caches of whole quanta. NULL when out of memory. May sleep. */
+ * bytes (0: none; up to 16 quanta) are served by caches of whole quanta. NULL when out of memory. May sleep. */
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, arena_import import, arena_export export_,
                            struct arena* source, size_t quantum_cache_max, int flags);
+/* Nothing of it may be allocated, and nobody may use it. May sleep. */
 void arena_destroy(struct arena* arena);
-/* Adds a span. 0, or ENOMEM negated. */
+/* Adds a span of whole quanta, not at 0. 0, or ENOMEM negated. Any context. */
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
 
-/* `size` bytes (rounded up to the quantum) by instant fit; NULL when there are none. KM_ATOMIC: any context but NMI. */
+/* `size` bytes (rounded up to the quantum) by instant fit; NULL when there are none. KM_ZERO has no effect. KM_ATOMIC: any context but NMI. */
 void* arena_alloc(struct arena* arena, size_t size, int flags);
-/* What arena_alloc returned, with the size that was asked for; anything else panics. */
+/* What arena_alloc returned (any context but NMI), with the size that was asked for; anything else panics. */
 void arena_free(struct arena* arena, void* address, size_t size);
 
 struct arena_stats {

@@ -7,6 +7,9 @@
 extern "C" {
 #endif
 
+/* Makes the caches. Once, by memory_init. */
+void kmalloc_init(void);
+
 /* `size` bytes aligned to 16 (to a page from 4096 on); NULL when out of memory or size is 0. `flags`: KM_*. Any context but NMI with KM_ATOMIC. */
 void* kmalloc(size_t size, int flags);
 /* What kmalloc returned, or NULL. */

@@ -5,6 +5,8 @@
 
 #include "slab_os.h"
 
+enum { KMEM_CACHE_NAME_MAX = 32 };
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,6 +39,8 @@ typedef void (*kmem_destructor)(void* object, void* private_data);
  * page arena). `name` is copied; a second cache of one name is called NAME.2, and so on. NULL when out of memory. May sleep. */
 struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags, struct arena* source,
                                      kmem_constructor constructor, kmem_destructor destructor, void* private_data);
+/* A quantum cache of the arena `source`: objects of `size` bytes in slabs of `slab_size`, neither touched nor traced. As above. */
+struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size, struct arena* source);
 /* Ends a cache. With live objects it says so on the log, and the cache stays as a zombie until they are gone. May sleep. */
 void kmem_cache_destroy(struct kmem_cache* cache);
 
@@ -63,6 +67,7 @@ struct kmem_cache_stats {
   uint64_t total_bytes;     /* of all slabs */
   uint64_t slabs;
   uint64_t objects_in_slabs; /* all objects that the slabs have, live or free */
+  uint64_t objects_out;      /* of them, those that the slabs have given out: live ones and rounds of magazines */
   uint64_t magazine_rounds;  /* free objects in magazines and depot */
   uint64_t magazine_size;
   uint64_t depot_full, depot_empty;
@@ -84,7 +89,7 @@ void kmem_cache_release(struct kmem_cache* cache);
 /* The tracer's hands on a cache. */
 /* Sets and clears bits (KMC_TRACED, KMC_EVER_TRACED) in THIS CPU's copy of the flags. Interrupts off. */
 void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear);
-/* The same bits for CPUs that come online later, for the shown flags, and for the path without a magazine. */
+/* The same bits in the flags that kmem_cache_flags shows. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
 
@@ -97,8 +102,10 @@ int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
 
 /* Called once, before anything else, with one CPU: the allocator's own caches. */
 void kmem_init(void);
-/* Stops CPU `cpu`'s magazines from holding objects: all magazines of all caches on this CPU go back to the slabs. Interrupts off. */
+/* What this CPU's magazines hold goes back to the slabs, for all caches. Interrupts off; up to 60 objects for each cache. */
 void kmem_drain_cpu(void);
+/* Walks all slabs of the cache and compares them with its counts, under its lock. NULL, or what is wrong. For tests and debugging. */
+const char* kmem_cache_verify(struct kmem_cache* cache);
 
 #ifdef __cplusplus
 }

@@ -25,9 +25,9 @@ struct arena;
 
 #define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
 
-/* A lock that is taken with interrupts off already, by a cleanup guard in slab.c. */
+/* A lock that is taken with interrupts off already, by a cleanup guard in slab.c. A Spinlock (spinlock.h) lies in it. */
 struct slab_os_lock {
-  uint32_t word;
+  uint32_t words[2];
 };
 
 /* Interrupts off on this CPU; returns what slab_os_irq_restore wants back. */
@@ -52,9 +52,17 @@ void slab_os_lock_init(struct slab_os_lock* lock, enum slab_os_rank rank);
 void slab_os_lock_acquire(struct slab_os_lock* lock);
 void slab_os_lock_release(struct slab_os_lock* lock);
 
+/* CPU numbers are below it, of CPUs that come online later too. The same at every call. */
 unsigned slab_os_cpu_count(void);
+/* Calls function(argument) on every online CPU with interrupts off; returns when all have returned. Interrupts on, no lock held. */
+void slab_os_on_each_cpu(void (*function)(void*), void* argument);
 
-/* `size` bytes (a multiple of the page size), aligned to a page, from the source arena; NULL when there is none. `flags` are KMC_*. */
+/* Where slabs come from unless a cache names its source, and where those of the allocator's own caches come from: the second never
+ * allocates from a cache. */
+struct arena* slab_os_page_source(void);
+struct arena* slab_os_metadata_source(void);
+
+/* `size` bytes (a multiple of the source's quantum), aligned to that quantum, from the source arena; NULL when there is none. `flags` are KM_*. */
 void* slab_os_pages_alloc(struct arena* source, size_t size, int flags);
 void slab_os_pages_free(struct arena* source, void* pages, size_t size);
 /* Notes for a page-backed slab that each of its pages belongs to `slab`; NULL takes the note away. */
@@ -62,6 +70,8 @@ void slab_os_pages_set_slab(void* pages, size_t size, void* slab);
 /* The note of the page that holds `object`; NULL if it has none. */
 void* slab_os_page_slab(const void* object);
 
+/* One line to the log. */
+void slab_os_log(const char* pattern, ...) __attribute__((format(printf, 1, 2), cold));
 void slab_os_panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noreturn, cold));
 
 #ifdef __cplusplus

@@ -1,0 +1,93 @@
+// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest class that holds it, found by one of two
+// tables; sizes between the powers of two keep the waste under a quarter, mostly under an eighth. A larger one takes whole pages from
+// the page arena, and the descriptor of its first page keeps their number. kfree looks at that descriptor: the page of a cache's
+// object names its slab.
+#include "kmalloc.h"
+
+#include <array>
+#include <cstdint>
+
+#include "arena.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "lib/units.h"
+#include "log.h"
+#include "pages.h"
+#include "slab_trace.h"
+
+namespace {
+
+constexpr std::array<uint16_t, 27> kClasses = {16,  32,  48,  64,  80,  96,   112,  128,  160,  192,  224,  256,  320, 384,
+                                               448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 3072, 4096, 8192};
+constexpr size_t kFineStep = 16, kFineMax = 1024;
+constexpr size_t kCoarseStep = 256, kCoarseMax = 8192;
+
+// [n] is the class for sizes of (n-1)*step+1 to n*step bytes.
+template <size_t kStep, size_t kMax>
+constexpr auto make_class_table() {
+  std::array<uint8_t, kMax / kStep + 1> table{};
+  for (size_t n = 1; n < table.size(); n++) {
+    while (kClasses[table[n]] < n * kStep) table[n]++;
+  }
+  return table;
+}
+constexpr auto kFine = make_class_table<kFineStep, kFineMax>();
+constexpr auto kCoarse = make_class_table<kCoarseStep, kCoarseMax>();
+
+constinit std::array<kmem_cache*, kClasses.size()> caches{};
+
+kmem_cache* cache_for(size_t size) {
+  if (size <= kFineMax) return caches[kFine[(size + kFineStep - 1) / kFineStep]];
+  return caches[kCoarse[(size + kCoarseStep - 1) / kCoarseStep]];
+}
+
+ALLOCATOR_TEXT void* allocate_pages(size_t size, int flags) {
+  if (size > SIZE_MAX / 2) return nullptr;
+  size = align_up(size, kPageSize);
+  void* const memory = arena_alloc(page_arena, size, flags);
+  if (!memory) return nullptr;
+  page_of(memory)->large_pages = size / kPageSize;
+  if (flags & KM_ZERO) memset(memory, 0, size);
+  return memory;
+}
+
+ALLOCATOR_TEXT void free_pages(void* memory) {
+  Page* const page = page_of(memory);
+  if (!page || page->large_pages == 0 || reinterpret_cast<uintptr_t>(memory) % kPageSize != 0)
+    panic("kfree: %p is not allocated", memory);
+  const size_t size = page->large_pages * kPageSize;
+  page->large_pages = 0;
+  arena_free(page_arena, memory, size);
+}
+
+}  // namespace
+
+void kmalloc_init() {
+  for (size_t i = 0; i < kClasses.size(); i++) {
+    char name[KMEM_CACHE_NAME_MAX];
+    format(name, sizeof(name), "kmalloc_%u", kClasses[i]);
+    caches[i] = kmem_cache_create(name, kClasses[i], kClasses[i] < kPageSize ? 16 : kPageSize, 0, nullptr, nullptr, nullptr,
+                                  nullptr);
+    if (!caches[i]) panic_no_cache(name);
+  }
+}
+
+ALLOCATOR_TEXT void* kmalloc(size_t size, int flags) {
+  if (size - 1 >= kCoarseMax) return size == 0 ? nullptr : allocate_pages(size, flags);
+  return kmem_cache_alloc_sized(cache_for(size), size, flags);
+}
+
+ALLOCATOR_TEXT void kfree(void* memory) {
+  if (!memory) return;
+  if (kmem_cache* const cache = kmem_cache_of(memory))
+    kmem_cache_free(cache, memory);
+  else
+    free_pages(memory);
+}
+
+size_t kmalloc_usable_size(const void* memory) {
+  if (const kmem_cache* const cache = kmem_cache_of(memory)) return kmem_cache_object_size(cache);
+  return page_of(memory)->large_pages * kPageSize;
+}
+
+void panic_no_cache(const char* name) { panic("no memory for the cache %s", name); }

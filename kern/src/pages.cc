@@ -1,0 +1,108 @@
+// Physical memory.
+//
+// One descriptor for each page frame, in a flat array indexed by frame number: an address leads to its descriptor by arithmetic. The
+// array takes its memory from the start of the first usable range that is large enough; all other usable memory becomes spans of
+// base_arena, as addresses of the direct map. Frames that are no usable memory have a descriptor that nobody touches.
+//
+// base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages from quantum caches, so from the
+// magazines of the CPU; slabs, page tables and user pages come from there. The allocator's own metadata comes from base_arena itself.
+#include "pages.h"
+
+#include "arch/x86_64/paging.h"
+#include "arena.h"
+#include "boot.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "log.h"
+#include "slab.h"
+#include "slab_trace.h"
+
+constinit arena* page_arena = nullptr;
+constinit arena* kernel_virtual_arena = nullptr;
+
+namespace {
+
+constexpr size_t kQuantumCacheMax = 8 * kPageSize;
+
+constinit Page* descriptors = nullptr;
+constinit uint64_t frames = 0;
+constinit uint64_t total_bytes = 0;
+
+uintptr_t direct_map_address(PhysAddr address) { return reinterpret_cast<uintptr_t>(direct_map(address)); }
+
+// Places the array, and returns the range it was cut from.
+const MemoryRange* place_descriptors(const BootInfo& boot, uint64_t bytes) {
+  for (const MemoryRange& range : boot.usable) {
+    if (range.size < bytes + kPageSize) continue;
+    descriptors = static_cast<Page*>(direct_map(range.start));
+    for (uint64_t i = 0; i < frames; i++) new (&descriptors[i]) Page;
+    return &range;
+  }
+  panic("no room for %lu bytes of page descriptors", bytes);
+}
+
+arena* must(arena* made, const char* name) {
+  if (!made) panic("no memory for the arena %s", name);
+  return made;
+}
+
+}  // namespace
+
+void memory_init() {
+  const BootInfo& boot = boot_info();
+  frames = boot.highest.value >> kPageShift;
+  const uint64_t bytes = align_up(frames * sizeof(Page), kPageSize);
+  const MemoryRange* const host = place_descriptors(boot, bytes);
+
+  // The largest range makes the arena, so that there is memory for tags before the others are added.
+  arena_init(direct_map_address(host->start + bytes), host->size - bytes);
+  total_bytes = host->size - bytes;
+  for (const MemoryRange& range : boot.usable) {
+    // The frame at 0 is left alone: no valid address may look like a null pointer's.
+    const uint64_t start = range.start.value == 0 ? kPageSize : range.start.value;
+    const uint64_t end = range.start.value + range.size;
+    if (&range == host || start >= end) continue;
+    if (arena_add(base_arena, direct_map_address({start}), end - start, KM_ATOMIC) != 0) panic("no memory for boundary tags");
+    total_bytes += end - start;
+  }
+
+  kmem_init();
+  page_arena = must(arena_create("page", 0, 0, kPageSize, [](arena* source, size_t size, int flags) { return arena_alloc(source, size, flags); },
+                                 [](arena* source, void* base, size_t size) { arena_free(source, base, size); }, base_arena,
+                                 kQuantumCacheMax, KM_ATOMIC),
+                    "page");
+  kernel_virtual_arena = must(arena_create("kernel_virtual", kKernelVirtualBase, kKernelVirtualSize, kPageSize, nullptr,
+                                           nullptr, nullptr, 0, KM_ATOMIC),
+                              "kernel_virtual");
+  kmalloc_init();
+}
+
+Page* page_of(PhysAddr address) {
+  const uint64_t frame = address.value >> kPageShift;
+  return frame < frames ? &descriptors[frame] : nullptr;
+}
+
+Page* page_of(const void* address) { return page_of(direct_map_phys(address)); }
+
+ALLOCATOR_TEXT Result<PhysAddr> page_alloc(int flags) {
+  void* const memory = arena_alloc(page_arena, kPageSize, flags);
+  if (!memory) return Errno::ENOMEM;
+  if (flags & KM_ZERO) memset(memory, 0, kPageSize);
+  return direct_map_phys(memory);
+}
+
+ALLOCATOR_TEXT void page_free(PhysAddr page) { arena_free(page_arena, direct_map(page), kPageSize); }
+
+MemoryTotals memory_totals() {
+  struct arena_stats base;
+  arena_stats(base_arena, &base);
+  uint64_t free = base.total_bytes - base.allocated_bytes;
+  // What idles in the page arena's quantum caches is free, too.
+  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+    if (kmem_cache_source(cache) != page_arena || !(kmem_cache_flags(cache) & KMC_QCACHE)) continue;
+    struct kmem_cache_stats stats;
+    kmem_cache_stats(cache, &stats);
+    free += stats.total_bytes - stats.live * stats.object_size;
+  }
+  return {total_bytes, free};
+}

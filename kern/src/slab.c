@@ -1,0 +1,273 @@
+/* Caches of objects, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
+ *
+ * A cache hands out objects of one size. It has three layers, from the top:
+ *
+ *   CPUs    Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and `previous`, which is full
+ *           or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is no lock. When loaded has run
+ *           empty (full), the two change places; when that does not help, one is exchanged with the depot.
+ *   depot   Two lists of magazines, full and empty, under a lock that is taken once for MAGAZINE_ROUNDS objects.
+ *   slabs   Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie in one page with
+ *           the slab structure at its end, and the free ones are linked through their first word. Larger ones have the structure
+ *           elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the descriptor of its page;
+ *           caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of objects that are out in a hash.
+ *           A slab is in one of three lists: partial, full, empty. One empty slab is kept, others go back to the source.
+ *
+ * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and depot are constructed.
+ *
+ * Invariants, at rest:  allocations - frees = live;  live + rounds in magazines and depot = objects out of the slabs.
+ * Allocations and frees are counted for each CPU at the top, where callers get objects and give them back; so live counts are exact
+ * and idle objects do not count.
+ *
+ * Tracing happens at the same place: a record is made in the section in which the caller's object leaves a magazine, and dropped in
+ * the section in which it comes back, before it can be given to anyone else. Whether to do so says the CPU's own copy of the flags, which
+ * the CPU itself changes in an interprocessor interrupt: never inside a section. An allocation that has to go to the slabs leaves the
+ * section and enters another, in which it looks at the flags.
+ *
+ * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_magazine, kmem_hash, kmem_cache), which are static and whose
+ * slabs come from the metadata source, so that no cache is needed to serve a cache; all but kmem_cache cannot be traced. Magazines are
+ * themselves served without magazines.
+ *
+ * Life: a cache has a reference for being alive and one for each holder, counted under the list lock. Destroyed, it is a zombie:
+ * its magazines are taken away, and what is still live goes straight to the slabs when freed. With the last object the zombie
+ * loses its first reference, and when all are gone it is buried. That frees memory and may sleep, so an interrupt that frees the
+ * last object leaves it to the next kmem_cache_create, _destroy or _release.
+ *
+ * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while anything is called outside these
+ * files. Sections are bounded: 20 to 60 instructions and the hook, or the exchange of a magazine under the depot lock. A hash of bufctls
+ * that changes its size does so in one go with interrupts off.
+ */
+
+#include "slab_impl.h"
+
+_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED | KMC_EVER_TRACED) ==
+                   KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED + KMC_EVER_TRACED,
+               "flags are distinct bits");
+
+/* ---- The allocator's own caches. */
+
+#define OWN_CACHE_BYTES (sizeof(struct kmem_cache) + SLAB_OS_MAX_CPUS * sizeof(struct kmem_cpu))
+
+enum { OWN_SLAB, OWN_BUFCTL, OWN_MAGAZINE, OWN_HASH, OWN_CACHE, OWN_CACHES };
+static struct {
+  char bytes[OWN_CACHE_BYTES] __attribute__((aligned(64)));
+} own_caches[OWN_CACHES];
+
+struct kmem_cache* const kmem_slab_cache = (struct kmem_cache*)&own_caches[OWN_SLAB];
+struct kmem_cache* const kmem_bufctl_cache = (struct kmem_cache*)&own_caches[OWN_BUFCTL];
+struct kmem_cache* const kmem_magazine_cache = (struct kmem_cache*)&own_caches[OWN_MAGAZINE];
+struct kmem_cache* const kmem_hash_cache = (struct kmem_cache*)&own_caches[OWN_HASH];
+static struct kmem_cache* const kmem_cache_cache = (struct kmem_cache*)&own_caches[OWN_CACHE];
+
+/* ---- The list of caches. */
+
+static struct slab_os_lock list_lock;
+static struct kmem_cache* first_cache;      /* in order of creation */
+static struct kmem_cache* caches_to_bury;   /* out of the list, without references */
+
+static bool names_equal(const char* a, const char* b) {
+  while (*a && *a == *b) a++, b++;
+  return *a == *b;
+}
+
+/* The list lock is held. */
+static bool name_taken(const char* name) {
+  if (names_equal(name, "ctl")) return true; /* a file of its own in #mem/kmemtrace */
+  for (const struct kmem_cache* cache = first_cache; cache; cache = cache->next)
+    if (names_equal(cache->name, name)) return true;
+  return false;
+}
+
+/* Copies `name`, cut to what fits, with ".number" after it if number is not 0. */
+static void name_make(char* to, const char* name, unsigned number) {
+  char suffix[12];
+  size_t digits = 0, length = 0;
+  for (unsigned n = number; n > 0; n /= 10) suffix[digits++] = (char)('0' + n % 10);
+  if (number > 0) suffix[digits++] = '.';
+  while (name[length] && length < KMEM_CACHE_NAME_MAX - 1 - digits) {
+    to[length] = name[length];
+    length++;
+  }
+  while (digits > 0) to[length++] = suffix[--digits];
+  to[length] = '\0';
+}
+
+/* Gives the cache a name of its own and puts it at the list's end. */
+static void list_add(struct kmem_cache* cache, const char* name) {
+  LOCK_GUARD(&list_lock);
+  name_make(cache->name, name, 0);
+  for (unsigned number = 2; name_taken(cache->name); number++) name_make(cache->name, name, number);
+  struct kmem_cache** end = &first_cache;
+  while (*end) end = &(*end)->next;
+  *end = cache;
+}
+
+/* The list lock is held. */
+static void reference_drop(struct kmem_cache* cache) {
+  if (--cache->references > 0) return;
+  struct kmem_cache** place = &first_cache;
+  while (*place != cache) place = &(*place)->next;
+  *place = cache->next;
+  cache->next = caches_to_bury;
+  caches_to_bury = cache;
+}
+
+void kmem_cache_release_later(struct kmem_cache* cache) {
+  LOCK_GUARD(&list_lock);
+  reference_drop(cache);
+}
+
+static struct kmem_cache* next_to_bury(void) {
+  LOCK_GUARD(&list_lock);
+  struct kmem_cache* const cache = caches_to_bury;
+  if (cache) caches_to_bury = cache->next;
+  return cache;
+}
+
+/* Frees the structures of caches that nobody refers to. May sleep. */
+static void bury(void) {
+  for (struct kmem_cache* cache; (cache = next_to_bury());) {
+    slab_trace_destroy(cache);
+    magazines_finish(cache);
+    slab_layer_finish(cache);
+    kmem_cache_free(kmem_cache_cache, cache);
+  }
+}
+
+void kmem_cache_hold(struct kmem_cache* cache) {
+  LOCK_GUARD(&list_lock);
+  cache->references++;
+}
+
+void kmem_cache_release(struct kmem_cache* cache) {
+  kmem_cache_release_later(cache);
+  bury();
+}
+
+/* As kmem_cache_next, in any context. */
+static struct kmem_cache* next_unburied(struct kmem_cache* cache) {
+  LOCK_GUARD(&list_lock);
+  struct kmem_cache* const next = cache ? cache->next : first_cache;
+  if (next) next->references++;
+  if (cache) reference_drop(cache);
+  return next;
+}
+
+struct kmem_cache* kmem_cache_next(struct kmem_cache* cache) {
+  struct kmem_cache* const next = next_unburied(cache);
+  bury();
+  return next;
+}
+
+struct kmem_cache* kmem_cache_find(const char* name) {
+  LOCK_GUARD(&list_lock);
+  for (struct kmem_cache* cache = first_cache; cache; cache = cache->next) {
+    if (!names_equal(cache->name, name)) continue;
+    cache->references++;
+    return cache;
+  }
+  return NULL;
+}
+
+/* ---- Making and destroying. */
+
+/* Fills in what is zeroed, but for the name; false if such a cache cannot be. */
+static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size, int flags, struct arena* source) {
+  cache->object_size = size;
+  cache->flags = (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE);
+  cache->source = source;
+  cache->references = 1;
+  slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
+  slab_os_lock_init(&cache->lock, SLAB_OS_RANK_CACHE);
+  return slab_layer_init(cache, align, slab_size);
+}
+
+static void own_cache_init(struct kmem_cache* cache, const char* name, size_t size, size_t align, int flags) {
+  if (!cache_init(cache, size, align, 0, flags, slab_os_metadata_source())) slab_os_panic("kmem_init: %s", name);
+  list_add(cache, name);
+}
+
+void kmem_init(void) {
+  slab_os_lock_init(&list_lock, SLAB_OS_RANK_LIST);
+  own_cache_init(kmem_slab_cache, "kmem_slab", sizeof(struct kmem_slab), 0, KMC_NOTRACE);
+  own_cache_init(kmem_bufctl_cache, "kmem_bufctl", sizeof(struct kmem_bufctl), 0, KMC_NOTRACE);
+  own_cache_init(kmem_magazine_cache, "kmem_magazine", sizeof(struct kmem_magazine), 0, KMC_NOTRACE | KMC_NOMAGAZINE);
+  own_cache_init(kmem_hash_cache, "kmem_hash", HASH_BUCKETS_MIN * sizeof(struct kmem_bufctl*), 0, KMC_NOTRACE);
+  own_cache_init(kmem_cache_cache, "kmem_cache",
+                 sizeof(struct kmem_cache) + slab_os_cpu_count() * sizeof(struct kmem_cpu), 64, 0);
+}
+
+static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size, int flags,
+                                     struct arena* source, kmem_constructor constructor, kmem_destructor destructor,
+                                     void* private_data) {
+  bury();
+  struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
+  if (!cache) return NULL;
+  bool made = cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source());
+  cache->constructor = constructor;
+  cache->destructor = destructor;
+  cache->private_data = private_data;
+  if (made && (flags & KMC_NOTOUCH)) {
+    cache->hash = kmem_cache_alloc(kmem_hash_cache, KM_SLEEP | KM_ZERO);
+    cache->hash_shift = 64 - (uint32_t)__builtin_ctz(HASH_BUCKETS_MIN);
+    made = cache->hash;
+  }
+  if (!made) {
+    kmem_cache_free(kmem_cache_cache, cache);
+    return NULL;
+  }
+  list_add(cache, name);
+  return cache;
+}
+
+struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags, struct arena* source,
+                                     kmem_constructor constructor, kmem_destructor destructor, void* private_data) {
+  return cache_make(name, size, align, 0, flags, source, constructor, destructor, private_data);
+}
+
+struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size, struct arena* source) {
+  return cache_make(name, size, size & -size, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, source, NULL, NULL, NULL);
+}
+
+void kmem_cache_destroy(struct kmem_cache* cache) {
+  if (__atomic_exchange_n(&cache->zombie, 1, __ATOMIC_ACQ_REL)) slab_os_panic("%s is destroyed twice", cache->name);
+  kmem_cache_hold(cache); /* its last object may come back any time */
+  magazines_retire(cache);
+  const uint64_t live = slab_layer_mourn(cache);
+  if (live == 0)
+    kmem_cache_release_later(cache);
+  else
+    slab_os_log("cache %s destroyed with %lu live objects", cache->name, (unsigned long)live);
+  kmem_cache_release(cache);
+}
+
+/* ---- Looking at a cache. */
+
+const char* kmem_cache_name(const struct kmem_cache* cache) { return cache->name; }
+size_t kmem_cache_object_size(const struct kmem_cache* cache) { return cache->object_size; }
+int kmem_cache_flags(const struct kmem_cache* cache) { return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED); }
+struct arena* kmem_cache_source(const struct kmem_cache* cache) { return cache->source; }
+
+void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
+  *stats = (struct kmem_cache_stats){.object_size = cache->object_size};
+  magazines_stats(cache, stats);
+  slab_layer_stats(cache, stats);
+  stats->failures = __atomic_load_n(&cache->failures, __ATOMIC_RELAXED);
+}
+
+/* ---- The tracer's hands on a cache. */
+
+void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear) {
+  struct kmem_cpu* const cpu = &cache->cpu[slab_os_cpu()];
+  cpu->flags = (cpu->flags & ~(uint32_t)clear) | (uint32_t)set;
+}
+
+void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {
+  __atomic_fetch_and(&cache->flags, ~(uint32_t)clear, __ATOMIC_RELAXED);
+  __atomic_fetch_or(&cache->flags, (uint32_t)set, __ATOMIC_RELAXED);
+}
+
+struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) { return &cache->trace; }
+
+void kmem_drain_cpu(void) {
+  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) magazines_drain_cpu(cache);
+}

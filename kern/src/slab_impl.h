@@ -1,0 +1,145 @@
+/* What slab.c (caches), slab_magazine.c (the layer of CPUs and depot) and slab_layer.c (slabs) share. C. The theory is in slab.c. */
+#pragma once
+
+#include "slab.h"
+#include "slab_trace.h"
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+enum { MAGAZINE_ROUNDS = 30 }; /* with its header a magazine has 256 bytes */
+
+/* A stack of free, constructed objects. */
+struct kmem_magazine {
+  struct kmem_magazine* next; /* in a list of the depot */
+  uint64_t rounds;            /* valid while in a list of the depot */
+  void* objects[MAGAZINE_ROUNDS];
+};
+
+/* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of statistics. */
+struct kmem_cpu {
+  uint32_t flags;    /* this CPU's KMC_TRACED and KMC_EVER_TRACED */
+  uint32_t rounds;   /* objects in `loaded` */
+  uint32_t capacity; /* of `loaded`; 0 while there is none */
+  uint32_t previous_rounds;
+  struct kmem_magazine* loaded;
+  struct kmem_magazine* previous;
+  uint64_t allocations;
+  uint64_t frees;
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct kmem_cpu) == 64, "the fast path reads one line");
+
+/* Says that an object is free. While the object is out, its bufctl waits in the slab (page-backed) or says in the cache's hash which
+ * slab the object belongs to. */
+struct kmem_bufctl {
+  struct kmem_bufctl* next;
+  void* object;
+  struct kmem_slab* slab;
+};
+
+enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };
+
+/* At the end of the page for small objects, else from the cache kmem_slab. */
+struct kmem_slab {
+  struct kmem_slab *next, *prev;
+  struct kmem_cache* cache;
+  char* base;          /* first object */
+  uint32_t out;        /* objects given out */
+  enum slab_list list; /* that it is in */
+  union {
+    void* free_objects;               /* small: linked through their first word */
+    struct kmem_bufctl* free_bufctls; /* else */
+  };
+  struct kmem_bufctl* idle_bufctls; /* page-backed with bufctls: as many as objects are out */
+};
+
+struct kmem_cache {
+  /* Fixed at creation. */
+  size_t object_size; /* as asked for */
+  size_t stride;      /* from object to object */
+  size_t slab_size;
+  uint32_t objects_per_slab;
+  bool small; /* slab structure and links are in the page */
+  struct arena* source;
+  kmem_constructor constructor;
+  kmem_destructor destructor;
+  void* private_data;
+  char name[KMEM_CACHE_NAME_MAX];
+
+  /* Atomic. */
+  uint32_t flags;
+  uint32_t zombie; /* destroyed: magazines are not used any more */
+  uint64_t failures;
+
+  /* The tracer's. */
+  struct trace_table* trace;
+
+  /* Lock of the list of caches. */
+  struct kmem_cache* next;
+  uint64_t references; /* one for being alive or having live objects, one for each holder */
+
+  struct slab_os_lock depot_lock;
+  struct kmem_magazine *full, *empty;
+  uint64_t full_count, empty_count;
+  uint64_t depot_rounds; /* objects in `full` */
+
+  struct slab_os_lock lock;
+  struct kmem_slab* slabs[SLAB_LISTS];
+  uint64_t slab_count[SLAB_LISTS];
+  uint64_t objects_out;
+  bool mourned; /* a zombie that waits for its last object */
+  struct kmem_bufctl** hash;
+  uint32_t hash_shift; /* 64 - log2 of the number of buckets */
+  uint64_t hash_items;
+
+  struct kmem_cpu cpu[]; /* slab_os_cpu_count() */
+};
+
+/* A lock held, with interrupts off, for the life of a scope. */
+struct lock_guard {
+  struct slab_os_lock* lock;
+  uint64_t saved;
+};
+static inline struct lock_guard lock_guard_begin(struct slab_os_lock* lock) {
+  const struct lock_guard guard = {lock, slab_os_irq_save()};
+  slab_os_lock_acquire(lock);
+  return guard;
+}
+static inline void lock_guard_end(const struct lock_guard* guard) {
+  slab_os_lock_release(guard->lock);
+  slab_os_irq_restore(guard->saved);
+}
+#define LOCK_GUARD(lock) \
+  const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = lock_guard_begin(lock)
+
+/* The allocator's own caches. */
+extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_magazine_cache, *const kmem_hash_cache;
+enum { HASH_BUCKETS_MIN = 64 }; /* a table of kmem_hash */
+
+/* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
+
+/* Fills in stride, slab size and number of objects; false if size and alignment cannot be had. `slab_size` 0: chosen. */
+bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
+/* An object, not constructed; NULL when out of memory. */
+void* slab_layer_alloc(struct kmem_cache* cache, int flags);
+/* An object, destructed, comes back. True if it was the last of a mourned zombie: the caller then drops a reference. */
+bool slab_layer_free(struct kmem_cache* cache, void* object);
+/* At the end of a cache: how many objects are out; if any are, the zombie is mourned from now on. */
+uint64_t slab_layer_mourn(struct kmem_cache* cache);
+/* Frees the slabs, which are all empty, and the hash table. */
+void slab_layer_finish(struct kmem_cache* cache);
+void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
+
+/* ---- slab_magazine.c */
+
+/* The cache has become a zombie: takes the magazines of every CPU and of the depot away, for good. May sleep. */
+void magazines_retire(struct kmem_cache* cache);
+/* Frees empty magazines that came after that. Any context. */
+void magazines_finish(struct kmem_cache* cache);
+/* This CPU's magazines of the cache give up their objects. Interrupts off. */
+void magazines_drain_cpu(struct kmem_cache* cache);
+void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
+
+/* ---- slab.c */
+
+/* Gives up a reference in any context: if it was the last, the cache is buried by the next create, destroy or release. */
+void kmem_cache_release_later(struct kmem_cache* cache);

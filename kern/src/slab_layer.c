@@ -1,0 +1,380 @@
+/* The lower half of a cache: slabs, bufctls and their hash. The theory is in slab.c. */
+
+#include "slab_impl.h"
+
+enum {
+  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,          /* larger objects get bufctls */
+  LARGE_SLAB_OBJECTS = 4,                     /* what a slab of large objects should have at least … */
+  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE,     /* … if it does not get larger than this */
+  EMPTY_SLABS_KEPT = 1,                       /* so that a cache on a boundary does not make and free a slab each time */
+};
+
+static bool page_backed(const struct kmem_cache* cache) { return !(cache->flags & KMC_NOTOUCH); }
+
+/* ---- Shape of slabs. */
+
+bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
+  const bool touch = page_backed(cache);
+  if (cache->object_size == 0 || (align & (align - 1)) != 0) return false;
+  if (align == 0) align = touch ? sizeof(void*) : 1;
+  if (touch && align < sizeof(void*)) align = sizeof(void*);
+  if (touch && align > SLAB_OS_PAGE_SIZE) return false;
+  if (cache->object_size > SIZE_MAX / 4) return false;
+  cache->stride = (cache->object_size + align - 1) & ~(align - 1);
+  cache->small = touch && cache->stride <= SMALL_MAX;
+  if (cache->small) {
+    cache->slab_size = SLAB_OS_PAGE_SIZE;
+    cache->objects_per_slab = (uint32_t)((SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab)) / cache->stride);
+    return true;
+  }
+  if (slab_size == 0) {
+    /* The smallest power of two of pages that has enough objects and wastes at most an eighth. */
+    slab_size = SLAB_OS_PAGE_SIZE;
+    while (slab_size < cache->stride ||
+           (slab_size < LARGE_SLAB_MAX &&
+            (slab_size / cache->stride < LARGE_SLAB_OBJECTS || slab_size % cache->stride > slab_size / 8)))
+      slab_size *= 2;
+  }
+  cache->slab_size = slab_size;
+  cache->objects_per_slab = (uint32_t)(slab_size / cache->stride);
+  return cache->objects_per_slab > 0;
+}
+
+/* ---- Lists of slabs. The cache's lock is held. */
+
+static void list_insert(struct kmem_cache* cache, struct kmem_slab* slab, enum slab_list list) {
+  struct kmem_slab** const head = &cache->slabs[list];
+  slab->list = list;
+  slab->prev = NULL;
+  slab->next = *head;
+  if (*head) (*head)->prev = slab;
+  *head = slab;
+  cache->slab_count[list]++;
+}
+
+static void list_remove(struct kmem_cache* cache, struct kmem_slab* slab) {
+  if (slab->prev)
+    slab->prev->next = slab->next;
+  else
+    cache->slabs[slab->list] = slab->next;
+  if (slab->next) slab->next->prev = slab->prev;
+  cache->slab_count[slab->list]--;
+}
+
+static void list_update(struct kmem_cache* cache, struct kmem_slab* slab) {
+  const enum slab_list list = slab->out == 0                         ? SLABS_EMPTY
+                              : slab->out == cache->objects_per_slab ? SLABS_FULL
+                                                                     : SLABS_PARTIAL;
+  if (list == slab->list) return;
+  list_remove(cache, slab);
+  list_insert(cache, slab, list);
+}
+
+/* ---- Hash of the bufctls whose objects are out, for caches that are not page-backed. */
+
+static size_t hash_buckets(const struct kmem_cache* cache) { return (size_t)1 << (64 - cache->hash_shift); }
+
+static struct kmem_bufctl** hash_bucket(const struct kmem_cache* cache, const void* object) {
+  return &cache->hash[((uintptr_t)object * 0x9e3779b97f4a7c15) >> cache->hash_shift];
+}
+
+static struct kmem_bufctl** hash_table_alloc(size_t buckets) {
+  const size_t bytes = buckets * sizeof(struct kmem_bufctl*);
+  struct kmem_bufctl** const table = buckets == HASH_BUCKETS_MIN
+                                         ? kmem_cache_alloc(kmem_hash_cache, KM_ATOMIC)
+                                         : slab_os_pages_alloc(slab_os_metadata_source(), bytes, KM_ATOMIC);
+  if (table) __builtin_memset(table, 0, bytes);
+  return table;
+}
+
+static void hash_table_free(struct kmem_bufctl** table, size_t buckets) {
+  if (buckets == HASH_BUCKETS_MIN)
+    kmem_cache_free(kmem_hash_cache, table);
+  else
+    slab_os_pages_free(slab_os_metadata_source(), table, buckets * sizeof(struct kmem_bufctl*));
+}
+
+/* How many buckets the table should have: between items / 2 and items * 4, in steps of eight, so that the larger tables fill pages. */
+static size_t hash_wanted(uint64_t items, size_t buckets) {
+  while (items > 2 * buckets) buckets *= 8;
+  while (buckets > HASH_BUCKETS_MIN && items < buckets / 32) buckets /= 8;
+  return buckets;
+}
+
+/* Gives the table the size that it should have, in one go: takes time in proportion to the items. Without memory it stays as it is. */
+static void hash_resize(struct kmem_cache* cache) {
+  size_t old_buckets, buckets;
+  {
+    LOCK_GUARD(&cache->lock);
+    old_buckets = hash_buckets(cache);
+    buckets = hash_wanted(cache->hash_items, old_buckets);
+  }
+  if (buckets == old_buckets) return;
+  struct kmem_bufctl** unused = hash_table_alloc(buckets);
+  if (!unused) return;
+  size_t unused_buckets = buckets;
+  {
+    LOCK_GUARD(&cache->lock);
+    if (hash_buckets(cache) == old_buckets) {
+      struct kmem_bufctl** const old = cache->hash;
+      cache->hash = unused;
+      cache->hash_shift = 64 - (uint32_t)__builtin_ctzl(buckets);
+      for (size_t i = 0; i < old_buckets; i++) {
+        for (struct kmem_bufctl *bufctl = old[i], *next; bufctl; bufctl = next) {
+          next = bufctl->next;
+          struct kmem_bufctl** const bucket = hash_bucket(cache, bufctl->object);
+          bufctl->next = *bucket;
+          *bucket = bufctl;
+        }
+      }
+      unused = old;
+      unused_buckets = old_buckets;
+    }
+  }
+  hash_table_free(unused, unused_buckets);
+}
+
+/* ---- Making and freeing slabs. No lock held. */
+
+static void bufctls_free(struct kmem_bufctl* bufctl) {
+  while (bufctl) {
+    struct kmem_bufctl* const next = bufctl->next;
+    kmem_cache_free(kmem_bufctl_cache, bufctl);
+    bufctl = next;
+  }
+}
+
+/* The slab structure in the page, with all objects on its list, lowest address first. */
+static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages) {
+  struct kmem_slab* const slab = (struct kmem_slab*)(pages + SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab));
+  *slab = (struct kmem_slab){.cache = cache, .base = pages};
+  for (uint32_t i = cache->objects_per_slab; i-- > 0;) {
+    void* const object = pages + i * cache->stride;
+    *(void**)object = slab->free_objects;
+    slab->free_objects = object;
+  }
+  return slab;
+}
+
+static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, int flags) {
+  struct kmem_slab* const slab = kmem_cache_alloc(kmem_slab_cache, flags);
+  if (!slab) return NULL;
+  *slab = (struct kmem_slab){.cache = cache, .base = pages};
+  for (uint32_t i = cache->objects_per_slab; i-- > 0;) {
+    struct kmem_bufctl* const bufctl = kmem_cache_alloc(kmem_bufctl_cache, flags);
+    if (!bufctl) {
+      bufctls_free(slab->free_bufctls);
+      kmem_cache_free(kmem_slab_cache, slab);
+      return NULL;
+    }
+    *bufctl = (struct kmem_bufctl){slab->free_bufctls, pages + i * cache->stride, slab};
+    slab->free_bufctls = bufctl;
+  }
+  return slab;
+}
+
+static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
+  char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
+  if (!pages) return NULL;
+  struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages) : large_slab_make(cache, pages, flags);
+  if (!slab) {
+    slab_os_pages_free(cache->source, pages, cache->slab_size);
+    return NULL;
+  }
+  if (page_backed(cache)) slab_os_pages_set_slab(pages, cache->slab_size, slab);
+  return slab;
+}
+
+static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
+  char* const pages = slab->base;
+  if (page_backed(cache)) slab_os_pages_set_slab(pages, cache->slab_size, NULL);
+  if (!cache->small) {
+    bufctls_free(slab->free_bufctls);
+    kmem_cache_free(kmem_slab_cache, slab);
+  }
+  slab_os_pages_free(cache->source, pages, cache->slab_size);
+}
+
+/* ---- Objects. */
+
+/* From a slab that has one. The cache's lock is held. */
+static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
+  void* object;
+  if (cache->small) {
+    object = slab->free_objects;
+    slab->free_objects = *(void**)object;
+  } else {
+    struct kmem_bufctl* const bufctl = slab->free_bufctls;
+    slab->free_bufctls = bufctl->next;
+    object = bufctl->object;
+    struct kmem_bufctl** const place = page_backed(cache) ? &slab->idle_bufctls : hash_bucket(cache, object);
+    bufctl->next = *place;
+    *place = bufctl;
+    if (!page_backed(cache)) cache->hash_items++;
+  }
+  slab->out++;
+  cache->objects_out++;
+  list_update(cache, slab);
+  return object;
+}
+
+/* From the slabs that are there. */
+static void* take_listed(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  struct kmem_slab* const slab = cache->slabs[SLABS_PARTIAL] ? cache->slabs[SLABS_PARTIAL] : cache->slabs[SLABS_EMPTY];
+  return slab ? slab_take(cache, slab) : NULL;
+}
+
+void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
+  void* object = take_listed(cache);
+  if (!object) {
+    struct kmem_slab* const slab = slab_make(cache, flags);
+    if (!slab) return take_listed(cache); /* somebody may have freed one meanwhile */
+    LOCK_GUARD(&cache->lock);
+    list_insert(cache, slab, SLABS_EMPTY);
+    object = slab_take(cache, slab);
+  }
+  /* A glance without the lock is enough: it says when to look closer. */
+  if (cache->hash && __atomic_load_n(&cache->hash_items, __ATOMIC_RELAXED) > 2 * hash_buckets(cache)) hash_resize(cache);
+  return object;
+}
+
+/* The slab of an object that comes back, and (not page-backed) its bufctl out of the hash. The cache's lock is held. */
+static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object, struct kmem_bufctl** bufctl) {
+  if (page_backed(cache)) {
+    struct kmem_slab* const slab = slab_os_page_slab(object);
+    if (!slab || slab->cache != cache)
+      slab_os_panic("%s: %p is given back, but belongs to %s", cache->name, object, slab ? slab->cache->name : "no cache");
+    return slab;
+  }
+  for (struct kmem_bufctl** place = hash_bucket(cache, object); *place; place = &(*place)->next) {
+    if ((*place)->object != object) continue;
+    *bufctl = *place;
+    *place = (*bufctl)->next;
+    cache->hash_items--;
+    return (*bufctl)->slab;
+  }
+  slab_os_panic("%s: %p is given back, but is not out", cache->name, object);
+}
+
+static void slab_put(struct kmem_cache* cache, void* object) {
+  struct kmem_bufctl* bufctl = NULL;
+  struct kmem_slab* const slab = slab_of(cache, object, &bufctl);
+  const size_t offset = (size_t)((char*)object - slab->base);
+  if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab || slab->out == 0)
+    slab_os_panic("%s: %p is given back, but is no object that is out", cache->name, object);
+  if (cache->small) {
+    *(void**)object = slab->free_objects;
+    slab->free_objects = object;
+  } else {
+    if (!bufctl) {
+      bufctl = slab->idle_bufctls;
+      slab->idle_bufctls = bufctl->next;
+      bufctl->object = object;
+    }
+    bufctl->next = slab->free_bufctls;
+    slab->free_bufctls = bufctl;
+  }
+  slab->out--;
+  cache->objects_out--;
+  list_update(cache, slab);
+}
+
+bool slab_layer_free(struct kmem_cache* cache, void* object) {
+  struct kmem_slab* surplus = NULL;
+  bool last = false;
+  bool resize = false;
+  {
+    LOCK_GUARD(&cache->lock);
+    slab_put(cache, object);
+    if (cache->slab_count[SLABS_EMPTY] > EMPTY_SLABS_KEPT) {
+      surplus = cache->slabs[SLABS_EMPTY];
+      list_remove(cache, surplus);
+    }
+    resize = cache->hash && hash_wanted(cache->hash_items, hash_buckets(cache)) != hash_buckets(cache);
+    last = cache->mourned && cache->objects_out == 0;
+    if (last) cache->mourned = false;
+  }
+  if (surplus) slab_destroy(cache, surplus);
+  if (resize) hash_resize(cache);
+  return last;
+}
+
+struct kmem_cache* kmem_cache_of(const void* object) {
+  const struct kmem_slab* const slab = slab_os_page_slab(object);
+  return slab ? slab->cache : NULL;
+}
+
+/* ---- The end of a cache, and looking at it. */
+
+uint64_t slab_layer_mourn(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  cache->mourned = cache->objects_out != 0;
+  return cache->objects_out;
+}
+
+void slab_layer_finish(struct kmem_cache* cache) {
+  for (struct kmem_slab* slab; (slab = cache->slabs[SLABS_EMPTY]);) {
+    list_remove(cache, slab);
+    slab_destroy(cache, slab);
+  }
+  if (cache->hash) hash_table_free(cache->hash, hash_buckets(cache));
+}
+
+void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
+  LOCK_GUARD(&cache->lock);
+  for (int list = 0; list < SLAB_LISTS; list++) stats->slabs += cache->slab_count[list];
+  stats->total_bytes = stats->slabs * cache->slab_size;
+  stats->objects_in_slabs = stats->slabs * cache->objects_per_slab;
+  stats->objects_out = cache->objects_out;
+  if (cache->hash) {
+    stats->hash_buckets = hash_buckets(cache);
+    stats->hash_items = cache->hash_items;
+  }
+}
+
+static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab) {
+  uint64_t free = 0, idle = 0;
+  if (slab->cache != cache) return "a slab names another cache";
+  if (page_backed(cache) && slab_os_page_slab(slab->base) != slab) return "a page names another slab";
+  if (cache->small) {
+    for (char* object = slab->free_objects; object; object = *(char**)object) {
+      const size_t offset = (size_t)(object - slab->base);
+      if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab) return "a free object lies outside";
+      if (++free > cache->objects_per_slab) return "the free list is a circle";
+    }
+  } else {
+    for (struct kmem_bufctl* bufctl = slab->free_bufctls; bufctl; bufctl = bufctl->next) {
+      const size_t offset = (size_t)((char*)bufctl->object - slab->base);
+      if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab) return "a free object lies outside";
+      if (++free > cache->objects_per_slab) return "the list of bufctls is a circle";
+    }
+    for (struct kmem_bufctl* bufctl = slab->idle_bufctls; bufctl; bufctl = bufctl->next) idle++;
+    if (idle != (page_backed(cache) ? slab->out : 0)) return "idle bufctls and objects out differ";
+  }
+  return free + slab->out == cache->objects_per_slab ? NULL : "objects free and out are not all";
+}
+
+const char* kmem_cache_verify(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  uint64_t out = 0, hashed = 0;
+  for (int list = 0; list < SLAB_LISTS; list++) {
+    uint64_t slabs = 0;
+    for (struct kmem_slab* slab = cache->slabs[list]; slab; slab = slab->next, slabs++) {
+      const char* const wrong = verify_slab(cache, slab);
+      if (wrong) return wrong;
+      if (slab->list != (enum slab_list)list) return "a slab is in a list that it does not name";
+      if ((slab->out == 0) != (list == SLABS_EMPTY) || (slab->out == cache->objects_per_slab) != (list == SLABS_FULL))
+        return "a slab is in the wrong list";
+      out += slab->out;
+    }
+    if (slabs != cache->slab_count[list]) return "slabs are miscounted";
+  }
+  if (out != cache->objects_out) return "objects out are miscounted";
+  if (cache->hash) {
+    for (size_t i = 0; i < hash_buckets(cache); i++)
+      for (struct kmem_bufctl* bufctl = cache->hash[i]; bufctl; bufctl = bufctl->next) hashed++;
+    if (hashed != cache->hash_items || hashed != out) return "the hash is miscounted";
+  }
+  return NULL;
+}

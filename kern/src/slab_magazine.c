@@ -1,0 +1,298 @@
+/* The upper half of a cache: allocation and free through per-CPU magazines and the depot. The theory is in slab.c. */
+
+#include "slab_impl.h"
+
+/* ---- Depot: two lists of magazines, full and empty. */
+
+static struct kmem_magazine* depot_take_full(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->depot_lock);
+  struct kmem_magazine* const magazine = cache->full;
+  if (!magazine) return NULL;
+  cache->full = magazine->next;
+  cache->full_count--;
+  cache->depot_rounds -= magazine->rounds;
+  return magazine;
+}
+
+static void depot_put_full(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds) {
+  LOCK_GUARD(&cache->depot_lock);
+  magazine->rounds = rounds;
+  magazine->next = cache->full;
+  cache->full = magazine;
+  cache->full_count++;
+  cache->depot_rounds += rounds;
+}
+
+static struct kmem_magazine* depot_take_empty(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->depot_lock);
+  struct kmem_magazine* const magazine = cache->empty;
+  if (!magazine) return NULL;
+  cache->empty = magazine->next;
+  cache->empty_count--;
+  return magazine;
+}
+
+static void depot_put_empty(struct kmem_cache* cache, struct kmem_magazine* magazine) {
+  LOCK_GUARD(&cache->depot_lock);
+  magazine->next = cache->empty;
+  cache->empty = magazine;
+  cache->empty_count++;
+}
+
+/* ---- This CPU's magazines. Interrupts are off. */
+
+static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) { return &cache->cpu[slab_os_cpu()]; }
+
+static void swap_magazines(struct kmem_cpu* cpu) {
+  struct kmem_magazine* const loaded = cpu->loaded;
+  const uint32_t rounds = cpu->rounds;
+  cpu->loaded = cpu->previous;
+  cpu->rounds = cpu->previous_rounds;
+  cpu->capacity = cpu->loaded ? MAGAZINE_ROUNDS : 0;
+  cpu->previous = loaded;
+  cpu->previous_rounds = rounds;
+}
+
+/* Loads `magazine`; what was loaded becomes the previous one, whose place is free. */
+static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, uint32_t rounds) {
+  cpu->previous = magazine;
+  cpu->previous_rounds = rounds;
+  swap_magazines(cpu);
+}
+
+/* Gets objects into the loaded magazine, which is empty. False if there are none above the slabs. */
+static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
+  if (cpu->previous_rounds > 0) {
+    swap_magazines(cpu);
+    return true;
+  }
+  struct kmem_magazine* const full = depot_take_full(cache);
+  if (!full) return false;
+  if (cpu->previous) depot_put_empty(cache, cpu->previous);
+  load_magazine(cpu, full, (uint32_t)full->rounds);
+  return true;
+}
+
+/* Gets room into the loaded magazine, which is full or not there. False if there is no empty magazine. */
+static bool load_empty(struct kmem_cache* cache, struct kmem_cpu* cpu) {
+  if (cpu->previous && cpu->previous_rounds < MAGAZINE_ROUNDS) {
+    swap_magazines(cpu);
+    return true;
+  }
+  struct kmem_magazine* const empty = depot_take_empty(cache);
+  if (!empty) return false;
+  if (cpu->previous) depot_put_full(cache, cpu->previous, cpu->previous_rounds);
+  load_magazine(cpu, empty, 0);
+  return true;
+}
+
+static bool uses_magazines(const struct kmem_cache* cache) {
+  return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOMAGAZINE) &&
+         !__atomic_load_n(&cache->zombie, __ATOMIC_ACQUIRE);
+}
+
+/* ---- Allocation. */
+
+ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
+  void* const object = slab_layer_alloc(cache, flags & ~KM_ZERO);
+  if (!object) return NULL;
+  if (cache->constructor && cache->constructor(object, cache->private_data, flags) != 0) {
+    if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
+    return NULL;
+  }
+  return object;
+}
+
+/* The loaded magazine is empty. Leaves the section for the slab layer; after that CPU and flags may be others. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct kmem_cache* cache, size_t requested,
+                                                                       int flags, const void* frame, uint64_t saved) {
+  struct kmem_cpu* cpu = this_cpu(cache);
+  void* object;
+  if (load_full(cache, cpu)) {
+    object = cpu->loaded->objects[--cpu->rounds];
+  } else {
+    slab_os_irq_restore(saved);
+    object = constructed_from_slab(cache, flags);
+    if (!object) {
+      __atomic_fetch_add(&cache->failures, 1, __ATOMIC_RELAXED);
+      return NULL;
+    }
+    saved = slab_os_irq_save();
+    cpu = this_cpu(cache);
+  }
+  cpu->allocations++;
+  if (UNLIKELY(cpu->flags & KMC_TRACED)) slab_trace_alloc(cache, object, requested, frame);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_traced(struct kmem_cache* cache, void* object,
+                                                                         size_t requested, const void* frame,
+                                                                         uint64_t saved) {
+  slab_trace_alloc(cache, object, requested, frame);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+/* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The section ends in one of three places, so
+ * that the hot one keeps nothing alive for the cold ones. */
+static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache, size_t requested, int flags,
+                                                                const void* frame) {
+  const uint64_t saved = slab_os_irq_save();
+  struct kmem_cpu* const cpu = this_cpu(cache);
+  const uint32_t rounds = cpu->rounds;
+  if (UNLIKELY(rounds == 0)) return alloc_slow(cache, requested, flags, frame, saved);
+  cpu->rounds = rounds - 1;
+  void* const object = cpu->loaded->objects[rounds - 1];
+  cpu->allocations++;
+  if (UNLIKELY(cpu->flags & KMC_TRACED)) return alloc_traced(cache, object, requested, frame, saved);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+/* Zeroes outside the section: an object can be large. */
+ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache, size_t requested, int flags,
+                                                                   const void* frame) {
+  void* const object = alloc_object(cache, requested, flags, frame);
+  if (object) __builtin_memset(object, 0, cache->object_size);
+  return object;
+}
+
+ALLOCATOR_TEXT void* kmem_cache_alloc(struct kmem_cache* cache, int flags) {
+  const void* const frame = __builtin_frame_address(0);
+  if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, cache->object_size, flags, frame);
+  return alloc_object(cache, cache->object_size, flags, frame);
+}
+
+ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int flags) {
+  const void* const frame = __builtin_frame_address(0);
+  if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, requested, flags, frame);
+  return alloc_object(cache, requested, flags, frame);
+}
+
+/* ---- Free. */
+
+/* Destructs an object and gives it back to its slab. */
+static void object_to_slab(struct kmem_cache* cache, void* object) {
+  if (cache->destructor) cache->destructor(object, cache->private_data);
+  if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
+}
+
+/* The loaded magazine is full or not there. The object is counted, and its record dropped, already. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem_cache* cache, void* object,
+                                                                     uint64_t saved) {
+  while (uses_magazines(cache)) {
+    struct kmem_cpu* const cpu = this_cpu(cache);
+    if (cpu->rounds < cpu->capacity || load_empty(cache, cpu)) {
+      cpu->loaded->objects[cpu->rounds++] = object;
+      slab_os_irq_restore(saved);
+      return;
+    }
+    slab_os_irq_restore(saved);
+    struct kmem_magazine* const magazine = kmem_cache_alloc(kmem_magazine_cache, KM_ATOMIC);
+    saved = slab_os_irq_save();
+    if (!magazine) break;
+    depot_put_empty(cache, magazine);
+  }
+  slab_os_irq_restore(saved);
+  object_to_slab(cache, object);
+}
+
+/* Puts the object into the loaded magazine and ends the section. */
+static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache, struct kmem_cpu* cpu, void* object,
+                                                              uint64_t saved) {
+  const uint32_t rounds = cpu->rounds;
+  if (UNLIKELY(rounds == cpu->capacity)) {
+    free_slow(cache, object, saved);
+    return;
+  }
+  cpu->rounds = rounds + 1;
+  cpu->loaded->objects[rounds] = object;
+  slab_os_irq_restore(saved);
+}
+
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced(struct kmem_cache* cache, struct kmem_cpu* cpu,
+                                                                       void* object, uint64_t saved) {
+  slab_trace_free(cache, object);
+  free_object(cache, cpu, object, saved);
+}
+
+ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
+  if (UNLIKELY(!object)) return;
+  const uint64_t saved = slab_os_irq_save();
+  struct kmem_cpu* const cpu = this_cpu(cache);
+  cpu->frees++;
+  if (UNLIKELY(cpu->flags & KMC_EVER_TRACED)) {
+    free_traced(cache, cpu, object, saved);
+    return;
+  }
+  free_object(cache, cpu, object, saved);
+}
+
+/* ---- Taking magazines away. */
+
+static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds) {
+  for (uint32_t i = 0; i < rounds; i++) object_to_slab(cache, magazine->objects[i]);
+}
+
+/* Takes the loaded magazine off this CPU, and loads the previous one. NULL if there was none. */
+static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rounds) {
+  struct kmem_magazine* const magazine = cpu->loaded;
+  *rounds = cpu->rounds;
+  cpu->loaded = NULL;
+  cpu->rounds = 0;
+  swap_magazines(cpu);
+  return magazine;
+}
+
+void magazines_drain_cpu(struct kmem_cache* cache) {
+  for (int i = 0; i < 2; i++) {
+    uint32_t rounds;
+    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    if (!magazine) continue;
+    empty_magazine(cache, magazine, rounds);
+    depot_put_empty(cache, magazine);
+  }
+}
+
+/* On each CPU, interrupts off: its magazines go to the depot as they are. */
+static void retire_cpu(void* argument) {
+  struct kmem_cache* const cache = argument;
+  for (int i = 0; i < 2; i++) {
+    uint32_t rounds;
+    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    if (magazine) depot_put_full(cache, magazine, rounds);
+  }
+}
+
+void magazines_retire(struct kmem_cache* cache) {
+  slab_os_on_each_cpu(retire_cpu, cache);
+  for (struct kmem_magazine* magazine; (magazine = depot_take_full(cache));) {
+    empty_magazine(cache, magazine, (uint32_t)magazine->rounds);
+    kmem_cache_free(kmem_magazine_cache, magazine);
+  }
+  magazines_finish(cache);
+}
+
+void magazines_finish(struct kmem_cache* cache) {
+  for (struct kmem_magazine* magazine; (magazine = depot_take_empty(cache));)
+    kmem_cache_free(kmem_magazine_cache, magazine);
+}
+
+void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
+  const unsigned cpus = slab_os_cpu_count();
+  /* Frees first: whoever sees a free counted finds its allocation counted too. */
+  for (unsigned i = 0; i < cpus; i++) stats->frees += __atomic_load_n(&cache->cpu[i].frees, __ATOMIC_ACQUIRE);
+  for (unsigned i = 0; i < cpus; i++) {
+    const struct kmem_cpu* const cpu = &cache->cpu[i];
+    stats->allocations += __atomic_load_n(&cpu->allocations, __ATOMIC_ACQUIRE);
+    stats->magazine_rounds +=
+        __atomic_load_n(&cpu->rounds, __ATOMIC_RELAXED) + __atomic_load_n(&cpu->previous_rounds, __ATOMIC_RELAXED);
+  }
+  stats->live = stats->allocations - stats->frees;
+  stats->magazine_size = uses_magazines(cache) ? MAGAZINE_ROUNDS : 0;
+  LOCK_GUARD(&cache->depot_lock);
+  stats->depot_full = cache->full_count;
+  stats->depot_empty = cache->empty_count;
+  stats->magazine_rounds += cache->depot_rounds;
+}
