@@ -1,26 +1,31 @@
 // Arenas, after Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
 //
-// An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists of spans, each added by hand
-// or imported from a source arena. Each span and each segment has a boundary tag; the tags of an arena are linked in the order of
-// addresses, a span's tag before the tags of its segments, so that the neighbours of a segment that comes back are its tag's.
+// An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists of spans, each added
+// by hand or imported from a source arena. Each span and each segment has a boundary tag; the tags of an arena are
+// linked in the order of addresses, a span's tag before the tags of its segments, so that the neighbours of a segment
+// that comes back are its tag's.
 //
-//   free segments       are also on the free list of their size's power of two: list n holds sizes of 2^n to 2^(n+1)-1 quanta. A bitmap
+//   free segments       are also on the free list of their size's power of two: list n holds sizes of 2^n to 2^(n+1)-1
+//   quanta. A bitmap
 //                       says which lists are not empty.
 //   allocated segments  are also in a hash by address, which grows with their number.
 //
-// Allocation is by instant fit: any segment of a list whose every segment is large enough, found in the bitmap in constant time.
-// Only when there is none the list below is searched. What is left of the segment goes back to the free lists. A segment that comes back
-// is merged with its free neighbours; an imported span that is all free goes back to the source.
+// Allocation is by instant fit: any segment of a list whose every segment is large enough, found in the bitmap in
+// constant time. Only when there is none the list below is searched. What is left of the segment goes back to the free
+// lists. A segment that comes back is merged with its free neighbours; an imported span that is all free goes back to
+// the source.
 //
 // Requests of up to quantum_cache_max come from caches of one, two, … quanta, so from the magazines of the CPU.
 //
-// Boundary tags come from one pool. An operation takes those that it can need before it takes the arena's lock, and gives the rest
-// back after it. The pool is filled by pages from base_arena's own free segments, for which a tag is needed in turn: kReserve tags
-// are kept for this, one for each CPU (filling happens with interrupts off), so that the pool never waits for itself.
+// Boundary tags come from one pool. An operation takes those that it can need before it takes the arena's lock, and
+// gives the rest back after it. The pool is filled by pages from base_arena's own free segments, for which a tag is
+// needed in turn: kReserve tags are kept for this, one for each CPU (filling happens with interrupts off), so that the
+// pool never waits for itself.
 //
-// Locks: an arena's lock is never held while source, caches or pool are called; so importing and returning a span happen between two
-// holds, and a span that was imported for a request is entered and used under one. With a lock held, an operation takes constant
-// time but for the search mentioned, a chain of the hash, and the growth of the hash, which moves it in one go.
+// Locks: an arena's lock is never held while source, caches or pool are called; so importing and returning a span
+// happen between two holds, and a span that was imported for a request is entered and used under one. With a lock held,
+// an operation takes constant time but for the search mentioned, a chain of the hash, and the growth of the hash, which
+// moves it in one go.
 #include "arena.h"
 
 #include <array>
@@ -46,7 +51,7 @@ struct Segment {
   uintptr_t start;
   size_t size;
   SegmentKind kind;
-  Segment *prev, *next;          // by address, in the arena
+  Segment *prev, *next;            // by address, in the arena
   Segment *list_prev, *list_next;  // free list; hash chain and pool use list_next only
 
   bool is_span() const { return kind == SegmentKind::kSpan || kind == SegmentKind::kImportedSpan; }
@@ -188,7 +193,9 @@ class Tags {
 
 // ---- Segments of an arena. All with its lock held.
 
-unsigned free_list_of(const struct arena& arena, size_t size) { return std::bit_width(size >> arena.quantum_shift) - 1; }
+unsigned free_list_of(const struct arena& arena, size_t size) {
+  return std::bit_width(size >> arena.quantum_shift) - 1;
+}
 
 void push_free(struct arena& arena, Segment& segment) {
   const unsigned list = free_list_of(arena, segment.size);
@@ -232,7 +239,9 @@ void unlink(struct arena& arena, Segment& segment) {
   arena.tags--;
 }
 
-size_t hash_buckets(const struct arena& arena) { return size_t{1} << (64 - arena.hash_shift); }
+size_t hash_buckets(const struct arena& arena) {
+  return size_t{1} << (64 - arena.hash_shift);
+}
 
 Segment** hash_bucket(const struct arena& arena, uintptr_t start) {
   return &arena.hash[((start >> arena.quantum_shift) * 0x9e3779b97f4a7c15) >> arena.hash_shift];
@@ -296,8 +305,8 @@ struct Returned {
   size_t size = 0;
 };
 
-// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported span, the span leaves the arena and is
-// returned for its source.
+// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported span, the span leaves
+// the arena and is returned for its source.
 Returned release_segment(struct arena& arena, Segment* segment, Tags& tags) {
   arena.allocated_bytes -= segment->size;
   arena.frees++;
@@ -427,8 +436,8 @@ ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int 
   return address;
 }
 
-// The caches of one quantum, two quanta, … A slab has at least three objects of the largest cache, and is larger than any request that
-// they serve, so that it never comes from them. False when out of memory.
+// The caches of one quantum, two quanta, … A slab has at least three objects of the largest cache, and is larger than
+// any request that they serve, so that it never comes from them. False when out of memory.
 bool make_quantum_caches(struct arena& arena, size_t quantum_cache_max) {
   const size_t slab_size = std::bit_ceil(3 * quantum_cache_max);
   for (size_t i = 0; i < quantum_cache_max >> arena.quantum_shift; i++) {
@@ -491,8 +500,8 @@ void arena_init(uintptr_t base, size_t size) {
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, arena_import import,
                            arena_export export_, struct arena* source, size_t quantum_cache_max, int flags) {
   if (!arena_cache) {
-    arena_cache = kmem_cache_create("arena", sizeof(struct arena), alignof(struct arena), KMC_NOTRACE, base_arena, nullptr, nullptr,
-                                    nullptr);
+    arena_cache = kmem_cache_create("arena", sizeof(struct arena), alignof(struct arena), KMC_NOTRACE, base_arena,
+                                    nullptr, nullptr, nullptr);
     if (!arena_cache) return nullptr;
   }
   ASSERT(quantum_cache_max % quantum == 0 && quantum_cache_max / quantum <= kQuantumCaches);
@@ -578,8 +587,12 @@ void arena_stats(struct arena* arena, struct arena_stats* stats) {
   stats->failures = arena->failures;
 }
 
-const char* arena_name(const struct arena* arena) { return arena->name; }
-struct arena* arena_source(const struct arena* arena) { return arena->source; }
+const char* arena_name(const struct arena* arena) {
+  return arena->name;
+}
+struct arena* arena_source(const struct arena* arena) {
+  return arena->source;
+}
 
 struct arena* arena_next(struct arena* arena) {
   Guard guard(list_lock);

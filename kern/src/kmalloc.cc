@@ -1,7 +1,7 @@
-// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest class that holds it, found by one of two
-// tables; sizes between the powers of two keep the waste under a quarter, mostly under an eighth. A larger one takes whole pages from
-// the page arena, and the descriptor of its first page keeps their number. kfree looks at that descriptor: the page of a cache's
-// object names its slab.
+// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest class that holds it, found
+// by one of two tables; sizes between the powers of two keep the waste under a quarter, mostly under an eighth. A
+// larger one takes whole pages from the page arena, and the descriptor of its first page keeps their number. kfree
+// looks at that descriptor: the page of a cache's object names its slab.
 #include "kmalloc.h"
 
 #include <array>
@@ -17,8 +17,9 @@
 
 namespace {
 
-constexpr std::array<uint16_t, 27> kClasses = {16,  32,  48,  64,  80,  96,   112,  128,  160,  192,  224,  256,  320, 384,
-                                               448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 3072, 4096, 8192};
+constexpr std::array<uint16_t, 27> kClasses = {16,  32,   48,   64,   80,   96,   112,  128,  160,
+                                               192, 224,  256,  320,  384,  448,  512,  640,  768,
+                                               896, 1024, 1280, 1536, 1792, 2048, 3072, 4096, 8192};
 constexpr size_t kFineStep = 16, kFineMax = 1024;
 constexpr size_t kCoarseStep = 256, kCoarseMax = 8192;
 
@@ -66,8 +67,8 @@ void kmalloc_init() {
   for (size_t i = 0; i < kClasses.size(); i++) {
     char name[KMEM_CACHE_NAME_MAX];
     format(name, sizeof(name), "kmalloc_%u", kClasses[i]);
-    caches[i] = kmem_cache_create(name, kClasses[i], kClasses[i] < kPageSize ? 16 : kPageSize, 0, nullptr, nullptr, nullptr,
-                                  nullptr);
+    caches[i] = kmem_cache_create(name, kClasses[i], kClasses[i] < kPageSize ? 16 : kPageSize, 0, nullptr, nullptr,
+                                  nullptr, nullptr);
     if (!caches[i]) panic_no_cache(name);
   }
 }
@@ -90,4 +91,6 @@ size_t kmalloc_usable_size(const void* memory) {
   return page_of(memory)->large_pages * kPageSize;
 }
 
-void panic_no_cache(const char* name) { panic("no memory for the cache %s", name); }
+void panic_no_cache(const char* name) {
+  panic("no memory for the cache %s", name);
+}

@@ -1,11 +1,13 @@
 // Physical memory.
 //
-// One descriptor for each page frame, in a flat array indexed by frame number: an address leads to its descriptor by arithmetic. The
-// array takes its memory from the start of the first usable range that is large enough; all other usable memory becomes spans of
-// base_arena, as addresses of the direct map. Frames that are no usable memory have a descriptor that nobody touches.
+// One descriptor for each page frame, in a flat array indexed by frame number: an address leads to its descriptor by
+// arithmetic. The array takes its memory from the start of the first usable range that is large enough; all other
+// usable memory becomes spans of base_arena, as addresses of the direct map. Frames that are no usable memory have a
+// descriptor that nobody touches.
 //
-// base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages from quantum caches, so from the
-// magazines of the CPU; slabs, page tables and user pages come from there. The allocator's own metadata comes from base_arena itself.
+// base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages from quantum caches,
+// so from the magazines of the CPU; slabs, page tables and user pages come from there. The allocator's own metadata
+// comes from base_arena itself.
 #include "pages.h"
 
 #include "arch/x86_64/paging.h"
@@ -28,7 +30,9 @@ constinit Page* descriptors = nullptr;
 constinit uint64_t frames = 0;
 constinit uint64_t total_bytes = 0;
 
-uintptr_t direct_map_address(PhysAddr address) { return reinterpret_cast<uintptr_t>(direct_map(address)); }
+uintptr_t direct_map_address(PhysAddr address) {
+  return reinterpret_cast<uintptr_t>(direct_map(address));
+}
 
 // Places the array, and returns the range it was cut from.
 const MemoryRange* place_descriptors(const BootInfo& boot, uint64_t bytes) {
@@ -62,14 +66,17 @@ void memory_init() {
     const uint64_t start = range.start.value == 0 ? kPageSize : range.start.value;
     const uint64_t end = range.start.value + range.size;
     if (&range == host || start >= end) continue;
-    if (arena_add(base_arena, direct_map_address({start}), end - start, KM_ATOMIC) != 0) panic("no memory for boundary tags");
+    if (arena_add(base_arena, direct_map_address({start}), end - start, KM_ATOMIC) != 0)
+      panic("no memory for boundary tags");
     total_bytes += end - start;
   }
 
   kmem_init();
-  page_arena = must(arena_create("page", 0, 0, kPageSize, [](arena* source, size_t size, int flags) { return arena_alloc(source, size, flags); },
-                                 [](arena* source, void* base, size_t size) { arena_free(source, base, size); }, base_arena,
-                                 kQuantumCacheMax, KM_ATOMIC),
+  page_arena = must(arena_create(
+                        "page", 0, 0, kPageSize,
+                        [](arena* source, size_t size, int flags) { return arena_alloc(source, size, flags); },
+                        [](arena* source, void* base, size_t size) { arena_free(source, base, size); }, base_arena,
+                        kQuantumCacheMax, KM_ATOMIC),
                     "page");
   kernel_virtual_arena = must(arena_create("kernel_virtual", kKernelVirtualBase, kKernelVirtualSize, kPageSize, nullptr,
                                            nullptr, nullptr, 0, KM_ATOMIC),
@@ -82,7 +89,9 @@ Page* page_of(PhysAddr address) {
   return frame < frames ? &descriptors[frame] : nullptr;
 }
 
-Page* page_of(const void* address) { return page_of(direct_map_phys(address)); }
+Page* page_of(const void* address) {
+  return page_of(direct_map_phys(address));
+}
 
 ALLOCATOR_TEXT Result<PhysAddr> page_alloc(int flags) {
   void* const memory = arena_alloc(page_arena, kPageSize, flags);
@@ -91,7 +100,9 @@ ALLOCATOR_TEXT Result<PhysAddr> page_alloc(int flags) {
   return direct_map_phys(memory);
 }
 
-ALLOCATOR_TEXT void page_free(PhysAddr page) { arena_free(page_arena, direct_map(page), kPageSize); }
+ALLOCATOR_TEXT void page_free(PhysAddr page) {
+  arena_free(page_arena, direct_map(page), kPageSize);
+}
 
 MemoryTotals memory_totals() {
   struct arena_stats base;

@@ -1,40 +1,43 @@
-/* Caches of objects, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
+/* Caches of objects, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines and Vmem"
+ * (USENIX 2001).
  *
  * A cache hands out objects of one size. It has three layers, from the top:
  *
- *   CPUs    Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and `previous`, which is full
- *           or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is no lock. When loaded has run
- *           empty (full), the two change places; when that does not help, one is exchanged with the depot.
- *   depot   Two lists of magazines, full and empty, under a lock that is taken once for MAGAZINE_ROUNDS objects.
- *   slabs   Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie in one page with
- *           the slab structure at its end, and the free ones are linked through their first word. Larger ones have the structure
- *           elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the descriptor of its page;
- *           caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of objects that are out in a hash.
- *           A slab is in one of three lists: partial, full, empty. One empty slab is kept, others go back to the source.
+ *   CPUs    Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and
+ * `previous`, which is full or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is
+ * no lock. When loaded has run empty (full), the two change places; when that does not help, one is exchanged with the
+ * depot. depot   Two lists of magazines, full and empty, under a lock that is taken once for MAGAZINE_ROUNDS objects.
+ *   slabs   Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie
+ * in one page with the slab structure at its end, and the free ones are linked through their first word. Larger ones
+ * have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
+ * descriptor of its page; caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of
+ * objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept, others
+ * go back to the source.
  *
- * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and depot are constructed.
+ * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and
+ * depot are constructed.
  *
  * Invariants, at rest:  allocations - frees = live;  live + rounds in magazines and depot = objects out of the slabs.
- * Allocations and frees are counted for each CPU at the top, where callers get objects and give them back; so live counts are exact
- * and idle objects do not count.
+ * Allocations and frees are counted for each CPU at the top, where callers get objects and give them back; so live
+ * counts are exact and idle objects do not count.
  *
- * Tracing happens at the same place: a record is made in the section in which the caller's object leaves a magazine, and dropped in
- * the section in which it comes back, before it can be given to anyone else. Whether to do so says the CPU's own copy of the flags, which
- * the CPU itself changes in an interprocessor interrupt: never inside a section. An allocation that has to go to the slabs leaves the
- * section and enters another, in which it looks at the flags.
+ * Tracing happens at the same place: a record is made in the section in which the caller's object leaves a magazine,
+ * and dropped in the section in which it comes back, before it can be given to anyone else. Whether to do so says the
+ * CPU's own copy of the flags, which the CPU itself changes in an interprocessor interrupt: never inside a section. An
+ * allocation that has to go to the slabs leaves the section and enters another, in which it looks at the flags.
  *
- * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_magazine, kmem_hash, kmem_cache), which are static and whose
- * slabs come from the metadata source, so that no cache is needed to serve a cache; all but kmem_cache cannot be traced. Magazines are
- * themselves served without magazines.
+ * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_magazine, kmem_hash, kmem_cache), which are
+ * static and whose slabs come from the metadata source, so that no cache is needed to serve a cache; all but kmem_cache
+ * cannot be traced. Magazines are themselves served without magazines.
  *
- * Life: a cache has a reference for being alive and one for each holder, counted under the list lock. Destroyed, it is a zombie:
- * its magazines are taken away, and what is still live goes straight to the slabs when freed. With the last object the zombie
- * loses its first reference, and when all are gone it is buried. That frees memory and may sleep, so an interrupt that frees the
- * last object leaves it to the next kmem_cache_create, _destroy or _release.
+ * Life: a cache has a reference for being alive and one for each holder, counted under the list lock. Destroyed, it is
+ * a zombie: its magazines are taken away, and what is still live goes straight to the slabs when freed. With the last
+ * object the zombie loses its first reference, and when all are gone it is buried. That frees memory and may sleep, so
+ * an interrupt that frees the last object leaves it to the next kmem_cache_create, _destroy or _release.
  *
- * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while anything is called outside these
- * files. Sections are bounded: 20 to 60 instructions and the hook, or the exchange of a magazine under the depot lock. A hash of bufctls
- * that changes its size does so in one go with interrupts off.
+ * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while anything is called
+ * outside these files. Sections are bounded: 20 to 60 instructions and the hook, or the exchange of a magazine under
+ * the depot lock. A hash of bufctls that changes its size does so in one go with interrupts off.
  */
 
 #include "slab_impl.h"
@@ -48,9 +51,7 @@ _Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TR
 #define OWN_CACHE_BYTES (sizeof(struct kmem_cache) + SLAB_OS_MAX_CPUS * sizeof(struct kmem_cpu))
 
 enum { OWN_SLAB, OWN_BUFCTL, OWN_MAGAZINE, OWN_HASH, OWN_CACHE, OWN_CACHES };
-static struct {
-  char bytes[OWN_CACHE_BYTES] __attribute__((aligned(64)));
-} own_caches[OWN_CACHES];
+static struct { char bytes[OWN_CACHE_BYTES] __attribute__((aligned(64))); } own_caches[OWN_CACHES];
 
 struct kmem_cache* const kmem_slab_cache = (struct kmem_cache*)&own_caches[OWN_SLAB];
 struct kmem_cache* const kmem_bufctl_cache = (struct kmem_cache*)&own_caches[OWN_BUFCTL];
@@ -61,8 +62,8 @@ static struct kmem_cache* const kmem_cache_cache = (struct kmem_cache*)&own_cach
 /* ---- The list of caches. */
 
 static struct slab_os_lock list_lock;
-static struct kmem_cache* first_cache;      /* in order of creation */
-static struct kmem_cache* caches_to_bury;   /* out of the list, without references */
+static struct kmem_cache* first_cache;    /* in order of creation */
+static struct kmem_cache* caches_to_bury; /* out of the list, without references */
 
 static bool names_equal(const char* a, const char* b) {
   while (*a && *a == *b) a++, b++;
@@ -171,7 +172,8 @@ struct kmem_cache* kmem_cache_find(const char* name) {
 /* ---- Making and destroying. */
 
 /* Fills in what is zeroed, but for the name; false if such a cache cannot be. */
-static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size, int flags, struct arena* source) {
+static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size, int flags,
+                       struct arena* source) {
   cache->object_size = size;
   cache->flags = (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE);
   cache->source = source;
@@ -225,7 +227,8 @@ struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align
 }
 
 struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size, struct arena* source) {
-  return cache_make(name, size, size & -size, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, source, NULL, NULL, NULL);
+  return cache_make(name, size, size & -size, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, source, NULL, NULL,
+                    NULL);
 }
 
 void kmem_cache_destroy(struct kmem_cache* cache) {
@@ -242,10 +245,18 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
 
 /* ---- Looking at a cache. */
 
-const char* kmem_cache_name(const struct kmem_cache* cache) { return cache->name; }
-size_t kmem_cache_object_size(const struct kmem_cache* cache) { return cache->object_size; }
-int kmem_cache_flags(const struct kmem_cache* cache) { return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED); }
-struct arena* kmem_cache_source(const struct kmem_cache* cache) { return cache->source; }
+const char* kmem_cache_name(const struct kmem_cache* cache) {
+  return cache->name;
+}
+size_t kmem_cache_object_size(const struct kmem_cache* cache) {
+  return cache->object_size;
+}
+int kmem_cache_flags(const struct kmem_cache* cache) {
+  return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED);
+}
+struct arena* kmem_cache_source(const struct kmem_cache* cache) {
+  return cache->source;
+}
 
 void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   *stats = (struct kmem_cache_stats){.object_size = cache->object_size};
@@ -266,7 +277,9 @@ void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {
   __atomic_fetch_or(&cache->flags, (uint32_t)set, __ATOMIC_RELAXED);
 }
 
-struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) { return &cache->trace; }
+struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
+  return &cache->trace;
+}
 
 void kmem_drain_cpu(void) {
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) magazines_drain_cpu(cache);

@@ -1,4 +1,5 @@
-/* What slab.c (caches), slab_magazine.c (the layer of CPUs and depot) and slab_layer.c (slabs) share. C. The theory is in slab.c. */
+/* What slab.c (caches), slab_magazine.c (the layer of CPUs and depot) and slab_layer.c (slabs) share. C. The theory is
+ * in slab.c. */
 #pragma once
 
 #include "slab.h"
@@ -28,8 +29,8 @@ struct kmem_cpu {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct kmem_cpu) == 64, "the fast path reads one line");
 
-/* Says that an object is free. While the object is out, its bufctl waits in the slab (page-backed) or says in the cache's hash which
- * slab the object belongs to. */
+/* Says that an object is free. While the object is out, its bufctl waits in the slab (page-backed) or says in the
+ * cache's hash which slab the object belongs to. */
 struct kmem_bufctl {
   struct kmem_bufctl* next;
   void* object;
@@ -112,12 +113,14 @@ static inline void lock_guard_end(const struct lock_guard* guard) {
   const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = lock_guard_begin(lock)
 
 /* The allocator's own caches. */
-extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_magazine_cache, *const kmem_hash_cache;
+extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_magazine_cache,
+                                                                               *const kmem_hash_cache;
 enum { HASH_BUCKETS_MIN = 64 }; /* a table of kmem_hash */
 
 /* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
 
-/* Fills in stride, slab size and number of objects; false if size and alignment cannot be had. `slab_size` 0: chosen. */
+/* Fills in stride, slab size and number of objects; false if size and alignment cannot be had. `slab_size` 0: chosen.
+ */
 bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
 /* An object, not constructed; NULL when out of memory. */
 void* slab_layer_alloc(struct kmem_cache* cache, int flags);
@@ -141,5 +144,6 @@ void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab.c */
 
-/* Gives up a reference in any context: if it was the last, the cache is buried by the next create, destroy or release. */
+/* Gives up a reference in any context: if it was the last, the cache is buried by the next create, destroy or release.
+ */
 void kmem_cache_release_later(struct kmem_cache* cache);

@@ -3,13 +3,15 @@
 #include "slab_impl.h"
 
 enum {
-  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,          /* larger objects get bufctls */
-  LARGE_SLAB_OBJECTS = 4,                     /* what a slab of large objects should have at least … */
-  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE,     /* … if it does not get larger than this */
-  EMPTY_SLABS_KEPT = 1,                       /* so that a cache on a boundary does not make and free a slab each time */
+  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,      /* larger objects get bufctls */
+  LARGE_SLAB_OBJECTS = 4,                 /* what a slab of large objects should have at least … */
+  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … if it does not get larger than this */
+  EMPTY_SLABS_KEPT = 1,                   /* so that a cache on a boundary does not make and free a slab each time */
 };
 
-static bool page_backed(const struct kmem_cache* cache) { return !(cache->flags & KMC_NOTOUCH); }
+static bool page_backed(const struct kmem_cache* cache) {
+  return !(cache->flags & KMC_NOTOUCH);
+}
 
 /* ---- Shape of slabs. */
 
@@ -72,7 +74,9 @@ static void list_update(struct kmem_cache* cache, struct kmem_slab* slab) {
 
 /* ---- Hash of the bufctls whose objects are out, for caches that are not page-backed. */
 
-static size_t hash_buckets(const struct kmem_cache* cache) { return (size_t)1 << (64 - cache->hash_shift); }
+static size_t hash_buckets(const struct kmem_cache* cache) {
+  return (size_t)1 << (64 - cache->hash_shift);
+}
 
 static struct kmem_bufctl** hash_bucket(const struct kmem_cache* cache, const void* object) {
   return &cache->hash[((uintptr_t)object * 0x9e3779b97f4a7c15) >> cache->hash_shift];
@@ -94,14 +98,16 @@ static void hash_table_free(struct kmem_bufctl** table, size_t buckets) {
     slab_os_pages_free(slab_os_metadata_source(), table, buckets * sizeof(struct kmem_bufctl*));
 }
 
-/* How many buckets the table should have: between items / 2 and items * 4, in steps of eight, so that the larger tables fill pages. */
+/* How many buckets the table should have: between items / 2 and items * 4, in steps of eight, so that the larger tables
+ * fill pages. */
 static size_t hash_wanted(uint64_t items, size_t buckets) {
   while (items > 2 * buckets) buckets *= 8;
   while (buckets > HASH_BUCKETS_MIN && items < buckets / 32) buckets /= 8;
   return buckets;
 }
 
-/* Gives the table the size that it should have, in one go: takes time in proportion to the items. Without memory it stays as it is. */
+/* Gives the table the size that it should have, in one go: takes time in proportion to the items. Without memory it
+ * stays as it is. */
 static void hash_resize(struct kmem_cache* cache) {
   size_t old_buckets, buckets;
   {
@@ -235,7 +241,8 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
     object = slab_take(cache, slab);
   }
   /* A glance without the lock is enough: it says when to look closer. */
-  if (cache->hash && __atomic_load_n(&cache->hash_items, __ATOMIC_RELAXED) > 2 * hash_buckets(cache)) hash_resize(cache);
+  if (cache->hash && __atomic_load_n(&cache->hash_items, __ATOMIC_RELAXED) > 2 * hash_buckets(cache))
+    hash_resize(cache);
   return object;
 }
 
@@ -244,7 +251,8 @@ static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object, struct 
   if (page_backed(cache)) {
     struct kmem_slab* const slab = slab_os_page_slab(object);
     if (!slab || slab->cache != cache)
-      slab_os_panic("%s: %p is given back, but belongs to %s", cache->name, object, slab ? slab->cache->name : "no cache");
+      slab_os_panic("%s: %p is given back, but belongs to %s", cache->name, object,
+                    slab ? slab->cache->name : "no cache");
     return slab;
   }
   for (struct kmem_bufctl** place = hash_bucket(cache, object); *place; place = &(*place)->next) {
@@ -340,13 +348,15 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
   if (cache->small) {
     for (char* object = slab->free_objects; object; object = *(char**)object) {
       const size_t offset = (size_t)(object - slab->base);
-      if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab) return "a free object lies outside";
+      if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab)
+        return "a free object lies outside";
       if (++free > cache->objects_per_slab) return "the free list is a circle";
     }
   } else {
     for (struct kmem_bufctl* bufctl = slab->free_bufctls; bufctl; bufctl = bufctl->next) {
       const size_t offset = (size_t)((char*)bufctl->object - slab->base);
-      if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab) return "a free object lies outside";
+      if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab)
+        return "a free object lies outside";
       if (++free > cache->objects_per_slab) return "the list of bufctls is a circle";
     }
     for (struct kmem_bufctl* bufctl = slab->idle_bufctls; bufctl; bufctl = bufctl->next) idle++;

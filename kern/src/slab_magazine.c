@@ -41,7 +41,9 @@ static void depot_put_empty(struct kmem_cache* cache, struct kmem_magazine* maga
 
 /* ---- This CPU's magazines. Interrupts are off. */
 
-static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) { return &cache->cpu[slab_os_cpu()]; }
+static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
+  return &cache->cpu[slab_os_cpu()];
+}
 
 static void swap_magazines(struct kmem_cpu* cpu) {
   struct kmem_magazine* const loaded = cpu->loaded;
@@ -134,8 +136,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_traced(struct 
   return object;
 }
 
-/* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The section ends in one of three places, so
- * that the hot one keeps nothing alive for the cold ones. */
+/* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The section ends in one of
+ * three places, so that the hot one keeps nothing alive for the cold ones. */
 static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache, size_t requested, int flags,
                                                                 const void* frame) {
   const uint64_t saved = slab_os_irq_save();
@@ -151,8 +153,8 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
 }
 
 /* Zeroes outside the section: an object can be large. */
-ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache, size_t requested, int flags,
-                                                                   const void* frame) {
+ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache, size_t requested,
+                                                                   int flags, const void* frame) {
   void* const object = alloc_object(cache, requested, flags, frame);
   if (object) __builtin_memset(object, 0, cache->object_size);
   return object;
@@ -199,8 +201,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
 }
 
 /* Puts the object into the loaded magazine and ends the section. */
-static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache, struct kmem_cpu* cpu, void* object,
-                                                              uint64_t saved) {
+static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache, struct kmem_cpu* cpu,
+                                                              void* object, uint64_t saved) {
   const uint32_t rounds = cpu->rounds;
   if (UNLIKELY(rounds == cpu->capacity)) {
     free_slow(cache, object, saved);

@@ -17,37 +17,58 @@ static_assert(offsetof(Cpu, id) == 32, "slab_os_cpu");
 
 namespace {
 
-Spinlock& spinlock_of(slab_os_lock* lock) { return *reinterpret_cast<Spinlock*>(lock); }
+Spinlock& spinlock_of(slab_os_lock* lock) {
+  return *reinterpret_cast<Spinlock*>(lock);
+}
 
 constexpr LockRank rank_of(slab_os_rank rank) {
   switch (rank) {
-    case SLAB_OS_RANK_LIST: return LockRank::kSlabCacheList;
-    case SLAB_OS_RANK_DEPOT: return LockRank::kSlabDepot;
-    case SLAB_OS_RANK_CACHE: return LockRank::kSlabCache;
+    case SLAB_OS_RANK_LIST:
+      return LockRank::kSlabCacheList;
+    case SLAB_OS_RANK_DEPOT:
+      return LockRank::kSlabDepot;
+    case SLAB_OS_RANK_CACHE:
+      return LockRank::kSlabCache;
   }
   __builtin_unreachable();
 }
 
 }  // namespace
 
-void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) { new (lock) Spinlock(rank_of(rank)); }
+void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
+  new (lock) Spinlock(rank_of(rank));
+}
 
 void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();
 }
-void slab_os_lock_release(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS { spinlock_of(lock).unlock(); }
+void slab_os_lock_release(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
+  spinlock_of(lock).unlock();
+}
 
 // Caches are made before all CPUs are known.
-unsigned slab_os_cpu_count() { return kMaxCpus; }
+unsigned slab_os_cpu_count() {
+  return kMaxCpus;
+}
 
-void slab_os_on_each_cpu(void (*function)(void*), void* argument) { on_each_cpu(function, argument); }
+void slab_os_on_each_cpu(void (*function)(void*), void* argument) {
+  on_each_cpu(function, argument);
+}
 
-arena* slab_os_page_source() { return page_arena; }
-arena* slab_os_metadata_source() { return base_arena; }
+arena* slab_os_page_source() {
+  return page_arena;
+}
+arena* slab_os_metadata_source() {
+  return base_arena;
+}
 
-void* slab_os_pages_alloc(arena* source, size_t size, int flags) { return arena_alloc(source, size, flags); }
-void slab_os_pages_free(arena* source, void* pages, size_t size) { arena_free(source, pages, size); }
+void* slab_os_pages_alloc(arena* source, size_t size, int flags) {
+  return arena_alloc(source, size, flags);
+}
+void slab_os_pages_free(arena* source, void* pages, size_t size) {
+  arena_free(source, pages, size);
+}
 
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
   Page* const first = page_of(pages);
