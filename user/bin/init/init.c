@@ -1,0 +1,136 @@
+/* Process 1: makes the namespace that programs expect, then runs one of two things.
+ *
+ * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once, without a terminal: its
+ * output goes to the second serial port, its errors to the third, and its status, as a shell would give it, to the fourth
+ * as "status N"; then the machine is turned off. Without it a shell runs on the console for ever, each time in a session
+ * of its own.
+ *
+ * Whatever loses its parent becomes a child of process 1, which reaps it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stele.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SCRIPT "/etc/script"
+#define CONSOLE "/dev/cons"
+
+static char* environment[] = {"PATH=/bin",        "HOME=/home", "TERM=vt100", "USER=root",
+                              "ENV=/etc/profile", "TZ=UTC0",    NULL};
+
+static void complain(const char* what, const char* which) {
+  int error = errno;
+  char line[512];
+  int length = snprintf(line, sizeof line, "init: %s %s: %s\n", what, which, strerror(error));
+  if (length > (int)sizeof line - 1) length = sizeof line - 1;
+  write(STDERR_FILENO, line, (size_t)length);
+}
+
+static const struct {
+  const char *source, *target;
+  int flags;
+} mounts[] = {
+    {"#cons", "/dev", NS_REPLACE}, {"#null", "/dev", NS_AFTER}, {"#random", "/dev", NS_AFTER},
+    {"#proc", "/proc", NS_REPLACE}, {"#tmp", "/tmp", NS_REPLACE | NS_CREATE}, {"#mem", "/mem", NS_REPLACE},
+    {"#p9", "/host", NS_REPLACE | NS_CREATE},
+};
+
+static void make_namespace(void) {
+  for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+    if (ns_bind(mounts[i].source, mounts[i].target, mounts[i].flags) == 0) continue;
+    /* A device that this kernel or machine does not have leaves its folder empty. */
+    if (errno != ENXIO && errno != ENODEV && errno != ENOENT) complain("cannot bind", mounts[i].source);
+  }
+}
+
+/* Opens `path` as descriptor `wanted`; whatever was open there is closed. */
+static int open_as(int wanted, const char* path, int flags) {
+  int fd = open(path, flags);
+  if (fd < 0) {
+    complain("cannot open", path);
+    return -1;
+  }
+  if (fd == wanted) return 0;
+  int result = dup2(fd, wanted);
+  close(fd);
+  return result;
+}
+
+static void open_standard(const char* in, const char* out, const char* error) {
+  open_as(STDIN_FILENO, in, O_RDWR);
+  open_as(STDOUT_FILENO, out, O_RDWR);
+  open_as(STDERR_FILENO, error, O_RDWR);
+}
+
+static void write_line(const char* path, const char* line) {
+  int fd = open(path, O_WRONLY);
+  if (fd < 0 || write(fd, line, strlen(line)) < 0) complain("cannot write", path);
+  if (fd >= 0) close(fd);
+}
+
+/* Waits until `child` has ended; reaps all that ends meanwhile. Its status as a shell gives it. */
+static int reap_until(pid_t child) {
+  for (;;) {
+    int status;
+    pid_t ended = wait(&status);
+    if (ended < 0 && errno == ECHILD) return 127;
+    if (ended != child) continue;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+}
+
+static int run_script(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    open_standard("#null/null", "#uart/1", "#uart/2");
+    char* arguments[] = {"sh", SCRIPT, NULL};
+    execve("/bin/sh", arguments, environment);
+    complain("cannot run", "/bin/sh");
+    _exit(127);
+  }
+  if (child < 0) {
+    complain("cannot fork for", SCRIPT);
+    return 127;
+  }
+  return reap_until(child);
+}
+
+static void run_shell(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    open_standard(CONSOLE, CONSOLE, CONSOLE);
+    tcsetpgrp(STDIN_FILENO, getpid());
+    chdir("/home");
+    char* arguments[] = {"sh", "-i", NULL};
+    execve("/bin/sh", arguments, environment);
+    complain("cannot run", "/bin/sh");
+    _exit(127);
+  }
+  if (child < 0) complain("cannot fork for", "/bin/sh");
+  /* Something is wrong if there is no shell: let it be read instead of scrolling by. */
+  if (reap_until(child) == 127) sleep(1);
+}
+
+int main(void) {
+  umask(022);
+  open_standard("#cons/cons", "#cons/cons", "#cons/cons");
+  make_namespace();
+
+  if (access(SCRIPT, F_OK) == 0) {
+    char line[32];
+    snprintf(line, sizeof line, "status %d\n", run_script());
+    write_line("#uart/3", line);
+    write_line("#cons/power", "off");
+    for (;;) pause();
+  }
+  for (;;) run_shell();
+}

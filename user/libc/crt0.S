@@ -1,0 +1,20 @@
+/* Where a program starts: the kernel has put argc, argv, NULL, envp, NULL and the auxiliary vector on the stack. */
+	.text
+	.globl	_start
+	.type	_start, @function
+_start:
+	xorl	%ebp, %ebp
+	movq	%rsp, %rdi
+	andq	$-16, %rsp
+	call	__stele_start
+	hlt
+	.size	_start, . - _start
+
+/* The end of every program's chain of frame pointers is the zero above; sections that newlib's start-up looks for: */
+	.globl	_init
+	.globl	_fini
+_init:
+_fini:
+	ret
+
+	.section .note.GNU-stack, "", @progbits

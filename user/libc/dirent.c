@@ -1,0 +1,106 @@
+/* Directory streams, on struct abi_dirent as getdents gives it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "syscall.h"
+
+struct __dirstream {
+  int fd;
+  size_t used, filled; /* bytes of buffer */
+  long position;       /* entries given, for telldir */
+  struct dirent entry; /* what readdir gave last: an entry in the buffer may be shorter than struct dirent */
+  char buffer[4096] __attribute__((aligned(8)));
+};
+
+DIR* fdopendir(int fd) {
+  DIR* directory = malloc(sizeof *directory);
+  if (directory == NULL) return NULL;
+  directory->fd = fd;
+  directory->used = directory->filled = 0;
+  directory->position = 0;
+  return directory;
+}
+
+DIR* opendir(const char* path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return NULL;
+  DIR* directory = fdopendir(fd);
+  if (directory == NULL) close(fd);
+  return directory;
+}
+
+int closedir(DIR* directory) {
+  int fd = directory->fd;
+  free(directory);
+  return close(fd);
+}
+
+struct dirent* readdir(DIR* directory) {
+  if (directory->used >= directory->filled) {
+    long got = SYSCALL3(getdents, directory->fd, directory->buffer, sizeof directory->buffer);
+    if (got <= 0) return NULL;
+    directory->used = 0;
+    directory->filled = (size_t)got;
+  }
+  const struct abi_dirent* next = (const struct abi_dirent*)(directory->buffer + directory->used);
+  directory->used += next->length;
+  directory->position++;
+  directory->entry.d_ino = next->ino;
+  directory->entry.d_reclen = next->length;
+  directory->entry.d_type = next->type;
+  strlcpy(directory->entry.d_name, next->name, sizeof directory->entry.d_name);
+  return &directory->entry;
+}
+
+void rewinddir(DIR* directory) {
+  lseek(directory->fd, 0, SEEK_SET);
+  directory->used = directory->filled = 0;
+  directory->position = 0;
+}
+
+long telldir(DIR* directory) { return directory->position; }
+
+void seekdir(DIR* directory, long position) {
+  rewinddir(directory);
+  while (directory->position < position && readdir(directory) != NULL) continue;
+}
+
+int dirfd(DIR* directory) { return directory->fd; }
+int __dirfd(DIR* directory) { return directory->fd; }
+
+int alphasort(const struct dirent** a, const struct dirent** b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+int scandir(const char* path, struct dirent*** result, int (*select)(const struct dirent*),
+            int (*compare)(const struct dirent**, const struct dirent**)) {
+  DIR* directory = opendir(path);
+  if (directory == NULL) return -1;
+  struct dirent** list = NULL;
+  int count = 0;
+  for (struct dirent* entry; (entry = readdir(directory)) != NULL;) {
+    if (select != NULL && !select(entry)) continue;
+    struct dirent** grown = realloc(list, (size_t)(count + 1) * sizeof *list);
+    struct dirent* copy = malloc(sizeof *copy);
+    if (grown != NULL) list = grown;
+    if (grown == NULL || copy == NULL) {
+      free(copy);
+      while (count > 0) free(list[--count]);
+      free(list);
+      closedir(directory);
+      errno = ENOMEM;
+      return -1;
+    }
+    *copy = *entry;
+    list[count++] = copy;
+  }
+  closedir(directory);
+  if (compare != NULL && count > 1) {
+    qsort(list, (size_t)count, sizeof *list, (int (*)(const void*, const void*))compare);
+  }
+  *result = list;
+  return count;
+}

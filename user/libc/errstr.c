@@ -1,0 +1,44 @@
+/* Error strings: why the last failed call failed, in the kernel's own words (after Plan 9's errstr).
+ *
+ * The kernel forgets the string at the start of the next call, so it is fetched on the way out of the failed one and kept
+ * with its error number. strerror and perror append it as long as they are asked about that number: every program that
+ * prints its errors prints the reason too, without being changed.
+ */
+#include <errno.h>
+#include <stele.h>
+#include <string.h>
+
+#include "syscall.h"
+
+static struct {
+  int error;
+  char text[ABI_ERRSTR_MAX];
+} last;
+
+long __stele_result(long result) {
+  if (result < -4095 || result >= 0) return result;
+  last.error = (int)-result;
+  if (syscall6(ABI_SYS_errstr, (long)last.text, sizeof last.text, 0, 0, 0, 0) < 0) last.text[0] = '\0';
+  errno = (int)-result;
+  return -1;
+}
+
+long __stele_fail(int error, const char* why) {
+  last.error = error;
+  strlcpy(last.text, why, sizeof last.text);
+  errno = error;
+  return -1;
+}
+
+const char* errstr(void) { return last.text; }
+
+/* Called at the end of newlib's strerror (newlib/newlib.patch). Until the next call for an error with a string the result
+ * stays as it is. */
+char* __stele_explain(int error, char* message) {
+  static char buffer[ABI_ERRSTR_MAX + 64];
+  if (error != last.error || last.text[0] == '\0') return message;
+  strlcpy(buffer, message, sizeof buffer);
+  strlcat(buffer, ": ", sizeof buffer);
+  strlcat(buffer, last.text, sizeof buffer);
+  return buffer;
+}

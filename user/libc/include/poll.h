@@ -1,0 +1,20 @@
+#ifndef _POLL_H
+#define _POLL_H
+#include <sys/cdefs.h>
+
+typedef unsigned nfds_t;
+struct pollfd {
+  int fd;
+  short events, revents;
+};
+#define POLLIN 0x1
+#define POLLPRI 0x2
+#define POLLOUT 0x4
+#define POLLERR 0x8
+#define POLLHUP 0x10
+#define POLLNVAL 0x20
+
+__BEGIN_DECLS
+int poll(struct pollfd *, nfds_t, int);
+__END_DECLS
+#endif

@@ -1,0 +1,212 @@
+/* Processes, their memory and their users. */
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/times.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "syscall.h"
+
+extern char** environ;
+extern int main(int argc, char** argv, char** envp);
+extern void __libc_init_array(void);
+extern void __libc_fini_array(void);
+
+/* The last component of argv[0], for messages. */
+const char* __stele_program = "?";
+
+/* From crt0.S. */
+_Noreturn void __stele_start(long* stack) {
+  int argc = (int)stack[0];
+  char** argv = (char**)(stack + 1);
+  environ = argv + argc + 1;
+  if (argc > 0) {
+    const char* slash = strrchr(argv[0], '/');
+    __stele_program = slash != NULL ? slash + 1 : argv[0];
+  }
+  atexit(__libc_fini_array);
+  __libc_init_array();
+  exit(main(argc, argv, environ));
+}
+
+_Noreturn void _exit(int status) {
+  for (;;) syscall6(ABI_SYS_exit, status, 0, 0, 0, 0, 0);
+}
+
+pid_t fork(void) { return (pid_t)SYSCALL0(fork); }
+pid_t vfork(void) { return fork(); }
+
+int execve(const char* path, char* const argv[], char* const envp[]) {
+  return (int)SYSCALL3(execve, path, argv, envp);
+}
+int _execve(const char* path, char* const argv[], char* const envp[]) __attribute__((alias("execve")));
+
+static void timeval_of(struct timeval* to, const struct abi_timespec* from) {
+  to->tv_sec = from->sec;
+  to->tv_usec = from->nsec / 1000;
+}
+
+static void rusage_of(struct rusage* to, const struct abi_rusage* from) {
+  memset(to, 0, sizeof *to);
+  timeval_of(&to->ru_utime, &from->user);
+  timeval_of(&to->ru_stime, &from->system);
+}
+
+pid_t wait4(pid_t pid, int* status, int options, struct rusage* usage) {
+  struct abi_rusage abi;
+  pid_t child = (pid_t)SYSCALL4(wait4, pid, status, options, usage != NULL ? &abi : NULL);
+  if (child > 0 && usage != NULL) rusage_of(usage, &abi);
+  return child;
+}
+
+pid_t wait3(int* status, int options, struct rusage* usage) { return wait4(-1, status, options, usage); }
+pid_t waitpid(pid_t pid, int* status, int options) { return wait4(pid, status, options, NULL); }
+pid_t wait(int* status) { return wait4(-1, status, 0, NULL); }
+
+pid_t getpid(void) { return (pid_t)SYSCALL0(getpid); }
+pid_t getppid(void) { return (pid_t)SYSCALL0(getppid); }
+pid_t getpgid(pid_t pid) { return (pid_t)SYSCALL1(getpgid, pid); }
+pid_t getpgrp(void) { return getpgid(0); }
+int setpgid(pid_t pid, pid_t group) { return (int)SYSCALL2(setpgid, pid, group); }
+int setpgrp(void) { return setpgid(0, 0); }
+pid_t setsid(void) { return (pid_t)SYSCALL0(setsid); }
+
+uid_t getuid(void) { return (uid_t)SYSCALL0(getuid); }
+uid_t geteuid(void) { return getuid(); }
+gid_t getgid(void) { return (gid_t)SYSCALL0(getgid); }
+gid_t getegid(void) { return getgid(); }
+int setuid(uid_t uid) { return (int)SYSCALL1(setuid, uid); }
+int seteuid(uid_t uid) { return setuid(uid); }
+int setgid(gid_t gid) { return (int)SYSCALL1(setgid, gid); }
+int setegid(gid_t gid) { return setgid(gid); }
+int issetugid(void) { return 0; }
+
+/* A process has the one group of its gid. */
+int getgroups(int size, gid_t groups[]) {
+  if (size == 0) return 1;
+  groups[0] = getgid();
+  return 1;
+}
+int setgroups(int count, const gid_t* groups) {
+  (void)count, (void)groups;
+  return 0;
+}
+int initgroups(const char* user, gid_t group) {
+  (void)user, (void)group;
+  return 0;
+}
+
+/* The heap. `heap_end` is where the kernel has it; 0 before the first call. */
+void* sbrk(ptrdiff_t increment) {
+  static uintptr_t heap_end;
+  if (heap_end == 0) heap_end = (uintptr_t)SYSCALL1(brk, 0);
+  uintptr_t old = heap_end;
+  if (increment == 0) return (void*)old;
+  uintptr_t end = (uintptr_t)SYSCALL1(brk, old + (uintptr_t)increment);
+  if (end != old + (uintptr_t)increment) {
+    errno = ENOMEM;
+    return (void*)-1;
+  }
+  heap_end = end;
+  return (void*)old;
+}
+
+int posix_memalign(void** result, size_t alignment, size_t size) {
+  if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
+  void* memory = memalign(alignment, size);
+  if (memory == NULL) return ENOMEM;
+  *result = memory;
+  return 0;
+}
+
+void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+  return (void*)SYSCALL6(mmap, address, length, protection, flags, fd, offset);
+}
+int munmap(void* address, size_t length) { return (int)SYSCALL2(munmap, address, length); }
+
+int getrusage(int who, struct rusage* usage) {
+  struct abi_rusage self, children;
+  if (SYSCALL2(times, &self, &children) < 0) return -1;
+  rusage_of(usage, who == RUSAGE_CHILDREN ? &children : &self);
+  return 0;
+}
+
+/* Nothing is limited, so a limit reads as infinite and can only be set to that. */
+int getrlimit(int resource, struct rlimit* limit) {
+  (void)resource;
+  limit->rlim_cur = limit->rlim_max = RLIM_INFINITY;
+  return 0;
+}
+int setrlimit(int resource, const struct rlimit* limit) {
+  (void)resource;
+  if (limit->rlim_cur == RLIM_INFINITY) return 0;
+  return (int)__stele_fail(EINVAL, "resources of a process cannot be limited");
+}
+
+int uname(struct utsname* name) { return (int)SYSCALL1(uname, name); }
+
+int gethostname(char* name, size_t size) {
+  struct utsname all;
+  if (uname(&all) < 0) return -1;
+  strlcpy(name, all.nodename, size);
+  return 0;
+}
+
+int getentropy(void* buffer, size_t size) { return (int)SYSCALL2(getentropy, buffer, size); }
+int sched_yield(void) { return (int)SYSCALL0(yield); }
+int getpagesize(void) { return 4096; }
+int getdtablesize(void) { return 256; }
+
+long sysconf(int name) {
+  switch (name) {
+    case _SC_ARG_MAX:
+      return 131072;
+    case _SC_CHILD_MAX:
+      return 1024;
+    case _SC_CLK_TCK:
+      return 250;
+    case _SC_NGROUPS_MAX:
+      return 1;
+    case _SC_OPEN_MAX:
+      return 256;
+    case _SC_JOB_CONTROL:
+      return 1;
+    case _SC_VERSION:
+      return 200809L;
+    case _SC_PAGESIZE:
+      return 4096;
+    case _SC_GETGR_R_SIZE_MAX:
+    case _SC_GETPW_R_SIZE_MAX:
+      return 256;
+    case _SC_LINE_MAX:
+      return 2048;
+    case _SC_MONOTONIC_CLOCK:
+    case _SC_TIMERS:
+      return 200809L;
+    default:
+      return __stele_fail(EINVAL, "sysconf: not known here");
+  }
+}
+
+int system(const char* command) {
+  if (command == NULL) return 1;
+  pid_t child = fork();
+  if (child < 0) return -1;
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", command, NULL);
+    _exit(127);
+  }
+  int status;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return status;
+}

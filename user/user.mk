@@ -1,0 +1,82 @@
+# Everything that runs in user mode, and the initial archive made of it. Included by the top Makefile, which sets BUILD
+# and TOOLCHAIN; gives $(BUILD)/initrd.cpio. Programs with their debugging information stay in $(BUILD)/user/bin.
+#
+#   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
+#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c
+#   user/ports each folder with a `build` is a recipe for user/ports/port
+#   user/etc   goes to /etc as it is
+
+USER_OUT := $(BUILD)/user
+SYSROOT := $(BUILD)/sysroot
+USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
+USER_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)/=
+
+# The toolchain: looked at again when its recipe changes; scripts/toolchain knows whether anything is to be done.
+USER_TOOLCHAIN := $(USER_OUT)/toolchain.stamp
+$(USER_TOOLCHAIN): scripts/toolchain $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
+	@mkdir -p $(@D)
+	scripts/toolchain $(TOOLCHAIN)
+	@touch $@
+
+# The C library's system side.
+SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
+$(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
+	@rm -rf $(SYSROOT)/include
+	@mkdir -p $(SYSROOT)/include
+	cp -pR user/libc/include/. $(SYSROOT)/include
+	cp -pR kern/abi $(SYSROOT)/include/abi
+	@touch $@
+
+LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
+$(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+	@mkdir -p $(@D)
+	$(USER_CC) $(USER_CFLAGS) -fno-builtin -D_GNU_SOURCE -Iuser/libc -MD -c -o $@ $<
+
+SYSROOT_LIBC := $(SYSROOT)/lib/libstele.a
+$(SYSROOT_LIBC): $(LIBC_OBJECTS) $(SYSROOT)/lib/crt0.o
+	rm -f $@
+	$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(LIBC_OBJECTS)
+$(SYSROOT)/lib/crt0.o: user/libc/crt0.S $(USER_TOOLCHAIN)
+	@mkdir -p $(@D)
+	$(USER_CC) $(USER_CFLAGS) -c -o $@ $<
+
+# Programs of our own.
+USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
+define USER_PROGRAM
+$(USER_OUT)/obj/$(1)/%.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+	@mkdir -p $$(@D)
+	$$(USER_CC) $$(USER_CFLAGS) -D_GNU_SOURCE -MD -c -o $$@ $$<
+$(USER_OUT)/bin/$(1): $(patsubst user/bin/%.c,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c)) $(SYSROOT_LIBC)
+	@mkdir -p $$(@D)
+	$$(USER_CC) -o $$@ $$(filter %.o,$$^)
+endef
+$(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
+
+# Programs of others: sources are kept beside the toolchain, so that `make clean` does not fetch them again.
+USER_PORTS := dash
+define USER_PORT
+$(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC)
+	@mkdir -p $$(@D)
+	CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
+	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' OUT='$(abspath $(USER_OUT)/bin/$(1))' \
+	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1)
+endef
+$(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
+
+# The initial archive. Programs go in without debugging information.
+USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
+INITRD_FOLDERS := bin dev etc home host mem proc tmp
+$(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
+	@rm -rf $(USER_OUT)/root
+	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))
+	@for program in $(USER_ALL); do \
+	  $(TOOLCHAIN)/bin/x86_64-stele-strip --strip-debug -o $(USER_OUT)/root/bin/$${program##*/} $$program || exit 1; \
+	done
+	@mv $(USER_OUT)/root/bin/dash $(USER_OUT)/root/bin/sh
+	@cp user/etc/* $(USER_OUT)/root/etc/
+	@chmod -R u=rwX,go=rX $(USER_OUT)/root
+	cd $(USER_OUT)/root && find . -mindepth 1 | LC_ALL=C sort | \
+	  cpio --quiet -o -H newc -R 0:0 --reproducible >$(abspath $@).new
+	@mv $@.new $@
+
+-include $(LIBC_OBJECTS:.o=.d) $(wildcard $(USER_OUT)/obj/*/*.d)
