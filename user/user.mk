@@ -1,13 +1,15 @@
-# Everything that runs in user mode, and the initial archive made of it. Included by the top Makefile, which sets BUILD
-# and TOOLCHAIN; gives $(BUILD)/initrd.cpio. Programs with their debugging information stay in $(BUILD)/user/bin.
+# Everything that runs in user mode, and the initial archive made of it. Included by the top Makefile, which sets BUILD,
+# BASE, VARIANT and TOOLCHAIN; gives $(BUILD)/initrd.cpio. Programs with their debugging information are $(USER_OUT)/bin/*.
+# Variants differ in the kernel, so they share what is made here.
 #
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c
 #   user/ports each folder with a `build` is a recipe for user/ports/port
 #   user/etc   goes to /etc as it is
 
-USER_OUT := $(BUILD)/user
-SYSROOT := $(BUILD)/sysroot
+USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
+USER_OUT := $(USER_BASE)/user
+SYSROOT := $(USER_BASE)/sysroot
 USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
 USER_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)/=
 
@@ -67,6 +69,7 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp
 $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
+	@mkdir -p $(@D)
 	@rm -rf $(USER_OUT)/root
 	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))
 	@for program in $(USER_ALL); do \
