@@ -15,8 +15,6 @@
 struct Process;
 class WaitQueue;
 
-inline constexpr size_t kKernelStackSize = 16 * 1024;
-
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
 struct Task {

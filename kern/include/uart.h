@@ -12,3 +12,5 @@ bool uart_present(unsigned port);
 void uart_write(unsigned port, const char* data, size_t size);
 // Interrupts for received bytes: `receive` is called in interrupt context for each byte. ENODEV as false.
 bool uart_listen(unsigned port, void (*receive)(unsigned port, uint8_t byte));
+// Waits until all that was written is on the line. Any context.
+void uart_drain();

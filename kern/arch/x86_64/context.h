@@ -1,7 +1,10 @@
 // Switching between kernel stacks, and the user-mode floating point state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+
+inline constexpr size_t kKernelStackSize = 16 * 1024;
 
 // The callee-saved registers lie on the stack that `stack_pointer` points at.
 struct Context {
@@ -10,8 +13,8 @@ struct Context {
 
 // Saves the caller's registers in *from and continues as *to. Interrupts off on both sides.
 extern "C" void context_switch(Context* from, const Context* to);
-// Makes a context that calls entry(argument) on the stack that ends at `stack_top`, interrupts off; entry must not return.
-// The frame pointer chain ends there.
+// Makes a context that calls entry(argument) on the stack that ends at `stack_top`, interrupts off; entry must not
+// return. The frame pointer chain ends there.
 void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), void* argument);
 
 // x87 and SSE registers of user mode; the kernel itself uses none.

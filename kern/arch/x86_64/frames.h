@@ -4,7 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 
-// Writes up to `max` return addresses of the kernel stack, innermost first, beginning with the return address in the frame that
-// `frame_pointer` points at (__builtin_frame_address(0)). Ends at the stack's end or, in an interrupt, at the interrupt's entry, so
-// that the interrupted task does not show. Never faults: it stays inside the stack that it began in. Returns how many. Any context.
+// Writes up to `max` return addresses of the kernel stack, innermost first, beginning with the return address in the
+// frame that `frame_pointer` points at (__builtin_frame_address(0)). Ends at the stack's end or, in an interrupt, at
+// the interrupt's entry, so that the interrupted task does not show. Never faults: it stays inside the stack that it
+// began in. Returns how many. Any context.
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max);
+
+struct TrapFrame;
+// The same for a panic, which also wants to know what was interrupted: *entered gets the trap frame at which the walk
+// ended, or nullptr.
+size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,
+                                 const TrapFrame** entered);

@@ -10,8 +10,12 @@ inline bool interrupts_enabled() {
   asm volatile("pushfq; popq %0" : "=r"(flags)::"memory");
   return flags & kRflagsIf;
 }
-inline void interrupts_disable() { asm volatile("cli" ::: "memory"); }
-inline void interrupts_enable() { asm volatile("sti" ::: "memory"); }
+inline void interrupts_disable() {
+  asm volatile("cli" ::: "memory");
+}
+inline void interrupts_enable() {
+  asm volatile("sti" ::: "memory");
+}
 
 // Turns interrupts off for the life of a scope, and back to what they were.
 class InterruptsOff {

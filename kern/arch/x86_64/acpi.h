@@ -1,0 +1,33 @@
+// What ACPI's tables say about processors and interrupt controllers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu.h"
+#include "lib/units.h"
+
+struct AcpiInfo {
+  PhysAddr local_apic{0xfee00000};
+  unsigned cpu_count = 0;  // enabled ones, at most kMaxCpus; the boot CPU among them
+  uint8_t apic_ids[kMaxCpus] = {};
+
+  struct IoApic {
+    PhysAddr address;
+    uint32_t first_interrupt;  // global system interrupt of its input 0
+  };
+  static constexpr unsigned kMaxIoApics = 4;
+  unsigned io_apic_count = 0;
+  IoApic io_apics[kMaxIoApics] = {};
+
+  struct Route {
+    uint32_t interrupt = 0;  // global system interrupt
+    bool low_active = false, level = false;
+  };
+  Route isa[16] = {};               // where ISA interrupt n goes
+  uint16_t power_control_port = 0;  // PM1a control block; 0 if unknown
+};
+
+// Reads the tables, with the boot page tables (all below 4 GiB in the direct map). Once.
+void acpi_init(PhysAddr root_pointer);
+const AcpiInfo& acpi_info();

@@ -1,0 +1,118 @@
+// Processors: the per-CPU structures, segment descriptors, and the features that the kernel turns on. Segments exist
+// only because the architecture wants them; SYSCALL needs kernel code and data next to each other (Intel SDM volume 3,
+// section 5.8.8).
+#include "cpu.h"
+
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/io.h"
+#include "lib/string.h"
+
+static_assert(offsetof(Cpu, self) == 0 && offsetof(Cpu, kernel_stack) == 8 && offsetof(Cpu, user_stack) == 16);
+static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32);
+
+extern "C" void system_call_entry();
+extern "C" const uint64_t smap_sites_start[], smap_sites_end[];  // address, encoding of the last byte
+extern "C" char boot_stack_top[];
+
+namespace {
+
+constinit CpuTables tables[kMaxCpus];
+constinit unsigned count = 1;
+constinit bool has_smep = false, has_smap = false;
+
+constexpr uint64_t kRflagsCleared = 0x47700;  // AC NT IOPL DF IF TF: off at system call entry
+
+}  // namespace
+
+CpuTables& cpu_tables(unsigned id) {
+  return tables[id];
+}
+Cpu& cpu(unsigned id) {
+  return tables[id].cpu;
+}
+unsigned cpu_count() {
+  return count;
+}
+void cpu_set_count(unsigned n) {
+  count = n;
+}
+
+void cpu_early_setup() {
+  tables[0].cpu.self = &tables[0].cpu;
+  tables[0].cpu.kernel_stack = reinterpret_cast<uint64_t>(boot_stack_top);
+  tables[0].first_stack = reinterpret_cast<uint64_t>(boot_stack_top);
+  write_msr(kMsrGsBase, reinterpret_cast<uint64_t>(&tables[0].cpu));
+}
+
+void cpu_find_features() {
+  if (cpuid(0).eax < 7) return;
+  const uint32_t features = cpuid(7).ebx;
+  has_smep = features & (1 << 7);
+  has_smap = features & (1 << 20);
+  if (!has_smap) return;
+  // Each site is a three-byte nop until here.
+  for (const uint64_t* site = smap_sites_start; site < smap_sites_end; site += 2) {
+    auto* code = reinterpret_cast<uint8_t*>(site[0]);
+    code[0] = 0x0f;
+    code[1] = 0x01;
+    code[2] = static_cast<uint8_t>(site[1]);
+  }
+}
+
+void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
+  CpuTables& t = tables[id];
+  t.cpu.self = &t.cpu;
+  t.cpu.id = id;
+  t.cpu.apic_id = apic_id;
+  t.cpu.kernel_stack = stack_top;
+  t.first_stack = stack_top;
+
+  t.tss.rsp[0] = stack_top;
+  for (unsigned i = 0; i < kIstCount; i++) t.tss.ist[i] = ist_tops[i];
+  t.tss.io_map = sizeof(TaskStateSegment);
+
+  const uint64_t tss = reinterpret_cast<uint64_t>(&t.tss);
+  t.gdt[1] = 0x00af9b000000ffff;  // kernel code
+  t.gdt[2] = 0x00cf93000000ffff;  // kernel data
+  t.gdt[3] = 0x00cff3000000ffff;  // user data
+  t.gdt[4] = 0x00affb000000ffff;  // user code
+  t.gdt[5] = (sizeof(TaskStateSegment) - 1) | (tss & 0xffffff) << 16 | uint64_t{0x89} << 40 | (tss >> 24 & 0xff) << 56;
+  t.gdt[6] = tss >> 32;
+  const struct [[gnu::packed]] {
+    uint16_t limit;
+    uint64_t base;
+  } pointer = {sizeof(t.gdt) - 1, reinterpret_cast<uint64_t>(t.gdt)};
+  asm volatile(
+      "lgdt %0\n"
+      "pushq %1\n"
+      "leaq 1f(%%rip), %%rax\n"
+      "pushq %%rax\n"
+      "lretq\n"
+      "1: movl %2, %%ss\n"
+      "movl %3, %%ds\n"
+      "movl %3, %%es\n"
+      "movl %3, %%fs\n"
+      "movl %3, %%gs\n" ::"m"(pointer),
+      "i"(uint64_t{kKernelCode}), "r"(uint32_t{kKernelData}), "r"(0)
+      : "rax", "memory");
+  asm volatile("ltr %w0" ::"r"(kTssSelector));
+  write_msr(kMsrGsBase, reinterpret_cast<uint64_t>(&t.cpu));
+  write_msr(kMsrKernelGsBase, 0);
+  write_msr(kMsrFsBase, 0);
+  trap_load_table();
+
+  write_msr(kMsrStar, uint64_t{kKernelCode} << 32);
+  write_msr(kMsrLstar, reinterpret_cast<uint64_t>(system_call_entry));
+  write_msr(kMsrSfmask, kRflagsCleared);
+
+  constexpr uint64_t kCr0Ne = 1 << 5;
+  write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);
+  write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) | (has_smap ? kCr4Smap : 0));
+}
+
+void set_kernel_stack(uint64_t stack_top) {
+  CpuTables& t = tables[this_cpu().id];
+  t.cpu.kernel_stack = stack_top;
+  t.tss.rsp[0] = stack_top;
+}

@@ -1,0 +1,47 @@
+// A CPU's own tables, private to this folder: descriptors, task state, stacks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "cpu.h"
+#include "lib/units.h"
+
+inline constexpr uint16_t kKernelCode = 0x08, kKernelData = 0x10, kUserData = 0x18 | 3, kUserCode = 0x20 | 3,
+                          kTssSelector = 0x28;
+
+// Interrupt stacks that the CPU switches to by itself.
+enum IstIndex : uint8_t { kIstNone = 0, kIstDoubleFault = 1, kIstNmi = 2, kIstMachineCheck = 3 };
+inline constexpr unsigned kIstCount = 3;
+inline constexpr size_t kIstStackSize = 8192;
+
+struct [[gnu::packed]] TaskStateSegment {
+  uint32_t reserved0;
+  uint64_t rsp[3];
+  uint64_t reserved1;
+  uint64_t ist[7];
+  uint64_t reserved2;
+  uint16_t reserved3, io_map;
+};
+
+struct alignas(64) CpuTables {
+  Cpu cpu;
+  alignas(16) uint64_t gdt[7];
+  alignas(16) TaskStateSegment tss;
+  uint64_t first_stack;                   // top of the stack that the CPU began on
+  std::atomic<uint64_t> page_table_root;  // user address space that is loaded, or 0
+};
+CpuTables& cpu_tables(unsigned id);
+
+// Makes the CPU that runs this number `id`: descriptors, GS, interrupt table, features. `ist_tops` are kIstCount
+// addresses.
+void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
+// Before anything else on the boot CPU: GS, so that locks work.
+void cpu_early_setup();
+// Finds what the processors can do, and patches the access-control instructions in when they have them. Once, with the
+// boot tables.
+void cpu_find_features();
+// Loads the interrupt descriptor table (trap.cc).
+void trap_load_table();
+// Number of CPUs while they are being found and started.
+void cpu_set_count(unsigned count);

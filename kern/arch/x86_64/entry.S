@@ -1,0 +1,170 @@
+// Ways into the kernel and back. Every entry builds the same TrapFrame (trap.h) and calls C++ with rbp = 0, so that a walk by frame
+// pointers ends at the entry and never shows what was interrupted.
+//
+// GS: in the kernel GS base is this CPU's structure; swapgs exchanges it with user mode's on the way in from and out to user mode. An
+// NMI, machine check or double fault may hit between the entry and its swapgs, so those look at the GS base itself.
+
+#include "arch/x86_64/smap.h"
+
+        .macro SAVE_REGISTERS
+        pushq %rdi
+        pushq %rsi
+        pushq %rdx
+        pushq %rcx
+        pushq %rax
+        pushq %r8
+        pushq %r9
+        pushq %r10
+        pushq %r11
+        pushq %rbx
+        pushq %rbp
+        pushq %r12
+        pushq %r13
+        pushq %r14
+        pushq %r15
+        .endm
+
+        .macro RESTORE_REGISTERS
+        popq %r15
+        popq %r14
+        popq %r13
+        popq %r12
+        popq %rbp
+        popq %rbx
+        popq %r11
+        popq %r10
+        popq %r9
+        popq %r8
+        popq %rax
+        popq %rcx
+        popq %rdx
+        popq %rsi
+        popq %rdi
+        addq $16, %rsp
+        .endm
+
+        .macro FUNCTION name
+        .globl \name
+        .type \name, @function
+\name:
+        .endm
+        .macro END name
+        .size \name, . - \name
+        .endm
+
+        .text
+        .globl trap_entries_start, trap_entries_end
+trap_entries_start:
+// 256 entries of 16 bytes each: pushes an error code where the CPU does not, and the vector.
+        .align 16
+FUNCTION trap_stubs
+        .set vector, 0
+        .rept 256
+        .align 16
+        .if !(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || vector == 29 || vector == 30)
+        pushq $0
+        .endif
+        pushq $vector
+        .if vector == 2 || vector == 8 || vector == 18
+        jmp trap_entry_paranoid
+        .else
+        jmp trap_entry
+        .endif
+        .set vector, vector + 1
+        .endr
+END trap_stubs
+
+FUNCTION trap_entry
+        testb $3, 24(%rsp)
+        jz 1f
+        swapgs
+1:      SAVE_REGISTERS
+        CLAC
+        cld
+        xorl %ebp, %ebp
+        movq %rsp, %rdi
+        call trap_dispatch
+trap_return:
+        RESTORE_REGISTERS
+        testb $3, 8(%rsp)
+        jz 1f
+        swapgs
+1:      iretq
+END trap_entry
+
+FUNCTION trap_entry_paranoid
+        SAVE_REGISTERS
+        CLAC
+        cld
+        xorl %ebp, %ebp
+        xorl %ebx, %ebx
+        movl $0xc0000101, %ecx
+        rdmsr
+        testl %edx, %edx
+        js 1f                           // a kernel address: ours already
+        swapgs
+        incl %ebx
+1:      movq %rsp, %rdi
+        call trap_dispatch_paranoid
+        testl %ebx, %ebx
+        jz 2f
+        swapgs
+2:      RESTORE_REGISTERS
+        iretq
+END trap_entry_paranoid
+
+FUNCTION system_call_entry
+        swapgs
+        movq %rsp, %gs:16
+        movq %gs:8, %rsp
+        pushq $0x1b                     // kUserData
+        pushq %gs:16
+        pushq %r11
+        pushq $0x23                     // kUserCode
+        pushq %rcx
+        pushq $0
+        pushq $0x100                    // kVectorSystemCall
+        SAVE_REGISTERS
+        xorl %ebp, %ebp
+        movq %rsp, %rdi
+        call system_call_dispatch
+        jmp trap_return
+END system_call_entry
+
+// enter_user_at(frame): `frame` lies at the top of the kernel stack. Interrupts off.
+FUNCTION enter_user_at
+        movq %rdi, %rsp
+        xorl %ebp, %ebp
+        call return_to_user
+        jmp trap_return
+END enter_user_at
+
+trap_entries_end:
+
+// context_switch(Context* from, const Context* to)
+FUNCTION context_switch
+        pushq %rbp
+        pushq %rbx
+        pushq %r12
+        pushq %r13
+        pushq %r14
+        pushq %r15
+        movq %rsp, (%rdi)
+        movq (%rsi), %rsp
+        popq %r15
+        popq %r14
+        popq %r13
+        popq %r12
+        popq %rbx
+        popq %rbp
+        ret
+END context_switch
+
+// Where a context made by context_init begins: entry in r12, argument in r13, rbp zero.
+FUNCTION context_start
+        movq %r13, %rdi
+        call *%r12
+        ud2
+END context_start
+
+        .section .note.GNU-stack, "", @progbits

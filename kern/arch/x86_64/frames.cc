@@ -1,0 +1,67 @@
+// Walking stacks by frame pointers. Every function keeps one; every entry into the kernel and every task begins with
+// rbp = 0.
+#include "arch/x86_64/frames.h"
+
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/cpu_setup.h"
+
+extern "C" const char trap_entries_start[], trap_entries_end[];
+
+namespace {
+
+struct Bounds {
+  uint64_t low, high;
+};
+
+// The stack that `address` lies in; empty if it is none of this CPU's. One load of the task's stack: what was read is
+// right for this task even if it moves to another CPU meanwhile.
+Bounds stack_of(uint64_t address) {
+  uint64_t top;
+  asm volatile("movq %%gs:8, %0" : "=r"(top));
+  if (address < top && address >= top - kKernelStackSize) return {top - kKernelStackSize, top};
+  const CpuTables& tables = cpu_tables(cpu_id());
+  if (address < tables.first_stack && address >= tables.first_stack - kKernelStackSize) {
+    return {tables.first_stack - kKernelStackSize, tables.first_stack};
+  }
+  for (unsigned i = 0; i < kIstCount; i++) {
+    const uint64_t ist = tables.tss.ist[i];
+    if (address < ist && address >= ist - kIstStackSize) return {ist - kIstStackSize, ist};
+  }
+  return {0, 0};
+}
+
+// The trap frame lies right above the pair that the entry's call made.
+const TrapFrame* trap_frame_above(uint64_t frame_pointer, uint64_t return_address) {
+  const bool is_entry = return_address > reinterpret_cast<uint64_t>(trap_entries_start) &&
+                        return_address <= reinterpret_cast<uint64_t>(trap_entries_end);
+  return is_entry ? reinterpret_cast<const TrapFrame*>(frame_pointer + 16) : nullptr;
+}
+
+}  // namespace
+
+size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
+  Bounds bounds = stack_of(frame_pointer);
+  size_t n = 0;
+  while (n < max && frame_pointer >= bounds.low && frame_pointer + 16 <= bounds.high && (frame_pointer & 7) == 0) {
+    const auto* frame = reinterpret_cast<const uint64_t*>(frame_pointer);
+    if (frame[1] == 0) break;
+    program_counters[n++] = frame[1];
+    bounds.low = frame_pointer + 16;  // frames go upwards only
+    frame_pointer = frame[0];
+  }
+  return n;
+}
+
+size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,
+                                 const TrapFrame** entered) {
+  const Bounds bounds = stack_of(frame_pointer);
+  *entered = nullptr;
+  size_t n = 0;
+  while (n < max && walk_kernel_stack(frame_pointer, &program_counters[n], 1) == 1) {
+    *entered = trap_frame_above(frame_pointer, program_counters[n++]);
+    const uint64_t next = *reinterpret_cast<const uint64_t*>(frame_pointer);
+    if (*entered || next <= frame_pointer || next >= bounds.high) break;
+    frame_pointer = next;
+  }
+  return n;
+}

@@ -1,0 +1,28 @@
+// Local APIC (one in each CPU) and I/O APICs (Intel SDM volume 3, chapter 11; 82093AA data sheet).
+#pragma once
+
+#include <cstdint>
+
+#include "lib/result.h"
+
+inline constexpr uint8_t kVectorTimer = 0xf8, kVectorCrossCall = 0xf9, kVectorReschedule = 0xfa, kVectorSpurious = 0xff;
+
+// Masks the old 8259s and prepares the I/O APICs. Once, on the boot CPU.
+void interrupt_controllers_init();
+// Turns this CPU's local APIC on.
+void local_apic_init();
+uint32_t local_apic_id();
+void local_apic_end_of_interrupt();
+// To the CPU with local APIC `apic_id`.
+void local_apic_send(uint32_t apic_id, uint8_t vector);
+void local_apic_send_nmi_to_others();
+void local_apic_send_init(uint32_t apic_id);
+void local_apic_send_startup(uint32_t apic_id, uint8_t page);
+// Timer: counts down once from 2^32-1 (for calibration), what is left, and periodic interrupts kVectorTimer every
+// `count`.
+void local_apic_timer_run();
+uint32_t local_apic_timer_left();
+void local_apic_timer_periodic(uint32_t count);
+
+// Sends ISA interrupt `irq` as `vector` to the boot CPU. ENODEV when no I/O APIC has the line.
+Result<void> io_apic_route_isa(unsigned irq, uint8_t vector);

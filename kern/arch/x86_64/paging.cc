@@ -1,0 +1,289 @@
+// Page tables with four levels (Intel SDM volume 3, section 4.5).
+//
+// The kernel's half (entries 256 to 511 of the root) is made once: direct map, kernel virtual range with its
+// second-level tables, image. Every user root copies those 256 entries, so that a kernel mapping made later is seen by
+// all. Tables of the kernel virtual range are never given back. Kernel mappings are global; each lives until
+// unmap_kernel has invalidated it on every CPU.
+//
+// The image is mapped with exactly the rights that its segments need, each page of it writable or executable, never
+// both; guard pages below the first stacks stay unmapped. No kernel mapping is reachable from user mode.
+//
+// Which user root a CPU has loaded is noted in CpuTables.page_table_root before it is loaded, so that flush()
+// interrupts only the CPUs that may have cached something: who loads it later starts with an empty cache (only global
+// entries survive).
+#include "arch/x86_64/paging.h"
+
+#include "arch/x86_64/acpi.h"
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/io.h"
+#include "arch/x86_64/smp.h"
+#include "boot.h"
+#include "lib/string.h"
+#include "log.h"
+#include "pages.h"
+#include "slab.h"
+#include "spinlock.h"
+
+extern "C" const char image_start[], text_start[], text_end[], rodata_start[], rodata_end[], data_start[], data_end[];
+extern "C" char boot_stacks[], boot_stack_top[];
+
+namespace {
+
+constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3, kUncached = 1 << 4,
+                   kLarge = 1 << 7, kGlobal = 1 << 8, kNoExecute = uint64_t{1} << 63;
+constexpr uint64_t kAddressMask = 0x000ffffffffff000;
+constexpr unsigned kEntries = 512;
+constexpr unsigned kUserEntries = 256;
+constexpr uint64_t kLargePage = 2 << 20;
+
+constinit PhysAddr kernel_root{};
+constinit Spinlock kernel_lock{LockRank::kPageTable};
+constinit bool from_page_arena = false;
+
+uint64_t* table_of(uint64_t entry) {
+  return static_cast<uint64_t*>(direct_map({entry & kAddressMask}));
+}
+unsigned index_at(uint64_t address, unsigned level) {
+  return address >> (kPageShift + 9 * level) & (kEntries - 1);
+}
+
+Result<PhysAddr> new_table(int flags) {
+  if (from_page_arena) return page_alloc(flags | KM_ZERO);
+  void* table = early_alloc(kPageSize, kPageSize);
+  memset(table, 0, kPageSize);
+  return direct_map_phys(table);
+}
+
+// The entry for `address` in the table of level `target` (0: pages, 1: 2 MiB), with tables made on the way.
+Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags, int flags) {
+  uint64_t* table = table_of(root.value);
+  for (unsigned level = 3; level > target; level--) {
+    uint64_t& entry = table[index_at(address, level)];
+    if (!(entry & kPresent)) entry = TRY(new_table(flags))
+    .value | kPresent | kWritable | table_flags;
+    table = table_of(entry);
+  }
+  return &table[index_at(address, target)];
+}
+
+// The entry of a 4 KiB page, or nullptr when a table on the way is missing.
+uint64_t* find_entry(PhysAddr root, uint64_t address) {
+  uint64_t* table = table_of(root.value);
+  for (unsigned level = 3; level > 0; level--) {
+    const uint64_t entry = table[index_at(address, level)];
+    if (!(entry & kPresent)) return nullptr;
+    table = table_of(entry);
+  }
+  return &table[index_at(address, 0)];
+}
+
+uint64_t bits_of(Access access) {
+  switch (access) {
+    case Access::kRead:
+      return kPresent | kGlobal | kNoExecute;
+    case Access::kReadWrite:
+      return kPresent | kGlobal | kNoExecute | kWritable;
+    case Access::kReadExecute:
+      return kPresent | kGlobal;
+    case Access::kDevice:
+      return kPresent | kGlobal | kNoExecute | kWritable | kUncached | kWriteThrough;
+  }
+  __builtin_unreachable();
+}
+
+Result<void> map_pages(uint64_t address, PhysAddr physical, size_t size, Access access) {
+  for (size_t offset = 0; offset < size; offset += kPageSize) {
+    *TRY(make_entry(kernel_root, address + offset, 0, 0, KM_ATOMIC))
+    = (physical.value + offset) | bits_of(access);
+  }
+  return {};
+}
+
+void must(Result<void> result) {
+  if (!result) panic("no memory for page tables at boot");
+}
+
+void map_image(const char* start, const char* end, Access access) {
+  const uint64_t first = align_down(reinterpret_cast<uint64_t>(start), kPageSize);
+  const uint64_t last = align_up(reinterpret_cast<uint64_t>(end), kPageSize);
+  must(map_pages(first, {first - kKernelImageBase}, last - first, access));
+}
+
+bool in_guard(uint64_t address, uint64_t stack_top, size_t stack_size) {
+  return stack_top != 0 && address < stack_top - stack_size && address >= stack_top - stack_size - kPageSize;
+}
+
+struct Range {
+  uint64_t start, end;
+};
+void invalidate(void* argument) {
+  const Range& range = *static_cast<Range*>(argument);
+  for (uint64_t address = range.start; address < range.end; address += kPageSize) invalidate_page(address);
+}
+
+PageTables::Entry decode(uint64_t entry) {
+  if (!(entry & kPresent)) return {};
+  return {{entry & kAddressMask}, true, (entry & kWritable) != 0, (entry & kNoExecute) == 0};
+}
+
+void free_tables(PhysAddr table, unsigned level, unsigned entries) {
+  const uint64_t* entry = table_of(table.value);
+  for (unsigned i = 0; level > 0 && i < entries; i++) {
+    if (entry[i] & kPresent) free_tables({entry[i] & kAddressMask}, level - 1, kEntries);
+  }
+  page_free(table);
+}
+
+void reload_if_active(void* argument) {
+  const uint64_t root = reinterpret_cast<uint64_t>(argument);
+  if ((read_cr3() & kAddressMask) == root) write_cr3(root);
+}
+
+}  // namespace
+
+void paging_init() {
+  kernel_root = new_table(0).take();
+  for (uint64_t address = 0; address < boot_info().highest.value; address += kLargePage) {
+    *make_entry(kernel_root, kDirectMapBase + address, 1, 0, 0).take() = address | bits_of(Access::kReadWrite) | kLarge;
+  }
+  // Second-level tables of the kernel virtual range, so that all roots share them from the start.
+  for (uint64_t offset = 0; offset < kKernelVirtualSize; offset += uint64_t{1} << 39) {
+    static_cast<void>(make_entry(kernel_root, kKernelVirtualBase + offset, 2, 0, 0));
+  }
+  map_image(text_start, text_end, Access::kReadExecute);
+  map_image(rodata_start, rodata_end, Access::kRead);
+  map_image(data_start, data_end, Access::kReadWrite);
+  const uint64_t top = reinterpret_cast<uint64_t>(boot_stack_top);
+  *find_entry(kernel_root, reinterpret_cast<uint64_t>(boot_stacks)) = 0;
+  for (unsigned i = 0; i < kIstCount; i++) *find_entry(kernel_root, top + i * (kPageSize + kIstStackSize)) = 0;
+
+  const AcpiInfo& acpi = acpi_info();
+  must(map_pages(kKernelVirtualBase, acpi.local_apic, kPageSize, Access::kDevice));
+  for (unsigned i = 0; i < acpi.io_apic_count; i++) {
+    must(map_pages(kKernelVirtualBase + kPageSize * (1 + i), acpi.io_apics[i].address, kPageSize, Access::kDevice));
+  }
+  write_cr3(kernel_root.value);
+}
+
+void paging_use_page_arena() {
+  from_page_arena = true;
+}
+
+const char* guard_page_name(uint64_t address) {
+  if (in_guard(address, this_cpu().kernel_stack, kKernelStackSize)) return "stack of the current task";
+  for (unsigned id = 0; id < kMaxCpus; id++) {
+    const CpuTables& tables = cpu_tables(id);
+    if (in_guard(address, tables.first_stack, kKernelStackSize)) return "first stack of a CPU";
+    for (unsigned i = 0; i < kIstCount; i++) {
+      if (in_guard(address, tables.tss.ist[i], kIstStackSize)) return "interrupt stack";
+    }
+  }
+  return nullptr;
+}
+
+Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access access) {
+  const Guard guard(kernel_lock);
+  return map_pages(address, physical, size, access);
+}
+
+void unmap_kernel(uint64_t address, size_t size) {
+  {
+    const Guard guard(kernel_lock);
+    for (size_t offset = 0; offset < size; offset += kPageSize) {
+      if (uint64_t* entry = find_entry(kernel_root, address + offset)) __atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+    }
+  }
+  Range range{address, address + size};
+  on_each_cpu(invalidate, &range);
+}
+
+Result<PageTables> PageTables::create() {
+  PageTables tables;
+  tables.root_ = TRY(page_alloc(KM_SLEEP | KM_ZERO));
+  memcpy(table_of(tables.root_.value) + kUserEntries, table_of(kernel_root.value) + kUserEntries,
+         (kEntries - kUserEntries) * sizeof(uint64_t));
+  return tables;
+}
+
+PageTables& PageTables::operator=(PageTables&& other) noexcept {
+  if (this != &other) {
+    if (root_.value) free_tables(root_, 3, kUserEntries);
+    root_ = other.root_;
+    other.root_ = {};
+  }
+  return *this;
+}
+
+PageTables::~PageTables() {
+  if (root_.value) free_tables(root_, 3, kUserEntries);
+}
+
+Result<void> PageTables::map(uint64_t address, PhysAddr physical, bool writable, bool executable) {
+  uint64_t* entry = TRY(make_entry(root_, address, 0, kUser, KM_SLEEP));
+  const uint64_t before = *entry;
+  const uint64_t bits = kPresent | kUser | (writable ? kWritable : 0) | (executable ? 0 : kNoExecute);
+  __atomic_store_n(entry, physical.value | bits, __ATOMIC_RELAXED);
+  if (before & kPresent) invalidate_page(address);
+  return {};
+}
+
+PageTables::Entry PageTables::lookup(uint64_t address) const {
+  const uint64_t* entry = find_entry(root_, address);
+  return entry ? decode(*entry) : Entry{};
+}
+
+PageTables::Entry PageTables::unmap(uint64_t address) {
+  uint64_t* entry = find_entry(root_, address);
+  if (!entry) return {};
+  const uint64_t before = __atomic_exchange_n(entry, 0, __ATOMIC_RELAXED);
+  if (before & kPresent) invalidate_page(address);
+  return decode(before);
+}
+
+void PageTables::write_protect(uint64_t address) {
+  if (uint64_t* entry = find_entry(root_, address)) {
+    __atomic_fetch_and(entry, ~kWritable, __ATOMIC_RELAXED);
+    invalidate_page(address);
+  }
+}
+
+PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) const {
+  uint64_t at = *address;
+  while (at < end) {
+    const uint64_t* table = table_of(root_.value);
+    unsigned level = 3;
+    while (level > 0 && (table[index_at(at, level)] & kPresent)) {
+      table = table_of(table[index_at(at, level)]);
+      level--;
+    }
+    const uint64_t entry = table[index_at(at, level)];
+    if (level == 0 && (entry & kPresent)) {
+      *address = at;
+      return decode(entry);
+    }
+    const uint64_t covered = uint64_t{kPageSize} << (9 * level);
+    at = align_down(at, covered) + covered;
+  }
+  *address = end;
+  return {};
+}
+
+void PageTables::flush() const {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  uint64_t cpus = 0;
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    if (cpu_tables(id).page_table_root.load() == root_.value) cpus |= uint64_t{1} << id;
+  }
+  if (cpus) call_on_cpus(cpus, reload_if_active, reinterpret_cast<void*>(root_.value));
+}
+
+void PageTables::activate() const {
+  cpu_tables(cpu_id()).page_table_root.store(root_.value);
+  write_cr3(root_.value);
+}
+
+void PageTables::activate_kernel() {
+  cpu_tables(cpu_id()).page_table_root.store(0);
+  write_cr3(kernel_root.value);
+}

@@ -1,0 +1,17 @@
+// For assembly: places where access to user memory is allowed and forbidden. Three-byte nops, which cpu_find_features makes into
+// stac and clac where the CPU has SMAP.
+// clang-format off
+#pragma once
+
+        .macro SMAP_SITE last_byte
+771:    .byte 0x0f, 0x1f, 0x00
+        .pushsection smap_sites, "a"
+        .quad 771b, \last_byte
+        .popsection
+        .endm
+        .macro CLAC
+        SMAP_SITE 0xca
+        .endm
+        .macro STAC
+        SMAP_SITE 0xcb
+        .endm

@@ -1,0 +1,72 @@
+// From the first C++ instruction to the first process: every subsystem's set-up, in the order in which they need each
+// other.
+#include "arch/x86_64/acpi.h"
+#include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/interrupt_controller.h"
+#include "arch/x86_64/io.h"
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
+#include "boot.h"
+#include "ktest.h"
+#include "log.h"
+#include "namespace.h"
+#include "pages.h"
+#include "power.h"
+#include "process.h"
+#include "task.h"
+#include "trace.h"
+#include "uart.h"
+
+extern "C" [[noreturn]] void kernel_main(uint32_t protocol, uint32_t information);
+extern "C" char boot_stack_top[];
+
+// Not in every configuration.
+[[gnu::weak]] void ktest_run_all();
+
+namespace {
+
+void setup_boot_cpu() {
+  const uint64_t top = reinterpret_cast<uint64_t>(boot_stack_top);
+  uint64_t ist_tops[kIstCount];
+  for (unsigned i = 0; i < kIstCount; i++) ist_tops[i] = top + (i + 1) * (kPageSize + kIstStackSize);
+  cpu_find_features();
+  cpu_setup(0, cpuid(1).ebx >> 24, top, ist_tops);
+}
+
+// The rest, in a task: what follows may sleep.
+void finish_boot(void*) {
+  klog("%u CPUs, %lu MiB of memory free", cpu_count(), memory_totals().free >> 20);
+  proc_init();
+  ns_init();
+  size_t length;
+  if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
+  if (!process_start_init("/bin/init")) panic("no program /bin/init");
+  task_exit();
+}
+
+}  // namespace
+
+void kernel_main(uint32_t protocol, uint32_t information) {
+  cpu_early_setup();
+  uart_early_init();
+  boot_parse(protocol, {information});
+  acpi_init(boot_info().acpi_root);
+  setup_boot_cpu();
+  paging_init();
+  interrupt_controllers_init();
+  time_init();
+  klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'", protocol == 0 ? "PVH" : "Multiboot2",
+       boot_info().highest.value >> 20, acpi_info().cpu_count, boot_info().command_line);
+  early_alloc_close();
+  memory_init();
+  paging_use_page_arena();
+  trace_init();
+  sched_init();
+  smp_start();
+  time_start_tick();
+  Result<Task*> main_task = task_create("main", finish_boot, nullptr);
+  if (!main_task) panic("no memory for the first task");
+  task_start(*main_task);
+  sched_start_cpu();
+}
