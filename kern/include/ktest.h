@@ -1,4 +1,5 @@
-// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=PATTERN` for those whose name contains it), TAP on the console.
+// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=PATTERN` for those whose name contains it),
+// TAP on the console.
 #pragma once
 
 #include "log.h"
@@ -9,9 +10,10 @@ struct KernelTest {
 };
 
 // KTEST(name) { … EXPECT(condition); … }: runs in a kernel task, may sleep.
-#define KTEST(test_name)                                                                                               \
-  static void ktest_##test_name();                                                                                     \
-  [[gnu::section(".ktests"), gnu::used, gnu::aligned(8)]] static const KernelTest ktest_entry_##test_name = {#test_name, ktest_##test_name}; \
+#define KTEST(test_name)                                                                                      \
+  static void ktest_##test_name();                                                                            \
+  [[gnu::section(".ktests"), gnu::used, gnu::aligned(8)]] static const KernelTest ktest_entry_##test_name = { \
+      #test_name, ktest_##test_name};                                                                         \
   static void ktest_##test_name()
 
 // Marks the running test as failed and goes on. Any context.

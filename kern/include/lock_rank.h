@@ -21,9 +21,11 @@ enum class LockRank : uint8_t {
   kSlabCacheList,    // list of all caches
   kSlabDepot,        // depot of a cache
   kSlabCache,        // slab lists of a cache
+  kTaskList,         // list of all tasks; free kernel stacks
   kTimer,            // per-CPU timer queue
   kRunQueue,         // per-CPU run queue; two only in order of CPU number
   kWaitQueue,        // wait queue
+  kReaper,           // tasks that have ended
   kPageTable,        // an address space's page tables
   kInterrupts,       // interrupt routing, cross-CPU calls
   kSignal,           // signal state of a process

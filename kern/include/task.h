@@ -6,10 +6,10 @@
 
 #include "abi/errno.h"
 #include "arch/x86_64/context.h"
+#include "cpu.h"
 #include "lib/list.h"
 #include "lib/result.h"
 #include "lib/units.h"
-#include "cpu.h"
 #include "spinlock.h"
 
 struct Process;
@@ -21,39 +21,43 @@ struct Task {
   char name[32];
   uint32_t id;
   std::atomic<TaskState> state;
-  Process* process;          // nullptr for a kernel task
-  uint32_t trace_context;    // remembered id of the tracer's context (trace_context_cached); 0 at creation, fork and exec
+  Process* process;        // nullptr for a kernel task
+  uint32_t pid;            // of the process, for the tracer; 0 for a kernel task
+  uint32_t trace_context;  // remembered id of the tracer's context (trace_context_cached); 0 at creation, fork and exec
   char error_string[ABI_ERRSTR_MAX];
 
   // Run queue lock of the CPU that the task is on.
   uint32_t cpu;
-  bool pinned;               // stays on its CPU
+  bool pinned;  // stays on its CPU
   ListNode run_link;
-  uint32_t slice;            // ticks left
+  uint32_t slice;  // ticks left
 
-  // Wait queue lock.
-  ListNode wait_link;
-  WaitQueue* waiting_on;
-  bool interruptible;
-  bool woken;
-
-  std::atomic<bool> interrupted;  // a signal waits: interruptible sleeps end at once
+  ListNode wait_link;               // lock of the wait queue that the task is on
+  std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
+  std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
+  uint64_t held_mutexes;            // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
 
   // Context switch only.
   Context context;
-  uint64_t stack_base;       // lowest address of the kernel stack, above its guard page
-  FpuState* fpu;             // nullptr for a kernel task
+  uint64_t stack_base;  // lowest address of the kernel stack, above its guard page
+  void* stack_memory;   // the same in the direct map; nullptr for an idle task
+  FpuState* fpu;  // saved and restored when the task leaves and gets the CPU; nullptr for a kernel task. The process's
   void (*entry)(void*);
   void* argument;
-  ListNode all_link;         // list of all tasks
+  ListNode all_link;  // list of all tasks
+  bool exiting;       // counted by task_will_exit
 
   uint64_t stack_top() const { return stack_base + kKernelStackSize; }
 };
 
-// Makes the boot CPU's idle task current; later each CPU calls sched_start_cpu and never returns.
+// Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must not sleep); later each
+// CPU calls sched_start_cpu and never returns. Memory is there, interrupts may be on or off.
 void sched_init();
 [[noreturn]] void sched_start_cpu();
+// What loads the address space of a task's process on this CPU when the task gets it. Called with interrupts off and a
+// run queue locked: it takes no lock. Kernel tasks run on the kernel's own tables.
+void sched_register_activate(void (*activate)(Process* process));
 
 // Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
@@ -62,8 +66,11 @@ inline constexpr uint32_t kAnyCpu = UINT32_MAX;
 void task_start(Task* task, uint32_t cpu = kAnyCpu);
 // Frees a task that was created and never started.
 void task_discard(Task* task);
-// Ends the current task; its stack and structure are freed by the next task that runs on the CPU, or a reaper task.
+// Ends the current task; its stack and structure are freed by a reaper task. A process has set `process` and `fpu` to
+// nullptr before it frees what they point at.
 [[noreturn]] void task_exit();
+// Makes task_drain_dead wait for the current task from now on: called before others can see that it is about to end.
+void task_will_exit();
 // Gives the CPU away.
 void task_yield();
 // Called from the tick and at the end of interrupts when need_resched is set and preemption is allowed.
@@ -81,10 +88,12 @@ void task_drain_dead();
 class WaitQueue {
  public:
   constexpr WaitQueue() = default;
-  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by the caller when called and on return, and
-  // dropped while asleep. Interruptible: EINTR when a signal waits (the lock is held then too). Deadline: ETIMEDOUT.
+  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by the caller when
+  // called and on return, and dropped while asleep. Interruptible: EINTR when a signal waits (the lock is held then
+  // too). Deadline: ETIMEDOUT.
   template <typename Condition>
-  Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX}) REQUIRES(guard_lock) {
+  Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
+      REQUIRES(guard_lock) {
     while (!condition()) {
       TRY(sleep(guard_lock, true, deadline));
     }
@@ -99,9 +108,8 @@ class WaitQueue {
   void wake_all();
 
  private:
-  friend void task_interrupt(Task*);
-  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be called with interrupts off by exactly one
-  // Guard on guard_lock.
+  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be called with
+  // interrupts off by exactly one Guard on guard_lock.
   Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
 
   Spinlock lock_{LockRank::kWaitQueue};

@@ -27,6 +27,7 @@ class List {
   bool empty() const { return head_.next == nullptr || head_.next == &head_; }
   void push_back(T& element) { insert(head().prev, &(element.*Member)); }
   void push_front(T& element) { insert(&head(), &(element.*Member)); }
+  static void insert_before(T& position, T& element) { insert((position.*Member).prev, &(element.*Member)); }
   T* front() { return empty() ? nullptr : owner(head_.next); }
   T* back() { return empty() ? nullptr : owner(head_.prev); }
   T* pop_front() {

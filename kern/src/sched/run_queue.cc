@@ -1,0 +1,280 @@
+// The scheduler: who runs where.
+//
+// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an empty queue it runs its
+// idle task, which first looks for a task to steal from a CPU that has more than one, then halts. A task that becomes
+// runnable goes to the CPU where it last ran if that has nothing to do, else to the one with the least to do. A task
+// that an interrupt wakes goes to the head of its queue and takes the CPU at once, so that input is answered while
+// others compute.
+//
+// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with its CPU's run queue
+// locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in run_queue_wake; the winner alone may then
+// queue the task. kRunnable -> kRunning: the CPU that takes it off its queue.
+//
+// The run queue's lock is held across the switch: the task that leaves takes it, the task that comes releases it. So
+// when somebody else gets the lock of the CPU that a sleeping task was last on, that task's registers are saved and its
+// stack is not in use.
+//
+// Idle tasks are the stacks on which the CPUs came up. They are on no queue and never sleep.
+#include <atomic>
+#include <utility>
+
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
+#include "arch/x86_64/trap.h"
+#include "lib/format.h"
+#include "log.h"
+#include "src/sched/sched.h"
+#include "trace.h"
+
+namespace {
+
+constexpr uint32_t kSlice = 3;  // ticks
+
+struct alignas(64) RunQueue {
+  Spinlock lock{LockRank::kRunQueue};
+  // Under the lock.
+  List<Task, &Task::run_link> ready;
+  Task* dead = nullptr;  // has just left the CPU for ever
+  // Tasks that are ready or running, idle not counted. Written under the lock, read by all.
+  std::atomic<uint32_t> load{0};
+  std::atomic<bool> started{false};
+};
+
+constinit RunQueue queues[kMaxCpus];
+constinit Task idle_tasks[kMaxCpus];
+using Activate = void (*)(Process*);
+constinit Activate activate_process = nullptr;
+
+bool is_idle(const Task* task) {
+  return task >= idle_tasks && task < idle_tasks + kMaxCpus;
+}
+
+void ask_for_reschedule(Cpu& cpu) {
+  __atomic_store_n(&cpu.need_resched, true, __ATOMIC_RELAXED);
+}
+
+// The CPU for a task that becomes runnable and last ran on `last`.
+unsigned choose_cpu(unsigned last) {
+  unsigned best = 0;
+  uint32_t best_load = UINT32_MAX;
+  const unsigned count = cpu_count();
+  for (unsigned i = 0; i < count; i++) {
+    const unsigned id = (last + i) % count;
+    const RunQueue& queue = queues[id];
+    if (!queue.started.load(std::memory_order_relaxed)) continue;
+    const uint32_t load = queue.load.load(std::memory_order_relaxed);
+    if (load >= best_load) continue;
+    best = id;
+    best_load = load;
+    if (load == 0) break;
+  }
+  return best;
+}
+
+// After a switch, in the task that has come: the other half of run_queue_switch.
+void finish_switch() {
+  RunQueue& queue = queues[cpu_id()];
+  Task* dead = std::exchange(queue.dead, nullptr);
+  queue.lock.unlock();
+  if (dead) reaper_take(*dead);
+}
+
+// Moves a task from a CPU that has several to this one. Interrupts off.
+bool steal() {
+  const unsigned me = cpu_id();
+  const unsigned count = cpu_count();
+  for (unsigned i = 1; i < count; i++) {
+    RunQueue& other = queues[(me + i) % count];
+    if (other.load.load(std::memory_order_relaxed) < 2) continue;
+    Task* stolen = nullptr;
+    {
+      const Guard guard(other.lock);
+      for (Task& task : other.ready) {
+        if (task.pinned) continue;
+        stolen = &task;
+        break;
+      }
+      if (!stolen) continue;
+      stolen->run_link.unlink();
+      other.load--;
+    }
+    RunQueue& mine = queues[me];
+    const Guard guard(mine.lock);
+    stolen->cpu = me;
+    mine.ready.push_back(*stolen);
+    mine.load++;
+    return true;
+  }
+  return false;
+}
+
+// In each tick on each CPU, interrupts off.
+void tick() {
+  timers_run();
+  Cpu& cpu = this_cpu();
+  Task* task = cpu.current;
+  if (!task) return;
+  const uint32_t load = queues[cpu.id].load.load(std::memory_order_relaxed);
+  if (is_idle(task)) {
+    if (load > 0) ask_for_reschedule(cpu);
+    return;
+  }
+  if (trap_interrupted_user()) {
+    task->user_ticks++;
+  } else {
+    task->system_ticks++;
+  }
+  if (task->slice > 0 && --task->slice > 0) return;
+  if (load > 1) {
+    ask_for_reschedule(cpu);
+  } else {
+    task->slice = kSlice;
+  }
+}
+
+// The stack that this CPU came up on becomes its idle task.
+void adopt_idle_task() {
+  Cpu& cpu = this_cpu();
+  Task& idle = idle_tasks[cpu.id];
+  format(idle.name, sizeof(idle.name), "idle%u", cpu.id);
+  idle.state = TaskState::kRunning;
+  idle.cpu = cpu.id;
+  idle.pinned = true;
+  idle.stack_base = cpu.kernel_stack - kKernelStackSize;
+  cpu.current = &idle;
+}
+
+uint32_t current_context() {
+  Task* task = current_task();
+  if (!task) return 0;
+  const ContextKind kind = task->pid ? ContextKind::kProcess : ContextKind::kKernelTask;
+  return trace_context_cached(&task->trace_context, kind, task->pid, task->name);
+}
+
+}  // namespace
+
+void run_queue_lock() {
+  queues[cpu_id()].lock.lock();
+}
+void run_queue_unlock() {
+  queues[cpu_id()].lock.unlock();
+}
+
+void run_queue_switch(Leave leave) {
+  Cpu& cpu = this_cpu();
+  RunQueue& queue = queues[cpu.id];
+  Task* const from = cpu.current;
+  Task* const idle = &idle_tasks[cpu.id];
+  __atomic_store_n(&cpu.need_resched, false, __ATOMIC_RELAXED);
+  if (leave != Leave::kRunnable) {
+    ASSERT(from != idle);
+    queue.load--;
+  } else if (from != idle) {
+    from->state = TaskState::kRunnable;
+    queue.ready.push_back(*from);
+  }
+  Task* to = queue.ready.pop_front();
+  if (!to) to = idle;
+  to->state = TaskState::kRunning;
+  to->slice = kSlice;
+  if (to == from) {
+    queue.lock.unlock();
+    return;
+  }
+  to->cpu = cpu.id;
+  if (leave == Leave::kDead) queue.dead = from;
+  if (from->fpu) fpu_save(*from->fpu);
+  if (to->fpu) fpu_restore(*to->fpu);
+  if (to->process) {
+    activate_process(to->process);
+  } else if (from->process || leave == Leave::kDead) {
+    PageTables::activate_kernel();
+  }
+  set_kernel_stack(to->stack_top());
+  cpu.current = to;
+  context_switch(&from->context, &to->context);
+  finish_switch();
+}
+
+void run_queue_add(Task& task) {
+  const InterruptsOff off;
+  const unsigned me = cpu_id();
+  const unsigned target = task.pinned ? task.cpu : choose_cpu(task.cpu);
+  const bool urgent = this_cpu().interrupt_depth > 0;
+  bool kick = false;
+  {
+    RunQueue& queue = queues[target];
+    const Guard guard(queue.lock);
+    task.cpu = target;
+    task.state = TaskState::kRunnable;
+    if (urgent) {
+      queue.ready.push_front(task);
+    } else {
+      queue.ready.push_back(task);
+    }
+    queue.load++;
+    if (urgent || is_idle(cpu(target).current)) {
+      ask_for_reschedule(cpu(target));
+      kick = target != me;
+    }
+  }
+  if (kick) cpu_kick(target);
+}
+
+void run_queue_wake(Task& task) {
+  TaskState expected = TaskState::kSleeping;
+  if (!task.state.compare_exchange_strong(expected, TaskState::kRunnable)) return;
+  { const Guard it_has_left(queues[task.cpu].lock); }
+  run_queue_add(task);
+}
+
+void task_begin(void* argument) {
+  finish_switch();
+  interrupts_enable();
+  auto* task = static_cast<Task*>(argument);
+  task->entry(task->argument);
+  task_exit();
+}
+
+void schedule() {
+  const InterruptsOff off;
+  const Cpu& cpu = this_cpu();
+  if (!cpu.current) return;
+  ASSERT(cpu.held_locks == 0 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
+  run_queue_lock();
+  run_queue_switch(Leave::kRunnable);
+}
+
+void task_yield() {
+  schedule();
+}
+
+void sched_register_activate(void (*activate)(Process*)) {
+  activate_process = activate;
+}
+
+void sched_init() {
+  adopt_idle_task();
+  tasks_init();
+  trace_register_context_provider(current_context);
+  tick_register(tick);
+}
+
+void sched_start_cpu() {
+  interrupts_disable();
+  if (!current_task()) adopt_idle_task();
+  RunQueue& queue = queues[cpu_id()];
+  queue.started = true;
+  for (;;) {
+    // An interrupt that comes between the look and the halt ends the halt: `sti` takes effect after the instruction
+    // that follows it.
+    interrupts_disable();
+    if (queue.load == 0 && !steal()) {
+      asm volatile("sti; hlt" ::: "memory");
+    } else {
+      schedule();
+      interrupts_enable();
+    }
+  }
+}

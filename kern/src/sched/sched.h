@@ -1,0 +1,30 @@
+// What the files of the scheduler share.
+#pragma once
+
+#include "task.h"
+
+// How the current task leaves the CPU.
+enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
+
+// Locks the run queue of this CPU. Interrupts off. The lock is what keeps the current task from being run elsewhere
+// before it has left this CPU: who wakes it waits for the lock.
+void run_queue_lock();
+void run_queue_unlock();
+// Runs the next task. The run queue is locked; it is unlocked when the current task runs again and this returns, maybe
+// on another CPU. Interrupts off on both sides.
+void run_queue_switch(Leave leave);
+// Makes a task runnable that has its state kSleeping; whoever comes first does it, all others find it done. Any
+// context.
+void run_queue_wake(Task& task);
+// Puts a task that is not on any queue onto one. Any context.
+void run_queue_add(Task& task);
+
+// Where a task begins, on its own stack.
+void task_begin(void* task);
+// Hands a task that has left its CPU for ever to the reaper. Interrupts off, no locks.
+void reaper_take(Task& task);
+// Task cache, task list, reaper.
+void tasks_init();
+
+// Calls what is due on this CPU. In the tick.
+void timers_run();

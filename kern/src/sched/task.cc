@@ -1,0 +1,213 @@
+// Making and ending tasks.
+//
+// A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that is never mapped, so
+// that a stack that overflows faults instead of writing over its neighbour. Taking a mapping away interrupts every CPU,
+// so up to kMaxFreeStacks stacks that are not in use are kept, mapped; `settle` gives them back.
+//
+// A task that ends cannot free the stack it stands on: the task that comes after it on the CPU hands it to the reaper,
+// a kernel task.
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/paging.h"
+#include "arena.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "log.h"
+#include "src/sched/sched.h"
+#include "trace.h"
+
+namespace {
+
+constexpr size_t kGuardSize = kPageSize;
+constexpr unsigned kMaxFreeStacks = 16;
+
+constinit ObjectCache<Task> task_cache;
+constinit std::atomic<uint32_t> last_task_id{0};
+
+constinit Spinlock list_lock{LockRank::kTaskList};
+constinit List<Task, &Task::all_link> all_tasks;
+
+struct Stack {
+  uint64_t base;
+  void* memory;
+};
+
+// Lies in the free stack itself.
+struct FreeStack {
+  FreeStack* next;
+  void* memory;
+};
+constinit Spinlock stacks_lock{LockRank::kTaskList};
+constinit FreeStack* free_stacks = nullptr;
+constinit unsigned free_stack_count = 0;
+
+constinit Spinlock reaper_lock{LockRank::kReaper};
+constinit List<Task, &Task::run_link> dead_tasks;
+constinit uint32_t exiting_count = 0;  // tasks that have called task_will_exit and are not freed yet
+constinit WaitQueue reaper_wait, drain_wait;
+
+bool take_free_stack(Stack& stack) {
+  const Guard guard(stacks_lock);
+  if (!free_stacks) return false;
+  stack = {reinterpret_cast<uint64_t>(free_stacks), free_stacks->memory};
+  free_stacks = free_stacks->next;
+  free_stack_count--;
+  return true;
+}
+
+Result<Stack> stack_alloc() {
+  Stack stack;
+  if (take_free_stack(stack)) return stack;
+  stack.memory = arena_alloc(page_arena, kKernelStackSize, KM_SLEEP);
+  if (!stack.memory) return Errno::ENOMEM;
+  void* range = arena_alloc(kernel_virtual_arena, kGuardSize + kKernelStackSize, KM_SLEEP);
+  if (range) {
+    stack.base = reinterpret_cast<uint64_t>(range) + kGuardSize;
+    const PhysAddr physical = direct_map_phys(stack.memory);
+    if (map_kernel(stack.base, physical, kKernelStackSize, Access::kReadWrite)) return stack;
+    arena_free(kernel_virtual_arena, range, kGuardSize + kKernelStackSize);
+  }
+  arena_free(page_arena, stack.memory, kKernelStackSize);
+  return Errno::ENOMEM;
+}
+
+void stack_release(const Stack& stack) {
+  unmap_kernel(stack.base, kKernelStackSize);
+  arena_free(kernel_virtual_arena, reinterpret_cast<void*>(stack.base - kGuardSize), kGuardSize + kKernelStackSize);
+  arena_free(page_arena, stack.memory, kKernelStackSize);
+}
+
+void stack_free(const Stack& stack) {
+  {
+    const Guard guard(stacks_lock);
+    if (free_stack_count < kMaxFreeStacks) {
+      auto* free_stack = reinterpret_cast<FreeStack*>(stack.base);
+      *free_stack = {free_stacks, stack.memory};
+      free_stacks = free_stack;
+      free_stack_count++;
+      return;
+    }
+  }
+  stack_release(stack);
+}
+
+// `settle`: nothing that ended tasks held is kept.
+void settle() {
+  task_drain_dead();
+  Stack stack;
+  while (take_free_stack(stack)) stack_release(stack);
+}
+
+void task_free(Task* task) {
+  {
+    const Guard guard(list_lock);
+    task->all_link.unlink();
+  }
+  stack_free({task->stack_base, task->stack_memory});
+  task_cache.destroy(task);
+}
+
+Task* next_dead() {
+  const Guard guard(reaper_lock);
+  reaper_wait.wait_uninterruptible(reaper_lock, [] { return !dead_tasks.empty(); });
+  return dead_tasks.pop_front();
+}
+
+void reaper_main(void*) {
+  for (;;) {
+    task_free(next_dead());
+    const Guard guard(reaper_lock);
+    exiting_count--;
+    if (exiting_count == 0) drain_wait.wake_all();
+  }
+}
+
+}  // namespace
+
+void reaper_take(Task& task) {
+  const Guard guard(reaper_lock);
+  dead_tasks.push_back(task);
+  reaper_wait.wake_one();
+}
+
+void tasks_init() {
+  task_cache.init("task");
+  trace_register_settle(settle);
+  auto reaper = task_create("reaper", reaper_main, nullptr);
+  if (!reaper) panic("no memory for the first task");
+  task_start(*reaper);
+}
+
+Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument) {
+  const Stack stack = TRY(stack_alloc());
+  auto made = task_cache.make(KM_SLEEP);
+  if (!made) {
+    stack_free(stack);
+    return Errno::ENOMEM;
+  }
+  Task* task = *made;
+  format(task->name, sizeof(task->name), "%s", name);
+  task->id = ++last_task_id;
+  task->state = TaskState::kSleeping;
+  task->entry = entry;
+  task->argument = argument;
+  task->stack_base = stack.base;
+  task->stack_memory = stack.memory;
+  context_init(task->context, task->stack_top(), task_begin, task);
+  const Guard guard(list_lock);
+  all_tasks.push_back(*task);
+  return task;
+}
+
+void task_start(Task* task, uint32_t cpu) {
+  task->pinned = cpu != kAnyCpu;
+  {
+    const InterruptsOff off;
+    task->cpu = task->pinned ? cpu : cpu_id();
+  }
+  run_queue_add(*task);
+}
+
+void task_discard(Task* task) {
+  task_free(task);
+}
+
+void task_will_exit() {
+  Task* task = current_task();
+  const Guard guard(reaper_lock);
+  if (task->exiting) return;
+  task->exiting = true;
+  exiting_count++;
+}
+
+void task_exit() {
+  task_will_exit();
+  interrupts_disable();
+  const Cpu& cpu = this_cpu();
+  ASSERT(cpu.held_locks == 0 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
+  run_queue_lock();
+  cpu.current->state = TaskState::kDead;
+  run_queue_switch(Leave::kDead);
+  panic("a dead task runs");
+}
+
+void task_drain_dead() {
+  const Guard guard(reaper_lock);
+  drain_wait.wait_uninterruptible(reaper_lock, [] { return exiting_count == 0; });
+}
+
+void task_for_each(void (*visit)(Task& task, void* argument), void* argument) {
+  const Guard guard(list_lock);
+  for (Task& task : all_tasks) visit(task, argument);
+}
+
+Errno fail(Errno error, const char* pattern, ...) {
+  Task* task = current_task();
+  if (!task || this_cpu().interrupt_depth > 0) return error;
+  va_list arguments;
+  va_start(arguments, pattern);
+  vformat(task->error_string, sizeof(task->error_string), pattern, arguments);
+  va_end(arguments);
+  return error;
+}

@@ -1,0 +1,120 @@
+// Sleeping: wait queues and mutexes.
+//
+// No wake-up is lost. Who changes what a condition reads holds the guard lock; the sleeper holds it from looking at the
+// condition until it is on the queue. It is then asleep, for everybody, at the moment when it sets its state, with its
+// CPU's run queue locked; who wakes it from then on waits until it has left the CPU (run_queue.cc).
+//
+// A sleeper can be woken from three sides: the queue, its deadline, task_interrupt. The first to change its state from
+// kSleeping wins; the two latter leave it on the queue, and it takes itself off. So whatever woke it, it looks at its
+// condition again before it looks at the deadline or for a signal, and a wake_one that met a sleeper whose time was up
+// is not lost.
+//
+// Lock order: guard lock, queue, run queue.
+#include "arch/x86_64/time.h"
+#include "log.h"
+#include "src/sched/sched.h"
+#include "timer.h"
+
+namespace {
+
+constexpr Nanoseconds kNever{UINT64_MAX};
+
+void deadline_reached(void* task) {
+  run_queue_wake(*static_cast<Task*>(task));
+}
+
+#ifdef CONFIG_LOCK_RANK_CHECK
+constexpr uint64_t rank_bit(LockRank rank) {
+  return uint64_t{1} << static_cast<unsigned>(rank);
+}
+#endif
+
+}  // namespace
+
+Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
+                              Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
+  Cpu& cpu = this_cpu();
+  Task& task = *cpu.current;
+  ASSERT(cpu.held_locks == 1 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
+  if (interruptible && task.interrupted) return Errno::EINTR;
+  if (deadline != kNever && monotonic_now() >= deadline) return Errno::ETIMEDOUT;
+
+  Timer timer{};
+  timer.callback = deadline_reached;
+  timer.argument = &task;
+  lock_.lock();
+  waiters_.push_back(task);
+  if (deadline != kNever) timer_arm(timer, deadline);
+  run_queue_lock();
+  task.interruptible = interruptible;
+  task.state = TaskState::kSleeping;
+  // task_interrupt sets `interrupted` first and looks at the state then: one of the two sees the other.
+  TaskState expected = TaskState::kSleeping;
+  const bool stay =
+      interruptible && task.interrupted && task.state.compare_exchange_strong(expected, TaskState::kRunning);
+  lock_.unlock();
+  guard_lock.unlock();
+  if (stay) {
+    run_queue_unlock();
+  } else {
+    run_queue_switch(Leave::kAsleep);
+  }
+
+  if (deadline != kNever) timer_cancel(timer);
+  lock_.lock();
+  if (task.wait_link.linked()) task.wait_link.unlink();
+  lock_.unlock();
+  guard_lock.lock();
+  return {};
+}
+
+void WaitQueue::wake_one() {
+  const Guard guard(lock_);
+  if (Task* task = waiters_.pop_front()) run_queue_wake(*task);
+}
+
+void WaitQueue::wake_all() {
+  const Guard guard(lock_);
+  while (Task* task = waiters_.pop_front()) run_queue_wake(*task);
+}
+
+void task_interrupt(Task* task) {
+  task->interrupted = true;
+  if (task->interruptible) run_queue_wake(*task);
+}
+
+Result<void> task_sleep_until(Nanoseconds deadline) {
+  Spinlock lock{LockRank::kDevice};
+  WaitQueue queue;
+  const Guard guard(lock);
+  const Result<void> result = queue.wait(
+      lock, [] { return false; }, deadline);
+  if (result.error() == Errno::EINTR) return Errno::EINTR;
+  return {};
+}
+
+void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
+  Task* const task = current_task();
+  const Guard guard(state_lock_);
+  ASSERT(this_cpu().held_locks == 1 && (owner_ != task || !task));
+#ifdef CONFIG_LOCK_RANK_CHECK
+  if (task && (task->held_mutexes & (rank_bit(rank_) | (rank_bit(rank_) - 1)))) {
+    panic("mutex of rank %u taken while ranks 0x%lx (bits) are held", static_cast<unsigned>(rank_), task->held_mutexes);
+  }
+#endif
+  waiters_.wait_uninterruptible(state_lock_, [this] { return owner_ == nullptr; });
+  owner_ = task;
+#ifdef CONFIG_LOCK_RANK_CHECK
+  if (task) task->held_mutexes |= rank_bit(rank_);
+#endif
+}
+
+void Mutex::unlock() NO_THREAD_SAFETY_ANALYSIS {
+  const Guard guard(state_lock_);
+  ASSERT(held());
+#ifdef CONFIG_LOCK_RANK_CHECK
+  if (owner_) owner_->held_mutexes &= ~rank_bit(rank_);
+#endif
+  owner_ = nullptr;
+  waiters_.wake_one();
+}
