@@ -1,0 +1,290 @@
+// Start, stop, reset and mark, for one cache or for all at once.
+#include <span>
+
+#include "arch/x86_64/smp.h"
+#include "cpu.h"
+#include "errstr.h"
+#include "lib/format.h"
+#include "page_buffer.h"
+#include "slab_trace.h"
+#include "trace.h"
+#include "trace_memory.h"
+#include "tracer.h"
+
+namespace {
+
+struct Target {
+  kmem_cache* cache;
+  TraceTable* made;  // by the start under way; nullptr if it had one
+  bool acts;         // the command under way does something to it
+};
+
+// The caches that a command is for, each held.
+class Targets {
+ public:
+  Targets() = default;
+  Targets(const Targets&) = delete;
+  Targets& operator=(const Targets&) = delete;
+  ~Targets() { release(); }
+
+  Result<void> one(kmem_cache* cache) {
+    TRY(targets_.reserve(1));
+    add(cache);
+    return {};
+  }
+  // All that can be traced.
+  Result<void> all() {
+    for (;;) {
+      bool complete = true;
+      for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+        if (kmem_cache_flags(cache) & KMC_NOTRACE) continue;
+        if (count_ < targets_.capacity()) {
+          add(cache);
+        } else {
+          complete = false;
+        }
+      }
+      if (complete) return {};
+      release();
+      TRY(targets_.reserve(2 * targets_.capacity() + 1));
+    }
+  }
+
+  std::span<Target> span() { return {targets_.data(), count_}; }
+
+ private:
+  void add(kmem_cache* cache) {
+    kmem_cache_hold(cache);
+    targets_[count_++] = {cache, nullptr, false};
+  }
+  void release() {
+    for (Target& target : span()) kmem_cache_release(target.cache);
+    count_ = 0;
+  }
+
+  PageBuffer<Target> targets_;
+  size_t count_ = 0;
+};
+
+// Changes flags of all targets that act, on every CPU, in one round. When it is over no hook is under way that saw the
+// flags before.
+struct Round {
+  std::span<Target> targets;
+  int set;
+  int clear;
+};
+
+void change_flags(std::span<Target> targets, int set, int clear) {
+  for (const Target& target : targets) {
+    if (target.acts) kmem_cache_master_flags(target.cache, set, clear);
+  }
+  Round round{targets, set, clear};
+  on_each_cpu(
+      [](void* argument) {
+        const Round& round = *static_cast<Round*>(argument);
+        for (const Target& target : round.targets) {
+          if (target.acts) kmem_cache_cpu_flags(target.cache, round.set, round.clear);
+        }
+      },
+      &round);
+}
+
+// Those whose phase meets the condition act, the others do not; false if none does.
+template <typename Condition>
+bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_control) {
+  bool any = false;
+  for (Target& target : targets) {
+    target.acts = condition(trace_state_of(target.cache).phase);
+    any |= target.acts;
+  }
+  return any;
+}
+
+void discard_tables(std::span<Target> targets) REQUIRES(trace_control) {
+  for (Target& target : targets) {
+    if (!target.made) continue;
+    TraceTable::destroy(target.made);
+    trace_users_drop();
+    target.made = nullptr;
+  }
+}
+
+Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
+  for (Target& target : targets) {
+    target.made = nullptr;
+    if (!target.acts || trace_table_of(target.cache)) continue;
+    bool made = trace_users_add().ok();
+    if (made) {
+      target.made = TraceTable::create();
+      made = target.made != nullptr;
+      if (!made) trace_users_drop();
+    }
+    if (!made) {
+      discard_tables(targets);
+      return fail(Errno::ENOMEM, "no memory for a trace of %.40s: %lu of %lu bytes of trace memory in use",
+                  kmem_cache_name(target.cache), trace_memory_used(), trace_memory_limit());
+    }
+  }
+  return {};
+}
+
+Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUIRES(trace_control) {
+  if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; })) return {};
+  TRY(make_tables(targets));
+  for (Target& target : targets) {
+    if (target.made) __atomic_store_n(trace_slot_of(target.cache), target.made, __ATOMIC_RELEASE);
+    if (target.acts) trace_table_of(target.cache)->depth.store(options.depth, std::memory_order_relaxed);
+  }
+  change_flags(targets, KMC_EVER_TRACED, 0);
+  change_flags(targets, KMC_TRACED, 0);
+  for (Target& target : targets) {
+    if (target.acts) trace_table_of(target.cache)->running.store(true, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+void stop(std::span<Target> targets) REQUIRES(trace_control) {
+  if (!select(targets, [](TracePhase phase) { return phase == TracePhase::kRunning; })) return;
+  change_flags(targets, 0, KMC_TRACED);
+  for (Target& target : targets) {
+    if (target.acts) trace_table_of(target.cache)->running.store(false, std::memory_order_relaxed);
+  }
+}
+
+void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
+  change_flags(targets, 0, KMC_EVER_TRACED | KMC_TRACED);
+  for (Target& target : targets) {
+    if (!target.acts) continue;
+    TraceTable::destroy(
+        __atomic_exchange_n(trace_slot_of(target.cache), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL));
+    trace_users_drop();
+  }
+}
+
+void reset(std::span<Target> targets) REQUIRES(trace_control) {
+  for (Target& target : targets) {
+    if (trace_state_of(target.cache).phase == TracePhase::kRunning) trace_table_of(target.cache)->clear();
+  }
+  if (select(targets, [](TracePhase phase) { return phase == TracePhase::kStopped; })) end_traces(targets);
+}
+
+void mark(std::span<Target> targets) REQUIRES(trace_control) {
+  for (Target& target : targets) {
+    // An exchange, so that every CPU sees it before this returns.
+    if (TraceTable* table = trace_table_of(target.cache)) table->mark.fetch_add(1, std::memory_order_seq_cst);
+  }
+}
+
+Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQUIRES(trace_control) {
+  switch (command.word) {
+    case TraceWord::kStart:
+      return start(targets, command.options);
+    case TraceWord::kStop:
+      stop(targets);
+      return {};
+    case TraceWord::kReset:
+      reset(targets);
+      return {};
+    case TraceWord::kMark:
+      mark(targets);
+      return {};
+    case TraceWord::kSettle:
+      break;  // not under the lock: see run
+  }
+  return {};
+}
+
+// Whether every line can be done, beginning with the states as they are. A mark of all caches passes over those that
+// are not traced.
+Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
+    REQUIRES(trace_control) {
+  for (const Target& target : targets) {
+    TraceState state = trace_state_of(target.cache);
+    TraceCommand command;
+    for (std::string_view rest = text; TRY(trace_next_command(&rest, scope, &command));) {
+      const bool passed_over =
+          scope == CommandScope::kAllCaches && command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
+      if (!passed_over) TRY(trace_advance(state, command, kmem_cache_name(target.cache)));
+    }
+  }
+  return {};
+}
+
+// Does the lines up to a `settle`, which is cut off too, or the end.
+Result<void> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope, bool* settle)
+    REQUIRES(trace_control) {
+  TRY(check_states(targets, *text, scope));
+  *settle = false;
+  TraceCommand command;
+  while (!*settle && TRY(trace_next_command(text, scope, &command))) {
+    *settle = command.word == TraceWord::kSettle;
+    TRY(execute(targets, command));
+  }
+  return {};
+}
+
+// The lines are known to be well-formed. It settles without the control lock, so that others can look on; what follows
+// meets the states as they are then.
+Result<void> run(Targets& targets, std::string_view text, CommandScope scope) {
+  for (;;) {
+    bool settle;
+    {
+      MutexGuard guard(trace_control);
+      TRY(run_locked(targets.span(), &text, scope, &settle));
+    }
+    if (!settle) return {};
+    TRY(trace_settle());
+  }
+}
+
+int negated(const Result<void>& result) {
+  return result ? 0 : -static_cast<int>(result.error());
+}
+
+}  // namespace
+
+TraceState trace_state_of(kmem_cache* cache) {
+  const TraceTable* table = trace_table_of(cache);
+  if (!table) return {};
+  return {.phase = table->running.load(std::memory_order_relaxed) ? TracePhase::kRunning : TracePhase::kStopped,
+          .options = {.depth = table->depth.load(std::memory_order_relaxed)},
+          .mark = table->mark.load(std::memory_order_relaxed)};
+}
+
+Result<void> trace_command(kmem_cache* cache, std::string_view text) {
+  TRY(trace_check_syntax(text, CommandScope::kOneCache));
+  if (kmem_cache_flags(cache) & KMC_NOTRACE) {
+    return fail(Errno::EPERM, "%.40s cannot be traced: the allocator or the tracer itself lives on it",
+                kmem_cache_name(cache));
+  }
+  Targets targets;
+  TRY(targets.one(cache));
+  return run(targets, text, CommandScope::kOneCache);
+}
+
+Result<void> trace_command_all(std::string_view text) {
+  TRY(trace_check_syntax(text, CommandScope::kAllCaches));
+  Targets targets;
+  TRY(targets.all());
+  return run(targets, text, CommandScope::kAllCaches);
+}
+
+void slab_trace_destroy(kmem_cache* cache) {
+  MutexGuard guard(trace_control);
+  if (!trace_table_of(cache)) return;
+  Target target{cache, nullptr, true};
+  end_traces({&target, 1});
+}
+
+int kmem_trace_start(kmem_cache* cache, const char* options) {
+  char line[64];
+  const int length = format(line, sizeof(line), "start %s", options ? options : "");
+  if (static_cast<size_t>(length) >= sizeof(line)) return -static_cast<int>(Errno::EINVAL);
+  return negated(trace_command(cache, line));
+}
+int kmem_trace_stop(kmem_cache* cache) {
+  return negated(trace_command(cache, "stop"));
+}
+int kmem_trace_reset(kmem_cache* cache) {
+  return negated(trace_command(cache, "reset"));
+}

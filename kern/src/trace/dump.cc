@@ -1,0 +1,147 @@
+// Dumps of caches, for the rest of the kernel.
+#include <algorithm>
+#include <new>
+
+#include "arch/x86_64/time.h"
+#include "lib/format.h"
+#include "log.h"
+#include "trace.h"
+#include "trace_text.h"
+#include "tracer.h"
+
+class TraceDump {
+ public:
+  // While a trace is off there is no table, and a few lines are all that there is.
+  bool off = true;
+  size_t off_length = 0;
+  char off_text[512];
+  TraceText text;
+};
+
+namespace {
+
+TraceHeader header_of(kmem_cache* cache) REQUIRES(trace_control) {
+  TraceHeader header = {};
+  format(header.name, sizeof(header.name), "%s", kmem_cache_name(cache));
+  header.state = trace_state_of(cache);
+  header.object_size = kmem_cache_object_size(cache);
+  return header;
+}
+
+void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
+  const int length =
+      can_be_traced
+          ? format(dump.off_text, sizeof(dump.off_text),
+                   "kmemtrace %s state off objsize %lu\nto trace it: echo start > #mem/kmemtrace/%s\n", header.name,
+                   header.object_size, header.name)
+          : format(dump.off_text, sizeof(dump.off_text),
+                   "kmemtrace %s state off objsize %lu\nit cannot be traced: the allocator or the tracer lives on it\n",
+                   header.name, header.object_size);
+  dump.off_length = static_cast<size_t>(length);
+}
+
+// The copy holds numbers of stacks and contexts, so it is a user of their tables until it is closed.
+Result<void> copy_table(TraceDump& dump, kmem_cache* cache, TraceTable& table) REQUIRES(trace_control) {
+  TRY(trace_users_add());
+  const Result<void> copied = dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds);
+  if (!copied) {
+    trace_users_drop();
+    return copied.error();
+  }
+  dump.text.header.untracked = trace_untracked(cache, dump.text.header.counters);
+  dump.off = false;
+  return {};
+}
+
+// The dump's own memory is untraced too.
+void delete_dump(TraceDump* dump) {
+  dump->~TraceDump();
+  arena_free(page_arena, dump, sizeof(TraceDump));
+}
+
+}  // namespace
+
+uint64_t trace_untracked(kmem_cache* cache, const TraceCounters& counters) {
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  return stats.live > counters.live() ? stats.live - counters.live() : 0;
+}
+
+Result<TraceDump*> trace_dump_open(kmem_cache* cache) {
+  void* memory = arena_alloc(page_arena, sizeof(TraceDump), KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  auto* dump = new (memory) TraceDump;
+  Result<void> done;
+  {
+    MutexGuard guard(trace_control);
+    dump->text.header = header_of(cache);
+    if (TraceTable* table = trace_table_of(cache)) {
+      done = copy_table(*dump, cache, *table);
+    } else {
+      print_off(*dump, dump->text.header, !(kmem_cache_flags(cache) & KMC_NOTRACE));
+    }
+  }
+  if (!done) {
+    delete_dump(dump);
+    return done.error();
+  }
+  return dump;
+}
+
+Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset) {
+  if (!dump->off) return dump->text.read(buffer, size, offset);
+  if (offset >= dump->off_length) return size_t{0};
+  const size_t length = std::min<size_t>(size, dump->off_length - offset);
+  memcpy(buffer, dump->off_text + offset, length);
+  return length;
+}
+
+void trace_dump_close(TraceDump* dump) {
+  const bool was_user = !dump->off;
+  delete_dump(dump);
+  if (!was_user) return;
+  MutexGuard guard(trace_control);
+  trace_users_drop();
+}
+
+Result<size_t> trace_status(char* buffer, size_t size) {
+  size_t length = 0;
+  const auto rest = [&] { return size - std::min(size, length); };
+  const auto place = [&] { return buffer + std::min(size, length); };
+  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+    // Not around the loop: kmem_cache_next may end a cache, and so a trace.
+    MutexGuard guard(trace_control);
+    TraceTable* table = trace_table_of(cache);
+    if (!table) continue;
+    TraceHeader header = header_of(cache);
+    header.counters = table->counters();
+    header.untracked = trace_untracked(cache, header.counters);
+    header.stacks = trace_stacks.size();
+    length += static_cast<size_t>(header.format_state(place(), rest()));
+    length += static_cast<size_t>(format(place(), rest(), " "));
+    length += static_cast<size_t>(header.format_counters(place(), rest()));
+    length += static_cast<size_t>(format(place(), rest(), "\n"));
+  }
+  return length;
+}
+
+int kmem_trace_print(kmem_cache* cache) {
+  Result<TraceDump*> dump = trace_dump_open(cache);
+  if (!dump) return -static_cast<int>(dump.error());
+  char line[512];
+  size_t length = 0;
+  uint64_t offset = 0;
+  char text[256];
+  while (const size_t got = trace_dump_read(*dump, text, sizeof(text), offset).take()) {
+    offset += got;
+    for (size_t i = 0; i < got; i++) {
+      if (text[i] != '\n' && length < sizeof(line) - 1) line[length++] = text[i];
+      if (text[i] != '\n') continue;
+      line[length] = 0;
+      klog("%s", line);
+      length = 0;
+    }
+  }
+  trace_dump_close(*dump);
+  return 0;
+}

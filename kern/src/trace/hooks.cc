@@ -1,0 +1,72 @@
+// What slab.c calls: interrupts are off, on whatever stack and with whatever locks the caller of the allocator held.
+//
+// Nothing here allocates from a cache that can be traced, formats text or waits for anything but a short lock. Bound of
+// an allocation: kPagesPerHook pages from the arena (mostly none), a walk of the frames asked for, one chain of the
+// stack table, one of the context table if the owner does not remember its number, the split of one bucket. Bound of a
+// free: one chain.
+#include <algorithm>
+
+#include "arch/x86_64/frames.h"
+#include "arch/x86_64/time.h"
+#include "cpu.h"
+#include "log.h"
+#include "slab_trace.h"
+#include "trace_memory.h"
+#include "tracer.h"
+
+extern "C" {
+// Functions of the allocator lie between them (kernel.ld).
+extern const char text_allocator_start[];
+extern const char text_allocator_end[];
+}
+
+namespace {
+
+// kmem_cache_alloc under kmalloc under an ObjectCache, and some to spare.
+constexpr size_t kAllocatorFrames = 6;
+
+bool in_allocator(uint64_t return_address) {
+  return return_address > reinterpret_cast<uint64_t>(text_allocator_start) &&
+         return_address <= reinterpret_cast<uint64_t>(text_allocator_end);
+}
+
+struct Stack {
+  uint32_t id;
+  bool truncated;
+};
+
+Stack current_stack(const void* frame_pointer, uint32_t depth) {
+  uint64_t frames[kAllocatorFrames + StackTable::kMaxFrames + 1];
+  // One more than is wanted tells whether something was cut off.
+  const size_t count =
+      walk_kernel_stack(reinterpret_cast<uint64_t>(frame_pointer), frames, kAllocatorFrames + depth + 1);
+  size_t first = 0;
+  while (first < count && in_allocator(frames[first])) first++;
+  const size_t callers = count - first;
+  return {trace_stacks.intern(StackKind::kKernel, frames + first, std::min<size_t>(callers, depth)), callers > depth};
+}
+
+}  // namespace
+
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
+  const Cpu& cpu = this_cpu();
+  ASSERT(!cpu.in_nmi);
+  TraceTable* table = trace_table_of(cache);
+  ASSERT(table);
+  trace_memory_prepare();
+  const Stack stack = current_stack(frame_pointer, table->depth.load(std::memory_order_relaxed));
+  table->record({.object = reinterpret_cast<uint64_t>(object),
+                 .size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX)),
+                 .stack = stack.id,
+                 .context = trace_current_context(),
+                 .time = coarse_milliseconds(),
+                 .cpu = static_cast<uint16_t>(cpu.id),
+                 .truncated = stack.truncated});
+  return object;
+}
+
+void slab_trace_free(kmem_cache* cache, void* object) {
+  TraceTable* table = trace_table_of(cache);
+  ASSERT(table);
+  table->forget(reinterpret_cast<uint64_t>(object));
+}

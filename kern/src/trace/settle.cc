@@ -1,0 +1,52 @@
+// Waits until the system has stopped allocating and freeing what `leaktest` is not about.
+#include "arch/x86_64/time.h"
+#include "errstr.h"
+#include "log.h"
+#include "tracer.h"
+
+namespace {
+
+constexpr Nanoseconds kDeadline{5'000'000'000};
+constexpr Nanoseconds kTick{1'000'000'000 / kTickHz};
+constexpr unsigned kQuietTicks = 8;
+constexpr unsigned kMaxDrains = 16;
+
+using Drain = void (*)();
+// Only added to, at boot.
+constinit std::atomic<Drain> drains[kMaxDrains];
+constinit std::atomic<unsigned> drain_count{0};
+
+// Changes, but for a coincidence, when the live count of any cache does.
+uint64_t live_fingerprint() {
+  uint64_t fingerprint = 0;
+  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+    struct kmem_cache_stats stats;
+    kmem_cache_stats(cache, &stats);
+    fingerprint = (fingerprint ^ stats.live) * 0x9e3779b97f4a7c15;
+  }
+  return fingerprint;
+}
+
+}  // namespace
+
+void trace_register_settle(void (*drain)()) {
+  const unsigned index = drain_count.load(std::memory_order_relaxed);
+  ASSERT(index < kMaxDrains);
+  drains[index].store(drain, std::memory_order_relaxed);
+  drain_count.store(index + 1, std::memory_order_release);
+}
+
+Result<void> trace_settle() {
+  const Nanoseconds deadline = monotonic_now() + kDeadline;
+  const unsigned count = drain_count.load(std::memory_order_acquire);
+  for (unsigned i = 0; i < count; i++) drains[i].load(std::memory_order_relaxed)();
+  uint64_t before = live_fingerprint();
+  for (unsigned quiet = 0; quiet < kQuietTicks;) {
+    if (monotonic_now() > deadline) return fail(Errno::ETIMEDOUT, "caches were still changing after 5 seconds");
+    TRY(task_sleep_until(monotonic_now() + kTick));
+    const uint64_t now = live_fingerprint();
+    quiet = now == before ? quiet + 1 : 0;
+    before = now;
+  }
+  return {};
+}

@@ -1,0 +1,38 @@
+// The tracer's own memory: pages with a limit.
+//
+// Pages come from the arena `trace`, which imports from the page arena, so that what the tracer uses stands in
+// kmemstat. The arena's lock is an ordinary one, and the tracer's locks nest inside everything: no page can be fetched
+// from the arena while one of them is held. Therefore a pool of pages lies between. Each hook calls
+// trace_memory_prepare() before its first lock, which tops the pool up, and takes what it needs from the pool with
+// trace_page_take(), whose lock is the innermost but the log's.
+//
+// The pool cannot run dry while there is memory: a hook takes at most kPagesPerHook pages and restores as many as it
+// found missing, up to that number, before it begins; on each CPU one hook is under way at most (interrupts are off).
+// So kPagesPerHook times the number of CPUs are enough, and the pool has that many while anything is traced.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The most that one hook takes: for a context an entry page and a directory page; for a stack the same; for a record a
+// page of records, a segment of buckets and a directory; one to spare.
+inline constexpr uint32_t kPagesPerHook = 8;
+
+// Once, at boot. `limit` in bytes.
+void trace_memory_init(uint64_t limit);
+// Fills the pool for `cpus` CPUs. What cannot be had now, hooks will ask for. Interrupts on.
+void trace_memory_begin(uint32_t cpus);
+// Gives the pool back. Nothing is traced any more. Interrupts on.
+void trace_memory_end();
+
+// Tops the pool up, by kPagesPerHook pages at most. Any context but NMI; no lock of a rank below kArenaTags is held.
+void trace_memory_prepare();
+// A page with undefined contents, or nullptr at the limit or without memory. Any context, any lock but kTraceMemory and
+// the log's.
+void* trace_page_take();
+// Any page that was taken. The same context as trace_memory_prepare().
+void trace_page_free(void* page);
+
+// Bytes, the pool included.
+uint64_t trace_memory_used();
+uint64_t trace_memory_limit();

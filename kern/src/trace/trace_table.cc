@@ -1,0 +1,187 @@
+#include "trace_table.h"
+
+#include <bit>
+#include <new>
+#include <utility>
+
+#include "trace_memory.h"
+
+TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
+  seen += other.seen;
+  recorded += other.recorded;
+  dropped += other.dropped;
+  filtered += other.filtered;
+  freed += other.freed;
+  cleared += other.cleared;
+  unmatched += other.unmatched;
+  live_bytes += other.live_bytes;
+  stacks_lost += other.stacks_lost;
+  contexts_lost += other.contexts_lost;
+  truncated += other.truncated;
+  return *this;
+}
+
+TraceTable* TraceTable::create() {
+  trace_memory_prepare();
+  void* page = trace_page_take();
+  return page ? new (page) TraceTable : nullptr;
+}
+
+void TraceTable::destroy(TraceTable* table) {
+  table->clear();
+  table->~TraceTable();
+  trace_page_free(table);
+}
+
+TraceRecord*& TraceTable::Store::bucket(uint32_t index) {
+  if (index < kFirstBuckets) return first[index];
+  index -= kFirstBuckets;
+  return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
+}
+
+uint32_t TraceTable::Store::bucket_of(uint32_t hash) const {
+  const uint32_t level = std::bit_floor(buckets);
+  const uint32_t index = hash & (2 * level - 1);
+  return index < buckets ? index : index - level;
+}
+
+TraceRecord* TraceTable::Store::take_record() {
+  if (TraceRecord* record = free) {
+    free = record->next();
+    return record;
+  }
+  if (!pages || pages->used == RecordPage::kRecords) {
+    auto* page = static_cast<RecordPage*>(trace_page_take());
+    if (!page) return nullptr;
+    page->next = pages;
+    page->used = 0;
+    pages = page;
+  }
+  return &pages->records[pages->used++];
+}
+
+// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket that it is split
+// from.
+void TraceTable::Store::grow() {
+  if (buckets == kMaxBuckets) return;
+  const uint32_t index = buckets - kFirstBuckets;
+  if (index % kSegmentBuckets == 0) {
+    if (!directory && !(directory = static_cast<Segment**>(trace_page_take()))) return;
+    auto* segment = static_cast<Segment*>(trace_page_take());
+    if (!segment) return;
+    directory[index / kSegmentBuckets] = segment;
+  }
+  const uint32_t level = std::bit_floor(buckets);
+  TraceRecord** link = &bucket(buckets - level);
+  TraceRecord*& target = bucket(buckets);
+  TraceRecord* moved = nullptr;
+  TraceRecord* kept = nullptr;
+  for (TraceRecord* record = *link; record;) {
+    TraceRecord* next = record->next();
+    TraceRecord*& list = (place(record->object()).hash & (2 * level - 1)) == buckets ? moved : kept;
+    record->set_next(list);
+    list = record;
+    record = next;
+  }
+  *link = kept;
+  target = moved;
+  buckets++;
+}
+
+void TraceTable::Store::release() {
+  while (pages) trace_page_free(std::exchange(pages, pages->next));
+  if (!directory) return;
+  const uint32_t segments = (buckets - kFirstBuckets + kSegmentBuckets - 1) / kSegmentBuckets;
+  for (uint32_t i = 0; i < segments; i++) trace_page_free(directory[i]);
+  trace_page_free(directory);
+}
+
+void TraceTable::record(const TraceEvent& event) {
+  const Place where = place(event.object);
+  Shard& shard = shards_[where.shard];
+  Guard guard(shard.lock);
+  TraceCounters& counters = shard.counters;
+  counters.seen++;
+  TraceRecord* record = shard.store.take_record();
+  if (!record) {
+    counters.dropped++;
+    return;
+  }
+  counters.recorded++;
+  counters.live_bytes += event.size;
+  counters.stacks_lost += event.stack == 0;
+  counters.contexts_lost += event.context == 0;
+  counters.truncated += event.truncated;
+
+  TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(where.hash));
+  record->object_mark_ = event.object << 16 | mark.load(std::memory_order_relaxed);
+  record->next_cpu_ = event.cpu;
+  record->set_next(head);
+  record->stack = event.stack;
+  record->size = event.size;
+  record->time = event.time;
+  record->context = event.context;
+  head = record;
+  if (++shard.store.live > shard.store.buckets) shard.store.grow();
+}
+
+void TraceTable::forget(uint64_t object) {
+  const Place where = place(object);
+  Shard& shard = shards_[where.shard];
+  Guard guard(shard.lock);
+  Store& store = shard.store;
+  TraceRecord*& head = store.bucket(store.bucket_of(where.hash));
+  TraceRecord* before = nullptr;
+  for (TraceRecord* record = head; record; before = std::exchange(record, record->next())) {
+    if (record->object() != object) continue;
+    if (before) {
+      before->set_next(record->next());
+    } else {
+      head = record->next();
+    }
+    shard.counters.freed++;
+    shard.counters.live_bytes -= record->size;
+    record->object_mark_ = 0;
+    record->set_next(store.free);
+    store.free = record;
+    store.live--;
+    return;
+  }
+  shard.counters.unmatched++;
+}
+
+void TraceTable::clear() {
+  for (Shard& shard : shards_) {
+    Store old;
+    {
+      Guard guard(shard.lock);
+      std::swap(old, shard.store);
+      shard.counters.cleared += old.live;
+      shard.counters.live_bytes = 0;
+    }
+    old.release();
+  }
+}
+
+bool TraceTable::copy_shard(unsigned index, TraceRecord* records, size_t capacity, size_t* count,
+                            TraceCounters* counters) {
+  Shard& shard = shards_[index];
+  Guard guard(shard.lock);
+  if (*count + shard.store.live > capacity) return false;
+  for (const RecordPage* page = shard.store.pages; page; page = page->next) {
+    for (uint64_t i = 0; i < page->used; i++) {
+      if (page->records[i].used()) records[(*count)++] = page->records[i];
+    }
+  }
+  *counters += shard.counters;
+  return true;
+}
+
+TraceCounters TraceTable::counters() {
+  TraceCounters sum = {};
+  for (Shard& shard : shards_) {
+    Guard guard(shard.lock);
+    sum += shard.counters;
+  }
+  return sum;
+}

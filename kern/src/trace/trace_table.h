@@ -1,0 +1,153 @@
+// The outstanding objects of one cache, each with a record of where it came from.
+//
+// A hash table in 16 shards, each with its own lock and counters. Within a shard it is linear hashing with chains
+// (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM
+// 1988): when there are more records than buckets, one bucket is split for each record added, so that no single
+// operation pays for a rehash and chains stay about one record long. The links lie inside the records. Where an object
+// goes is decided by the high bits of its address times an odd constant (Knuth, vol. 3, 6.4): objects of one cache
+// differ in few, regular bits, and only the high bits of the product depend on all of them.
+//
+// A shard begins with a few buckets of its own and then takes pages: of records, of buckets (512 a segment), and one
+// directory of segments, which ends the growth at 262,152 buckets a shard (four million records a table); beyond that
+// chains get longer. When there is no memory for buckets the chains get longer too; when there is none for a record,
+// the record is dropped and counted. Freed records are used again in the shard.
+//
+// Two identities hold in each shard whenever its lock is free:
+//   seen = recorded + dropped + filtered        recorded = freed + cleared + live
+// Cost for each record: 32 bytes, a quarter for the page header, about 8 for its bucket.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/units.h"
+#include "spinlock.h"
+
+// One outstanding object. Also what a dump's copy consists of.
+class TraceRecord {
+ public:
+  bool used() const { return object_mark_ != 0; }
+  uint64_t object() const { return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16); }
+  uint32_t mark() const { return object_mark_ & 0xffff; }
+  uint32_t cpu() const { return next_cpu_ & 0xffff; }
+
+  uint32_t stack;    // StackTable, 0: not recorded
+  uint32_t size;     // bytes asked for
+  uint32_t time;     // coarse milliseconds
+  uint32_t context;  // ContextTable, 0: not recorded
+
+ private:
+  friend class TraceTable;
+  TraceRecord* next() const { return reinterpret_cast<TraceRecord*>(static_cast<int64_t>(next_cpu_) >> 16); }
+  void set_next(TraceRecord* next) { next_cpu_ = reinterpret_cast<uint64_t>(next) << 16 | (next_cpu_ & 0xffff); }
+
+  // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour.
+  uint64_t object_mark_;
+  uint64_t next_cpu_;
+};
+static_assert(sizeof(TraceRecord) == 32);
+
+// What happened to a table since it was made. Every field is a sum over the shards.
+struct TraceCounters {
+  uint64_t seen, recorded, dropped, filtered;
+  uint64_t freed, cleared;
+  uint64_t unmatched;   // frees without a record
+  uint64_t live_bytes;  // asked for, of the records that are live
+  uint64_t stacks_lost, contexts_lost, truncated;
+
+  uint64_t live() const { return recorded - freed - cleared; }
+  TraceCounters& operator+=(const TraceCounters& other);
+};
+
+// An allocation.
+struct TraceEvent {
+  uint64_t object;  // not 0
+  uint32_t size;
+  uint32_t stack;
+  uint32_t context;
+  uint32_t time;
+  uint16_t cpu;
+  bool truncated;  // the stack was deeper than what was recorded
+};
+
+class TraceTable {
+ public:
+  static constexpr unsigned kShards = 16;
+  static constexpr uint32_t kMaxMark = UINT16_MAX;
+
+  // Without memory nullptr. Takes one page; no tracer lock held.
+  static TraceTable* create();
+  // No hook uses it any more. No tracer lock held.
+  static void destroy(TraceTable* table);
+
+  // What the control side keeps here: only changed under the control lock, read by hooks.
+  std::atomic<uint32_t> depth{0};
+  std::atomic<uint32_t> mark{0};
+  std::atomic<bool> running{false};
+
+  // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
+  // kTraceShard. Bound: the split of one bucket.
+  void record(const TraceEvent& event);
+  // Drops the record of an object that is being freed, or counts that there was none. Any context but NMI; takes
+  // kTraceShard. Bound: one chain.
+  void forget(uint64_t object);
+  // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a few instructions.
+  void clear();
+
+  // One shard at one moment: adds its counters to `counters` and appends its live records to records[*count…]. False,
+  // with nothing done, if there are more than `capacity` in all then. Interrupts are off for one pass over the shard's
+  // records.
+  bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count, TraceCounters* counters);
+  TraceCounters counters();
+
+ private:
+  static constexpr uint32_t kFirstBuckets = 8;
+  static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(TraceRecord*);
+  static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
+  static constexpr uint32_t kMaxBuckets = kFirstBuckets + kSegmentBuckets * kMaxSegments;
+
+  struct RecordPage {
+    static constexpr uint32_t kRecords = (kPageSize - 16) / sizeof(TraceRecord);
+    RecordPage* next;
+    uint64_t used;  // records that have ever been in use
+    TraceRecord records[kRecords];
+  };
+  static_assert(sizeof(RecordPage) <= kPageSize);
+  using Segment = TraceRecord* [kSegmentBuckets];
+
+  // All that a shard has of records; clear() takes it away in one piece.
+  struct Store {
+    TraceRecord* free = nullptr;
+    RecordPage* pages = nullptr;  // the newest first; only that may have records that were never in use
+    Segment** directory = nullptr;
+    uint32_t buckets = kFirstBuckets;
+    uint32_t live = 0;
+    TraceRecord* first[kFirstBuckets] = {};
+
+    TraceRecord*& bucket(uint32_t index);
+    uint32_t bucket_of(uint32_t hash) const;
+    TraceRecord* take_record();
+    void grow();
+    void release();
+  };
+
+  struct alignas(64) Shard {
+    Spinlock lock{LockRank::kTraceShard};
+    Store store GUARDED_BY(lock);
+    TraceCounters counters GUARDED_BY(lock) = {};
+  };
+
+  struct Place {
+    unsigned shard;
+    uint32_t hash;
+  };
+  static Place place(uint64_t object) {
+    // The bytes of the product in reverse, so that the best mixed bits come first.
+    const uint64_t mixed = __builtin_bswap64(object * 0x9e3779b97f4a7c15);
+    return {static_cast<unsigned>(mixed % kShards), static_cast<uint32_t>(mixed / kShards)};
+  }
+
+  Shard shards_[kShards];
+};
+static_assert(sizeof(TraceTable) <= kPageSize);

@@ -1,0 +1,97 @@
+// The text of a dump: a copy of a table, grouped by stack.
+//
+// The copy is made at once, shard by shard, into memory that is not the tracer's and that no trace sees. Text is made
+// piece by piece while it is read, so that neither symbols nor formatting are ever waited for by a hook. Reading again
+// from an earlier place begins again from the start.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "command.h"
+#include "context_table.h"
+#include "page_buffer.h"
+#include "stack_table.h"
+#include "trace_table.h"
+
+// The first two lines of a dump, and a line of `ctl`.
+struct TraceHeader {
+  char name[64];
+  TraceState state;
+  uint64_t object_size;
+  uint64_t untracked;
+  uint32_t stacks;
+  TraceCounters counters;
+
+  // "kmemtrace NAME state …" and "seen … truncated N", without a newline. They return the lengths that the texts have.
+  int format_state(char* buffer, size_t size) const;
+  int format_counters(char* buffer, size_t size) const;
+};
+
+class TraceText {
+ public:
+  static constexpr size_t kPiece = 512;
+  static constexpr uint32_t kObjectsShown = 100;  // of each group, the oldest
+  static constexpr uint32_t kContextsShown = 8;
+
+  // Copies the records of `table`, groups them by stack and sorts the groups. `now` in coarse milliseconds is asked for
+  // after the copy is made. ENOMEM. May sleep; `stacks` and `contexts` must keep their numbers while the text is used.
+  Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts, uint32_t (*now)());
+
+  // The caller fills in all but the counters, which copy() does.
+  TraceHeader header = {};
+
+  // Bytes of the text from `offset` on; 0 at its end.
+  size_t read(char* buffer, size_t size, uint64_t offset);
+
+ private:
+  struct Group {
+    uint64_t bytes;
+    uint32_t first;
+    uint32_t count;
+  };
+  enum class Part : uint8_t { kHeader, kGroup, kFrames, kAges, kMarks, kContexts, kObjects, kEnd };
+
+  Result<void> copy_records(TraceTable& table);
+  Result<void> make_groups();
+  uint32_t age(const TraceRecord& record) const { return now_ - record.time; }
+  // In context_bits_; 0 for the context that was not recorded.
+  uint32_t context_bit(const TraceRecord& record) const {
+    return record.context == 0 ? 0 : record.context - first_context_;
+  }
+  const Group& group() const { return groups_[group_]; }
+  const TraceRecord& record(uint32_t index) const { return records_[group().first + index]; }
+
+  // Each makes the next piece of its part in piece_, or goes on to the next part.
+  void next_piece();
+  void print_header();
+  void print_group();
+  void print_frame();
+  void print_ages();
+  void print_marks();
+  void print_context();
+  void print_object();
+  __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
+
+  const StackTable* stacks_ = nullptr;
+  const ContextTable* contexts_ = nullptr;
+  uint32_t first_context_ = 0;
+  uint32_t now_ = 0;
+  PageBuffer<TraceRecord> records_;
+  uint32_t record_count_ = 0;
+  PageBuffer<Group> groups_;
+  uint32_t group_count_ = 0;
+  // One bit for each mark and each context, of the group being printed.
+  PageBuffer<uint64_t> mark_bits_;
+  PageBuffer<uint64_t> context_bits_;
+
+  // Where the text is.
+  uint64_t position_ = 0;  // of piece_ in the text
+  Part part_ = Part::kHeader;
+  uint32_t group_ = 0;
+  uint32_t item_ = 0;     // in the part
+  uint32_t printed_ = 0;  // items of a list
+  uint32_t contexts_in_group_ = 0;
+  size_t length_ = 0;  // of piece_
+  char piece_[kPiece];
+};

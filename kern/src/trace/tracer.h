@@ -1,0 +1,37 @@
+// What the tracer's parts share, for src/trace/ alone. The theory is in trace.cc.
+#pragma once
+
+#include "command.h"
+#include "context_table.h"
+#include "slab.h"
+#include "stack_table.h"
+#include "task.h"
+#include "trace_table.h"
+
+extern StackTable trace_stacks;
+extern ContextTable trace_contexts;
+// Serialises start, stop, reset, mark and the opening of dumps.
+extern Mutex trace_control;
+
+// Tables and open dumps, which hold numbers of stacks and contexts. The first makes the shared tables ready, the last
+// empties them. ENOMEM.
+Result<void> trace_users_add() REQUIRES(trace_control);
+void trace_users_drop() REQUIRES(trace_control);
+
+// Where a cache keeps its table. What slab.h calls a trace_table is ours.
+inline TraceTable** trace_slot_of(kmem_cache* cache) {
+  return reinterpret_cast<TraceTable**>(kmem_cache_trace_slot(cache));
+}
+// The table of a cache; nullptr while its trace is off.
+inline TraceTable* trace_table_of(kmem_cache* cache) {
+  return __atomic_load_n(trace_slot_of(cache), __ATOMIC_ACQUIRE);
+}
+TraceState trace_state_of(kmem_cache* cache) REQUIRES(trace_control);
+// Objects of the cache that are live and have no record; exact when the cache is quiet.
+uint64_t trace_untracked(kmem_cache* cache, const TraceCounters& counters);
+
+// Who is allocating. Interrupts off.
+uint32_t trace_current_context();
+
+// Runs what trace_register_settle was given, and waits until no cache's live count changes. ETIMEDOUT. May sleep.
+Result<void> trace_settle();
