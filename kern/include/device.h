@@ -177,12 +177,15 @@ class Text {
   static Result<Text*> create();  // ENOMEM
   static void destroy(Text* text);
   void print(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
+  void append(std::string_view bytes);
   bool failed() const { return failed_; }
   std::string_view view() const { return {data_, size_}; }
   // For Device::read.
   size_t read(char* buffer, size_t size, uint64_t offset) const;
 
  private:
+  bool reserve(size_t more);  // room for so many bytes beyond size_
+
   char* data_ = nullptr;
   size_t size_ = 0, capacity_ = 0;
   bool failed_ = false;

@@ -1,11 +1,11 @@
 // Channels and devices.
 //
-// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of the device's own. The name
-// space hands out channels, open() turns one that nobody else holds into an open file, descriptors share open files, and the last
-// reference that goes calls Device::close, so a device never sees a channel again whose state it has released. Channels that are
-// not open are immutable once they have been handed out; what is shared is therefore read without a lock. In an open file only
-// `offset` and the file status flags change; concurrent readers of one descriptor may see the same offset, as they may in Unix
-// when a read is not atomic.
+// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of the device's own.
+// The name space hands out channels, open() turns one that nobody else holds into an open file, descriptors share open
+// files, and the last reference that goes calls Device::close, so a device never sees a channel again whose state it
+// has released. Channels that are not open are immutable once they have been handed out; what is shared is therefore
+// read without a lock. In an open file only `offset` and the file status flags change; concurrent readers of one
+// descriptor may see the same offset, as they may in Unix when a read is not atomic.
 //
 // The list of devices is written at boot only.
 
@@ -24,7 +24,9 @@ constinit uint32_t next_device_id = 1;
 
 }  // namespace
 
-void chan_init() { chan_cache.init("chan"); }
+void chan_init() {
+  chan_cache.init("chan");
+}
 
 Result<Ref<Chan>> Chan::create(Device* device, Qid qid) {
   Chan* const chan = TRY(chan_cache.make(KM_SLEEP));
@@ -43,17 +45,11 @@ Result<Ref<Chan>> Chan::clone() {
 }
 
 void Chan::destroy(Chan* chan) {
-  while (chan) {
-    chan->device->close(*chan);
-    Chan* const next = chan->union_next;
-    kfree(chan->path);
-    chan_cache.destroy(chan);
-    if (!next || next->ref_count() > 1) {
-      if (next) next->unref();
-      return;
-    }
-    chan = next;  // the next member of the union has no other owner
-  }
+  chan->device->close(*chan);
+  kfree(chan->path);
+  Chan* const next = chan->union_next;
+  chan_cache.destroy(chan);
+  if (next) next->unref();  // as deep as the union has members
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {
@@ -113,7 +109,9 @@ Result<Ref<Chan>> Device::attach(std::string_view spec) {
 Result<Ref<Chan>> Device::create(Chan&, std::string_view, uint32_t, uint32_t, const Credentials&) {
   return fail(Errno::EPERM, "#%s: no files can be made here", name_);
 }
-Result<void> Device::entry(Chan&, uint64_t&, abi_stat&, char*) { return Errno::ENOENT; }
+Result<void> Device::entry(Chan&, uint64_t&, abi_stat&, char*) {
+  return Errno::ENOENT;
+}
 void Device::close(Chan&) {}
 Result<void> Device::clone_state(Chan& chan, Chan& copy) {
   copy.state = chan.state;
@@ -125,9 +123,15 @@ Result<void> Device::remove(Chan&, const Credentials&) {
 Result<void> Device::rename(Chan&, Chan&, std::string_view, const Credentials&) {
   return fail(Errno::EPERM, "#%s: nothing can be renamed here", name_);
 }
-Result<void> Device::truncate(Chan&, uint64_t, const Credentials&) { return Errno::EINVAL; }
+Result<void> Device::truncate(Chan&, uint64_t, const Credentials&) {
+  return Errno::EINVAL;
+}
 Result<void> Device::chmod(Chan&, uint32_t, const Credentials&) {
   return fail(Errno::EPERM, "#%s: permissions are fixed here", name_);
 }
-Result<void> Device::ioctl(Chan&, uint32_t, void*) { return Errno::ENOTTY; }
-uint16_t Device::poll(Chan&) { return ABI_POLLIN | ABI_POLLOUT; }
+Result<void> Device::ioctl(Chan&, uint32_t, void*) {
+  return Errno::ENOTTY;
+}
+uint16_t Device::poll(Chan&) {
+  return ABI_POLLIN | ABI_POLLOUT;
+}

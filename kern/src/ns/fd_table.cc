@@ -1,7 +1,7 @@
 // Descriptor tables. A process has one; fork copies it, and the copies share the open files, offsets included.
 //
-// The lock is held for a few loads and stores, or for one pass over the table; channels that lose their last reference are let go
-// after it has been dropped, because closing may sleep.
+// The lock is held for a few loads and stores, or for one pass over the table; channels that lose their last reference
+// are let go after it has been dropped, because closing may sleep.
 
 #include "fd_table.h"
 
@@ -22,9 +22,13 @@ namespace {
 constinit ObjectCache<FdTable> fd_table_cache;
 }
 
-void fd_table_init() { fd_table_cache.init("fd_table"); }
+void fd_table_init() {
+  fd_table_cache.init("fd_table");
+}
 
-Result<FdTable*> fd_table_create() { return fd_table_cache.make(KM_SLEEP); }
+Result<FdTable*> fd_table_create() {
+  return fd_table_cache.make(KM_SLEEP);
+}
 
 Result<FdTable*> fd_table_copy(FdTable& table) {
   FdTable* const copy = TRY(fd_table_create());
@@ -36,7 +40,9 @@ Result<FdTable*> fd_table_copy(FdTable& table) {
   return copy;
 }
 
-void fd_table_destroy(FdTable* table) { fd_table_cache.destroy(table); }
+void fd_table_destroy(FdTable* table) {
+  fd_table_cache.destroy(table);
+}
 
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest) {
   if (lowest < 0 || lowest >= kMaxFds) return Errno::EINVAL;

@@ -9,7 +9,9 @@
 #include "lib/format.h"
 #include "lib/string.h"
 
-Result<Ref<Chan>> TableDevice::attach(std::string_view spec) { return Device::attach(spec); }
+Result<Ref<Chan>> TableDevice::attach(std::string_view spec) {
+  return Device::attach(spec);
+}
 
 Result<Ref<Chan>> TableDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
   if (!chan.qid.directory) return Errno::ENOTDIR;
@@ -40,8 +42,12 @@ Result<Ref<Chan>> TableDevice::open(Ref<Chan> chan, uint32_t flags, const Creden
   return chan;
 }
 
-Result<size_t> TableDevice::read(Chan&, char*, size_t, uint64_t) { return Errno::EACCES; }
-Result<size_t> TableDevice::write(Chan&, const char*, size_t, uint64_t) { return Errno::EACCES; }
+Result<size_t> TableDevice::read(Chan&, char*, size_t, uint64_t) {
+  return Errno::EACCES;
+}
+Result<size_t> TableDevice::write(Chan&, const char*, size_t, uint64_t) {
+  return Errno::EACCES;
+}
 
 Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
   // Positions below the size of the table are indices in it; those from there on number the dynamic entries.
@@ -57,10 +63,18 @@ Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& e
   return {};
 }
 
-Result<void> TableDevice::open_file(Chan&, uint32_t) { return {}; }
-Result<void> TableDevice::dynamic_walk(Chan&, std::string_view, Chan&) { return Errno::ENOENT; }
-Result<void> TableDevice::dynamic_stat(Chan&, abi_stat&) { return Errno::ENOENT; }
-Result<void> TableDevice::dynamic_entry(Chan&, uint64_t, abi_stat&, char*) { return Errno::ENOENT; }
+Result<void> TableDevice::open_file(Chan&, uint32_t) {
+  return {};
+}
+Result<void> TableDevice::dynamic_walk(Chan&, std::string_view, Chan&) {
+  return Errno::ENOENT;
+}
+Result<void> TableDevice::dynamic_stat(Chan&, abi_stat&) {
+  return Errno::ENOENT;
+}
+Result<void> TableDevice::dynamic_entry(Chan&, uint64_t, abi_stat&, char*) {
+  return Errno::ENOENT;
+}
 
 Result<Text*> Text::create() {
   void* const memory = kmalloc(sizeof(Text), KM_SLEEP);
@@ -74,32 +88,47 @@ void Text::destroy(Text* text) {
   kfree(text);
 }
 
+bool Text::reserve(size_t more) {
+  if (failed_) return false;
+  if (size_ + more <= capacity_) return true;
+  const size_t wanted = std::max<size_t>(size_ + more, std::max<size_t>(capacity_ * 2, 256));
+  char* const grown = static_cast<char*>(kmalloc(wanted, KM_SLEEP));
+  if (!grown) {
+    failed_ = true;
+    return false;
+  }
+  if (data_) memcpy(grown, data_, size_);
+  kfree(data_);
+  data_ = grown;
+  capacity_ = wanted;
+  return true;
+}
+
 void Text::print(const char* pattern, ...) {
-  if (failed_) return;
-  for (;;) {
+  size_t more = 1;  // with the NUL that is not kept
+  while (reserve(more)) {
     va_list arguments;
     va_start(arguments, pattern);
-    const size_t room = capacity_ - size_;
-    const size_t length = static_cast<size_t>(vformat(data_ ? data_ + size_ : nullptr, room, pattern, arguments));
+    const size_t room = capacity_ - size_,
+                 length = static_cast<size_t>(vformat(data_ + size_, room, pattern, arguments));
     va_end(arguments);
     if (length < room) {
       size_ += length;
       return;
     }
-    const size_t wanted = std::max<size_t>(size_ + length + 1, std::max<size_t>(capacity_ * 2, 256));
-    char* const grown = static_cast<char*>(kmalloc(wanted, KM_SLEEP));
-    if (!grown) {
-      failed_ = true;
-      return;
-    }
-    if (data_) memcpy(grown, data_, size_);
-    kfree(data_);
-    data_ = grown;
-    capacity_ = wanted;
+    more = length + 1;
   }
 }
 
-size_t Text::read(char* buffer, size_t size, uint64_t offset) const { return read_text(view(), buffer, size, offset); }
+void Text::append(std::string_view bytes) {
+  if (!reserve(bytes.size())) return;
+  memcpy(data_ + size_, bytes.data(), bytes.size());
+  size_ += bytes.size();
+}
+
+size_t Text::read(char* buffer, size_t size, uint64_t offset) const {
+  return read_text(view(), buffer, size, offset);
+}
 
 size_t read_text(std::string_view text, char* buffer, size_t size, uint64_t offset) {
   if (offset >= text.size()) return 0;

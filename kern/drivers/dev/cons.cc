@@ -1,0 +1,73 @@
+// #cons: the console.
+//
+// `cons`, `console` and `tty` are one file, the terminal on the first serial port; there is no other terminal.
+// `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, both the end of the machine, and is
+// root's.
+
+#include "boot.h"
+#include "device.h"
+#include "devices.h"
+#include "errstr.h"
+#include "lib/string.h"
+#include "log.h"
+#include "power.h"
+#include "terminal.h"
+#include "uart.h"
+
+namespace {
+
+constexpr unsigned kPort = 0;
+
+enum File : uint64_t { kCons = 1, kConsole, kTty, kCommandLine, kPower };
+constexpr TableEntry kTable[] = {
+    {"", ABI_S_IFDIR | 0555, 0},    {"cons", ABI_S_IFCHR | 0666, 0},    {"console", ABI_S_IFCHR | 0666, 0},
+    {"tty", ABI_S_IFCHR | 0666, 0}, {"cmdline", ABI_S_IFREG | 0444, 0}, {"power", ABI_S_IFREG | 0200, 0},
+};
+
+constinit Terminal terminal([](const char* data, size_t size) { uart_write(kPort, data, size); });
+
+class ConsDevice final : public TableDevice {
+ public:
+  constexpr ConsDevice() : TableDevice("cons", kTable) {}
+
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (is_terminal(chan)) return terminal.read(buffer, size, chan.open_flags & ABI_O_NONBLOCK);
+    if (chan.qid.path != kCommandLine) return chan.qid.directory ? Errno::EISDIR : Errno::EACCES;
+    const char* const line = boot_info().command_line;
+    const size_t length = strnlen(line, sizeof boot_info().command_line);
+    if (offset == length && size > 0) return read_text("\n", buffer, size, 0);
+    return read_text({line, length}, buffer, size, offset);
+  }
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    if (is_terminal(chan)) {
+      terminal.write(buffer, size);
+      return size;
+    }
+    if (chan.qid.path != kPower) return Errno::EACCES;
+    std::string_view text(buffer, size);
+    CommandLine line;
+    if (!next_command(text, line) || (line.word != "off" && line.word != "halt") || !line.rest.empty())
+      return fail(Errno::EINVAL, "power takes: off, halt");
+    power_off(ExitCode::kOff);
+  }
+  Result<void> ioctl(Chan& chan, uint32_t request, void* argument) override {
+    if (!is_terminal(chan)) return Errno::ENOTTY;
+    return terminal.ioctl(request, argument);
+  }
+  uint16_t poll(Chan& chan) override {
+    if (!is_terminal(chan)) return ABI_POLLIN | ABI_POLLOUT;
+    return static_cast<uint16_t>((terminal.readable() ? ABI_POLLIN : 0) | ABI_POLLOUT);
+  }
+
+ private:
+  static bool is_terminal(const Chan& chan) { return chan.qid.path >= kCons && chan.qid.path <= kTty; }
+};
+
+constinit ConsDevice device;
+
+}  // namespace
+
+void cons_device_init() {
+  if (!uart_listen(kPort, [](unsigned, uint8_t byte) { terminal.receive(byte); })) klog("#cons: no serial port");
+  device_register(&device);
+}

@@ -1,0 +1,33 @@
+// #null: `null` swallows what is written and is empty, `zero` reads as zeros.
+
+#include "device.h"
+#include "devices.h"
+#include "lib/string.h"
+
+namespace {
+
+enum File : uint64_t { kNull = 1, kZero };
+constexpr TableEntry kTable[] = {
+    {"", ABI_S_IFDIR | 0555, 0},
+    {"null", ABI_S_IFCHR | 0666, 0},
+    {"zero", ABI_S_IFCHR | 0666, 0},
+};
+
+class NullDevice final : public TableDevice {
+ public:
+  constexpr NullDevice() : TableDevice("null", kTable) {}
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override {
+    if (chan.qid.path == kNull) return size_t{0};
+    memset(buffer, 0, size);
+    return size;
+  }
+  Result<size_t> write(Chan&, const char*, size_t size, uint64_t) override { return size; }
+};
+
+constinit NullDevice device;
+
+}  // namespace
+
+void null_device_init() {
+  device_register(&device);
+}

@@ -1,0 +1,304 @@
+// #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof, kill, uptime and free
+// read them.
+//
+//   N/stat N/status N/cmdline N/comm   of process N
+//   N/ctl                              takes a signal by name or number: kill, term, stop, cont, int, … Its owner's and
+//   root's uptime meminfo stat loadavg version
+//
+// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is the PID and the number
+// of the file, and a process that is gone is found out when its information is asked for.
+
+#include <algorithm>
+
+#include "arch/x86_64/time.h"
+#include "cpu.h"
+#include "device.h"
+#include "devices.h"
+#include "errstr.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "pages.h"
+#include "process.h"
+
+namespace {
+
+enum File : uint64_t { kRoot, kUptime, kMeminfo, kStat, kLoadavg, kVersion };
+constexpr TableEntry kTable[] = {
+    {"", ABI_S_IFDIR | 0555, 0},     {"uptime", ABI_S_IFREG | 0444, 0},  {"meminfo", ABI_S_IFREG | 0444, 0},
+    {"stat", ABI_S_IFREG | 0444, 0}, {"loadavg", ABI_S_IFREG | 0444, 0}, {"version", ABI_S_IFREG | 0444, 0},
+};
+
+enum ProcessFile : uint8_t { kDirectory, kProcessStat, kStatus, kCommandLine, kComm, kCtl, kProcessFiles };
+struct ProcessFileEntry {
+  const char* name;
+  uint32_t mode;
+};
+constexpr ProcessFileEntry kProcessTable[kProcessFiles] = {
+    {"", ABI_S_IFDIR | 0555},        {"stat", ABI_S_IFREG | 0444}, {"status", ABI_S_IFREG | 0444},
+    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"ctl", ABI_S_IFREG | 0200},
+};
+
+constexpr uint64_t kLinuxTickHz = 100;  // in which programs expect times
+uint64_t linux_ticks(uint64_t ticks) {
+  return ticks * kLinuxTickHz / kTickHz;
+}
+
+struct SignalName {
+  std::string_view name;
+  int number;
+};
+constexpr SignalName kSignalNames[] = {
+#define SIGNAL_NAME(name, number) {#name, number},
+    ABI_SIGNALS(SIGNAL_NAME)
+#undef SIGNAL_NAME
+};
+
+char upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+
+Result<uint32_t> parse_number(std::string_view text) {
+  if (text.empty() || text.size() > 9) return Errno::EINVAL;
+  uint32_t value = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return Errno::EINVAL;
+    value = value * 10 + static_cast<uint32_t>(c - '0');
+  }
+  return value;
+}
+
+// "kill", "KILL", "SIGKILL" or "9".
+Result<int> parse_signal(std::string_view text) {
+  if (Result<uint32_t> number = parse_number(text); number && *number < ABI_SIGNAL_COUNT)
+    return static_cast<int>(*number);
+  for (const SignalName& signal : kSignalNames) {
+    std::string_view word = text;
+    if (word.size() > 3 && word.size() == signal.name.size() + 3) word.remove_prefix(3);
+    if (std::equal(word.begin(), word.end(), signal.name.begin(), signal.name.end(),
+                   [](char a, char b) { return upper(a) == b; }))
+      return signal.number;
+  }
+  return fail(Errno::EINVAL, "ctl takes a signal: kill, term, stop, cont, int, hup, … or its number");
+}
+
+void print_process_stat(const ProcessInfo& info, Text& text) {
+  text.print("%u (%s) %c %u %u %u %d %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid, info.name, info.state,
+             info.parent, info.group, info.session, info.has_terminal ? 1025 : 0, -1, linux_ticks(info.user_ticks),
+             linux_ticks(info.system_ticks), linux_ticks(info.start_ticks), info.memory_bytes,
+             info.memory_bytes / kPageSize);
+  for (int i = 0; i < 28; ++i) text.print(" 0");
+  text.print("\n");
+}
+
+const char* state_name(char state) {
+  switch (state) {
+    case 'R':
+      return "running";
+    case 'S':
+      return "sleeping";
+    case 'T':
+      return "stopped";
+    case 'Z':
+      return "zombie";
+    default:
+      return "?";
+  }
+}
+
+void print_status(const ProcessInfo& info, Text& text) {
+  text.print("Name:\t%s\nState:\t%c (%s)\nTgid:\t%u\nPid:\t%u\nPPid:\t%u\n", info.name, info.state,
+             state_name(info.state), info.pid, info.pid, info.parent);
+  text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n", info.uid, info.uid, info.uid, info.uid, info.gid, info.gid,
+             info.gid, info.gid);
+  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024, info.memory_bytes / 1024);
+}
+
+void print_uptime(Text& text) {
+  const uint64_t centiseconds = monotonic_now().value / 10'000'000;
+  text.print("%lu.%02lu 0.00\n", centiseconds / 100, centiseconds % 100);
+}
+
+void print_meminfo(Text& text) {
+  const MemoryTotals totals = memory_totals();
+  text.print("MemTotal:       %8lu kB\nMemFree:        %8lu kB\nMemAvailable:   %8lu kB\n", totals.total / 1024,
+             totals.free / 1024, totals.free / 1024);
+  text.print(
+      "Buffers:               0 kB\nCached:                0 kB\nSwapTotal:             0 kB\nSwapFree:              0 "
+      "kB\n");
+}
+
+struct Totals {
+  uint64_t processes = 0, running = 0, user = 0, system = 0;
+};
+Totals all_processes() {
+  Totals totals;
+  for (uint32_t pid = process_next(0); pid; pid = process_next(pid)) {
+    Result<ProcessInfo> info = process_info(pid);
+    if (!info) continue;
+    ++totals.processes;
+    totals.running += info->state == 'R';
+    totals.user += info->user_ticks;
+    totals.system += info->system_ticks;
+  }
+  return totals;
+}
+
+// The CPUs' times are those of the processes that are alive; the rest counts as idle.
+void print_stat(Text& text) {
+  const Totals totals = all_processes();
+  const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
+  const uint64_t user = linux_ticks(totals.user), system = linux_ticks(totals.system);
+  text.print("cpu  %lu 0 %lu %lu 0 0 0 0 0 0\n", user, system, all > user + system ? all - user - system : 0);
+  text.print("btime %lu\nprocesses %lu\nprocs_running %lu\n", boot_wall_seconds(), totals.processes, totals.running);
+}
+
+class ProcDevice final : public TableDevice {
+ public:
+  constexpr ProcDevice() : TableDevice("proc", kTable) {}
+
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (chan.qid.directory) return Errno::EISDIR;
+    if (!chan.state) return Errno::EACCES;
+    return text_of(chan).read(buffer, size, offset);
+  }
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    if (!is_dynamic(chan) || file_of(chan) != kCtl) return Errno::EACCES;
+    std::string_view text(buffer, size);
+    CommandLine line;
+    if (!next_command(text, line)) return fail(Errno::EINVAL, "ctl takes a signal, such as kill");
+    const int signal = TRY(parse_signal(line.word));
+    // The owner's permission was checked when the file was opened.
+    TRY(process_signal(static_cast<int32_t>(pid_of(chan)), signal, {}));
+    return size;
+  }
+  void close(Chan& chan) override { Text::destroy(static_cast<Text*>(chan.state)); }
+
+ protected:
+  Result<void> open_file(Chan& chan, uint32_t) override {
+    if (is_dynamic(chan) && file_of(chan) == kCtl) return {};
+    Text* const text = TRY(Text::create());
+    Result<void> made = fill(chan, *text);
+    if (made && text->failed()) made = Errno::ENOMEM;
+    if (!made) {
+      Text::destroy(text);
+      return made;
+    }
+    chan.state = text;
+    return {};
+  }
+  Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
+    if (directory.qid.path == kRoot) {
+      const uint32_t pid = TRY(pid_named(name));
+      TRY(gone_is_missing(process_info(pid)));
+      chan.qid = {.path = path_of(pid, kDirectory), .version = 0, .directory = true};
+      return {};
+    }
+    for (uint8_t file = kDirectory + 1; file < kProcessFiles; ++file) {
+      if (name != kProcessTable[file].name) continue;
+      chan.qid = {.path = path_of(pid_of(directory), file), .version = 0, .directory = false};
+      return {};
+    }
+    return Errno::ENOENT;
+  }
+  Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
+    const ProcessInfo info = TRY(gone_is_missing(process_info(pid_of(chan))));
+    fill_stat(stat, chan.qid.path, kProcessTable[file_of(chan)].mode);
+    stat.uid = info.uid;
+    stat.gid = info.gid;
+    return {};
+  }
+  Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override {
+    // Positions in the root from kFirstPid on are PIDs, so that a process that ends does not hide another.
+    if (directory.qid.path != kRoot) return TableDevice::entry(directory, position, entry, name);
+    if (position < kFirstPid && TableDevice::entry(directory, position, entry, name)) return {};
+    const uint32_t pid = process_next(static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid));
+    if (!pid) return Errno::ENOENT;
+    fill_stat(entry, path_of(pid, kDirectory), kProcessTable[kDirectory].mode);
+    format(name, kMaxName + 1, "%u", pid);
+    position = kFirstPid + pid;
+    return {};
+  }
+  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override {
+    if (!is_dynamic(directory) || index + 1 >= kProcessFiles) return Errno::ENOENT;
+    const uint8_t file = static_cast<uint8_t>(index + 1);
+    fill_stat(entry, path_of(pid_of(directory), file), kProcessTable[file].mode);
+    format(name, kMaxName + 1, "%s", kProcessTable[file].name);
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kFirstPid = 1024;
+
+  static uint64_t path_of(uint32_t pid, uint8_t file) { return kDynamic | uint64_t{pid} << 4 | file; }
+  static uint32_t pid_of(const Chan& chan) { return static_cast<uint32_t>((chan.qid.path - kDynamic) >> 4); }
+  static uint8_t file_of(const Chan& chan) { return chan.qid.path & 0xf; }
+  static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
+
+  static Result<uint32_t> pid_named(std::string_view name) {
+    Result<uint32_t> pid = parse_number(name);
+    if (!pid || *pid == 0 || name.front() == '0') return Errno::ENOENT;
+    return pid;
+  }
+  // In a file's name a process that is gone is a file that is not there.
+  static Result<ProcessInfo> gone_is_missing(Result<ProcessInfo> info) {
+    if (!info) return Errno::ENOENT;
+    return info;
+  }
+
+  Result<void> fill(Chan& chan, Text& text) {
+    if (is_dynamic(chan)) return fill_process(chan, text);
+    switch (chan.qid.path) {
+      case kUptime:
+        print_uptime(text);
+        break;
+      case kMeminfo:
+        print_meminfo(text);
+        break;
+      case kStat:
+        print_stat(text);
+        break;
+      case kLoadavg: {
+        const Totals totals = all_processes();
+        text.print("0.00 0.00 0.00 %lu/%lu 0\n", totals.running, totals.processes);
+        break;
+      }
+      case kVersion:
+        text.print("Stele\n");
+        break;
+      default:
+        return Errno::EACCES;
+    }
+    return {};
+  }
+  Result<void> fill_process(Chan& chan, Text& text) {
+    const uint32_t pid = pid_of(chan);
+    const ProcessInfo info = TRY(process_info(pid));
+    switch (file_of(chan)) {
+      case kProcessStat:
+        print_process_stat(info, text);
+        return {};
+      case kStatus:
+        print_status(info, text);
+        return {};
+      case kComm:
+        text.print("%s\n", info.name);
+        return {};
+      case kCommandLine: {
+        char line[512];
+        Result<size_t> length = process_command_line(pid, line, sizeof line);
+        if (length) text.append({line, *length});
+        return {};
+      }
+      default:
+        return Errno::EACCES;
+    }
+  }
+};
+
+constinit ProcDevice device;
+
+}  // namespace
+
+void proc_device_init() {
+  device_register(&device);
+}

@@ -1,0 +1,372 @@
+// #tmp: files and directories in memory.
+//
+// A node is a file or a directory. It lives as long as its directory lists it or a channel refers to it, so a file that
+// was removed while open stays readable until it is closed, and then gives everything back. A file's bytes lie in pages
+// of the cache `tmp_page`, found through an array that doubles as the file grows; a page that was never written is a
+// hole and reads as zeros.
+//
+// One sleeping lock for the device guards names, contents and attributes; it is held for the copying of one read or
+// write. Nodes are counted without it. A channel's state is its node; the qid path is the node's number, which is never
+// used twice.
+
+#include <algorithm>
+
+#include "arch/x86_64/time.h"
+#include "device.h"
+#include "devices.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "lib/format.h"
+#include "lib/list.h"
+#include "lib/string.h"
+#include "namespace.h"
+#include "task.h"
+
+namespace {
+
+constexpr uint64_t kMaxFileSize = uint64_t{4} << 30;
+
+abi_timespec now() {
+  const uint64_t since_boot = monotonic_now().value;
+  return {static_cast<int64_t>(boot_wall_seconds() + since_boot / 1'000'000'000),
+          static_cast<int64_t>(since_boot % 1'000'000'000)};
+}
+
+constinit kmem_cache* page_cache = nullptr;
+
+struct Node : RefCounted<Node> {
+  static void destroy(Node* node);
+
+  uint64_t number = 0;
+  // Under the device's lock, as everything here.
+  uint32_t mode = 0, uid = 0, gid = 0;
+  abi_timespec modified{}, changed{};
+
+  // In its directory: nullptr and not linked when removed, and for the root. The directory outlives its entries.
+  Node* parent = nullptr;
+  ListNode link;
+  char* name = nullptr;   // kmalloc'ed
+  uint64_t position = 0;  // ascending in the directory, for reading it
+
+  // A directory's.
+  List<Node, &Node::link> children;
+  uint64_t next_position = 1;
+
+  // A file's.
+  uint64_t size = 0;
+  char** pages = nullptr;  // kmalloc'ed
+  size_t page_slots = 0;
+
+  bool is_directory() const { return (mode & ABI_S_IFMT) == ABI_S_IFDIR; }
+  bool gone() const { return !parent && number != 0; }
+};
+
+constinit ObjectCache<Node> node_cache;
+
+void free_pages_from(Node& node, size_t first) {
+  for (size_t i = first; i < node.page_slots; ++i) kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
+}
+
+void Node::destroy(Node* node) {
+  free_pages_from(*node, 0);
+  kfree(node->pages);
+  kfree(node->name);
+  node_cache.destroy(node);
+}
+
+// Makes room in the array for `slots` pages. ENOSPC.
+Result<void> grow(Node& node, size_t slots) {
+  if (slots <= node.page_slots) return {};
+  const size_t wanted = std::max<size_t>(slots, std::max<size_t>(node.page_slots * 2, 4));
+  auto** const pages = static_cast<char**>(kmalloc(wanted * sizeof(char*), KM_SLEEP | KM_ZERO));
+  if (!pages) return Errno::ENOSPC;
+  std::copy(node.pages, node.pages + node.page_slots, pages);
+  kfree(node.pages);
+  node.pages = pages;
+  node.page_slots = wanted;
+  return {};
+}
+
+void resize_down(Node& node, uint64_t size) {
+  free_pages_from(node, align_up(size, kPageSize) / kPageSize);
+  const size_t last = size / kPageSize, rest = size % kPageSize;
+  if (rest && last < node.page_slots && node.pages[last]) memset(node.pages[last] + rest, 0, kPageSize - rest);
+}
+
+Result<char*> copy_name(std::string_view name) {
+  char* const copy = static_cast<char*>(kmalloc(name.size() + 1, KM_SLEEP));
+  if (!copy) return Errno::ENOSPC;
+  memcpy(copy, name.data(), name.size());
+  copy[name.size()] = '\0';
+  return copy;
+}
+
+Node* find(Node& directory, std::string_view name) {
+  for (Node& node : directory.children)
+    if (name == node.name) return &node;
+  return nullptr;
+}
+
+void insert(Node& directory, Node& node) {
+  node.parent = &directory;
+  node.position = directory.next_position++;
+  directory.children.push_back(node);
+  directory.modified = directory.changed = now();
+}
+
+// Takes a node out of its directory; the directory's reference goes to the caller.
+Ref<Node> detach(Node& node) {
+  node.parent->modified = node.parent->changed = node.changed = now();
+  node.link.unlink();
+  node.parent = nullptr;
+  return Ref<Node>::adopt(&node);
+}
+
+class TmpDevice final : public Device {
+ public:
+  constexpr TmpDevice() : Device("tmp") {}
+  void init();
+
+  Result<Ref<Chan>> attach(std::string_view spec) override;
+  Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) override;
+  Result<void> stat(Chan& chan, abi_stat& stat) override;
+  Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override;
+  Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t flags, uint32_t mode,
+                           const Credentials& who) override;
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
+  Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
+  void close(Chan& chan) override;
+  Result<void> clone_state(Chan& chan, Chan& copy) override;
+  Result<void> remove(Chan& chan, const Credentials& who) override;
+  Result<void> rename(Chan& chan, Chan& directory, std::string_view name, const Credentials& who) override;
+  Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
+  Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
+
+ private:
+  static Node& node_of(Chan& chan) { return *static_cast<Node*>(chan.state); }
+  Result<Ref<Chan>> channel(Node& node);
+  void stat_node(const Node& node, abi_stat& stat) const;
+
+  Mutex lock_{LockRank::kDeviceMutex};
+  // Under `lock_`, with all nodes.
+  Node* root_ = nullptr;
+  uint64_t next_number_ GUARDED_BY(lock_) = 1;
+};
+
+constinit TmpDevice device;
+
+void TmpDevice::init() {
+  node_cache.init("tmp_node");
+  page_cache = kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
+  if (!page_cache) panic_no_cache("tmp_page");
+  Result<Node*> root = node_cache.make(KM_SLEEP);
+  if (!root) panic_no_cache("tmp_node");
+  root_ = *root;
+  root_->mode = ABI_S_IFDIR | 01777;
+  root_->modified = root_->changed = now();
+}
+
+// A channel with a reference to `node`.
+Result<Ref<Chan>> TmpDevice::channel(Node& node) {
+  Ref<Chan> chan = TRY(Chan::create(this, {.path = node.number, .version = 0, .directory = node.is_directory()}));
+  node.ref();
+  chan->state = &node;
+  return chan;
+}
+
+Result<Ref<Chan>> TmpDevice::attach(std::string_view spec) {
+  if (!spec.empty()) return fail(Errno::ENXIO, "#tmp takes no argument after its name");
+  return channel(*root_);
+}
+
+Result<Ref<Chan>> TmpDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
+  if (!chan.qid.directory) return Errno::ENOTDIR;
+  MutexGuard guard(lock_);
+  Node* const node = find(node_of(chan), name);
+  if (!node) return Errno::ENOENT;
+  return channel(*node);
+}
+
+void TmpDevice::stat_node(const Node& node, abi_stat& stat) const {
+  fill_stat(stat, node.number, node.mode, node.size);
+  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 : 1;
+  stat.uid = node.uid;
+  stat.gid = node.gid;
+  stat.atime = stat.mtime = node.modified;
+  stat.ctime = node.changed;
+}
+
+Result<void> TmpDevice::stat(Chan& chan, abi_stat& stat) {
+  MutexGuard guard(lock_);
+  stat_node(node_of(chan), stat);
+  return {};
+}
+
+Result<Ref<Chan>> TmpDevice::open(Ref<Chan> chan, uint32_t flags, const Credentials& who) {
+  const uint32_t want = wanted_by_open(flags);
+  if (chan->qid.directory && (want & 2)) return Errno::EISDIR;
+  MutexGuard guard(lock_);
+  Node& node = node_of(*chan);
+  if (!permitted(node.mode, node.uid, node.gid, who, want)) return Errno::EACCES;
+  chan->is_open = true;
+  chan->open_flags = flags;
+  return chan;
+}
+
+Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint32_t flags, uint32_t mode,
+                                    const Credentials& who) {
+  // allowed.
+  Node* const made = TRY(node_cache.make(KM_SLEEP));
+  Ref<Node> node = Ref<Node>::adopt(made);
+  node->mode = mode;
+  node->uid = who.uid;
+  node->gid = who.gid;
+  node->modified = node->changed = now();
+  node->name = TRY(copy_name(name));
+  MutexGuard guard(lock_);
+  Node& parent = node_of(directory);
+  if (parent.gone()) return Errno::ENOENT;
+  if (find(parent, name)) return Errno::EEXIST;
+  node->number = next_number_++;
+  Ref<Chan> chan = TRY(channel(*node));
+  insert(parent, *node.release());
+  chan->is_open = true;
+  chan->open_flags = flags;
+  return chan;
+}
+
+Result<size_t> TmpDevice::read(Chan& chan, char* buffer, size_t size, uint64_t offset) {
+  if (chan.qid.directory) return Errno::EISDIR;
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (offset >= node.size) return size_t{0};
+  size = std::min<uint64_t>(size, node.size - offset);
+  for (size_t done = 0; done < size;) {
+    const uint64_t at = offset + done;
+    const size_t slot = at / kPageSize, in_page = at % kPageSize;
+    const size_t length = std::min(size - done, kPageSize - in_page);
+    const char* const page = slot < node.page_slots ? node.pages[slot] : nullptr;
+    if (page)
+      memcpy(buffer + done, page + in_page, length);
+    else
+      memset(buffer + done, 0, length);
+    done += length;
+  }
+  return size;
+}
+
+Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uint64_t offset) {
+  if (chan.qid.directory) return Errno::EISDIR;
+  if (size == 0) return size_t{0};
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (chan.open_flags & ABI_O_APPEND) offset = node.size;
+  if (offset >= kMaxFileSize || size > kMaxFileSize - offset) return Errno::EFBIG;
+  TRY(grow(node, (offset + size - 1) / kPageSize + 1));
+  size_t done = 0;
+  while (done < size) {
+    const uint64_t at = offset + done;
+    const size_t in_page = at % kPageSize, length = std::min(size - done, kPageSize - in_page);
+    char*& page = node.pages[at / kPageSize];
+    if (!page) {
+      page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP));
+      if (!page) break;
+      if (length < kPageSize) memset(page, 0, kPageSize);
+    }
+    memcpy(page + in_page, buffer + done, length);
+    done += length;
+  }
+  if (done == 0) return Errno::ENOSPC;
+  node.size = std::max(node.size, offset + done);
+  node.modified = node.changed = now();
+  return done;
+}
+
+Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
+  MutexGuard guard(lock_);
+  for (Node& node : node_of(directory).children) {
+    if (node.position < position) continue;
+    stat_node(node, entry);
+    format(name, kMaxName + 1, "%s", node.name);
+    position = node.position + 1;
+    return {};
+  }
+  return Errno::ENOENT;
+}
+
+void TmpDevice::close(Chan& chan) {
+  if (chan.state) node_of(chan).unref();
+}
+
+Result<void> TmpDevice::clone_state(Chan& chan, Chan& copy) {
+  node_of(chan).ref();
+  copy.state = chan.state;
+  return {};
+}
+
+Result<void> TmpDevice::remove(Chan& chan, const Credentials&) {
+  Ref<Node> removed;  // let go after the lock
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (&node == root_) return Errno::EBUSY;
+  if (node.gone()) return Errno::ENOENT;
+  if (!node.children.empty()) return Errno::ENOTEMPTY;
+  removed = detach(node);
+  return {};
+}
+
+Result<void> TmpDevice::rename(Chan& chan, Chan& directory, std::string_view name, const Credentials&) {
+  char* new_name = TRY(copy_name(name));
+  struct FreeName {
+    char*& name;
+    ~FreeName() { kfree(name); }
+  } free_name{new_name};
+  Ref<Node> replaced;
+  MutexGuard guard(lock_);
+  Node &node = node_of(chan), &target = node_of(directory);
+  if (&node == root_) return Errno::EBUSY;
+  if (node.gone() || target.gone()) return Errno::ENOENT;
+  for (Node* above = &target; above; above = above->parent)
+    if (above == &node) return fail(Errno::EINVAL, "a directory cannot be moved into itself");
+  if (Node* const existing = find(target, name)) {
+    if (existing == &node) return {};
+    if (existing->is_directory() && !node.is_directory()) return Errno::EISDIR;
+    if (!existing->is_directory() && node.is_directory()) return Errno::ENOTDIR;
+    if (!existing->children.empty()) return Errno::ENOTEMPTY;
+    replaced = detach(*existing);
+  }
+  Ref<Node> moving = detach(node);
+  std::swap(node.name, new_name);
+  insert(target, *moving.release());
+  return {};
+}
+
+Result<void> TmpDevice::truncate(Chan& chan, uint64_t size, const Credentials& who) {
+  if (chan.qid.directory) return Errno::EISDIR;
+  if (size > kMaxFileSize) return Errno::EFBIG;
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (chan.is_open ? !(wanted_by_open(chan.open_flags) & 2) : !permitted(node.mode, node.uid, node.gid, who, 2))
+    return Errno::EACCES;
+  if (size < node.size) resize_down(node, size);
+  node.size = size;
+  node.modified = node.changed = now();
+  return {};
+}
+
+Result<void> TmpDevice::chmod(Chan& chan, uint32_t mode, const Credentials& who) {
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (who.uid != 0 && who.uid != node.uid) return Errno::EPERM;
+  node.mode = (node.mode & ABI_S_IFMT) | (mode & 07777);
+  node.changed = now();
+  return {};
+}
+
+}  // namespace
+
+void tmp_device_init() {
+  device.init();
+  device_register(&device);
+}

@@ -1,0 +1,99 @@
+// #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the host. Root's.
+//
+// A write returns when all has been handed to the port. A read blocks until there is a byte; bytes are kept from the
+// first open of the port on, and the newest are lost when nobody reads. Port 0 is the console's: it can be written
+// here, and read at #cons.
+
+#include <algorithm>
+
+#include "device.h"
+#include "devices.h"
+#include "errstr.h"
+#include "spinlock.h"
+#include "task.h"
+#include "uart.h"
+
+namespace {
+
+constexpr TableEntry kTable[] = {
+    {"", ABI_S_IFDIR | 0555, 0},  {"0", ABI_S_IFCHR | 0600, 0}, {"1", ABI_S_IFCHR | 0600, 0},
+    {"2", ABI_S_IFCHR | 0600, 0}, {"3", ABI_S_IFCHR | 0600, 0},
+};
+
+struct Port {
+  static constexpr size_t kSize = 1024;
+
+  Spinlock lock{LockRank::kDevice};
+  // Under `lock`.
+  bool listening GUARDED_BY(lock) = false;
+  uint8_t input[kSize] GUARDED_BY(lock) = {};
+  size_t head GUARDED_BY(lock) = 0, count GUARDED_BY(lock) = 0;
+
+  WaitQueue readers;
+};
+constinit Port ports[kUartCount];
+
+// Interrupt context.
+void receive(unsigned number, uint8_t byte) {
+  Port& port = ports[number];
+  Guard guard(port.lock);
+  if (port.count < Port::kSize) port.input[(port.head + port.count++) % Port::kSize] = byte;
+  port.readers.wake_all();
+}
+
+class UartDevice final : public TableDevice {
+ public:
+  constexpr UartDevice() : TableDevice("uart", kTable) {}
+
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override {
+    if (chan.qid.directory) return Errno::EISDIR;
+    if (size == 0) return size_t{0};
+    Port& port = ports[number_of(chan)];
+    Guard guard(port.lock);
+    if (port.count == 0 && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
+    TRY(port.readers.wait(port.lock, [&] { return port.count > 0; }));
+    const size_t length = std::min(size, port.count);
+    for (size_t i = 0; i < length; ++i) buffer[i] = static_cast<char>(port.input[(port.head + i) % Port::kSize]);
+    port.head = (port.head + length) % Port::kSize;
+    port.count -= length;
+    return length;
+  }
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    uart_write(number_of(chan), buffer, size);
+    return size;
+  }
+  uint16_t poll(Chan& chan) override {
+    if (chan.qid.directory) return ABI_POLLIN;
+    Port& port = ports[number_of(chan)];
+    Guard guard(port.lock);
+    return static_cast<uint16_t>((port.count > 0 ? ABI_POLLIN : 0) | ABI_POLLOUT);
+  }
+  bool seekable() const override { return false; }
+
+ protected:
+  Result<void> open_file(Chan& chan, uint32_t flags) override {
+    const unsigned number = number_of(chan);
+    if (!uart_present(number)) return fail(Errno::ENXIO, "the machine has no serial port %u", number);
+    if (!(wanted_by_open(flags) & 4)) return {};
+    if (number == 0) return fail(Errno::EBUSY, "serial port 0 is the console: read #cons/cons");
+    {
+      Guard guard(ports[number].lock);
+      if (std::exchange(ports[number].listening, true)) return {};
+    }
+    if (uart_listen(number, receive)) return {};
+    Guard guard(ports[number].lock);
+    ports[number].listening = false;
+    return Errno::EIO;
+  }
+
+ private:
+  static unsigned number_of(const Chan& chan) { return static_cast<unsigned>(chan.qid.path - 1); }
+};
+
+constinit UartDevice device;
+
+}  // namespace
+
+void uart_device_init() {
+  device_register(&device);
+}

@@ -1,0 +1,7 @@
+// Random numbers that cannot be guessed.
+#pragma once
+
+#include <cstddef>
+
+// Fills `buffer`. Any context but NMI.
+void random_fill(void* buffer, size_t size);

@@ -1,0 +1,18 @@
+#include "chan.h"
+#include "drivers/dev/devices.h"
+#include "fd_table.h"
+#include "mount.h"
+
+void ns_init() {
+  chan_init();
+  mount_init();
+  fd_table_init();
+  root_device_init();
+  null_device_init();
+  random_device_init();
+  cons_device_init();
+  uart_device_init();
+  pipe_device_init();
+  tmp_device_init();
+  proc_device_init();
+}

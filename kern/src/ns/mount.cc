@@ -1,0 +1,146 @@
+// Namespaces and their mount tables.
+//
+// A namespace is a root channel and a list of places that are covered by other channels. A place is named by the
+// covered file's device and qid path, not by its path name, so it is found however one comes to it. The path walk asks
+// after each step; if the file just reached is covered, the walk goes on with (a clone of) the first channel that
+// stands there, and the clone remembers the covered file, by which later steps find the other members of the union.
+// Crossing is done once for each step, so what is mounted on the root of a device shows at #device and wherever that
+// root is bound, and no loop can arise.
+//
+// The table has some ten entries and changes at boot; a list under a spinlock serves. Channels leave the table under
+// the lock and are let go after it, because closing may sleep.
+
+#include "mount.h"
+
+#include "errstr.h"
+#include "kmalloc.h"
+
+namespace {
+
+constinit ObjectCache<Namespace> namespace_cache;
+constinit ObjectCache<Mount> mount_cache;
+constinit ObjectCache<MountHead> head_cache;
+
+// Mounts that wait to be freed without a lock held.
+void free_members(MountHead& head) {
+  while (Mount* mount = head.members.pop_front()) mount_cache.destroy(mount);
+}
+void free_head(MountHead* head) {
+  free_members(*head);
+  head_cache.destroy(head);
+}
+
+struct HeadDeleter {
+  MountHead* head;
+  ~HeadDeleter() {
+    if (head) free_head(head);
+  }
+};
+
+}  // namespace
+
+void mount_init() {
+  namespace_cache.init("namespace");
+  mount_cache.init("mount");
+  head_cache.init("mount_head");
+}
+
+Result<Namespace*> namespace_create() {
+  Device* const root = device_find("root");
+  if (!root) return fail(Errno::ENXIO, "#root: no such device");
+  Ref<Chan> chan = TRY(root->attach(""));
+  return namespace_cache.make(KM_SLEEP, std::move(chan));
+}
+
+void namespace_ref(Namespace* ns) {
+  ns->references.fetch_add(1, std::memory_order_relaxed);
+}
+void namespace_unref(Namespace* ns) {
+  if (ns->references.fetch_sub(1, std::memory_order_acq_rel) == 1) namespace_cache.destroy(ns);
+}
+
+Namespace::~Namespace() {
+  while (MountHead* head = heads_.pop_front()) free_head(head);
+}
+
+MountHead* Namespace::find(const Device* device, uint64_t path) {
+  for (MountHead& head : heads_)
+    if (head.covers(device, path)) return &head;
+  return nullptr;
+}
+
+Ref<Chan> Namespace::member(const Device* device, uint64_t path, size_t index, bool* create) {
+  if (head_count_.load(std::memory_order_acquire) == 0) return {};
+  Guard guard(lock_);
+  MountHead* const head = find(device, path);
+  if (!head) return {};
+  for (Mount& mount : head->members) {
+    if (index-- > 0) continue;
+    if (create) *create = mount.create;
+    return mount.chan;
+  }
+  return {};
+}
+
+size_t Namespace::member_count(const Device* device, uint64_t path) {
+  Guard guard(lock_);
+  MountHead* const head = find(device, path);
+  if (!head) return 0;
+  size_t count = 0;
+  for ([[maybe_unused]] Mount& mount : head->members) ++count;
+  return count;
+}
+
+Result<void> Namespace::bind(Ref<Chan> source, Ref<Chan> target, uint32_t flags) {
+  const bool before = flags & ABI_BIND_BEFORE, after = flags & ABI_BIND_AFTER, make_union = before || after;
+  // Everything that may be needed is made before the table is touched; what is left over goes at the end.
+  HeadDeleter spare {
+    TRY(head_cache.make(KM_SLEEP))
+  };
+  spare.head->target = target;
+  Mount* const added = TRY(mount_cache.make(KM_SLEEP));
+  added->chan = std::move(source);
+  added->create = flags & ABI_BIND_CREATE;
+  spare.head->members.push_back(*added);
+  Mount* covered = nullptr;  // the target itself, as the first member of a union on it
+  if (make_union) {
+    covered = TRY(mount_cache.make(KM_SLEEP));
+    covered->chan = target;
+    covered->create = false;
+    spare.head->members.push_back(*covered);
+  }
+
+  Guard guard(lock_);
+  MountHead* head = find(target->device, target->qid.path);
+  if (!head) {
+    if (covered && after) {
+      covered->link.unlink();
+      spare.head->members.push_front(*covered);
+    }
+    heads_.push_back(*std::exchange(spare.head, nullptr));
+    head_count_.fetch_add(1, std::memory_order_release);
+    return {};
+  }
+  if (!make_union) {
+    head->link.unlink();
+    heads_.push_back(*std::exchange(spare.head, head));
+    return {};
+  }
+  added->link.unlink();
+  if (before)
+    head->members.push_front(*added);
+  else
+    head->members.push_back(*added);
+  return {};
+}
+
+Result<void> Namespace::unmount(Chan& target) {
+  HeadDeleter removed{nullptr};
+  Guard guard(lock_);
+  MountHead* const head = find(target.device, target.qid.path);
+  if (!head) return fail(Errno::EINVAL, "nothing is bound there");
+  head->link.unlink();
+  removed.head = head;
+  head_count_.fetch_sub(1, std::memory_order_release);
+  return {};
+}
