@@ -139,6 +139,7 @@ void interrupt(TrapFrame& frame) {
   if (vector == kVectorSpurious) return;
   const uint8_t outer_vector = cpu.interrupt_vector;
   cpu.interrupt_depth++;
+  cpu_tables(cpu.id).interrupted_user = frame.from_user();
   cpu.interrupt_vector = vector;
   for (const Handler& handler : handlers[vector]) {
     if (handler.call) handler.call(frame, handler.argument);
@@ -250,6 +251,10 @@ Result<void> interrupt_register_vector(uint8_t vector, const char* name, Interru
 const char* interrupt_name(uint8_t vector) {
   const char* name = handlers[vector][0].name;
   return name ? name : "interrupt";
+}
+
+bool trap_interrupted_user() {
+  return cpu_tables(this_cpu().id).interrupted_user;
 }
 
 void trap_register(const TrapHandlers& to) {
