@@ -24,6 +24,7 @@ struct Cpu {
   bool online;
   bool in_nmi;               // NMI or machine check: no allocation
   uint8_t interrupt_vector;  // of the innermost interrupt being handled; 0 if interrupt_depth is 0
+  bool interrupted_user;     // the interrupt being handled came from user mode
   uint32_t held_locks;       // number of spinlocks held
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
 };

@@ -141,6 +141,7 @@ void interrupt(TrapFrame& frame) {
   cpu.interrupt_depth++;
   cpu_tables(cpu.id).interrupted_user = frame.from_user();
   cpu.interrupt_vector = vector;
+  cpu.interrupted_user = frame.from_user();
   for (const Handler& handler : handlers[vector]) {
     if (handler.call) handler.call(frame, handler.argument);
   }

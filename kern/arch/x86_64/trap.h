@@ -30,8 +30,6 @@ Result<void> interrupt_register(unsigned irq, const char* name, InterruptHandler
 Result<void> interrupt_register_vector(uint8_t vector, const char* name, InterruptHandler handler, void* argument);
 // The name given at registration ("timer", "uart0", …) or "interrupt".
 const char* interrupt_name(uint8_t vector);
-// In an interrupt handler: whether it was user mode that was interrupted.
-bool trap_interrupted_user();
 // Sends `vector` to this CPU through its local interrupt controller. It has been taken when interrupts are next on.
 void interrupt_raise_self(uint8_t vector);
 

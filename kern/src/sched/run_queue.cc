@@ -21,7 +21,6 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
-#include "arch/x86_64/trap.h"
 #include "lib/format.h"
 #include "log.h"
 #include "src/sched/sched.h"
@@ -120,7 +119,7 @@ void tick() {
     if (load > 0) ask_for_reschedule(cpu);
     return;
   }
-  if (trap_interrupted_user()) {
+  if (cpu.interrupted_user) {
     task->user_ticks++;
   } else {
     task->system_ticks++;

@@ -1,0 +1,86 @@
+// Runs the tests that are linked into the kernel: the Test Anything Protocol, version 13, on the console. Tests run one
+// after the other in one kernel task; lines of the kernel log may stand between those of the protocol, which begin
+// without a time stamp.
+#include <atomic>
+#include <string_view>
+
+#include "arch/x86_64/time.h"
+#include "boot.h"
+#include "ktest.h"
+#include "lib/format.h"
+#include "power.h"
+#include "trace.h"
+#include "uart.h"
+
+extern "C" const KernelTest ktests_start[], ktests_end[];
+
+namespace {
+
+constexpr uint64_t kDefaultSeed = 20240229;
+
+constinit std::atomic<unsigned> failures{0};
+constinit std::atomic<uint64_t> random_state{kDefaultSeed};
+
+__attribute__((format(printf, 1, 2))) void tap(const char* pattern, ...) {
+  char line[256];
+  va_list arguments;
+  va_start(arguments, pattern);
+  int length = vformat(line, sizeof(line) - 1, pattern, arguments);
+  va_end(arguments);
+  if (length > static_cast<int>(sizeof(line)) - 2) length = sizeof(line) - 2;
+  line[length++] = '\n';
+  uart_write(0, line, static_cast<size_t>(length));
+}
+
+std::string_view option(const char* name) {
+  size_t length = 0;
+  const char* value = boot_option(name, &length);
+  return value ? std::string_view(value, length) : std::string_view();
+}
+
+uint64_t number(std::string_view digits, uint64_t otherwise) {
+  if (digits.empty()) return otherwise;
+  uint64_t value = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return otherwise;
+    value = value * 10 + static_cast<uint64_t>(c - '0');
+  }
+  return value;
+}
+
+}  // namespace
+
+void ktest_fail(const char* file, int line, const char* what) {
+  failures++;
+  tap("# %s:%d: %s", file, line, what);
+}
+
+// SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+unsigned long ktest_random() {
+  uint64_t z = random_state.fetch_add(0x9e3779b97f4a7c15) + 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+void ktest_run_all() {
+  const std::string_view wanted = option("ktest");
+  const uint64_t seed = number(option("seed"), kDefaultSeed);
+  unsigned run = 0, failed = 0;
+  tap("TAP version 13");
+  tap("# seed=%lu", seed);
+  for (const KernelTest* test = ktests_start; test < ktests_end; test++) {
+    if (std::string_view(test->name).find(wanted) == std::string_view::npos) continue;
+    random_state = seed;
+    failures = 0;
+    const Nanoseconds start = monotonic_now();
+    test->run();
+    const uint64_t milliseconds = (monotonic_now() - start).value / 1'000'000;
+    const bool good = failures == 0;
+    if (!good) failed++;
+    tap("%s %u - %s # %lu ms", good ? "ok" : "not ok", ++run, test->name, milliseconds);
+  }
+  tap("1..%u", run);
+  if (run == 0) tap("# no test matches");
+  power_off(failed == 0 && run > 0 ? ExitCode::kTestsPassed : ExitCode::kTestsFailed);
+}

@@ -1,0 +1,375 @@
+// Tests of tasks, wait queues, mutexes and timers, with all CPUs taking part.
+#include <atomic>
+
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/time.h"
+#include "errstr.h"
+#include "ktest.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "slab.h"
+#include "task.h"
+#include "timer.h"
+
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+constexpr unsigned kMaxTasks = 2 * kMaxCpus;
+
+Nanoseconds in_milliseconds(uint64_t n) {
+  return monotonic_now() + Nanoseconds{n * kMillisecond};
+}
+
+// Starts tasks and waits for all of them to end.
+class Team {
+ public:
+  explicit Team(void (*body)(void*), void* argument) : body_(body), argument_(argument) {}
+  void add(uint32_t cpu = kAnyCpu) {
+    auto task = task_create("ktest", run, this);
+    EXPECT(task.ok());
+    if (!task) return;
+    {
+      const Guard guard(lock_);
+      running_++;
+    }
+    task_start(*task, cpu);
+  }
+  void join() {
+    const Guard guard(lock_);
+    done_.wait_uninterruptible(lock_, [this] { return running_ == 0; });
+  }
+
+ private:
+  static void run(void* team) {
+    task_will_exit();  // so that task_drain_dead after join() waits for it
+    auto* self = static_cast<Team*>(team);
+    self->body_(self->argument_);
+    const Guard guard(self->lock_);
+    if (--self->running_ == 0) self->done_.wake_all();
+  }
+
+  void (*body_)(void*);
+  void* argument_;
+  Spinlock lock_{LockRank::kDevice};
+  WaitQueue done_;
+  unsigned running_ = 0;
+};
+
+uint64_t live_tasks() {
+  kmem_cache* cache = kmem_cache_find("task");
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  kmem_cache_release(cache);
+  return stats.live;
+}
+
+}  // namespace
+
+// A task that never sleeps on each CPU, and one more for each that must get its turn: only the tick can give it.
+KTEST(sched_preempts_on_all_cpus) {
+  struct Shared {
+    std::atomic<bool> stop{false};
+    std::atomic<unsigned> seen[kMaxCpus]{};
+    std::atomic<unsigned> finished{0};
+  };
+  static Shared shared;
+  shared.stop = false;
+  shared.finished = 0;
+  Team spinners(
+      [](void*) {
+        while (!shared.stop) asm volatile("pause");
+      },
+      nullptr);
+  Team others(
+      [](void*) {
+        shared.seen[cpu_id()]++;
+        if (++shared.finished == cpu_count()) shared.stop = true;
+      },
+      nullptr);
+  for (unsigned i = 0; i < cpu_count(); i++) spinners.add(i);
+  for (unsigned i = 0; i < cpu_count(); i++) others.add(i);
+  others.join();
+  spinners.join();
+  for (unsigned i = 0; i < cpu_count(); i++) EXPECT(shared.seen[i] == 1);
+}
+
+// Unpinned tasks that are all started on one CPU's behalf spread over the others.
+KTEST(sched_spreads_over_cpus) {
+  static std::atomic<unsigned> arrived;
+  arrived = 0;
+  // Each holds its CPU until all CPUs have one: with fewer CPUs in use it would never end.
+  Team team(
+      [](void*) {
+        const PreemptOff stay;
+        arrived++;
+        while (arrived < cpu_count()) asm volatile("pause");
+      },
+      nullptr);
+  for (unsigned i = 0; i < cpu_count(); i++) team.add();
+  team.join();
+  EXPECT(arrived == cpu_count());
+}
+
+// A bounded buffer with one place: every number put in comes out once, whatever the order.
+KTEST(wait_queue_loses_no_wakeup) {
+  struct Box {
+    Spinlock lock{LockRank::kDevice};
+    WaitQueue full, empty;
+    bool holds = false;
+    uint64_t value = 0, put = 0, taken = 0, sum_put = 0, sum_taken = 0;
+  };
+  static Box box;
+  constexpr uint64_t kItems = 20'000;
+  Team producers(
+      [](void*) {
+        for (;;) {
+          const Guard guard(box.lock);
+          if (box.put == kItems) return;
+          box.empty.wait_uninterruptible(box.lock, [] { return !box.holds || box.put == kItems; });
+          if (box.put == kItems) return;
+          box.put++;
+          box.value = box.put * 7919;
+          box.sum_put += box.value;
+          box.holds = true;
+          box.full.wake_one();
+          if (box.put == kItems) box.empty.wake_all();
+        }
+      },
+      nullptr);
+  Team consumers(
+      [](void*) {
+        for (;;) {
+          const Guard guard(box.lock);
+          box.full.wait_uninterruptible(box.lock, [] { return box.holds || box.taken == kItems; });
+          if (box.taken == kItems) return;
+          box.holds = false;
+          box.taken++;
+          box.sum_taken += box.value;
+          box.empty.wake_one();
+          if (box.taken == kItems) box.full.wake_all();
+        }
+      },
+      nullptr);
+  for (int i = 0; i < 3; i++) producers.add();
+  for (int i = 0; i < 3; i++) consumers.add();
+  producers.join();
+  consumers.join();
+  EXPECT(box.put == kItems && box.taken == kItems);
+  EXPECT(box.sum_put == box.sum_taken);
+}
+
+KTEST(wait_queue_deadline) {
+  Spinlock lock{LockRank::kDevice};
+  WaitQueue queue;
+  const Guard guard(lock);
+  const Nanoseconds deadline = in_milliseconds(20);
+  const Result<void> result = queue.wait(
+      lock, [] { return false; }, deadline);
+  EXPECT(!result && result.error() == Errno::ETIMEDOUT);
+  EXPECT(monotonic_now() >= deadline);
+  EXPECT(lock.held());
+  // A condition that holds wins over a deadline that has passed.
+  EXPECT(queue
+             .wait(
+                 lock, [] { return true; }, deadline)
+             .ok());
+}
+
+// Deadlines and wake-ups that meet at random moments: the waiter always comes back, and never with both or neither.
+KTEST(wait_queue_deadline_races_with_wake) {
+  struct Shared {
+    Spinlock lock{LockRank::kDevice};
+    WaitQueue queue;
+    bool ready = false, stop = false;
+  };
+  static Shared shared;
+  static uint64_t woken, timed_out;
+  Team waker(
+      [](void*) {
+        for (;;) {
+          static_cast<void>(task_sleep_until(in_milliseconds(ktest_random() % 8)));
+          const Guard guard(shared.lock);
+          if (shared.stop) return;
+          shared.ready = true;
+          shared.queue.wake_one();
+        }
+      },
+      nullptr);
+  waker.add();
+  {
+    const Guard guard(shared.lock);
+    for (int i = 0; i < 100; i++) {
+      const Result<void> result = shared.queue.wait(
+          shared.lock, [] { return shared.ready; }, in_milliseconds(ktest_random() % 8));
+      if (result) {
+        EXPECT(shared.ready);
+        woken++;
+      } else {
+        EXPECT(result.error() == Errno::ETIMEDOUT && !shared.ready);
+        timed_out++;
+      }
+      shared.ready = false;
+    }
+    shared.stop = true;
+  }
+  waker.join();
+  EXPECT(woken + timed_out == 100);
+}
+
+KTEST(wait_queue_interrupt) {
+  struct Shared {
+    std::atomic<Task*> sleeper{nullptr};
+    std::atomic<int> error{0};
+    std::atomic<bool> go{false};
+    Spinlock lock{LockRank::kDevice};
+    WaitQueue queue;
+  };
+  static Shared shared;
+  Team team(
+      [](void*) {
+        shared.sleeper = current_task();
+        {
+          const Guard guard(shared.lock);
+          const Result<void> result = shared.queue.wait(shared.lock, [] { return false; });
+          shared.error = static_cast<int>(result.error());
+          // Still interrupted: an interruptible sleep ends at once, the other does not care.
+          EXPECT(!shared.queue.wait(shared.lock, [] { return false; }));
+          shared.queue.wait_uninterruptible(shared.lock, [] { return shared.go.load(); });
+        }
+        current_task()->interrupted = false;
+      },
+      nullptr);
+  team.add();
+  while (!shared.sleeper) task_yield();
+  // Before, while or after it goes to sleep: each must end the sleep.
+  task_interrupt(shared.sleeper);
+  while (!shared.error) task_yield();
+  EXPECT(shared.error == static_cast<int>(Errno::EINTR));
+  shared.go = true;
+  {
+    const Guard guard(shared.lock);
+    shared.queue.wake_all();
+  }
+  team.join();
+}
+
+KTEST(mutex_excludes) {
+  static Mutex mutex{LockRank::kDeviceMutex};
+  static volatile uint64_t counter;
+  static std::atomic<int> inside;
+  counter = 0;
+  constexpr uint64_t kRounds = 2'000;
+  Team team(
+      [](void*) {
+        for (uint64_t i = 0; i < kRounds; i++) {
+          const MutexGuard guard(mutex);
+          EXPECT(++inside == 1);
+          EXPECT(mutex.held());
+          counter = counter + 1;
+          if (i % 64 == 0) task_yield();
+          inside--;
+        }
+      },
+      nullptr);
+  const unsigned tasks = cpu_count() + 2;
+  for (unsigned i = 0; i < tasks; i++) team.add();
+  team.join();
+  EXPECT(counter == tasks * kRounds);
+  EXPECT(!mutex.held());
+}
+
+KTEST(timer_calls_in_order_and_once) {
+  struct Shared {
+    std::atomic<int> calls{0};
+    int order[3]{};
+  };
+  static Shared shared;
+  struct Named {
+    Timer timer{};
+    int id = 0;
+  };
+  static Named timers[3];
+  for (int i = 0; i < 3; i++) {
+    timers[i].id = i;
+    timers[i].timer.argument = &timers[i];
+    timers[i].timer.callback = [](void* argument) {
+      const int n = shared.calls++;
+      if (n < 3) shared.order[n] = static_cast<Named*>(argument)->id;
+    };
+  }
+  {
+    const InterruptsOff one_cpu;  // the three are on one queue
+    timer_arm(timers[0].timer, in_milliseconds(40));
+    timer_arm(timers[1].timer, in_milliseconds(15));
+    timer_arm(timers[2].timer, in_milliseconds(200));
+    timer_arm(timers[2].timer, in_milliseconds(5));  // armed again: only the last counts
+  }
+  static_cast<void>(task_sleep_until(in_milliseconds(100)));
+  EXPECT(shared.calls == 3);
+  EXPECT(shared.order[0] == 2 && shared.order[1] == 1 && shared.order[2] == 0);
+}
+
+KTEST(timer_cancel_is_final) {
+  static std::atomic<uint64_t> calls;
+  for (int i = 0; i < 200; i++) {
+    Timer timer{};
+    timer.callback = [](void*) { calls++; };
+    timer_arm(timer, in_milliseconds(ktest_random() % 3));
+    if (ktest_random() % 2) task_yield();
+    for (uint64_t spin = ktest_random() % 20'000; spin > 0; spin--) asm volatile("pause");
+    timer_cancel(timer);
+    const uint64_t before = calls;
+    EXPECT(!timer.link.linked());
+    if (i % 20 == 0) {
+      static_cast<void>(task_sleep_until(in_milliseconds(8)));
+      EXPECT(calls == before);
+    }
+  }
+}
+
+// Many short tasks: all are freed, with their stacks.
+KTEST(task_exit_frees) {
+  task_drain_dead();
+  const uint64_t before = live_tasks();
+  static std::atomic<unsigned> ran;
+  ran = 0;
+  for (int round = 0; round < 10; round++) {
+    Team team([](void*) { ran++; }, nullptr);
+    for (int i = 0; i < 20; i++) team.add();
+    team.join();
+    task_drain_dead();
+    EXPECT(live_tasks() == before);
+  }
+  EXPECT(ran == 200);
+  auto unused = task_create(
+      "unused", [](void*) {}, nullptr);
+  EXPECT(unused.ok() && live_tasks() == before + 1);
+  if (unused) task_discard(*unused);
+  EXPECT(live_tasks() == before);
+}
+
+// Each task has its own stack, stack addresses and error string across switches.
+KTEST(task_stacks_are_their_own) {
+  static std::atomic<bool> good;
+  good = true;
+  Team team(
+      [](void*) {
+        volatile uint64_t pattern[256];
+        const uint64_t mine = current_task()->id;
+        for (auto& word : pattern) word = mine;
+        for (int i = 0; i < 50; i++) {
+          task_yield();
+          for (const auto& word : pattern) {
+            if (word != mine) good = false;
+          }
+        }
+        static_cast<void>(fail(Errno::EINVAL, "task %lu", mine));
+        char expected[32];
+        format(expected, sizeof(expected), "task %lu", mine);
+        if (strcmp(expected, current_task()->error_string) != 0) good = false;
+      },
+      nullptr);
+  for (unsigned i = 0; i < kMaxTasks && i < 16; i++) team.add();
+  team.join();
+  EXPECT(good);
+}
