@@ -1,6 +1,7 @@
 # The kernel: compile, link, make the symbol table from what was linked, link again with it.
 
 KERNEL := $(BUILD)/stele.elf
+KSYMS  := tools/stele/ksyms.py
 
 KERN_CC  ?= gcc
 KERN_CXX ?= g++
@@ -41,18 +42,22 @@ $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 	@$(KERN_CC) $(KERN_ASFLAGS) -MMD -MP -c $< -o $@
 -include $(KERN_OBJ:.o=.d)
 
-$(BUILD)/ksyms-empty.S: scripts/ksyms
+$(BUILD)/ksyms-empty.S: $(KSYMS)
 	@mkdir -p $(@D)
-	@scripts/ksyms < /dev/null > $@
+	@python3 $(KSYMS) < /dev/null > $@
 $(BUILD)/stele.pass1: $(KERN_OBJ) $(BUILD)/ksyms-empty.o kern/kernel.ld
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
-$(BUILD)/ksyms.S: $(BUILD)/stele.pass1 scripts/ksyms
-	@nm -C $< | scripts/ksyms > $@
+$(BUILD)/ksyms.S: $(BUILD)/stele.pass1 $(KSYMS)
+	@nm -C $< | python3 $(KSYMS) > $@
 $(BUILD)/ksyms%.o: $(BUILD)/ksyms%.S
 	@$(KERN_CC) -c $< -o $@
 $(BUILD)/ksyms.o: $(BUILD)/ksyms.S
 	@$(KERN_CC) -c $< -o $@
-$(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld scripts/ksyms
+$(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@echo "  LINK  $@"
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
-	@scripts/ksyms --compare $(BUILD)/stele.pass1 $@
+	@python3 $(KSYMS) --compare $(BUILD)/stele.pass1 $@
+
+# For clangd and `make lint`: one entry for each source, with the flags above.
+$(BASE)/compile_commands.json: $(KERN_STAMP) tools/compile_commands.py
+	@python3 tools/compile_commands.py '$(KERN_CC) $(KERN_CFLAGS)' '$(KERN_CXX) $(KERN_CXXFLAGS)' $(KERN_SRC) > $@

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Turns the output of `nm -C` into the assembler source of the kernel's symbol table (section .ksyms).
 
-    nm -C stele.pass1 | scripts/ksyms > ksyms.S
-    scripts/ksyms --compare stele.pass1 stele.elf     # fails if a function moved between the two links
+    nm -C stele.pass1 | python3 tools/stele/ksyms.py > ksyms.S
+    python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a function moved between the two links
 
 The table: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
 names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which.

@@ -1,0 +1,1 @@
+"""Host side of Stele: the kernel's symbols, its dumps, and what is made of them."""
