@@ -9,6 +9,7 @@ endif
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
 .SUFFIXES:
+.DEFAULT_GOAL := all
 
 BASE      ?= build
 VARIANT   ?=
