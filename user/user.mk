@@ -55,17 +55,18 @@ endef
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 
 # Programs of others: sources are kept beside the toolchain, so that `make clean` does not fetch them again.
-USER_PORTS := dash
+USER_PORTS := dash busybox
 define USER_PORT
 $(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC)
 	@mkdir -p $$(@D)
 	CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
 	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' OUT='$(abspath $(USER_OUT)/bin/$(1))' \
+	  APPLETS='$(abspath $(USER_OUT)/$(1).applets)' \
 	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1)
 endef
 $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
-# The initial archive. Programs go in without debugging information.
+# The initial archive. Programs go in without debugging information; busybox is one file with a name for each applet.
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp
 $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
@@ -76,6 +77,9 @@ $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
 	  $(TOOLCHAIN)/bin/x86_64-stele-strip --strip-debug -o $(USER_OUT)/root/bin/$${program##*/} $$program || exit 1; \
 	done
 	@mv $(USER_OUT)/root/bin/dash $(USER_OUT)/root/bin/sh
+	@for applet in $$(cat $(USER_OUT)/busybox.applets); do \
+	  ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/bin/$$applet || exit 1; \
+	done
 	@cp user/etc/* $(USER_OUT)/root/etc/
 	@chmod -R u=rwX,go=rX $(USER_OUT)/root
 	cd $(USER_OUT)/root && find . -mindepth 1 | LC_ALL=C sort | \

@@ -5,6 +5,7 @@
 _start:
 	xorl	%ebp, %ebp
 	movq	%rsp, %rdi
+	movq	$main, %rsi
 	andq	$-16, %rsp
 	call	__stele_start
 	hlt

@@ -173,10 +173,20 @@ int fchown(int fd, uid_t owner, gid_t group) {
   if ((owner == (uid_t)-1 || owner == now.st_uid) && (group == (gid_t)-1 || group == now.st_gid)) return 0;
   return (int)__stele_fail(EPERM, "the owner of a file cannot be changed");
 }
+int fchmod(int fd, mode_t mode) {
+  struct stat now;
+  if (fstat(fd, &now) < 0) return -1;
+  if (((now.st_mode ^ mode) & 07777) == 0) return 0;
+  return (int)__stele_fail(ENOTSUP, "permissions are changed by path only");
+}
 int utimes(const char* path, const struct timeval* times) {
   (void)times;
   if (access(path, F_OK) < 0) return -1;
   return (int)__stele_fail(ENOSYS, "the times of a file cannot be set");
+}
+int utimensat(int directory, const char* path, const struct timespec* times, int flags) {
+  (void)times, (void)flags;
+  return at_working_directory(directory, path) ? utimes(path, NULL) : -1;
 }
 int utime(const char* path, const struct utimbuf* times) {
   (void)times;

@@ -16,7 +16,6 @@
 #include "syscall.h"
 
 extern char** environ;
-extern int main(int argc, char** argv, char** envp);
 extern void __libc_init_array(void);
 extern void __libc_fini_array(void);
 
@@ -24,7 +23,7 @@ extern void __libc_fini_array(void);
 const char* __stele_program = "?";
 
 /* From crt0.S. */
-_Noreturn void __stele_start(long* stack) {
+_Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, char** envp)) {
   int argc = (int)stack[0];
   char** argv = (char**)(stack + 1);
   environ = argv + argc + 1;

@@ -81,6 +81,15 @@ int getgrgid_r(gid_t gid, struct group* group, char* buffer, size_t size, struct
   return group_result(getgrgid(gid), group, result);
 }
 
+int getgrouplist(const char* user, gid_t group, gid_t* list, int* count) {
+  (void)user;
+  int room = *count;
+  *count = 1;
+  if (room < 1) return -1;
+  list[0] = group;
+  return 1;
+}
+
 char* getlogin(void) {
   struct passwd* user = getpwuid(getuid());
   return user != NULL ? user->pw_name : NULL;

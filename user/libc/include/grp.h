@@ -1,0 +1,8 @@
+#ifndef _STELE_GRP_H
+#define _STELE_GRP_H
+#include_next <grp.h>
+
+__BEGIN_DECLS
+int getgrouplist(const char *, gid_t, gid_t *, int *);
+__END_DECLS
+#endif
