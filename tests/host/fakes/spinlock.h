@@ -1,0 +1,37 @@
+// Stands in for kern/include/spinlock.h on the host: threads are the CPUs, and there are no interrupts.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "lock_rank.h"
+#include "thread_annotations.h"
+
+class CAPABILITY("spinlock") Spinlock {
+ public:
+  constexpr explicit Spinlock(LockRank rank) : rank_(rank) {}
+  Spinlock(const Spinlock&) = delete;
+  Spinlock& operator=(const Spinlock&) = delete;
+
+  void lock() ACQUIRE() {
+    while (taken_.exchange(true, std::memory_order_acquire)) sched_yield();
+  }
+  void unlock() RELEASE() { taken_.store(false, std::memory_order_release); }
+  LockRank rank() const { return rank_; }
+
+ private:
+  std::atomic<bool> taken_{false};
+  const LockRank rank_;
+};
+
+class SCOPED_CAPABILITY Guard {
+ public:
+  explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~Guard() RELEASE() { lock_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Spinlock& lock_;
+};

@@ -1,0 +1,85 @@
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "arena.h"
+#include "errstr.h"
+#include "src/trace/trace_memory.h"
+#include "symbols.h"
+#include "trace_world.h"
+
+namespace {
+
+std::atomic<uint64_t> pages{0}, blocks{0};
+std::atomic<unsigned> page_failures{0}, block_failures{0};
+char error_text[ABI_ERRSTR_MAX];
+
+bool fails(unsigned percent) {
+  thread_local std::minstd_rand random(1);
+  return random() % 100 < percent;
+}
+
+void* page_sized(size_t size) {
+  return aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+}
+
+}  // namespace
+
+uint64_t TraceWorld::pages_out() {
+  return pages;
+}
+uint64_t TraceWorld::blocks_out() {
+  return blocks;
+}
+void TraceWorld::fail_pages(unsigned percent) {
+  page_failures = percent;
+}
+void TraceWorld::fail_blocks(unsigned percent) {
+  block_failures = percent;
+}
+std::string TraceWorld::error() {
+  return error_text;
+}
+
+void trace_memory_prepare() {}
+
+void* trace_page_take() {
+  if (fails(page_failures)) return nullptr;
+  pages++;
+  void* page = page_sized(4096);
+  // As in the kernel, a page is not zeroed.
+  __builtin_memset(page, 0xa5, 4096);
+  return page;
+}
+
+void trace_page_free(void* page) {
+  pages--;
+  free(page);
+}
+
+struct arena* page_arena = nullptr;
+
+void* arena_alloc(struct arena*, size_t size, int) {
+  if (fails(block_failures)) return nullptr;
+  blocks++;
+  return page_sized(size);
+}
+
+void arena_free(struct arena*, void* address, size_t) {
+  blocks--;
+  free(address);
+}
+
+int symbol_format(char* buffer, size_t size, uint64_t return_address) {
+  return snprintf(buffer, size, "f%llx+0x1 [kernel]", static_cast<unsigned long long>(return_address & 0xfff));
+}
+
+Errno fail(Errno error, const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  vsnprintf(error_text, sizeof(error_text), pattern, arguments);
+  va_end(arguments);
+  return error;
+}

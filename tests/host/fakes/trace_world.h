@@ -1,0 +1,16 @@
+// What the tracer's tables want of the kernel, on the host: pages that can run out, symbols, error strings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct TraceWorld {
+  // Pages of trace memory and blocks of the page arena that are out.
+  static uint64_t pages_out();
+  static uint64_t blocks_out();
+  // From now on `percent` of the requests for trace pages, and for blocks, fail.
+  static void fail_pages(unsigned percent);
+  static void fail_blocks(unsigned percent);
+  // The last error string.
+  static std::string error();
+};

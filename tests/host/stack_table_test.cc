@@ -1,0 +1,154 @@
+// Sources: kern/src/trace/stack_table.cc tests/host/fakes/trace_world.cc
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "src/trace/stack_table.h"
+#include "trace_world.h"
+
+namespace {
+
+using Frames = std::vector<uint64_t>;
+using Key = std::pair<StackKind, Frames>;
+
+Key random_stack(std::mt19937_64& random) {
+  const StackKind kind = random() % 4 == 0 ? StackKind::kUser : StackKind::kKernel;
+  // Few different frames, so that many stacks begin or end alike.
+  const uint64_t base = kind == StackKind::kKernel ? StackTable::kKernelBase + 0x100000 : 0x400000;
+  Frames frames(random() % 6 == 0 ? random() % (StackTable::kMaxFrames + 1) : random() % 8);
+  for (uint64_t& frame : frames) frame = base + random() % 4 * 16;
+  return {kind, frames};
+}
+
+uint32_t intern(StackTable& table, const Key& key) {
+  return table.intern(key.first, key.second.data(), key.second.size());
+}
+
+Key stored(const StackTable& table, uint32_t id) {
+  const StackTable::View view = table.view(id);
+  Frames frames;
+  for (size_t i = 0; i < view.size(); i++) frames.push_back(view[i]);
+  return {view.kind(), frames};
+}
+
+class StackTableTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    TraceWorld::fail_pages(0);
+    table_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+  }
+  StackTable table_;
+};
+
+TEST_F(StackTableTest, EachStackHasOneNumberThatKeepsItsMeaning) {
+  ASSERT_TRUE(table_.open().ok());
+  std::mt19937_64 random(1);
+  std::map<Key, uint32_t> model;
+  std::set<uint32_t> numbers;
+  for (int i = 0; i < 60'000; i++) {
+    const Key key = random_stack(random);
+    const uint32_t id = intern(table_, key);
+    ASSERT_NE(id, 0u);
+    const auto [at, added] = model.emplace(key, id);
+    ASSERT_EQ(at->second, id);
+    ASSERT_EQ(numbers.insert(id).second, added);
+    ASSERT_EQ(table_.size(), model.size());
+  }
+  ASSERT_GT(model.size(), 5'000u);
+  for (const auto& [key, id] : model) ASSERT_EQ(stored(table_, id), key);
+}
+
+TEST_F(StackTableTest, KernelAndUserStacksOfEqualWordsAreDifferent) {
+  ASSERT_TRUE(table_.open().ok());
+  // The user frame is stored as the two words that the kernel frames are.
+  const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000, StackTable::kKernelBase + 0x20};
+  const uint64_t user[] = {uint64_t{0x20} << 32 | 0x1000};
+  const uint32_t a = table_.intern(StackKind::kKernel, kernel, 2);
+  const uint32_t b = table_.intern(StackKind::kUser, user, 1);
+  EXPECT_NE(a, b);
+  EXPECT_EQ(table_.view(b)[0], user[0]);
+}
+
+TEST_F(StackTableTest, WhatIsTooDeepIsCut) {
+  ASSERT_TRUE(table_.open().ok());
+  const Frames deep(StackTable::kMaxFrames + 20, StackTable::kKernelBase + 0x40);
+  const uint32_t id = table_.intern(StackKind::kKernel, deep.data(), deep.size());
+  EXPECT_EQ(table_.view(id).size(), StackTable::kMaxFrames);
+}
+
+TEST_F(StackTableTest, NumberZeroIsNoStack) {
+  ASSERT_TRUE(table_.open().ok());
+  EXPECT_FALSE(table_.view(0));
+}
+
+TEST_F(StackTableTest, WithoutMemoryStacksAreLostAndTheOthersStay) {
+  ASSERT_TRUE(table_.open().ok());
+  std::mt19937_64 random(2);
+  std::map<Key, uint32_t> model;
+  unsigned lost = 0;
+  for (int i = 0; i < 60'000; i++) {
+    if (i % 1000 == 0) TraceWorld::fail_pages(i % 4000 == 0 ? 0 : i % 3000 == 0 ? 100 : 70);
+    const Key key = random_stack(random);
+    const uint32_t id = intern(table_, key);
+    if (id == 0) {
+      ASSERT_FALSE(model.contains(key)) << "a stack that is there is found without memory";
+      lost++;
+      continue;
+    }
+    ASSERT_EQ(model.emplace(key, id).first->second, id);
+    ASSERT_EQ(stored(table_, id), key);
+  }
+  EXPECT_GT(lost, 0u);
+  EXPECT_EQ(table_.size(), model.size());
+}
+
+TEST_F(StackTableTest, OpeningWithoutMemoryLeavesNothingBehind) {
+  for (unsigned percent = 100; percent > 0; percent -= 20) {
+    TraceWorld::fail_pages(percent);
+    if (const Result<void> opened = table_.open(); !opened) {
+      EXPECT_EQ(opened.error(), Errno::ENOMEM);
+      EXPECT_EQ(TraceWorld::pages_out(), 0u);
+    } else {
+      table_.clear();
+    }
+  }
+}
+
+TEST_F(StackTableTest, CanBeEmptiedAndUsedAgain) {
+  for (int round = 0; round < 3; round++) {
+    ASSERT_TRUE(table_.open().ok());
+    std::mt19937_64 random(3);
+    for (int i = 0; i < 2'000; i++) ASSERT_NE(intern(table_, random_stack(random)), 0u);
+    table_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+    EXPECT_EQ(table_.size(), 0u);
+  }
+}
+
+TEST_F(StackTableTest, CpusThatAddTheSameStacksAgreeOnTheirNumbers) {
+  ASSERT_TRUE(table_.open().ok());
+  constexpr int kThreads = 4;
+  std::vector<std::map<Key, uint32_t>> models(kThreads);
+  std::vector<std::thread> threads;
+  for (auto& model : models) {
+    threads.emplace_back([this, &model] {
+      std::mt19937_64 random(4);
+      for (int i = 0; i < 20'000; i++) {
+        const Key key = random_stack(random);
+        const uint32_t id = intern(table_, key);
+        if (model.emplace(key, id).first->second != id || stored(table_, id) != key) ADD_FAILURE();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& model : models) EXPECT_EQ(model, models[0]);
+  EXPECT_EQ(table_.size(), models[0].size());
+}
+
+}  // namespace

@@ -1,0 +1,267 @@
+// Sources: kern/src/trace/trace_table.cc tests/host/fakes/trace_world.cc
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "src/trace/trace_table.h"
+#include "trace_world.h"
+
+namespace {
+
+struct Expected {
+  TraceEvent event;
+  uint32_t mark;
+};
+
+// What a table must hold after the same operations.
+struct Model {
+  std::unordered_map<uint64_t, Expected> live;
+  TraceCounters counters = {};
+};
+
+std::vector<TraceRecord> copy(TraceTable& table, TraceCounters* counters) {
+  std::vector<TraceRecord> records(16);
+  size_t count = 0;
+  *counters = {};
+  for (unsigned shard = 0; shard < TraceTable::kShards;) {
+    if (table.copy_shard(shard, records.data(), records.size(), &count, counters)) {
+      shard++;
+    } else {
+      records.resize(2 * records.size());
+    }
+  }
+  records.resize(count);
+  return records;
+}
+
+void expect_identities(const TraceCounters& counters) {
+  ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
+  ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + counters.live());
+}
+
+void expect_equal(TraceTable& table, const Model& model) {
+  TraceCounters counters;
+  const std::vector<TraceRecord> records = copy(table, &counters);
+  ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
+  ASSERT_EQ(counters.seen, model.counters.seen);
+  ASSERT_EQ(counters.recorded, model.counters.recorded);
+  ASSERT_EQ(counters.dropped, model.counters.dropped);
+  ASSERT_EQ(counters.freed, model.counters.freed);
+  ASSERT_EQ(counters.cleared, model.counters.cleared);
+  ASSERT_EQ(counters.unmatched, model.counters.unmatched);
+  ASSERT_EQ(counters.stacks_lost, model.counters.stacks_lost);
+  ASSERT_EQ(counters.contexts_lost, model.counters.contexts_lost);
+  ASSERT_EQ(counters.truncated, model.counters.truncated);
+  ASSERT_EQ(counters.live(), model.live.size());
+  ASSERT_EQ(records.size(), model.live.size());
+  uint64_t bytes = 0;
+  for (const TraceRecord& record : records) {
+    const auto at = model.live.find(record.object());
+    ASSERT_NE(at, model.live.end());
+    const auto& [event, mark] = at->second;
+    bytes += event.size;
+    ASSERT_EQ(record.size, event.size);
+    ASSERT_EQ(record.stack, event.stack);
+    ASSERT_EQ(record.context, event.context);
+    ASSERT_EQ(record.time, event.time);
+    ASSERT_EQ(record.cpu(), event.cpu);
+    ASSERT_EQ(record.mark(), mark);
+  }
+  ASSERT_EQ(counters.live_bytes, bytes);
+}
+
+class TraceTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    table_ = TraceTable::create();
+    ASSERT_NE(table_, nullptr);
+  }
+  void TearDown() override {
+    TraceWorld::fail_pages(0);
+    TraceTable::destroy(table_);
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+  }
+
+  // Whether a record was dropped is the table's to say: memory fails at random.
+  void record(Model& model, const TraceEvent& event) {
+    const uint64_t dropped = table_->counters().dropped;
+    table_->record(event);
+    model.counters.seen++;
+    if (table_->counters().dropped != dropped) {
+      model.counters.dropped++;
+      return;
+    }
+    model.counters.recorded++;
+    model.counters.stacks_lost += event.stack == 0;
+    model.counters.contexts_lost += event.context == 0;
+    model.counters.truncated += event.truncated;
+    model.live[event.object] = {event, table_->mark};
+  }
+  void forget(Model& model, uint64_t object) {
+    table_->forget(object);
+    if (model.live.erase(object) > 0) {
+      model.counters.freed++;
+    } else {
+      model.counters.unmatched++;
+    }
+  }
+
+  // Random operations, with a comparison after every few. `most` is about how many objects are out.
+  void run(unsigned seed, int operations, size_t most, bool failures) {
+    std::mt19937_64 random(seed);
+    Model model;
+    std::vector<uint64_t> objects;
+    for (int i = 0; i < operations; i++) {
+      if (failures && i % 500 == 0) TraceWorld::fail_pages(random() % 3 == 0 ? 100 : random() % 2 == 0 ? 0 : 60);
+      const unsigned what = random() % 1000;
+      if (what == 0 && random() % (most / 8 + 1) == 0) {
+        table_->clear();
+        model.counters.cleared += model.live.size();
+        model.live.clear();
+        objects.clear();
+      } else if (what == 1) {
+        table_->mark++;
+      } else if (what < 20) {
+        forget(model, (random() & 0x7ffffffffff8) | 0xffff800000000000);
+      } else if (!objects.empty() && random() % (2 * most) < objects.size()) {
+        const size_t index = random() % objects.size();
+        forget(model, objects[index]);
+        objects[index] = objects.back();
+        objects.pop_back();
+      } else {
+        const uint64_t object = 0xffff800000000000 + random() % (16 * most) * 64;
+        if (model.live.contains(object)) continue;
+        record(model, {.object = object,
+                       .size = static_cast<uint32_t>(random() % 5000),
+                       .stack = static_cast<uint32_t>(random() % 20),
+                       .context = static_cast<uint32_t>(random() % 5),
+                       .time = static_cast<uint32_t>(random()),
+                       .cpu = static_cast<uint16_t>(random() % 64),
+                       .truncated = random() % 8 == 0});
+        objects.push_back(object);
+      }
+      if (i % (1 + most / 4) == 0) {
+        ASSERT_NO_FATAL_FAILURE(expect_equal(*table_, model));
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_equal(*table_, model));
+  }
+
+  TraceTable* table_ = nullptr;
+};
+
+TEST_F(TraceTableTest, AgreesWithAModelWhileSmall) {
+  run(1, 20'000, 10, false);
+}
+
+TEST_F(TraceTableTest, AgreesWithAModelWhileItGrows) {
+  run(2, 200'000, 20'000, false);
+}
+
+TEST_F(TraceTableTest, LosesNothingSilentlyWithoutMemory) {
+  run(3, 60'000, 2'000, true);
+  EXPECT_GT(table_->counters().dropped, 0u);
+  EXPECT_GT(table_->counters().recorded, 0u);
+}
+
+TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
+  TraceWorld::fail_pages(100);
+  for (uint64_t i = 1; i <= 1000; i++) {
+    table_->record({.object = i * 4096, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+  }
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 4096);
+  const TraceCounters counters = table_->counters();
+  EXPECT_EQ(counters.seen, 1000u);
+  EXPECT_EQ(counters.dropped, 1000u);
+  EXPECT_EQ(counters.unmatched, 1000u);
+  EXPECT_EQ(counters.live(), 0u);
+}
+
+// Regular addresses are what caches give out; each stride must find its objects, in any order of freeing, and take no
+// more memory than another.
+TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
+  for (const uint64_t stride : {16, 64, 192, 4096, 8192, 1 << 20, 1 << 30}) {
+    const uint64_t before = TraceWorld::pages_out();
+    constexpr uint64_t kObjects = 50'000;
+    for (uint64_t i = 1; i <= kObjects; i++) {
+      const uint64_t object = (0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000;
+      table_->record({.object = object, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+    }
+    EXPECT_LE((TraceWorld::pages_out() - before) * 4096, kObjects * 48) << "stride " << stride;
+    for (uint64_t i = 1; i <= kObjects; i++) {
+      table_->forget((0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000);
+    }
+    ASSERT_EQ(table_->counters().live(), 0u) << "stride " << stride;
+    table_->clear();
+  }
+  EXPECT_EQ(table_->counters().unmatched, 0u);
+}
+
+TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
+  for (const uint64_t object :
+       {uint64_t{1}, uint64_t{42}, uint64_t{0x7fff'ffff'f000}, uint64_t{0xffff'c000'0000'1000}}) {
+    table_->record({.object = object, .size = 7, .stack = 1, .context = 1, .time = 0, .cpu = 63, .truncated = false});
+    TraceCounters counters;
+    const std::vector<TraceRecord> records = copy(*table_, &counters);
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0].object(), object);
+    table_->forget(object);
+  }
+  EXPECT_EQ(table_->counters().freed, 4u);
+}
+
+TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
+  constexpr unsigned kThreads = 3;
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  std::vector<size_t> left(kThreads);
+  for (unsigned t = 0; t < kThreads; t++) {
+    threads.emplace_back([this, t, &left] {
+      std::mt19937_64 random(t);
+      std::vector<uint64_t> mine;
+      for (int i = 0; i < 30'000; i++) {
+        if (!mine.empty() && random() % 100 < 45) {
+          table_->forget(mine.back());
+          mine.pop_back();
+        } else {
+          // Every thread has its own addresses, interleaved with those of the others.
+          const uint64_t object = 0xffff800000000000 + (uint64_t(i) * kThreads + t + 1) * 64;
+          table_->record({.object = object,
+                          .size = 64,
+                          .stack = t + 1,
+                          .context = 1,
+                          .time = 0,
+                          .cpu = static_cast<uint16_t>(t),
+                          .truncated = false});
+          mine.push_back(object);
+        }
+      }
+      left[t] = mine.size();
+    });
+  }
+  std::thread reader([&] {
+    while (!done) {
+      TraceCounters counters;
+      const std::vector<TraceRecord> records = copy(*table_, &counters);
+      if (counters.live() != records.size() || counters.live_bytes != 64 * records.size()) ADD_FAILURE();
+      expect_identities(counters);
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  reader.join();
+  TraceCounters counters;
+  const std::vector<TraceRecord> records = copy(*table_, &counters);
+  std::vector<size_t> found(kThreads);
+  for (const TraceRecord& record : records) found[record.cpu()]++;
+  EXPECT_EQ(found, left);
+  EXPECT_EQ(counters.unmatched, 0u);
+}
+
+}  // namespace

@@ -1,0 +1,263 @@
+// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
+// kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include "src/trace/trace_text.h"
+#include "trace_world.h"
+
+namespace {
+
+uint32_t clock_now = 1000;
+
+class TraceTextTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(stacks_.open().ok());
+    ASSERT_TRUE(contexts_.open().ok());
+    table_ = TraceTable::create();
+    ASSERT_NE(table_, nullptr);
+    clock_now = 1000;
+  }
+  void TearDown() override {
+    TraceWorld::fail_blocks(0);
+    text_.reset();
+    TraceTable::destroy(table_);
+    stacks_.clear();
+    contexts_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+
+  uint32_t stack(std::vector<uint64_t> offsets) {
+    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
+    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
+  }
+  void record(uint64_t object, uint32_t size, uint32_t stack, uint32_t context, uint32_t time) {
+    table_->record({.object = 0xffff800000000000 + object,
+                    .size = size,
+                    .stack = stack,
+                    .context = context,
+                    .time = time,
+                    .cpu = 1,
+                    .truncated = false});
+  }
+  Result<void> take_copy() {
+    text_ = std::make_unique<TraceText>();
+    TraceHeader& header = text_->header;
+    snprintf(header.name, sizeof(header.name), "pipe");
+    header.state = {.phase = TracePhase::kStopped, .options = {}, .mark = table_->mark};
+    header.object_size = 64;
+    header.untracked = 12;
+    return text_->copy(*table_, stacks_, contexts_, [] { return clock_now; });
+  }
+  std::string read(size_t piece = 4096) {
+    std::string all;
+    std::string buffer(piece, 0);
+    while (const size_t got = text_->read(buffer.data(), piece, all.size())) all.append(buffer, 0, got);
+    return all;
+  }
+  std::string dump() {
+    EXPECT_TRUE(take_copy().ok());
+    return read();
+  }
+
+  StackTable stacks_;
+  ContextTable contexts_;
+  TraceTable* table_ = nullptr;
+  std::unique_ptr<TraceText> text_;
+};
+
+TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
+  const uint32_t timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");
+  const uint32_t idle = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
+  const uint32_t small = stack({0x10, 0x20});
+  const uint32_t large = stack({0x30});
+  record(0x1000, 10, small, shell, 900);
+  table_->mark = 1;
+  record(0x2000, 20, small, timer, 950);
+  record(0x3000, 100, large, idle, 1000);
+  record(0x4000, 1, small, shell, 960);
+  table_->forget(0xffff800000004000);
+  table_->forget(0xffff800000005000);
+  EXPECT_EQ(dump(),
+            "kmemtrace pipe state stopped objsize 64 depth 32 mark 1\n"
+            "seen 4 recorded 4 dropped 0 filtered 0 freed 1 cleared 0 live 3 bytes 130 untracked 12 unmatched 1 "
+            "stacks 2 stacks_lost 0 contexts_lost 0 truncated 0\n"
+            "\n"
+            "100 bytes in 1 allocations from stack\n"
+            "\tf30+0x1 [kernel]\n"
+            "\tage ms min 0 avg 0 max 0, marks 1, contexts task reaper\n"
+            "\t0xffff800000003000 size 100 age 0 mark 1 cpu 1 task reaper\n"
+            "\n"
+            "30 bytes in 2 allocations from stack\n"
+            "\tf10+0x1 [kernel]\n"
+            "\tf20+0x1 [kernel]\n"
+            "\tage ms min 50 avg 75 max 100, marks 0-1, contexts pid 12 sh, irq timer\n"
+            "\t0xffff800000001000 size 10 age 100 mark 0 cpu 1 pid 12 sh\n"
+            "\t0xffff800000002000 size 20 age 50 mark 1 cpu 1 irq timer\n");
+}
+
+TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
+  EXPECT_EQ(dump(),
+            "kmemtrace pipe state stopped objsize 64 depth 32 mark 0\n"
+            "seen 0 recorded 0 dropped 0 filtered 0 freed 0 cleared 0 live 0 bytes 0 untracked 12 unmatched 0 "
+            "stacks 0 stacks_lost 0 contexts_lost 0 truncated 0\n");
+}
+
+TEST_F(TraceTextTest, WhatWasNotRecordedSaysSo) {
+  record(0x1000, 10, 0, 0, 900);
+  const std::string text = dump();
+  EXPECT_NE(text.find("stacks_lost 1 contexts_lost 1"), std::string::npos);
+  EXPECT_NE(text.find("\tthe stack was not recorded\n"), std::string::npos);
+  EXPECT_NE(text.find("contexts unknown\n"), std::string::npos);
+}
+
+TEST_F(TraceTextTest, MarksAreAllThereAsRanges) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  const uint32_t place = stack({0x10});
+  uint64_t object = 0x1000;
+  for (const uint32_t mark : {5, 1, 2, 63, 64, 65, 128, 200, 65535, 2, 1}) {
+    table_->mark = mark;
+    record(object += 64, 1, place, context, 0);
+  }
+  EXPECT_NE(dump().find(", marks 1-2,5,63-65,128,200,65535, contexts pid 1 sh\n"), std::string::npos) << read();
+}
+
+TEST_F(TraceTextTest, LongListsAreCutAndSayByHowMuch) {
+  const uint32_t place = stack({0x10});
+  for (uint32_t i = 0; i < 250; i++) {
+    record(0x1000 + i * 64, 1, place, contexts_.intern(ContextKind::kProcess, i % 20 + 1, "sh"), i);
+  }
+  const std::string text = dump();
+  EXPECT_NE(
+      text.find("contexts pid 1 sh, pid 2 sh, pid 3 sh, pid 4 sh, pid 5 sh, pid 6 sh, pid 7 sh, pid 8 sh, … 12 more\n"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\t… 150 more\n"), std::string::npos);
+  // The oldest are shown.
+  EXPECT_NE(text.find(" age 1000 "), std::string::npos);
+  EXPECT_NE(text.find(" age 901 "), std::string::npos);
+  EXPECT_EQ(text.find(" age 900 "), std::string::npos);
+}
+
+TEST_F(TraceTextTest, NamesCannotForgeLines) {
+  const uint32_t context =
+      contexts_.intern(ContextKind::kProcess, 1, std::string("a\nb\x1b[2J") + std::string(100, 'x'));
+  record(0x1000, 1, stack({0x10}), context, 0);
+  EXPECT_NE(dump().find("contexts pid 1 a?b?[2Jxxx"), std::string::npos);
+}
+
+TEST_F(TraceTextTest, TheClockMayWrap) {
+  clock_now = 50;
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  record(0x1000, 1, stack({0x10}), context, UINT32_MAX - 49);
+  record(0x2000, 1, stack({0x10}), context, 10);
+  EXPECT_NE(dump().find("age ms min 40 avg 70 max 100,"), std::string::npos) << read();
+}
+
+TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
+  std::mt19937 random(1);
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  for (uint32_t i = 0; i < 3000; i++) {
+    table_->mark = random() % 300;
+    record(0x1000 + i * 64, random() % 100, stack({random() % 30 * 16, random() % 3}), context, i % 1000);
+  }
+  const std::string whole = dump();
+  for (const size_t piece : {1, 7, 511, 512, 513, 100'000}) EXPECT_EQ(read(piece), whole) << piece;
+  // From anywhere, backwards too.
+  char buffer[100];
+  for (int i = 0; i < 50; i++) {
+    const size_t offset = random() % (whole.size() + 10);
+    const size_t got = text_->read(buffer, sizeof(buffer), offset);
+    EXPECT_EQ(std::string(buffer, got), offset < whole.size() ? whole.substr(offset, sizeof(buffer)) : "");
+  }
+}
+
+TEST_F(TraceTextTest, GroupsAddUp) {
+  std::mt19937 random(2);
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  for (uint32_t i = 0; i < 30'000; i++) {
+    record(0x1000 + i * 64, random() % 100, stack({random() % 200 * 16}), context, i % 1000);
+  }
+  std::istringstream lines(dump());
+  std::string line;
+  uint64_t bytes = 0, objects = 0, last = UINT64_MAX, groups = 0;
+  while (std::getline(lines, line)) {
+    unsigned long group_bytes;
+    unsigned count;
+    if (sscanf(line.c_str(), "%lu bytes in %u allocations", &group_bytes, &count) != 2) continue;
+    EXPECT_LE(group_bytes, last) << "most bytes first";
+    last = group_bytes;
+    bytes += group_bytes;
+    objects += count;
+    groups++;
+  }
+  EXPECT_EQ(groups, 200u);
+  EXPECT_EQ(objects, 30'000u);
+  EXPECT_EQ(bytes, table_->counters().live_bytes);
+}
+
+TEST_F(TraceTextTest, WithoutMemoryTheCopyFailsAndLeavesNothing) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  for (uint32_t i = 0; i < 1000; i++) record(0x1000 + i * 64, 1, stack({0x10}), context, 0);
+  unsigned failed = 0;
+  for (int i = 0; i < 100; i++) {
+    TraceWorld::fail_blocks(i % 2 == 0 ? 30 : 60);
+    const Result<void> copied = take_copy();
+    if (!copied) {
+      EXPECT_EQ(copied.error(), Errno::ENOMEM);
+      failed++;
+    }
+    text_.reset();
+    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+  EXPECT_GT(failed, 0u);
+}
+
+TEST(ContextTableTest, NumbersAreNeverGivenTwice) {
+  ContextTable table;
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), 0u) << "not open";
+  uint32_t highest = 0;
+  for (int round = 0; round < 3; round++) {
+    ASSERT_TRUE(table.open().ok());
+    for (uint32_t pid = 1; pid <= 500; pid++) {
+      const uint32_t id = table.intern(ContextKind::kProcess, pid, "sh");
+      EXPECT_GT(id, highest);
+      EXPECT_TRUE(table.valid(id));
+      EXPECT_EQ(table.intern(ContextKind::kProcess, pid, "sh"), id);
+      EXPECT_NE(table.intern(ContextKind::kKernelTask, pid, "sh"), id);
+      EXPECT_NE(table.intern(ContextKind::kProcess, pid, "cat"), id);
+      EXPECT_EQ(table.get(id)->pid, pid);
+      EXPECT_STREQ(table.get(id)->name, "sh");
+      highest = id + 2;
+    }
+    table.clear();
+    EXPECT_FALSE(table.valid(highest));
+    EXPECT_FALSE(table.valid(0));
+  }
+  EXPECT_EQ(TraceWorld::pages_out(), 0u);
+}
+
+TEST(ContextTableTest, WithoutMemoryContextsAreLost) {
+  ContextTable table;
+  ASSERT_TRUE(table.open().ok());
+  TraceWorld::fail_pages(100);
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), 0u);
+  TraceWorld::fail_pages(0);
+  const uint32_t id = table.intern(ContextKind::kProcess, 1, "sh");
+  EXPECT_NE(id, 0u);
+  TraceWorld::fail_pages(100);
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), id) << "found without memory";
+  TraceWorld::fail_pages(0);
+  table.clear();
+}
+
+}  // namespace
