@@ -29,7 +29,6 @@ struct alignas(64) CpuTables {
   alignas(16) uint64_t gdt[7];
   alignas(16) TaskStateSegment tss;
   uint64_t first_stack;                   // top of the stack that the CPU began on
-  bool interrupted_user;                  // by the interrupt being handled
   std::atomic<uint64_t> page_table_root;  // user address space that is loaded, or 0
 };
 CpuTables& cpu_tables(unsigned id);

@@ -139,7 +139,6 @@ void interrupt(TrapFrame& frame) {
   if (vector == kVectorSpurious) return;
   const uint8_t outer_vector = cpu.interrupt_vector;
   cpu.interrupt_depth++;
-  cpu_tables(cpu.id).interrupted_user = frame.from_user();
   cpu.interrupt_vector = vector;
   cpu.interrupted_user = frame.from_user();
   for (const Handler& handler : handlers[vector]) {
@@ -252,10 +251,6 @@ Result<void> interrupt_register_vector(uint8_t vector, const char* name, Interru
 const char* interrupt_name(uint8_t vector) {
   const char* name = handlers[vector][0].name;
   return name ? name : "interrupt";
-}
-
-bool trap_interrupted_user() {
-  return cpu_tables(this_cpu().id).interrupted_user;
 }
 
 void trap_register(const TrapHandlers& to) {
