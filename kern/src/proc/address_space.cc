@@ -1,0 +1,379 @@
+// Address spaces.
+//
+// A space is a list of regions, which say what may be there, and page tables, which say what is there. A page comes
+// into being at the first fault that wants it: zeroed, or filled from the program's file. A page that several spaces
+// share after fork is mapped read-only in all of them, and Page.mappings says in how many; who writes first gets a
+// copy, who is the only one left gets the page itself back. Only a space that already maps a page can make its count
+// grow (by fork), so a count of one stays one while the owner looks at it.
+//
+// One task runs in a space, and only it changes the space. So other CPUs hold no translations that could be stale: a
+// task that moves to another CPU loads the tables afresh, and each change forgets its page on the CPU at hand. The
+// mutex is for those who look in from outside (#proc). It is not held while a file is read for a fault; user memory is
+// never touched with it held.
+//
+// The stack's region has its full size from the start, and its pages come as they are used. Nothing is reserved: a
+// program that asks for more than there is gets what it asks for and is killed when it uses it.
+#include "src/proc/address_space.h"
+
+#include <algorithm>
+
+#include "abi/syscall.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "pages.h"
+
+namespace {
+
+constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);  // what mmap hands out lies below
+
+constinit ObjectCache<AddressSpace> space_cache;
+constinit ObjectCache<VmRegion> region_cache;
+
+// One space less maps the page; the last one gives it back.
+void drop_page(PhysAddr physical) {
+  if (page_of(physical)->mappings.fetch_sub(1, std::memory_order_acq_rel) == 1) page_free(physical);
+}
+
+// A page that nobody maps yet.
+class NewPage {
+ public:
+  static Result<NewPage> make(int flags) {
+    const PhysAddr physical = TRY(page_alloc(flags));
+    page_of(physical)->mappings.store(1, std::memory_order_relaxed);
+    return NewPage(physical);
+  }
+  NewPage(NewPage&& other) : physical_(std::exchange(other.physical_, PhysAddr{})) {}
+  ~NewPage() {
+    if (physical_.value) drop_page(physical_);
+  }
+  PhysAddr physical() const { return physical_; }
+  char* bytes() const { return static_cast<char*>(direct_map(physical_)); }
+  // It is mapped now.
+  void release() { physical_ = {}; }
+
+ private:
+  explicit NewPage(PhysAddr physical) : physical_(physical) {}
+  PhysAddr physical_;
+};
+
+Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
+  while (size > 0) {
+    const size_t got = TRY(file.device->read(file, to, size, offset));
+    if (got == 0) return {};  // the file is shorter now than it was: zeros
+    to += got;
+    offset += got;
+    size -= got;
+  }
+  return {};
+}
+
+uint64_t page_down(uint64_t address) {
+  return align_down(address, kPageSize);
+}
+
+}  // namespace
+
+void address_space_init() {
+  space_cache.init("address_space");
+  region_cache.init("vm_region");
+}
+
+Result<Ref<AddressSpace>> AddressSpace::create() {
+  Ref<AddressSpace> space = Ref<AddressSpace>::adopt(TRY(space_cache.make(KM_SLEEP)));
+  space->tables_ = TRY(PageTables::create());
+  return space;
+}
+
+void AddressSpace::destroy(AddressSpace* space) {
+  space_cache.destroy(space);
+}
+
+AddressSpace::~AddressSpace() NO_THREAD_SAFETY_ANALYSIS {
+  while (VmRegion* region = regions_.pop_front()) {
+    tables_.for_each(region->start, region->end,
+                     [](uint64_t, const PageTables::Entry& entry) { drop_page(entry.physical); });
+    region_cache.destroy(region);
+  }
+}
+
+VmRegion* AddressSpace::first_after(uint64_t address) {
+  for (VmRegion& region : regions_) {
+    if (region.end > address) return &region;
+  }
+  return nullptr;
+}
+
+VmRegion* AddressSpace::find(uint64_t address) {
+  VmRegion* const region = first_after(address);
+  return region && region->start <= address ? region : nullptr;
+}
+
+bool AddressSpace::is_free(uint64_t start, uint64_t end) {
+  const VmRegion* const region = first_after(start);
+  return !region || region->start >= end;
+}
+
+void AddressSpace::insert(VmRegion& region) {
+  if (VmRegion* const next = first_after(region.start)) {
+    Regions::insert_before(*next, region);
+  } else {
+    regions_.push_back(region);
+  }
+}
+
+Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t protection, Ref<Chan> file,
+                                      uint64_t file_offset, uint64_t file_bytes) {
+  if (start < kLowestUserAddress || end <= start || end > kStackTop) return Errno::EINVAL;
+  VmRegion* const region = TRY(region_cache.make(KM_SLEEP, start, end, protection));
+  region->file = std::move(file);
+  region->file_offset = file_offset;
+  region->file_bytes = file_bytes;
+  {
+    const MutexGuard guard(mutex_);
+    if (is_free(start, end)) {
+      insert(*region);
+      return {};
+    }
+  }
+  region_cache.destroy(region);
+  return Errno::EINVAL;
+}
+
+Result<void> AddressSpace::add_stack_and_heap() {
+  {
+    const MutexGuard guard(mutex_);
+    if (const VmRegion* const last = regions_.back()) heap_start_ = break_ = last->end;
+  }
+  return add_region(kStackTop - kStackSize, kStackTop, ABI_PROT_READ | ABI_PROT_WRITE);
+}
+
+Result<Ref<AddressSpace>> AddressSpace::fork() {
+  Ref<AddressSpace> child = TRY(create());
+  const MutexGuard guard(mutex_);
+  child->heap_start_ = heap_start_;
+  child->break_ = break_;
+  child->arguments_start = arguments_start;
+  child->arguments_size = arguments_size;
+  for (VmRegion& region : regions_) {
+    VmRegion* const copy = TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
+    copy->heap = region.heap;
+    copy->file = region.file;
+    copy->file_offset = region.file_offset;
+    copy->file_bytes = region.file_bytes;
+    child->regions_.push_back(*copy);
+    Result<void> result;
+    tables_.for_each(region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
+      if (!result) return;
+      result = child->tables_.map(address, entry.physical, false, entry.executable);
+      if (!result) return;
+      page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
+      child->resident_.fetch_add(1, std::memory_order_relaxed);
+      if (entry.writable) tables_.write_protect(address);
+    });
+    if (!result) return result.error();
+  }
+  return child;
+}
+
+void AddressSpace::drop_pages(uint64_t start, uint64_t end) {
+  tables_.for_each(start, end, [&](uint64_t address, const PageTables::Entry& entry) {
+    tables_.unmap(address);
+    drop_page(entry.physical);
+    resident_.fetch_sub(1, std::memory_order_relaxed);
+  });
+}
+
+Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end) {
+  VmRegion* rest =
+      nullptr;  // of a region that loses its middle: made first, so that nothing has changed when there is no memory
+  if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
+    rest = TRY(region_cache.make(KM_SLEEP, end, around->end, around->protection));
+  }
+  for (VmRegion& region : regions_) {
+    if (region.end <= start) continue;
+    if (region.start >= end) break;
+    drop_pages(std::max(region.start, start), std::min(region.end, end));
+    if (region.start >= start && region.end <= end) {
+      Regions::remove(region);
+      region_cache.destroy(&region);
+      continue;
+    }
+    if (region.start >= start || rest) {
+      // What is above `end` stays: in place, or as the new region.
+      VmRegion& upper = rest ? *rest : region;
+      const uint64_t cut = end - region.start;
+      upper.file = region.file;
+      upper.file_offset = region.file_offset + cut;
+      upper.file_bytes = region.file_bytes > cut ? region.file_bytes - cut : 0;
+      upper.heap = region.heap && !rest;
+      upper.start = end;
+    }
+    if (region.start < start) {
+      region.end = start;
+      region.file_bytes = std::min(region.file_bytes, start - region.start);
+    }
+    if (rest) {
+      insert(*rest);
+      break;
+    }
+  }
+  return {};
+}
+
+uint64_t AddressSpace::find_room(uint64_t size) {
+  // The highest gap below kMmapTop that is large enough.
+  uint64_t best = 0;
+  uint64_t gap_start = std::max(kLowestUserAddress, break_);
+  for (VmRegion& region : regions_) {
+    const uint64_t gap_end = std::min(region.start, kMmapTop);
+    if (gap_end > gap_start && gap_end - gap_start >= size) best = gap_end - size;
+    gap_start = std::max(gap_start, region.end);
+  }
+  if (gap_start < kMmapTop && kMmapTop - gap_start >= size) best = kMmapTop - size;
+  return best;
+}
+
+Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed) {
+  if (size == 0 || size > kStackTop) return size == 0 ? Errno::EINVAL : Errno::ENOMEM;
+  size = align_up(size, kPageSize);
+  if (fixed && (address % kPageSize != 0 || address < kLowestUserAddress || address >= kStackTop ||
+                size > kStackTop - address)) {
+    return Errno::EINVAL;
+  }
+  VmRegion* const region = TRY(region_cache.make(KM_SLEEP, 0, 0, protection));
+  Result<void> result;
+  {
+    const MutexGuard guard(mutex_);
+    uint64_t start = page_down(address);
+    if (fixed) {
+      result = unmap_locked(start, start + size);
+    } else if (start < kLowestUserAddress || start >= kMmapTop || size > kMmapTop - start ||
+               !is_free(start, start + size)) {
+      start = find_room(size);
+      if (start == 0) result = Errno::ENOMEM;
+    }
+    if (result) {
+      region->start = start;
+      region->end = start + size;
+      insert(*region);
+      return start;
+    }
+  }
+  region_cache.destroy(region);
+  return result.error();
+}
+
+Result<void> AddressSpace::unmap(uint64_t address, uint64_t size) {
+  if (address % kPageSize != 0 || size == 0 || address >= kUserEnd || size > kUserEnd - address) return Errno::EINVAL;
+  const MutexGuard guard(mutex_);
+  return unmap_locked(address, align_up(address + size, kPageSize));
+}
+
+uint64_t AddressSpace::move_break(uint64_t end) {
+  const MutexGuard guard(mutex_);
+  if (end < heap_start_ || end > kMmapTop) return break_;
+  const uint64_t old_top = align_up(break_, kPageSize);
+  const uint64_t top = align_up(end, kPageSize);
+  if (top < old_top) {
+    if (!unmap_locked(top, old_top)) return break_;
+  } else if (top > old_top) {
+    if (!is_free(old_top, top)) return break_;
+    VmRegion* const heap = old_top > heap_start_ ? find(old_top - 1) : nullptr;
+    if (heap && heap->heap) {
+      heap->end = top;
+    } else {
+      Result<VmRegion*> region = region_cache.make(KM_SLEEP, old_top, top, ABI_PROT_READ | ABI_PROT_WRITE);
+      if (!region) return break_;
+      (*region)->heap = true;
+      insert(**region);
+    }
+  }
+  return break_ = end;
+}
+
+Result<void> AddressSpace::make_writable(uint64_t page, const PageTables::Entry& entry, bool executable) {
+  if (page_of(entry.physical)->mappings.load(std::memory_order_acquire) == 1) {
+    return tables_.map(page, entry.physical, true, executable);
+  }
+  NewPage copy = TRY(NewPage::make(KM_SLEEP));
+  memcpy(copy.bytes(), direct_map(entry.physical), kPageSize);
+  TRY(tables_.map(page, copy.physical(), true, executable));
+  copy.release();
+  drop_page(entry.physical);
+  return {};
+}
+
+Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
+  const uint64_t page = page_down(address);
+  Ref<Chan> file;
+  uint64_t offset = 0;
+  size_t bytes = 0;
+  {
+    const MutexGuard guard(mutex_);
+    VmRegion* const region = find(address);
+    if (!region || region->protection == 0) return Errno::EFAULT;
+    const bool writable = region->protection & ABI_PROT_WRITE, executable = region->protection & ABI_PROT_EXEC;
+    if ((access == FaultAccess::kWrite && !writable) || (access == FaultAccess::kExecute && !executable))
+      return Errno::EFAULT;
+    const PageTables::Entry entry = tables_.lookup(page);
+    if (entry.present) {
+      if (access == FaultAccess::kWrite && !entry.writable) return make_writable(page, entry, executable);
+      return {};
+    }
+    const uint64_t into = page - region->start;
+    if (!region->file || into >= region->file_bytes) {
+      NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
+      TRY(tables_.map(page, fresh.physical(), writable, executable));
+      fresh.release();
+      resident_.fetch_add(1, std::memory_order_relaxed);
+      return {};
+    }
+    file = region->file;
+    offset = region->file_offset + into;
+    bytes = std::min<uint64_t>(kPageSize, region->file_bytes - into);
+  }
+  // Nobody else changes this space, so the region is the same after the file has been read.
+  NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
+  if (!read_file(*file, offset, fresh.bytes(), bytes)) return Errno::EFAULT;
+  const MutexGuard guard(mutex_);
+  const VmRegion* const region = find(address);
+  if (!region || tables_.lookup(page).present) return {};
+  TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE, region->protection & ABI_PROT_EXEC));
+  fresh.release();
+  resident_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size) {
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    TRY(fault(address, FaultAccess::kWrite));
+    const size_t into = address % kPageSize;
+    const size_t part = std::min(size, kPageSize - into);
+    {
+      const MutexGuard guard(mutex_);
+      const PageTables::Entry entry = tables_.lookup(page_down(address));
+      memcpy(static_cast<char*>(direct_map(entry.physical)) + into, from, part);
+    }
+    address += part;
+    from += part;
+    size -= part;
+  }
+  return {};
+}
+
+size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
+  char* to = static_cast<char*>(data);
+  size_t done = 0;
+  const MutexGuard guard(mutex_);
+  while (done < size && address < kUserEnd) {
+    const PageTables::Entry entry = tables_.lookup(page_down(address));
+    if (!entry.present) break;
+    const size_t into = address % kPageSize;
+    const size_t part = std::min(size - done, kPageSize - into);
+    memcpy(to + done, static_cast<const char*>(direct_map(entry.physical)) + into, part);
+    done += part;
+    address += part;
+  }
+  return done;
+}

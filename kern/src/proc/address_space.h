@@ -1,0 +1,97 @@
+// User memory of a process: regions, and the pages that they have got so far.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "arch/x86_64/paging.h"
+#include "device.h"
+#include "lib/list.h"
+#include "lib/ref.h"
+#include "lib/result.h"
+#include "task.h"
+
+inline constexpr uint64_t kStackTop = kUserEnd - kPageSize;
+inline constexpr uint64_t kStackSize = 8 << 20;
+inline constexpr uint64_t kLowestUserAddress = 0x10000;
+
+// A range of addresses with one protection. Pages that it has not got yet are filled from `file`, as far as that
+// reaches, and zero beyond.
+struct VmRegion {
+  uint64_t start = 0, end = 0;
+  uint32_t protection = 0;  // ABI_PROT_*
+  bool heap = false;        // the region that brk moves the end of
+  Ref<Chan> file;           // open; empty for anonymous memory
+  uint64_t file_offset = 0;
+  uint64_t file_bytes = 0;  // from `start`
+  ListNode link;
+
+  VmRegion() = default;
+  VmRegion(uint64_t from, uint64_t to, uint32_t prot) : start(from), end(to), protection(prot) {}
+};
+
+enum class FaultAccess : uint8_t { kRead, kWrite, kExecute };
+
+// The address space of one process, which alone changes it; others may read it with a reference. Every call may sleep.
+class AddressSpace : public RefCounted<AddressSpace> {
+ public:
+  AddressSpace() = default;
+  ~AddressSpace();
+  static void destroy(AddressSpace* space);
+  static Result<Ref<AddressSpace>> create();  // ENOMEM
+
+  // A copy that shares every page until one of the two writes. ENOMEM.
+  Result<Ref<AddressSpace>> fork();
+
+  // Adds [start, end), page-aligned, inside user space and where nothing is. ENOMEM; EINVAL when it overlaps or is
+  // outside. With a file the first `file_bytes` bytes come from there, from `file_offset` on.
+  Result<void> add_region(uint64_t start, uint64_t end, uint32_t protection, Ref<Chan> file = {},
+                          uint64_t file_offset = 0, uint64_t file_bytes = 0);
+  // The stack, and where the heap begins. Once, when all segments are there.
+  Result<void> add_stack_and_heap();
+
+  // Anonymous memory of `size` bytes at `address` (with `fixed`, in place of what was there) or where there is room.
+  // ENOMEM, EINVAL.
+  Result<uint64_t> map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed);
+  Result<void> unmap(uint64_t address, uint64_t size);
+  // The end of the heap, moved to `end` if that is possible; 0 asks.
+  uint64_t move_break(uint64_t end);
+
+  // Makes the page at `address` present for this access. EFAULT if the address or the access is not allowed or its file
+  // cannot be read, ENOMEM.
+  Result<void> fault(uint64_t address, FaultAccess access);
+  // Writes where a region can be written, from outside: for a space that is not active yet. EFAULT, ENOMEM.
+  Result<void> write(uint64_t address, const void* data, size_t size);
+  // Reads pages that are present, from outside; ends at the first that is not.
+  size_t read(uint64_t address, void* data, size_t size);
+
+  uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
+  // This CPU's, from now on. Interrupts off.
+  void activate() const { tables_.activate(); }
+
+  // Where the program's arguments stand, one after the other with their NULs. Set before the space is used.
+  uint64_t arguments_start = 0, arguments_size = 0;
+
+ private:
+  using Regions = List<VmRegion, &VmRegion::link>;
+
+  VmRegion* find(uint64_t address) REQUIRES(mutex_);
+  // The first region that ends above `address`.
+  VmRegion* first_after(uint64_t address) REQUIRES(mutex_);
+  bool is_free(uint64_t start, uint64_t end) REQUIRES(mutex_);
+  void insert(VmRegion& region) REQUIRES(mutex_);
+  uint64_t find_room(uint64_t size) REQUIRES(mutex_);
+  Result<void> unmap_locked(uint64_t start, uint64_t end) REQUIRES(mutex_);
+  void drop_pages(uint64_t start, uint64_t end) REQUIRES(mutex_);
+  Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable) REQUIRES(mutex_);
+
+  Mutex mutex_{LockRank::kAddressSpace};
+  // Under the mutex.
+  Regions regions_ GUARDED_BY(mutex_);  // by address
+  PageTables tables_;
+  uint64_t heap_start_ = 0, break_ = 0;
+  std::atomic<uint64_t> resident_{0};  // pages
+};
+
+// Caches. Once.
+void address_space_init();

@@ -1,0 +1,202 @@
+// Loading programs: static ELF64 files, and scripts that name their interpreter (#!).
+//
+// A program is loaded into an address space of its own, which nobody runs in yet: everything that can fail fails before
+// the old one is given up. Only headers are read here; text and data come in page by page when they are used
+// (AddressSpace::fault), so the file stays open as long as the program runs. The stack gets, from the top: the strings,
+// the auxiliary vector (empty), the pointers to environment and arguments, and their number, as the System V ABI wants.
+#include <algorithm>
+
+#include "errstr.h"
+#include "lib/string.h"
+#include "src/proc/process_impl.h"
+
+namespace {
+
+constexpr unsigned kMaxInterpreters = 4;  // scripts whose interpreter is a script
+constexpr size_t kHeadSize = 512;         // of a file: ELF header and program headers, or a script's first line
+constexpr unsigned kMaxSegments = 16;
+
+struct ElfHeader {
+  uint8_t ident[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, program_headers, section_headers;
+  uint32_t flags;
+  uint16_t header_size, program_header_size, program_header_count, section_header_size, section_header_count, names;
+};
+struct ProgramHeader {
+  uint32_t type, flags;
+  uint64_t offset, address, physical, file_size, memory_size, align;
+};
+constexpr uint8_t kElfIdent[] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian, version 1
+constexpr uint16_t kTypeExecutable = 2, kMachineX86_64 = 62;
+constexpr uint32_t kSegmentLoad = 1, kSegmentInterpreter = 3;
+constexpr uint32_t kExecutable = 1, kWritable = 2, kReadable = 4;
+
+Result<size_t> read_at(Chan& file, uint64_t offset, void* to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const size_t got = TRY(file.device->read(file, static_cast<char*>(to) + done, size - done, offset + done));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path) {
+  Ref<Chan> file = TRY(path_open(context, path, ABI_O_RDONLY, 0));
+  abi_stat stat;
+  TRY(file->device->stat(*file, stat));
+  if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG) return Errno::EACCES;
+  if ((stat.mode & 0111) == 0 || !permitted(stat.mode, stat.uid, stat.gid, context.who, 1)) return Errno::EACCES;
+  return file;
+}
+
+Errno not_executable(const char* why) {
+  return fail(Errno::ENOEXEC, "not an executable of this system: %s", why);
+}
+
+Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ProgramHeader& segment) {
+  if (segment.memory_size == 0) return {};
+  if (segment.file_size > segment.memory_size || segment.address >= kStackTop ||
+      segment.memory_size > kStackTop - segment.address) {
+    return not_executable("a segment's size is wrong");
+  }
+  if (segment.offset % kPageSize != segment.address % kPageSize || segment.offset > INT64_MAX - segment.file_size) {
+    return not_executable("a segment is not aligned");
+  }
+  const uint64_t start = align_down(segment.address, kPageSize);
+  const uint64_t before = segment.address - start;
+  uint32_t protection = 0;
+  if (segment.flags & kReadable) protection |= ABI_PROT_READ;
+  if (segment.flags & kWritable) protection |= ABI_PROT_WRITE;
+  if (segment.flags & kExecutable) protection |= ABI_PROT_EXEC;
+  const Result<void> result =
+      space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize), protection,
+                       segment.file_size ? file : Ref<Chan>(), segment.offset - before,
+                       segment.file_size ? before + segment.file_size : 0);
+  if (result) return {};
+  return result.error() == Errno::EINVAL ? not_executable("a segment lies where it cannot, or two share a page")
+                                         : result.error();
+}
+
+Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head, size_t head_size) {
+  ElfHeader header;
+  if (head_size < sizeof(header)) return not_executable("neither ELF nor a script");
+  memcpy(&header, head, sizeof(header));
+  if (memcmp(header.ident, kElfIdent, sizeof(kElfIdent)) != 0) return not_executable("neither ELF nor a script");
+  if (header.type != kTypeExecutable || header.machine != kMachineX86_64)
+    return not_executable("not a static x86-64 program");
+  if (header.program_header_size != sizeof(ProgramHeader) || header.program_header_count == 0 ||
+      header.program_header_count > kMaxSegments) {
+    return not_executable("wrong program headers");
+  }
+  ProgramHeader segments[kMaxSegments];
+  const size_t size = header.program_header_count * sizeof(ProgramHeader);
+  if (header.program_headers > INT64_MAX - size ||
+      TRY(read_at(*file, header.program_headers, segments, size)) != size) {
+    return not_executable("program headers are missing");
+  }
+  bool loads = false;
+  for (unsigned i = 0; i < header.program_header_count; i++) {
+    if (segments[i].type == kSegmentInterpreter) return not_executable("not statically linked");
+    if (segments[i].type != kSegmentLoad) continue;
+    TRY(add_segment(space, file, segments[i]));
+    loads = true;
+  }
+  if (!loads) return not_executable("nothing to load");
+  if (header.entry >= kUserEnd) return not_executable("entry point outside");
+  return header.entry;
+}
+
+// Writes 64-bit words to ascending addresses, some at a time.
+class WordWriter {
+ public:
+  WordWriter(AddressSpace& space, uint64_t address) : space_(space), address_(address) {}
+  Result<void> put(uint64_t word) {
+    words_[count_++] = word;
+    return count_ == kWords ? flush() : Result<void>();
+  }
+  Result<void> flush() {
+    TRY(space_.write(address_, words_, count_ * sizeof(uint64_t)));
+    address_ += count_ * sizeof(uint64_t);
+    count_ = 0;
+    return {};
+  }
+
+ private:
+  static constexpr unsigned kWords = 32;
+  AddressSpace& space_;
+  uint64_t address_;
+  uint64_t words_[kWords];
+  unsigned count_ = 0;
+};
+
+// Puts the strings and what points at them on the stack; returns the stack pointer.
+Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments) {
+  const uint64_t strings = align_down(kStackTop - arguments.size(), 16);
+  TRY(space.write(strings, arguments.data(), arguments.size()));
+  const uint64_t count = arguments.arguments + arguments.environment;
+  // argc, arguments, NULL, environment, NULL, AT_NULL and its value
+  const uint64_t stack = align_down(strings - (1 + count + 2 + 2) * sizeof(uint64_t), 16);
+  WordWriter words(space, stack);
+  TRY(words.put(arguments.arguments));
+  const char* text = arguments.data();
+  for (uint64_t i = 0; i < count; i++) {
+    if (i == arguments.arguments) TRY(words.put(0));
+    TRY(words.put(strings + static_cast<uint64_t>(text - arguments.data())));
+    text += strlen(text) + 1;
+    if (i + 1 == arguments.arguments) space.arguments_size = static_cast<uint64_t>(text - arguments.data());
+  }
+  if (arguments.environment == 0) TRY(words.put(0));
+  for (unsigned i = 0; i < 3; i++) TRY(words.put(0));
+  TRY(words.flush());
+  space.arguments_start = strings;
+  return stack;
+}
+
+// The interpreter and its one argument from a script's first line, which is cut up in place.
+Result<void> parse_script(char* line, size_t size, std::string_view& interpreter, std::string_view& argument) {
+  std::string_view text(line + 2, size - 2);
+  const size_t end = text.find('\n');
+  if (end == std::string_view::npos && size == kHeadSize) return not_executable("the interpreter's line is too long");
+  text = text.substr(0, end);
+  const auto trim = [](std::string_view& part) {
+    while (!part.empty() && (part.front() == ' ' || part.front() == '\t')) part.remove_prefix(1);
+    while (!part.empty() && (part.back() == ' ' || part.back() == '\t' || part.back() == '\r')) part.remove_suffix(1);
+  };
+  trim(text);
+  const size_t blank = std::min(text.find_first_of(" \t"), text.size());
+  interpreter = text.substr(0, blank);
+  argument = text.substr(blank);
+  trim(argument);
+  if (interpreter.empty()) return not_executable("no interpreter after #!");
+  return {};
+}
+
+}  // namespace
+
+Result<LoadedProgram> program_load(const PathContext& context, std::string_view path, Arguments& arguments) {
+  char head[kHeadSize];
+  char name[kMaxPath];
+  Ref<Chan> file = TRY(open_program(context, path));
+  size_t size = 0;
+  for (unsigned depth = 0;; depth++) {
+    size = TRY(read_at(*file, 0, head, sizeof(head)));
+    if (size < 2 || head[0] != '#' || head[1] != '!') break;
+    if (depth == kMaxInterpreters) return Errno::ELOOP;
+    std::string_view interpreter, argument;
+    TRY(parse_script(head, size, interpreter, argument));
+    const std::string_view with_argument[] = {interpreter, argument, path}, without[] = {interpreter, path};
+    TRY(argument.empty() ? arguments.replace_first(without, 2) : arguments.replace_first(with_argument, 3));
+    memcpy(name, interpreter.data(), interpreter.size());
+    path = std::string_view(name, interpreter.size());
+    file = TRY(open_program(context, path));
+  }
+  LoadedProgram program;
+  program.space = TRY(AddressSpace::create());
+  const uint64_t entry = TRY(load_elf(*program.space, file, head, size));
+  TRY(program.space->add_stack_and_heap());
+  program.frame = user_frame(entry, TRY(build_stack(*program.space, arguments)));
+  return program;
+}

@@ -1,0 +1,305 @@
+// Processes.
+//
+// A process is a task with an address space, descriptors, a namespace and a place in the tree of processes. Its life:
+//
+//   created    process_create, filled in by fork or for process 1; nobody else knows it
+//   alive      in the table, from process_insert on
+//   exiting    process_exit gives back everything but the structure; signals no longer reach it
+//   zombie     without a task; parent, table and lists are all that point at it
+//   gone       its parent's wait4 has reaped it (or nobody wants to know: SIGCHLD ignored)
+//
+// A process that ends first takes itself off its task, so that the scheduler no longer looks at it, and becomes a
+// zombie last: from then on its parent may free it while its task still runs to its end.
+//
+// One lock, process_lock, guards the tree, the table, groups, states and signals of all processes. What it protects is
+// touched rarely (fork, exit, wait, kill, change of a mask) and shortly, and nearly every such act concerns two
+// processes; the paths that each system call goes through do not take it. Order: process_lock, then the scheduler's
+// locks. Nothing is allocated or freed under it.
+//
+// PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not handed out again.
+#include "process.h"
+
+#include <algorithm>
+
+#include "arch/x86_64/time.h"
+#include "errstr.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "log.h"
+#include "src/proc/process_impl.h"
+#include "src/proc/system_call.h"
+
+constinit Spinlock process_lock{LockRank::kProcessTable};
+constinit AllProcesses all_processes;
+
+namespace {
+
+constinit ObjectCache<Process> process_cache;
+constinit Process* table[kMaxPid + 1];
+constinit uint32_t last_pid = 0;
+constinit bool wrapped = false;
+
+// Scheduler: the address space that goes with the task that runs next.
+void activate(Process* process) {
+  if (process->space) {
+    process->space->activate();
+  } else {
+    PageTables::activate_kernel();
+  }
+}
+
+bool in_use(uint32_t pid) REQUIRES(process_lock) {
+  if (table[pid]) return true;
+  if (!wrapped) return false;
+  for (const Process& process : all_processes) {
+    if (process.group == pid || process.session == pid) return true;
+  }
+  return false;
+}
+
+Result<uint32_t> next_pid() REQUIRES(process_lock) {
+  for (uint32_t tried = 0; tried < kMaxPid; tried++) {
+    if (last_pid == kMaxPid) {
+      last_pid = 0;
+      wrapped = true;
+    }
+    last_pid++;
+    if (!in_use(last_pid)) return last_pid;
+  }
+  return Errno::EAGAIN;
+}
+
+void run_process(void*) {
+  enter_user(self().start_frame);
+}
+
+uint64_t ticks_now() {
+  return monotonic_now().value / (1'000'000'000 / kTickHz);
+}
+
+void copy_name(char* to, size_t size, std::string_view from) {
+  const size_t length = std::min(from.size(), size - 1);
+  memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+char state_letter(const Process& process) REQUIRES(process_lock) {
+  if (process.state == ProcessState::kZombie) return 'Z';
+  if (process.stopped) return 'T';
+  const TaskState state = process.task->state;
+  return state == TaskState::kSleeping ? 'S' : 'R';
+}
+
+bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
+  Process* const process = current_process();
+  if (!process || !process->space) return false;
+  const FaultAccess access = execute ? FaultAccess::kExecute : write ? FaultAccess::kWrite : FaultAccess::kRead;
+  const Result<void> result = process->space->fault(address, access);
+  if (result) return true;
+  if (result.error() != Errno::ENOMEM) return false;
+  klog("pid %u %s: out of memory at 0x%lx", process->pid, process->name, address);
+  signal_force(*process, ABI_SIGKILL);
+  return frame.from_user();
+}
+
+void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
+  struct Kind {
+    const char* what;
+    int signal;
+  };
+  const auto kind = [vector]() -> Kind {
+    switch (vector) {
+      case 0:
+        return {"division error", ABI_SIGFPE};
+      case 1:
+        return {"debug trap", ABI_SIGTRAP};
+      case 3:
+        return {"breakpoint", ABI_SIGTRAP};
+      case 4:
+        return {"overflow", ABI_SIGSEGV};
+      case 6:
+        return {"invalid instruction", ABI_SIGILL};
+      case 13:
+        return {"general protection fault", ABI_SIGSEGV};
+      case kVectorPageFault:
+        return {"page fault", ABI_SIGSEGV};
+      case 16:
+        return {"floating point error", ABI_SIGFPE};
+      case 17:
+        return {"alignment check", ABI_SIGBUS};
+      case 19:
+        return {"SIMD floating point error", ABI_SIGFPE};
+      default:
+        return {"exception", ABI_SIGSEGV};
+    }
+  }();
+  Process& process = self();
+  bool fatal;
+  {
+    const Guard guard(process_lock);
+    fatal = signal_is_fatal(process, kind.signal);
+  }
+  if (fatal)
+    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address, frame.rip,
+         frame.rsp);
+  signal_force(process, kind.signal);
+}
+
+}  // namespace
+
+Process* current_process() {
+  Task* const task = current_task();
+  return task ? task->process : nullptr;
+}
+
+Process* process_find(uint32_t pid) {
+  return pid <= kMaxPid ? table[pid] : nullptr;
+}
+
+Result<Process*> process_create() {
+  Process* const process = TRY(process_cache.make(KM_SLEEP));
+  fpu_init(process->fpu);
+  process->start_ticks = ticks_now();
+  return process;
+}
+
+void process_release_parts(Process& process) {
+  if (process.fds) fd_table_destroy(std::exchange(process.fds, nullptr));
+  process.cwd.reset();
+  if (process.ns) namespace_unref(std::exchange(process.ns, nullptr));
+  Ref<AddressSpace> space;
+  {
+    const Guard guard(process_lock);
+    std::swap(space, process.space);
+    // Its tables must be on no CPU when they are freed.
+    if (space && process.task == current_task()) PageTables::activate_kernel();
+  }
+}
+
+void process_discard(Process* process) {
+  if (process->task) task_discard(std::exchange(process->task, nullptr));
+  process_release_parts(*process);
+  process_free(process);
+}
+
+void process_free(Process* process) {
+  process_cache.destroy(process);
+}
+
+Result<void> process_make_task(Process& process) {
+  Task* const task = TRY(task_create(process.name, run_process, nullptr));
+  task->process = &process;
+  task->fpu = &process.fpu;
+  process.task = task;
+  return {};
+}
+
+Result<void> process_insert(Process& process, Process* parent) {
+  const Guard guard(process_lock);
+  process.pid = TRY(next_pid());
+  process.task->pid = process.pid;
+  table[process.pid] = &process;
+  all_processes.push_back(process);
+  process.parent = parent;
+  if (parent) {
+    parent->children.push_back(process);
+    process.group = parent->group;
+    process.session = parent->session;
+  } else {
+    process.group = process.session = process.pid;
+  }
+  return {};
+}
+
+void process_remove(Process& process) {
+  table[process.pid] = nullptr;
+  process.all_link.unlink();
+  if (process.parent) process.sibling_link.unlink();
+}
+
+void process_set_path(Process& process, std::string_view path) {
+  copy_name(process.path, sizeof(process.path), path);
+  const size_t slash = path.rfind('/');
+  copy_name(process.name, sizeof(process.name), slash == std::string_view::npos ? path : path.substr(slash + 1));
+  if (process.task) memcpy(process.task->name, process.name, sizeof(process.name));
+}
+
+Result<void> process_start_init(const char* path) {
+  Process* const process = TRY(process_create());
+  const Result<void> result = [&]() -> Result<void> {
+    process->ns = TRY(namespace_create());
+    process->fds = TRY(fd_table_create());
+    Arguments arguments;
+    TRY(arguments.add(path));
+    arguments.arguments = 1;
+    LoadedProgram program = TRY(program_load(process->path_context(), path, arguments));
+    process->space = std::move(program.space);
+    process->start_frame = program.frame;
+    {
+      const Guard guard(process_lock);
+      process_set_path(*process, path);
+    }
+    TRY(process_make_task(*process));
+    return process_insert(*process, nullptr);
+  }();
+  if (!result) {
+    process_discard(process);
+    return result.error();
+  }
+  ASSERT(process->pid == kInitPid);
+  task_start(process->task);
+  return {};
+}
+
+Result<ProcessInfo> process_info(uint32_t pid) {
+  ProcessInfo info{};
+  const Guard guard(process_lock);
+  Process* const process = process_find(pid);
+  if (!process) return Errno::ESRCH;
+  info.pid = pid;
+  info.parent = process->parent ? process->parent->pid : 0;
+  info.group = process->group;
+  info.session = process->session;
+  info.uid = process->who.uid;
+  info.gid = process->who.gid;
+  info.state = state_letter(*process);
+  memcpy(info.name, process->name, sizeof(info.name));
+  memcpy(info.path, process->path, sizeof(info.path));
+  if (process->space) info.memory_bytes = process->space->resident_bytes();
+  info.user_ticks = process->task ? process->task->user_ticks : process->user_ticks;
+  info.system_ticks = process->task ? process->task->system_ticks : process->system_ticks;
+  info.start_ticks = process->start_ticks;
+  info.has_terminal = process->has_terminal;
+  return info;
+}
+
+uint32_t process_next(uint32_t pid) {
+  const Guard guard(process_lock);
+  uint32_t next = 0;
+  for (const Process& process : all_processes) {
+    if (process.pid > pid && (next == 0 || process.pid < next)) next = process.pid;
+  }
+  return next;
+}
+
+Result<size_t> process_command_line(uint32_t pid, char* buffer, size_t size) {
+  Ref<AddressSpace> space;
+  {
+    const Guard guard(process_lock);
+    Process* const process = process_find(pid);
+    if (!process) return Errno::ESRCH;
+    space = process->space;
+  }
+  if (!space) return size_t{0};
+  return space->read(space->arguments_start, buffer, std::min(size, space->arguments_size));
+}
+
+void proc_init() {
+  process_cache.init("process");
+  address_space_init();
+  sched_register_activate(activate);
+  trap_register({.system_call = system_call,
+                 .page_fault = page_fault,
+                 .user_exception = user_exception,
+                 .before_user = signals_before_user});
+}

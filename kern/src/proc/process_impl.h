@@ -1,0 +1,169 @@
+// What the files of the process layer share. The theory is in process.cc.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "abi/syscall.h"
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/trap.h"
+#include "kmalloc.h"
+#include "lib/list.h"
+#include "process.h"
+#include "src/proc/address_space.h"
+#include "task.h"
+
+inline constexpr uint32_t kMaxPid = 32767;
+inline constexpr uint32_t kInitPid = 1;
+
+enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };
+
+// What becomes of a system call that a signal interrupted.
+enum class Restart : uint8_t {
+  kNone,           // it was not interrupted
+  kAfterHandler,   // made again, after a handler too if that has SA_RESTART
+  kUnlessHandled,  // made again unless a handler ran
+};
+
+struct Process {
+  uint32_t pid = 0;
+
+  // The process's own task only, but for what is said.
+  FdTable* fds = nullptr;
+  Namespace* ns = nullptr;
+  Ref<Chan> cwd;
+  uint32_t umask = 022;
+  FpuState fpu;           // while the task is off its CPU
+  TrapFrame start_frame;  // where a new process enters user mode
+  int64_t call_number = -1;
+  Restart restart = Restart::kNone;
+  bool restarted = false;      // the system call at hand is made again
+  Nanoseconds sleep_deadline;  // of the nanosleep or poll at hand, for when it is made again
+
+  // Under process_lock, but that the own task reads what only it changes.
+  Task* task = nullptr;  // nullptr for a zombie
+  Ref<AddressSpace> space;
+  Credentials who;
+  ProcessState state = ProcessState::kAlive;
+  char name[32] = {};
+  char path[256] = {};
+  uint64_t start_ticks = 0;
+  uint64_t user_ticks = 0, system_ticks = 0;  // of a zombie
+  uint64_t child_user_ticks = 0, child_system_ticks = 0;
+  bool has_terminal = false;
+
+  // Tree, groups, sessions. Under process_lock.
+  Process* parent = nullptr;
+  ListNode sibling_link;
+  ListNode all_link;
+  List<Process, &Process::sibling_link> children;
+  uint32_t group = 0, session = 0;
+  int exit_status = 0;  // as wait4 gives it
+  WaitQueue child_wait;
+
+  // Signals: bit s is signal s. Under process_lock.
+  uint64_t pending = 0, blocked = 0;
+  uint64_t forced = 0;      // of pending: because of a fault of its own, so that process 1 cannot ignore it
+  uint64_t saved_mask = 0;  // what sigsuspend put away
+  bool has_saved_mask = false;
+  std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
+  bool stopped = false;
+  bool stop_reported = false;
+  int stop_signal = 0;
+  WaitQueue stop_wait;
+
+  PathContext path_context() const { return {ns, cwd.get(), who}; }
+};
+
+// Guards the table, the tree, groups, states and signals of all processes. Held for a few stores or one pass over
+// processes.
+extern Spinlock process_lock;
+
+// By PID; nullptr if there is none. Zombies included.
+Process* process_find(uint32_t pid) REQUIRES(process_lock);
+using AllProcesses = List<Process, &Process::all_link>;
+extern AllProcesses all_processes GUARDED_BY(process_lock);
+
+// A process that is in no table yet; what has been put into it is let go when it is discarded.
+Result<Process*> process_create();
+void process_discard(Process* process);
+// Gives the process a PID and its place in the tree; `parent` is nullptr for process 1. EAGAIN when there are no PIDs.
+Result<void> process_insert(Process& process, Process* parent);
+// Makes the task that will run it from start_frame; not started. ENOMEM.
+Result<void> process_make_task(Process& process);
+// Takes a zombie out of table and tree.
+void process_remove(Process& process) REQUIRES(process_lock);
+// Its structure, after process_remove.
+void process_free(Process* process);
+// The parts that a process gives back when it ends: files, namespace, memory. May sleep.
+void process_release_parts(Process& process);
+// Names it after the program at `path`.
+void process_set_path(Process& process, std::string_view path) REQUIRES(process_lock);
+
+// The current process, from its own task.
+inline Process& self() {
+  return *current_task()->process;
+}
+
+// Ends the current process with a status as wait4 gives it.
+[[noreturn]] void process_exit(int status);
+inline int exited_status(int code) {
+  return (code & 0xff) << 8;
+}
+
+// --- exec.cc
+
+// The strings that a program starts with: arguments, then environment, each with its NUL.
+class Arguments {
+ public:
+  Arguments() = default;
+  ~Arguments() { kfree(data_); }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  // E2BIG, ENOMEM.
+  Result<void> add(std::string_view text);
+  // A nullptr-terminated array of strings in user memory; 0 is an empty one. EFAULT, E2BIG, ENOMEM.
+  Result<uint32_t> add_from_user(uint64_t array);
+  // Puts `texts` in the place of the first string.
+  Result<void> replace_first(const std::string_view* texts, size_t count);
+
+  uint32_t arguments = 0, environment = 0;  // how many
+  const char* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  Result<void> reserve(size_t more);
+
+  char* data_ = nullptr;
+  size_t size_ = 0, capacity_ = 0;
+  uint32_t count_ = 0;
+};
+
+// A program in memory of its own, ready to start.
+struct LoadedProgram {
+  Ref<AddressSpace> space;
+  TrapFrame frame;
+};
+// Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG, ENOMEM and what
+// reading gives.
+Result<LoadedProgram> program_load(const PathContext& context, std::string_view path, Arguments& arguments);
+
+// --- signal.cc
+
+// Makes a signal pending. `process` is not a zombie's.
+void signal_post(Process& process, int signal) REQUIRES(process_lock);
+// To the current process, for what it did itself: cannot be blocked or ignored.
+void signal_force(Process& process, int signal);
+bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
+// Tells the parent that a child has ended or stopped.
+void signal_parent(Process& child, bool ended) REQUIRES(process_lock);
+void signals_reset_for_exec(Process& process) REQUIRES(process_lock);
+// Blocks what is in `mask` and nothing else, in the current process.
+void signal_set_mask(Process& process, uint64_t mask) REQUIRES(process_lock);
+bool signal_deliverable(const Process& process) REQUIRES(process_lock);
+// Before each return to user mode.
+void signals_before_user(TrapFrame& frame);
+// Puts back what a handler's frame kept. EFAULT.
+Result<void> signal_return(Process& process, TrapFrame& frame);

@@ -1,0 +1,338 @@
+// System calls on descriptors: reading, writing, and what else is done with an open file.
+//
+// Devices see kernel memory only. What a program reads or writes goes through a buffer of the call's own, on the stack
+// when it is small, so that no device ever touches user memory, with whatever locks it holds.
+#include <algorithm>
+
+#include "arch/x86_64/time.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "src/proc/system_call.h"
+
+namespace {
+
+constexpr size_t kLargestTransfer = 64 << 10;  // bytes through the buffer at a time
+constexpr uint32_t kSettableFlags = ABI_O_APPEND | ABI_O_NONBLOCK;
+constexpr Nanoseconds kPollStep{8'000'000};
+
+// newlib's fcntl numbers.
+constexpr int kDupFd = 0, kGetFd = 1, kSetFd = 2, kGetFlags = 3, kSetFlags = 4, kDupFdCloseOnExec = 14;
+constexpr uint64_t kFdCloseOnExec = 1;
+constexpr int kSeekSet = 0, kSeekCurrent = 1, kSeekEnd = 2;
+
+// Kernel memory for one transfer.
+class Bounce {
+ public:
+  Bounce() = default;
+  ~Bounce() { kfree(large_); }
+  Bounce(const Bounce&) = delete;
+  Bounce& operator=(const Bounce&) = delete;
+
+  // For a transfer of `wanted` bytes; when memory is short for fewer. ENOMEM.
+  Result<void> make(uint64_t wanted) {
+    size_ = std::min<uint64_t>(wanted, kLargestTransfer);
+    if (size_ <= sizeof(small_)) return {};
+    large_ = static_cast<char*>(kmalloc(size_, KM_SLEEP));
+    if (!large_ && size_ > kPageSize) {
+      size_ = kPageSize;
+      large_ = static_cast<char*>(kmalloc(size_, KM_SLEEP));
+    }
+    if (!large_) return Errno::ENOMEM;
+    return {};
+  }
+  char* data() { return large_ ? large_ : small_; }
+  size_t size() const { return size_; }
+
+ private:
+  char small_[256];
+  char* large_ = nullptr;
+  size_t size_ = 0;
+};
+
+Result<Ref<Chan>> get_file(const SystemCall& call) {
+  return fd_get(*call.process.fds, call.integer(0));
+}
+
+// A file to read from (or write to), as it was opened. EBADF.
+Result<Ref<Chan>> get_readable(const SystemCall& call) {
+  Ref<Chan> chan = TRY(get_file(call));
+  if ((chan->open_flags & ABI_O_ACCMODE) == ABI_O_WRONLY) return Errno::EBADF;
+  return chan;
+}
+Result<Ref<Chan>> get_writable(const SystemCall& call) {
+  Ref<Chan> chan = TRY(get_file(call));
+  if ((chan->open_flags & ABI_O_ACCMODE) == ABI_O_RDONLY) return Errno::EBADF;
+  return chan;
+}
+
+Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t offset) {
+  Bounce buffer;
+  TRY(buffer.make(size));
+  const size_t got = TRY(chan.device->read(chan, buffer.data(), buffer.size(), offset));
+  TRY(copy_to_user(to, buffer.data(), got));
+  return got;
+}
+
+// Writes everything unless the device takes less; an error after the first part is that part.
+Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size, uint64_t offset) {
+  Bounce buffer;
+  TRY(buffer.make(size));
+  size_t done = 0;
+  do {
+    const size_t part = std::min<uint64_t>(buffer.size(), size - done);
+    const Result<void> copied = copy_from_user(buffer.data(), from + done, part);
+    if (!copied) return done ? Result<size_t>(done) : copied.error();
+    Result<size_t> put = chan.device->write(chan, buffer.data(), part, offset + done);
+    if (!put) {
+      if (put.error() == Errno::EPIPE) {
+        const Guard guard(process_lock);
+        signal_post(process, ABI_SIGPIPE);
+      }
+      return done ? Result<size_t>(done) : put.error();
+    }
+    done += *put;
+    if (*put < part) break;
+  } while (done < size);
+  return done;
+}
+
+Result<uint64_t> position_argument(const Chan& chan, uint64_t offset) {
+  if (!chan.device->seekable()) return Errno::ESPIPE;
+  if (offset > INT64_MAX) return Errno::EINVAL;
+  return offset;
+}
+
+Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec) {
+  return TRY(fd_install(*call.process.fds, TRY(get_file(call)), close_on_exec, lowest));
+}
+
+// One pass over the descriptors of a poll; how many have something.
+int poll_once(FdTable& fds, abi_pollfd* entries, size_t count) {
+  int ready = 0;
+  for (size_t i = 0; i < count; i++) {
+    abi_pollfd& entry = entries[i];
+    entry.revents = 0;
+    if (entry.fd < 0) continue;
+    Result<Ref<Chan>> chan = fd_get(fds, entry.fd);
+    if (!chan) {
+      entry.revents = ABI_POLLNVAL;
+    } else {
+      entry.revents = static_cast<int16_t>((*chan)->device->poll(**chan) & (entry.events | ABI_POLLERR | ABI_POLLHUP));
+    }
+    if (entry.revents) ready++;
+  }
+  return ready;
+}
+
+template <typename T>
+Result<int64_t> ioctl_in(Chan& chan, uint32_t request, uint64_t address) {
+  T value{};
+  TRY(get_user(address, value));
+  TRY(chan.device->ioctl(chan, request, &value));
+  return 0;
+}
+template <typename T>
+Result<int64_t> ioctl_out(Chan& chan, uint32_t request, uint64_t address) {
+  T value{};
+  TRY(chan.device->ioctl(chan, request, &value));
+  TRY(put_user(address, value));
+  return 0;
+}
+
+}  // namespace
+
+Result<int64_t> sys_close(const SystemCall& call) {
+  TRY(fd_close(*call.process.fds, call.integer(0)));
+  return 0;
+}
+
+Result<int64_t> sys_read(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_readable(call));
+  const size_t got = TRY(read_into_user(*chan, call.arguments[1], call.arguments[2], chan->offset));
+  chan->offset += got;
+  return static_cast<int64_t>(got);
+}
+
+Result<int64_t> sys_write(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_writable(call));
+  const size_t put = TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], chan->offset));
+  chan->offset += put;
+  return static_cast<int64_t>(put);
+}
+
+Result<int64_t> sys_pread(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_readable(call));
+  const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
+  return static_cast<int64_t>(TRY(read_into_user(*chan, call.arguments[1], call.arguments[2], offset)));
+}
+
+Result<int64_t> sys_pwrite(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_writable(call));
+  const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
+  return static_cast<int64_t>(TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], offset)));
+}
+
+Result<int64_t> sys_lseek(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
+  if (!chan->device->seekable()) return Errno::ESPIPE;
+  uint64_t base = 0;
+  switch (call.integer(2)) {
+    case kSeekSet:
+      break;
+    case kSeekCurrent:
+      base = chan->offset;
+      break;
+    case kSeekEnd: {
+      abi_stat stat;
+      TRY(chan->device->stat(*chan, stat));
+      base = stat.size;
+      break;
+    }
+    default:
+      return Errno::EINVAL;
+  }
+  int64_t to;
+  if (__builtin_add_overflow(static_cast<int64_t>(base), static_cast<int64_t>(call.arguments[1]), &to) || to < 0) {
+    return Errno::EINVAL;
+  }
+  chan->offset = static_cast<uint64_t>(to);
+  return to;
+}
+
+Result<int64_t> sys_dup(const SystemCall& call) {
+  return duplicate(call, 0, false);
+}
+
+Result<int64_t> sys_dup2(const SystemCall& call) {
+  return TRY(fd_dup2(*call.process.fds, call.integer(0), call.integer(1), false));
+}
+
+Result<int64_t> sys_fcntl(const SystemCall& call) {
+  FdTable& fds = *call.process.fds;
+  const int fd = call.integer(0);
+  switch (call.integer(1)) {
+    case kDupFd:
+      return duplicate(call, call.integer(2), false);
+    case kDupFdCloseOnExec:
+      return duplicate(call, call.integer(2), true);
+    case kGetFd:
+      return TRY(fd_close_on_exec(fds, fd))
+      ? kFdCloseOnExec : 0;
+    case kSetFd:
+      TRY(fd_set_close_on_exec(fds, fd, call.arguments[2] & kFdCloseOnExec));
+      return 0;
+    case kGetFlags:
+      return TRY(get_file(call))
+      ->open_flags&(ABI_O_ACCMODE | kSettableFlags);
+    case kSetFlags: {
+      const Ref<Chan> chan = TRY(get_file(call));
+      chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
+      return 0;
+    }
+    default:
+      return Errno::EINVAL;
+  }
+}
+
+Result<int64_t> sys_pipe2(const SystemCall& call) {
+  const uint32_t flags = call.word(1);
+  if (flags & ~static_cast<uint32_t>(ABI_O_NONBLOCK | ABI_O_CLOEXEC)) return Errno::EINVAL;
+  FdTable& fds = *call.process.fds;
+  const bool close_on_exec = flags & ABI_O_CLOEXEC;
+  PipeEnds ends = TRY(pipe_create());
+  ends.reader->open_flags |= flags & ABI_O_NONBLOCK;
+  ends.writer->open_flags |= flags & ABI_O_NONBLOCK;
+  int numbers[2];
+  numbers[0] = TRY(fd_install(fds, std::move(ends.reader), close_on_exec));
+  Result<int> second = fd_install(fds, std::move(ends.writer), close_on_exec);
+  if (!second) {
+    TRY(fd_close(fds, numbers[0]));
+    return second.error();
+  }
+  numbers[1] = *second;
+  if (!put_user(call.arguments[0], numbers)) {
+    TRY(fd_close(fds, numbers[0]));
+    TRY(fd_close(fds, numbers[1]));
+    return Errno::EFAULT;
+  }
+  return 0;
+}
+
+Result<int64_t> sys_fstat(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
+  abi_stat stat;
+  TRY(chan->device->stat(*chan, stat));
+  TRY(put_user(call.arguments[1], stat));
+  return 0;
+}
+
+Result<int64_t> sys_getdents(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_readable(call));
+  if (!chan->qid.directory) return Errno::ENOTDIR;
+  Bounce buffer;
+  TRY(buffer.make(call.arguments[2]));
+  const uint64_t before = chan->offset;
+  const size_t got = TRY(directory_read(*chan, buffer.data(), buffer.size()));
+  if (Result<void> copied = copy_to_user(call.arguments[1], buffer.data(), got); !copied) {
+    chan->offset = before;
+    return copied.error();
+  }
+  return static_cast<int64_t>(got);
+}
+
+Result<int64_t> sys_ftruncate(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_writable(call));
+  if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
+  TRY(chan->device->truncate(*chan, call.arguments[1], {}));  // permission was asked for when it was opened
+  return 0;
+}
+
+Result<int64_t> sys_ioctl(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
+  const uint32_t request = call.word(1);
+  const uint64_t address = call.arguments[2];
+  switch (request) {
+    case ABI_TCGETS:
+      return ioctl_out<abi_termios>(*chan, request, address);
+    case ABI_TCSETS:
+    case ABI_TCSETSW:
+    case ABI_TCSETSF:
+      return ioctl_in<abi_termios>(*chan, request, address);
+    case ABI_TCGPGRP:
+      return ioctl_out<int>(*chan, request, address);
+    case ABI_TCSPGRP: {
+      TRY(ioctl_in<int>(*chan, request, address));
+      const Guard guard(process_lock);
+      call.process.has_terminal = true;
+      return 0;
+    }
+    case ABI_TCGWINSZ:
+      return ioctl_out<abi_winsize>(*chan, request, address);
+    default:
+      return Errno::ENOTTY;
+  }
+}
+
+// Devices do not tell when they become ready, so poll looks again in short steps.
+Result<int64_t> sys_poll(const SystemCall& call) {
+  const uint64_t count = call.arguments[1];
+  const int timeout = call.integer(2);
+  abi_pollfd entries[kMaxFds];
+  if (count > kMaxFds) return Errno::EINVAL;
+  const size_t size = count * sizeof(abi_pollfd);
+  TRY(copy_from_user(entries, call.arguments[0], size));
+  Process& process = call.process;
+  if (!process.restarted) {
+    process.sleep_deadline = timeout < 0 ? Nanoseconds{UINT64_MAX}
+                                         : monotonic_now() + Nanoseconds{static_cast<uint64_t>(timeout) * 1'000'000};
+  }
+  for (;;) {
+    const int ready = poll_once(*process.fds, entries, count);
+    const Nanoseconds now = monotonic_now();
+    if (ready > 0 || now >= process.sleep_deadline) {
+      TRY(copy_to_user(call.arguments[0], entries, size));
+      return ready;
+    }
+    TRY(task_sleep_until(std::min(now + kPollStep, process.sleep_deadline)));
+  }
+}

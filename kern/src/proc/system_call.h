@@ -1,0 +1,52 @@
+// System calls: one function for each, in sys_*.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/syscall.h"
+#include "arch/x86_64/trap.h"
+#include "lib/result.h"
+#include "src/proc/process_impl.h"
+#include "user_memory.h"
+
+// A system call being made: by whom, and the six argument registers.
+struct SystemCall {
+  Process& process;
+  TrapFrame& frame;
+  uint64_t arguments[6];
+
+  int integer(unsigned i) const { return static_cast<int>(arguments[i]); }
+  uint32_t word(unsigned i) const { return static_cast<uint32_t>(arguments[i]); }
+};
+
+// Each returns what rax gets, or its error.
+#define DECLARE_SYSTEM_CALL(name, number) Result<int64_t> sys_##name(const SystemCall& call);
+ABI_SYSCALLS(DECLARE_SYSTEM_CALL)
+#undef DECLARE_SYSTEM_CALL
+
+// For TrapHandlers.
+void system_call(TrapFrame& frame);
+
+// A path argument, copied in. EFAULT, ENAMETOOLONG; ENOENT when it is empty.
+class UserPath {
+ public:
+  Result<void> copy(uint64_t address);
+  std::string_view view() const { return {text_, size_}; }
+
+ private:
+  char text_[1024];
+  size_t size_ = 0;
+};
+
+// Copies a structure to the program, or from it.
+template <typename T>
+Result<void> put_user(uint64_t address, const T& value) {
+  return copy_to_user(address, &value, sizeof(T));
+}
+template <typename T>
+Result<void> get_user(uint64_t address, T& value) {
+  return copy_from_user(&value, address, sizeof(T));
+}
+
+// As times and wait4 give it, from scheduler ticks.
+abi_rusage rusage_of(uint64_t user_ticks, uint64_t system_ticks);
