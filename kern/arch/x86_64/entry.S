@@ -131,14 +131,30 @@ FUNCTION system_call_entry
         jmp trap_return
 END system_call_entry
 
-// enter_user_at(frame): `frame` lies at the top of the kernel stack. Interrupts off.
-FUNCTION enter_user_at
-        movq %rdi, %rsp
+// enter_user_from(const TrapFrame* frame): moves the frame to the top of the kernel stack, where this function's callers may have their
+// own frames and even *frame may lie; so by way of a copy below all of them.
+FUNCTION enter_user_from
+        cli
+        movq %gs:8, %rdx
+        subq $176, %rdx                 // sizeof(TrapFrame)
+        cmpq %rdx, %rsp
+        jbe 1f
+        movq %rdx, %rsp
+1:      subq $176, %rsp
+        movq %rdi, %rsi
+        movq %rsp, %rdi
+        movl $22, %ecx
+        rep movsq
+        movq %rsp, %rsi
+        movq %rdx, %rdi
+        movl $22, %ecx
+        rep movsq
+        movq %rdx, %rsp
         xorl %ebp, %ebp
+        movq %rsp, %rdi
         call return_to_user
         jmp trap_return
-END enter_user_at
-
+END enter_user_from
 trap_entries_end:
 
 // context_switch(Context* from, const Context* to)

@@ -31,7 +31,7 @@ extern "C" void trap_dispatch(TrapFrame* frame);
 extern "C" void trap_dispatch_paranoid(TrapFrame* frame);
 extern "C" void system_call_dispatch(TrapFrame* frame);
 extern "C" void return_to_user(TrapFrame* frame);
-extern "C" [[noreturn]] void enter_user_at(TrapFrame* frame);
+extern "C" [[noreturn]] void enter_user_from(const TrapFrame* frame);
 
 namespace {
 
@@ -258,10 +258,8 @@ void trap_register(const TrapHandlers& to) {
 }
 
 void enter_user(const TrapFrame& frame) {
-  interrupts_disable();
-  auto* at = reinterpret_cast<TrapFrame*>(this_cpu().kernel_stack) - 1;
-  memmove(at, &frame, sizeof(frame));
-  enter_user_at(at);
+  static_assert(sizeof(TrapFrame) == 176);
+  enter_user_from(&frame);
 }
 
 TrapFrame user_frame(uint64_t rip, uint64_t rsp) {
