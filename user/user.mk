@@ -32,7 +32,7 @@ $(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h k
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
-	$(USER_CC) $(USER_CFLAGS) -fno-builtin -D_GNU_SOURCE -Iuser/libc -MD -c -o $@ $<
+	$(USER_CC) $(USER_CFLAGS) -fno-builtin -D_GNU_SOURCE -Iuser/libc -MD -MP -c -o $@ $<
 
 SYSROOT_LIBC := $(SYSROOT)/lib/libstele.a
 $(SYSROOT_LIBC): $(LIBC_OBJECTS) $(SYSROOT)/lib/crt0.o
@@ -47,7 +47,7 @@ USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
-	$$(USER_CC) $$(USER_CFLAGS) -D_GNU_SOURCE -MD -c -o $$@ $$<
+	$$(USER_CC) $$(USER_CFLAGS) -D_GNU_SOURCE -MD -MP -c -o $$@ $$<
 $(USER_OUT)/bin/$(1): $(patsubst user/bin/%.c,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c)) $(SYSROOT_LIBC)
 	@mkdir -p $$(@D)
 	$$(USER_CC) -o $$@ $$(filter %.o,$$^)
@@ -60,9 +60,9 @@ define USER_PORT
 $(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC)
 	@mkdir -p $$(@D)
 	CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
-	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' OUT='$(abspath $(USER_OUT)/bin/$(1))' \
-	  APPLETS='$(abspath $(USER_OUT)/$(1).applets)' \
-	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1)
+	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' SYSROOT='$(abspath $(SYSROOT))' \
+	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
+	cp $(USER_OUT)/ports/$(1)/out/$(1) $$@
 endef
 $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
@@ -77,7 +77,7 @@ $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
 	  $(TOOLCHAIN)/bin/x86_64-stele-strip --strip-debug -o $(USER_OUT)/root/bin/$${program##*/} $$program || exit 1; \
 	done
 	@mv $(USER_OUT)/root/bin/dash $(USER_OUT)/root/bin/sh
-	@for applet in $$(cat $(USER_OUT)/busybox.applets); do \
+	@for applet in $$(cat $(USER_OUT)/ports/busybox/out/busybox.applets); do \
 	  ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/bin/$$applet || exit 1; \
 	done
 	@cp user/etc/* $(USER_OUT)/root/etc/
