@@ -11,7 +11,7 @@ USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
 USER_OUT := $(USER_BASE)/user
 SYSROOT := $(USER_BASE)/sysroot
 USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
-USER_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)/=
+USER_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=.
 
 # The toolchain: looked at again when its recipe changes; scripts/toolchain knows whether anything is to be done.
 USER_TOOLCHAIN := $(USER_OUT)/toolchain.stamp
