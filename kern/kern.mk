@@ -14,7 +14,7 @@ KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
 KERN_ASFLAGS  := -g -I kern -I kern/include -include $(AUTOCONF_H) -D__ASSEMBLER__
 # Until every part is there, what is missing is only warned about.
-KERN_LDFLAGS  := -Wl,--warn-unresolved-symbols -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
+KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
 
 KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
   kern/src/*/*.cc kern/drivers/dev/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc)))
