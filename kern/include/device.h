@@ -200,3 +200,8 @@ struct CommandLine {
 };
 // Takes the next line that is not blank off `text`; false at the end.
 bool next_command(std::string_view& text, CommandLine& line);
+// Takes the next word off `rest`; empty at the end.
+std::string_view next_word(std::string_view& rest);
+// What is written to a control file: EINVAL unless it is plain text of at most 4096 bytes. `expected` says in the error string what
+// would have been right.
+Result<void> check_command_text(std::string_view text, const char* expected);

@@ -58,6 +58,8 @@ const char* kmem_cache_name(const struct kmem_cache* cache);
 size_t kmem_cache_object_size(const struct kmem_cache* cache);
 int kmem_cache_flags(const struct kmem_cache* cache);
 struct arena* kmem_cache_source(const struct kmem_cache* cache);
+/* Not 0 for a zombie: destroyed, and kept only for its live objects or somebody's reference. */
+int kmem_cache_is_zombie(const struct kmem_cache* cache);
 
 struct kmem_cache_stats {
   size_t object_size;

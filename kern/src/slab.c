@@ -257,6 +257,9 @@ int kmem_cache_flags(const struct kmem_cache* cache) {
 struct arena* kmem_cache_source(const struct kmem_cache* cache) {
   return cache->source;
 }
+int kmem_cache_is_zombie(const struct kmem_cache* cache) {
+  return (int)__atomic_load_n(&cache->zombie, __ATOMIC_RELAXED);
+}
 
 void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   *stats = (struct kmem_cache_stats){.object_size = cache->object_size};

@@ -9,3 +9,5 @@ void uart_device_init();
 void pipe_device_init();
 void tmp_device_init();
 void proc_device_init();
+void mem_device_init();
+void debug_device_init();

@@ -15,4 +15,8 @@ void ns_init() {
   pipe_device_init();
   tmp_device_init();
   proc_device_init();
+  mem_device_init();
+#ifdef CONFIG_DEBUG_DEVICE
+  debug_device_init();
+#endif
 }

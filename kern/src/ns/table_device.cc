@@ -154,3 +154,21 @@ bool next_command(std::string_view& text, CommandLine& line) {
   }
   return false;
 }
+
+std::string_view next_word(std::string_view& rest) {
+  constexpr std::string_view kBlanks = " \t\r";
+  rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
+  const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
+  rest.remove_prefix(word.size());
+  return word;
+}
+
+Result<void> check_command_text(std::string_view text, const char* expected) {
+  constexpr size_t kMaxCommand = 4096;
+  if (text.size() > kMaxCommand) {
+    return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu: expected %s", text.size(), kMaxCommand, expected);
+  }
+  const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; };
+  if (!std::all_of(text.begin(), text.end(), is_text)) return fail(Errno::EINVAL, "not text: expected %s", expected);
+  return {};
+}

@@ -1,0 +1,438 @@
+// #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests can see what is said about it.
+//
+//   alloc        leak CACHE N [depth=D] [irq] [atomic], free CACHE N, churn CACHE N, one a line; reading shows what is held
+//   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
+//   leaky/leak   … and closing forgets it
+//   ctl          panic
+//
+// The objects that `leak` allocates are held, by cache, in the order in which they came. The lists that hold them lie in pages of
+// their own, so that they show in no cache's counts. The names of functions here are what tests and README look for in traces:
+// leak_at_depth, debug_alloc_write, debug_interrupt, leaky_open.
+#ifdef CONFIG_DEBUG_DEVICE
+
+#include <atomic>
+#include <charconv>
+#include <utility>
+
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/trap.h"
+#include "device.h"
+#include "devices.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "log.h"
+#include "pages.h"
+#include "slab.h"
+#include "task.h"
+
+namespace {
+
+enum File : uint64_t { kRoot, kAlloc, kCtl, kLeakyDirectory, kLeakyClean, kLeakyLeak };
+constexpr TableEntry kTable[] = {
+    {"", ABI_S_IFDIR | 0555, kRoot},
+    {"alloc", ABI_S_IFREG | 0600, kRoot},
+    {"ctl", ABI_S_IFREG | 0200, kRoot},
+    {"leaky", ABI_S_IFDIR | 0555, kRoot},
+    {"clean", ABI_S_IFREG | 0444, kLeakyDirectory},
+    {"leak", ABI_S_IFREG | 0444, kLeakyDirectory},
+};
+
+constexpr const char* kAllocSyntax = "leak CACHE N [depth=D] [irq] [atomic], free CACHE N or churn CACHE N";
+constexpr uint64_t kMaxObjects = 100'000'000;
+constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
+constexpr size_t kMaxCacheName = 64;
+
+constinit Mutex debug_mutex{LockRank::kDebugDevice};
+
+// --- What is held.
+
+// A page of pointers, filled and emptied from the front.
+struct Chunk {
+  static constexpr size_t kRoom = (kPageSize - 16) / sizeof(void*);
+  Chunk* next;
+  uint32_t first, end;
+  void* objects[kRoom];
+};
+static_assert(sizeof(Chunk) == kPageSize);
+
+// The objects of one cache, oldest first.
+class Holding {
+ public:
+  kmem_cache* cache = nullptr;  // held; nullptr: the slot is free
+  uint64_t count = 0;
+
+  // Makes room for one more: add cannot fail then. ENOMEM.
+  Result<void> reserve() {
+    if (last_ && last_->end < Chunk::kRoom) return {};
+    const PhysAddr page = TRY(page_alloc(KM_SLEEP));
+    auto* chunk = static_cast<Chunk*>(direct_map(page));
+    chunk->next = nullptr;
+    chunk->first = chunk->end = 0;
+    (last_ ? last_->next : first_) = chunk;
+    last_ = chunk;
+    return {};
+  }
+  void add(void* object) {
+    last_->objects[last_->end++] = object;
+    count++;
+  }
+  void* take_oldest() {
+    while (first_->first == first_->end) drop_first();
+    count--;
+    return first_->objects[first_->first++];
+  }
+  // Gives the slot back if nothing is held.
+  void settle() {
+    if (count > 0) return;
+    while (first_) drop_first();
+    kmem_cache_release(std::exchange(cache, nullptr));
+  }
+
+ private:
+  void drop_first() {
+    Chunk* chunk = first_;
+    first_ = chunk->next;
+    if (!first_) last_ = nullptr;
+    page_free(direct_map_phys(chunk));
+  }
+
+  Chunk* first_ = nullptr;
+  Chunk* last_ = nullptr;
+};
+
+constinit Holding holdings[256];  // under debug_mutex
+
+Holding* find_holding(const kmem_cache* cache) {
+  for (Holding& holding : holdings) {
+    if (holding.cache == cache) return &holding;
+  }
+  return nullptr;
+}
+
+// --- Commands of alloc.
+
+enum class Verb : uint8_t { kLeak, kFree, kChurn };
+
+struct AllocCommand {
+  AllocCommand() = default;
+  AllocCommand(const AllocCommand&) = delete;
+  AllocCommand& operator=(const AllocCommand&) = delete;
+  ~AllocCommand() {
+    if (cache) kmem_cache_release(cache);
+  }
+
+  Verb verb = Verb::kLeak;
+  kmem_cache* cache = nullptr;  // held
+  uint64_t count = 0;
+  uint64_t depth = 1;
+  bool irq = false;
+  bool atomic = false;
+};
+
+bool parse_number(std::string_view text, uint64_t max, uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= max;
+}
+
+Result<void> parse_option(std::string_view option, AllocCommand& command) {
+  constexpr std::string_view kDepth = "depth=";
+  if (option == "irq") {
+    command.irq = true;
+  } else if (option == "atomic") {
+    command.atomic = true;
+  } else if (!option.starts_with(kDepth)) {
+    return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, irq and atomic", static_cast<int>(option.size()),
+                option.data());
+  } else if (!parse_number(option.substr(kDepth.size()), kMaxDepth, command.depth)) {
+    return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu", static_cast<int>(option.size()),
+                option.data(), kMaxDepth);
+  }
+  return {};
+}
+
+Result<kmem_cache*> find_cache(std::string_view name) {
+  char terminated[kMaxCacheName];
+  kmem_cache* cache = nullptr;
+  if (name.size() < sizeof(terminated)) {
+    memcpy(terminated, name.data(), name.size());
+    terminated[name.size()] = '\0';
+    cache = kmem_cache_find(terminated);
+  }
+  if (cache && !kmem_cache_is_zombie(cache)) return cache;
+  if (cache) kmem_cache_release(cache);
+  return fail(Errno::EINVAL, "no cache is called \"%.*s\": cat '#mem/kmemstat' names them",
+              static_cast<int>(name.size()), name.data());
+}
+
+Result<void> parse(const CommandLine& line, AllocCommand& command) {
+  if (line.word == "leak") {
+    command.verb = Verb::kLeak;
+  } else if (line.word == "free") {
+    command.verb = Verb::kFree;
+  } else if (line.word == "churn") {
+    command.verb = Verb::kChurn;
+  } else {
+    return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  }
+  std::string_view rest = line.rest;
+  const std::string_view name = next_word(rest), count = next_word(rest);
+  if (count.empty()) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  if (!parse_number(count, kMaxObjects, command.count)) {
+    return fail(Errno::EINVAL, "\"%.*s\": N is a number from 1 to %lu", static_cast<int>(count.size()), count.data(),
+                kMaxObjects);
+  }
+  for (std::string_view option = next_word(rest); !option.empty(); option = next_word(rest)) {
+    if (command.verb != Verb::kLeak) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+    TRY(parse_option(option, command));
+  }
+  command.cache = TRY(find_cache(name));
+  return {};
+}
+
+}  // namespace
+
+// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making a loop or a jump of the call.
+[[gnu::noinline, gnu::noclone]] static void* leak_at_depth(kmem_cache* cache, int flags, uint64_t depth) {
+  void* object = depth > 1 ? leak_at_depth(cache, flags, depth - 1) : kmem_cache_alloc(cache, flags);
+  asm volatile("" : "+r"(object)::"memory");
+  return object;
+}
+
+namespace {
+
+// What debug_interrupt is asked to do, by one task at a time, and what it did.
+struct InterruptRequest {
+  kmem_cache* cache;
+  uint64_t depth;
+  unsigned wanted, got;
+  void* objects[64];
+  std::atomic<bool> done;
+};
+constinit InterruptRequest interrupt_request{};
+
+}  // namespace
+
+[[gnu::noinline, gnu::noclone]] static void debug_interrupt(TrapFrame&, void*) {
+  InterruptRequest& request = interrupt_request;
+  request.got = 0;
+  while (request.got < request.wanted) {
+    void* object = leak_at_depth(request.cache, KM_ATOMIC, request.depth);
+    if (!object) break;
+    request.objects[request.got++] = object;
+  }
+  request.done = true;
+}
+
+namespace {
+
+// Allocates up to `wanted` objects in an interrupt on this CPU and holds them; how many.
+unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding& holding) {
+  InterruptRequest& request = interrupt_request;
+  request.cache = command.cache;
+  request.depth = command.depth;
+  request.wanted = wanted < std::size(request.objects) ? static_cast<unsigned>(wanted) : std::size(request.objects);
+  request.done = false;
+  interrupt_raise_self(kVectorDebugSelf);
+  while (!request.done) asm volatile("pause");
+  unsigned held = 0;
+  for (; held < request.got && holding.reserve(); held++) holding.add(request.objects[held]);
+  for (unsigned i = held; i < request.got; i++) kmem_cache_free(command.cache, request.objects[i]);
+  return held;
+}
+
+[[gnu::always_inline]] inline Result<void> leak(const AllocCommand& command) {
+  Holding* holding = find_holding(command.cache);
+  if (!holding) {
+    holding = find_holding(nullptr);
+    if (!holding) return fail(Errno::ENOSPC, "objects of %zu caches are held: free some first", std::size(holdings));
+    kmem_cache_hold(command.cache);
+    holding->cache = command.cache;
+  }
+  uint64_t done = 0;
+  while (done < command.count) {
+    if (command.irq) {
+      const unsigned n = leak_in_interrupt(command, command.count - done, *holding);
+      if (n == 0) break;
+      done += n;
+    } else {
+      if (!holding->reserve()) break;
+      void* object = leak_at_depth(command.cache, command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
+      if (!object) break;
+      holding->add(object);
+      done++;
+    }
+  }
+  holding->settle();
+  if (done == command.count) return {};
+  return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects, which are held", done, command.count);
+}
+
+Result<void> free_held(const AllocCommand& command) {
+  Holding* holding = find_holding(command.cache);
+  const uint64_t held = holding ? holding->count : 0;
+  if (held < command.count) {
+    return fail(Errno::EINVAL, "%lu objects of %s are held, not %lu", held, kmem_cache_name(command.cache),
+                command.count);
+  }
+  for (uint64_t i = 0; i < command.count; i++) kmem_cache_free(command.cache, holding->take_oldest());
+  holding->settle();
+  return {};
+}
+
+Result<void> churn(const AllocCommand& command) {
+  for (uint64_t i = 0; i < command.count; i++) {
+    void* object = kmem_cache_alloc(command.cache, KM_SLEEP);
+    if (!object) return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
+    kmem_cache_free(command.cache, object);
+  }
+  return {};
+}
+
+}  // namespace
+
+// All lines are parsed before the first is done.
+[[gnu::noinline, gnu::noclone]] static Result<void> debug_alloc_write(std::string_view text) {
+  TRY(check_command_text(text, kAllocSyntax));
+  CommandLine line;
+  bool any = false;
+  for (std::string_view rest = text; next_command(rest, line); any = true) {
+    AllocCommand command;
+    TRY(parse(line, command));
+  }
+  if (!any) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  const MutexGuard guard(debug_mutex);
+  while (next_command(text, line)) {
+    AllocCommand command;
+    TRY(parse(line, command));
+    switch (command.verb) {
+      case Verb::kLeak:
+        TRY(leak(command));
+        break;
+      case Verb::kFree:
+        TRY(free_held(command));
+        break;
+      case Verb::kChurn:
+        TRY(churn(command));
+        break;
+    }
+  }
+  return {};
+}
+
+// --- leaky: a device of the kind that forgets a reference.
+
+struct Leaky {
+  char byte;
+  char state[191];
+};
+static constinit kmem_cache* leaky_cache = nullptr;
+
+[[gnu::noinline, gnu::noclone]] static Result<void> leaky_open(Chan& chan) {
+  auto* leaky = static_cast<Leaky*>(kmem_cache_alloc(leaky_cache, KM_SLEEP));
+  if (!leaky) return Errno::ENOMEM;
+  leaky->byte = '\n';
+  chan.state = leaky;
+  return {};
+}
+
+static void leaky_close(Chan& chan) {
+  if (chan.qid.path == kLeakyLeak) return;  // on purpose
+  kmem_cache_free(leaky_cache, chan.state);
+}
+
+namespace {
+
+class DebugDevice final : public TableDevice {
+ public:
+  constexpr DebugDevice() : TableDevice("debug", kTable) {}
+
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (!chan.state) return Errno::EACCES;
+    if (chan.qid.path == kAlloc) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
+    return read_text({&static_cast<Leaky*>(chan.state)->byte, 1}, buffer, size, offset);
+  }
+
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    switch (chan.qid.path) {
+      case kAlloc:
+        TRY(debug_alloc_write({buffer, size}));
+        return size;
+      case kCtl:
+        TRY(control({buffer, size}));
+        return size;
+      default:
+        return Errno::EACCES;
+    }
+  }
+
+  void close(Chan& chan) override {
+    if (!chan.state) return;
+    if (chan.qid.path == kAlloc) {
+      Text::destroy(static_cast<Text*>(chan.state));
+    } else {
+      leaky_close(chan);
+    }
+  }
+
+ protected:
+  Result<void> open_file(Chan& chan, uint32_t flags) override {
+    switch (chan.qid.path) {
+      case kAlloc:
+        return (flags & ABI_O_ACCMODE) == ABI_O_WRONLY ? Result<void>() : show_held(chan);
+      case kLeakyClean:
+      case kLeakyLeak:
+        return leaky_open(chan);
+      default:
+        return {};
+    }
+  }
+
+ private:
+  // A line for each cache: its name and how many of its objects are held.
+  static Result<void> show_held(Chan& chan) {
+    Text* const text = TRY(Text::create());
+    {
+      const MutexGuard guard(debug_mutex);
+      for (const Holding& holding : holdings) {
+        if (holding.cache) text->print("%s %lu\n", kmem_cache_name(holding.cache), holding.count);
+      }
+    }
+    if (text->failed()) {
+      Text::destroy(text);
+      return Errno::ENOMEM;
+    }
+    chan.state = text;
+    return {};
+  }
+
+  static Result<void> control(std::string_view text) {
+    TRY(check_command_text(text, "panic"));
+    CommandLine line;
+    if (!next_command(text, line) || line.word != "panic" || !line.rest.empty()) {
+      return fail(Errno::EINVAL, "expected panic");
+    }
+    panic("asked for by #debug/ctl");
+  }
+};
+
+constinit DebugDevice device;
+
+}  // namespace
+
+void debug_device_init() {
+  const auto make_cache = [](const char* name, size_t size) {
+    kmem_cache* cache = kmem_cache_create(name, size, 0, 0, nullptr, nullptr, nullptr, nullptr);
+    if (!cache) panic("no memory for the cache %s", name);
+    return cache;
+  };
+  make_cache("debug_64", 64);
+  make_cache("debug_1024", 1024);
+  leaky_cache = make_cache("leaky", sizeof(Leaky));
+  if (!interrupt_register_vector(kVectorDebugSelf, "debug", debug_interrupt, nullptr)) {
+    panic("the vector of #debug is taken");
+  }
+  device_register(&device);
+}
+
+#endif  // CONFIG_DEBUG_DEVICE
