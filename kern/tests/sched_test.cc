@@ -119,7 +119,7 @@ KTEST(wait_queue_loses_no_wakeup) {
     uint64_t value = 0, put = 0, taken = 0, sum_put = 0, sum_taken = 0;
   };
   static Box box;
-  constexpr uint64_t kItems = 5'000;
+  constexpr uint64_t kItems = 2'000;
   Team producers(
       [](void*) {
         for (;;) {
