@@ -42,15 +42,12 @@ constinit Mutex trace_control{LockRank::kTraceControl};
 
 namespace {
 
-// Of all memory.
-constexpr uint64_t kLimitFraction = 16;
-
 constinit uint32_t users GUARDED_BY(trace_control) = 0;
 
 }  // namespace
 
 void trace_init() {
-  trace_memory_init(align_down(memory_totals().total / kLimitFraction, kPageSize));
+  trace_memory_init(align_down(memory_totals().total / CONFIG_MEM_TRACE_LIMIT_DIVISOR, kPageSize));
 }
 
 Result<void> trace_users_add() {

@@ -24,11 +24,11 @@ struct Pool {
 constinit Pool pool;
 constinit std::atomic<uint32_t> reserve{0};  // what the pool should have
 constinit std::atomic<uint64_t> used{0};
-constinit uint64_t limit = 0;
+constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
 
 void* page_from_arena() {
-  if (used.fetch_add(kPageSize, std::memory_order_relaxed) + kPageSize <= limit) {
+  if (used.fetch_add(kPageSize, std::memory_order_relaxed) + kPageSize <= limit.load(std::memory_order_relaxed)) {
     if (void* page = arena_alloc(trace_arena, kPageSize, KM_ATOMIC)) return page;
   }
   used.fetch_sub(kPageSize, std::memory_order_relaxed);
@@ -53,7 +53,7 @@ void export_to_pages(arena* source, void* base, size_t size) {
 }  // namespace
 
 void trace_memory_init(uint64_t limit_bytes) {
-  limit = limit_bytes;
+  trace_memory_set_limit(limit_bytes);
   trace_arena = arena_create("trace", 0, 0, kPageSize, import_from_pages, export_to_pages, page_arena, 0, KM_SLEEP);
   if (!trace_arena) panic("no memory for the tracer's arena");
 }
@@ -95,5 +95,9 @@ uint64_t trace_memory_used() {
   return used.load(std::memory_order_relaxed);
 }
 uint64_t trace_memory_limit() {
-  return limit;
+  return limit.load(std::memory_order_relaxed);
+}
+
+void trace_memory_set_limit(uint64_t bytes) {
+  limit.store(bytes, std::memory_order_relaxed);
 }

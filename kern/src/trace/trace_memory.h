@@ -36,3 +36,5 @@ void trace_page_free(void* page);
 // Bytes, the pool included.
 uint64_t trace_memory_used();
 uint64_t trace_memory_limit();
+// From now on. What is in use beyond it stays.
+void trace_memory_set_limit(uint64_t bytes);

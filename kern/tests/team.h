@@ -1,0 +1,40 @@
+// Tasks that do the same thing, for tests.
+#pragma once
+
+#include "ktest.h"
+#include "task.h"
+
+// Starts tasks and waits for all of them to end.
+class Team {
+ public:
+  explicit Team(void (*body)(void*), void* argument) : body_(body), argument_(argument) {}
+  void add(uint32_t cpu = kAnyCpu) {
+    auto task = task_create("ktest", run, this);
+    EXPECT(task.ok());
+    if (!task) return;
+    {
+      const Guard guard(lock_);
+      running_++;
+    }
+    task_start(*task, cpu);
+  }
+  void join() {
+    const Guard guard(lock_);
+    done_.wait_uninterruptible(lock_, [this] { return running_ == 0; });
+  }
+
+ private:
+  static void run(void* team) {
+    task_will_exit();  // so that task_drain_dead after join() waits for it
+    auto* self = static_cast<Team*>(team);
+    self->body_(self->argument_);
+    const Guard guard(self->lock_);
+    if (--self->running_ == 0) self->done_.wake_all();
+  }
+
+  void (*body_)(void*);
+  void* argument_;
+  Spinlock lock_{LockRank::kDevice};
+  WaitQueue done_;
+  unsigned running_ = 0;
+};

@@ -1,0 +1,300 @@
+// The tracer on the live system: what stands in a dump is what is live, in every context and state.
+#include <string_view>
+
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/trap.h"
+#include "arena.h"
+#include "cpu.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "ktest.h"
+#include "lib/string.h"
+#include "src/trace/trace_memory.h"
+#include "src/trace/tracer.h"
+#include "trace.h"
+
+namespace {
+
+// A cache for one test.
+class TestCache {
+ public:
+  explicit TestCache(size_t size, int flags = 0)
+      : cache_(kmem_cache_create("ktest_trace", size, 0, flags, nullptr, nullptr, nullptr, nullptr)) {
+    EXPECT(cache_);
+  }
+  ~TestCache() { kmem_cache_destroy(cache_); }
+  TestCache(const TestCache&) = delete;
+  TestCache& operator=(const TestCache&) = delete;
+  operator kmem_cache*() const { return cache_; }
+
+ private:
+  kmem_cache* cache_;
+};
+
+// The text of a dump.
+class DumpText {
+ public:
+  explicit DumpText(kmem_cache* cache) : text_(static_cast<char*>(arena_alloc(page_arena, kSize, KM_SLEEP))) {
+    Result<TraceDump*> dump = trace_dump_open(cache);
+    EXPECT(text_ && dump.ok());
+    if (!text_ || !dump) return;
+    for (;;) {
+      Result<size_t> got = trace_dump_read(*dump, text_ + length_, kSize - length_, length_);
+      if (!got || *got == 0) break;
+      length_ += *got;
+    }
+    trace_dump_close(*dump);
+  }
+  ~DumpText() { arena_free(page_arena, text_, kSize); }
+  DumpText(const DumpText&) = delete;
+  DumpText& operator=(const DumpText&) = delete;
+
+  std::string_view text() const { return {text_, length_}; }
+  bool has(std::string_view what) const { return text().find(what) != std::string_view::npos; }
+  size_t count(std::string_view what) const {
+    size_t n = 0;
+    for (size_t at = text().find(what); at != std::string_view::npos; at = text().find(what, at + 1)) n++;
+    return n;
+  }
+  // The number after " key " in the first two lines.
+  uint64_t number(std::string_view key) const {
+    const size_t at = text().find(key);
+    if (at == std::string_view::npos) return UINT64_MAX;
+    uint64_t value = 0;
+    for (size_t i = at + key.size(); i < length_ && text_[i] >= '0' && text_[i] <= '9'; i++) {
+      value = value * 10 + static_cast<uint64_t>(text_[i] - '0');
+    }
+    return value;
+  }
+  bool identities_hold() const {
+    return number("seen ") == number(" recorded ") + number(" dropped ") + number(" filtered ") &&
+           number(" recorded ") == number(" freed ") + number(" cleared ") + number(" live ");
+  }
+
+ private:
+  static constexpr size_t kSize = 256 * 1024;
+  char* text_;
+  size_t length_ = 0;
+};
+
+[[gnu::noinline]] void* ktest_leak_at_depth(kmem_cache* cache, unsigned depth) {
+  if (depth <= 1) return kmem_cache_alloc(cache, KM_SLEEP);
+  void* object = ktest_leak_at_depth(cache, depth - 1);
+  asm volatile("");
+  return object;
+}
+
+constexpr size_t kObjects = 100;
+
+void expect_exactly_the_leaked(size_t object_size) {
+  const TestCache cache(object_size);
+  void* objects[kObjects];
+  void* before = kmem_cache_alloc(cache, KM_SLEEP);
+  EXPECT(trace_command(cache, "start").ok());
+  for (void*& object : objects) object = ktest_leak_at_depth(cache, 8);
+  kmem_cache_free(cache, before);
+  EXPECT(trace_command(cache, "stop").ok());
+  void* after = kmem_cache_alloc(cache, KM_SLEEP);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" state stopped "));
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number("seen ") == kObjects);
+    EXPECT(dump.number(" live ") == kObjects);
+    EXPECT(dump.number(" bytes ") == kObjects * object_size);
+    EXPECT(dump.number(" untracked ") == 1);
+    EXPECT(dump.number(" unmatched ") == 1);
+    EXPECT(dump.count(" allocations from stack\n") == 1);
+    EXPECT(dump.has(" in 100 allocations from stack\n\t"));
+    EXPECT(dump.count("ktest_leak_at_depth+0x") == 8);
+    EXPECT(!dump.has("kmem_cache_alloc"));
+    EXPECT(dump.has("contexts task "));
+    EXPECT(dump.count("\t0xffff8") == kObjects);
+    if (!dump.identities_hold() || dump.count("ktest_leak_at_depth+0x") != 8) {
+      klog("%.*s", 1500, dump.text().data());
+    }
+  }
+  for (void* object : objects) kmem_cache_free(cache, object);
+  kmem_cache_free(cache, after);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number(" live ") == 0);
+    EXPECT(dump.number(" freed ") == kObjects);
+    EXPECT(dump.count(" allocations from stack\n") == 0);
+  }
+  EXPECT(trace_command(cache, "reset").ok());
+  const DumpText dump(cache);
+  EXPECT(dump.has(" state off "));
+  EXPECT(dump.has("echo start > #mem/kmemtrace/ktest_trace"));
+}
+
+// What an interrupt allocates and frees: one object for each CPU.
+struct InterruptWork {
+  std::atomic<kmem_cache*> cache{nullptr};
+  void* held[kMaxCpus] = {};
+  bool registered = false;
+};
+constinit InterruptWork interrupt_work;
+
+[[gnu::noinline]] void ktest_interrupt_allocates(TrapFrame&, void*) {
+  kmem_cache* cache = interrupt_work.cache.load();
+  if (!cache) return;
+  void*& held = interrupt_work.held[cpu_id()];
+  if (held) {
+    kmem_cache_free(cache, held);
+    held = nullptr;
+  } else {
+    held = kmem_cache_alloc(cache, KM_ATOMIC);
+  }
+}
+
+void use_interrupts(kmem_cache* cache) {
+  if (!interrupt_work.registered) {
+    EXPECT(interrupt_register_vector(kVectorDebugSelf, "ktest", ktest_interrupt_allocates, nullptr).ok());
+    interrupt_work.registered = true;
+  }
+  interrupt_work.cache = cache;
+}
+
+// No interrupt is under way any more. Frees what they hold.
+void end_interrupts(kmem_cache* cache) {
+  interrupt_work.cache = nullptr;
+  on_each_cpu([](void*) {}, nullptr);
+  for (void*& held : interrupt_work.held) {
+    kmem_cache_free(cache, held);
+    held = nullptr;
+  }
+}
+
+[[gnu::noinline]] void ktest_interrupted_function() {
+  interrupt_raise_self(kVectorDebugSelf);
+  while (!interrupt_work.held[cpu_id()]) asm volatile("pause");
+}
+
+}  // namespace
+
+KTEST(trace_shows_exactly_what_leaked) {
+  expect_exactly_the_leaked(64);
+}
+
+KTEST(trace_shows_exactly_what_leaked_with_bufctls) {
+  expect_exactly_the_leaked(1024);
+}
+
+KTEST(trace_names_interrupts_not_the_interrupted) {
+  const TestCache cache(64);
+  use_interrupts(cache);
+  EXPECT(trace_command(cache, "start").ok());
+  {
+    const PreemptOff pinned;
+    ktest_interrupted_function();
+  }
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.number(" live ") == 1);
+    EXPECT(dump.has("contexts irq ktest\n"));
+    EXPECT(dump.has("ktest_interrupt_allocates+0x"));
+    EXPECT(!dump.has("ktest_interrupted_function"));
+    if (dump.has("ktest_interrupted_function")) klog("%.*s", 1500, dump.text().data());
+  }
+  end_interrupts(cache);
+  EXPECT(trace_command(cache, "stop\nreset").ok());
+}
+
+KTEST(trace_states_and_errors) {
+  const TestCache cache(64);
+  const TestCache untraceable(64, KMC_NOTRACE);
+  EXPECT(trace_command(untraceable, "start").error() == Errno::EPERM);
+  EXPECT(!(kmem_cache_flags(untraceable) & (KMC_TRACED | KMC_EVER_TRACED)));
+  EXPECT(trace_command(cache, "").error() == Errno::EINVAL);
+  EXPECT(trace_command(cache, "start\nnonsense\n").error() == Errno::EINVAL);
+  EXPECT(trace_command(cache, "start\nstop\nreset\nmark").error() == Errno::EINVAL);
+  EXPECT(!(kmem_cache_flags(cache) & (KMC_TRACED | KMC_EVER_TRACED)));
+  EXPECT(trace_command(cache, "stop\nreset\nstop").ok());
+  EXPECT(trace_command(cache, "start depth=3").ok());
+  EXPECT(trace_command(cache, "start depth=3").ok());
+  EXPECT(trace_command(cache, "start depth=4").error() == Errno::EBUSY);
+  EXPECT(trace_command_all("start").error() == Errno::EBUSY);
+  void* a = ktest_leak_at_depth(cache, 8);
+  EXPECT(trace_command(cache, "mark").ok());
+  void* b = ktest_leak_at_depth(cache, 8);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" state running objsize 64 depth 3 mark 1\n"));
+    EXPECT(dump.number(" truncated ") == 2);
+    EXPECT(dump.count("ktest_leak_at_depth+0x") == 3);
+    EXPECT(dump.has(", marks 0-1, "));
+  }
+  EXPECT(trace_command(cache, "reset").ok());
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" state running "));
+    EXPECT(dump.number(" cleared ") == 2);
+    EXPECT(dump.number(" live ") == 0);
+    EXPECT(dump.number(" untracked ") == 2);
+    EXPECT(dump.identities_hold());
+  }
+  kmem_cache_free(cache, a);
+  EXPECT(trace_command(cache, "stop\nstart\nstop").ok());
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.number(" unmatched ") == 1);
+    EXPECT(dump.has(" state stopped "));
+  }
+  kmem_cache_free(cache, b);
+  EXPECT(kmem_trace_reset(cache) == 0);
+  EXPECT(kmem_trace_start(cache, "depth=5") == 0);
+  EXPECT(kmem_trace_start(cache, "depth=6") == -static_cast<int>(Errno::EBUSY));
+  EXPECT(kmem_trace_stop(cache) == 0);
+  EXPECT(kmem_trace_reset(cache) == 0);
+  EXPECT(!(kmem_cache_flags(cache) & (KMC_TRACED | KMC_EVER_TRACED)));
+}
+
+KTEST(trace_counts_what_the_limit_keeps_out) {
+  const TestCache cache(16);
+  constexpr size_t kMany = 20'000;
+  auto** objects = static_cast<void**>(kmalloc(kMany * sizeof(void*), KM_SLEEP));
+  EXPECT(objects);
+  if (!objects) return;
+  const uint64_t limit = trace_memory_limit();
+  EXPECT(trace_command(cache, "start").ok());
+  trace_memory_set_limit(trace_memory_used() + 50 * kPageSize);
+  for (size_t i = 0; i < kMany; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number("seen ") == kMany);
+    EXPECT(dump.number(" dropped ") > 0);
+    EXPECT(dump.number(" live ") > 0);
+    EXPECT(dump.number(" untracked ") == dump.number(" dropped "));
+  }
+  EXPECT(trace_memory_used() <= trace_memory_limit());
+  trace_memory_set_limit(limit);
+  for (size_t i = 0; i < kMany; i++) kmem_cache_free(cache, objects[i]);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number(" live ") == 0);
+    EXPECT(dump.number(" unmatched ") == dump.number(" dropped "));
+  }
+  EXPECT(trace_command(cache, "stop\nreset").ok());
+  EXPECT(trace_memory_used() == 0);
+  kfree(objects);
+}
+
+KTEST(trace_dump_outlives_the_trace) {
+  const TestCache cache(64);
+  EXPECT(trace_command(cache, "start").ok());
+  void* object = ktest_leak_at_depth(cache, 2);
+  Result<TraceDump*> dump = trace_dump_open(cache);
+  EXPECT(dump.ok());
+  if (!dump) return;
+  EXPECT(trace_command(cache, "stop\nreset").ok());
+  kmem_cache_free(cache, object);
+  char text[2048];
+  Result<size_t> got = trace_dump_read(*dump, text, sizeof(text), 0);
+  EXPECT(got.ok() && std::string_view(text, *got).find("ktest_leak_at_depth+0x") != std::string_view::npos);
+  trace_dump_close(*dump);
+  EXPECT(trace_memory_used() == 0);
+}
