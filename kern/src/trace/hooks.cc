@@ -16,8 +16,8 @@
 
 extern "C" {
 // Functions of the allocator lie between them (kernel.ld).
-extern const char text_allocator_start[];
-extern const char text_allocator_end[];
+extern const char allocator_text_start[];
+extern const char allocator_text_end[];
 }
 
 namespace {
@@ -26,8 +26,8 @@ namespace {
 constexpr size_t kAllocatorFrames = 6;
 
 bool in_allocator(uint64_t return_address) {
-  return return_address > reinterpret_cast<uint64_t>(text_allocator_start) &&
-         return_address <= reinterpret_cast<uint64_t>(text_allocator_end);
+  return return_address > reinterpret_cast<uint64_t>(allocator_text_start) &&
+         return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
 }
 
 struct Stack {
