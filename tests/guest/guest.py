@@ -3,6 +3,8 @@ import os
 import pathlib
 import subprocess
 
+from stele.dump import parse_dumps
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
 
@@ -31,3 +33,20 @@ def guest(script, *options, log=True):
 def leaktest(command, *options):
     run = subprocess.run([str(ROOT / "scripts/leaktest"), *options, command], capture_output=True, check=False)
     return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
+def dumps_in(output):
+    """The dumps of traced caches in what was printed."""
+    return parse_dumps(output)
+
+
+def live_counts(output):
+    """[{cache: live objects}], one for each kmemstat in what was printed."""
+    tables = []
+    for words in map(str.split, output.splitlines()):
+        if words[:1] == ["NAME"]:
+            tables.append({})
+            column = words.index("LIVE")
+        elif tables and len(words) > column and words[column].isdigit():
+            tables[-1][words[0]] = int(words[column])
+    return tables

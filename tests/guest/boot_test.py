@@ -1,0 +1,164 @@
+"""scripts/guest itself, power-on, and the console."""
+import os
+import pty
+import re
+import select
+import subprocess
+import tempfile
+import time
+import unittest
+
+from guest import BUILD, ROOT, guest
+
+INSTRUCTIONS_TO_PROMPT = 2_000_000_000
+
+
+class Runner(unittest.TestCase):
+    def test_status_and_streams(self):
+        result = guest("echo out; echo err >&2; exit 3")
+        self.assertEqual((result.status, result.stdout, result.stderr), (3, "out\n", "err\n"))
+
+    def test_every_byte_comes_through(self):
+        """2 MB of all byte values, in order, and nothing added."""
+        line = "".join(f"\\{byte:03o}" for byte in range(256))
+        command = [str(ROOT / "scripts/guest"), "--no-build", "--log", "/dev/null", "-c",
+                   f"printf '{line}' > /tmp/b; for i in 1 2 3 4 5 6 7 8; do cat /tmp/b /tmp/b /tmp/b /tmp/b > /tmp/c; mv /tmp/c /tmp/b; "
+                   "[ $i = 6 ] && break; done; cat /tmp/b"]
+        run = subprocess.run(command, capture_output=True, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(len(run.stdout), 256 * 4**6)
+        self.assertEqual(run.stdout, bytes(range(256)) * 4**6)
+
+    def test_standard_input_is_empty(self):
+        result = guest("cat; echo $?")
+        self.assertEqual((result.status, result.stdout), (0, "0\n"), result)
+
+    def test_a_signal_is_a_status(self):
+        self.assertEqual(guest("kill -9 $$").status, 128 + 9)
+
+    def test_timeout(self):
+        self.assertEqual(guest("sleep 1000", "--timeout", "5").status, 124)
+
+    def test_panic(self):
+        result = guest("echo panic > #debug/ctl")
+        self.assertEqual(result.status, 134, result)
+        self.assertIn("asked for by #debug/ctl", result.stderr)
+        self.assertRegex(result.stderr, r"sys_write\+0x[0-9a-f]+ \[kernel\]")
+
+    def check_processors(self, number):
+        result = guest("echo hello | cat", "--smp", str(number), log=False)
+        self.assertEqual((result.status, result.stdout), (0, "hello\n"), result)
+        self.assertIn(f"] {number} CPUs, ", result.stderr)
+
+    def test_one_processor(self):
+        self.check_processors(1)
+
+    def test_many_processors(self):
+        self.check_processors(16)
+
+    def test_64_processors(self):
+        self.check_processors(64)
+
+    def test_little_memory(self):
+        result = guest("ls / | wc -l", "--mem", "96M")
+        self.assertEqual(result.status, 0, result)
+
+    def test_share(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "note"), "w") as file:
+                file.write("from the host\n")
+            result = guest("cat /host/note && echo back > /host/answer", "--share", folder)
+            self.assertEqual((result.status, result.stdout), (0, "from the host\n"), result)
+            with open(os.path.join(folder, "answer")) as file:
+                self.assertEqual(file.read(), "back\n")
+
+    def test_instructions_to_the_prompt(self):
+        """Under --icount a tick of the time stamp counter is an instruction, and the log's clock runs at 1 GHz."""
+        result = guest("true", "--icount", "--smp", "1", log=False)
+        seconds = max(float(stamp) for stamp in re.findall(r"\[ *(\d+\.\d+)\]", result.stderr))
+        self.assertEqual(result.status, 0, result)
+        self.assertLess(seconds * 1e9, INSTRUCTIONS_TO_PROMPT)
+
+
+class Console:
+    """A guest with a person at its console: scripts/run on a pseudo-terminal."""
+
+    PROMPT = "# "
+
+    def __init__(self, *options):
+        self.master, slave = pty.openpty()
+        command = [str(ROOT / "scripts/run"), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")))]
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        os.write(self.master, b"\x01x")
+        self.process.wait()
+        os.close(self.master)
+
+    def read_until(self, text, seconds=60):
+        """What comes up to and with `text`; all that came if it does not come."""
+        data, end = b"", time.monotonic() + seconds
+        while text.encode() not in data and time.monotonic() < end:
+            if select.select([self.master], [], [], 1)[0]:
+                data += os.read(self.master, 4096)
+        return data.decode("utf-8", "replace")
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+
+class Interactive(unittest.TestCase):
+    def prompt(self, console):
+        self.assertIn("\n# ", "\n" + console.read_until("# "))
+
+    def test_a_session(self):
+        with Console() as console:
+            self.prompt(console)
+            console.type("echo $((6 * 7))\r")
+            self.assertIn("\n42\r\n", console.read_until("# "))
+            # The line can be edited.
+            console.type("echo wronx\x7fg\r")
+            self.assertIn("\nwrong\r\n", console.read_until("# "))
+            # ^C ends what runs in the foreground, and the shell goes on.
+            console.type("sleep 1000\r")
+            console.read_until("sleep 1000\r\n")
+            console.type("\x03")
+            console.read_until("# ")
+            console.type("echo $?\r")
+            self.assertIn("\n130\r\n", console.read_until("# "))
+            # … and a line that is being typed.
+            console.type("echo never\x03")
+            self.assertNotIn("\nnever", console.read_until("# "))
+            # ^D ends the input of a program, and on an empty line the shell; init starts another one.
+            console.type("cat\rtwice\r\x04")
+            self.assertIn("twice\r\ntwice\r\n", console.read_until("# "))
+            console.type("x=1\r")
+            console.read_until("# ")
+            console.type("\x04")
+            console.read_until("# ")
+            console.type("echo x=$x.\r")
+            self.assertIn("\nx=.\r\n", console.read_until("# "))
+            # The commands of the README.
+            console.type("echo start > #mem/kmemtrace/pipe; ls / | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
+            console.read_until("# ")
+            console.type("cat #mem/kmemtrace/pipe\r")
+            self.assertRegex(console.read_until("# "), r"kmemtrace pipe state stopped (?s:.*) live 0 ")
+
+    def test_without_a_terminal(self):
+        run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
+                             input="echo $((6 * 7)); echo off > /dev/power\n", capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("42", run.stdout)
+
+    def test_iso(self):
+        subprocess.run([str(ROOT / "scripts/mkiso"), str(BUILD / "stele.elf"), str(BUILD / "initrd.cpio"), str(BUILD / "test.iso")],
+                       check=True)
+        with Console("--iso", str(BUILD / "test.iso")) as console:
+            self.assertIn("booted by Multiboot2", console.read_until("# ", 120))
+            console.type("echo $((6 * 7))\r")
+            self.assertIn("\n42\r\n", console.read_until("# "))

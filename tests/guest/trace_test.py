@@ -1,0 +1,183 @@
+"""The tracer as a person uses it: #mem and #debug from the shell."""
+import unittest
+
+from guest import dumps_in, guest, live_counts
+
+LEAK = ('echo start > #mem/kmemtrace/{cache}; echo "leak {cache} {n} {options}" > #debug/alloc; '
+        'echo stop > #mem/kmemtrace/{cache}; cat #mem/kmemtrace/{cache}; '
+        'echo "free {cache} {n}" > #debug/alloc; cat #mem/kmemtrace/{cache}')
+
+
+class Leaks(unittest.TestCase):
+    def check(self, cache, size, n, options, context):
+        result = guest(LEAK.format(cache=cache, n=n, options=options))
+        self.assertEqual((result.status, result.stderr), (0, ""), result)
+        held, freed = dumps_in(result.stdout)
+        for dump in (held, freed):
+            self.assertEqual(dump.broken_identities(), [], result)
+            self.assertEqual(dump.lost(), {}, result)
+        [group] = held.groups
+        self.assertEqual((held.counters["live"], held.counters["bytes"]), (n, n * size))
+        self.assertEqual((group.objects, group.bytes), (n, n * size))
+        names = [frame.partition("+")[0] for frame in group.frames]
+        self.assertEqual(names[:8], ["leak_at_depth"] * 8, result)
+        self.assertEqual(names.count("leak_at_depth"), 8)
+        self.assertIn("debug_interrupt" if "irq" in options else "debug_alloc_write", names)
+        self.assertTrue(all(frame.endswith(" [kernel]") for frame in group.frames), result)
+        self.assertRegex(group.summary, context)
+        self.assertEqual((freed.counters["live"], freed.groups), (0, []))
+        self.assertEqual(freed.counters["freed"], n)
+        return names
+
+    def test_100_objects(self):
+        self.check("debug_64", 64, 100, "depth=8", r"contexts pid \d+ sh$")
+
+    def test_100_objects_from_an_interrupt(self):
+        names = self.check("debug_64", 64, 100, "depth=8 irq", r"contexts irq \w+$")
+        self.assertNotIn("debug_alloc_write", names)  # what was interrupted is not to blame
+
+    def test_30000_objects(self):
+        self.check("debug_64", 64, 30000, "depth=8", r"contexts pid \d+ sh$")
+
+    def test_30000_objects_from_an_interrupt(self):
+        self.check("debug_64", 64, 30000, "depth=8 irq", r"contexts irq \w+$")
+
+    def test_cache_with_bufctls(self):
+        self.check("debug_1024", 1024, 100, "depth=8", r"contexts pid \d+ sh$")
+
+    def test_atomic(self):
+        self.check("debug_64", 64, 100, "depth=8 atomic", r"contexts pid \d+ sh$")
+
+    def test_live_count(self):
+        result = guest('cat #mem/kmemstat; echo "leak debug_64 100" > #debug/alloc; cat #mem/kmemstat; '
+                       'echo "free debug_64 100" > #debug/alloc; cat #mem/kmemstat')
+        tables = live_counts(result.stdout)
+        self.assertEqual([table["debug_64"] for table in tables], [0, 100, 0], result)
+
+    def test_live_count_of_objects_in_magazines(self):
+        result = guest('echo "churn debug_64 1000" > #debug/alloc; grep debug_64 #mem/kmemstat')
+        words = result.stdout.split()
+        self.assertEqual(words[5:8], ["0", "1000", "1000"], result)
+
+
+class Control(unittest.TestCase):
+    """One boot for all: the commands and what they say."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.result = guest("""
+t='#mem/kmemtrace/debug_64'
+section() { echo "== $1"; }
+section off; cat "$t"
+section stop_when_off; echo stop > "$t" && echo succeeded
+section twice; echo start > "$t"; echo start > "$t" && echo succeeded
+section other_options; { echo 'start depth=4' > "$t" || echo refused; } 2>&1
+section marks
+echo 'leak debug_64 3' > #debug/alloc; echo mark > "$t"
+echo 'leak debug_64 4' > #debug/alloc; echo mark > "$t"; echo mark > "$t"
+echo 'leak debug_64 5' > #debug/alloc
+cat "$t"
+section untraced; echo stop > "$t"; echo 'leak debug_64 7' > #debug/alloc; cat "$t"
+section goes_on; echo start > "$t"; echo 'leak debug_64 1' > #debug/alloc; cat "$t"
+section ctl; cat #mem/kmemtrace/ctl
+section reset_while_running; echo reset > "$t"; echo 'leak debug_64 2' > #debug/alloc; cat "$t"
+section reset; printf 'stop\\nreset\\n' > "$t"; cat "$t"
+section notrace; { echo start > #mem/kmemtrace/kmem_slab || echo refused; } 2>&1; cat #mem/kmemtrace/kmem_slab
+section all; echo start > #mem/kmemtrace/ctl; echo 'leak debug_1024 6' > #debug/alloc; echo settle > #mem/kmemtrace/ctl
+echo stop > #mem/kmemtrace/ctl; cat #mem/kmemtrace/debug_1024
+section none; echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl
+""")
+        cls.section = {}
+        for part in cls.result.stdout.split("== ")[1:]:
+            name, _, body = part.partition("\n")
+            cls.section[name] = body
+
+    def dump(self, section):
+        [dump] = dumps_in(self.section[section])
+        self.assertEqual(dump.broken_identities(), [], self.section[section])
+        return dump
+
+    def test_runs_through(self):
+        self.assertEqual((self.result.status, self.result.stderr), (0, ""), self.result)
+
+    def test_what_is_not_traced_says_so(self):
+        self.assertIn("off", self.section["off"])
+        self.assertIn("start", self.section["off"])
+
+    def test_stop_when_off_succeeds(self):
+        self.assertEqual(self.section["stop_when_off"], "succeeded\n")
+
+    def test_start_twice(self):
+        self.assertEqual(self.section["twice"], "succeeded\n")
+
+    def test_start_with_other_options_is_busy(self):
+        self.assertRegex(self.section["other_options"], r"busy: .*depth=32.*\nrefused")
+
+    def test_marks(self):
+        dump = self.dump("marks")
+        self.assertEqual(dump.header["mark"], "3")
+        objects = {0: 3, 1: 4, 3: 5}
+        self.assertEqual(dump.counters["live"], sum(objects.values()))
+        for mark, number in objects.items():
+            self.assertEqual(self.section["marks"].count(f" mark {mark} cpu"), number)
+        self.assertEqual(set().union(*(group.marks for group in dump.groups)), {0, 1, 3})
+
+    def test_what_is_allocated_after_stop_is_untracked(self):
+        dump = self.dump("untraced")
+        self.assertEqual((dump.header["state"], dump.counters["seen"], dump.counters["untracked"]), ("stopped", 12, 7))
+
+    def test_start_after_stop_keeps_what_there_is(self):
+        dump = self.dump("goes_on")
+        self.assertEqual((dump.counters["live"], dump.counters["untracked"]), (13, 7))
+
+    def test_ctl_shows_what_is_traced(self):
+        [line] = self.section["ctl"].splitlines()
+        self.assertRegex(line, r"^kmemtrace debug_64 state running .* live 13 ")
+
+    def test_reset_while_running_goes_on(self):
+        dump = self.dump("reset_while_running")
+        self.assertEqual((dump.header["state"], dump.counters["live"]), ("running", 2))
+
+    def test_reset_ends_the_trace(self):
+        self.assertIn("off", self.section["reset"])
+        self.assertEqual(dumps_in(self.section["reset"]), [])
+
+    def test_a_cache_that_is_not_to_be_traced_says_why(self):
+        self.assertRegex(self.section["notrace"], r"kmem_slab cannot be traced: .*\nrefused")
+
+    def test_all_at_once(self):
+        dump = self.dump("all")
+        self.assertEqual(dump.counters["live"], 6)
+        self.assertEqual(self.section["none"], "")
+
+
+class EveryCache(unittest.TestCase):
+    def test_start_stop_and_reset_under_load(self):
+        """Traces go on and off on all caches, one after the other and all at once, while programs run."""
+        result = guest("""
+load() { while [ -e /tmp/load ]; do ls / | cat > /tmp/out.$1; echo "churn debug_64 100" > #debug/alloc; done; }
+: > /tmp/load
+load 1 & load 2 & load 3 &
+ctl='#mem/kmemtrace/ctl'
+round=0
+while [ $round -lt 5 ]; do
+  for t in '#mem/kmemtrace'/*; do
+    [ "$t" = "$ctl" ] || { echo start > "$t" && echo mark > "$t"; } 2>/dev/null
+  done
+  for t in '#mem/kmemtrace'/*; do
+    [ "$t" = "$ctl" ] || { cat "$t" > /dev/null; printf 'stop\\nreset\\n' > "$t"; } 2>/dev/null
+  done
+  round=$((round + 1))
+done
+round=0
+while [ $round -lt 25 ]; do
+  echo start > "$ctl"; echo mark > "$ctl"; echo stop > "$ctl"; echo reset > "$ctl"
+  round=$((round + 1))
+done
+rm /tmp/load
+wait
+rm /tmp/out.*
+cat "$ctl"
+echo done
+""", "--timeout", "300")
+        self.assertEqual((result.status, result.stdout, result.stderr), (0, "done\n", ""), result)
