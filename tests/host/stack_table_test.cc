@@ -1,3 +1,5 @@
+// Sources: kern/src/trace/stack_table.cc tests/host/fakes/trace_world.cc
+
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 

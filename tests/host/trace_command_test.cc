@@ -1,3 +1,5 @@
+// Sources: kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,4 +1,6 @@
+// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
 // kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+
 #include <gtest/gtest.h>
 
 #include <memory>
