@@ -17,7 +17,7 @@ KERN_ASFLAGS  := -g -I kern -I kern/include -include $(AUTOCONF_H) -D__ASSEMBLER
 KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
 
 KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
-  kern/src/*/*.cc kern/drivers/dev/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc)))
+  kern/src/*/*.cc kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc)))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 
 # Rebuild when flags change.

@@ -15,6 +15,20 @@ inline void out16(uint16_t port, uint16_t value) {
   asm volatile("outw %0, %1" ::"a"(value), "Nd"(port));
 }
 
+inline uint16_t in16(uint16_t port) {
+  uint16_t value;
+  asm volatile("inw %1, %0" : "=a"(value) : "Nd"(port));
+  return value;
+}
+inline uint32_t in32(uint16_t port) {
+  uint32_t value;
+  asm volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
+  return value;
+}
+inline void out32(uint16_t port, uint32_t value) {
+  asm volatile("outl %0, %1" ::"a"(value), "Nd"(port));
+}
+
 inline constexpr uint32_t kMsrApicBase = 0x1b;
 inline constexpr uint32_t kMsrEfer = 0xc0000080;
 inline constexpr uint32_t kMsrStar = 0xc0000081;

@@ -1,7 +1,7 @@
 // #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof, kill, uptime and free
 // read them.
 //
-//   N/stat N/status N/cmdline N/comm   of process N
+//   N/stat N/status N/cmdline N/comm   of process N; `self` is the one that asks
 //   N/ctl                              takes a signal by name or number: kill, term, stop, cont, int, … Its owner's and
 //   root's uptime meminfo stat loadavg version
 //
@@ -188,7 +188,7 @@ class ProcDevice final : public TableDevice {
   }
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
     if (directory.qid.path == kRoot) {
-      const uint32_t pid = TRY(pid_named(name));
+      const uint32_t pid = name == "self" ? current_task()->pid : TRY(pid_named(name));
       TRY(gone_is_missing(process_info(pid)));
       chan.qid = {.path = path_of(pid, kDirectory), .version = 0, .directory = true};
       return {};

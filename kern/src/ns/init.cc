@@ -19,4 +19,5 @@ void ns_init() {
 #ifdef CONFIG_DEBUG_DEVICE
   debug_device_init();
 #endif
+  p9_device_init();
 }

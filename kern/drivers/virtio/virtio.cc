@@ -1,0 +1,131 @@
+// The queue lies in memory that driver and device share: descriptors, each naming a piece of memory; the available ring, in which the
+// driver names chains of descriptors; the used ring, in which the device names those that it is done with. Slot s always uses
+// descriptors 2s (the request, which the device reads) and 2s + 1 (the reply, which it writes), so there is nothing to allocate.
+//
+// The lock is held for the filling of one chain, or in the interrupt for a look at at most kSlots replies.
+
+#include "virtio.h"
+
+#include <atomic>
+
+#include "arch/x86_64/io.h"
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/trap.h"
+#include "cpu.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "pci.h"
+
+namespace {
+
+constexpr uint16_t kVendor = 0x1af4;
+
+// Registers, from the device's first port.
+enum Register : uint16_t {
+  kDeviceFeatures = 0,
+  kGuestFeatures = 4,
+  kQueuePage = 8,
+  kQueueSize = 12,
+  kQueueSelect = 14,
+  kQueueNotify = 16,
+  kStatus = 18,
+  kQueueVector = 22,   // with MSI-X on
+  kDeviceConfig = 24,  // with MSI-X on
+};
+enum Status : uint8_t { kAcknowledge = 1, kDriver = 2, kDriverOk = 4 };
+enum DescriptorFlag : uint16_t { kNext = 1, kDeviceWrites = 2 };
+constexpr uint16_t kNoVector = 0xffff;
+
+}  // namespace
+
+Result<void> VirtioChannel::start(uint16_t device_id, uint32_t features, uint8_t vector, const char* name) {
+  const std::optional<PciFunction> function = pci_find(kVendor, device_id);
+  if (!function) return Errno::ENODEV;
+  pci_enable(*function);
+  port_ = pci_port_base(*function, 0);
+  if (!port_) return Errno::ENODEV;
+  out8(port_ + kStatus, 0);
+  out8(port_ + kStatus, kAcknowledge);
+  out8(port_ + kStatus, kAcknowledge | kDriver);
+  if ((in32(port_ + kDeviceFeatures) & features) != features) return Errno::ENODEV;
+  out32(port_ + kGuestFeatures, features);
+  TRY(pci_enable_msix(*function, vector, cpu(0).apic_id));
+  TRY(interrupt_register_vector(
+      vector, name, [](TrapFrame&, void* argument) { static_cast<VirtioChannel*>(argument)->on_interrupt(); }, this));
+  TRY(set_up_queue());
+  out8(port_ + kStatus, kAcknowledge | kDriver | kDriverOk);
+  return {};
+}
+
+Result<void> VirtioChannel::set_up_queue() {
+  out16(port_ + kQueueSelect, 0);
+  size_ = in16(port_ + kQueueSize);
+  if (size_ < 2 * kSlots) return Errno::ENODEV;
+  const size_t used_at = align_up(sizeof(Descriptor) * size_ + sizeof(uint16_t) * (3 + size_), kPageSize);
+  const size_t bytes = align_up(used_at + sizeof(uint16_t) * 3 + sizeof(UsedElement) * size_, kPageSize);
+  auto* const memory = static_cast<char*>(kmalloc(bytes, KM_SLEEP | KM_ZERO));
+  if (!memory) return Errno::ENOMEM;
+  descriptors_ = reinterpret_cast<Descriptor*>(memory);
+  available_ = reinterpret_cast<volatile uint16_t*>(memory + sizeof(Descriptor) * size_);
+  used_header_ = reinterpret_cast<volatile uint16_t*>(memory + used_at);
+  used_ = reinterpret_cast<volatile UsedElement*>(memory + used_at + 2 * sizeof(uint16_t));
+  out32(port_ + kQueuePage, static_cast<uint32_t>(direct_map_phys(memory).value / kPageSize));
+  out16(port_ + kQueueVector, 0);
+  return in16(port_ + kQueueVector) == kNoVector ? Result<void>(Errno::ENODEV) : Result<void>();
+}
+
+uint8_t VirtioChannel::config(unsigned offset) const {
+  return in8(static_cast<uint16_t>(port_ + kDeviceConfig + offset));
+}
+
+unsigned VirtioChannel::acquire() {
+  Guard guard(lock_);
+  for (;;) {
+    for (unsigned slot = 0; slot < kSlots; ++slot)
+      if (!slots_[slot].taken) {
+        slots_[slot].taken = true;
+        return slot;
+      }
+    free_slots_.wait_uninterruptible(lock_, [&] {
+      for (const Slot& slot : slots_)
+        if (!slot.taken) return true;
+      return false;
+    });
+  }
+}
+
+void VirtioChannel::release(unsigned slot) {
+  Guard guard(lock_);
+  slots_[slot].taken = false;
+  free_slots_.wake_one();
+}
+
+size_t VirtioChannel::transact(unsigned slot, const void* request, size_t request_size, void* reply,
+                               size_t reply_size) {
+  Guard guard(lock_);
+  const auto head = static_cast<uint16_t>(2 * slot), tail = static_cast<uint16_t>(2 * slot + 1);
+  descriptors_[head] = {direct_map_phys(request).value, static_cast<uint32_t>(request_size), kNext, tail};
+  descriptors_[tail] = {direct_map_phys(reply).value, static_cast<uint32_t>(reply_size), kDeviceWrites, 0};
+  slots_[slot].done = false;
+  const uint16_t index = available_[1];
+  available_[2 + index % size_] = head;
+  std::atomic_thread_fence(std::memory_order_release);
+  available_[1] = static_cast<uint16_t>(index + 1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  out16(port_ + kQueueNotify, 0);
+  replies_.wait_uninterruptible(lock_, [&] { return slots_[slot].done; });
+  return slots_[slot].length;
+}
+
+void VirtioChannel::on_interrupt() {
+  Guard guard(lock_);
+  while (used_seen_ != used_header_[1]) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    volatile UsedElement& element = used_[used_seen_ % size_];
+    Slot& slot = slots_[element.id / 2 % kSlots];
+    slot.length = element.length;
+    slot.done = true;
+    ++used_seen_;
+  }
+  replies_.wake_all();
+}

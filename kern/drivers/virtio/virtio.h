@@ -1,0 +1,60 @@
+// A virtio device with one queue for requests and replies, by the legacy PCI interface (Virtual I/O Device 1.1, sections 2.6, 4.1.4.8).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/result.h"
+#include "spinlock.h"
+#include "task.h"
+
+class VirtioChannel {
+ public:
+  static constexpr unsigned kSlots = 4;  // requests on their way at once
+
+  constexpr VirtioChannel() = default;
+
+  // Finds and starts the device with this transitional PCI device id; `features` are wanted and must be offered. `vector` is for its
+  // interrupts. ENODEV if there is none, ENOMEM. Once. May sleep.
+  Result<void> start(uint16_t device_id, uint32_t features, uint8_t vector, const char* name);
+  // Byte number `offset` of the device's own configuration.
+  uint8_t config(unsigned offset) const;
+
+  // Sleeps until a slot is free, 0..kSlots-1.
+  unsigned acquire();
+  void release(unsigned slot);
+  // Sends `request` and sleeps until the device has put its answer into `reply`; returns the answer's size. Both in the direct map,
+  // contiguous. The slot is the caller's.
+  size_t transact(unsigned slot, const void* request, size_t request_size, void* reply, size_t reply_size);
+
+ private:
+  struct Descriptor {
+    uint64_t address;
+    uint32_t length;
+    uint16_t flags, next;
+  };
+  struct UsedElement {
+    uint32_t id, length;
+  };
+  struct Slot {
+    bool taken, done;
+    uint32_t length;
+  };
+
+  void on_interrupt();
+  Result<void> set_up_queue();
+
+  // Written by start only.
+  uint16_t port_ = 0;
+  uint16_t size_ = 0;  // of the queue, in descriptors
+  Descriptor* descriptors_ = nullptr;
+  volatile uint16_t* available_ = nullptr;    // flags, index, ring
+  volatile uint16_t* used_header_ = nullptr;  // flags, index
+  volatile UsedElement* used_ = nullptr;
+
+  Spinlock lock_{LockRank::kDevice};
+  // Under `lock_`: the rings, and
+  Slot slots_[kSlots] GUARDED_BY(lock_) = {};
+  uint16_t used_seen_ GUARDED_BY(lock_) = 0;
+  WaitQueue free_slots_, replies_;
+};
