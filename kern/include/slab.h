@@ -106,6 +106,9 @@ int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
 void kmem_init(void);
 /* What this CPU's magazines hold goes back to the slabs, for all caches. Interrupts off; up to 60 objects for each cache. */
 void kmem_drain_cpu(void);
+/* The free objects in all depots go back to the slabs, and empty slabs to where they came from. Done also by an allocation that may
+ * sleep and finds no memory. May sleep. */
+void kmem_reap(void);
 /* Walks all slabs of the cache and compares them with its counts, under its lock. NULL, or what is wrong. For tests and debugging. */
 const char* kmem_cache_verify(struct kmem_cache* cache);
 

@@ -32,6 +32,7 @@
 #include <bit>
 #include <utility>
 
+#include "arch/x86_64/interrupts.h"
 #include "cpu.h"
 #include "kmalloc.h"
 #include "lib/format.h"
@@ -418,14 +419,19 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
   return base;
 }
 
+// From the segments that are there, or from the source; 0 when there is no memory.
+uintptr_t try_segment(struct arena& arena, size_t size, int flags) {
+  Tags tags;
+  if (!tags.reserve(kTagsForOperation)) return 0;
+  const uintptr_t address = allocate_present(arena, size, tags);
+  return address ? address : allocate_imported(arena, size, flags, tags);
+}
+
 ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int flags) {
-  uintptr_t address = 0;
-  {
-    Tags tags;
-    if (tags.reserve(kTagsForOperation)) {
-      address = allocate_present(arena, size, tags);
-      if (address == 0) address = allocate_imported(arena, size, flags, tags);
-    }
+  uintptr_t address = try_segment(arena, size, flags);
+  if (address == 0 && (flags & KM_SLEEP)) {
+    kmem_reap();
+    address = try_segment(arena, size, flags);
   }
   if (address == 0) {
     note_failure(arena);

@@ -78,10 +78,10 @@ void memory_init() {
                         [](arena* source, void* base, size_t size) { arena_free(source, base, size); }, base_arena,
                         kQuantumCacheMax, KM_ATOMIC),
                     "page");
-  kernel_virtual_arena = must(arena_create("kernel_virtual", kKernelVirtualBase + kKernelVirtualReserved,
-                                           kKernelVirtualSize - kKernelVirtualReserved, kPageSize, nullptr,
-                                           nullptr, nullptr, 0, KM_ATOMIC),
-                              "kernel_virtual");
+  kernel_virtual_arena = must(
+      arena_create("kernel_virtual", kKernelVirtualBase + kKernelVirtualReserved,
+                   kKernelVirtualSize - kKernelVirtualReserved, kPageSize, nullptr, nullptr, nullptr, 0, KM_ATOMIC),
+      "kernel_virtual");
   kmalloc_init();
 }
 

@@ -287,3 +287,10 @@ struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
 void kmem_drain_cpu(void) {
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) magazines_drain_cpu(cache);
 }
+
+/* Quantum caches come last: the others give to them. */
+void kmem_reap(void) {
+  for (int quantum = 0; quantum <= 1; quantum++)
+    for (struct kmem_cache* cache = kmem_cache_next(NULL); cache; cache = kmem_cache_next(cache))
+      if (!(kmem_cache_flags(cache) & KMC_QCACHE) == !quantum) magazines_reap(cache);
+}

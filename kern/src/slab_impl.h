@@ -134,6 +134,8 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab_magazine.c */
 
+/* Empties the depot. May sleep. */
+void magazines_reap(struct kmem_cache* cache);
 /* The cache has become a zombie: takes the magazines of every CPU and of the depot away, for good. May sleep. */
 void magazines_retire(struct kmem_cache* cache);
 /* Frees empty magazines that came after that. Any context. */

@@ -96,7 +96,11 @@ static bool uses_magazines(const struct kmem_cache* cache) {
 /* ---- Allocation. */
 
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
-  void* const object = slab_layer_alloc(cache, flags & ~KM_ZERO);
+  void* object = slab_layer_alloc(cache, flags & ~KM_ZERO);
+  if (!object && (flags & KM_SLEEP)) {
+    kmem_reap();
+    object = slab_layer_alloc(cache, flags & ~KM_ZERO);
+  }
   if (!object) return NULL;
   if (cache->constructor && cache->constructor(object, cache->private_data, flags) != 0) {
     if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
@@ -267,13 +271,17 @@ static void retire_cpu(void* argument) {
   }
 }
 
-void magazines_retire(struct kmem_cache* cache) {
-  slab_os_on_each_cpu(retire_cpu, cache);
+void magazines_reap(struct kmem_cache* cache) {
   for (struct kmem_magazine* magazine; (magazine = depot_take_full(cache));) {
     empty_magazine(cache, magazine, (uint32_t)magazine->rounds);
     kmem_cache_free(kmem_magazine_cache, magazine);
   }
   magazines_finish(cache);
+}
+
+void magazines_retire(struct kmem_cache* cache) {
+  slab_os_on_each_cpu(retire_cpu, cache);
+  magazines_reap(cache);
 }
 
 void magazines_finish(struct kmem_cache* cache) {

@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <new>
 
+#include "arch/x86_64/acpi.h"
 #include "arch/x86_64/smp.h"
 #include "arena.h"
 #include "cpu.h"
@@ -47,9 +48,9 @@ void slab_os_lock_release(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   spinlock_of(lock).unlock();
 }
 
-// Caches are made before all CPUs are known.
+// Caches are made before the other CPUs are started.
 unsigned slab_os_cpu_count() {
-  return kMaxCpus;
+  return acpi_info().cpu_count;
 }
 
 void slab_os_on_each_cpu(void (*function)(void*), void* argument) {

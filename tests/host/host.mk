@@ -1,30 +1,35 @@
 # Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer.
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test, linked with the kernel sources of SOURCES_NAME_test. What those include of the
-# kernel and cannot have here is replaced by tests/host/fakes, which comes first on the include path.
+#
+# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. The comment that it begins with names the files that it is made of besides itself.
+# What those include of the kernel and cannot have here is replaced by headers in the folders of the files under tests/host
+# that it names, and in tests/host/cpus: these come first on the include path. So each test has objects of its own.
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
--include tests/host/sources.mk
-
 HOST_FLAGS := -O1 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
-  -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -pthread \
-  -I tests/host/fakes -I tests/host -I kern -I kern/include
+  -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -fno-strict-aliasing -pthread
 
-$(BUILD)/host/%.cc.o: %.cc
-	@mkdir -p $(@D)
-	@echo "  HOST  $<"
-	@g++ -std=c++20 $(HOST_FLAGS) -MMD -MP -c $< -o $@
-$(BUILD)/host/%.c.o: %.c
-	@mkdir -p $(@D)
-	@echo "  HOST  $<"
-	@gcc -std=gnu17 $(HOST_FLAGS) -MMD -MP -c $< -o $@
+# $(1): name of the test
+define HOST_TEST_RULES
+$(1)_SRC := tests/host/$(1).cc $$(filter %.c %.cc,$$(shell sed '/^\/\//!q' tests/host/$(1).cc))
+$(1)_OBJ := $$(patsubst %,$(BUILD)/host/objects/$(1)/%.o,$$($(1)_SRC))
+$(1)_INC := $$(addprefix -I,$$(filter-out tests/host/,$$(sort $$(dir $$(filter tests/host/%,$$($(1)_SRC)))))) \
+  -I tests/host/cpus -I tests/host -I kern -I kern/include
 
-define HOST_TEST_RULE
-$(BUILD)/host/$(1): $(patsubst %,$(BUILD)/host/%.o,tests/host/$(1).cc $(SOURCES_$(1)))
+$(BUILD)/host/objects/$(1)/%.c.o: %.c tests/host/host.mk
+	@mkdir -p $$(@D)
+	@echo "  HOST  $(1): $$<"
+	@gcc -std=gnu17 $(HOST_FLAGS) $$($(1)_INC) -MMD -MP -c $$< -o $$@
+$(BUILD)/host/objects/$(1)/%.cc.o: %.cc tests/host/host.mk
+	@mkdir -p $$(@D)
+	@echo "  HOST  $(1): $$<"
+	@g++ -std=c++20 $(HOST_FLAGS) $$($(1)_INC) -MMD -MP -c $$< -o $$@
+-include $$($(1)_OBJ:.o=.d)
+
+$(BUILD)/host/$(1): $$($(1)_OBJ)
 	@g++ $(HOST_FLAGS) $$^ -lgtest -lgtest_main -o $$@
--include $(patsubst %,$(BUILD)/host/%.d,tests/host/$(1).cc $(SOURCES_$(1)))
 endef
-$(foreach test,$(HOST_TESTS),$(eval $(call HOST_TEST_RULE,$(test))))
+$(foreach test,$(HOST_TESTS),$(eval $(call HOST_TEST_RULES,$(test))))
 
 .PHONY: host-tests
 host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)

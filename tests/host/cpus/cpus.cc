@@ -1,0 +1,292 @@
+#include "cpus.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "arch/x86_64/paging.h"
+#include "arena.h"
+#include "boot.h"
+#include "log.h"
+#include "pages.h"
+#include "spinlock.h"
+
+__thread struct host_cpu host_cpu = {0, 0, 0};
+
+namespace {
+
+constexpr int kInterruptSignal = SIGUSR1;
+
+// A CPU as others see it.
+struct Online {
+  std::atomic<bool> online{false};
+  std::atomic<pthread_t> thread{};
+  std::atomic<bool> called{false};  // call_function waits to be called here
+};
+std::array<Online, SLAB_OS_MAX_CPUS> cpus;
+std::mutex call_mutex, power_mutex;
+void (*call_function)(void*);
+void* call_argument;
+
+std::atomic<void (*)()> interrupt_handler{nullptr};
+std::atomic<uint64_t> taken{0};
+thread_local uint64_t held_ranks = 0;
+
+std::atomic<unsigned> page_failures{0};
+std::array<MemoryRange, 2> ranges;
+BootInfo boot;
+std::mutex log_mutex;
+std::string log_text;
+
+void on_signal(int) {
+  const int saved_errno = errno;
+  host_cpu.pending = 1;
+  if (!host_cpu.interrupts_off) host_interrupt_deliver();
+  errno = saved_errno;
+}
+
+void go_online(unsigned id) {
+  std::lock_guard guard(power_mutex);
+  host_cpu.id = id;
+  cpus[id].thread = pthread_self();
+  cpus[id].online = true;
+}
+
+// What others have asked this CPU to call it calls first.
+void go_offline() {
+  std::lock_guard guard(power_mutex);
+  cpus[host_cpu.id].online = false;
+  if (cpus[host_cpu.id].called) pthread_kill(pthread_self(), kInterruptSignal);
+}
+
+// Instead of a CPU that no thread is.
+void call_for_offline(unsigned id, void (*function)(void*), void* argument) {
+  const InterruptsOff off;
+  const unsigned self = std::exchange(host_cpu.id, id);
+  function(argument);
+  host_cpu.id = self;
+}
+
+}  // namespace
+
+void host_interrupt_deliver(void) {
+  while (host_cpu.pending) {
+    host_cpu.pending = 0;
+    host_cpu.interrupts_off = 1;
+    Online& self = cpus[host_cpu.id];
+    if (self.called) {
+      call_function(call_argument);
+      self.called = false;
+    }
+    if (auto* handler = interrupt_handler.load()) {
+      taken.fetch_add(1, std::memory_order_relaxed);
+      handler();
+    }
+    host_cpu.interrupts_off = 0;
+  }
+}
+
+void host::memory_start(uint64_t bytes) {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(kInterruptSignal, &action, nullptr);
+  go_online(0);
+  // A hole between the ranges, and a frame at 0 that must not be used.
+  const uint64_t hole = 64 * kPageSize, second = bytes / 4 + hole;
+  void* const memory = mmap(reinterpret_cast<void*>(kDirectMapBase), bytes + hole, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  mprotect(direct_map({bytes / 4}), hole, PROT_NONE);
+  mprotect(direct_map({0}), kPageSize, PROT_NONE);
+  ranges = {MemoryRange{{0}, bytes / 4}, MemoryRange{{second}, bytes - bytes / 4}};
+  // The first range is too small for the descriptors only in tiny memories; in both cases they come from the start of one.
+  ranges[0] = {{kPageSize}, bytes / 4 - kPageSize};
+  boot.usable = ranges;
+  boot.highest = {bytes + hole};
+  memory_init();
+}
+
+void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)()) {
+  go_offline();
+  std::atomic<unsigned> running{count}, ready{0};
+  std::vector<std::thread> threads;
+  interrupt_handler = interrupt;
+  for (unsigned id = 0; id < count; id++) {
+    threads.emplace_back([&, id] {
+      go_online(id);
+      for (ready++; ready < count;) sched_yield();
+      body(id);
+      go_offline();
+      running--;
+      // The thread must exist while it can be interrupted.
+      while (running > 0) sched_yield();
+    });
+  }
+  std::minstd_rand random(1);
+  while (running > 0) {
+    if (interrupt && ready == count) {
+      pthread_kill(threads[random() % count].native_handle(), kInterruptSignal);
+      for (unsigned spin = random() % 2000; spin > 0; spin--) asm volatile("pause");
+    } else {
+      sched_yield();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  interrupt_handler = nullptr;
+  go_online(0);
+}
+
+uint64_t host::interrupts_taken() {
+  return taken;
+}
+
+void host::fail_pages(unsigned percent) {
+  page_failures = percent;
+}
+
+std::string host::take_log() {
+  std::lock_guard guard(log_mutex);
+  return std::exchange(log_text, {});
+}
+
+// ---- slab_os.h
+
+unsigned slab_os_cpu_count() {
+  return SLAB_OS_MAX_CPUS;
+}
+
+void slab_os_on_each_cpu(void (*function)(void*), void* argument) {
+  ASSERT(interrupts_enabled() && held_ranks == 0);
+  std::lock_guard guard(call_mutex);
+  call_function = function;
+  call_argument = argument;
+  {
+    std::lock_guard power(power_mutex);
+    for (unsigned id = 0; id < cpus.size(); id++) {
+      if (!cpus[id].online) {
+        call_for_offline(id, function, argument);
+        continue;
+      }
+      cpus[id].called = true;
+      pthread_kill(cpus[id].thread, kInterruptSignal);
+    }
+  }
+  for (Online& cpu : cpus) {
+    while (cpu.called) sched_yield();
+  }
+}
+
+struct arena* slab_os_page_source() {
+  return page_arena;
+}
+struct arena* slab_os_metadata_source() {
+  return base_arena;
+}
+
+void* slab_os_pages_alloc(struct arena* source, size_t size, int flags) {
+  thread_local std::minstd_rand random(host_cpu.id + 1);
+  if (random() % 100 < page_failures) return nullptr;
+  return arena_alloc(source, size, flags);
+}
+void slab_os_pages_free(struct arena* source, void* pages, size_t size) {
+  arena_free(source, pages, size);
+}
+void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
+  for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;
+}
+void* slab_os_page_slab(const void* object) {
+  const Page* const page = page_of(object);
+  return page ? page->slab : nullptr;
+}
+
+void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
+  constexpr std::array kRanks = {LockRank::kSlabCacheList, LockRank::kSlabDepot, LockRank::kSlabCache};
+  static_assert(sizeof(Spinlock) <= sizeof(slab_os_lock));
+  new (lock) Spinlock(kRanks[rank]);
+}
+void slab_os_lock_acquire(slab_os_lock* lock) {
+  reinterpret_cast<Spinlock*>(lock)->lock();
+}
+void slab_os_lock_release(slab_os_lock* lock) {
+  reinterpret_cast<Spinlock*>(lock)->unlock();
+}
+
+void slab_os_log(const char* pattern, ...) {
+  char line[200];
+  va_list arguments;
+  va_start(arguments, pattern);
+  vsnprintf(line, sizeof(line), pattern, arguments);
+  va_end(arguments);
+  klog("%s", line);
+}
+
+void slab_os_panic(const char* pattern, ...) {
+  char line[200];
+  va_list arguments;
+  va_start(arguments, pattern);
+  vsnprintf(line, sizeof(line), pattern, arguments);
+  va_end(arguments);
+  panic("%s", line);
+}
+
+// ---- spinlock.h, log.h, boot.h
+
+void Spinlock::lock() {
+  ASSERT(!interrupts_enabled());
+  const uint64_t bit = uint64_t{1} << static_cast<unsigned>(rank_);
+  if (held_ranks & (bit | (bit - 1)))
+    panic("a lock of rank %u is taken while %lx are held", unsigned(rank_), held_ranks);
+  uint32_t free = 0;
+  while (!owner_.compare_exchange_weak(free, host_cpu.id + 1, std::memory_order_acquire)) {
+    free = 0;
+    sched_yield();
+  }
+  held_ranks |= bit;
+}
+
+void Spinlock::unlock() {
+  ASSERT(!interrupts_enabled() && held());
+  held_ranks &= ~(uint64_t{1} << static_cast<unsigned>(rank_));
+  owner_.store(0, std::memory_order_release);
+}
+
+bool Spinlock::held() const {
+  return owner_ == host_cpu.id + 1;
+}
+
+void klog(const char* pattern, ...) {
+  char line[200];
+  va_list arguments;
+  va_start(arguments, pattern);
+  vsnprintf(line, sizeof(line), pattern, arguments);
+  va_end(arguments);
+  std::lock_guard guard(log_mutex);
+  log_text += line;
+  log_text += '\n';
+}
+
+void panic(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  fputs("panic: ", stderr);
+  vfprintf(stderr, pattern, arguments);
+  fputs("\n", stderr);
+  va_end(arguments);
+  abort();
+}
+
+const BootInfo& boot_info() {
+  return boot;
+}

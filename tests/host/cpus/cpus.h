@@ -1,0 +1,24 @@
+// The world of the memory core on the host: CPUs that are threads, interrupts that are signals, memory that can run out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace host {
+
+// `bytes` of memory in two ranges, and the memory core on it. Once in a program.
+void memory_start(uint64_t bytes);
+
+// Runs body(cpu) on CPUs 0..count-1 at the same time, each a thread, and returns when all have returned. If `interrupt` is given it is called
+// on each CPU at random moments, with interrupts off, where the CPU has them on. The caller is no CPU meanwhile.
+void run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)() = nullptr);
+// How many interrupts CPUs have taken.
+uint64_t interrupts_taken();
+
+// From now on `percent` of the requests for slabs' memory fail.
+void fail_pages(unsigned percent);
+// What has been logged since the last call.
+std::string take_log();
+
+}  // namespace host

@@ -1,0 +1,34 @@
+/* The host's part of slab_os.h: threads are CPUs, and a signal is the interrupt. C and C++.
+ *
+ * Interrupts off means that the signal's handler notes that it came and returns; it is delivered when they are on again.
+ */
+#pragma once
+
+#define SLAB_OS_MAX_CPUS 8
+
+struct slab_os_lock {
+  uint32_t words[2];
+};
+
+struct host_cpu {
+  unsigned id;
+  volatile int interrupts_off;
+  volatile int pending;
+};
+extern __thread struct host_cpu host_cpu;
+void host_interrupt_deliver(void);
+
+static inline uint64_t slab_os_irq_save(void) {
+  const int were_off = host_cpu.interrupts_off;
+  host_cpu.interrupts_off = 1;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return (uint64_t)were_off;
+}
+static inline void slab_os_irq_restore(uint64_t were_off) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  host_cpu.interrupts_off = (int)were_off;
+  if (!were_off && host_cpu.pending) host_interrupt_deliver();
+}
+static inline unsigned slab_os_cpu(void) {
+  return host_cpu.id;
+}

@@ -1,0 +1,727 @@
+// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_layer.c kern/src/arena.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "arch/x86_64/paging.h"
+#include "arena.h"
+#include "cpus.h"
+#include "kmalloc.h"
+#include "pages.h"
+#include "slab.h"
+#include "slab_trace.h"
+
+namespace {
+
+constexpr uint64_t kMemory = 64 << 20;
+constexpr unsigned kCpus = 4;
+
+class World : public testing::Environment {
+  void SetUp() override { host::memory_start(kMemory); }
+};
+const auto* const world = testing::AddGlobalTestEnvironment(new World);
+
+// ---- The hooks: a byte for each eight of memory says whether the object there has a record.
+
+auto* const records = static_cast<std::atomic<uint8_t>*>(
+    mmap(nullptr, kMemory / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+std::atomic<uint8_t>& record_of(const void* object) {
+  return records[(reinterpret_cast<uintptr_t>(object) - kDirectMapBase) / 8];
+}
+std::atomic<uint64_t> recorded{0}, dropped{0}, unmatched{0}, buried{0};
+std::atomic<size_t> last_requested{0};
+std::atomic<const void*> last_frame{nullptr};
+
+}  // namespace
+
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame) {
+  EXPECT_NE(object, nullptr);
+  EXPECT_TRUE(host_cpu.interrupts_off);
+  EXPECT_FALSE(kmem_cache_flags(cache) & KMC_NOTRACE);
+  EXPECT_EQ(record_of(object).exchange(1), 0) << "two records of one object";
+  recorded++;
+  last_requested = requested;
+  last_frame = frame;
+  return object;
+}
+void slab_trace_free(kmem_cache*, void* object) {
+  EXPECT_TRUE(host_cpu.interrupts_off);
+  if (record_of(object).exchange(0))
+    dropped++;
+  else
+    unmatched++;
+}
+void slab_trace_destroy(kmem_cache*) {
+  buried++;
+}
+
+namespace {
+
+struct kmem_cache_stats stats_of(kmem_cache* cache) {
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  return stats;
+}
+
+// All that must be true of a cache at rest with `live` objects.
+void expect_sound(kmem_cache* cache, uint64_t live) {
+  const char* const wrong = kmem_cache_verify(cache);
+  ASSERT_EQ(wrong, nullptr) << wrong;
+  const struct kmem_cache_stats stats = stats_of(cache);
+  ASSERT_EQ(stats.live, live);
+  ASSERT_EQ(stats.allocations - stats.frees, live);
+  ASSERT_EQ(stats.objects_out, live + stats.magazine_rounds);
+  ASSERT_LE(stats.objects_out, stats.objects_in_slabs);
+  if (stats.hash_buckets) {
+    ASSERT_EQ(stats.hash_items, stats.objects_out);
+    ASSERT_LE(stats.hash_items, 2 * stats.hash_buckets + 1);
+  }
+}
+
+uint64_t memory_out() {
+  struct arena_stats base;
+  arena_stats(base_arena, &base);
+  return base.allocated_bytes;
+}
+
+// An object filled with bytes that follow from its address and a salt.
+struct Held {
+  unsigned char* memory;
+  size_t size;
+  unsigned char salt;
+
+  void fill() {
+    for (size_t i = 0; i < size; i++)
+      memory[i] = static_cast<unsigned char>(reinterpret_cast<uintptr_t>(memory + i) * 31 + salt);
+  }
+  bool intact() const {
+    for (size_t i = 0; i < size; i++)
+      if (memory[i] != static_cast<unsigned char>(reinterpret_cast<uintptr_t>(memory + i) * 31 + salt)) return false;
+    return true;
+  }
+};
+
+Held hold(void* memory, size_t size, unsigned salt) {
+  Held held{static_cast<unsigned char*>(memory), size, static_cast<unsigned char>(salt)};
+  held.fill();
+  return held;
+}
+
+template <typename T>
+T take_any(std::vector<T>& from, std::mt19937_64& random) {
+  std::swap(from[random() % from.size()], from.back());
+  T taken = from.back();
+  from.pop_back();
+  return taken;
+}
+
+struct Shape {
+  size_t size, align;
+  int flags;
+};
+
+// For a failing test's name.
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << shape.size << " bytes, align " << shape.align << ", flags " << shape.flags;
+}
+
+class SlabShape : public testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    kmem_reap();  // what other tests have left in magazines
+    const Shape& shape = GetParam();
+    cache_ = kmem_cache_create("shape", shape.size, shape.align, shape.flags, nullptr, nullptr, nullptr, nullptr);
+    ASSERT_NE(cache_, nullptr);
+  }
+  void TearDown() override { kmem_cache_destroy(cache_); }
+
+  // Random allocations and frees; compares with what is held after every few. `percent`: allocations of memory that fail.
+  void run(unsigned seed, int operations, size_t most, unsigned percent) {
+    std::mt19937_64 random(seed);
+    std::vector<Held> held;
+    uint64_t failed = 0;
+    host::fail_pages(percent);
+    for (int i = 0; i < operations; i++) {
+      if (random() % (2 * most) >= held.size()) {
+        void* const object = kmem_cache_alloc(cache_, KM_ATOMIC);
+        if (!object) {
+          failed++;
+          continue;
+        }
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(object) % std::max<size_t>(GetParam().align, 8), 0u);
+        ASSERT_EQ(kmem_cache_of(object), GetParam().flags & KMC_NOTOUCH ? nullptr : cache_);
+        held.push_back(hold(object, GetParam().size, random()));
+      } else {
+        const Held object = take_any(held, random);
+        ASSERT_TRUE(object.intact());
+        kmem_cache_free(cache_, object.memory);
+      }
+      if (i % 997 == 0) {
+        ASSERT_NO_FATAL_FAILURE(expect_sound(cache_, held.size()));
+      }
+    }
+    host::fail_pages(0);
+    ASSERT_EQ(stats_of(cache_).failures, failed);
+    if (percent == 0) {
+      ASSERT_EQ(failed, 0u);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_sound(cache_, held.size()));
+    for (const Held& object : held) {
+      ASSERT_TRUE(object.intact());
+      kmem_cache_free(cache_, object.memory);
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_sound(cache_, 0));
+  }
+
+  kmem_cache* cache_ = nullptr;
+};
+
+TEST_P(SlabShape, AgreesWithAModel) {
+  run(1, 30'000, 2'000, 0);
+}
+
+TEST_P(SlabShape, LosesNothingWhenMemoryFails) {
+  run(2, 30'000, 2'000, 70);
+}
+
+TEST_P(SlabShape, ObjectsDoNotOverlap) {
+  std::vector<uintptr_t> objects(3'000);
+  for (uintptr_t& object : objects) object = reinterpret_cast<uintptr_t>(kmem_cache_alloc(cache_, KM_ATOMIC));
+  std::vector<uintptr_t> sorted = objects;
+  std::sort(sorted.begin(), sorted.end());
+  ASSERT_NE(sorted[0], 0u);
+  for (size_t i = 1; i < sorted.size(); i++) ASSERT_GE(sorted[i] - sorted[i - 1], GetParam().size);
+  for (uintptr_t object : objects) kmem_cache_free(cache_, reinterpret_cast<void*>(object));
+}
+
+TEST_P(SlabShape, DestructionGivesAllMemoryBack) {
+  uint64_t before = 0;
+  for (int round = 0; round < 20; round++) {
+    // What the allocator's own caches keep for themselves is in place after a few rounds.
+    if (round == 4) before = memory_out();
+    kmem_cache* const cache = kmem_cache_create("short-lived", GetParam().size, GetParam().align, GetParam().flags,
+                                                base_arena, nullptr, nullptr, nullptr);
+    std::vector<void*> objects(2'000);
+    for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
+    for (void* object : objects) kmem_cache_free(cache, object);
+    kmem_cache_destroy(cache);
+  }
+  EXPECT_LE(memory_out(), before + 2 * SLAB_OS_PAGE_SIZE);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SlabShape,
+                         testing::Values(Shape{1, 0, 0}, Shape{24, 0, 0}, Shape{64, 64, 0}, Shape{100, 16, 0},
+                                         Shape{512, 0, 0}, Shape{513, 0, 0}, Shape{1024, 0, 0}, Shape{1500, 128, 0},
+                                         Shape{4096, 4096, 0}, Shape{5000, 0, 0}, Shape{64, 0, KMC_NOMAGAZINE},
+                                         Shape{1024, 0, KMC_NOMAGAZINE}, Shape{64, 8, KMC_NOTOUCH},
+                                         Shape{2048, 8, KMC_NOTOUCH}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.size) + "_" + std::to_string(info.param.align) + "_" +
+                                  std::to_string(info.param.flags);
+                         });
+
+TEST(Slab, HugeObjectsAndImpossibleShapes) {
+  kmem_cache* const cache = kmem_cache_create("huge", 100'000, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  Held a = hold(kmem_cache_alloc(cache, KM_ATOMIC), 100'000, 1);
+  Held b = hold(kmem_cache_alloc(cache, KM_ATOMIC), 100'000, 2);
+  EXPECT_TRUE(a.intact() && b.intact());
+  kmem_cache_free(cache, a.memory);
+  kmem_cache_free(cache, b.memory);
+  kmem_cache_destroy(cache);
+  EXPECT_EQ(kmem_cache_create("none", 0, 0, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
+  EXPECT_EQ(kmem_cache_create("odd", 8, 24, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
+  EXPECT_EQ(kmem_cache_create("wide", 8, 8192, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
+  EXPECT_EQ(kmem_cache_create("endless", SIZE_MAX, 0, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
+  EXPECT_EQ(kmem_cache_find("odd"), nullptr);
+}
+
+TEST(Slab, UntouchedObjectsAreNeverRead) {
+  // Addresses at which nothing is mapped.
+  arena* const ids = arena_create("ids", 0x1000, 1 << 20, 1, nullptr, nullptr, nullptr, 16, KM_SLEEP);
+  std::set<uintptr_t> out;
+  for (int i = 0; i < 10'000; i++) {
+    void* const id = arena_alloc(ids, 1, KM_ATOMIC);
+    ASSERT_TRUE(out.insert(reinterpret_cast<uintptr_t>(id)).second);
+  }
+  for (uintptr_t id : out) arena_free(ids, reinterpret_cast<void*>(id), 1);
+  arena_destroy(ids);
+}
+
+TEST(Slab, HashOfBufctlsGrowsAndShrinks) {
+  kmem_cache* const cache = kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH, nullptr, nullptr, nullptr, nullptr);
+  std::vector<void*> objects(60'000);
+  for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
+  const struct kmem_cache_stats full = stats_of(cache);
+  EXPECT_GE(full.hash_buckets * 2, full.hash_items);
+  EXPECT_EQ(full.hash_items, 60'000u);
+  for (void* object : objects) kmem_cache_free(cache, object);
+  // The depot holds all of them now; destroying shows that the hash lets them go one by one.
+  expect_sound(cache, 0);
+  kmem_cache_destroy(cache);
+
+  kmem_cache* const direct =
+      kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH | KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  for (void*& object : objects) object = kmem_cache_alloc(direct, KM_ATOMIC);
+  for (void* object : objects) kmem_cache_free(direct, object);
+  EXPECT_EQ(stats_of(direct).hash_items, 0u);
+  EXPECT_EQ(stats_of(direct).hash_buckets, 64u);
+  kmem_cache_destroy(direct);
+}
+
+TEST(Slab, ZeroedMeansZeroed) {
+  kmem_cache* const cache = kmem_cache_create("zeroed", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  for (int i = 0; i < 100; i++) {
+    auto* const object = static_cast<unsigned char*>(kmem_cache_alloc(cache, KM_ZERO));
+    ASSERT_TRUE(std::all_of(object, object + 200, [](unsigned char byte) { return byte == 0; }));
+    memset(object, 0xff, 200);
+    kmem_cache_free(cache, object);
+  }
+  kmem_cache_destroy(cache);
+}
+
+// ---- Constructors.
+
+struct Construction {
+  int64_t constructed = 0, destructed = 0;
+  int fail_every = 0;
+};
+
+int construct(void* object, void* data, int) {
+  auto& counts = *static_cast<Construction*>(data);
+  if (counts.fail_every && (counts.constructed + 1) % counts.fail_every == 0) {
+    counts.fail_every = 0;
+    return 1;
+  }
+  counts.constructed++;
+  memset(object, 0x5a, 100);
+  return 0;
+}
+
+void destruct(void* object, void* data) {
+  const auto* const bytes = static_cast<unsigned char*>(object);
+  EXPECT_TRUE(std::all_of(bytes, bytes + 100, [](unsigned char byte) { return byte == 0x5a; }));
+  static_cast<Construction*>(data)->destructed++;
+}
+
+TEST(Slab, ConstructedOnceUntilTheObjectGoesBackToItsSlab) {
+  Construction counts;
+  kmem_cache* const cache = kmem_cache_create("constructed", 100, 0, 0, nullptr, construct, destruct, &counts);
+  std::vector<void*> objects(500);
+  for (int round = 0; round < 5; round++) {
+    for (void*& object : objects) {
+      object = kmem_cache_alloc(cache, KM_ATOMIC);
+      ASSERT_EQ(static_cast<unsigned char*>(object)[99], 0x5a);
+    }
+    for (void* object : objects) kmem_cache_free(cache, object);
+  }
+  EXPECT_EQ(counts.constructed, 500);
+  EXPECT_EQ(counts.destructed, 0);
+  kmem_cache_destroy(cache);
+  EXPECT_EQ(counts.destructed, 500);
+}
+
+TEST(Slab, AConstructorThatFailsIsAnAllocationThatFails) {
+  Construction counts;
+  kmem_cache* const cache = kmem_cache_create("failing", 100, 0, 0, nullptr, construct, destruct, &counts);
+  counts.fail_every = 3;
+  void* const a = kmem_cache_alloc(cache, KM_ATOMIC);
+  void* const b = kmem_cache_alloc(cache, KM_ATOMIC);
+  EXPECT_EQ(kmem_cache_alloc(cache, KM_ATOMIC), nullptr);
+  expect_sound(cache, 2);
+  EXPECT_EQ(stats_of(cache).failures, 1u);
+  kmem_cache_free(cache, a);
+  kmem_cache_free(cache, b);
+  kmem_cache_destroy(cache);
+  EXPECT_EQ(counts.constructed, counts.destructed);
+}
+
+// ---- Names, references, ends.
+
+TEST(Slab, NamesAreUnique) {
+  const auto make = [](const char* name) {
+    return kmem_cache_create(name, 8, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  };
+  kmem_cache* const caches[] = {make("twin"),
+                                make("twin"),
+                                make("twin"),
+                                make("ctl"),
+                                make("a name that is much too long to be kept"),
+                                make("a name that is much too long to be kept")};
+  const char* const names[] = {
+      "twin", "twin.2", "twin.3", "ctl.2", "a name that is much too long to", "a name that is much too long .2"};
+  for (int i = 0; i < 6; i++) {
+    EXPECT_STREQ(kmem_cache_name(caches[i]), names[i]);
+    kmem_cache* const found = kmem_cache_find(names[i]);
+    EXPECT_EQ(found, caches[i]);
+    kmem_cache_release(found);
+  }
+  kmem_cache_destroy(caches[1]);
+  EXPECT_EQ(kmem_cache_find("twin.2"), nullptr);
+  kmem_cache* const again = make("twin");
+  EXPECT_STREQ(kmem_cache_name(again), "twin.2");
+  kmem_cache_destroy(again);
+  for (int i : {0, 2, 3, 4, 5}) kmem_cache_destroy(caches[i]);
+}
+
+TEST(Slab, IterationVisitsEachCacheOnceInOrderOfCreation) {
+  kmem_cache* const a = kmem_cache_create("iterate a", 8, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const b = kmem_cache_create("iterate b", 8, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  std::vector<kmem_cache*> seen;
+  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+    seen.push_back(cache);
+    if (cache == a) kmem_cache_destroy(a);  // the reference keeps it until the next step
+  }
+  EXPECT_STREQ(kmem_cache_name(seen[0]), "kmem_slab");
+  ASSERT_GE(seen.size(), 2u);
+  EXPECT_EQ(seen[seen.size() - 2], a);
+  EXPECT_EQ(seen.back(), b);
+  EXPECT_EQ(kmem_cache_find("iterate a"), nullptr);
+  kmem_cache_destroy(b);
+}
+
+TEST(Slab, DestroyedWithLiveObjectsItIsAZombieUntilTheyAreGone) {
+  const uint64_t before = buried;
+  host::take_log();
+  Construction counts;
+  kmem_cache* const cache = kmem_cache_create("haunted", 100, 0, 0, nullptr, construct, destruct, &counts);
+  std::vector<void*> objects(70);
+  for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
+  for (int i = 0; i < 40; i++) {
+    kmem_cache_free(cache, objects.back());
+    objects.pop_back();
+  }
+  kmem_cache_destroy(cache);
+  EXPECT_EQ(host::take_log(), "cache haunted destroyed with 30 live objects\n");
+  EXPECT_EQ(buried, before);
+  kmem_cache* const found = kmem_cache_find("haunted");
+  ASSERT_EQ(found, cache);
+  EXPECT_EQ(stats_of(cache).live, 30u);
+  EXPECT_EQ(stats_of(cache).magazine_rounds, 0u);
+  for (void* object : objects) kmem_cache_free(cache, object);
+  EXPECT_EQ(counts.destructed, counts.constructed);
+  EXPECT_EQ(buried, before) << "a reference is held";
+  kmem_cache_release(found);
+  EXPECT_EQ(buried, before + 1);
+  EXPECT_EQ(kmem_cache_find("haunted"), nullptr);
+}
+
+kmem_cache* haunted;
+std::array<std::atomic<void*>, 4096> haunting;
+
+TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
+  for (int round = 0; round < 20; round++) {
+    const uint64_t before = buried;
+    haunted = kmem_cache_create("haunted", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+    for (auto& object : haunting) object = kmem_cache_alloc(haunted, KM_ATOMIC);
+    host::run_cpus(
+        3,
+        [](unsigned cpu) {
+          if (cpu == 0) kmem_cache_destroy(haunted);
+          for (auto& object : haunting) kmem_cache_free(haunted, object.exchange(nullptr));
+        },
+        [] {
+          for (size_t i = 0, start = host::interrupts_taken(); i < 20; i++)
+            kmem_cache_free(haunted, haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
+        });
+    // What an interrupt left is buried by the next who may sleep.
+    kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
+    ASSERT_EQ(buried, before + 2);
+    ASSERT_EQ(kmem_cache_find("haunted"), nullptr);
+  }
+  host::take_log();
+}
+
+// ---- Several CPUs and interrupts.
+
+struct Parallel {
+  std::vector<kmem_cache*> caches;
+  std::array<std::atomic<uint64_t>, 8> live{};
+  // Objects on their way from one CPU to another.
+  std::array<std::atomic<unsigned char*>, 256> exchange{};
+  std::atomic<int> broken{0};
+
+  size_t size_of(unsigned char* object) const { return kmem_cache_object_size(caches[object[0]]); }
+  // The first byte says which cache; the last bytes repeat it.
+  unsigned char* make(unsigned which) {
+    auto* const object = static_cast<unsigned char*>(kmem_cache_alloc(caches[which], KM_ATOMIC));
+    if (!object) return nullptr;
+    live[which]++;
+    memset(object, static_cast<int>(which), kmem_cache_object_size(caches[which]));
+    return object;
+  }
+  void destroy(unsigned char* object) {
+    if (!object) return;
+    const unsigned which = object[0];
+    const size_t size = kmem_cache_object_size(caches[which]);
+    if (!std::all_of(object, object + size, [&](unsigned char byte) { return byte == which; })) broken++;
+    memset(object, 0xdd, size);
+    live[which]--;
+    kmem_cache_free(caches[which], object);
+  }
+};
+Parallel* parallel;
+
+// Allocates some objects and frees some, its own and others'.
+void interrupt_work() {
+  thread_local std::minstd_rand random(host_cpu.id + 77);
+  for (int i = 0; i < 6; i++) {
+    auto& slot = parallel->exchange[random() % parallel->exchange.size()];
+    unsigned char* const object = random() % 3 ? parallel->make(random() % parallel->caches.size()) : nullptr;
+    parallel->destroy(slot.exchange(object));
+  }
+}
+
+void cpu_work(unsigned cpu, int operations, unsigned round) {
+  std::mt19937_64 random(cpu + 10 * round);
+  std::vector<unsigned char*> mine;
+  for (int i = 0; i < operations; i++) {
+    switch (random() % 8) {
+      case 0: {
+        auto& slot = parallel->exchange[random() % parallel->exchange.size()];
+        if (mine.empty()) break;
+        parallel->destroy(slot.exchange(take_any(mine, random)));
+        break;
+      }
+      case 1:
+      case 2:
+      case 3:
+        if (!mine.empty()) parallel->destroy(take_any(mine, random));
+        break;
+      default:
+        if (unsigned char* const object = parallel->make(random() % parallel->caches.size())) mine.push_back(object);
+    }
+    if (mine.size() > 400)
+      while (mine.size() > 50) parallel->destroy(take_any(mine, random));
+  }
+  for (unsigned char* object : mine) parallel->destroy(object);
+}
+
+class SlabParallel : public testing::Test {
+ protected:
+  void SetUp() override {
+    parallel = new Parallel;
+    const Shape shapes[] = {{64, 0, 0},           {100, 0, 0},     {1024, 0, 0},
+                            {48, 0, KMC_NOTOUCH}, {4096, 4096, 0}, {200, 0, KMC_NOMAGAZINE}};
+    for (const Shape& shape : shapes)
+      parallel->caches.push_back(
+          kmem_cache_create("parallel", shape.size, shape.align, shape.flags, nullptr, nullptr, nullptr, nullptr));
+  }
+  void TearDown() override {
+    host::fail_pages(0);
+    for (auto& slot : parallel->exchange) parallel->destroy(slot.exchange(nullptr));
+    EXPECT_EQ(parallel->broken, 0);
+    for (kmem_cache* cache : parallel->caches) {
+      expect_sound(cache, 0);
+      kmem_cache_destroy(cache);
+    }
+    EXPECT_EQ(host::take_log(), "");
+    delete parallel;
+  }
+  void expect_all_sound() {
+    for (size_t i = 0; i < parallel->caches.size(); i++) expect_sound(parallel->caches[i], parallel->live[i]);
+    for (const char* name : {"kmem_slab", "kmem_bufctl", "kmem_magazine", "kmem_hash", "kmem_cache", "page_4096"}) {
+      kmem_cache* const cache = kmem_cache_find(name);
+      ASSERT_NE(cache, nullptr) << name;
+      expect_sound(cache, stats_of(cache).live);
+      kmem_cache_release(cache);
+    }
+  }
+};
+
+TEST_F(SlabParallel, CountsStayExactWithInterrupts) {
+  const uint64_t before = host::interrupts_taken();
+  for (unsigned round = 0; round < 6; round++) {
+    host::run_cpus(
+        kCpus, [&](unsigned cpu) { cpu_work(cpu, 10'000, round); }, interrupt_work);
+    ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+  }
+  EXPECT_GT(host::interrupts_taken(), before + 100);
+}
+
+TEST_F(SlabParallel, NothingIsLostWhenMemoryFailsNowAndThen) {
+  host::fail_pages(60);
+  for (unsigned round = 0; round < 4; round++) {
+    host::run_cpus(
+        kCpus, [&](unsigned cpu) { cpu_work(cpu, 8'000, round); }, interrupt_work);
+    ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+  }
+}
+
+TEST_F(SlabParallel, DrainingLeavesNothingInThisCpusMagazines) {
+  host::run_cpus(
+      kCpus,
+      [&](unsigned cpu) {
+        cpu_work(cpu, 3'000, 1);
+        for (int i = 0; i < 5; i++) {
+          slab_os_on_each_cpu([](void*) { kmem_drain_cpu(); }, nullptr);
+          cpu_work(cpu, 300, i);
+        }
+      },
+      interrupt_work);
+  slab_os_on_each_cpu([](void*) { kmem_drain_cpu(); }, nullptr);
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+}
+
+// ---- What tracing needs.
+
+void round_of_flags(kmem_cache* cache, int set, int clear) {
+  struct Round {
+    kmem_cache* cache;
+    int set, clear;
+  } round{cache, set, clear};
+  kmem_cache_master_flags(cache, set, clear);
+  slab_os_on_each_cpu(
+      [](void* argument) {
+        const Round& r = *static_cast<Round*>(argument);
+        kmem_cache_cpu_flags(r.cache, r.set, r.clear);
+      },
+      &round);
+}
+
+TEST_F(SlabParallel, EveryAllocationBetweenStartAndStopHasARecordUntilItIsFreed) {
+  for (unsigned round = 0; round < 6; round++) {
+    recorded = dropped = unmatched = 0;
+    host::run_cpus(
+        kCpus,
+        [&](unsigned cpu) {
+          if (cpu > 0) return cpu_work(cpu, 8'000, round);
+          cpu_work(0, 500, round);
+          for (kmem_cache* cache : parallel->caches) round_of_flags(cache, KMC_EVER_TRACED, 0);
+          for (kmem_cache* cache : parallel->caches) round_of_flags(cache, KMC_TRACED, 0);
+          // Between the return of start and the call of stop: each has one.
+          for (unsigned which = 0; which < parallel->caches.size(); which++) {
+            std::vector<unsigned char*> objects;
+            for (int i = 0; i < 200; i++) objects.push_back(parallel->make(which));
+            for (unsigned char* object : objects) ASSERT_EQ(record_of(object), 1);
+            for (unsigned char* object : objects) {
+              std::atomic<uint8_t>& record = record_of(object);
+              // Another CPU may get the object at once, so only the count below can tell for sure.
+              parallel->destroy(object);
+              static_cast<void>(record);
+            }
+          }
+          cpu_work(0, 2'000, round + 50);
+          for (kmem_cache* cache : parallel->caches) round_of_flags(cache, 0, KMC_TRACED);
+        },
+        interrupt_work);
+    const uint64_t at_stop = recorded;
+    for (auto& slot : parallel->exchange) parallel->destroy(slot.exchange(nullptr));
+    host::run_cpus(kCpus, [&](unsigned cpu) { cpu_work(cpu, 500, round); });
+    EXPECT_EQ(recorded, at_stop) << "no record appears after stop has returned";
+    EXPECT_EQ(recorded, dropped) << "each record is dropped when its object is freed";
+    EXPECT_GT(recorded, 1'000u);
+    for (kmem_cache* cache : parallel->caches) round_of_flags(cache, 0, KMC_EVER_TRACED);
+    ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+  }
+}
+
+TEST(Slab, HooksGetTheRequestedSizeAndTheFrameOfTheEntry) {
+  kmem_cache* const cache = kmem_cache_create("requested", 96, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  round_of_flags(cache, KMC_EVER_TRACED | KMC_TRACED, 0);
+  EXPECT_TRUE(kmem_cache_flags(cache) & KMC_TRACED);
+  for (const int flags : {int{KM_ATOMIC}, int{KM_ZERO}}) {
+    void* const a = kmem_cache_alloc_sized(cache, 70, flags);
+    EXPECT_EQ(last_requested, 70u);
+    EXPECT_LT(last_frame.load(), __builtin_frame_address(0));
+    void* const b = kmem_cache_alloc(cache, flags);
+    EXPECT_EQ(last_requested, 96u);
+    kmem_cache_free(cache, a);
+    kmem_cache_free(cache, b);
+  }
+  const uint64_t before = recorded;
+  host::fail_pages(100);
+  std::vector<void*> objects;
+  while (void* const object = kmem_cache_alloc(cache, KM_ATOMIC)) objects.push_back(object);
+  EXPECT_EQ(recorded, before + objects.size()) << "NULL is not recorded";
+  host::fail_pages(0);
+  for (void* object : objects) kmem_cache_free(cache, object);
+  round_of_flags(cache, 0, KMC_EVER_TRACED | KMC_TRACED);
+  kmem_cache_destroy(cache);
+}
+
+// ---- kmalloc.
+
+TEST(Kmalloc, AnySizeAgreesWithAModel) {
+  std::mt19937_64 random(5);
+  std::vector<Held> held;
+  for (int i = 0; i < 30'000; i++) {
+    if (random() % 600 >= held.size()) {
+      const size_t size = 1 + random() % (size_t{1} << (random() % 16));
+      void* const memory = kmalloc(size, KM_ATOMIC);
+      ASSERT_NE(memory, nullptr);
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(memory) % (size >= 4096 ? 4096 : 16), 0u) << size;
+      ASSERT_GE(kmalloc_usable_size(memory), size);
+      ASSERT_LE(kmalloc_usable_size(memory), std::max<size_t>(16, size * 2));
+      held.push_back(hold(memory, size, random()));
+    } else {
+      const Held object = take_any(held, random);
+      ASSERT_TRUE(object.intact());
+      kfree(object.memory);
+    }
+  }
+  for (const Held& object : held) {
+    ASSERT_TRUE(object.intact());
+    kfree(object.memory);
+  }
+  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+    if (std::string_view(kmem_cache_name(cache)).starts_with("kmalloc_")) expect_sound(cache, 0);
+  }
+}
+
+TEST(Kmalloc, EdgesOfItsDomain) {
+  EXPECT_EQ(kmalloc(0, KM_ATOMIC), nullptr);
+  EXPECT_EQ(kmalloc(SIZE_MAX, KM_ATOMIC), nullptr);
+  EXPECT_EQ(kmalloc(kMemory * 2, KM_ATOMIC), nullptr);
+  kfree(nullptr);
+  for (size_t size : {8192, 8193, 100'000}) {
+    auto* const memory = static_cast<unsigned char*>(kmalloc(size, KM_ZERO));
+    ASSERT_TRUE(std::all_of(memory, memory + size, [](unsigned char byte) { return byte == 0; }));
+    memset(memory, 1, size);
+    kfree(memory);
+  }
+}
+
+TEST(Kmalloc, UntilMemoryIsGone) {
+  std::vector<void*> all;
+  while (void* const memory = kmalloc(3'000 + all.size() % 40'000, KM_ATOMIC)) all.push_back(memory);
+  EXPECT_GT(all.size() * 3'000, kMemory / 20);
+  for (void* memory : all) kfree(memory);
+  // Most of it idles in magazines now. An atomic allocation does not touch them, one that may sleep has them emptied.
+  EXPECT_EQ(kmalloc(kMemory / 4, KM_ATOMIC), nullptr);
+  void* const again = kmalloc(kMemory / 4, KM_SLEEP);
+  EXPECT_NE(again, nullptr);
+  kfree(again);
+}
+
+// ---- Misuse is detected where it is cheap.
+
+using SlabDeathTest = testing::Test;
+
+TEST(SlabDeathTest, WrongCacheAndNoObject) {
+  kmem_cache* const a = kmem_cache_create("right", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const b = kmem_cache_create("wrong", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  char* const object = static_cast<char*>(kmem_cache_alloc(a, KM_ATOMIC));
+  EXPECT_DEATH(kmem_cache_free(b, object), "panic: wrong: .* belongs to right");
+  EXPECT_DEATH(kmem_cache_free(a, object + 8), "panic: right: .* no object that is out");
+  kmem_cache_free(a, object);
+  EXPECT_DEATH(kmem_cache_free(a, object), "panic: right: .* no object that is out");
+  kmem_cache* const c =
+      kmem_cache_create("hashed", 64, 0, KMC_NOMAGAZINE | KMC_NOTOUCH, nullptr, nullptr, nullptr, nullptr);
+  void* const hashed = kmem_cache_alloc(c, KM_ATOMIC);
+  kmem_cache_free(c, hashed);
+  EXPECT_DEATH(kmem_cache_free(c, hashed), "panic: hashed: .* is not out");
+  EXPECT_DEATH(kfree(static_cast<char*>(direct_map({kMemory / 2})) + 16), "panic: kfree: .* is not allocated");
+  kmem_cache_destroy(a);
+  kmem_cache_destroy(b);
+  kmem_cache_destroy(c);
+}
+
+}  // namespace
