@@ -32,10 +32,33 @@ long __stele_fail(int error, const char* why) {
 
 const char* errstr(void) { return last.text; }
 
+/* newlib's words for some errors are those of the seventies, when the same numbers meant other things. */
+static char* todays_message(int error, char* message) {
+  switch (error) {
+    case EPERM:
+      return "Operation not permitted";
+    case EAGAIN:
+      return "Resource temporarily unavailable";
+    case ENOMEM:
+      return "Out of memory";
+    case ENOTTY:
+      return "Not a terminal";
+    case EXDEV:
+      return "Not on the same device";
+    case ETIMEDOUT:
+      return "Timed out";
+    case ENOSYS:
+      return "Not implemented";
+    default:
+      return message;
+  }
+}
+
 /* Called at the end of newlib's strerror (newlib/newlib.patch). Until the next call for an error with a string the result
  * stays as it is. */
 char* __stele_explain(int error, char* message) {
   static char buffer[ABI_ERRSTR_MAX + 64];
+  message = todays_message(error, message);
   if (error != last.error || last.text[0] == '\0') return message;
   strlcpy(buffer, message, sizeof buffer);
   strlcat(buffer, ": ", sizeof buffer);

@@ -289,7 +289,7 @@ static void error_strings(void) {
   CHECK(fd >= 0 && write(fd, "nonsense", 8) == -1 && errno == EINVAL);
   CHECK(strcmp(errstr(), "power takes: off, halt") == 0);
   CHECK(strcmp(strerror(EINVAL), "Invalid argument: power takes: off, halt") == 0);
-  CHECK(strcmp(strerror(ENOMEM), "Not enough space") == 0);
+  CHECK(strcmp(strerror(ENOMEM), "Out of memory") == 0);
   close(fd);
   CHECK(close(fd) == -1 && errno == EBADF && errstr()[0] == '\0');
   CHECK(strcmp(strerror(EINVAL), "Invalid argument") == 0);
