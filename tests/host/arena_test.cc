@@ -1,0 +1,378 @@
+// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_layer.c kern/src/arena.cc kern/src/pages.cc
+// kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "arena.h"
+#include "cpus.h"
+#include "slab.h"
+#include "slab_trace.h"
+
+void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*) {
+  return object;
+}
+void slab_trace_free(kmem_cache*, void*) {}
+void slab_trace_destroy(kmem_cache*) {}
+
+namespace {
+
+class World : public testing::Environment {
+  void SetUp() override { host::memory_start(64 << 20); }
+};
+const auto* const world = testing::AddGlobalTestEnvironment(new World);
+
+// Addresses at which nothing is mapped: an arena that touches what it hands out dies.
+constexpr uintptr_t kBase = 0x10000;
+
+struct arena_stats stats_of(arena* arena) {
+  struct arena_stats stats;
+  arena_stats(arena, &stats);
+  return stats;
+}
+
+void* no_import(arena*, size_t, int) {
+  return nullptr;
+}
+
+// What is allocated: start → size. Spans the same.
+struct Model {
+  std::map<uintptr_t, size_t> live, spans;
+
+  void add(uintptr_t start, size_t size) {
+    const auto next = live.lower_bound(start);
+    if (next != live.end()) {
+      ASSERT_LE(start + size, next->first);
+    }
+    if (next != live.begin()) {
+      ASSERT_LE(std::prev(next)->first + std::prev(next)->second, start);
+    }
+    const auto span = std::prev(spans.upper_bound(start));
+    ASSERT_LE(start + size, span->first + span->second);
+    live[start] = size;
+  }
+  // The gaps in each span, which the arena must hold as one free segment each.
+  std::vector<size_t> gaps() const {
+    std::vector<size_t> result;
+    for (const auto& [start, size] : spans) {
+      uintptr_t at = start;
+      for (auto used = live.lower_bound(start); used != live.end() && used->first < start + size; ++used) {
+        if (used->first > at) result.push_back(used->first - at);
+        at = used->first + used->second;
+      }
+      if (at < start + size) result.push_back(start + size - at);
+    }
+    return result;
+  }
+  uint64_t live_bytes() const {
+    uint64_t sum = 0;
+    for (const auto& [start, size] : live) sum += size;
+    return sum;
+  }
+  void expect_equal(arena* arena) const {
+    const struct arena_stats stats = stats_of(arena);
+    ASSERT_EQ(stats.live, live.size());
+    ASSERT_EQ(stats.allocations - stats.frees, live.size());
+    ASSERT_EQ(stats.hash_items, live.size());
+    ASSERT_EQ(stats.allocated_bytes, live_bytes());
+    uint64_t total = 0;
+    for (const auto& [start, size] : spans) total += size;
+    ASSERT_EQ(stats.total_bytes, total);
+    // Every gap is one segment, on the list of its size.
+    uint64_t lists[64] = {};
+    const std::vector<size_t> free = gaps();
+    for (size_t gap : free) lists[std::bit_width(gap / stats.quantum) - 1]++;
+    for (int i = 0; i < 64; i++) ASSERT_EQ(stats.free_segments[i], lists[i]) << "list " << i;
+    ASSERT_EQ(stats.segments, live.size() + free.size() + spans.size());
+  }
+};
+
+class ArenaModel : public testing::TestWithParam<size_t> {};
+
+TEST_P(ArenaModel, AgreesWithAModel) {
+  const size_t quantum = GetParam();
+  const auto round = [&](size_t size) { return (size + quantum - 1) / quantum * quantum; };
+  arena* const arena = arena_create("model", 0, 0, quantum, no_import, nullptr, nullptr, 0, KM_SLEEP);
+  ASSERT_NE(arena, nullptr);
+  Model model;
+  for (int i = 0; i < 3; i++) {
+    const uintptr_t start = kBase * quantum * (i + 1);
+    const size_t size = quantum * (1'000 + 700 * i);
+    ASSERT_EQ(arena_add(arena, start, size, KM_SLEEP), 0);
+    model.spans[start] = size;
+  }
+  std::mt19937_64 random(quantum);
+  uint64_t failures = 0;
+  for (int i = 0; i < 40'000; i++) {
+    // Waves of filling and emptying.
+    if (random() % 100 < (i / 4'000 % 2 ? 45u : 55u)) {
+      const size_t size = 1 + random() % (quantum * (random() % 4 ? 8 : 100));
+      const auto start = reinterpret_cast<uintptr_t>(arena_alloc(arena, size, KM_ATOMIC));
+      if (start) {
+        ASSERT_EQ(start % quantum, 0u);
+        ASSERT_NO_FATAL_FAILURE(model.add(start, round(size)));
+      } else {
+        failures++;
+        for (size_t gap : model.gaps()) ASSERT_LT(gap, size) << "it fails only if nothing fits";
+      }
+    } else if (!model.live.empty()) {
+      auto victim = model.live.lower_bound(random() % (kBase * quantum * 4));
+      if (victim == model.live.end()) victim = model.live.begin();
+      arena_free(arena, reinterpret_cast<void*>(victim->first), victim->second);
+      model.live.erase(victim);
+    }
+    if (i % 101 == 0) {
+      ASSERT_NO_FATAL_FAILURE(model.expect_equal(arena));
+    }
+  }
+  EXPECT_GT(failures, 0u);
+  EXPECT_EQ(stats_of(arena).failures, failures);
+  for (const auto& [start, size] : model.live) arena_free(arena, reinterpret_cast<void*>(start), size);
+  model.live.clear();
+  model.expect_equal(arena);
+  arena_destroy(arena);
+}
+INSTANTIATE_TEST_SUITE_P(Quanta, ArenaModel, testing::Values(1, 16, 4096));
+
+// ---- Import.
+
+// A source that counts, and fails on command.
+struct Source {
+  uint64_t out = 0, imports = 0;
+  bool fails = false;
+} source_state;
+
+void* import(arena* source, size_t size, int flags) {
+  if (source_state.fails) return nullptr;
+  void* const memory = arena_alloc(source, size, flags);
+  if (memory) source_state.out += size, source_state.imports++;
+  return memory;
+}
+void give_back(arena* source, void* base, size_t size) {
+  source_state.out -= size;
+  arena_free(source, base, size);
+}
+
+TEST(Arena, ImportsSpansAndReturnsThemWhenTheyAreFree) {
+  source_state = {};
+  arena* const source = arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena = arena_create("importer", 0, 0, 64, import, give_back, source, 0, KM_SLEEP);
+  EXPECT_EQ(arena_source(arena), source);
+  std::mt19937_64 random(3);
+  std::map<uintptr_t, size_t> live;
+  for (int i = 0; i < 30'000; i++) {
+    if (i % 3'000 == 0) source_state.fails = !source_state.fails;
+    if (random() % 100 < (i / 5'000 % 2 ? 40u : 60u)) {
+      const size_t size = 1 + random() % (random() % 8 ? 500 : 10'000);
+      if (void* const memory = arena_alloc(arena, size, KM_ATOMIC)) {
+        const auto start = reinterpret_cast<uintptr_t>(memory);
+        const auto next = live.lower_bound(start);
+        ASSERT_TRUE(next == live.end() || start + size <= next->first);
+        ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= start);
+        live[start] = size;
+      }
+    } else if (!live.empty()) {
+      auto victim = std::next(live.begin(), random() % live.size());
+      arena_free(arena, reinterpret_cast<void*>(victim->first), victim->second);
+      live.erase(victim);
+    }
+    ASSERT_EQ(stats_of(arena).imported_bytes, source_state.out);
+    ASSERT_EQ(stats_of(source).allocated_bytes, source_state.out);
+    ASSERT_EQ(stats_of(arena).live, live.size());
+  }
+  EXPECT_GT(source_state.imports, 100u);
+  for (const auto& [start, size] : live) arena_free(arena, reinterpret_cast<void*>(start), size);
+  EXPECT_EQ(source_state.out, 0u);
+  EXPECT_EQ(stats_of(arena).total_bytes, 0u);
+  EXPECT_EQ(stats_of(arena).segments, 0u);
+  arena_destroy(arena);
+  arena_destroy(source);
+}
+
+// ---- Limits.
+
+TEST(Arena, CanBeUsedToTheLastQuantum) {
+  arena* const arena = arena_create("exact", kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  void* const all = arena_alloc(arena, 1000, KM_ATOMIC);
+  EXPECT_EQ(all, reinterpret_cast<void*>(kBase));
+  EXPECT_EQ(arena_alloc(arena, 1, KM_ATOMIC), nullptr);
+  arena_free(arena, all, 1000);
+  // 999 is on the list of 512 to 1023, whose first segment need not be large enough, yet this one is.
+  void* const most = arena_alloc(arena, 999, KM_ATOMIC);
+  ASSERT_NE(most, nullptr);
+  void* const last = arena_alloc(arena, 1, KM_ATOMIC);
+  EXPECT_EQ(last, reinterpret_cast<void*>(kBase + 999));
+  arena_free(arena, most, 999);
+  arena_free(arena, last, 1);
+  EXPECT_EQ(arena_alloc(arena, 0, KM_ATOMIC), nullptr);
+  EXPECT_EQ(arena_alloc(arena, 1001, KM_ATOMIC), nullptr);
+  EXPECT_EQ(arena_alloc(arena, SIZE_MAX, KM_ATOMIC), nullptr);
+  EXPECT_EQ(arena_alloc(arena, SIZE_MAX / 2 + 2, KM_ATOMIC), nullptr);
+  arena_destroy(arena);
+}
+
+TEST(Arena, HashAndTagsGrowWithTheSegments) {
+  constexpr size_t kSegments = 60'000;
+  arena* const arena = arena_create("many", kBase, kSegments, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  std::vector<void*> all(kSegments);
+  for (void*& segment : all) segment = arena_alloc(arena, 1, KM_ATOMIC);
+  struct arena_stats stats = stats_of(arena);
+  EXPECT_EQ(stats.hash_items, kSegments);
+  EXPECT_LE(stats.hash_items, 2 * stats.hash_buckets);
+  EXPECT_EQ(arena_alloc(arena, 1, KM_ATOMIC), nullptr);
+  for (size_t i = 0; i < kSegments; i += 2) arena_free(arena, all[i], 1);
+  stats = stats_of(arena);
+  EXPECT_EQ(stats.free_segments[0], kSegments / 2);
+  for (size_t i = 1; i < kSegments; i += 2) arena_free(arena, all[i], 1);
+  stats = stats_of(arena);
+  EXPECT_EQ(stats.segments, 2u) << "all has merged into one";
+  arena_destroy(arena);
+}
+
+TEST(Arena, BaseArenaCanBeUsedUpAndComesBack) {
+  const struct arena_stats before = stats_of(base_arena);
+  std::vector<void*> pages;
+  while (void* const page = arena_alloc(base_arena, 4096, KM_ATOMIC)) pages.push_back(page);
+  // Boundary tags and the hash take the rest: about one page of tags for each 51.
+  EXPECT_GT(pages.size() * 4096, (before.total_bytes - before.allocated_bytes) * 95 / 100);
+  EXPECT_EQ(arena_create("none", kBase, 100, 1, nullptr, nullptr, nullptr, 16, KM_ATOMIC), nullptr);
+  for (void* page : pages) arena_free(base_arena, page, 4096);
+  // Once more, to see that what the tags keep is kept once.
+  const uint64_t kept = stats_of(base_arena).allocated_bytes;
+  for (void*& page : pages) ASSERT_NE(page = arena_alloc(base_arena, 4096, KM_ATOMIC), nullptr);
+  for (void* page : pages) arena_free(base_arena, page, 4096);
+  EXPECT_EQ(stats_of(base_arena).allocated_bytes, kept);
+}
+
+TEST(Arena, QuantumCachesServeSmallRequests) {
+  arena* const ids = arena_create("ids", kBase, 100'000, 1, nullptr, nullptr, nullptr, 8, KM_SLEEP);
+  std::map<uintptr_t, size_t> live;
+  std::mt19937_64 random(8);
+  for (int i = 0; i < 20'000; i++) {
+    if (random() % 3'000 >= live.size()) {
+      const size_t size = 1 + random() % 12;
+      const auto id = reinterpret_cast<uintptr_t>(arena_alloc(ids, size, KM_ATOMIC));
+      ASSERT_NE(id, 0u);
+      const auto next = live.lower_bound(id);
+      ASSERT_TRUE(next == live.end() || id + size <= next->first);
+      ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= id);
+      live[id] = size;
+    } else {
+      const auto victim = std::next(live.begin(), random() % live.size());
+      arena_free(ids, reinterpret_cast<void*>(victim->first), victim->second);
+      live.erase(victim);
+    }
+  }
+  kmem_cache* const cache = kmem_cache_find("ids_3");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(kmem_cache_source(cache), ids);
+  EXPECT_TRUE(kmem_cache_flags(cache) & KMC_NOTRACE);
+  EXPECT_EQ(kmem_cache_verify(cache), nullptr);
+  uint64_t threes = 0;
+  for (const auto& [id, size] : live) threes += size == 3;
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  EXPECT_EQ(stats.live, threes);
+  kmem_cache_release(cache);
+  for (const auto& [id, size] : live) arena_free(ids, reinterpret_cast<void*>(id), size);
+  arena_destroy(ids);
+}
+
+TEST(Arena, ListShowsTheTree) {
+  std::vector<std::string> names;
+  for (arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) names.push_back(arena_name(arena));
+  ASSERT_GE(names.size(), 3u);
+  EXPECT_EQ(names[0], "base");
+  EXPECT_EQ(names[1], "page");
+  EXPECT_EQ(arena_source(page_arena), base_arena);
+  EXPECT_EQ(arena_source(base_arena), nullptr);
+}
+
+// ---- Several CPUs and interrupts.
+
+struct Shared {
+  arena* arenas[3];
+  std::array<std::atomic<uint64_t>, 512> slots{};  // number of the arena, size, address, packed
+  std::array<std::atomic<bool>, 1 << 16> taken{};  // quanta of the arena that hands out numbers
+  std::atomic<int> overlaps{0};
+
+  static uint64_t pack(uint64_t which, uint64_t size, void* address) {
+    return which << 62 | size << 48 | reinterpret_cast<uintptr_t>(address);
+  }
+  void release(uint64_t packed) {
+    if (!packed) return;
+    const uint64_t which = packed >> 62, size = packed >> 48 & 0x3fff, address = packed & 0xffff'ffff'ffff;
+    if (which == 0) {
+      for (uint64_t i = 0; i < size; i++) taken[address - kBase + i] = false;
+    }
+    arena_free(arenas[which], reinterpret_cast<void*>(address), which == 0 ? size : size * 4096);
+  }
+  uint64_t obtain(uint64_t which, uint64_t size) {
+    void* const address = arena_alloc(arenas[which], which == 0 ? size : size * 4096, KM_ATOMIC);
+    if (!address) return 0;
+    if (which == 0) {
+      for (uint64_t i = 0; i < size; i++)
+        if (taken[reinterpret_cast<uintptr_t>(address) - kBase + i].exchange(true)) overlaps++;
+    } else {
+      *static_cast<uint64_t*>(address) = which;
+    }
+    return pack(which, size, address);
+  }
+};
+Shared* shared;
+
+void step(std::minstd_rand& random) {
+  auto& slot = shared->slots[random() % shared->slots.size()];
+  shared->release(slot.exchange(random() % 4 ? shared->obtain(random() % 3, 1 + random() % 12) : 0));
+}
+
+TEST(Arena, CpusAndInterruptsShareArenas) {
+  shared = new Shared;
+  arena* const numbers = arena_create("numbers", kBase, 1 << 16, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  shared->arenas[0] = numbers;
+  shared->arenas[1] = page_arena;
+  shared->arenas[2] = base_arena;
+  const struct arena_stats before = stats_of(page_arena);
+  host::run_cpus(
+      4,
+      [](unsigned cpu) {
+        std::minstd_rand random(cpu + 1);
+        for (int i = 0; i < 15'000; i++) step(random);
+      },
+      [] {
+        thread_local std::minstd_rand random(host_cpu.id + 100);
+        for (int i = 0; i < 4; i++) step(random);
+      });
+  for (auto& slot : shared->slots) shared->release(slot.exchange(0));
+  EXPECT_EQ(shared->overlaps, 0);
+  kmem_reap();
+  slab_os_on_each_cpu([](void*) { kmem_drain_cpu(); }, nullptr);
+  EXPECT_LE(stats_of(page_arena).live, before.live + 8) << "one empty slab for each quantum cache";
+  kmem_cache* const cache = kmem_cache_find("numbers_2");
+  EXPECT_EQ(kmem_cache_verify(cache), nullptr);
+  kmem_cache_release(cache);
+  arena_destroy(numbers);
+  delete shared;
+}
+
+// ---- Misuse.
+
+using ArenaDeathTest = testing::Test;
+
+TEST(ArenaDeathTest, FreesThatCannotBe) {
+  arena* const arena = arena_create("strict", kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  void* const segment = arena_alloc(arena, 100, KM_ATOMIC);
+  EXPECT_DEATH(arena_free(arena, segment, 99), "panic: arena strict: .* with size 99, but has 100");
+  EXPECT_DEATH(arena_free(arena, static_cast<char*>(segment) + 1, 99), "panic: arena strict: .* is not allocated");
+  EXPECT_DEATH(arena_destroy(arena), "panic: arena strict is destroyed with 1 live segments");
+  arena_free(arena, segment, 100);
+  EXPECT_DEATH(arena_free(arena, segment, 100), "panic: arena strict: .* is not allocated");
+  arena_destroy(arena);
+}
+
+}  // namespace
