@@ -106,7 +106,8 @@ class Console:
         while text.encode() not in data and time.monotonic() < end:
             if select.select([self.master], [], [], 1)[0]:
                 data += os.read(self.master, 4096)
-        return data.decode("utf-8", "replace")
+        # QEMU leaves the terminal's own translation of line ends on.
+        return data.decode("utf-8", "replace").replace("\r\r\n", "\n")
 
     def type(self, text):
         os.write(self.master, text.encode())
@@ -120,29 +121,29 @@ class Interactive(unittest.TestCase):
         with Console() as console:
             self.prompt(console)
             console.type("echo $((6 * 7))\r")
-            self.assertIn("\n42\r\n", console.read_until("# "))
+            self.assertIn("\n42\n", console.read_until("# "))
             # The line can be edited.
             console.type("echo wronx\x7fg\r")
-            self.assertIn("\nwrong\r\n", console.read_until("# "))
+            self.assertIn("\nwrong\n", console.read_until("# "))
             # ^C ends what runs in the foreground, and the shell goes on.
             console.type("sleep 1000\r")
-            console.read_until("sleep 1000\r\n")
+            console.read_until("sleep 1000\r")
             console.type("\x03")
             console.read_until("# ")
             console.type("echo $?\r")
-            self.assertIn("\n130\r\n", console.read_until("# "))
+            self.assertIn("\n130\n", console.read_until("# "))
             # … and a line that is being typed.
             console.type("echo never\x03")
             self.assertNotIn("\nnever", console.read_until("# "))
             # ^D ends the input of a program, and on an empty line the shell; init starts another one.
             console.type("cat\rtwice\r\x04")
-            self.assertIn("twice\r\ntwice\r\n", console.read_until("# "))
+            self.assertIn("twice\ntwice\n", console.read_until("# "))
             console.type("x=1\r")
             console.read_until("# ")
             console.type("\x04")
             console.read_until("# ")
             console.type("echo x=$x.\r")
-            self.assertIn("\nx=.\r\n", console.read_until("# "))
+            self.assertIn("\nx=.\n", console.read_until("# "))
             # The commands of the README.
             console.type("echo start > #mem/kmemtrace/pipe; ls / | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
             console.read_until("# ")
@@ -151,9 +152,9 @@ class Interactive(unittest.TestCase):
 
     def test_without_a_terminal(self):
         run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
-                             input="echo $((6 * 7)); echo off > /dev/power\n", capture_output=True, text=True, timeout=120, check=False)
+                             input="echo $((6 * 7))", capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("42", run.stdout)
+        self.assertRegex(run.stdout, r"\b42\r?\n")
 
     def test_iso(self):
         subprocess.run([str(ROOT / "scripts/mkiso"), str(BUILD / "stele.elf"), str(BUILD / "initrd.cpio"), str(BUILD / "test.iso")],
@@ -161,4 +162,4 @@ class Interactive(unittest.TestCase):
         with Console("--iso", str(BUILD / "test.iso")) as console:
             self.assertIn("booted by Multiboot2", console.read_until("# ", 120))
             console.type("echo $((6 * 7))\r")
-            self.assertIn("\n42\r\n", console.read_until("# "))
+            self.assertIn("\n42\n", console.read_until("# "))
