@@ -31,7 +31,7 @@ extern "C" [[noreturn]] void ap_main(uint64_t id);
 namespace {
 
 constexpr uint64_t kTrampolinePage = 0x8000;
-constexpr Nanoseconds kInitDelay{200'000}, kStartupDelay{20'000'000}, kGiveUp{500'000'000};
+constexpr Nanoseconds kInitDelay{200'000}, kStartupDelay{20'000'000}, kGiveUp{10'000'000'000};
 
 struct TrampolineParameters {
   uint64_t kernel_root;

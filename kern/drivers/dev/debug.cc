@@ -82,6 +82,24 @@ class Holding {
     count--;
     return first_->objects[first_->first++];
   }
+  // Frees the newest, down to `kept` objects.
+  void free_newest(uint64_t kept) {
+    uint64_t before = 0;
+    Chunk* chunk = first_;
+    for (; before + chunk->end - chunk->first < kept; chunk = chunk->next) before += chunk->end - chunk->first;
+    const uint32_t end = chunk->first + static_cast<uint32_t>(kept - before);
+    Chunk* later = std::exchange(chunk->next, nullptr);
+    free_range(*chunk, end);
+    chunk->end = end;
+    last_ = chunk;
+    while (later) {
+      Chunk* next = later->next;
+      free_range(*later, later->first);
+      page_free(direct_map_phys(later));
+      later = next;
+    }
+    count = kept;
+  }
   // Gives the slot back if nothing is held.
   void settle() {
     if (count > 0) return;
@@ -90,6 +108,9 @@ class Holding {
   }
 
  private:
+  void free_range(Chunk& chunk, uint32_t from) {
+    for (uint32_t i = from; i < chunk.end; i++) kmem_cache_free(cache, chunk.objects[i]);
+  }
   void drop_first() {
     Chunk* chunk = first_;
     first_ = chunk->next;
@@ -249,6 +270,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
     kmem_cache_hold(command.cache);
     holding->cache = command.cache;
   }
+  const uint64_t before = holding->count;
   uint64_t done = 0;
   while (done < command.count) {
     if (command.irq) {
@@ -263,9 +285,10 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
       done++;
     }
   }
+  if (done < command.count && done > 0) holding->free_newest(before);
   holding->settle();
   if (done == command.count) return {};
-  return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects, which are held", done, command.count);
+  return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects: they are free again", done, command.count);
 }
 
 Result<void> free_held(const AllocCommand& command) {

@@ -169,7 +169,9 @@ class MemDevice final : public TableDevice {
   }
 
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) return Errno::EACCES;
+    if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
+      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace", kTable[chan.qid.path].name);
+    }
     const std::string_view text(buffer, size);
     TRY(check_command_text(text, "start [depth=N], stop, reset or mark, one a line"));
     if (is_dynamic(chan)) {
