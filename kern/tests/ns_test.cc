@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "cpu.h"
 #include "kmalloc.h"
 #include "ktest.h"
 #include "lib/format.h"
@@ -518,6 +519,84 @@ KTEST(ns_descriptor_tables) {
   EXPECT(installed == kMaxFds - 3);
   if (chan) EXPECT(fails_with(Errno::EMFILE, fd_install(table, *chan, false)));
   fd_table_destroy(&table);
+}
+
+// Tasks on all CPUs that make, write, read, list, bind, rename and remove in one directory of one namespace, and pass bytes through pipes.
+// What each does may fail, since the others are at it too, but only with the errors that this can have.
+struct Crowd {
+  const TestNamespace* ns;
+  std::atomic<unsigned> running{0};
+};
+
+bool expected_in_crowd(Errno error) {
+  return error == Errno::ENOENT || error == Errno::EEXIST || error == Errno::EBUSY || error == Errno::EINVAL ||
+         error == Errno::EPERM || error == Errno::EROFS;
+}
+template <typename T>
+void may_fail(Result<T> result) {
+  EXPECT(result || expected_in_crowd(result.error()));
+}
+
+void crowd_round(const PathContext& context) {
+  char path[64], other[64], names[512];
+  format(path, sizeof path, "#tmp/crowd/%lu", ktest_random() % 4);
+  format(other, sizeof other, "#tmp/crowd/%lu", ktest_random() % 4);
+  switch (ktest_random() % 8) {
+    case 0: {
+      Result<Ref<Chan>> chan = path_open(context, path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
+      if (chan) EXPECT((*chan)->device->write(**chan, path, sizeof path, kPageSize - 5));
+      return may_fail(std::move(chan));
+    }
+    case 1:
+      return may_fail(path_remove(context, path, false));
+    case 2:
+      return may_fail(path_rename(context, path, other));
+    case 3:
+      return static_cast<void>(names_in(context, "#tmp/crowd", names));
+    case 4:
+      return may_fail(path_bind(context, "#null", "#tmp/crowd", ABI_BIND_AFTER));
+    case 5:
+      return may_fail(path_unmount(context, "#tmp/crowd"));
+    case 6: {
+      Result<PipeEnds> pipe = pipe_create();
+      EXPECT(pipe && (*pipe).writer->device->write(*(*pipe).writer, path, sizeof path, 0));
+      return;
+    }
+    default: {
+      Result<Ref<Chan>> chan = path_open(context, other, ABI_O_RDONLY, 0);
+      if (chan) EXPECT(Bytes(**chan).ok);
+      return may_fail(std::move(chan));
+    }
+  }
+}
+
+void join_crowd(void* argument) {
+  auto* const crowd = static_cast<Crowd*>(argument);
+  const PathContext context = crowd->ns->context();
+  for (int i = 0; i < 2000; ++i) crowd_round(context);
+  crowd->running.fetch_sub(1, std::memory_order_release);
+  task_exit();
+}
+
+KTEST(ns_tasks_on_all_cpus_at_once) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  EXPECT(path_mkdir(context, "#tmp/crowd", 0755));
+  Crowd crowd{.ns = &ns};
+  for (unsigned i = 0; i < 2 * cpu_count(); ++i) {
+    Result<Task*> task = task_create("crowd", join_crowd, &crowd);
+    EXPECT(task);
+    if (!task) break;
+    crowd.running.fetch_add(1, std::memory_order_relaxed);
+    task_start(*task);
+  }
+  while (crowd.running.load(std::memory_order_acquire) > 0) task_yield();
+  task_drain_dead();
+  static_cast<void>(path_unmount(context, "#tmp/crowd"));
+  for (const auto path : {"#tmp/crowd/0"sv, "#tmp/crowd/1"sv, "#tmp/crowd/2"sv, "#tmp/crowd/3"sv})
+    static_cast<void>(path_remove(context, path, false));
+  EXPECT(path_remove(context, "#tmp/crowd", true));
 }
 
 }  // namespace
