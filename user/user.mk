@@ -17,7 +17,7 @@ USER_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=.
 USER_TOOLCHAIN := $(USER_OUT)/toolchain.stamp
 $(USER_TOOLCHAIN): scripts/toolchain $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
 	@mkdir -p $(@D)
-	scripts/toolchain $(TOOLCHAIN)
+	@scripts/toolchain $(TOOLCHAIN)
 	@touch $@
 
 # The C library's system side.
@@ -25,32 +25,35 @@ SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
 $(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
 	@rm -rf $(SYSROOT)/include
 	@mkdir -p $(SYSROOT)/include
-	cp -pR user/libc/include/. $(SYSROOT)/include
-	cp -pR kern/abi $(SYSROOT)/include/abi
+	@cp -pR user/libc/include/. $(SYSROOT)/include
+	@cp -pR kern/abi $(SYSROOT)/include/abi
 	@touch $@
 
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
-	$(USER_CC) $(USER_CFLAGS) -fno-builtin -D_GNU_SOURCE -Iuser/libc -MD -MP -c -o $@ $<
+	@echo "  UCC   $<"
+	@$(USER_CC) $(USER_CFLAGS) -fno-builtin -D_GNU_SOURCE -Iuser/libc -MD -MP -c -o $@ $<
 
 SYSROOT_LIBC := $(SYSROOT)/lib/libstele.a
 $(SYSROOT_LIBC): $(LIBC_OBJECTS) $(SYSROOT)/lib/crt0.o
-	rm -f $@
-	$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(LIBC_OBJECTS)
+	@rm -f $@
+	@$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(LIBC_OBJECTS)
 $(SYSROOT)/lib/crt0.o: user/libc/crt0.S $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
-	$(USER_CC) $(USER_CFLAGS) -c -o $@ $<
+	@$(USER_CC) $(USER_CFLAGS) -c -o $@ $<
 
 # Programs of our own.
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
-	$$(USER_CC) $$(USER_CFLAGS) -D_GNU_SOURCE -MD -MP -c -o $$@ $$<
+	@echo "  UCC   $$<"
+	@$$(USER_CC) $$(USER_CFLAGS) -D_GNU_SOURCE -MD -MP -c -o $$@ $$<
 $(USER_OUT)/bin/$(1): $(patsubst user/bin/%.c,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c)) $(SYSROOT_LIBC)
 	@mkdir -p $$(@D)
-	$$(USER_CC) -o $$@ $$(filter %.o,$$^)
+	@echo "  ULINK $$@"
+	@$$(USER_CC) -o $$@ $$(filter %.o,$$^)
 endef
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 
@@ -59,10 +62,11 @@ USER_PORTS := dash busybox
 define USER_PORT
 $(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC)
 	@mkdir -p $$(@D)
-	CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
+	@echo "  PORT  $(1)"
+	@CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
 	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' SYSROOT='$(abspath $(SYSROOT))' \
 	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
-	cp $(USER_OUT)/ports/$(1)/out/$(1) $$@
+	@cp $(USER_OUT)/ports/$(1)/out/$(1) $$@
 endef
 $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
@@ -82,7 +86,8 @@ $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
 	done
 	@cp user/etc/* $(USER_OUT)/root/etc/
 	@chmod -R u=rwX,go=rX $(USER_OUT)/root
-	cd $(USER_OUT)/root && find . -mindepth 1 | LC_ALL=C sort | \
+	@echo "  CPIO  $@"
+	@cd $(USER_OUT)/root && find . -mindepth 1 | LC_ALL=C sort | \
 	  cpio --quiet -o -H newc -R 0:0 --reproducible >$(abspath $@).new
 	@mv $@.new $@
 

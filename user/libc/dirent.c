@@ -63,17 +63,25 @@ void rewinddir(DIR* directory) {
   directory->position = 0;
 }
 
-long telldir(DIR* directory) { return directory->position; }
+long telldir(DIR* directory) {
+  return directory->position;
+}
 
 void seekdir(DIR* directory, long position) {
   rewinddir(directory);
   while (directory->position < position && readdir(directory) != NULL) continue;
 }
 
-int dirfd(DIR* directory) { return directory->fd; }
-int __dirfd(DIR* directory) { return directory->fd; }
+int dirfd(DIR* directory) {
+  return directory->fd;
+}
+int __dirfd(DIR* directory) {
+  return directory->fd;
+}
 
-int alphasort(const struct dirent** a, const struct dirent** b) { return strcmp((*a)->d_name, (*b)->d_name); }
+int alphasort(const struct dirent** a, const struct dirent** b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 int scandir(const char* path, struct dirent*** result, int (*select)(const struct dirent*),
             int (*compare)(const struct dirent**, const struct dirent**)) {

@@ -15,8 +15,12 @@ static void message(int error, const char* format, va_list arguments) {
   fputc('\n', stderr);
 }
 
-void vwarn(const char* format, va_list arguments) { message(errno, format, arguments); }
-void vwarnx(const char* format, va_list arguments) { message(-1, format, arguments); }
+void vwarn(const char* format, va_list arguments) {
+  message(errno, format, arguments);
+}
+void vwarnx(const char* format, va_list arguments) {
+  message(-1, format, arguments);
+}
 
 void warn(const char* format, ...) {
   va_list arguments;

@@ -30,7 +30,9 @@ long __stele_fail(int error, const char* why) {
   return -1;
 }
 
-const char* errstr(void) { return last.text; }
+const char* errstr(void) {
+  return last.text;
+}
 
 /* newlib's words for some errors are those of the seventies, when the same numbers meant other things. */
 static char* todays_message(int error, char* message) {

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stele.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stele.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -28,14 +28,24 @@ int open(const char* path, int flags, ...) {
   }
   return (int)SYSCALL3(open, path, flags, mode);
 }
-int close(int fd) { return (int)SYSCALL1(close, fd); }
-ssize_t read(int fd, void* buffer, size_t size) { return SYSCALL3(read, fd, buffer, size); }
-ssize_t write(int fd, const void* buffer, size_t size) { return SYSCALL3(write, fd, buffer, size); }
-ssize_t pread(int fd, void* buffer, size_t size, off_t offset) { return SYSCALL4(pread, fd, buffer, size, offset); }
+int close(int fd) {
+  return (int)SYSCALL1(close, fd);
+}
+ssize_t read(int fd, void* buffer, size_t size) {
+  return SYSCALL3(read, fd, buffer, size);
+}
+ssize_t write(int fd, const void* buffer, size_t size) {
+  return SYSCALL3(write, fd, buffer, size);
+}
+ssize_t pread(int fd, void* buffer, size_t size, off_t offset) {
+  return SYSCALL4(pread, fd, buffer, size, offset);
+}
 ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {
   return SYSCALL4(pwrite, fd, buffer, size, offset);
 }
-off_t lseek(int fd, off_t offset, int whence) { return SYSCALL3(lseek, fd, offset, whence); }
+off_t lseek(int fd, off_t offset, int whence) {
+  return SYSCALL3(lseek, fd, offset, whence);
+}
 
 ssize_t readv(int fd, const struct iovec* parts, int count) {
   ssize_t total = 0;
@@ -59,10 +69,18 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
   return total;
 }
 
-int dup(int fd) { return (int)SYSCALL1(dup, fd); }
-int dup2(int fd, int to) { return (int)SYSCALL2(dup2, fd, to); }
-int pipe2(int fds[2], int flags) { return (int)SYSCALL2(pipe2, fds, flags); }
-int pipe(int fds[2]) { return pipe2(fds, 0); }
+int dup(int fd) {
+  return (int)SYSCALL1(dup, fd);
+}
+int dup2(int fd, int to) {
+  return (int)SYSCALL2(dup2, fd, to);
+}
+int pipe2(int fds[2], int flags) {
+  return (int)SYSCALL2(pipe2, fds, flags);
+}
+int pipe(int fds[2]) {
+  return pipe2(fds, 0);
+}
 
 int fcntl(int fd, int command, ...) {
   va_list arguments;
@@ -107,20 +125,44 @@ int stat(const char* path, struct stat* result) {
   struct abi_stat abi;
   return SYSCALL2(stat, path, &abi) < 0 ? -1 : stat_of(result, &abi);
 }
-int lstat(const char* path, struct stat* result) { return stat(path, result); }
+int lstat(const char* path, struct stat* result) {
+  return stat(path, result);
+}
 
-int access(const char* path, int mode) { return (int)SYSCALL2(access, path, mode); }
-int chdir(const char* path) { return (int)SYSCALL1(chdir, path); }
-int fchdir(int fd) { return (int)SYSCALL1(fchdir, fd); }
-int mkdir(const char* path, mode_t mode) { return (int)SYSCALL2(mkdir, path, mode); }
-int rmdir(const char* path) { return (int)SYSCALL1(rmdir, path); }
-int unlink(const char* path) { return (int)SYSCALL1(unlink, path); }
-int rename(const char* from, const char* to) { return (int)SYSCALL2(rename, from, to); }
+int access(const char* path, int mode) {
+  return (int)SYSCALL2(access, path, mode);
+}
+int chdir(const char* path) {
+  return (int)SYSCALL1(chdir, path);
+}
+int fchdir(int fd) {
+  return (int)SYSCALL1(fchdir, fd);
+}
+int mkdir(const char* path, mode_t mode) {
+  return (int)SYSCALL2(mkdir, path, mode);
+}
+int rmdir(const char* path) {
+  return (int)SYSCALL1(rmdir, path);
+}
+int unlink(const char* path) {
+  return (int)SYSCALL1(unlink, path);
+}
+int rename(const char* from, const char* to) {
+  return (int)SYSCALL2(rename, from, to);
+}
 int _rename(const char*, const char*) __attribute__((alias("rename")));
-int chmod(const char* path, mode_t mode) { return (int)SYSCALL2(chmod, path, mode); }
-int truncate(const char* path, off_t size) { return (int)SYSCALL2(truncate, path, size); }
-int ftruncate(int fd, off_t size) { return (int)SYSCALL2(ftruncate, fd, size); }
-mode_t umask(mode_t mask) { return (mode_t)SYSCALL1(umask, mask); }
+int chmod(const char* path, mode_t mode) {
+  return (int)SYSCALL2(chmod, path, mode);
+}
+int truncate(const char* path, off_t size) {
+  return (int)SYSCALL2(truncate, path, size);
+}
+int ftruncate(int fd, off_t size) {
+  return (int)SYSCALL2(ftruncate, fd, size);
+}
+mode_t umask(mode_t mask) {
+  return (mode_t)SYSCALL1(umask, mask);
+}
 
 /* The *at calls with what they can do without directory descriptors. */
 static int at_working_directory(int directory, const char* path) {
@@ -142,19 +184,25 @@ int fsync(int fd) {
   struct abi_stat abi;
   return SYSCALL2(fstat, fd, &abi) < 0 ? -1 : 0;
 }
-int fdatasync(int fd) { return fsync(fd); }
+int fdatasync(int fd) {
+  return fsync(fd);
+}
 void sync(void) {}
 
 int link(const char* from, const char* to) {
   (void)from, (void)to;
   return (int)__stele_fail(EPERM, "no device has links");
 }
-int symlink(const char* target, const char* path) { return link(target, path); }
+int symlink(const char* target, const char* path) {
+  return link(target, path);
+}
 int mknod(const char* path, mode_t mode, dev_t device) {
   (void)path, (void)mode, (void)device;
   return (int)__stele_fail(EPERM, "device files are bound, not made");
 }
-int mkfifo(const char* path, mode_t mode) { return mknod(path, mode, 0); }
+int mkfifo(const char* path, mode_t mode) {
+  return mknod(path, mode, 0);
+}
 ssize_t readlink(const char* path, char* buffer, size_t size) {
   (void)buffer, (void)size;
   if (access(path, F_OK) < 0) return -1;
@@ -166,7 +214,9 @@ int chown(const char* path, uid_t owner, gid_t group) {
   if ((owner == (uid_t)-1 || owner == now.st_uid) && (group == (gid_t)-1 || group == now.st_gid)) return 0;
   return (int)__stele_fail(EPERM, "the owner of a file cannot be changed");
 }
-int lchown(const char* path, uid_t owner, gid_t group) { return chown(path, owner, group); }
+int lchown(const char* path, uid_t owner, gid_t group) {
+  return chown(path, owner, group);
+}
 int fchown(int fd, uid_t owner, gid_t group) {
   struct stat now;
   if (fstat(fd, &now) < 0) return -1;
@@ -270,10 +320,16 @@ long fpathconf(int fd, int name) {
   }
 }
 
-int ns_bind(const char* source, const char* target, int flags) { return (int)SYSCALL3(bind, source, target, flags); }
-int ns_unmount(const char* target) { return (int)SYSCALL1(unmount, target); }
+int ns_bind(const char* source, const char* target, int flags) {
+  return (int)SYSCALL3(bind, source, target, flags);
+}
+int ns_unmount(const char* target) {
+  return (int)SYSCALL1(unmount, target);
+}
 
-int poll(struct pollfd* fds, nfds_t count, int timeout) { return (int)SYSCALL3(poll, fds, count, timeout); }
+int poll(struct pollfd* fds, nfds_t count, int timeout) {
+  return (int)SYSCALL3(poll, fds, count, timeout);
+}
 
 int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions, struct timeval* timeout) {
   struct pollfd fds[FD_SETSIZE];
@@ -315,4 +371,6 @@ int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions, stru
 ssize_t getdelim(char** line, size_t* size, int delimiter, FILE* stream) {
   return __getdelim(line, size, delimiter, stream);
 }
-ssize_t getline(char** line, size_t* size, FILE* stream) { return __getdelim(line, size, '\n', stream); }
+ssize_t getline(char** line, size_t* size, FILE* stream) {
+  return __getdelim(line, size, '\n', stream);
+}

@@ -40,8 +40,12 @@ _Noreturn void _exit(int status) {
   for (;;) syscall6(ABI_SYS_exit, status, 0, 0, 0, 0, 0);
 }
 
-pid_t fork(void) { return (pid_t)SYSCALL0(fork); }
-pid_t vfork(void) { return fork(); }
+pid_t fork(void) {
+  return (pid_t)SYSCALL0(fork);
+}
+pid_t vfork(void) {
+  return fork();
+}
 
 int execve(const char* path, char* const argv[], char* const envp[]) {
   return (int)SYSCALL3(execve, path, argv, envp);
@@ -66,27 +70,65 @@ pid_t wait4(pid_t pid, int* status, int options, struct rusage* usage) {
   return child;
 }
 
-pid_t wait3(int* status, int options, struct rusage* usage) { return wait4(-1, status, options, usage); }
-pid_t waitpid(pid_t pid, int* status, int options) { return wait4(pid, status, options, NULL); }
-pid_t wait(int* status) { return wait4(-1, status, 0, NULL); }
+pid_t wait3(int* status, int options, struct rusage* usage) {
+  return wait4(-1, status, options, usage);
+}
+pid_t waitpid(pid_t pid, int* status, int options) {
+  return wait4(pid, status, options, NULL);
+}
+pid_t wait(int* status) {
+  return wait4(-1, status, 0, NULL);
+}
 
-pid_t getpid(void) { return (pid_t)SYSCALL0(getpid); }
-pid_t getppid(void) { return (pid_t)SYSCALL0(getppid); }
-pid_t getpgid(pid_t pid) { return (pid_t)SYSCALL1(getpgid, pid); }
-pid_t getpgrp(void) { return getpgid(0); }
-int setpgid(pid_t pid, pid_t group) { return (int)SYSCALL2(setpgid, pid, group); }
-int setpgrp(void) { return setpgid(0, 0); }
-pid_t setsid(void) { return (pid_t)SYSCALL0(setsid); }
+pid_t getpid(void) {
+  return (pid_t)SYSCALL0(getpid);
+}
+pid_t getppid(void) {
+  return (pid_t)SYSCALL0(getppid);
+}
+pid_t getpgid(pid_t pid) {
+  return (pid_t)SYSCALL1(getpgid, pid);
+}
+pid_t getpgrp(void) {
+  return getpgid(0);
+}
+int setpgid(pid_t pid, pid_t group) {
+  return (int)SYSCALL2(setpgid, pid, group);
+}
+int setpgrp(void) {
+  return setpgid(0, 0);
+}
+pid_t setsid(void) {
+  return (pid_t)SYSCALL0(setsid);
+}
 
-uid_t getuid(void) { return (uid_t)SYSCALL0(getuid); }
-uid_t geteuid(void) { return getuid(); }
-gid_t getgid(void) { return (gid_t)SYSCALL0(getgid); }
-gid_t getegid(void) { return getgid(); }
-int setuid(uid_t uid) { return (int)SYSCALL1(setuid, uid); }
-int seteuid(uid_t uid) { return setuid(uid); }
-int setgid(gid_t gid) { return (int)SYSCALL1(setgid, gid); }
-int setegid(gid_t gid) { return setgid(gid); }
-int issetugid(void) { return 0; }
+uid_t getuid(void) {
+  return (uid_t)SYSCALL0(getuid);
+}
+uid_t geteuid(void) {
+  return getuid();
+}
+gid_t getgid(void) {
+  return (gid_t)SYSCALL0(getgid);
+}
+gid_t getegid(void) {
+  return getgid();
+}
+int setuid(uid_t uid) {
+  return (int)SYSCALL1(setuid, uid);
+}
+int seteuid(uid_t uid) {
+  return setuid(uid);
+}
+int setgid(gid_t gid) {
+  return (int)SYSCALL1(setgid, gid);
+}
+int setegid(gid_t gid) {
+  return setgid(gid);
+}
+int issetugid(void) {
+  return 0;
+}
 
 /* A process has the one group of its gid. */
 int getgroups(int size, gid_t groups[]) {
@@ -129,7 +171,9 @@ int posix_memalign(void** result, size_t alignment, size_t size) {
 void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
   return (void*)SYSCALL6(mmap, address, length, protection, flags, fd, offset);
 }
-int munmap(void* address, size_t length) { return (int)SYSCALL2(munmap, address, length); }
+int munmap(void* address, size_t length) {
+  return (int)SYSCALL2(munmap, address, length);
+}
 
 int getrusage(int who, struct rusage* usage) {
   struct abi_rusage self, children;
@@ -150,7 +194,9 @@ int setrlimit(int resource, const struct rlimit* limit) {
   return (int)__stele_fail(EINVAL, "resources of a process cannot be limited");
 }
 
-int uname(struct utsname* name) { return (int)SYSCALL1(uname, name); }
+int uname(struct utsname* name) {
+  return (int)SYSCALL1(uname, name);
+}
 
 int gethostname(char* name, size_t size) {
   struct utsname all;
@@ -159,10 +205,18 @@ int gethostname(char* name, size_t size) {
   return 0;
 }
 
-int getentropy(void* buffer, size_t size) { return (int)SYSCALL2(getentropy, buffer, size); }
-int sched_yield(void) { return (int)SYSCALL0(yield); }
-int getpagesize(void) { return 4096; }
-int getdtablesize(void) { return 256; }
+int getentropy(void* buffer, size_t size) {
+  return (int)SYSCALL2(getentropy, buffer, size);
+}
+int sched_yield(void) {
+  return (int)SYSCALL0(yield);
+}
+int getpagesize(void) {
+  return 4096;
+}
+int getdtablesize(void) {
+  return 256;
+}
 
 long sysconf(int name) {
   switch (name) {

@@ -41,8 +41,12 @@ _sig_func_ptr signal(int signal, _sig_func_ptr handler) {
   return sigaction(signal, &action, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
 
-int sigprocmask(int how, const sigset_t* set, sigset_t* old) { return (int)SYSCALL3(sigprocmask, how, set, old); }
-int sigsuspend(const sigset_t* mask) { return (int)SYSCALL1(sigsuspend, mask); }
+int sigprocmask(int how, const sigset_t* set, sigset_t* old) {
+  return (int)SYSCALL3(sigprocmask, how, set, old);
+}
+int sigsuspend(const sigset_t* mask) {
+  return (int)SYSCALL1(sigsuspend, mask);
+}
 
 int pause(void) {
   sigset_t mask;
@@ -50,7 +54,9 @@ int pause(void) {
   return sigsuspend(&mask);
 }
 
-int kill(pid_t pid, int signal) { return (int)SYSCALL2(kill, pid, signal); }
+int kill(pid_t pid, int signal) {
+  return (int)SYSCALL2(kill, pid, signal);
+}
 
 int killpg(pid_t group, int signal) {
   if (group < 0) {
@@ -60,7 +66,9 @@ int killpg(pid_t group, int signal) {
   return kill(-group, signal);
 }
 
-int raise(int signal) { return kill(getpid(), signal); }
+int raise(int signal) {
+  return kill(getpid(), signal);
+}
 
 void siglongjmp(sigjmp_buf environment, int value) {
   if (environment[0].__saved) sigprocmask(SIG_SETMASK, &environment[0].__mask, NULL);

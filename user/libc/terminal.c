@@ -16,7 +16,9 @@ int ioctl(int fd, int request, ...) {
   return (int)SYSCALL3(ioctl, fd, request, argument);
 }
 
-int tcgetattr(int fd, struct termios* terminal) { return ioctl(fd, ABI_TCGETS, terminal); }
+int tcgetattr(int fd, struct termios* terminal) {
+  return ioctl(fd, ABI_TCGETS, terminal);
+}
 
 int tcsetattr(int fd, int when, const struct termios* terminal) {
   static const int requests[] = {[TCSANOW] = ABI_TCSETS, [TCSADRAIN] = ABI_TCSETSW, [TCSAFLUSH] = ABI_TCSETSF};
@@ -31,8 +33,12 @@ pid_t tcgetpgrp(int fd) {
   int group;
   return ioctl(fd, ABI_TCGPGRP, &group) < 0 ? -1 : group;
 }
-int tcsetpgrp(int fd, pid_t group) { return ioctl(fd, ABI_TCSPGRP, &group); }
-int tcgetwinsize(int fd, struct winsize* size) { return ioctl(fd, ABI_TCGWINSZ, size); }
+int tcsetpgrp(int fd, pid_t group) {
+  return ioctl(fd, ABI_TCSPGRP, &group);
+}
+int tcgetwinsize(int fd, struct winsize* size) {
+  return ioctl(fd, ABI_TCGWINSZ, size);
+}
 
 int isatty(int fd) {
   struct termios terminal;
@@ -52,19 +58,25 @@ int tcflow(int fd, int action) {
   (void)action;
   return isatty(fd) ? 0 : -1;
 }
-int tcsendbreak(int fd, int duration) { return tcflow(fd, duration); }
+int tcsendbreak(int fd, int duration) {
+  return tcflow(fd, duration);
+}
 
 /* A console has no line speed; programs that ask get one that they know. */
 speed_t cfgetospeed(const struct termios* terminal) {
   (void)terminal;
   return B115200;
 }
-speed_t cfgetispeed(const struct termios* terminal) { return cfgetospeed(terminal); }
+speed_t cfgetispeed(const struct termios* terminal) {
+  return cfgetospeed(terminal);
+}
 int cfsetospeed(struct termios* terminal, speed_t speed) {
   (void)terminal, (void)speed;
   return 0;
 }
-int cfsetispeed(struct termios* terminal, speed_t speed) { return cfsetospeed(terminal, speed); }
+int cfsetispeed(struct termios* terminal, speed_t speed) {
+  return cfsetospeed(terminal, speed);
+}
 
 void cfmakeraw(struct termios* terminal) {
   terminal->c_iflag &= ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);

@@ -8,7 +8,14 @@
 
 #include "syscall.h"
 
-int clock_gettime(clockid_t clock, struct timespec* time) { return (int)SYSCALL2(clock_gettime, clock, time); }
+/* The kernel's clocks: 0 of the day, 1 since boot. newlib's numbers are others. */
+int clock_gettime(clockid_t clock, struct timespec* time) {
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) {
+    errno = EINVAL;
+    return -1;
+  }
+  return (int)SYSCALL2(clock_gettime, clock == CLOCK_MONOTONIC, time);
+}
 
 int clock_getres(clockid_t clock, struct timespec* resolution) {
   struct timespec now;
@@ -36,7 +43,9 @@ int settimeofday(const struct timeval* time, const struct timezone* zone) {
   return clock_settime(CLOCK_REALTIME, NULL);
 }
 
-int nanosleep(const struct timespec* time, struct timespec* left) { return (int)SYSCALL2(nanosleep, time, left); }
+int nanosleep(const struct timespec* time, struct timespec* left) {
+  return (int)SYSCALL2(nanosleep, time, left);
+}
 
 unsigned sleep(unsigned seconds) {
   struct timespec time = {.tv_sec = seconds};

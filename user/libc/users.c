@@ -32,9 +32,15 @@ struct passwd* getpwnam(const char* name) {
   }
   return NULL;
 }
-struct passwd* getpwent(void) { return next_user < COUNT(users) ? &users[next_user++] : NULL; }
-void setpwent(void) { next_user = 0; }
-void endpwent(void) { next_user = 0; }
+struct passwd* getpwent(void) {
+  return next_user < COUNT(users) ? &users[next_user++] : NULL;
+}
+void setpwent(void) {
+  next_user = 0;
+}
+void endpwent(void) {
+  next_user = 0;
+}
 
 struct group* getgrgid(gid_t gid) {
   for (size_t i = 0; i < COUNT(groups); i++) {
@@ -48,9 +54,15 @@ struct group* getgrnam(const char* name) {
   }
   return NULL;
 }
-struct group* getgrent(void) { return next_group < COUNT(groups) ? &groups[next_group++] : NULL; }
-void setgrent(void) { next_group = 0; }
-void endgrent(void) { next_group = 0; }
+struct group* getgrent(void) {
+  return next_group < COUNT(groups) ? &groups[next_group++] : NULL;
+}
+void setgrent(void) {
+  next_group = 0;
+}
+void endgrent(void) {
+  next_group = 0;
+}
 
 /* Nothing of an entry ever changes, so the caller's buffer is not needed. */
 static int user_result(const struct passwd* found, struct passwd* user, struct passwd** result) {

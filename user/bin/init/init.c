@@ -11,9 +11,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stele.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stele.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -37,8 +37,12 @@ static const struct {
   const char *source, *target;
   int flags;
 } mounts[] = {
-    {"#cons", "/dev", NS_REPLACE}, {"#null", "/dev", NS_AFTER}, {"#random", "/dev", NS_AFTER},
-    {"#proc", "/proc", NS_REPLACE}, {"#tmp", "/tmp", NS_REPLACE | NS_CREATE}, {"#mem", "/mem", NS_REPLACE},
+    {"#cons", "/dev", NS_REPLACE},
+    {"#null", "/dev", NS_AFTER},
+    {"#random", "/dev", NS_AFTER},
+    {"#proc", "/proc", NS_REPLACE},
+    {"#tmp", "/tmp", NS_REPLACE | NS_CREATE},
+    {"#mem", "/mem", NS_REPLACE},
     {"#p9", "/host", NS_REPLACE | NS_CREATE},
 };
 

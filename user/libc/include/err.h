@@ -4,11 +4,11 @@
 #include <sys/cdefs.h>
 
 __BEGIN_DECLS
-void err(int, const char *, ...) __attribute__((noreturn, format(printf, 2, 3)));
-void errx(int, const char *, ...) __attribute__((noreturn, format(printf, 2, 3)));
-void warn(const char *, ...) __attribute__((format(printf, 1, 2)));
-void warnx(const char *, ...) __attribute__((format(printf, 1, 2)));
-void vwarn(const char *, va_list);
-void vwarnx(const char *, va_list);
+void err(int, const char*, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void errx(int, const char*, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void warn(const char*, ...) __attribute__((format(printf, 1, 2)));
+void warnx(const char*, ...) __attribute__((format(printf, 1, 2)));
+void vwarn(const char*, va_list);
+void vwarnx(const char*, va_list);
 __END_DECLS
 #endif

@@ -3,6 +3,6 @@
 #include_next <grp.h>
 
 __BEGIN_DECLS
-int getgrouplist(const char *, gid_t, gid_t *, int *);
+int getgrouplist(const char*, gid_t, gid_t*, int*);
 __END_DECLS
 #endif

@@ -15,6 +15,6 @@ struct pollfd {
 #define POLLNVAL 0x20
 
 __BEGIN_DECLS
-int poll(struct pollfd *, nfds_t, int);
+int poll(struct pollfd*, nfds_t, int);
 __END_DECLS
 #endif

@@ -8,12 +8,12 @@ extern "C" {
 
 /* Why the last call that failed did so, in the kernel's words; "" if it did not say. At most 127 bytes, valid until the
  * next call that fails. strerror() and perror() append it by themselves. */
-const char *errstr(void);
+const char* errstr(void);
 
 /* Makes `source` (a path, or a device as "#name") visible at the existing path `target`: NS_* flags. */
-int ns_bind(const char *source, const char *target, int flags);
+int ns_bind(const char* source, const char* target, int flags);
 /* Undoes what was bound at `target`. */
-int ns_unmount(const char *target);
+int ns_unmount(const char* target);
 
 #define NS_REPLACE 0 /* instead of what was there */
 #define NS_BEFORE 1  /* searched before it */

@@ -12,11 +12,11 @@
 #define MAP_FIXED 0x10
 #define MAP_ANONYMOUS 0x20
 #define MAP_ANON MAP_ANONYMOUS
-#define MAP_FAILED ((void *)-1)
+#define MAP_FAILED ((void*)-1)
 
 __BEGIN_DECLS
 /* Anonymous private memory only. */
-void *mmap(void *, size_t, int, int, int, off_t);
-int munmap(void *, size_t);
+void* mmap(void*, size_t, int, int, int, off_t);
+int munmap(void*, size_t);
 __END_DECLS
 #endif

@@ -27,8 +27,8 @@ struct rlimit {
 #define RLIMIT_AS 9
 
 __BEGIN_DECLS
-int getrusage(int, struct rusage *);
-int getrlimit(int, struct rlimit *);
-int setrlimit(int, const struct rlimit *);
+int getrusage(int, struct rusage*);
+int getrlimit(int, struct rlimit*);
+int setrlimit(int, const struct rlimit*);
 __END_DECLS
 #endif

@@ -3,7 +3,7 @@
 #include_next <sys/stat.h>
 
 __BEGIN_DECLS
-int lstat(const char *__restrict, struct stat *__restrict);
-int mknod(const char *, mode_t, dev_t);
+int lstat(const char* __restrict, struct stat* __restrict);
+int mknod(const char*, mode_t, dev_t);
 __END_DECLS
 #endif

@@ -4,12 +4,12 @@
 #include <sys/types.h>
 
 struct iovec {
-  void *iov_base;
+  void* iov_base;
   size_t iov_len;
 };
 
 __BEGIN_DECLS
-ssize_t readv(int, const struct iovec *, int);
-ssize_t writev(int, const struct iovec *, int);
+ssize_t readv(int, const struct iovec*, int);
+ssize_t writev(int, const struct iovec*, int);
 __END_DECLS
 #endif

@@ -8,6 +8,6 @@ struct utimbuf {
 };
 
 __BEGIN_DECLS
-int utime(const char *, const struct utimbuf *);
+int utime(const char*, const struct utimbuf*);
 __END_DECLS
 #endif

@@ -7,6 +7,6 @@ struct utsname {
 };
 
 __BEGIN_DECLS
-int uname(struct utsname *);
+int uname(struct utsname*);
 __END_DECLS
 #endif

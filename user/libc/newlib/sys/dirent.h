@@ -24,5 +24,5 @@ typedef struct __dirstream DIR;
 #define DT_SOCK 12
 #define DT_WHT 14
 #define DTTOIF(type) ((type) << 12)
-#define IFTODT(mode) (((mode) & 0170000) >> 12)
+#define IFTODT(mode) (((mode)&0170000) >> 12)
 #endif

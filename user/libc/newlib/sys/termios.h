@@ -87,17 +87,17 @@ struct winsize {
 #define B115200 4098
 
 __BEGIN_DECLS
-int tcgetattr(int, struct termios *);
-int tcsetattr(int, int, const struct termios *);
+int tcgetattr(int, struct termios*);
+int tcsetattr(int, int, const struct termios*);
 int tcsendbreak(int, int);
 int tcdrain(int);
 int tcflush(int, int);
 int tcflow(int, int);
-int tcgetwinsize(int, struct winsize *);
-speed_t cfgetispeed(const struct termios *);
-speed_t cfgetospeed(const struct termios *);
-int cfsetispeed(struct termios *, speed_t);
-int cfsetospeed(struct termios *, speed_t);
-void cfmakeraw(struct termios *);
+int tcgetwinsize(int, struct winsize*);
+speed_t cfgetispeed(const struct termios*);
+speed_t cfgetospeed(const struct termios*);
+int cfsetispeed(struct termios*, speed_t);
+int cfsetospeed(struct termios*, speed_t);
+void cfmakeraw(struct termios*);
 __END_DECLS
 #endif
