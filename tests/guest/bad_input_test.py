@@ -1,0 +1,140 @@
+"""Bad input to every file of #mem and #debug: a clear error, nothing lost, and the system goes on."""
+import unittest
+
+from guest import dumps_in, guest
+
+# What people and programs write that is none of the words. All are rejected by every file that takes commands.
+GARBAGE = [
+    "", " ", "\\n", "\\n\\n\\n", "nonsense", "START", "startx", "start depth", "start depth=", "start depth=0", "start depth=-1",
+    "start depth=99999999999999999999", "start depth=4 depth", "start depth=4x", "start 4", "stop now", "mark 7", "reset all",
+    "start\\nnonsense", "nonsense\\nstart", "stop\\0start", "\\001\\002\\377\\376", "start\\0", "%s%s%s%n", "start depth=%n",
+    "leak", "leak debug_64", "leak debug_64 0", "leak debug_64 -5", "leak debug_64 1x", "leak debug_64 99999999999999999999",
+    "leak none 5", "leak debug_64 5 depth=0", "leak debug_64 5 depth=999", "leak debug_64 5 sideways", "free debug_64 1",
+    "free none 1", "churn", "churn debug_64", "churn debug_64 5 irq", "leak debug_64 5\\nleak none 5", "limit", "settle down",
+    "panic now", "panicked",
+]
+# A file that none of these words change, and one that ends the guest if one of them is taken.
+FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#debug/alloc", "#debug/ctl"]
+READ_ONLY = ["#mem/kmemstat", "#mem/slab_stats", "#mem/arena_stats", "#mem/free", "#debug/leaky/leak", "#debug/leaky/clean"]
+
+
+class BadInput(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        lines = []
+        for file in FILES:
+            for number, text in enumerate(GARBAGE):
+                lines.append(f"printf '{text.replace('%', '%%')}' > /tmp/in; one '{file}' {number}")
+        script = """
+one() {
+  cat /tmp/in > /tmp/copy
+  { dd bs=65536 if=/tmp/copy of="$1" conv=notrunc 2>&1; } > /tmp/message && [ -s /tmp/copy ] && echo "taken: $1 $2"
+  return 0
+}
+""" + "\n".join(lines) + """
+cat #mem/kmemtrace/ctl #debug/alloc
+# That the test can tell: good words are taken.
+printf 'start depth=4' > /tmp/in; one '#mem/kmemtrace/debug_64' good; echo reset > #mem/kmemtrace/debug_64
+printf 'stop\\n\\n  reset \\n' > /tmp/in; one '#mem/kmemtrace/debug_64' good
+# Long: a megabyte in one write, without an end and in lines.
+yes start | head -c 1000000 > /tmp/long; yes x | tr -d '\\n' | head -c 1000000 > /tmp/one
+for file in '#mem/kmemtrace/debug_64' '#mem/kmemtrace/ctl' '#debug/alloc' '#debug/ctl'; do
+  dd bs=1000000 if=/tmp/one of="$file" conv=notrunc 2> /dev/null && echo "taken: long $file"
+done
+dd bs=1000000 if=/tmp/long of='#debug/alloc' conv=notrunc 2> /dev/null && echo "taken: lines"
+dd bs=1000000 if=/tmp/long of='#mem/kmemtrace/none' conv=notrunc 2> /dev/null && echo "taken: none"
+{ echo start > '#mem/kmemtrace/x/y' && echo "taken: x/y"; } 2> /dev/null
+dd if=/dev/urandom bs=4096 count=20 of='#mem/kmemtrace/ctl' conv=notrunc 2> /dev/null && echo "taken: random"
+dd if=/dev/urandom bs=4096 count=20 of='#debug/alloc' conv=notrunc 2> /dev/null && echo "taken: random"
+for file in """ + " ".join(f"'{file}'" for file in READ_ONLY) + """; do
+  { echo start > "$file"; } 2> /dev/null && echo "taken: $file"
+  rm "$file" 2> /dev/null && echo "removed: $file"
+  cat "$file" > /dev/null || echo "unreadable: $file"
+done
+rm '#mem/kmemtrace/debug_64' '#mem/kmemtrace' 2> /dev/null && echo removed
+mkdir '#mem/new' '#debug/new' '#mem/kmemtrace/new' 2> /dev/null && echo made
+# One byte at a time, at odd places, from the end.
+dd if=#mem/kmemstat bs=1 2> /dev/null | wc -c > /tmp/a; cat #mem/kmemstat | wc -c > /tmp/b; cmp /tmp/a /tmp/b
+dd if=#mem/kmemstat bs=7 skip=1000000 2> /dev/null | wc -c
+cat #mem/kmemtrace/ctl #debug/alloc
+echo end
+"""
+        cls.result = guest(script, "--timeout", "300")
+
+    def test_nothing_is_taken(self):
+        self.assertEqual((self.result.status, self.result.stdout, self.result.stderr), (0, "taken: #mem/kmemtrace/debug_64 good\n" * 2 + "0\nend\n", ""))
+
+
+class Messages(unittest.TestCase):
+    """The shell shows what would have been right."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.result = guest("""
+echo nonsense > #mem/kmemtrace/debug_64
+echo 'start depth=0' > #mem/kmemtrace/debug_64
+echo mark > #mem/kmemtrace/debug_64
+echo start > #mem/kmemtrace/kmem_slab
+echo 'leak debug_64' > #debug/alloc
+echo 'leak none 5' > #debug/alloc
+echo nonsense > #debug/ctl
+""")
+        cls.lines = cls.result.stderr.splitlines()
+
+    def check(self, line, pattern):
+        self.assertRegex(self.lines[line], pattern)
+
+    def test_one_line_for_each(self):
+        self.assertEqual(len(self.lines), 7, self.result)
+
+    def test_bad_word(self):
+        self.check(0, r"Invalid argument: .*start \[depth=N\], stop, reset or mark")
+
+    def test_bad_value(self):
+        self.check(1, r"Invalid argument: .*depth=N.* from 1 to \d+")
+
+    def test_mark_before_start(self):
+        self.check(2, r"Invalid argument: .*start it before")
+
+    def test_not_traceable(self):
+        self.check(3, r"kmem_slab cannot be traced")
+
+    def test_debug_syntax(self):
+        self.check(4, r"leak CACHE N \[depth=D\] \[irq\] \[atomic\], free CACHE N")
+
+    def test_no_such_cache(self):
+        self.check(5, r"no cache is called \"none\"")
+
+    def test_ctl(self):
+        self.check(6, r"panic")
+
+
+class Concurrent(unittest.TestCase):
+    def test_writers_and_readers(self):
+        """Eight shells write good and bad words to the same files at once while others read: both identities hold at every moment."""
+        result = guest("""
+worker() {
+  n=0
+  while [ $n -lt 15 ]; do
+    echo start > #mem/kmemtrace/debug_64
+    echo 'leak debug_64 10 depth=3' > #debug/alloc
+    echo rubbish > #mem/kmemtrace/debug_64
+    echo mark > #mem/kmemtrace/ctl
+    cat #mem/kmemtrace/debug_64
+    echo 'free debug_64 10' > #debug/alloc
+    echo stop > #mem/kmemtrace/ctl
+    cat #mem/kmemtrace/ctl > /dev/null
+    printf 'stop\\nreset\\n' > #mem/kmemtrace/debug_64
+    n=$((n + 1))
+  done > /tmp/out.$1 2> /dev/null
+}
+for w in 1 2 3 4 5 6 7 8; do worker $w & done
+wait
+cat /tmp/out.*; rm /tmp/out.*
+echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl #debug/alloc
+""", "--timeout", "300")
+        self.assertEqual((result.status, result.stderr), (0, ""), result)
+        dumps = dumps_in(result.stdout)
+        self.assertGreater(len(dumps), 0)
+        for dump in dumps:
+            self.assertEqual(dump.broken_identities(), [])

@@ -1,0 +1,175 @@
+"""The host tools that read dumps and symbols."""
+import os
+import pathlib
+import unittest
+
+from stele import ksyms
+from stele.dump import DumpError, parse_dumps, parse_ranges
+from stele.leaks import CLEAN, LEAKED, UNKNOWN, judge, report
+from stele.source_lines import SourceLines
+
+HEADER = "kmemtrace {name} state stopped objsize 64 depth 32 mark 4\n"
+COUNTERS = ("seen {seen} recorded {recorded} dropped {dropped} filtered 0 freed {freed} cleared 0 live {live} bytes {bytes} untracked 12 "
+            "unmatched 3 stacks 7 stacks_lost {stacks_lost} contexts_lost {contexts_lost} truncated {truncated}\n")
+GROUP = """
+{bytes} bytes in {objects} allocations from stack
+\tleak_at_depth+0x34 [kernel]
+\tdebug_alloc_write+0x12 [kernel]
+\tage ms min 12 avg 530 max 2800, marks {marks}, contexts pid 12 sh
+\t0xffff800001234000 size 64 age 2800 mark 1 cpu 0 pid 12 sh
+\t… {more} more
+"""
+
+
+def dump(name="debug_64", groups=(), **changes):
+    """A dump with groups (objects, marks)."""
+    live = sum(objects for objects, _ in groups)
+    counters = dict(seen=live + 50, recorded=live + 50, dropped=0, freed=50, live=live, bytes=64 * live, stacks_lost=0, contexts_lost=0,
+                    truncated=0)
+    counters.update(changes)
+    return HEADER.format(name=name) + COUNTERS.format(**counters) + "".join(
+        GROUP.format(bytes=64 * objects, objects=objects, marks=marks, more=objects - 1) for objects, marks in groups)
+
+
+class Dumps(unittest.TestCase):
+    def test_whole(self):
+        [parsed] = parse_dumps(dump(groups=[(100, "1-2,5")]))
+        self.assertEqual(parsed.name, "debug_64")
+        self.assertEqual(parsed.header["state"], "stopped")
+        self.assertEqual(parsed.counters["untracked"], 12)
+        [group] = parsed.groups
+        self.assertEqual((group.bytes, group.objects, group.marks), (6400, 100, {1, 2, 5}))
+        self.assertEqual(group.frames, ["leak_at_depth+0x34 [kernel]", "debug_alloc_write+0x12 [kernel]"])
+        self.assertEqual(group.summary, "age ms min 12 avg 530 max 2800, marks 1-2,5, contexts pid 12 sh")
+
+    def test_several_and_what_is_off(self):
+        text = dump("a", [(1, "0")]) + "kmemtrace b state off objsize 64\nto trace it: echo start > …\n" + dump("c")
+        self.assertEqual([parsed.name for parsed in parse_dumps(text)], ["a", "c"])
+
+    def test_stack_that_was_not_recorded(self):
+        text = dump(groups=[(1, "0")]).replace("\tleak_at_depth+0x34 [kernel]\n\tdebug_alloc_write+0x12 [kernel]\n",
+                                               "\tthe stack was not recorded\n")
+        self.assertEqual(parse_dumps(text)[0].groups[0].frames, ["the stack was not recorded"])
+
+    def test_new_keys_at_the_end(self):
+        [parsed] = parse_dumps(dump().replace("truncated 0\n", "truncated 0 sampled 7\n"))
+        self.assertEqual(parsed.counters["sampled"], 7)
+
+    def test_cut_off(self):
+        with self.assertRaises(DumpError):
+            parse_dumps(HEADER.format(name="x"))
+
+    def test_nothing(self):
+        self.assertEqual(parse_dumps("no dump\n"), [])
+
+    def test_identities(self):
+        for changes, broken in (({}, 0), ({"seen": 1}, 1), ({"freed": 1}, 1), ({"bytes": 1}, 1), ({"live": 99}, 2)):
+            [parsed] = parse_dumps(dump(groups=[(100, "0")], **changes))
+            self.assertEqual(len(parsed.broken_identities()), broken, changes)
+
+    def test_ranges(self):
+        self.assertEqual(parse_ranges("0"), {0})
+        self.assertEqual(parse_ranges("0-2,4,8-9"), {0, 1, 2, 4, 8, 9})
+
+
+class Judgement(unittest.TestCase):
+    def judge(self, text, repeat=5, settled=True):
+        return judge(parse_dumps(text), repeat, settled)
+
+    def test_alive_in_all_generations(self):
+        self.assertEqual(self.judge(dump(groups=[(5, "0-4")])).status, LEAKED)
+
+    def test_one_generation_may_miss(self):
+        self.assertEqual(self.judge(dump(groups=[(4, "0-1,3-4")])).status, LEAKED)
+        self.assertEqual(self.judge(dump(groups=[(3, "0,2,4")])).status, CLEAN)
+
+    def test_many_objects_of_one_generation_are_no_leak(self):
+        verdict = self.judge(dump(groups=[(1000, "0")]))
+        self.assertEqual((verdict.status, len(verdict.others)), (CLEAN, 1))
+
+    def test_one_run(self):
+        self.assertEqual(self.judge(dump(groups=[(1, "0")]), repeat=1).status, LEAKED)
+
+    def test_clean(self):
+        self.assertEqual(self.judge(dump()).status, CLEAN)
+
+    def test_what_is_lost_is_not_clean(self):
+        for lost in ({"dropped": 1, "seen": 51}, {"stacks_lost": 1}, {"contexts_lost": 1}):
+            self.assertEqual(self.judge(dump(**lost)).status, UNKNOWN, lost)
+            groups = [(5, "0-4")]
+            changes = {"dropped": 1, "seen": 56} if "dropped" in lost else lost
+            self.assertEqual(self.judge(dump(groups=groups, **changes)).status, LEAKED, lost)
+
+    def test_not_settled_is_not_clean(self):
+        self.assertEqual(self.judge(dump(), settled=False).status, UNKNOWN)
+
+    def test_no_dump_is_not_clean(self):
+        self.assertEqual(self.judge("").status, UNKNOWN)
+
+    def test_broken_identity_is_not_clean(self):
+        self.assertEqual(self.judge(dump(seen=7)).status, UNKNOWN)
+
+    def test_report(self):
+        class NoLines:
+            def look_up(self, frames):
+                return {"leak_at_depth+0x34 [kernel]": [("inner", "a.h:1"), ("leak_at_depth", "kern/a.cc:2")]}
+
+        dumps = parse_dumps(dump(groups=[(10, "0-4"), (2, "3")]))
+        text = report(judge(dumps, 5), dumps, "some command", "3", 5, NoLines())
+        self.assertIn("leak test of: some command\n", text)
+        self.assertIn("exit status: 3", text)
+        self.assertIn("LEAKED: 640 bytes from 1 stacks", text)
+        self.assertIn("    inner (inlined)  a.h:1\n    leak_at_depth+0x34  kern/a.cc:2\n    debug_alloc_write+0x12", text)
+        self.assertIn("not repeated (not counted): 1 stacks", text)
+        self.assertTrue(text.endswith("\nleak\n"))
+
+
+class Names(unittest.TestCase):
+    CASES = {
+        "kernel_main": "kernel_main",
+        "arena_alloc(arena*, unsigned long, int)": "arena_alloc",
+        "copy_file(Chan*) [clone .part.0]": "copy_file",
+        "walk.isra.0": "walk",
+        "(anonymous namespace)::DebugDevice::write(Chan&, char const*, unsigned long)": "DebugDevice::write",
+        "StackTable::view(unsigned int) const": "StackTable::view",
+        "Result<int> parse<int>(char const*)": "parse",
+        "run()::{lambda(int)#1}::operator()(int) const": None,
+        "operator delete(void*, unsigned long)": "operator delete",
+        "Device::walk(Chan&)::{lambda()#2}::_FUN()": None,
+    }
+
+    def test_plain_names(self):
+        for symbol, expected in self.CASES.items():
+            with self.subTest(symbol=symbol):
+                name = ksyms.plain_name(symbol)
+                if expected is not None:
+                    self.assertEqual(name, expected)
+                self.assertTrue(name)
+                self.assertNotIn("(", name.replace("operator()", ""))
+
+    def test_equal_names_are_told_apart_by_address(self):
+        lines = ["ffffffff80100020 t init(int)", "ffffffff80100000 t init()", "ffffffff80100040 T main", "ffffffff80200000 d data",
+                 "0000000000000000 t absolute", "                 U undefined"]
+        self.assertEqual(ksyms.functions(lines),
+                         [(0xFFFFFFFF80100000, "init"), (0xFFFFFFFF80100020, "init.2"), (0xFFFFFFFF80100040, "main")])
+
+
+class Source(unittest.TestCase):
+    """Look-ups in the kernel that was built."""
+
+    @classmethod
+    def setUpClass(cls):
+        root = pathlib.Path(__file__).resolve().parent.parent.parent
+        elf = pathlib.Path(os.environ.get("STELE_BUILD", root / "build")) / "stele.elf"
+        if not elf.exists():
+            raise unittest.SkipTest("no kernel was built")
+        cls.root, cls.lines = root, SourceLines(elf, root)
+
+    def test_a_function_has_file_and_line(self):
+        [(function, place)] = self.lines.look_up(["sys_write+0x1 [kernel]"])["sys_write+0x1 [kernel]"]
+        self.assertEqual(function, "sys_write")
+        file, _, line = place.rpartition(":")
+        self.assertIn("sys_write", "".join((self.root / file).read_text().splitlines()[int(line) - 1 : int(line) + 1]))
+
+    def test_what_is_unknown_is_left_out(self):
+        self.assertEqual(self.lines.look_up(["nothing+0x1 [kernel]", "the stack was not recorded", "main+0x4 [dash]"]), {})
