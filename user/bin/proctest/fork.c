@@ -1,0 +1,107 @@
+/* fork, copy on write, wait, groups. */
+#include "proctest.h"
+
+static volatile int shared = 1;
+static char large[1 << 20];
+
+static int writes_its_copy(void* argument) {
+  volatile int* local = argument;
+  EXPECT(shared == 1 && *local == 10);
+  shared = 2;
+  *local = 20;
+  for (size_t i = 0; i < sizeof large; i += 512) {
+    EXPECT(large[i] == 'p');
+    large[i] = 'c';
+  }
+  return 3;
+}
+
+static int makes_grandchildren(void* argument) {
+  long depth = (long)argument;
+  shared++;
+  if (depth == 0) return shared;
+  return WEXITSTATUS(in_child(makes_grandchildren, (void*)(depth - 1)));
+}
+
+static int leaves_orphan(void* argument) {
+  int* ends = argument;
+  if (fork() == 0) {
+    pause_ms(30);
+    char parent = (char)getppid();
+    write(ends[1], &parent, 1);
+    _exit(0);
+  }
+  return 0;
+}
+
+static int sleeps(void* argument) {
+  pause_ms((int)(long)argument);
+  return 5;
+}
+
+static int new_session(void* argument) {
+  (void)argument;
+  EXPECT(setsid() == getpid());
+  EXPECT(getpgrp() == getpid());
+  EXPECT(RAW(setsid, 0, 0, 0) == -EPERM);
+  EXPECT(RAW(setpgid, 0, 0, 0) == -EPERM);
+  return 0;
+}
+
+static int gives_up_root(void* argument) {
+  (void)argument;
+  EXPECT(RAW(setgid, 100, 0, 0) == 0);
+  EXPECT(RAW(setuid, 1000, 0, 0) == 0);
+  EXPECT(getuid() == 1000 && getgid() == 100);
+  EXPECT(RAW(setuid, 0, 0, 0) == -EPERM);
+  EXPECT(RAW(setgid, 0, 0, 0) == -EPERM);
+  EXPECT(RAW(kill, 1, SIGTERM, 0) == -EPERM);
+  EXPECT(RAW(kill, getppid(), 0, 0) == -EPERM);
+  EXPECT(RAW(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
+  return 0;
+}
+
+void test_fork(void) {
+  volatile int local = 10;
+  memset(large, 'p', sizeof large);
+  int status = in_child(writes_its_copy, (void*)&local);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+  EXPECT(shared == 1 && local == 10 && large[0] == 'p' && large[sizeof large - 512] == 'p');
+  /* Several generations at once, and writes of the parent while the child lives. */
+  status = in_child(makes_grandchildren, (void*)10);
+  EXPECT(WEXITSTATUS(status) == 12);
+  for (int i = 0; i < 20; i++) {
+    pid_t child = start_child(sleeps, (void*)5);
+    for (size_t j = 0; j < sizeof large; j += 4096) large[j] = (char)i;
+    EXPECT(WEXITSTATUS(wait_for(child)) == 5);
+  }
+
+  EXPECT(RAW(wait4, -1, 0, 0) == -ECHILD);
+  EXPECT(RAW(wait4, 1, 0, 0) == -ECHILD);
+  pid_t child = start_child(sleeps, (void*)50);
+  EXPECT(RAW(wait4, child, 0, ABI_WNOHANG) == 0);
+  EXPECT(WEXITSTATUS(wait_for(child)) == 5);
+  EXPECT(RAW(wait4, child, 0, 0) == -ECHILD);
+
+  pid_t children[20];
+  for (int i = 0; i < 20; i++) children[i] = start_child(sleeps, (void*)(long)(i % 3));
+  for (int i = 19; i >= 0; i--) EXPECT(WEXITSTATUS(wait_for(children[i])) == 5);
+
+  int ends[2];
+  EXPECT(pipe(ends) == 0);
+  EXPECT(in_child(leaves_orphan, ends) == 0);
+  char parent = 0;
+  EXPECT(read(ends[0], &parent, 1) == 1 && parent == 1);
+  close(ends[0]);
+  close(ends[1]);
+
+  EXPECT(in_child(new_session, NULL) == 0);
+  child = start_child(sleeps, (void*)40);
+  EXPECT(RAW(setpgid, child, child, 0) == 0);
+  EXPECT(RAW(getpgid, child, 0, 0) == child);
+  EXPECT(RAW(wait4, 0, 0, ABI_WNOHANG) == -ECHILD); /* none in the own group */
+  EXPECT(RAW(wait4, -child, 0, 0) == child);
+  EXPECT(RAW(setpgid, 1, 1, 0) == -ESRCH && RAW(getpgid, 30000, 0, 0) == -ESRCH);
+
+  EXPECT(in_child(gives_up_root, NULL) == 0);
+}

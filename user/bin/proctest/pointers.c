@@ -1,0 +1,227 @@
+/* Every pointer argument of every system call gets addresses that a program must not use; then everything gets anything. */
+#include "proctest.h"
+
+/* For each call which arguments point at memory that the kernel reads (r), writes (w), or takes as a path (p); other arguments are
+ * fixed so that the pointer is used. */
+struct pattern {
+  int number;
+  const char* kinds; /* a letter for each argument; . is the value as it is, o is a pointer that may be null */
+  long values[6];
+};
+static int file, directory, ends[2], console;
+
+static long good_words[64]; /* zeros, writable */
+
+static const long addresses[] = {
+    1,
+    8,
+    0x10000000000,  /* nothing there */
+    0x7ffffffff000, /* above user space */
+    0x7fffffffffff,
+    0x800000000000, /* not canonical */
+    0x4141414141414141,
+    (long)0xffff800000001000, /* the direct map */
+    (long)0xffffc00000001000, /* kernel stacks */
+    (long)0xffffffff80200000, /* the kernel */
+    -8,
+    -1,
+};
+
+static void check(int number, const struct pattern* pattern, int argument, long address) {
+  long a[6];
+  memcpy(a, pattern->values, sizeof a);
+  a[argument] = address;
+  long result = raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  if (result == -EFAULT) return;
+  printf("# call %d, argument %d = 0x%lx: %ld, not EFAULT\n", number, argument, (unsigned long)address, result);
+  failures++;
+}
+
+static int try_calls(void* argument) {
+  (void)argument;
+  const long good = (long)good_words;
+  const long path = (long)"/tmp";
+  const struct pattern patterns[] = {
+      {ABI_SYS_execve, "p", {path, 0, 0}},
+      {ABI_SYS_execve, ".r", {(long)program, good, 0}},
+      {ABI_SYS_execve, "..r", {(long)program, good, good}},
+      {ABI_SYS_open, "p", {path, 0, 0}},
+      {ABI_SYS_read, ".w", {file, good, 100}},
+      {ABI_SYS_read, ".w", {file, good, 10000}},
+      {ABI_SYS_write, ".r", {ends[1], good, 100}},
+      {ABI_SYS_write, ".r", {ends[1], good, 100000}},
+      {ABI_SYS_pread, ".w", {file, good, 100, 0}},
+      {ABI_SYS_pwrite, ".r", {file, good, 100, 0}},
+      {ABI_SYS_pipe2, "w", {good, 0}},
+      {ABI_SYS_fstat, ".w", {file, good}},
+      {ABI_SYS_stat, "p", {path, good}},
+      {ABI_SYS_stat, ".w", {path, good}},
+      {ABI_SYS_getdents, ".w", {directory, good, 512}},
+      {ABI_SYS_access, "p", {path, 0}},
+      {ABI_SYS_chdir, "p", {path}},
+      {ABI_SYS_getcwd, "w", {good, 512}},
+      {ABI_SYS_mkdir, "p", {path, 0}},
+      {ABI_SYS_rmdir, "p", {path}},
+      {ABI_SYS_unlink, "p", {path}},
+      {ABI_SYS_rename, "p", {path, path}},
+      {ABI_SYS_rename, ".p", {path, path}},
+      {ABI_SYS_chmod, "p", {path, 0777}},
+      {ABI_SYS_truncate, "p", {path, 0}},
+      {ABI_SYS_bind, "p", {path, path, 0}},
+      {ABI_SYS_bind, ".p", {path, path, 0}},
+      {ABI_SYS_unmount, "p", {path}},
+      {ABI_SYS_sigaction, ".r", {SIGUSR1, good, 0}},
+      {ABI_SYS_sigaction, "..w", {SIGUSR1, 0, good}},
+      {ABI_SYS_sigprocmask, ".r", {1, good, 0}},
+      {ABI_SYS_sigprocmask, "..w", {1, 0, good}},
+      {ABI_SYS_sigsuspend, "r", {good}},
+      {ABI_SYS_nanosleep, "r", {good, 0}},
+      {ABI_SYS_clock_gettime, ".w", {0, good}},
+      {ABI_SYS_times, "w", {good, 0}},
+      {ABI_SYS_times, ".w", {0, good}},
+      {ABI_SYS_errstr, "w", {good, 128}},
+      {ABI_SYS_uname, "w", {good}},
+      {ABI_SYS_getentropy, "w", {good, 256}},
+      {ABI_SYS_poll, "r", {good, 4, 0}},
+      {ABI_SYS_ioctl, "..w", {console, ABI_TCGETS, good}},
+      {ABI_SYS_ioctl, "..r", {console, ABI_TCSETS, good}},
+      {ABI_SYS_ioctl, "..w", {console, ABI_TCGPGRP, good}},
+      {ABI_SYS_ioctl, "..r", {console, ABI_TCSPGRP, good}},
+      {ABI_SYS_ioctl, "..w", {console, ABI_TCGWINSZ, good}},
+  };
+  /* A page with nothing after it: a structure that begins in it and goes on outside. */
+  char* page =
+      (char*)raw(ABI_SYS_mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  RAW(munmap, page + 4096, 4096, 0);
+  memset(page, 'x', 4096);
+  char* read_only = (char*)raw(ABI_SYS_mmap, 0, 4096, ABI_PROT_READ, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    const struct pattern* pattern = &patterns[i];
+    const int argument = (int)strlen(pattern->kinds) - 1;
+    const char kind = pattern->kinds[argument];
+    for (size_t j = 0; j < sizeof addresses / sizeof *addresses; j++)
+      check(pattern->number, pattern, argument, addresses[j]);
+    check(pattern->number, pattern, argument, (long)page + 4096 - (kind == 'p' ? 3 : 1));
+    if (kind == 'w') {
+      check(pattern->number, pattern, argument, (long)read_only);
+      check(pattern->number, pattern, argument, (long)&try_calls);
+    }
+    /* Strings inside of arrays. */
+    if (pattern->number == ABI_SYS_execve && kind == 'r') {
+      for (size_t j = 0; j < sizeof addresses / sizeof *addresses; j++) {
+        long array[2] = {addresses[j], 0};
+        check(pattern->number, pattern, argument, (long)array);
+      }
+    }
+  }
+  /* wait4 has its own: there must be a child. */
+  if (fork() == 0) _exit(0);
+  EXPECT(RAW(wait4, -1, 0x10000000000, 0) == -EFAULT);
+  if (fork() == 0) _exit(0);
+  EXPECT(raw(ABI_SYS_wait4, -1, 0, 0, 0x10000000000, 0, 0) == -EFAULT);
+  for (long number = ABI_SYS_COUNT; number < ABI_SYS_COUNT + 200; number++)
+    EXPECT(raw(number, 1, 2, 3, 4, 5, 6) == -ENOSYS);
+  EXPECT(raw(-1, 0, 0, 0, 0, 0, 0) == -ENOSYS && raw(1L << 32, 0, 0, 0, 0, 0, 0) == -ENOSYS);
+  return 0;
+}
+
+void test_bad_pointers(void) {
+  file = open("/tmp/proctest.file", O_RDWR | O_CREAT | O_TRUNC, 0644);
+  static char block[20000];
+  write(file, block, sizeof block);
+  lseek(file, 0, SEEK_SET);
+  directory = open("/bin", O_RDONLY);
+  console = open("#cons/cons", O_RDWR);
+  EXPECT(file >= 0 && directory >= 0 && console >= 0 && pipe(ends) == 0);
+  EXPECT(in_child(try_calls, NULL) == 0);
+  close(file);
+  close(directory);
+  close(console);
+  close(ends[0]);
+  close(ends[1]);
+  unlink("/tmp/proctest.file");
+}
+
+/* --- Anything. */
+
+static uint64_t random_state;
+static uint64_t random_word(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+static char scratch[8192] __attribute__((aligned(4096)));
+
+static long random_argument(void) {
+  static const char* const paths[] = {"/tmp/fuzz", "/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/../fuzz/c",
+                                      "",          "nothing/here"};
+  switch (random_word() % 8) {
+    case 0:
+    case 1:
+      return (long)(random_word() % 20) - 2;
+    case 2:
+      return (long)(scratch + random_word() % sizeof scratch);
+    case 3:
+      return (long)(random_word() % 70000);
+    case 4:
+      return addresses[random_word() % (sizeof addresses / sizeof *addresses)];
+    case 5:
+      return (long)random_word();
+    default:
+      return (long)paths[random_word() % (sizeof paths / sizeof *paths)];
+  }
+}
+
+static int does_anything(void* argument) {
+  random_state = (uint64_t)argument;
+  setsid();
+  /* Nothing that reaches others, and no way to write on what is open. */
+  for (int fd = 0; fd < 20; fd++) close(fd);
+  open("#null/null", O_RDWR);
+  for (int i = 0; i < 3000; i++) {
+    const long number = (long)(random_word() % (ABI_SYS_COUNT + 2));
+    long a[6];
+    for (int j = 0; j < 6; j++) a[j] = random_argument();
+    if (number == ABI_SYS_exit || number == ABI_SYS_fork || number == ABI_SYS_sigreturn || number == ABI_SYS_munmap)
+      continue;
+    if (number == ABI_SYS_kill || number == ABI_SYS_setuid || number == ABI_SYS_setgid) continue;
+    if (number == ABI_SYS_sigsuspend || number == ABI_SYS_brk) continue;
+    if (number == ABI_SYS_mmap) a[3] &= ~ABI_MAP_FIXED;
+    if (number == ABI_SYS_nanosleep) a[0] = 0;
+    if (number == ABI_SYS_poll) a[2] = 1;
+    if (number == ABI_SYS_truncate || number == ABI_SYS_ftruncate) a[1] &= 0xfffff;
+    if (number == ABI_SYS_pwrite) a[3] &= 0xfffff;
+    if (number == ABI_SYS_lseek) a[1] &= 0xfffff;
+    raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (i % 500 == 0) RAW(chdir, "/", 0, 0);
+  }
+  return 0;
+}
+
+void test_fuzz(void) {
+  mkdir("/tmp/fuzz", 0777);
+  pid_t children[8];
+  uint64_t seed = 0;
+  RAW(getentropy, &seed, sizeof seed, 0);
+  printf("# seed 0x%lx\n", (unsigned long)seed);
+  for (int round = 0; round < 5; round++) {
+    for (int i = 0; i < 8; i++)
+      children[i] = start_child(does_anything, (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
+    pause_ms(300); /* those that wait for something are killed where they are */
+    for (int i = 0; i < 8; i++) {
+      kill(children[i], SIGKILL);
+      int status = wait_for(children[i]);
+      EXPECT(status == 0 || WIFSIGNALED(status));
+    }
+  }
+  RAW(unmount, "/tmp/fuzz", 0, 0);
+  unlink("/tmp/fuzz/a");
+  unlink("/tmp/fuzz/b");
+  unlink("/tmp/fuzz/c");
+  rmdir("/tmp/fuzz/a");
+  rmdir("/tmp/fuzz/b");
+  rmdir("/tmp/fuzz/c");
+  rmdir("/tmp/fuzz");
+}

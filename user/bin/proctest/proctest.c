@@ -1,0 +1,92 @@
+/* proctest [TEST…]: processes, memory, signals and bad pointers, as programs meet them.
+ * proctest forks N: makes N short-lived children, some with a program of their own, and nothing else: what must leave nothing behind.
+ *
+ * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
+ */
+#include "proctest.h"
+
+int failures;
+const char* program;
+
+static const struct {
+  const char* name;
+  void (*run)(void);
+} tests[] = {
+    {"fork", test_fork},
+    {"memory", test_memory},
+    {"exec", test_exec},
+    {"signals", test_signals},
+    {"kill", test_kill},
+    {"faults", test_faults},
+    {"descriptors", test_descriptors},
+    {"pointers", test_bad_pointers},
+    {"fuzz", test_fuzz},
+};
+
+void expect(int good, const char* what, const char* file, int line) {
+  if (good) return;
+  failures++;
+  printf("# %s:%d: not so: %s (errno %d)\n", file, line, what, errno);
+}
+
+pid_t start_child(int (*function)(void*), void* argument) {
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) {
+    int code = function(argument);
+    fflush(stdout);
+    _exit(failures ? 99 : code);
+  }
+  EXPECT(pid > 0);
+  return pid;
+}
+
+int wait_for(pid_t pid) {
+  int status = -1;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+int in_child(int (*function)(void*), void* argument) {
+  return wait_for(start_child(function, argument));
+}
+
+void pause_ms(int ms) {
+  struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+  RAW(nanosleep, &time, 0, 0);
+}
+
+static int make_forks(long n) {
+  char* arguments[] = {(char*)program, "helper", "exit", NULL};
+  for (long i = 0; i < n; i++) {
+    pid_t pid = fork();
+    if (pid < 0) {
+      perror("proctest: fork");
+      return 1;
+    }
+    if (pid == 0) {
+      if (i % 4 == 0) execve(program, arguments, NULL);
+      _exit(0);
+    }
+    if (wait_for(pid) != 0) return 1;
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  program = argv[0][0] == '/' ? argv[0] : "/bin/proctest";
+  if (argc > 1 && strcmp(argv[1], "helper") == 0) return exec_helper(argc, argv);
+  if (argc > 2 && strcmp(argv[1], "forks") == 0) return make_forks(atol(argv[2]));
+  int failed = 0;
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+    int wanted = argc == 1;
+    for (int j = 1; j < argc; j++) wanted |= strcmp(argv[j], tests[i].name) == 0;
+    if (!wanted) continue;
+    failures = 0;
+    tests[i].run();
+    printf("%s %s\n", failures ? "not ok" : "ok", tests[i].name);
+    fflush(stdout);
+    failed |= failures != 0;
+  }
+  return failed;
+}

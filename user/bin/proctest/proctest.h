@@ -1,0 +1,56 @@
+/* What the files of proctest share. */
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi/errno.h"
+#include "abi/syscall.h"
+
+/* The call as it is: the kernel's result, not errno. */
+static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+#define RAW(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+
+extern int failures;
+extern const char* program;
+
+void expect(int good, const char* what, const char* file, int line);
+#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
+
+/* Runs function(argument) in a child; the child's status as wait gives it. What it returns is its exit code. */
+int in_child(int (*function)(void*), void* argument);
+/* Forks a child that runs the function; the parent gets its PID. */
+pid_t start_child(int (*function)(void*), void* argument);
+int wait_for(pid_t pid);
+void pause_ms(int ms);
+
+void test_fork(void);
+void test_memory(void);
+void test_exec(void);
+void test_signals(void);
+void test_kill(void);
+void test_faults(void);
+void test_bad_pointers(void);
+void test_fuzz(void);
+void test_descriptors(void);
+/* What a program that test_exec starts does with its arguments. */
+int exec_helper(int argc, char** argv);

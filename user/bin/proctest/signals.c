@@ -1,0 +1,243 @@
+/* Handlers, masks, restarted calls, stopping, and killing whatever state a process is in. */
+#include "proctest.h"
+
+static volatile int caught, last_caught, depth, deepest;
+static volatile double noise;
+
+static void count(int signal) {
+  caught++;
+  last_caught = signal;
+  noise = noise * 1.5 + signal; /* uses the floating point registers */
+}
+
+static void set_handler(int signal, void (*function)(int), int flags) {
+  struct sigaction action = {.sa_handler = function, .sa_flags = flags};
+  EXPECT(sigaction(signal, &action, NULL) == 0);
+}
+
+static void raise_again(int signal) {
+  depth++;
+  if (depth > deepest) deepest = depth;
+  if (caught++ < 3) raise(signal);
+  depth--;
+}
+
+static int signals_parent(void* ms) {
+  pause_ms((int)(long)ms);
+  kill(getppid(), SIGUSR1);
+  return 0;
+}
+
+static int writes_later(void* argument) {
+  int* ends = argument;
+  pause_ms(20);
+  kill(getppid(), SIGUSR1);
+  pause_ms(20);
+  write(ends[1], "x", 1);
+  return 0;
+}
+
+static int writes_to_nobody(void* argument) {
+  (void)argument;
+  int ends[2];
+  pipe(ends);
+  close(ends[0]);
+  write(ends[1], "x", 1);
+  return 1;
+}
+
+static int exits(void* argument) {
+  return (int)(long)argument;
+}
+
+/* Registers and floating point survive a handler. */
+static void test_registers(void) {
+  pid_t child = start_child(signals_parent, (void*)10);
+  caught = 0;
+  volatile int* flag = &caught;
+  long bad = 0;
+  __asm__ volatile(
+      "movq $0x1111, %%rbx; movq $0x2222, %%r12; movq $0x3333, %%r13; movq $0x4444, %%r8; movq $0x5555, %%rdx\n"
+      "movq $0x123456789, %%rax; movq %%rax, %%xmm5; movq %%rax, %%xmm15\n"
+      "1: cmpl $0, (%1); je 1b\n"
+      "xorl %%eax, %%eax; cmpq $0x1111, %%rbx; jne 2f; cmpq $0x2222, %%r12; jne 2f; cmpq $0x3333, %%r13; jne 2f\n"
+      "cmpq $0x4444, %%r8; jne 2f; cmpq $0x5555, %%rdx; jne 2f\n"
+      "movq $0x123456789, %%rcx; movq %%xmm5, %%rsi; cmpq %%rcx, %%rsi; jne 2f; movq %%xmm15, %%rsi; cmpq %%rcx, "
+      "%%rsi; je 3f\n"
+      "2: incl %%eax\n"
+      "3:"
+      : "=&a"(bad)
+      : "D"(flag)
+      : "rbx", "r12", "r13", "r8", "rdx", "rcx", "rsi", "xmm5", "xmm15", "cc", "memory");
+  EXPECT(bad == 0 && caught == 1);
+  wait_for(child);
+}
+
+void test_signals(void) {
+  int ends[2];
+  char byte;
+  EXPECT(pipe(ends) == 0);
+  set_handler(SIGUSR1, count, 0);
+  raise(SIGUSR1);
+  EXPECT(caught == 1 && last_caught == SIGUSR1);
+  test_registers();
+
+  /* Blocked while its handler runs; not with SA_NODEFER. */
+  caught = depth = deepest = 0;
+  set_handler(SIGUSR2, raise_again, 0);
+  raise(SIGUSR2);
+  EXPECT(caught == 4 && deepest == 1);
+  caught = depth = deepest = 0;
+  set_handler(SIGUSR2, raise_again, SA_NODEFER);
+  raise(SIGUSR2);
+  EXPECT(caught == 4 && deepest == 4);
+
+  /* Masks. */
+  uint64_t mask = 1u << SIGUSR1, old = 0;
+  caught = 0;
+  EXPECT(RAW(sigprocmask, 1, &mask, &old) == 0);
+  raise(SIGUSR1);
+  EXPECT(caught == 0);
+  uint64_t none = 0;
+  EXPECT(RAW(sigsuspend, &none, 0, 0) == -EINTR);
+  EXPECT(caught == 1);
+  EXPECT(RAW(sigprocmask, 2, &mask, &old) == 0 && old == mask);
+  EXPECT(RAW(sigprocmask, 9, &mask, 0) == -EINVAL);
+  mask = ~0ul;
+  RAW(sigprocmask, 0, &mask, 0);
+  RAW(sigprocmask, 0, &none, &old);
+  EXPECT(!(old & (1 << SIGKILL | 1 << SIGSTOP)));
+  struct sigaction action = {.sa_handler = count};
+  EXPECT(sigaction(SIGKILL, &action, NULL) < 0 && sigaction(SIGSTOP, &action, NULL) < 0 &&
+         sigaction(99, &action, NULL) < 0);
+
+  /* Interrupted calls, with and without SA_RESTART. */
+  pid_t child = start_child(writes_later, ends);
+  EXPECT(read(ends[0], &byte, 1) < 0 && errno == EINTR);
+  EXPECT(read(ends[0], &byte, 1) == 1);
+  wait_for(child);
+  set_handler(SIGUSR1, count, SA_RESTART);
+  child = start_child(writes_later, ends);
+  caught = 0;
+  EXPECT(read(ends[0], &byte, 1) == 1 && caught == 1);
+  wait_for(child);
+  child = start_child(signals_parent, (void*)10);
+  struct abi_timespec second = {5, 0}, left = {0, 0};
+  EXPECT(RAW(nanosleep, &second, &left, 0) == -EINTR && left.sec >= 3);
+  wait_for(child);
+  EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL && RAW(kill, 31000, 0, 0) == -ESRCH);
+
+  /* Children. */
+  caught = 0;
+  set_handler(SIGCHLD, count, SA_RESTART);
+  child = start_child(exits, (void*)9);
+  EXPECT(WEXITSTATUS(wait_for(child)) == 9 && caught == 1 && last_caught == SIGCHLD);
+  signal(SIGCHLD, SIG_IGN);
+  child = start_child(exits, (void*)9);
+  EXPECT(RAW(wait4, child, 0, 0) == -ECHILD);
+  signal(SIGCHLD, SIG_DFL);
+
+  int status = in_child(writes_to_nobody, NULL);
+  EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
+  signal(SIGPIPE, SIG_IGN);
+  EXPECT(WEXITSTATUS(in_child(writes_to_nobody, NULL)) == 1);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGUSR1, SIG_DFL);
+  signal(SIGUSR2, SIG_DFL);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+static _Noreturn int spins(void* argument) {
+  (void)argument;
+  for (volatile long i = 0;; i++) continue;
+}
+static _Noreturn int sleeps(void* argument) {
+  (void)argument;
+  for (;;) pause_ms(100000);
+}
+static int reads(void* argument) {
+  char byte;
+  return (int)read(*(int*)argument, &byte, 1);
+}
+static _Noreturn int fills(void* argument) {
+  static char block[65536];
+  for (;;) write(*(int*)argument, block, sizeof block);
+}
+static int reads_nothing(void* argument) {
+  (void)argument;
+  pause_ms(50);
+  return 0;
+}
+static int waits(void* argument) {
+  (void)argument;
+  return wait_for(start_child(reads_nothing, NULL));
+}
+static _Noreturn int suspends(void* argument) {
+  (void)argument;
+  uint64_t all = ~0ul;
+  for (;;) RAW(sigsuspend, &all, 0, 0);
+}
+static _Noreturn int forks(void* argument) {
+  (void)argument;
+  for (;;) {
+    pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    wait_for(pid);
+  }
+}
+static int ignores(void* argument) {
+  (void)argument;
+  for (int i = 1; i < 32; i++) signal(i, SIG_IGN);
+  return spins(NULL);
+}
+
+static int end_of(pid_t pid) {
+  kill(pid, SIGKILL);
+  int status = wait_for(pid);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+}
+
+void test_kill(void) {
+  int ends[2];
+  EXPECT(pipe(ends) == 0);
+  struct {
+    int (*function)(void*);
+    void* argument;
+  } kinds[] = {{spins, NULL}, {sleeps, NULL},  {reads, &ends[0]}, {suspends, NULL},
+               {forks, NULL}, {ignores, NULL}, {waits, NULL},     {fills, &ends[1]}};
+  for (int delay = 0; delay <= 20; delay += 10) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+      pid_t child = start_child(kinds[i].function, kinds[i].argument);
+      if (delay) pause_ms(delay);
+      EXPECT(end_of(child) == SIGKILL);
+    }
+  }
+
+  /* Stopped, continued, killed while stopped. */
+  pid_t child = start_child(sleeps, NULL);
+  kill(child, SIGSTOP);
+  int status = 0;
+  EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+  EXPECT(RAW(wait4, child, 0, ABI_WNOHANG | ABI_WUNTRACED) == 0);
+  kill(child, SIGCONT);
+  EXPECT(RAW(wait4, child, 0, ABI_WNOHANG) == 0);
+  kill(child, SIGTSTP);
+  EXPECT(waitpid(child, &status, WUNTRACED) == child && WSTOPSIG(status) == SIGTSTP);
+  EXPECT(end_of(child) == SIGKILL);
+
+  /* A whole group. */
+  pid_t children[5];
+  for (int i = 0; i < 5; i++) {
+    children[i] = start_child(i % 2 ? spins : sleeps, NULL);
+    EXPECT(setpgid(children[i], children[0]) == 0);
+  }
+  EXPECT(kill(-children[0], SIGTERM) == 0);
+  for (int i = 0; i < 5; i++) {
+    status = wait_for(children[i]);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  }
+  EXPECT(kill(-children[0], SIGTERM) < 0 && errno == ESRCH);
+  close(ends[0]);
+  close(ends[1]);
+}
