@@ -166,7 +166,7 @@ static _Noreturn int fills(void* argument) {
 }
 static int reads_nothing(void* argument) {
   (void)argument;
-  pause_ms(50);
+  pause_ms(1000);
   return 0;
 }
 static int waits(void* argument) {
@@ -199,13 +199,13 @@ static int end_of(pid_t pid) {
 }
 
 void test_kill(void) {
-  int ends[2];
-  EXPECT(pipe(ends) == 0);
+  int ends[2], full[2];
+  EXPECT(pipe(ends) == 0 && pipe(full) == 0);
   struct {
     int (*function)(void*);
     void* argument;
   } kinds[] = {{spins, NULL}, {sleeps, NULL},  {reads, &ends[0]}, {suspends, NULL},
-               {forks, NULL}, {ignores, NULL}, {waits, NULL},     {fills, &ends[1]}};
+               {forks, NULL}, {ignores, NULL}, {waits, NULL},     {fills, &full[1]}};
   for (int delay = 0; delay <= 20; delay += 10) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
       pid_t child = start_child(kinds[i].function, kinds[i].argument);
@@ -238,6 +238,8 @@ void test_kill(void) {
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
   }
   EXPECT(kill(-children[0], SIGTERM) < 0 && errno == ESRCH);
-  close(ends[0]);
-  close(ends[1]);
+  for (int i = 0; i < 2; i++) {
+    close(ends[i]);
+    close(full[i]);
+  }
 }
