@@ -1,0 +1,239 @@
+// The architecture's promises to the rest of the kernel.
+#include <atomic>
+#include <bit>
+
+#include "arch/x86_64/acpi.h"
+#include "arch/x86_64/frames.h"
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
+#include "arch/x86_64/trap.h"
+#include "arena.h"
+#include "boot.h"
+#include "cpu.h"
+#include "ktest.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "pages.h"
+#include "slab.h"
+#include "symbols.h"
+#include "task.h"
+#include "user_memory.h"
+
+namespace {
+
+bool formats_as(const char* expected, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
+bool formats_as(const char* expected, const char* pattern, ...) {
+  char text[64];
+  va_list arguments;
+  va_start(arguments, pattern);
+  const int length = vformat(text, sizeof(text), pattern, arguments);
+  va_end(arguments);
+  return strcmp(text, expected) == 0 && length == static_cast<int>(strlen(expected));
+}
+
+std::atomic<uint64_t> called_on{0};
+std::atomic<unsigned> calls{0};
+void note_call(void*) {
+  called_on |= uint64_t{1} << cpu_id();
+  calls++;
+  if (interrupts_enabled()) ktest_fail(__FILE__, __LINE__, "a cross-CPU call runs with interrupts off");
+}
+
+constexpr unsigned kCallers = 4, kCallsEach = 50;
+std::atomic<unsigned> callers_done{0};
+void call_many(void*) {
+  for (unsigned i = 0; i < kCallsEach; i++) on_each_cpu(note_call, nullptr);
+  callers_done++;
+}
+
+constexpr size_t kMaxWalk = 32;
+uint64_t walked[kMaxWalk];
+[[gnu::noinline]] size_t walk_from_depth(unsigned depth) {
+  if (depth == 0) return walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked, kMaxWalk);
+  const size_t n = walk_from_depth(depth - 1);
+  asm volatile("" ::: "memory");
+  return n;
+}
+
+size_t interrupt_walk = 0;
+void walk_in_interrupt(TrapFrame&, void*) {
+  interrupt_walk = walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked, kMaxWalk);
+}
+
+constexpr uint8_t kTestVector = 0xe1;
+
+// A page of the kernel virtual range with nothing mapped, for the life of a test.
+class VirtualPage {
+ public:
+  VirtualPage() : address_(reinterpret_cast<uint64_t>(arena_alloc(kernel_virtual_arena, kPageSize, KM_SLEEP))) {}
+  ~VirtualPage() { arena_free(kernel_virtual_arena, reinterpret_cast<void*>(address_), kPageSize); }
+  uint64_t address() const { return address_; }
+
+ private:
+  const uint64_t address_;
+};
+
+uint32_t read_word(void* address) {
+  return *static_cast<volatile uint32_t*>(address);
+}
+
+void read_and_keep(void* address) {
+  static_cast<void>(read_word(address));
+}
+
+}  // namespace
+
+KTEST(format_as_c_does) {
+  EXPECT(formats_as("-5 007 +3 ff FF 17", "%d %03d %+d %x %X %o", -5, 7, 3, 255, 255, 15));
+  EXPECT(formats_as("[   ab][ab   ][a]", "[%5s][%-5s][%.1s]", "ab", "ab", "ab"));
+  EXPECT(formats_as("18446744073709551615 -9223372036854775808", "%lu %ld", UINT64_MAX, INT64_MIN));
+  EXPECT(formats_as("x   9 00012 %", "%c %*d %.5d %%", 'x', 3, 9, 12));
+  EXPECT(
+      formats_as("0xffff800000000000 44", "%p %hhd", reinterpret_cast<void*>(kDirectMapBase), static_cast<char>(300)));
+  char small[4];
+  EXPECT(format(small, sizeof(small), "%s", "long") == 4);
+  EXPECT(strcmp(small, "lon") == 0);
+  EXPECT(format(nullptr, 0, "%d", 1234) == 4);
+}
+
+KTEST(memory_functions_with_overlap) {
+  char text[] = "0123456789";
+  memmove(text + 2, text, 8);
+  EXPECT(strcmp(text, "0101234567") == 0);
+  memmove(text, text + 2, 8);
+  EXPECT(strcmp(text, "0123456767") == 0);
+  EXPECT(memcmp("a\xff", "a\x01", 2) > 0);
+  EXPECT(strncmp("abc", "abd", 2) == 0);
+}
+
+KTEST(cross_calls_reach_every_cpu_from_several_at_once) {
+  called_on = 0;
+  calls = 0;
+  callers_done = 0;
+  for (unsigned i = 0; i < kCallers; i++) {
+    Result<Task*> task = task_create("caller", call_many, nullptr);
+    EXPECT(task.ok());
+    if (task) task_start(*task);
+  }
+  while (callers_done < kCallers) task_yield();
+  EXPECT(calls == kCallers * kCallsEach * cpu_count());
+  EXPECT(std::popcount(called_on.load()) == static_cast<int>(cpu_count()));
+}
+
+KTEST(unmapping_is_seen_by_every_cpu) {
+  const VirtualPage page;
+  Result<PhysAddr> first = page_alloc(KM_SLEEP), second = page_alloc(KM_SLEEP);
+  EXPECT(first.ok() && second.ok());
+  *static_cast<uint32_t*>(direct_map(*first)) = 1;
+  *static_cast<uint32_t*>(direct_map(*second)) = 2;
+  void* const at = reinterpret_cast<void*>(page.address());
+  EXPECT(map_kernel(page.address(), *first, kPageSize, Access::kRead).ok());
+  EXPECT(read_word(at) == 1);
+  on_each_cpu(read_and_keep, at);
+  unmap_kernel(page.address(), kPageSize);
+  EXPECT(map_kernel(page.address(), *second, kPageSize, Access::kRead).ok());
+  on_each_cpu(
+      [](void* argument) {
+        if (read_word(argument) != 2) ktest_fail(__FILE__, __LINE__, "a CPU still sees what was mapped before");
+      },
+      at);
+  unmap_kernel(page.address(), kPageSize);
+  page_free(*first);
+  page_free(*second);
+}
+
+KTEST(user_page_tables) {
+  Result<PageTables> made = PageTables::create();
+  EXPECT(made.ok());
+  if (!made) return;
+  PageTables tables = made.take();
+  const uint64_t low = 0x400000, high = kUserEnd - kPageSize;
+  EXPECT(tables.map(low, {0x5000}, false, true).ok());
+  EXPECT(tables.map(high, {0x6000}, true, false).ok());
+  EXPECT(tables.lookup(low).present && tables.lookup(low).executable && !tables.lookup(low).writable);
+  EXPECT(tables.lookup(high).physical == PhysAddr{0x6000} && tables.lookup(high).writable);
+  EXPECT(!tables.lookup(low + kPageSize).present && !tables.lookup(0x700000000000).present);
+  unsigned visited = 0;
+  tables.for_each(0, kUserEnd, [&](uint64_t address, PageTables::Entry) {
+    EXPECT(address == (visited == 0 ? low : high));
+    visited++;
+  });
+  EXPECT(visited == 2);
+  tables.write_protect(high);
+  EXPECT(tables.lookup(high).present && !tables.lookup(high).writable);
+  EXPECT(tables.unmap(high).physical == PhysAddr{0x6000});
+  EXPECT(!tables.lookup(high).present && !tables.unmap(high).present);
+}
+
+KTEST(bad_user_addresses_give_efault) {
+  char buffer[16] = "unchanged";
+  constexpr uint64_t kBad[] = {0,
+                               0x1000,
+                               kUserEnd - 8,
+                               kUserEnd,
+                               0x0000800000000000,
+                               0x8000000000000000,
+                               kDirectMapBase,
+                               kKernelImageBase,
+                               UINT64_MAX - 7,
+                               UINT64_MAX};
+  for (const uint64_t address : kBad) {
+    const Result<void> from = copy_from_user(buffer, address, sizeof(buffer));
+    EXPECT(!from && from.error() == Errno::EFAULT);
+    const Result<void> to = copy_to_user(address, buffer, sizeof(buffer));
+    EXPECT(!to && to.error() == Errno::EFAULT);
+    const Result<size_t> string = copy_string_from_user(buffer, address, sizeof(buffer));
+    EXPECT(!string && string.error() == Errno::EFAULT);
+    EXPECT(!load_user_now(buffer, address, sizeof(buffer)));
+  }
+  EXPECT(copy_from_user(buffer, kUserEnd, 0).ok());
+  const Result<void> wraps = copy_from_user(buffer, 0x1000, UINT64_MAX);
+  EXPECT(!wraps && wraps.error() == Errno::EFAULT);
+  EXPECT(strcmp(buffer, "unchanged") == 0);
+}
+
+KTEST(stack_walk_names_the_callers_and_ends) {
+  const size_t n = walk_from_depth(5);
+  EXPECT(n >= 8 && n < kMaxWalk);
+  for (unsigned i = 0; i < 5; i++) EXPECT(strcmp(symbol_lookup(walked[i] - 1).name, "walk_from_depth") == 0);
+  EXPECT(strcmp(symbol_lookup(walked[n - 2] - 1).name, "task_begin") == 0);
+  EXPECT(walk_kernel_stack(0, walked, kMaxWalk) == 0);
+  EXPECT(walk_kernel_stack(kDirectMapBase + 0x1000, walked, kMaxWalk) == 0);
+  EXPECT(walk_kernel_stack(current_task()->stack_base - 8, walked, kMaxWalk) == 0);
+  EXPECT(walk_kernel_stack(current_task()->stack_top() - 8, walked, kMaxWalk) == 0);
+}
+
+KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
+  static bool registered = false;
+  if (!registered) EXPECT(interrupt_register_vector(kTestVector, "walk test", walk_in_interrupt, nullptr).ok());
+  registered = true;
+  interrupt_raise_self(kTestVector);
+  while (__atomic_load_n(&interrupt_walk, __ATOMIC_ACQUIRE) == 0) task_yield();
+  EXPECT(interrupt_walk <= 3);
+  EXPECT(strcmp(symbol_lookup(walked[interrupt_walk - 1] - 1).name, "trap_entry") == 0);
+}
+
+KTEST(guard_pages_are_known) {
+  const uint64_t base = current_task()->stack_base;
+  EXPECT(guard_page_name(base - 1) != nullptr);
+  EXPECT(guard_page_name(base) == nullptr);
+  EXPECT(guard_page_name(base - kPageSize - 1) == nullptr);
+}
+
+KTEST(time_goes_on) {
+  const Nanoseconds before = monotonic_now();
+  const uint32_t coarse = coarse_milliseconds();
+  EXPECT(task_sleep_until(before + Nanoseconds{30'000'000}).ok());
+  EXPECT(monotonic_now() >= before + Nanoseconds{30'000'000});
+  while (coarse_milliseconds() == coarse) task_yield();
+  EXPECT(boot_wall_seconds() > 1'600'000'000);
+}
+
+KTEST(boot_options) {
+  size_t length;
+  EXPECT(boot_option("ktest", &length) != nullptr);
+  EXPECT(boot_option("ktes", &length) == nullptr);
+  EXPECT(boot_option("no-such-option", &length) == nullptr);
+}
