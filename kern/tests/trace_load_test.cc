@@ -6,6 +6,7 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
+#include "boot.h"
 #include "cpu.h"
 #include "kmalloc.h"
 #include "ktest.h"
@@ -29,7 +30,17 @@ struct Slot {
 
 constexpr unsigned kSlots = 200;
 constexpr unsigned kWorkers = 8;
-constexpr unsigned kRounds = 15;
+
+// `rounds=N` on the command line, for a long run.
+unsigned rounds_wanted(unsigned usual) {
+  size_t length = 0;
+  const char* digits = boot_option("rounds", &length);
+  unsigned rounds = 0;
+  for (size_t i = 0; i < length && digits[i] >= '0' && digits[i] <= '9'; i++) {
+    rounds = rounds * 10 + static_cast<unsigned>(digits[i] - '0');
+  }
+  return rounds > 0 ? rounds : usual;
+}
 
 // What the controller tells the workers: the state of the trace while no command is under way. Odd while one is. Then bit 1 says
 // whether the trace is running.
@@ -218,7 +229,8 @@ KTEST(trace_agrees_with_an_account_of_what_is_live) {
   for (unsigned i = 0; i < kWorkers; i++) team.add();
   static constexpr const char* kCommands[] = {"start", "start", "stop", "stop\nreset",
                                               "reset", "mark",  "mark", "stop\nreset\nstart"};
-  for (unsigned round = 0; round < kRounds; round++) {
+  const unsigned rounds = rounds_wanted(15);
+  for (unsigned round = 0; round < rounds; round++) {
     for (unsigned i = ktest_random() % 4; i < 4; i++) {
       command(kCommands[ktest_random() % std::size(kCommands)]);
       for (unsigned j = ktest_random() % 8; j > 0; j--) task_yield();
@@ -249,7 +261,8 @@ KTEST(trace_every_cache_one_by_one_and_all_at_once_under_load) {
   load_stop = false;
   Team team(churn, nullptr);
   for (unsigned i = 0; i < 2 * cpu_count(); i++) team.add();
-  for (unsigned round = 0; round < 2; round++) {
+  const unsigned rounds = rounds_wanted(2);
+  for (unsigned round = 0; round < rounds; round++) {
     for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
       const bool can_be_traced = !(kmem_cache_flags(cache) & KMC_NOTRACE);
       EXPECT(trace_command(cache, "start").ok() == can_be_traced);
