@@ -293,6 +293,37 @@ KTEST(timer_cancel_is_final) {
   }
 }
 
+// A callback that is running on another CPU: timer_cancel waits for its end.
+KTEST(timer_cancel_waits_for_the_callback) {
+  if (cpu_count() < 2) return;
+  static std::atomic<bool> inside, done;
+  static Timer timer;
+  timer.callback = [](void*) {
+    inside = true;
+    const Nanoseconds end = in_milliseconds(20);
+    while (monotonic_now() < end) asm volatile("pause");
+    inside = false;
+  };
+  Team armer(
+      [](void*) {
+        timer_arm(timer, monotonic_now());
+        while (!done) task_yield();
+      },
+      nullptr);
+  Team canceller(
+      [](void*) {
+        while (!inside) asm volatile("pause");
+        timer_cancel(timer);
+        EXPECT(!inside);
+        done = true;
+      },
+      nullptr);
+  armer.add(0);
+  canceller.add(1);
+  canceller.join();
+  armer.join();
+}
+
 // Many short tasks: all are freed, with their stacks.
 KTEST(task_exit_frees) {
   task_drain_dead();
