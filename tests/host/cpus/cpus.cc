@@ -22,7 +22,7 @@
 #include "pages.h"
 #include "spinlock.h"
 
-__thread struct host_cpu host_cpu = {0, 0, 0};
+__thread struct host_cpu host_cpu = {0, 0, 0, 0};
 
 namespace {
 
@@ -92,6 +92,8 @@ void host_interrupt_deliver(void) {
     if (auto* handler = interrupt_handler.load()) {
       taken.fetch_add(1, std::memory_order_relaxed);
       handler();
+      thread_local std::minstd_rand random(host_cpu.id + 1);
+      host_cpu.sections_left = 1 + random() % 64;
     }
     host_cpu.interrupts_off = 0;
   }
@@ -127,7 +129,9 @@ void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body, v
     threads.emplace_back([&, id] {
       go_online(id);
       for (ready++; ready < count;) sched_yield();
+      host_cpu.sections_left = interrupt ? 1 : 0;
       body(id);
+      host_cpu.sections_left = 0;
       go_offline();
       running--;
       // The thread must exist while it can be interrupted.

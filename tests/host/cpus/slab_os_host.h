@@ -14,6 +14,7 @@ struct host_cpu {
   unsigned id;
   volatile int interrupts_off;
   volatile int pending;
+  unsigned sections_left; /* until an interrupt is taken at the end of a section, as if it had come inside; 0: none */
 };
 extern __thread struct host_cpu host_cpu;
 void host_interrupt_deliver(void);
@@ -27,7 +28,9 @@ static inline uint64_t slab_os_irq_save(void) {
 static inline void slab_os_irq_restore(uint64_t were_off) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   host_cpu.interrupts_off = (int)were_off;
-  if (!were_off && host_cpu.pending) host_interrupt_deliver();
+  if (were_off) return;
+  if (host_cpu.sections_left && --host_cpu.sections_left == 0) host_cpu.pending = 1;
+  if (host_cpu.pending) host_interrupt_deliver();
 }
 static inline unsigned slab_os_cpu(void) {
   return host_cpu.id;
