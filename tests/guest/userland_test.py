@@ -1,0 +1,167 @@
+"""The shell and the tools as somebody else wrote them, with what this system changes in them; and the C library."""
+import unittest
+
+from guest import guest
+
+# What a shell reads, and what it makes of every `#` in it: a comment, or a path of a device.
+WORDS = r"""
+p() { for a in "$@"; do printf '<%s>' "$a"; done; echo; }
+# a comment
+#comment
+#mem/x in command position
+p #mem/kmemstat a #x b
+p a #mem/$((1+1))"q" b # comment
+p a#b #MEM/x
+p #mem
+p #9/x
+p #p9/x;#mem/x
+p #a/b && p y #a/c|cat
+for i in #mem/a #mem/b # c
+do p $i; done
+case #mem/a in
+#mem/a) p no
+  "#mem/"*) p yes;; # mem
+esac
+A=1 #mem/x in command position
+A=1 p #mem/x
+( p #mem/s ) #mem/x
+{ p #mem/g; } #mem/x
+if true; then #mem/x
+p then; fi #mem/x
+p `echo #mem/x` $(echo #mem/y #z
+)
+p "#mem/x" '#mem/x' \#mem/x
+p $(#mem/x
+echo #abc/x
+)
+p 1>#tmp/words
+cat #tmp/words <<EOF
+#mem/x in a here-document
+EOF
+"""
+WORDS_READ = """<#mem/kmemstat><a>
+<a><#mem/2q><b>
+<a#b>
+
+
+<#p9/x>
+<#a/b>
+<y><#a/c>
+<#mem/a>
+<#mem/b>
+<yes>
+<#mem/x>
+<#mem/s>
+<#mem/g>
+<then>
+<#mem/x><#mem/y>
+<#mem/x><#mem/x><#mem/x>
+<#abc/x>
+
+"""
+
+TOOLS = r"""
+mkdir /tmp/d && cd /tmp/d && pwd
+seq 1 20 > numbers; cp numbers copy; mv copy moved; ls
+grep 1 numbers | sort -rn | head -3 | tr '\n' ' '; echo
+wc -l < moved
+sed 's/^1$/one/' numbers | awk 'NR == 1 { print toupper($1) }'
+cmp numbers moved && echo same
+echo a b c | xargs -n1 echo
+find . -type f -name 'm*'
+dd if=/dev/zero bs=1024 count=3 2>/dev/null | wc -c
+printf '%s %x\n' abc 255
+test -d /tmp -a ! -e /nosuch; echo $?
+chmod 400 moved; ls -l moved | cut -c1-10
+tail -n 2 numbers | tee last; diff last last && date +%s | grep -c '^[0-9]*$'
+echo x | md5sum
+cd ..; rm -r d; ls -d d 2>/dev/null || echo gone
+sleep 0.01; kill -0 $$ && ps -o args | grep -c '^ps'
+env | grep '^PATH'; which sh; uname; id -u
+"""
+TOOLS_SAY = """/tmp/d
+moved
+numbers
+19 18 17 
+20
+ONE
+same
+a
+b
+c
+./moved
+3072
+abc ff
+0
+-r--------
+19
+20
+1
+401b30e3b8b5d629635a5c613cdb7919  -
+gone
+1
+PATH=/bin
+/bin/sh
+Stele
+0
+"""
+
+STATUSES = r"""
+(exit 3); echo $?
+sh -c 'kill -9 $$' 2>/dev/null; echo $?
+nosuchprogram 2>/dev/null; echo $?
+/etc/profile 2>/dev/null; echo $?
+usleep 20000 & wait $!; echo $?
+sleep 100 & kill $!; wait $! 2>/dev/null; echo $?
+trap 'echo caught' USR1; kill -USR1 $$
+i=0; while [ $i -lt 30 ]; do (exit $i) & i=$((i+1)); done; wait; echo all
+timeout 0.05 sleep 10 2>/dev/null; echo $?
+yes | head -n 1
+exit 42
+"""
+STATUSES_SAY = "3\n137\n127\n126\n0\n143\ncaught\nall\n143\ny\n"
+
+
+class Userland(unittest.TestCase):
+    maxDiff = None
+
+    def test_device_paths_and_comments(self):
+        result = guest(WORDS)
+        self.assertEqual(result.stdout, WORDS_READ)
+        self.assertEqual((result.status, result.stderr), (0, ""))
+
+    def test_tools(self):
+        result = guest(TOOLS)
+        self.assertEqual(result.stdout, TOOLS_SAY)
+        self.assertEqual((result.status, result.stderr), (0, ""))
+
+    def test_statuses_and_signals(self):
+        result = guest(STATUSES)
+        self.assertEqual(result.stdout, STATUSES_SAY)
+        self.assertEqual(result.status, 42)
+
+    def test_error_strings_stand_behind_the_message(self):
+        result = guest("echo nonsense > #cons/power; date > #cons/power; cp /etc/profile /bin/new; cat #nosuch/x; echo x > #nosuch/x; cat /nosuch")
+        self.assertIn("echo: Invalid argument: power takes: off, halt\n", result.stderr)
+        self.assertIn("date: standard output: Invalid argument: power takes: off, halt\n", result.stderr)
+        self.assertIn("cp: can't create '/bin/new': Read-only file system: #root is the initial archive", result.stderr)
+        self.assertIn("cat: can't open '#nosuch/x': No such device or address: #nosuch: no such device\n", result.stderr)
+        self.assertIn("cannot create #nosuch/x: No such device or address: #nosuch: no such device\n", result.stderr)
+        self.assertTrue(result.stderr.endswith("cat: can't open '/nosuch': No such file or directory\n"), result)
+        self.assertEqual(result.status, 1)
+
+    def test_leakdemo_says_how_it_is_used(self):
+        calls = ("", "leak", "leak x", "leak -1", "leak 1x", "clean 1", "other")
+        result = guest("".join(f"leakdemo {arguments}; echo $?\n" for arguments in calls))
+        self.assertEqual(result.stdout, "2\n" * len(calls))
+        self.assertEqual(result.stderr.count("usage: leakdemo clean"), len(calls))
+
+    def test_c_library(self):
+        result = guest("libctest < #null/null")
+        self.assertNotIn("not ok", result.stdout)
+        self.assertEqual(result.status, 0, result)
+        self.assertRegex(result.stdout, r"(?m)^1\.\.\d+$")
+
+
+if __name__ == "__main__":
+    unittest.main()
