@@ -22,7 +22,7 @@ namespace {
 
 constexpr unsigned kNobody = ~0u;
 constexpr unsigned kMaxReports = 4;
-constexpr size_t kMaxFrames = 48;
+constexpr size_t kMaxFrames = 512;
 
 constinit std::atomic<unsigned> panicking_cpu{kNobody};
 void (*reports[kMaxReports])() = {};
@@ -71,7 +71,13 @@ void print_backtrace(uint64_t frame_pointer) {
   for (int traps = 0; traps < 4; traps++) {
     const TrapFrame* entered;
     const size_t n = walk_kernel_stack_to_trap(frame_pointer, backtrace, kMaxFrames, &entered);
-    for (size_t i = 0; i < n; i++) print_frame(backtrace[i]);
+    for (size_t i = 0; i < n;) {
+      size_t same = 1;
+      while (i + same < n && backtrace[i + same] == backtrace[i]) same++;
+      print_frame(backtrace[i]);
+      if (same > 1) print("    ... %zu times", same);
+      i += same;
+    }
     if (!entered) return;
     if (entered->from_user()) {
       print("    --- from user mode, rip %lx rsp %lx", entered->rip, entered->rsp);
