@@ -328,6 +328,26 @@ KTEST(trace_does_not_count_what_idles_in_magazines) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
+// A cache that is destroyed with objects out can still be asked about; its trace goes with it in the end.
+KTEST(trace_of_a_destroyed_cache) {
+  kmem_cache* cache = kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  EXPECT(cache);
+  if (!cache) return;
+  EXPECT(trace_command(cache, "start").ok());
+  void* object = ktest_leak_at_depth(cache, 3);
+  kmem_cache_hold(cache);
+  kmem_cache_destroy(cache);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.number(" live ") == 1);
+    EXPECT(dump.count("ktest_leak_at_depth+0x") == 3);
+  }
+  kmem_cache_free(cache, object);
+  EXPECT(trace_memory_used() > 0);
+  kmem_cache_release(cache);
+  EXPECT(trace_memory_used() == 0);
+}
+
 KTEST(trace_dump_outlives_the_trace) {
   const TestCache cache(64);
   EXPECT(trace_command(cache, "start").ok());
