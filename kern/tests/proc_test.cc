@@ -1,0 +1,268 @@
+// Address spaces and program loading, without running a program: what is shared, copied and refused, and that everything is given back.
+
+#include <string_view>
+
+#include "ktest.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "pages.h"
+#include "slab.h"
+#include "src/proc/address_space.h"
+#include "src/proc/process_impl.h"
+
+namespace {
+
+constexpr uint64_t kBase = 0x10000000;
+constexpr uint32_t kReadWrite = ABI_PROT_READ | ABI_PROT_WRITE;
+
+uint64_t live(const char* name) {
+  kmem_cache* const cache = kmem_cache_find(name);
+  EXPECT(cache != nullptr);
+  if (!cache) return 0;
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  kmem_cache_release(cache);
+  return stats.live;
+}
+
+// Pages that are neither slabs' nor idle in magazines cannot be told from the outside; objects and the pages of a space can.
+class NothingLost {
+ public:
+  NothingLost() { count(before_); }
+  ~NothingLost() {
+    uint64_t after[kCaches];
+    count(after);
+    for (size_t i = 0; i < kCaches; i++) {
+      if (after[i] != before_[i]) klog("%s: %lu live before, %lu after", kNames[i], before_[i], after[i]);
+      EXPECT(after[i] == before_[i]);
+    }
+  }
+
+ private:
+  static constexpr size_t kCaches = 5;
+  static constexpr const char* kNames[kCaches] = {"address_space", "vm_region", "chan", "process", "page_4096"};
+  static void count(uint64_t* counts) {
+    // page_4096 serves slabs too: those of the caches below must be there already, which the second of two equal runs has.
+    for (size_t i = 0; i < kCaches; i++) counts[i] = live(kNames[i]);
+  }
+  uint64_t before_[kCaches];
+};
+
+// Runs the test once so that caches have their slabs, then counts around a second time.
+template <typename Test>
+void twice(Test test) {
+  test();
+  const NothingLost check;
+  test();
+}
+
+Ref<AddressSpace> new_space() {
+  Result<Ref<AddressSpace>> space = AddressSpace::create();
+  EXPECT(space);
+  return space.take();
+}
+
+uint64_t word_at(AddressSpace& space, uint64_t address) {
+  uint64_t word = ~uint64_t{0};
+  EXPECT(space.read(address, &word, sizeof(word)) == sizeof(word));
+  return word;
+}
+void set_word(AddressSpace& space, uint64_t address, uint64_t word) {
+  EXPECT(space.write(address, &word, sizeof(word)));
+}
+bool is_error(const Result<void>& result, Errno error) {
+  return !result && result.error() == error;
+}
+
+}  // namespace
+
+KTEST(proc_pages_come_when_used) {
+  twice([] {
+    const Ref<AddressSpace> space = new_space();
+    EXPECT(space->add_region(kBase, kBase + 64 * kPageSize, kReadWrite));
+    EXPECT(space->resident_bytes() == 0);
+    EXPECT(space->fault(kBase + 5 * kPageSize + 7, FaultAccess::kRead));
+    EXPECT(space->resident_bytes() == kPageSize);
+    EXPECT(word_at(*space, kBase + 5 * kPageSize) == 0);
+    uint64_t word;
+    EXPECT(space->read(kBase, &word, sizeof(word)) == 0);
+    EXPECT(is_error(space->fault(kBase - 1, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(is_error(space->fault(kBase + 64 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(is_error(space->fault(kBase, FaultAccess::kExecute), Errno::EFAULT));
+    // Across pages.
+    char text[3 * kPageSize];
+    memset(text, 'x', sizeof(text));
+    EXPECT(space->write(kBase + 100, text, sizeof(text)));
+    EXPECT(space->resident_bytes() == 5 * kPageSize);
+  });
+}
+
+KTEST(proc_fork_shares_until_written) {
+  twice([] {
+    const Ref<AddressSpace> parent = new_space();
+    EXPECT(parent->add_region(kBase, kBase + 8 * kPageSize, kReadWrite));
+    for (uint64_t i = 0; i < 4; i++) set_word(*parent, kBase + i * kPageSize, i);
+    Result<Ref<AddressSpace>> first = parent->fork(), second = parent->fork();
+    EXPECT(first && second);
+    if (!first || !second) return;
+    AddressSpace& child = **first;
+    set_word(child, kBase, 100);
+    set_word(*parent, kBase + kPageSize, 200);
+    set_word(**second, kBase + 5 * kPageSize, 300);
+    EXPECT(word_at(*parent, kBase) == 0 && word_at(child, kBase) == 100 && word_at(**second, kBase) == 0);
+    EXPECT(word_at(*parent, kBase + kPageSize) == 200 && word_at(child, kBase + kPageSize) == 1);
+    EXPECT(word_at(**second, kBase + kPageSize) == 1);
+    uint64_t word;
+    EXPECT(child.read(kBase + 5 * kPageSize, &word, sizeof(word)) == 0);
+    // The last one left writes to the page itself.
+    second->reset();
+    first->reset();
+    set_word(*parent, kBase + 2 * kPageSize, 400);
+    EXPECT(word_at(*parent, kBase + 2 * kPageSize) == 400 && parent->resident_bytes() == 4 * kPageSize);
+  });
+}
+
+KTEST(proc_unmap_cuts_regions) {
+  twice([] {
+    const Ref<AddressSpace> space = new_space();
+    Result<uint64_t> at = space->map_anonymous(0, 16 * kPageSize, kReadWrite, false);
+    EXPECT(at);
+    const uint64_t base = *at;
+    for (uint64_t i = 0; i < 16; i++) set_word(*space, base + i * kPageSize, i);
+    EXPECT(space->unmap(base + 4 * kPageSize, 4 * kPageSize));
+    EXPECT(space->resident_bytes() == 12 * kPageSize);
+    EXPECT(is_error(space->fault(base + 4 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(is_error(space->fault(base + 8 * kPageSize - 1, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(word_at(*space, base + 3 * kPageSize) == 3 && word_at(*space, base + 8 * kPageSize) == 8);
+    // Over both edges of the hole, fixed.
+    Result<uint64_t> middle = space->map_anonymous(base + 2 * kPageSize, 8 * kPageSize, ABI_PROT_READ, true);
+    EXPECT(middle && *middle == base + 2 * kPageSize && space->resident_bytes() == 8 * kPageSize);
+    EXPECT(is_error(space->fault(base + 5 * kPageSize, FaultAccess::kWrite), Errno::EFAULT));
+    EXPECT(space->fault(base + 5 * kPageSize, FaultAccess::kRead));
+    EXPECT(word_at(*space, base + kPageSize) == 1 && word_at(*space, base + 10 * kPageSize) == 10);
+    EXPECT(is_error(space->unmap(base + 1, kPageSize), Errno::EINVAL));
+    EXPECT(is_error(space->unmap(base, UINT64_MAX), Errno::EINVAL));
+    EXPECT(space->unmap(base, 16 * kPageSize) && space->resident_bytes() == 0);
+  });
+}
+
+KTEST(proc_break_moves) {
+  twice([] {
+    const Ref<AddressSpace> space = new_space();
+    EXPECT(space->add_region(kBase, kBase + kPageSize, kReadWrite));
+    EXPECT(space->add_stack_and_heap());
+    const uint64_t start = space->move_break(0);
+    EXPECT(start == kBase + kPageSize);
+    EXPECT(space->move_break(start + 10000) == start + 10000);
+    set_word(*space, start + 9000, 1);
+    EXPECT(space->move_break(start + 100) == start + 100 && space->resident_bytes() == 0);
+    EXPECT(is_error(space->fault(start + kPageSize, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(space->move_break(start + 10000) == start + 10000 && space->fault(start + 9000, FaultAccess::kRead));
+    EXPECT(word_at(*space, start + 9000) == 0);
+    EXPECT(space->move_break(start - 1) == start + 10000 && space->move_break(UINT64_MAX) == start + 10000);
+    // Something in the way.
+    EXPECT(space->map_anonymous(start + 16 * kPageSize, kPageSize, kReadWrite, true));
+    EXPECT(space->move_break(start + 20 * kPageSize) == start + 10000);
+    EXPECT(space->move_break(start + 16 * kPageSize) == start + 16 * kPageSize);
+    // The stack.
+    EXPECT(space->fault(kStackTop - 1, FaultAccess::kWrite) &&
+           space->fault(kStackTop - kStackSize, FaultAccess::kWrite));
+    EXPECT(is_error(space->fault(kStackTop - kStackSize - 1, FaultAccess::kWrite), Errno::EFAULT));
+  });
+}
+
+// Random changes against an array that says what each page should hold.
+KTEST(proc_random_changes_against_a_model) {
+  twice([] {
+    constexpr uint64_t kPages = 40;
+    uint64_t model[kPages];  // 0: nothing there, 1: zero, else the word
+    memset(model, 0, sizeof(model));
+    Ref<AddressSpace> space = new_space();
+    for (unsigned step = 0; step < 3000; step++) {
+      const uint64_t page = ktest_random() % kPages;
+      const uint64_t count = 1 + ktest_random() % (kPages - page);
+      switch (ktest_random() % 6) {
+        case 0:
+          EXPECT(space->unmap(kBase + page * kPageSize, count * kPageSize));
+          for (uint64_t i = page; i < page + count; i++) model[i] = 0;
+          break;
+        case 1:
+          EXPECT(space->map_anonymous(kBase + page * kPageSize, count * kPageSize, kReadWrite, true));
+          for (uint64_t i = page; i < page + count; i++) model[i] = 1;
+          break;
+        case 2: {
+          Result<Ref<AddressSpace>> copy = space->fork();
+          EXPECT(copy);
+          // Go on with the parent or with the child.
+          if (copy && ktest_random() % 2) space = copy.take();
+          break;
+        }
+        default: {
+          const uint64_t word = 2 + ktest_random() % 1000;
+          const bool written = space->write(kBase + page * kPageSize, &word, sizeof(word)).ok();
+          EXPECT(written == (model[page] != 0));
+          if (written) model[page] = word;
+        }
+      }
+      for (uint64_t i = 0; i < kPages; i += 7) {
+        uint64_t word = 0;
+        const bool there = space->fault(kBase + i * kPageSize, FaultAccess::kRead).ok();
+        EXPECT(there == (model[i] != 0));
+        if (there) {
+          space->read(kBase + i * kPageSize, &word, sizeof(word));
+          EXPECT(word == (model[i] == 1 ? 0 : model[i]));
+        }
+      }
+    }
+  });
+}
+
+KTEST(proc_load_and_let_go) {
+  Result<Namespace*> ns = namespace_create();
+  EXPECT(ns);
+  if (!ns) return;
+  const PathContext context{.ns = *ns, .cwd = nullptr, .who = {}};
+  twice([&] {
+    Arguments arguments;
+    EXPECT(arguments.add("first") && arguments.add("second") && arguments.add("X=y"));
+    arguments.arguments = 2;
+    arguments.environment = 1;
+    Result<LoadedProgram> program = program_load(context, "/bin/init", arguments);
+    EXPECT(program);
+    if (program) {
+      AddressSpace& space = *program->space;
+      char text[13];
+      EXPECT(space.read(space.arguments_start, text, sizeof(text)) == sizeof(text) &&
+             space.arguments_size == sizeof(text));
+      EXPECT(memcmp(text, "first\0second", sizeof(text)) == 0);
+      const uint64_t stack = program->frame.rsp;
+      EXPECT(stack % 16 == 0 && word_at(space, stack) == 2);
+      EXPECT(word_at(space, stack + 8) == space.arguments_start &&
+             word_at(space, stack + 16) == space.arguments_start + 6);
+      EXPECT(word_at(space, stack + 24) == 0 && word_at(space, stack + 32) == space.arguments_start + 13);
+      EXPECT(word_at(space, stack + 40) == 0 && word_at(space, stack + 48) == 0);
+      EXPECT(space.fault(program->frame.rip, FaultAccess::kExecute));
+      EXPECT(is_error(space.fault(program->frame.rip, FaultAccess::kWrite), Errno::EFAULT));
+    }
+    Result<LoadedProgram> missing = program_load(context, "/bin/missing", arguments);
+    EXPECT(!missing && missing.error() == Errno::ENOENT);
+    Result<LoadedProgram> folder = program_load(context, "/bin", arguments);
+    EXPECT(!folder && folder.error() == Errno::EACCES);
+  });
+  namespace_unref(*ns);
+}
+
+KTEST(proc_discard_of_a_half_made_process) {
+  twice([] {
+    Result<Process*> process = process_create();
+    EXPECT(process);
+    if (!process) return;
+    (*process)->space = new_space();
+    EXPECT((*process)->space->add_stack_and_heap() && (*process)->space->fault(kStackTop - 1, FaultAccess::kWrite));
+    Result<FdTable*> fds = fd_table_create();
+    EXPECT(fds);
+    if (fds) (*process)->fds = *fds;
+    EXPECT(process_make_task(**process));
+    process_discard(*process);
+  });
+}

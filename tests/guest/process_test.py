@@ -1,0 +1,48 @@
+"""Processes as programs meet them (user/bin/proctest), and that they leave nothing behind."""
+import re
+import unittest
+
+from guest import guest, live_counts
+
+CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer"]
+
+
+class Proctest(unittest.TestCase):
+    def check(self, *options):
+        result = guest("exec proctest", "--timeout", "120", *options)
+        self.assertEqual(result.status, 0, result)
+        self.assertNotIn("not ok", result.stdout)
+
+    def test_one_cpu(self):
+        self.check("--smp", "1")
+
+    def test_four_cpus(self):
+        self.check("--smp", "4")
+
+
+class LeavesNothing(unittest.TestCase):
+    """The live objects of every cache of processes are the same before and after."""
+
+    def check(self, command):
+        show = "echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat"
+        result = guest(f"{command}; {show}; {command}; {show}", "--timeout", "120")
+        self.assertEqual(result.status, 0, result)
+        before, after = ({cache: table[cache] for cache in CACHES} for table in live_counts(result.stdout))
+        self.assertEqual(before, after)
+
+    def test_forks(self):
+        self.check("proctest forks 2000")
+
+    def test_every_kind_of_end(self):
+        self.check("proctest fork exec signals kill faults descriptors pointers > /dev/null 2>&1")
+
+
+class KernelLog(unittest.TestCase):
+    def test_fault_is_named(self):
+        result = guest("proctest faults", log=False)
+        self.assertEqual(result.status, 0, result)
+        self.assertTrue(re.search(r"pid \d+ proctest: page fault at 0x[0-9a-f]+ ip 0x[0-9a-f]+", result.stderr), result)
+
+
+if __name__ == "__main__":
+    unittest.main()
