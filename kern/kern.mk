@@ -9,7 +9,7 @@ KERN_CXX ?= g++
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
   -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
-  -I kern -I kern/include -include $(AUTOCONF_H)
+  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -include $(AUTOCONF_H)
 KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
 KERN_ASFLAGS  := -g -I kern -I kern/include -include $(AUTOCONF_H) -D__ASSEMBLER__
@@ -20,11 +20,14 @@ KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_
   kern/src/*/*.cc kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc)))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 
-# Rebuild when flags change.
-KERN_STAMP := $(BUILD)/kern/flags
-$(KERN_STAMP): FORCE
+# Compiled again when flags change, linked again when a source comes or goes.
+KERN_STAMP   := $(BUILD)/kern/flags
+KERN_SOURCES := $(BUILD)/kern/sources
+$(KERN_STAMP): TEXT := $(KERN_CXX) $(KERN_CXXFLAGS)
+$(KERN_SOURCES): TEXT := $(KERN_SRC)
+$(KERN_STAMP) $(KERN_SOURCES): FORCE
 	@mkdir -p $(@D)
-	@echo '$(KERN_CXX) $(KERN_CXXFLAGS) $(KERN_SRC)' | cmp -s - $@ || echo '$(KERN_CXX) $(KERN_CXXFLAGS) $(KERN_SRC)' > $@
+	@echo '$(TEXT)' | cmp -s - $@ || echo '$(TEXT)' > $@
 FORCE:
 .PHONY: FORCE
 
@@ -45,7 +48,7 @@ $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 $(BUILD)/ksyms-empty.S: $(KSYMS)
 	@mkdir -p $(@D)
 	@python3 $(KSYMS) < /dev/null > $@
-$(BUILD)/stele.pass1: $(KERN_OBJ) $(BUILD)/ksyms-empty.o kern/kernel.ld
+$(BUILD)/stele.pass1: $(KERN_OBJ) $(KERN_SOURCES) $(BUILD)/ksyms-empty.o kern/kernel.ld
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
 $(BUILD)/ksyms.S: $(BUILD)/stele.pass1 $(KSYMS)
 	@nm -C $< | python3 $(KSYMS) > $@
@@ -59,5 +62,5 @@ $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@python3 $(KSYMS) --compare $(BUILD)/stele.pass1 $@
 
 # For clangd and `make lint`: one entry for each source, with the flags above.
-$(BASE)/compile_commands.json: $(KERN_STAMP) tools/compile_commands.py
+$(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py
 	@python3 tools/compile_commands.py '$(KERN_CC) $(KERN_CFLAGS)' '$(KERN_CXX) $(KERN_CXXFLAGS)' $(KERN_SRC) > $@
