@@ -118,8 +118,10 @@ int vformat(char* buffer, size_t size, const char* pattern, va_list arguments) {
       case 'd':
       case 'i': {
         int64_t value = bytes == 8 ? va_arg(args, int64_t) : va_arg(args, int);
-        if (bytes == 2) value = static_cast<int16_t>(value);
-        if (bytes == 1) value = static_cast<int8_t>(value);
+        if (bytes < 4) {  // of the low bytes, with their sign
+          const int shift = 64 - 8 * bytes;
+          value = static_cast<int64_t>(static_cast<uint64_t>(value) << shift) >> shift;
+        }
         const uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
         put_number(out, c, magnitude, 10, false, value < 0 ? "-" : (c.plus ? "+" : ""));
         break;
@@ -129,8 +131,7 @@ int vformat(char* buffer, size_t size, const char* pattern, va_list arguments) {
       case 'x':
       case 'X': {
         uint64_t value = bytes == 8 ? va_arg(args, uint64_t) : va_arg(args, unsigned);
-        if (bytes == 2) value = static_cast<uint16_t>(value);
-        if (bytes == 1) value = static_cast<uint8_t>(value);
+        if (bytes < 4) value &= (uint64_t{1} << (8 * bytes)) - 1;
         put_number(out, c, value, *p == 'u' ? 10 : (*p == 'o' ? 8 : 16), *p == 'X', "");
         break;
       }

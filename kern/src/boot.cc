@@ -17,7 +17,7 @@ constexpr uint64_t kFourGiB = uint64_t{1} << 32;
 constexpr uint32_t kUsable = 1, kAcpiReclaimable = 3, kAcpiPersistent = 4;
 
 constinit BootInfo info;
-constinit MemoryRange ranges[kMaxRanges];
+constinit MemoryRange ranges[kMaxRanges] = {};
 constinit size_t range_count = 0;
 constinit MemoryRange archive{};
 constinit bool early_closed = false;

@@ -17,7 +17,7 @@ extern "C" char boot_stack_top[];
 
 namespace {
 
-constinit CpuTables tables[kMaxCpus];
+constinit CpuTables tables[kMaxCpus] = {};
 constinit unsigned count = 1;
 constinit bool has_smep = false, has_smap = false;
 

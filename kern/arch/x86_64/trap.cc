@@ -55,8 +55,8 @@ struct Handler {
 };
 constexpr unsigned kSharers = 2;
 
-constinit Gate table[256];
-constinit Handler handlers[256][kSharers];
+constinit Gate table[256] = {};
+constinit Handler handlers[256][kSharers] = {};
 constinit Spinlock handlers_lock{LockRank::kInterrupts};
 constinit TrapHandlers higher{};
 
