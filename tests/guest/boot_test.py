@@ -126,8 +126,8 @@ class Interactive(unittest.TestCase):
             console.type("echo wronx\x7fg\r")
             self.assertIn("\nwrong\n", console.read_until("# "))
             # ^C ends what runs in the foreground, and the shell goes on.
-            console.type("sleep 1000\r")
-            console.read_until("sleep 1000\r")
+            console.type("sh -c 'echo running; sleep 1000'\r")
+            console.read_until("\nrunning")
             console.type("\x03")
             console.read_until("# ")
             console.type("echo $?\r")

@@ -156,6 +156,6 @@ echo still here
     def test_end_of_memory(self):
         """A program that takes all memory is refused or killed; the kernel and the other programs go on."""
         result = guest("yes 12345678901234567890 | tr -d '\\n' | sort > /dev/null; echo status $?; ls / | wc -l",
-                       "--mem", "128M", "--timeout", "240")
+                       "--mem", "64M", "--timeout", "240")
         self.assertEqual(result.status, 0, result)
         self.assertTrue(result.stdout.endswith("\n9\n") or result.stdout.endswith("\n8\n"), result)
