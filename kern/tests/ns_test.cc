@@ -1,5 +1,6 @@
 // Path walk, bind, pipes, files in memory, descriptor tables; and that each leaves nothing behind.
 
+#include <algorithm>
 #include <string_view>
 
 #include "cpu.h"
@@ -158,9 +159,9 @@ KTEST(ns_names_that_are_too_long) {
   LiveCounts live;
   TestNamespace ns;
   char path[kMaxPath + 8];
-  memset(path, 'x', sizeof path);
+  std::fill(std::begin(path), std::end(path), 'x');
   EXPECT(fails_with(Errno::ENAMETOOLONG, path_walk(ns.context(), {path, sizeof path})));
-  memcpy(path, "#tmp/", 5);
+  std::string_view("#tmp/").copy(path, 5);
   EXPECT(fails_with(Errno::ENAMETOOLONG, path_walk(ns.context(), {path, 5 + kMaxName + 1})));
   EXPECT(fails_with(Errno::ENAMETOOLONG,
                     path_open(ns.context(), {path, 5 + kMaxName + 1}, ABI_O_WRONLY | ABI_O_CREAT, 0644)));

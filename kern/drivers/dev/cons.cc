@@ -11,6 +11,7 @@
 #include "lib/string.h"
 #include "log.h"
 #include "power.h"
+#include "process.h"
 #include "terminal.h"
 #include "uart.h"
 
@@ -31,6 +32,7 @@ class ConsDevice final : public TableDevice {
   constexpr ConsDevice() : TableDevice("cons", kTable) {}
 
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (is_terminal(chan)) TRY(check_foreground());
     if (is_terminal(chan)) return terminal.read(buffer, size, chan.open_flags & ABI_O_NONBLOCK);
     if (chan.qid.path != kCommandLine) return chan.qid.directory ? Errno::EISDIR : Errno::EACCES;
     const char* const line = boot_info().command_line;
@@ -60,6 +62,14 @@ class ConsDevice final : public TableDevice {
   }
 
  private:
+  // A process of a background group that reads is stopped by SIGTTIN, as POSIX has it for job control.
+  static Result<void> check_foreground() {
+    const int foreground = terminal.foreground();
+    Result<ProcessInfo> reader = process_info(current_task()->pid);
+    if (!foreground || !reader || static_cast<int>(reader->group) == foreground) return {};
+    TRY(process_signal(-static_cast<int32_t>(reader->group), ABI_SIGTTIN, {}));
+    return Errno::EINTR;
+  }
   static bool is_terminal(const Chan& chan) { return chan.qid.path >= kCons && chan.qid.path <= kTty; }
 };
 

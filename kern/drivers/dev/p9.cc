@@ -57,16 +57,13 @@ Errno from_linux(uint32_t number) {
       break;
   }
   // Up to 34 the numbers are those of the first Unix, the same everywhere.
-  switch (number) {
-#define SAME_NUMBER(name, value, message) \
-  case value:                             \
-    if (value <= 34) return Errno::name;  \
-    break;
-    ABI_ERRNOS(SAME_NUMBER)
-#undef SAME_NUMBER
-    default:
-      break;
-  }
+  constexpr int kSame[] = {
+#define NUMBER(name, value, message) value,
+      ABI_ERRNOS(NUMBER)
+#undef NUMBER
+  };
+  for (const int known : kSame)
+    if (known <= 34 && static_cast<uint32_t>(known) == number) return static_cast<Errno>(known);
   return Errno::EIO;
 }
 
@@ -106,6 +103,8 @@ class Request {
 };
 
 struct Fid {
+  explicit Fid(uint32_t fid) : number(fid) {}
+
   const uint32_t number;
   Text* listing = nullptr;  // of an open directory: Listed and the name, for each entry; under P9Device's lock
 };

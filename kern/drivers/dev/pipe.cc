@@ -104,7 +104,7 @@ Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t)
   Pipe& pipe = pipe_of(chan);
   Guard guard(pipe.lock);
   if (pipe.count == 0 && pipe.writer && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-  TRY(pipe.readers.wait(pipe.lock, [&] { return pipe.count > 0 || !pipe.writer; }));
+  TRY(pipe.readers.wait(pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return pipe.count > 0 || !pipe.writer; }));
   const size_t length = take(pipe, buffer, size);
   pipe.writers.wake_all();
   return length;
@@ -118,7 +118,8 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   Guard guard(pipe.lock);
   while (done < size) {
     const size_t room_wanted = size <= kAtomic ? size - done : 1;
-    const auto ready = [&] { return kCapacity - pipe.count >= room_wanted || !pipe.reader; };
+    const auto ready = [&]()
+                           NO_THREAD_SAFETY_ANALYSIS { return kCapacity - pipe.count >= room_wanted || !pipe.reader; };
     if (!ready()) {
       if (chan.open_flags & ABI_O_NONBLOCK) return done > 0 ? Result<size_t>(done) : Errno::EAGAIN;
       Result<void> waited = pipe.writers.wait(pipe.lock, ready);

@@ -140,6 +140,11 @@ bool Terminal::ready(size_t wanted) const {
   return count_ >= wanted;
 }
 
+int Terminal::foreground() {
+  Guard guard(lock_);
+  return foreground_;
+}
+
 bool Terminal::readable() {
   Guard guard(lock_);
   return ready(1);
@@ -147,15 +152,17 @@ bool Terminal::readable() {
 
 // Waits as the modes say; the input may still be empty afterwards when a time has passed.
 Result<void> Terminal::wait_for_input(size_t size) {
-  if (has(ABI_ICANON)) return readers_.wait(lock_, [&] { return ready(1); });
+  if (has(ABI_ICANON)) return readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); });
   const size_t wanted = std::min<size_t>(modes_.cc[ABI_VMIN], std::max<size_t>(size, 1));
   const Nanoseconds patience{modes_.cc[ABI_VTIME] * kDecisecond};
-  if (wanted > 0) TRY(readers_.wait(lock_, [&] { return ready(1); }));
+  if (wanted > 0) TRY(readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); }));
   if (ready(std::max<size_t>(wanted, 1))) return {};
-  if (wanted > 0 && patience.value == 0) return readers_.wait(lock_, [&] { return ready(wanted); });
+  if (wanted > 0 && patience.value == 0)
+    return readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(wanted); });
   if (patience.value == 0) return {};
   Result<void> waited = readers_.wait(
-      lock_, [&] { return ready(std::max<size_t>(wanted, 1)); }, monotonic_now() + patience);
+      lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(std::max<size_t>(wanted, 1)); },
+      monotonic_now() + patience);
   if (!waited && waited.error() != Errno::ETIMEDOUT) return waited;
   return {};
 }

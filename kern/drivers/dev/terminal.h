@@ -17,6 +17,8 @@ class Terminal {
   // A byte from the keyboard. Interrupt context.
   void receive(uint8_t byte) EXCLUDES(lock_);
 
+  // The process group in the foreground; 0 if there is none.
+  int foreground() EXCLUDES(lock_);
   // What a program reads: in canonical mode at most one line; 0 at ^D. EINTR, EAGAIN with `nonblock`. May sleep.
   Result<size_t> read(char* buffer, size_t size, bool nonblock) EXCLUDES(lock_);
   // Sends all, with "\n" as "\r\n" when the terminal's modes say so.

@@ -86,7 +86,7 @@ unsigned VirtioChannel::acquire() {
         slots_[slot].taken = true;
         return slot;
       }
-    free_slots_.wait_uninterruptible(lock_, [&] {
+    free_slots_.wait_uninterruptible(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS {
       for (const Slot& slot : slots_)
         if (!slot.taken) return true;
       return false;
@@ -113,7 +113,7 @@ size_t VirtioChannel::transact(unsigned slot, const void* request, size_t reques
   available_[1] = static_cast<uint16_t>(index + 1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   out16(port_ + kQueueNotify, 0);
-  replies_.wait_uninterruptible(lock_, [&] { return slots_[slot].done; });
+  replies_.wait_uninterruptible(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return slots_[slot].done; });
   return slots_[slot].length;
 }
 

@@ -32,11 +32,14 @@ Result<FdTable*> fd_table_create() {
 
 Result<FdTable*> fd_table_copy(FdTable& table) {
   FdTable* const copy = TRY(fd_table_create());
+  const auto copy_all = [&]() NO_THREAD_SAFETY_ANALYSIS {  // nobody else knows the copy
+    for (int fd = 0; fd < kMaxFds; ++fd) {
+      copy->chans[fd] = table.chans[fd];
+      copy->close_on_exec[fd] = table.close_on_exec[fd];
+    }
+  };
   Guard guard(table.lock);
-  for (int fd = 0; fd < kMaxFds; ++fd) {
-    copy->chans[fd] = table.chans[fd];
-    copy->close_on_exec[fd] = table.close_on_exec[fd];
-  }
+  copy_all();
   return copy;
 }
 

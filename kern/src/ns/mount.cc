@@ -91,7 +91,7 @@ size_t Namespace::member_count(const Device* device, uint64_t path) {
   return count;
 }
 
-Result<void> Namespace::bind(Ref<Chan> source, Ref<Chan> target, uint32_t flags) {
+Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags) {
   const bool before = flags & ABI_BIND_BEFORE, after = flags & ABI_BIND_AFTER, make_union = before || after;
   // Everything that may be needed is made before the table is touched; what is left over goes at the end.
   HeadDeleter spare {

@@ -40,7 +40,7 @@ class Namespace {
   Ref<Chan> member(const Device* device, uint64_t path, size_t index, bool* create = nullptr);
   size_t member_count(const Device* device, uint64_t path);
   // Puts `source` at `target`, both not open. `flags`: ABI_BIND_*. ENOMEM. May sleep.
-  Result<void> bind(Ref<Chan> source, Ref<Chan> target, uint32_t flags);
+  Result<void> bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags);
   // EINVAL if nothing stands there.
   Result<void> unmount(Chan& target);
 

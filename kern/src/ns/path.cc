@@ -405,7 +405,7 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
   if (order && !what->qid.directory) return fail(Errno::EINVAL, "only directories make unions");
   if (what->device == where->device && what->qid == where->qid && !order)
     return fail(Errno::EINVAL, "it is there already");
-  return context.ns->bind(std::move(what), std::move(where), flags);
+  return context.ns->bind(std::move(what), where, flags);
 }
 
 Result<void> path_unmount(const PathContext& context, std::string_view target) {
