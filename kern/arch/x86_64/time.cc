@@ -31,21 +31,46 @@ void on_timer(TrapFrame&, void*) {
   }
 }
 
-void calibrate() {
+// What one run of the 8254's counter took, and by how much both may be wrong because something came between the counter's
+// start or end and our reading of it: under an emulator a CPU can lose its thread for long.
+struct Calibration {
+  uint64_t ticks, start;  // of the time stamp counter
+  uint32_t timer_ticks;   // of the local APIC's timer
+  uint64_t doubt;         // in ticks
+};
+
+Calibration calibrate_once() {
   constexpr uint16_t kCount = kPitHz / kCalibrationHz;
   out8(0x61, (in8(0x61) & ~2) | 1);  // channel 2 counts, speaker off
   out8(0x43, 0xb0);                  // channel 2, both bytes, mode 0: output rises at the end
   out8(0x42, kCount & 0xff);
   local_apic_timer_run();
+  const uint64_t before_start = tsc();
   out8(0x42, kCount >> 8);
-  const uint64_t start = tsc();
   const uint32_t timer_start = local_apic_timer_left();
-  while (!(in8(0x61) & 0x20)) cpu_relax();
-  const uint64_t ticks = tsc() - start;
+  const uint64_t start = tsc();
+  uint64_t before_end, end = start;
+  bool over;
+  do {
+    before_end = end;
+    over = in8(0x61) & 0x20;
+    end = tsc();
+  } while (!over);
   const uint32_t timer_ticks = timer_start - local_apic_timer_left();
-  timer_count = static_cast<uint32_t>(uint64_t{timer_ticks} * kCalibrationHz / kTickHz);
-  nanoseconds_per_tick = (uint64_t{1'000'000'000} << 32) / (ticks * kCalibrationHz);
-  start_tsc = start;
+  return {end - start, start, timer_ticks, (start - before_start) + (tsc() - before_end)};
+}
+
+void calibrate() {
+  constexpr int kTries = 20;
+  constexpr uint64_t kGoodEnough = 200;  // a doubt of 1/200
+  Calibration best = calibrate_once();
+  for (int i = 1; i < kTries && best.doubt > best.ticks / kGoodEnough; i++) {
+    const Calibration next = calibrate_once();
+    if (next.doubt < best.doubt) best = next;
+  }
+  timer_count = static_cast<uint32_t>(uint64_t{best.timer_ticks} * kCalibrationHz / kTickHz);
+  nanoseconds_per_tick = (uint64_t{1'000'000'000} << 32) / (best.ticks * kCalibrationHz);
+  start_tsc = best.start;
 }
 
 uint8_t clock_register(uint8_t index) {
