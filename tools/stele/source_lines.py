@@ -1,5 +1,6 @@
 """Turns "function+0x12 [kernel]" into file and line, with inlined functions, by the kernel's ELF file."""
 import os
+import pathlib
 import re
 import subprocess
 
@@ -7,10 +8,10 @@ from stele import ksyms
 
 
 class SourceLines:
-    """Look-ups in one ELF file; `root` is cut from file names."""
+    """Look-ups in one ELF file; files are named from `root` on."""
 
     def __init__(self, elf, root):
-        self.elf, self.root = str(elf), str(root).rstrip("/") + "/"
+        self.elf, self.root = str(elf), pathlib.Path(root)
         self.addresses = {name: address for address, name in ksyms.functions(ksyms.nm(self.elf))}
 
     def address(self, frame):
@@ -38,6 +39,11 @@ class SourceLines:
         return {frame: places.get(address, []) for frame, address in known.items()}
 
     def shorten(self, place):
+        """"kern/src/pages.cc:12": the file as it is called below `root`, also if the ELF file was built in another checkout."""
         file, _, line = place.partition(" (")[0].rpartition(":")
-        file = os.path.normpath(file)
-        return f"{file.removeprefix(self.root)}:{line}"
+        parts = pathlib.PurePath(os.path.normpath(file)).parts
+        for start in range(len(parts)):
+            below = pathlib.PurePath(*parts[start:])
+            if not below.is_absolute() and (self.root / below).is_file():
+                return f"{below}:{line}"
+        return f"{file}:{line}"
