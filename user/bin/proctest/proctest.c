@@ -1,4 +1,6 @@
 /* proctest [TEST…]: processes, memory, signals and bad pointers, as programs meet them.
+ * proctest exhaust N: N times as many processes as memory has no room for, so that each step of fork, exec and their own work fails
+ * somewhere; in a guest with little memory.
  * proctest forks N: makes N short-lived children, some with a program of their own, and nothing else: what must leave nothing behind.
  *
  * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
@@ -73,10 +75,48 @@ static int make_forks(long n) {
   return 0;
 }
 
+/* Takes memory, and makes children that do so too, until something fails. */
+static int takes_more(void* argument) {
+  const long depth = (long)argument;
+  static char bytes[1 << 20];
+  char* const arguments[] = {(char*)program, "helper", "exit", NULL};
+  for (size_t i = 0; i < sizeof bytes; i += 4096) {
+    bytes[i] = 1;
+    if (i % (sizeof bytes / 4) != 0) continue;
+    int ends[2];
+    if (pipe(ends) == 0 && write(ends[1], bytes, 100) < 0) close(ends[0]);
+    pid_t child = fork();
+    if (child == 0) {
+      if (depth > 0 && i == 0) return takes_more((void*)(depth - 1));
+      execve(program, arguments, NULL);
+      _exit(1);
+    }
+    if (child > 0 && i != 0) wait_for(child);
+  }
+  while (wait(NULL) > 0) continue;
+  return 0;
+}
+
+static int exhaust(long rounds) {
+  pid_t children[30];
+  for (long round = 0; round < rounds; round++) {
+    for (int i = 0; i < 30; i++) {
+      children[i] = fork();
+      if (children[i] == 0) _exit(takes_more((void*)2));
+    }
+    for (int i = 0; i < 30; i++) {
+      if (children[i] > 0) wait_for(children[i]);
+    }
+  }
+  while (wait(NULL) > 0) continue;
+  return 0;
+}
+
 int main(int argc, char** argv) {
   program = argv[0][0] == '/' ? argv[0] : "/bin/proctest";
   if (argc > 1 && strcmp(argv[1], "helper") == 0) return exec_helper(argc, argv);
   if (argc > 2 && strcmp(argv[1], "forks") == 0) return make_forks(atol(argv[2]));
+  if (argc > 2 && strcmp(argv[1], "exhaust") == 0) return exhaust(atol(argv[2]));
   int failed = 0;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
     int wanted = argc == 1;
