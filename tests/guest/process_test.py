@@ -23,18 +23,21 @@ class Proctest(unittest.TestCase):
 class LeavesNothing(unittest.TestCase):
     """The live objects of every cache of processes are the same before and after."""
 
-    def check(self, command):
-        show = "echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat"
-        result = guest(f"{command}; {show}; {command}; {show}", "--timeout", "120")
+    def check(self, command, *options):
+        show = "while ps | grep -q '[p]roctest'; do sleep 0.1; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat"
+        result = guest(f"{command}; {show}; {command}; {show}", "--timeout", "120", *options)
         self.assertEqual(result.status, 0, result)
         before, after = ({cache: table[cache] for cache in CACHES} for table in live_counts(result.stdout))
         self.assertEqual(before, after)
 
     def test_forks(self):
-        self.check("proctest forks 2000")
+        self.check("proctest forks 1000")
 
     def test_every_kind_of_end(self):
         self.check("proctest fork exec signals kill faults descriptors pointers > /dev/null 2>&1")
+
+    def test_out_of_memory(self):
+        self.check("proctest exhaust 2", "--mem", "24M")
 
 
 class KernelLog(unittest.TestCase):
