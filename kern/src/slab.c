@@ -6,7 +6,7 @@
  *   CPUs    Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and
  * `previous`, which is full or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is
  * no lock. When loaded has run empty (full), the two change places; when that does not help, one is exchanged with the
- * depot. depot   Two lists of magazines, full and empty, under a lock that is taken once for MAGAZINE_ROUNDS objects.
+ * depot. depot   Two lists of magazines, full and empty, under a lock that is taken once for a magazine of objects.
  *   slabs   Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie
  * in one page with the slab structure at its end, and the free ones are linked through their first word. Larger ones
  * have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
@@ -178,6 +178,7 @@ static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size
   cache->flags = (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE);
   cache->source = source;
   cache->references = 1;
+  cache->magazine_size = magazine_size_for(size);
   slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
   slab_os_lock_init(&cache->lock, SLAB_OS_RANK_CACHE);
   return slab_layer_init(cache, align, slab_size);

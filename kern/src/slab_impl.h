@@ -7,7 +7,7 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-enum { MAGAZINE_ROUNDS = 30 }; /* with its header a magazine has 256 bytes */
+enum { MAGAZINE_ROUNDS = 30 }; /* at most: with its header a magazine has 256 bytes */
 
 /* A stack of free, constructed objects. */
 struct kmem_magazine {
@@ -59,7 +59,8 @@ struct kmem_cache {
   size_t stride;      /* from object to object */
   size_t slab_size;
   uint32_t objects_per_slab;
-  bool small; /* slab structure and links are in the page */
+  uint32_t magazine_size; /* rounds that a magazine of this cache takes */
+  bool small;             /* slab structure and links are in the page */
   struct arena* source;
   kmem_constructor constructor;
   kmem_destructor destructor;
@@ -134,6 +135,8 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab_magazine.c */
 
+/* Fewer for large objects, so that what idles in the magazines of a CPU stays small. */
+uint32_t magazine_size_for(size_t object_size);
 /* Empties the depot. May sleep. */
 void magazines_reap(struct kmem_cache* cache);
 /* The cache has become a zombie: takes the magazines of every CPU and of the depot away, for good. May sleep. */

@@ -2,6 +2,12 @@
 
 #include "slab_impl.h"
 
+uint32_t magazine_size_for(size_t object_size) {
+  if (object_size <= SLAB_OS_PAGE_SIZE / 4) return MAGAZINE_ROUNDS;
+  if (object_size <= SLAB_OS_PAGE_SIZE) return MAGAZINE_ROUNDS / 2;
+  return object_size <= 2 * SLAB_OS_PAGE_SIZE ? 7 : 3;
+}
+
 /* ---- Depot: two lists of magazines, full and empty. */
 
 static struct kmem_magazine* depot_take_full(struct kmem_cache* cache) {
@@ -45,46 +51,47 @@ static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
   return &cache->cpu[slab_os_cpu()];
 }
 
-static void swap_magazines(struct kmem_cpu* cpu) {
+static void swap_magazines(const struct kmem_cache* cache, struct kmem_cpu* cpu) {
   struct kmem_magazine* const loaded = cpu->loaded;
   const uint32_t rounds = cpu->rounds;
   cpu->loaded = cpu->previous;
   cpu->rounds = cpu->previous_rounds;
-  cpu->capacity = cpu->loaded ? MAGAZINE_ROUNDS : 0;
+  cpu->capacity = cpu->loaded ? cache->magazine_size : 0;
   cpu->previous = loaded;
   cpu->previous_rounds = rounds;
 }
 
 /* Loads `magazine`; what was loaded becomes the previous one, whose place is free. */
-static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, uint32_t rounds) {
+static void load_magazine(const struct kmem_cache* cache, struct kmem_cpu* cpu, struct kmem_magazine* magazine,
+                          uint32_t rounds) {
   cpu->previous = magazine;
   cpu->previous_rounds = rounds;
-  swap_magazines(cpu);
+  swap_magazines(cache, cpu);
 }
 
 /* Gets objects into the loaded magazine, which is empty. False if there are none above the slabs. */
 static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   if (cpu->previous_rounds > 0) {
-    swap_magazines(cpu);
+    swap_magazines(cache, cpu);
     return true;
   }
   struct kmem_magazine* const full = depot_take_full(cache);
   if (!full) return false;
   if (cpu->previous) depot_put_empty(cache, cpu->previous);
-  load_magazine(cpu, full, (uint32_t)full->rounds);
+  load_magazine(cache, cpu, full, (uint32_t)full->rounds);
   return true;
 }
 
 /* Gets room into the loaded magazine, which is full or not there. False if there is no empty magazine. */
 static bool load_empty(struct kmem_cache* cache, struct kmem_cpu* cpu) {
-  if (cpu->previous && cpu->previous_rounds < MAGAZINE_ROUNDS) {
-    swap_magazines(cpu);
+  if (cpu->previous && cpu->previous_rounds < cache->magazine_size) {
+    swap_magazines(cache, cpu);
     return true;
   }
   struct kmem_magazine* const empty = depot_take_empty(cache);
   if (!empty) return false;
   if (cpu->previous) depot_put_full(cache, cpu->previous, cpu->previous_rounds);
-  load_magazine(cpu, empty, 0);
+  load_magazine(cache, cpu, empty, 0);
   return true;
 }
 
@@ -242,19 +249,19 @@ static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magaz
 }
 
 /* Takes the loaded magazine off this CPU, and loads the previous one. NULL if there was none. */
-static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rounds) {
+static struct kmem_magazine* unload_magazine(const struct kmem_cache* cache, struct kmem_cpu* cpu, uint32_t* rounds) {
   struct kmem_magazine* const magazine = cpu->loaded;
   *rounds = cpu->rounds;
   cpu->loaded = NULL;
   cpu->rounds = 0;
-  swap_magazines(cpu);
+  swap_magazines(cache, cpu);
   return magazine;
 }
 
 void magazines_drain_cpu(struct kmem_cache* cache) {
   for (int i = 0; i < 2; i++) {
     uint32_t rounds;
-    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    struct kmem_magazine* const magazine = unload_magazine(cache, this_cpu(cache), &rounds);
     if (!magazine) continue;
     empty_magazine(cache, magazine, rounds);
     depot_put_empty(cache, magazine);
@@ -266,7 +273,7 @@ static void retire_cpu(void* argument) {
   struct kmem_cache* const cache = argument;
   for (int i = 0; i < 2; i++) {
     uint32_t rounds;
-    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    struct kmem_magazine* const magazine = unload_magazine(cache, this_cpu(cache), &rounds);
     if (magazine) depot_put_full(cache, magazine, rounds);
   }
 }
@@ -300,7 +307,7 @@ void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
         __atomic_load_n(&cpu->rounds, __ATOMIC_RELAXED) + __atomic_load_n(&cpu->previous_rounds, __ATOMIC_RELAXED);
   }
   stats->live = stats->allocations - stats->frees;
-  stats->magazine_size = uses_magazines(cache) ? MAGAZINE_ROUNDS : 0;
+  stats->magazine_size = uses_magazines(cache) ? cache->magazine_size : 0;
   LOCK_GUARD(&cache->depot_lock);
   stats->depot_full = cache->full_count;
   stats->depot_empty = cache->empty_count;
