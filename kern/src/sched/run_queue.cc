@@ -41,7 +41,7 @@ struct alignas(64) RunQueue {
 };
 
 constinit RunQueue queues[kMaxCpus];
-constinit Task idle_tasks[kMaxCpus];
+constinit Task idle_tasks[kMaxCpus] = {};
 using Activate = void (*)(Process*);
 constinit Activate activate_process = nullptr;
 
@@ -72,7 +72,7 @@ unsigned choose_cpu(unsigned last) {
 }
 
 // After a switch, in the task that has come: the other half of run_queue_switch.
-void finish_switch() {
+void finish_switch() NO_THREAD_SAFETY_ANALYSIS {  // the lock changes hands
   RunQueue& queue = queues[cpu_id()];
   Task* dead = std::exchange(queue.dead, nullptr);
   queue.lock.unlock();
@@ -153,14 +153,14 @@ uint32_t current_context() {
 
 }  // namespace
 
-void run_queue_lock() {
+void run_queue_lock() NO_THREAD_SAFETY_ANALYSIS {
   queues[cpu_id()].lock.lock();
 }
-void run_queue_unlock() {
+void run_queue_unlock() NO_THREAD_SAFETY_ANALYSIS {
   queues[cpu_id()].lock.unlock();
 }
 
-void run_queue_switch(Leave leave) {
+void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   Cpu& cpu = this_cpu();
   RunQueue& queue = queues[cpu.id];
   Task* const from = cpu.current;
