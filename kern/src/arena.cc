@@ -2,13 +2,12 @@
 //
 // An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists of spans, each added
 // by hand or imported from a source arena. Each span and each segment has a boundary tag; the tags of an arena are
-// linked in the order of addresses, a span's tag before the tags of its segments, so that the neighbours of a segment
+// linked, each span's before those of its segments in the order of their addresses, so that the neighbours of a segment
 // that comes back are its tag's.
 //
-//   free segments       are also on the free list of their size's power of two: list n holds sizes of 2^n to 2^(n+1)-1
-//   quanta. A bitmap
-//                       says which lists are not empty.
-//   allocated segments  are also in a hash by address, which grows with their number.
+// - Free segments are also on the free list of their size's power of two: list n holds sizes of 2^n to 2^(n+1)-1 quanta.
+//   A bitmap says which lists are not empty.
+// - Allocated segments are also in a hash by address, which grows with their number.
 //
 // Allocation is by instant fit: any segment of a list whose every segment is large enough, found in the bitmap in
 // constant time. Only when there is none the list below is searched. What is left of the segment goes back to the free

@@ -3,16 +3,18 @@
  *
  * A cache hands out objects of one size. It has three layers, from the top:
  *
- *   CPUs    Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and
- * `previous`, which is full or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is
- * no lock. When loaded has run empty (full), the two change places; when that does not help, one is exchanged with the
- * depot. depot   Two lists of magazines, full and empty, under a lock that is taken once for a magazine of objects.
- *   slabs   Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie
- * in one page with the slab structure at its end, and the free ones are linked through their first word. Larger ones
- * have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
- * descriptor of its page; caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of
- * objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept, others
- * go back to the source.
+ * - CPUs. Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and
+ *   `previous`, which is full or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is
+ *   no lock. When loaded has run empty (full), the two change places; when that does not help, one is exchanged with
+ *   the depot. Large objects have smaller magazines.
+ * - Depot. Two lists of magazines, full and empty, under a lock that is taken once for a magazine of objects. Nothing
+ *   leaves it but by kmem_reap, which an allocation that may sleep calls when it finds no memory.
+ * - Slabs. Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie in
+ *   one page with the slab structure at its end, and the free ones are linked through their first word. Larger ones
+ *   have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
+ *   descriptor of its page; caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of
+ *   objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
+ *   others go back to the source.
  *
  * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and
  * depot are constructed.
@@ -289,9 +291,9 @@ void kmem_drain_cpu(void) {
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) magazines_drain_cpu(cache);
 }
 
-/* Quantum caches come last: the others give to them. */
+/* Quantum caches come last: the others give to them. Buries nothing: the caller of an allocation may hold any sleeping lock. */
 void kmem_reap(void) {
   for (int quantum = 0; quantum <= 1; quantum++)
-    for (struct kmem_cache* cache = kmem_cache_next(NULL); cache; cache = kmem_cache_next(cache))
+    for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
       if (!(kmem_cache_flags(cache) & KMC_QCACHE) == !quantum) magazines_reap(cache);
 }
