@@ -46,7 +46,7 @@ constexpr int kNameWidth = 34;
 const char* traced_flag(const kmem_cache* cache) {
   const int flags = kmem_cache_flags(cache);
   if (flags & KMC_NOTRACE) return "never";
-  if (flags & KMC_TRACED) return "on";
+  if (flags & KMC_TRACED) return "running";
   return flags & KMC_EVER_TRACED ? "stopped" : "off";
 }
 
