@@ -93,14 +93,15 @@ class WaitQueue {
   // too). Deadline: ETIMEDOUT.
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
-      REQUIRES(guard_lock) {
+      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) {
       TRY(sleep(guard_lock, true, deadline));
     }
     return {};
   }
   template <typename Condition>
-  void wait_uninterruptible(Spinlock& guard_lock, Condition condition) REQUIRES(guard_lock) {
+  void wait_uninterruptible(Spinlock& guard_lock, Condition condition)
+      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
   // Any context. The caller may hold locks of a rank above kWaitQueue.

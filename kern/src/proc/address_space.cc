@@ -42,7 +42,7 @@ class NewPage {
     page_of(physical)->mappings.store(1, std::memory_order_relaxed);
     return NewPage(physical);
   }
-  NewPage(NewPage&& other) : physical_(std::exchange(other.physical_, PhysAddr{})) {}
+  NewPage(NewPage&& other) noexcept : physical_(std::exchange(other.physical_, PhysAddr{})) {}
   ~NewPage() {
     if (physical_.value) drop_page(physical_);
   }

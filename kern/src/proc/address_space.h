@@ -41,7 +41,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
   static Result<Ref<AddressSpace>> create();  // ENOMEM
 
   // A copy that shares every page until one of the two writes. ENOMEM.
-  Result<Ref<AddressSpace>> fork();
+  // Not analysed: nobody else has the copy yet.
+  Result<Ref<AddressSpace>> fork() NO_THREAD_SAFETY_ANALYSIS;
 
   // Adds [start, end), page-aligned, inside user space and where nothing is. ENOMEM; EINVAL when it overlaps or is
   // outside. With a file the first `file_bytes` bytes come from there, from `file_offset` on.
