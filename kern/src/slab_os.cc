@@ -13,7 +13,8 @@
 #include "pages.h"
 #include "spinlock.h"
 
-static_assert(sizeof(Spinlock) <= sizeof(slab_os_lock) && alignof(Spinlock) <= alignof(slab_os_lock));
+static_assert(sizeof(Spinlock) <= sizeof(slab_os_lock));
+static_assert(alignof(Spinlock) <= alignof(slab_os_lock));
 static_assert(offsetof(Cpu, id) == 32, "slab_os_cpu");
 
 namespace {
