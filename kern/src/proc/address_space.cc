@@ -147,7 +147,8 @@ Result<void> AddressSpace::add_stack_and_heap() {
   return add_region(kStackTop - kStackSize, kStackTop, ABI_PROT_READ | ABI_PROT_WRITE);
 }
 
-Result<Ref<AddressSpace>> AddressSpace::fork() {
+// Nobody else knows the child yet, so its mutex is not taken.
+Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
   Ref<AddressSpace> child = TRY(create());
   const MutexGuard guard(mutex_);
   child->heap_start_ = heap_start_;

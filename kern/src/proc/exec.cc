@@ -180,6 +180,8 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
   char head[kHeadSize];
   char name[kMaxPath];
   Ref<Chan> file = TRY(open_program(context, path));
+  LoadedProgram program;
+  program.file = file;
   size_t size = 0;
   for (unsigned depth = 0;; depth++) {
     size = TRY(read_at(*file, 0, head, sizeof(head)));
@@ -193,7 +195,6 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     path = std::string_view(name, interpreter.size());
     file = TRY(open_program(context, path));
   }
-  LoadedProgram program;
   program.space = TRY(AddressSpace::create());
   const uint64_t entry = TRY(load_elf(*program.space, file, head, size));
   TRY(program.space->add_stack_and_heap());

@@ -78,7 +78,7 @@ Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
   {
     const Guard guard(process_lock);
     bool any = false;
-    const auto look = [&]() REQUIRES(process_lock) {
+    const auto look = [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
       any = false;
       for (Process& child : parent.children) {
         if (!matches(child, parent, pid)) continue;

@@ -143,6 +143,7 @@ class Arguments {
 
 // A program in memory of its own, ready to start.
 struct LoadedProgram {
+  Ref<Chan> file;  // the program or script that was asked for
   Ref<AddressSpace> space;
   TrapFrame frame;
 };

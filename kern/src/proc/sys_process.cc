@@ -80,7 +80,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     process.space->activate();
     fpu_init(process.fpu);
     fpu_restore(process.fpu);
-    process_set_path(process, path.view());
+    process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
     process.task->trace_context = 0;
   }
