@@ -6,10 +6,15 @@ AUTOCONF_H  := $(KCONFIG_DIR)/include/generated/autoconf.h
 FRAGMENTS   := $(wildcard configs/defconfig) $(if $(VARIANT),configs/$(VARIANT).config)
 KCONFIG_ENV  = cd $(KCONFIG_DIR) && KCONFIG_CONFIG=.config
 
-$(DOTCONFIG): $(FRAGMENTS) Kconfig
-	@mkdir -p $(@D)/include/config $(@D)/include/generated
-	@cat /dev/null $(FRAGMENTS) > $(@D)/fragments
-	@$(KCONFIG_ENV) kconfig-conf --defconfig=fragments $(abspath Kconfig) > /dev/null
+define MAKE_DEFCONFIG
+@mkdir -p $(KCONFIG_DIR)/include/config $(KCONFIG_DIR)/include/generated
+@cat /dev/null $(FRAGMENTS) > $(KCONFIG_DIR)/fragments
+@$(KCONFIG_ENV) kconfig-conf --defconfig=fragments $(abspath Kconfig) > /dev/null
+endef
+
+# A new Kconfig leaves what was chosen as it is.
+$(DOTCONFIG): $(FRAGMENTS) | Kconfig
+	$(MAKE_DEFCONFIG)
 
 $(AUTOCONF_H): $(DOTCONFIG) Kconfig
 	@mkdir -p $(KCONFIG_DIR)/include/config $(KCONFIG_DIR)/include/generated
@@ -23,8 +28,7 @@ include $(DOTCONFIG)
 endif
 
 .PHONY: menuconfig defconfig
-menuconfig: $(DOTCONFIG)
+menuconfig: $(DOTCONFIG) ## choose options
 	@$(KCONFIG_ENV) kconfig-mconf $(abspath Kconfig)
-defconfig:
-	@rm -f $(DOTCONFIG)
-	@$(MAKE) $(DOTCONFIG)
+defconfig: ## back to the default options
+	$(MAKE_DEFCONFIG)
