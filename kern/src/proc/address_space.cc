@@ -335,7 +335,9 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   }
   // Nobody else changes this space, so the region is the same after the file has been read.
   NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
-  if (!read_file(*file, offset, fresh.bytes(), bytes)) return Errno::EFAULT;
+  if (Result<void> filled = read_file(*file, offset, fresh.bytes(), bytes); !filled) {
+    return filled.error() == Errno::EINTR ? Errno::EINTR : Errno::EFAULT;
+  }
   const MutexGuard guard(mutex_);
   const VmRegion* const region = find(address);
   if (!region || tables_.lookup(page).present) return {};

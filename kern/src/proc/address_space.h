@@ -59,7 +59,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   uint64_t move_break(uint64_t end);
 
   // Makes the page at `address` present for this access. EFAULT if the address or the access is not allowed or its file
-  // cannot be read, ENOMEM.
+  // cannot be read, ENOMEM, EINTR when a signal came while it was read.
   Result<void> fault(uint64_t address, FaultAccess access);
   // Writes where a region can be written, from outside: for a space that is not active yet. EFAULT, ENOMEM.
   Result<void> write(uint64_t address, const void* data, size_t size);

@@ -90,11 +90,31 @@ char state_letter(const Process& process) REQUIRES(process_lock) {
   return state == TaskState::kSleeping ? 'S' : 'R';
 }
 
+// What a system call needs while a signal waits. EINTR only when the process has been killed.
+Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAccess access) {
+  for (;;) {
+    {
+      const Guard guard(process_lock);
+      if (signal_kills(process)) return Errno::EINTR;
+      process.task->interrupted = false;
+    }
+    Result<void> result = process.space->fault(address, access);
+    const Guard guard(process_lock);
+    process.task->interrupted = signal_deliverable(process);
+    if (result || result.error() != Errno::EINTR) return result;
+  }
+}
+
 bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Process* const process = current_process();
   if (!process || !process->space) return false;
   const FaultAccess access = execute ? FaultAccess::kExecute : write ? FaultAccess::kWrite : FaultAccess::kRead;
-  const Result<void> result = process->space->fault(address, access);
+  Result<void> result = process->space->fault(address, access);
+  if (!result && result.error() == Errno::EINTR) {
+    // User mode faults again after its signals; a system call must not fail because of them.
+    if (frame.from_user()) return true;
+    result = fault_despite_signals(*process, address, access);
+  }
   if (result) return true;
   if (result.error() != Errno::ENOMEM) return false;
   klog("pid %u %s: out of memory at 0x%lx", process->pid, process->name, address);

@@ -164,6 +164,8 @@ void signals_reset_for_exec(Process& process) REQUIRES(process_lock);
 // Blocks what is in `mask` and nothing else, in the current process.
 void signal_set_mask(Process& process, uint64_t mask) REQUIRES(process_lock);
 bool signal_deliverable(const Process& process) REQUIRES(process_lock);
+// Whether SIGKILL is pending.
+bool signal_kills(const Process& process) REQUIRES(process_lock);
 // Before each return to user mode.
 void signals_before_user(TrapFrame& frame);
 // Puts back what a handler's frame kept. EFAULT.

@@ -86,7 +86,6 @@ void make_call_again(Process& process, TrapFrame& frame) {
   frame.rax = static_cast<uint64_t>(process.call_number);
   frame.rip -= kSyscallInstructionSize;
   process.restart = Restart::kNone;
-  process.restarted = true;
 }
 
 // A signal whose turn it is.
@@ -127,6 +126,10 @@ Due take_signal(Process& process) {
 
 bool signal_deliverable(const Process& process) {
   return (process.pending & ~process.blocked) != 0;
+}
+
+bool signal_kills(const Process& process) {
+  return process.pending & bit(ABI_SIGKILL);
 }
 
 bool signal_is_fatal(Process& process, int signal) {
@@ -190,13 +193,17 @@ void signals_before_user(TrapFrame& frame) {
     if (process->restart == Restart::kAfterHandler && (due.action.flags & ABI_SA_RESTART))
       make_call_again(*process, frame);
     process->restart = Restart::kNone;
+    process->restarted = false;
     if (!enter_handler(*process, frame, due.signal, due.action, due.mask)) {
       klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process->pid, process->name, due.signal,
            frame.rsp);
       process_exit(ABI_SIGSEGV);
     }
   }
-  if (process->restart != Restart::kNone) make_call_again(*process, frame);
+  if (process->restart != Restart::kNone) {
+    make_call_again(*process, frame);
+    process->restarted = true;
+  }
 }
 
 Result<void> signal_return(Process& process, TrapFrame& frame) {
