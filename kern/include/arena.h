@@ -24,8 +24,8 @@ void arena_init(uintptr_t base, size_t size);
 /* An arena of the integers base..base+size-1, base not 0 (size 0: empty, to be filled by import or arena_add) in units of `quantum` (a power of two).
  * With a `source` it imports spans by `import` and returns them by `export_` when they are free again. Requests of up to `quantum_cache_max`
  * bytes (0: none; up to 16 quanta) are served by caches of whole quanta. NULL when out of memory. May sleep. */
-struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, arena_import import, arena_export export_,
-                           struct arena* source, size_t quantum_cache_max, int flags);
+struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, arena_import import,
+                           arena_export export_, struct arena* source, size_t quantum_cache_max, int flags);
 /* Nothing of it may be allocated, and nobody may use it. May sleep. */
 void arena_destroy(struct arena* arena);
 /* Adds a span of whole quanta, not at 0. 0, or ENOMEM negated. Any context. */
@@ -38,12 +38,12 @@ void arena_free(struct arena* arena, void* address, size_t size);
 
 struct arena_stats {
   size_t quantum;
-  uint64_t total_bytes;      /* of all spans */
-  uint64_t allocated_bytes;  /* handed out, quantum caches' slabs included */
+  uint64_t total_bytes;     /* of all spans */
+  uint64_t allocated_bytes; /* handed out, quantum caches' slabs included */
   uint64_t imported_bytes;
   uint64_t allocations, frees; /* ever, segments */
-  uint64_t live;             /* segments handed out now */
-  uint64_t segments;         /* boundary tags in use */
+  uint64_t live;               /* segments handed out now */
+  uint64_t segments;           /* boundary tags in use */
   uint64_t hash_buckets, hash_items;
   uint64_t free_segments[64]; /* on the free list of each power of two */
   uint64_t failures;
@@ -54,8 +54,9 @@ struct arena* arena_source(const struct arena* arena);
 /* In order of creation; NULL for the first / after the last. Arenas that the kernel makes at boot are never destroyed. */
 struct arena* arena_next(struct arena* arena);
 
-extern struct arena* base_arena;  /* all memory, addresses of the direct map, quantum one page */
-extern struct arena* page_arena;  /* imports from base_arena; quantum caches for 1..8 pages; slabs, page tables, user pages */
+extern struct arena* base_arena; /* all memory, addresses of the direct map, quantum one page */
+extern struct arena*
+    page_arena; /* imports from base_arena; quantum caches for 1..8 pages; slabs, page tables, user pages */
 extern struct arena* kernel_virtual_arena; /* addresses for stacks and device memory */
 
 #ifdef __cplusplus

@@ -10,34 +10,34 @@
 
 enum class LockRank : uint8_t {
   // Innermost: may be taken with anything held.
-  kLog = 1,          // console port, log
-  kTraceMemory,      // trace arena's pages
-  kStackTable,       // stack table insertion
-  kContextTable,     // trace contexts
-  kTraceShard,       // one shard of a trace table
-  kPages,            // page descriptors and early memory
-  kArenaTags,        // pool of boundary tags
-  kArena,            // an arena; importing takes the source arena's lock after dropping its own
-  kSlabCacheList,    // list of all caches
-  kSlabDepot,        // depot of a cache
-  kSlabCache,        // slab lists of a cache
-  kTaskList,         // list of all tasks; free kernel stacks
-  kTimer,            // per-CPU timer queue
-  kRunQueue,         // per-CPU run queue; two only in order of CPU number
-  kWaitQueue,        // wait queue
-  kReaper,           // tasks that have ended
-  kPageTable,        // an address space's page tables
-  kInterrupts,       // interrupt routing, cross-CPU calls
-  kSignal,           // signal state of a process
-  kConsole,          // line discipline
-  kPipe,             // one pipe
-  kDevice,           // state of any other device
-  kFdTable,          // descriptor table
-  kNamespace,        // mount table
-  kProcessTable,     // process table, parent and child links
+  kLog = 1,        // console port, log
+  kTraceMemory,    // trace arena's pages
+  kStackTable,     // stack table insertion
+  kContextTable,   // trace contexts
+  kTraceShard,     // one shard of a trace table
+  kPages,          // page descriptors and early memory
+  kArenaTags,      // pool of boundary tags
+  kArena,          // an arena; importing takes the source arena's lock after dropping its own
+  kSlabCacheList,  // list of all caches
+  kSlabDepot,      // depot of a cache
+  kSlabCache,      // slab lists of a cache
+  kTaskList,       // list of all tasks; free kernel stacks
+  kTimer,          // per-CPU timer queue
+  kRunQueue,       // per-CPU run queue; two only in order of CPU number
+  kWaitQueue,      // wait queue
+  kReaper,         // tasks that have ended
+  kPageTable,      // an address space's page tables
+  kInterrupts,     // interrupt routing, cross-CPU calls
+  kSignal,         // signal state of a process
+  kConsole,        // line discipline
+  kPipe,           // one pipe
+  kDevice,         // state of any other device
+  kFdTable,        // descriptor table
+  kNamespace,      // mount table
+  kProcessTable,   // process table, parent and child links
   // Sleeping locks.
-  kAddressSpace,     // regions of an address space
-  kDeviceMutex,      // a device that sleeps while it works
-  kTraceControl,     // start, stop, reset, mark
-  kDebugDevice,      // #debug: held around what it makes the kernel do
+  kAddressSpace,  // regions of an address space
+  kDeviceMutex,   // a device that sleeps while it works
+  kTraceControl,  // start, stop, reset, mark
+  kDebugDevice,   // #debug: held around what it makes the kernel do
 };

@@ -16,7 +16,7 @@ void panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noretu
 #endif
 
 /* A broken invariant of the kernel; never for input or for want of memory. */
-#define ASSERT(condition)                                                                \
-  do {                                                                                   \
+#define ASSERT(condition)                                                                      \
+  do {                                                                                         \
     if (__builtin_expect(!(condition), 0)) panic("%s:%d: %s", __FILE__, __LINE__, #condition); \
   } while (0)

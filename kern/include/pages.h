@@ -8,9 +8,9 @@
 #include "lib/units.h"
 
 struct Page {
-  void* slab = nullptr;              // slab that the page belongs to (slab_os_pages_set_slab), or null
+  void* slab = nullptr;               // slab that the page belongs to (slab_os_pages_set_slab), or null
   std::atomic<uint32_t> mappings{0};  // user page: how many address spaces map it (copy on write)
-  uint32_t large_pages = 0;          // first page of a large kmalloc: its number of pages
+  uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
 };
 
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab allocator and kmalloc. Once, one CPU.

@@ -19,12 +19,12 @@ Process* current_process();
 
 struct ProcessInfo {
   uint32_t pid, parent, group, session, uid, gid;
-  char state;             // R S Z T as ps shows it
-  char name[32];          // last component of the program's path
+  char state;     // R S Z T as ps shows it
+  char name[32];  // last component of the program's path
   char path[256];
-  uint64_t memory_bytes;  // of user memory mapped
+  uint64_t memory_bytes;              // of user memory mapped
   uint64_t user_ticks, system_ticks;  // kTickHz a second
-  uint64_t start_ticks;   // since boot
+  uint64_t start_ticks;               // since boot
   bool has_terminal;
 };
 // ESRCH.

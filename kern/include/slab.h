@@ -17,7 +17,8 @@ struct trace_table;
 
 /* Flags of a cache. */
 enum {
-  KMC_NOTOUCH = 0x1,       /* never write to free objects: bufctls outside; for objects that are not memory of the direct map */
+  KMC_NOTOUCH =
+      0x1, /* never write to free objects: bufctls outside; for objects that are not memory of the direct map */
   KMC_NOTRACE = 0x2,       /* cannot be traced: what the tracer and the allocator themselves live on */
   KMC_NOMAGAZINE = 0x4,    /* straight from slabs */
   KMC_QCACHE = 0x8,        /* quantum cache of an arena */
@@ -63,10 +64,10 @@ int kmem_cache_is_zombie(const struct kmem_cache* cache);
 
 struct kmem_cache_stats {
   size_t object_size;
-  uint64_t allocations;     /* ever */
-  uint64_t frees;           /* ever */
-  uint64_t live;            /* allocations - frees, exact when the cache is quiet */
-  uint64_t total_bytes;     /* of all slabs */
+  uint64_t allocations; /* ever */
+  uint64_t frees;       /* ever */
+  uint64_t live;        /* allocations - frees, exact when the cache is quiet */
+  uint64_t total_bytes; /* of all slabs */
   uint64_t slabs;
   uint64_t objects_in_slabs; /* all objects that the slabs have, live or free */
   uint64_t objects_out;      /* of them, those that the slabs have given out: live ones and rounds of magazines */
@@ -74,7 +75,7 @@ struct kmem_cache_stats {
   uint64_t magazine_size;
   uint64_t depot_full, depot_empty;
   uint64_t hash_buckets, hash_items; /* bufctl hash; 0 without */
-  uint64_t failures;        /* allocations that returned NULL */
+  uint64_t failures;                 /* allocations that returned NULL */
 };
 /* Any context; sums what the CPUs count, without stopping them. */
 void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);

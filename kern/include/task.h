@@ -100,8 +100,7 @@ class WaitQueue {
     return {};
   }
   template <typename Condition>
-  void wait_uninterruptible(Spinlock& guard_lock, Condition condition)
-      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
+  void wait_uninterruptible(Spinlock& guard_lock, Condition condition) REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
   // Any context. The caller may hold locks of a rank above kWaitQueue.

@@ -61,8 +61,7 @@ class [[nodiscard]] Result {
  public:
   Result(Errno error) : error_(error), ok_(false) {}  // NOLINT: a function returns either as it is
   template <typename U = T>
-    requires std::is_convertible_v<U&&, T>
-  Result(U&& value) : value_(std::forward<U>(value)), ok_(true) {}  // NOLINT
+  requires std::is_convertible_v<U&&, T> Result(U&& value) : value_(std::forward<U>(value)), ok_(true) {}  // NOLINT
   Result(Result&& other) : ok_(other.ok_) {
     if (ok_)
       new (&value_) T(std::move(other.value_));
@@ -110,9 +109,9 @@ class [[nodiscard]] Result<void> {
 };
 
 // The value of a Result, or return of its error from the enclosing function:  int n = TRY(chan.read(...));
-#define TRY(expression)                       \
-  ({                                          \
-    auto try_result = (expression);           \
+#define TRY(expression)                         \
+  ({                                            \
+    auto try_result = (expression);             \
     if (!try_result) return try_result.error(); \
-    try_result.take();                        \
+    try_result.take();                          \
   })

@@ -22,5 +22,9 @@ struct Nanoseconds {
   constexpr Nanoseconds operator-(Nanoseconds other) const { return {value - other.value}; }
 };
 
-constexpr uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
-constexpr uint64_t align_down(uint64_t value, uint64_t alignment) { return value & ~(alignment - 1); }
+constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+constexpr uint64_t align_down(uint64_t value, uint64_t alignment) {
+  return value & ~(alignment - 1);
+}

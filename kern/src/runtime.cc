@@ -15,7 +15,9 @@ extern "C" int __popcountdi2(int64_t value) {
   return static_cast<int>(x * 0x0101010101010101 >> 56);
 }
 
-extern "C" void __cxa_pure_virtual() { panic("a pure virtual function was called"); }
+extern "C" void __cxa_pure_virtual() {
+  panic("a pure virtual function was called");
+}
 
 namespace std {
 // std::string_view::substr and the like: a broken invariant of the caller.

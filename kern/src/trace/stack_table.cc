@@ -82,8 +82,7 @@ void StackTable::clear() {
 
 StackTable::Entry* StackTable::find(Entry* first, StackKind kind, uint32_t hash, const uint32_t* data, size_t words) {
   for (Entry* entry = first; entry; entry = entry->next.load(std::memory_order_acquire)) {
-    if (entry->hash == hash && entry->words == words && entry->kind == kind &&
-        equal_words(entry->data, data, words)) {
+    if (entry->hash == hash && entry->words == words && entry->kind == kind && equal_words(entry->data, data, words)) {
       return entry;
     }
   }
