@@ -13,7 +13,7 @@ define MAKE_DEFCONFIG
 endef
 
 # A new Kconfig leaves what was chosen as it is.
-$(DOTCONFIG): $(FRAGMENTS) | Kconfig
+$(DOTCONFIG): $(FRAGMENTS) | Kconfig $(BASE)/setup.stamp
 	$(MAKE_DEFCONFIG)
 
 $(AUTOCONF_H): $(DOTCONFIG) Kconfig
