@@ -4,6 +4,7 @@
 // `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, both the end of the machine, and is
 // root's.
 
+#include "arch/x86_64/time.h"
 #include "boot.h"
 #include "device.h"
 #include "devices.h"
@@ -50,6 +51,7 @@ class ConsDevice final : public TableDevice {
     CommandLine line;
     if (!next_command(text, line) || (line.word != "off" && line.word != "halt") || !line.rest.empty())
       return fail(Errno::EINVAL, "power takes: off, halt");
+    klog("power off after %lu ticks of the time stamp counter", tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);
   }
   Result<void> ioctl(Chan& chan, uint32_t request, void* argument) override {
