@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from boot_test import Console
+from console import Console
 from guest import guest, live_counts
 
 SHARE = r"""

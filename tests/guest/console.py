@@ -1,0 +1,41 @@
+"""The guest's console, as a person at a terminal has it."""
+import os
+import pty
+import select
+import subprocess
+import time
+
+from guest import BUILD, ROOT
+
+
+class Console:
+    """A guest with a person at its console: scripts/run on a pseudo-terminal."""
+
+    PROMPT = "# "
+
+    def __init__(self, *options):
+        self.master, slave = pty.openpty()
+        command = [str(ROOT / "scripts/run"), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")))]
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        os.write(self.master, b"\x01x")
+        self.process.wait()
+        os.close(self.master)
+
+    def read_until(self, text, seconds=60):
+        """What comes up to and with `text`; all that came if it does not come."""
+        data, end = b"", time.monotonic() + seconds
+        while text.encode() not in data and time.monotonic() < end:
+            if select.select([self.master], [], [], 1)[0]:
+                data += os.read(self.master, 4096)
+        # QEMU leaves the terminal's own translation of line ends on.
+        return data.decode("utf-8", "replace").replace("\r\r\n", "\n")
+
+    def type(self, text):
+        os.write(self.master, text.encode())
