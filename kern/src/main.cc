@@ -41,6 +41,7 @@ void finish_boot(void*) {
   ns_init();
   size_t length;
   if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
+  if (boot_option("poweroff", &length)) power_off(ExitCode::kOff);  // for who asks whether a guest runs at all
   if (!process_start_init("/bin/init")) panic("no program /bin/init");
   task_exit();
 }

@@ -48,6 +48,11 @@ class Runner(unittest.TestCase):
         self.assertEqual((result.status, result.stdout), (0, "hello\n"), result)
         self.assertIn(f"] {number} CPUs, ", result.stderr)
 
+    def test_a_guest_that_ends_without_a_word(self):
+        result = guest("echo never", "--cmdline", "poweroff")
+        self.assertEqual((result.status, result.stdout), (125, ""), result)
+        self.assertIn("ended without a word", result.stderr)
+
     def test_one_processor(self):
         self.check_processors(1)
 
