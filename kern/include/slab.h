@@ -96,7 +96,7 @@ void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear);
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
 
-/* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16"), NULL for none. 0, or a negated error
+/* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16 min=100"), NULL for none. 0, or a negated error
  * number. The caller may sleep and holds no spinlock. Implemented in src/trace/. */
 int kmem_trace_start(struct kmem_cache* cache, const char* options);
 int kmem_trace_stop(struct kmem_cache* cache);

@@ -34,9 +34,9 @@ void trace_register_context_provider(ContextProvider provider);
 
 // --- Control: each may sleep, with interrupts on and no spinlock held. On failure nothing has changed and the error string is set.
 
-// Several commands, one a line: start [depth=N], stop, reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
+// Several commands, one a line: start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
 Result<void> trace_command(kmem_cache* cache, std::string_view text);
-// The same for all caches that can be traced, and `settle`: reaps, drains deferred work and waits until caches are quiet (ETIMEDOUT).
+// The same for all caches that can be traced, `limit BYTES` (of trace memory), and `settle`: reaps, drains deferred work and waits until caches are quiet (ETIMEDOUT).
 Result<void> trace_command_all(std::string_view text);
 // Registered by higher layers: work that `settle` has done first (drain dead tasks, deferred frees). May sleep.
 void trace_register_settle(void (*drain)());
@@ -49,6 +49,6 @@ class TraceDump;
 Result<TraceDump*> trace_dump_open(kmem_cache* cache);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
-// One line for each traced cache: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
+// "limit N used N", of trace memory, and one line for each traced cache: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
 // has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);

@@ -253,6 +253,97 @@ KTEST(trace_states_and_errors) {
   EXPECT(!(kmem_cache_flags(cache) & (KMC_TRACED | KMC_EVER_TRACED)));
 }
 
+KTEST(trace_filters_by_size) {
+  const TestCache cache(64);
+  EXPECT(trace_command(cache, "start min=20 max=40").ok());
+  EXPECT(trace_command(cache, "start min=20 max=40").ok());
+  EXPECT(trace_command(cache, "start min=20").error() == Errno::EBUSY);
+  EXPECT(trace_command(cache, "start").error() == Errno::EBUSY);
+  void* objects[65];
+  for (size_t size = 1; size <= 64; size++) objects[size] = kmem_cache_alloc_sized(cache, size, KM_SLEEP);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" depth 32 mark 0 min 20 max 40\n"));
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number("seen ") == 64);
+    EXPECT(dump.number(" filtered ") == 43);
+    EXPECT(dump.number(" live ") == 21);
+    EXPECT(dump.number(" bytes ") == 21 * 30);
+    EXPECT(dump.number(" untracked ") == 43);
+    EXPECT(dump.has(" size 20 age ") && dump.has(" size 40 age "));
+    EXPECT(!dump.has(" size 19 age ") && !dump.has(" size 41 age "));
+  }
+  // Others after a stop: what there is stays.
+  EXPECT(trace_command(cache, "stop\nstart").ok());
+  void* object = kmem_cache_alloc_sized(cache, 1, KM_SLEEP);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" depth 32 mark 0\n"));
+    EXPECT(dump.number(" live ") == 22);
+    EXPECT(dump.number(" filtered ") == 43);
+  }
+  for (size_t size = 1; size <= 64; size++) kmem_cache_free(cache, objects[size]);
+  kmem_cache_free(cache, object);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number(" live ") == 0);
+    EXPECT(dump.number(" freed ") == 22);
+    EXPECT(dump.number(" unmatched ") == 43);
+  }
+  EXPECT(trace_command(cache, "stop\nreset").ok());
+}
+
+// A kernel task is no process, and what an interrupt allocates is not what the interrupted process does.
+KTEST(trace_filters_by_process) {
+  const TestCache cache(64);
+  Task* task = current_task();
+  const uint32_t pid = task->pid;
+  use_interrupts(cache);
+  EXPECT(trace_command(cache, "start pid=4711").ok());
+  kmem_cache_free(cache, kmem_cache_alloc(cache, KM_SLEEP));
+  {
+    const PreemptOff pinned;
+    task->pid = 4711;
+    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_SLEEP));
+    ktest_interrupted_function();
+    task->pid = 4712;
+    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_SLEEP));
+    task->pid = pid;
+  }
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" mark 0 pid 4711\n"));
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number("seen ") == 4);
+    EXPECT(dump.number(" filtered ") == 3);
+    EXPECT(dump.number(" recorded ") == 1);
+    EXPECT(dump.number(" freed ") == 1);
+  }
+  end_interrupts(cache);
+  EXPECT(trace_command(cache, "stop\nreset").ok());
+}
+
+KTEST(trace_limit_is_a_command) {
+  const uint64_t limit = trace_memory_limit();
+  EXPECT(trace_command_all("limit 64K").ok());
+  EXPECT(trace_memory_limit() == 64 * 1024);
+  char text[256];
+  Result<size_t> length = trace_status(text, sizeof(text));
+  EXPECT(length.ok() && std::string_view(text, *length).starts_with("limit 65536 used 0\n"));
+  for (const char* bad : {"limit", "limit 0", "limit 1", "limit x", "limit 5T", "limit 1M 2M", "limit 1M\nnonsense"}) {
+    EXPECT(trace_command_all(bad).error() == Errno::EINVAL);
+  }
+  const TestCache cache(64);
+  EXPECT(trace_command(cache, "limit 1M").error() == Errno::EINVAL);
+  EXPECT(trace_memory_limit() == 64 * 1024);
+  // Too little to begin with: nothing is begun, and nothing kept.
+  EXPECT(trace_command_all("limit 4K").ok());
+  EXPECT(trace_command(cache, "start").error() == Errno::ENOMEM);
+  EXPECT(trace_memory_used() == 0);
+  trace_memory_set_limit(limit);
+}
+
 KTEST(trace_counts_what_the_limit_keeps_out) {
   const TestCache cache(16);
   constexpr size_t kMany = 20'000;

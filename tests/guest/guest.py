@@ -3,7 +3,7 @@ import os
 import pathlib
 import subprocess
 
-from stele.dump import parse_dumps
+from stele.dump import parse_ctl, parse_dumps
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
@@ -38,6 +38,11 @@ def leaktest(command, *options):
 def dumps_in(output):
     """The dumps of traced caches in what was printed."""
     return parse_dumps(output)
+
+
+def ctl_in(output):
+    """(trace memory, traces) of #mem/kmemtrace/ctl in what was printed."""
+    return parse_ctl(output)
 
 
 def live_counts(output):

@@ -1,7 +1,7 @@
 """The tracer as a person uses it: #mem and #debug from the shell."""
 import unittest
 
-from guest import dumps_in, guest, live_counts
+from guest import ctl_in, dumps_in, guest, live_counts
 
 LEAK = ('echo start > #mem/kmemtrace/{cache}; echo "leak {cache} {n} {options}" > #debug/alloc; '
         'echo stop > #mem/kmemtrace/{cache}; cat #mem/kmemtrace/{cache}; '
@@ -111,7 +111,7 @@ section none; echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl
         self.assertEqual(self.section["twice"], "succeeded\n")
 
     def test_start_with_other_options_is_busy(self):
-        self.assertRegex(self.section["other_options"], r"busy: .*depth=32.*\nrefused")
+        self.assertRegex(self.section["other_options"], r"busy: .*depth=32: stop it first\nrefused")
 
     def test_marks(self):
         dump = self.dump("marks")
@@ -131,8 +131,10 @@ section none; echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl
         self.assertEqual((dump.counters["live"], dump.counters["untracked"]), (13, 7))
 
     def test_ctl_shows_what_is_traced(self):
-        [line] = self.section["ctl"].splitlines()
-        self.assertRegex(line, r"^kmemtrace debug_64 state running .* live 13 ")
+        memory, [trace] = ctl_in(self.section["ctl"])
+        self.assertEqual((trace.name, trace.header["state"], trace.counters["live"]), ("debug_64", "running", 13))
+        self.assertGreater(memory["used"], 0)
+        self.assertGreater(memory["limit"], memory["used"])
 
     def test_reset_while_running_goes_on(self):
         dump = self.dump("reset_while_running")
@@ -148,7 +150,146 @@ section none; echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl
     def test_all_at_once(self):
         dump = self.dump("all")
         self.assertEqual(dump.counters["live"], 6)
-        self.assertEqual(self.section["none"], "")
+        memory, traces = ctl_in(self.section["none"])
+        self.assertEqual((memory["used"], traces), (0, []))
+
+
+class Filters(unittest.TestCase):
+    """One boot for all."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.result = guest("""
+ctl='#mem/kmemtrace/ctl'
+t='#mem/kmemtrace/debug_64'
+u='#mem/kmemtrace/debug_1024'
+section() { echo "== $1"; }
+leak() { echo "leak debug_64 $1" > #debug/alloc; echo "leak debug_1024 $1" > #debug/alloc; }
+echo 'start min=65 max=4K' > "$ctl"; leak 100; echo stop > "$ctl"
+section ctl; grep -e '^limit' -e ' debug_' "$ctl"
+section all; cat "$t" "$u"
+echo reset > "$ctl"; echo 'free debug_64 100' > #debug/alloc; echo 'free debug_1024 100' > #debug/alloc
+echo 'start max=64' > "$t"; echo 'start max=1023 depth=4' > "$u"; leak 5
+section edge; cat "$t" "$u"
+section busy; { echo 'start min=1' > "$u" || echo refused; echo start > "$ctl" || echo refused; } 2>&1
+section freed; echo 'free debug_64 5' > #debug/alloc; echo 'free debug_1024 5' > #debug/alloc; cat "$t" "$u"
+printf 'stop\nreset\n' > "$ctl"
+section mine; echo "pid $$"; echo "start pid=$$" > "$t"
+echo 'leak debug_64 30' > #debug/alloc; echo 'leak debug_64 9 irq' > #debug/alloc; sh -c 'echo "leak debug_64 20" > #debug/alloc; :'
+cat "$t"
+printf 'stop\nreset\n' > "$t"
+section others; sh -c 'echo "pid $$"; echo "start pid=$$" > "#mem/kmemtrace/debug_64"; echo "leak debug_64 7" > #debug/alloc; :'
+echo 'leak debug_64 4' > #debug/alloc; cat "$t"
+printf 'stop\nreset\n' > "$t"
+section errors; for options in min=x max=-1 'min=2 max=1' pid=0 pid=x size=5; do echo "start $options" > "$t" || echo refused; done 2>&1
+cat "$t"
+""", "--timeout", "120")
+        cls.section = {}
+        for part in cls.result.stdout.split("== ")[1:]:
+            name, _, body = part.partition("\n")
+            cls.section[name] = body
+
+    def counts(self, section):
+        """[(recorded, filtered, live)] of the dumps of a section."""
+        dumps = dumps_in(self.section[section])
+        for dump in dumps:
+            self.assertEqual((dump.broken_identities(), dump.lost()), ([], {}), self.section[section])
+            self.assertEqual(dump.counters["seen"], dump.counters["recorded"] + dump.counters["filtered"])
+        return [(dump.counters["recorded"], dump.counters["filtered"], dump.counters["live"]) for dump in dumps]
+
+    def test_runs_through(self):
+        self.assertEqual((self.result.status, self.result.stderr), (0, ""), self.result)
+
+    def test_sizes_on_all_caches(self):
+        self.assertEqual(self.counts("all"), [(0, 100, 0), (100, 0, 100)])
+        dumps = dumps_in(self.section["all"])
+        self.assertEqual([(dump.header["min"], dump.header["max"]) for dump in dumps], [("65", "4096")] * 2)
+        self.assertEqual([dump.counters["untracked"] for dump in dumps], [100, 0])
+
+    def test_ctl_says_the_filters(self):
+        _, traces = ctl_in(self.section["ctl"])
+        traces = {trace.name: trace for trace in traces}
+        self.assertEqual(traces["debug_64"].counters["filtered"], 100)
+        self.assertEqual(traces["debug_1024"].header["max"], "4096")
+
+    def test_edges(self):
+        self.assertEqual(self.counts("edge"), [(5, 0, 5), (0, 5, 0)])
+        self.assertNotIn("min", dumps_in(self.section["edge"])[0].header)
+
+    def test_other_filters_are_busy(self):
+        self.assertRegex(self.section["busy"], r"debug_1024 is being traced with depth=4 max=1023: stop it first\nrefused\n.*busy.*\nrefused\n$")
+
+    def test_frees(self):
+        self.assertEqual(self.counts("freed"), [(5, 0, 0), (0, 5, 0)])
+        self.assertEqual([dump.counters["unmatched"] for dump in dumps_in(self.section["freed"])], [0, 5])
+
+    def test_one_process_and_no_interrupt(self):
+        self.assertEqual(self.counts("mine"), [(30, 29, 30)])
+        self.assertEqual(self.counts("others"), [(7, 4, 7)])
+        for section in ("mine", "others"):
+            pid = self.section[section].split()[1]
+            [dump] = dumps_in(self.section[section])
+            self.assertEqual(dump.header["pid"], pid)
+            self.assertRegex(dump.groups[0].summary, rf"contexts pid {pid} sh$")
+
+    def test_errors(self):
+        lines = self.section["errors"].splitlines()
+        self.assertEqual(lines.count("refused"), 6)
+        for text in ('"min=x": start takes min=N', '"max=-1": start takes', "min is at most max", '"pid=0": start takes pid=N, N from 1',
+                     '"size=5": start takes depth=N, min=N, max=N and pid=N', "state off"):
+            self.assertIn(text, self.section["errors"])
+
+
+class Limit(unittest.TestCase):
+    def test_100000_leaks_in_64K(self):
+        """Nothing is lost silently, the system goes on, and all trace memory is back in the end."""
+        result = guest("""
+ctl='#mem/kmemtrace/ctl'
+t='#mem/kmemtrace/debug_64'
+section() { echo "== $1"; }
+section before; cat "$ctl"
+echo 'limit 64K' > "$ctl"; echo start > "$t"
+echo 'leak debug_64 100000' > #debug/alloc
+section full; cat "$ctl"
+section filtered; printf 'stop\nstart min=100\n' > "$t"; echo 'leak debug_64 50' > #debug/alloc; cat "$t"
+section healthy; ls /bin | head -n 1000 | wc -l; (echo subshell)
+section freed; echo 'free debug_64 100050' > #debug/alloc; cat "$t"
+section after; printf 'stop\nreset\n' > "$t"; cat "$ctl"
+section larger; printf 'limit 4M\nstart\n' > "$ctl"; printf 'stop\nreset\n' > "$ctl"; cat "$ctl"
+section errors; for limit in '' 0 4095 x 1M1 2000G '1M 2M'; do echo "limit $limit" > "$ctl" || echo refused; done 2>&1
+echo 'limit 1M' > "$t" || echo refused
+cat "$ctl"
+""", "--timeout", "120")
+        self.assertEqual(result.status, 0, result)
+        section = {}
+        for part in result.stdout.split("== ")[1:]:
+            name, _, section[name] = part.partition("\n")
+        memory, traces = ctl_in(section["before"])
+        self.assertEqual((memory["used"], traces), (0, []), result)
+        memory, [trace] = ctl_in(section["full"])
+        self.assertEqual(memory["limit"], 65536)
+        self.assertLessEqual(memory["used"], 65536)
+        counters = trace.counters
+        self.assertEqual((counters["seen"], counters["filtered"]), (100000, 0), result)
+        self.assertEqual(counters["seen"], counters["recorded"] + counters["dropped"])
+        self.assertGreater(counters["recorded"], 100)
+        self.assertGreater(counters["dropped"], 90000)
+        self.assertEqual(counters["untracked"], counters["dropped"])
+        [dump] = dumps_in(section["filtered"])
+        self.assertEqual(dump.broken_identities(), [])
+        self.assertEqual((dump.counters["seen"], dump.counters["filtered"]), (100050, 50))
+        count, word = section["healthy"].split()
+        self.assertGreater(int(count), 5)
+        self.assertEqual(word, "subshell")
+        [dump] = dumps_in(section["freed"])
+        self.assertEqual(dump.broken_identities(), [])
+        self.assertEqual((dump.counters["live"], dump.counters["freed"], dump.counters["unmatched"]),
+                         (0, counters["recorded"], counters["dropped"] + 50))
+        self.assertEqual(ctl_in(section["after"]), ({"limit": 65536, "used": 0}, []))
+        self.assertEqual(ctl_in(section["larger"]), ({"limit": 4 << 20, "used": 0}, []))
+        self.assertEqual(section["errors"].count("refused"), 8, result)
+        self.assertEqual(section["errors"].count("limit takes BYTES from 4096 to 1024G"), 6, result)
+        self.assertEqual(ctl_in(section["errors"])[0]["limit"], 4 << 20)
 
 
 class EveryCache(unittest.TestCase):

@@ -4,7 +4,7 @@ import pathlib
 import unittest
 
 from stele import ksyms
-from stele.dump import DumpError, parse_dumps, parse_ranges
+from stele.dump import DumpError, parse_ctl, parse_dumps, parse_ranges
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, judge, report
 from stele.source_lines import SourceLines
 
@@ -54,6 +54,23 @@ class Dumps(unittest.TestCase):
     def test_new_keys_at_the_end(self):
         [parsed] = parse_dumps(dump().replace("truncated 0\n", "truncated 0 sampled 7\n"))
         self.assertEqual(parsed.counters["sampled"], 7)
+
+    def test_filters(self):
+        [parsed] = parse_dumps(dump().replace(" mark 4\n", " mark 4 min 100 pid 12\n"))
+        self.assertEqual((parsed.header["mark"], parsed.header["min"], parsed.header["pid"]), ("4", "100", "12"))
+
+    def test_ctl(self):
+        line = dump().replace("\n", " ", 1)
+        text = "limit 65536 used 4096\n" + line + line.replace("debug_64", "b").replace("truncated 0", "truncated 0 sampled 7 max 9")
+        memory, (first, second) = parse_ctl(text)
+        self.assertEqual(memory, {"limit": 65536, "used": 4096})
+        self.assertEqual((first.name, first.header, first.counters["truncated"]),
+                         ("debug_64", {"state": "stopped", "objsize": "64", "depth": "32", "mark": "4"}, 0))
+        self.assertEqual((second.header["max"], second.counters["sampled"]), ("9", 7))
+        self.assertEqual(parse_ctl("limit 65536 used 0\n"), ({"limit": 65536, "used": 0}, []))
+        self.assertEqual(parse_dumps("limit 65536 used 0\n" + dump())[0].name, "debug_64")
+        with self.assertRaises(DumpError):
+            parse_ctl("")
 
     def test_cut_off(self):
         with self.assertRaises(DumpError):

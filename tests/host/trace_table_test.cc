@@ -53,6 +53,7 @@ void expect_equal(TraceTable& table, const Model& model) {
   ASSERT_EQ(counters.seen, model.counters.seen);
   ASSERT_EQ(counters.recorded, model.counters.recorded);
   ASSERT_EQ(counters.dropped, model.counters.dropped);
+  ASSERT_EQ(counters.filtered, model.counters.filtered);
   ASSERT_EQ(counters.freed, model.counters.freed);
   ASSERT_EQ(counters.cleared, model.counters.cleared);
   ASSERT_EQ(counters.unmatched, model.counters.unmatched);
@@ -128,6 +129,16 @@ class TraceTableTest : public testing::Test {
         objects.clear();
       } else if (what == 1) {
         table_->mark++;
+      } else if (what >= 20 && what < 120) {
+        // What a filter keeps out is freed, too.
+        const uint64_t object = 0xffff900000000000 + random() % most * 64;
+        if (random() % 2 == 0) {
+          table_->filter(object);
+          model.counters.seen++;
+          model.counters.filtered++;
+        } else {
+          forget(model, object);
+        }
       } else if (what < 20) {
         forget(model, (random() & 0x7ffffffffff8) | 0xffff800000000000);
       } else if (!objects.empty() && random() % (2 * most) < objects.size()) {
@@ -217,6 +228,18 @@ TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
   EXPECT_EQ(table_->counters().freed, 4u);
 }
 
+TEST_F(TraceTableTest, WhatIsFilteredIsCountedAndTakesNoMemory) {
+  TraceWorld::fail_pages(100);
+  for (uint64_t i = 1; i <= 1000; i++) table_->filter(i * 64);
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64);
+  const TraceCounters counters = table_->counters();
+  EXPECT_EQ(counters.seen, 1000u);
+  EXPECT_EQ(counters.filtered, 1000u);
+  EXPECT_EQ(counters.dropped, 0u);
+  EXPECT_EQ(counters.unmatched, 1000u);
+  EXPECT_EQ(counters.live(), 0u);
+}
+
 TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
   constexpr unsigned kThreads = 3;
   std::atomic<bool> done{false};
@@ -227,6 +250,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
       std::mt19937_64 random(t);
       std::vector<uint64_t> mine;
       for (int i = 0; i < 30'000; i++) {
+        if (random() % 8 == 0) table_->filter(random());
         if (!mine.empty() && random() % 100 < 45) {
           table_->forget(mine.back());
           mine.pop_back();

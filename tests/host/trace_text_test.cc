@@ -113,6 +113,17 @@ TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
             "stacks 0 stacks_lost 0 contexts_lost 0 truncated 0\n");
 }
 
+TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
+  table_->filter(0x1000);
+  ASSERT_TRUE(take_copy().ok());
+  text_->header.state.options = {.depth = 8, .min_size = 100, .max_size = 4096, .pid = 12};
+  const std::string text = read();
+  EXPECT_TRUE(
+      text.starts_with("kmemtrace pipe state stopped objsize 64 depth 8 mark 0 min 100 max 4096 pid 12\nseen 1 "
+                       "recorded 0 dropped 0 filtered 1 "))
+      << text;
+}
+
 TEST_F(TraceTextTest, WhatWasNotRecordedSaysSo) {
   record(0x1000, 10, 0, 0, 900);
   const std::string text = dump();

@@ -2,6 +2,7 @@
 import re
 from dataclasses import dataclass, field
 
+FILTERS = ("min", "max", "pid")
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost")
 
 
@@ -25,7 +26,7 @@ class Dump:
     """The trace of one cache."""
 
     name: str
-    header: dict  # state, objsize, depth, mark
+    header: dict  # state, objsize, depth, mark; min, max, pid if they are set
     counters: dict  # seen, recorded, …: numbers
     groups: list
 
@@ -74,6 +75,23 @@ def parse_group(lines):
             break
         group.frames.append(text)
     return group
+
+
+def parse_ctl(text):
+    """What #mem/kmemtrace/ctl says: trace memory as {"limit": bytes, "used": bytes}, and the traces, whose groups it does not tell."""
+    memory, dumps = {}, []
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["limit"]:
+            memory = {key: int(value) for key, value in pairs(words).items()}
+        elif words[:1] == ["kmemtrace"] and "seen" in words:
+            counters = pairs(words[words.index("seen"):])
+            filters = {key: counters.pop(key) for key in FILTERS if key in counters}
+            dumps.append(Dump(words[1], pairs(words[2:words.index("seen")]) | filters,
+                              {key: int(value) for key, value in counters.items()}, []))
+    if not memory:
+        raise DumpError("no limit")
+    return memory, dumps
 
 
 def parse_dumps(text):

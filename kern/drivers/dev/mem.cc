@@ -173,7 +173,7 @@ class MemDevice final : public TableDevice {
       return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace", kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
-    TRY(check_command_text(text, "start [depth=N], stop, reset or mark, one a line"));
+    TRY(check_command_text(text, "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark, one a line"));
     if (is_dynamic(chan)) {
       TRY(trace_command(open_of(chan).cache, text));
     } else {

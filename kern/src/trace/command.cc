@@ -3,14 +3,16 @@
 #include <cstddef>
 
 #include "errstr.h"
+#include "lib/format.h"
 #include "stack_table.h"
 #include "trace_table.h"
 
 namespace {
 
 constexpr const char* words(CommandScope scope) {
-  return scope == CommandScope::kOneCache ? "start [depth=N], stop, reset or mark"
-                                          : "start [depth=N], stop, reset, mark or settle";
+  return scope == CommandScope::kOneCache
+             ? "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark"
+             : "start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark, limit BYTES or settle";
 }
 
 // What somebody typed, fit for a message.
@@ -33,6 +35,11 @@ class Quoted {
   char text_[32];
 };
 
+constexpr uint32_t kMaxPid = INT32_MAX;
+// A page, without which nothing can be had, and more than there is memory.
+constexpr uint64_t kMinLimit = kPageSize;
+constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
+
 constexpr bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
@@ -48,25 +55,69 @@ std::string_view next_word(std::string_view* line) {
 }
 
 // A decimal number from `low` to `high`; false for anything else.
-bool parse_number(std::string_view text, uint32_t low, uint32_t high, uint32_t* number) {
-  if (text.empty() || text.size() > 9) return false;
-  uint32_t value = 0;
+bool parse_number(std::string_view text, uint64_t low, uint64_t high, uint64_t* number) {
+  if (text.empty()) return false;
+  uint64_t value = 0;
   for (const char c : text) {
     if (c < '0' || c > '9') return false;
-    value = value * 10 + static_cast<uint32_t>(c - '0');
+    value = value * 10 + static_cast<uint64_t>(c - '0');
+    if (value > high) return false;  // also keeps it from overflowing: `high` is far from the end
   }
   *number = value;
-  return value >= low && value <= high;
+  return value >= low;
+}
+
+// The same, in bytes, and K, M or G may follow.
+bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {
+  const char last = text.empty() ? '\0' : text.back();
+  const unsigned shift = last == 'K' ? 10 : last == 'M' ? 20 : last == 'G' ? 30 : 0;
+  if (shift > 0) text.remove_suffix(1);
+  if (!parse_number(text, 0, high >> shift, bytes)) return false;
+  *bytes <<= shift;
+  return *bytes >= low;
 }
 
 Result<void> parse_option(std::string_view option, TraceOptions* options) {
-  constexpr std::string_view kDepth = "depth=";
-  if (option.starts_with(kDepth) &&
-      parse_number(option.substr(kDepth.size()), 1, StackTable::kMaxFrames, &options->depth)) {
-    return {};
+  const size_t equals = option.find('=');
+  const std::string_view key = option.substr(0, equals);
+  const std::string_view text = equals == option.npos ? std::string_view() : option.substr(equals + 1);
+  uint64_t value = 0;
+  if (key == "depth") {
+    if (!parse_number(text, 1, StackTable::kMaxFrames, &value)) {
+      return fail(Errno::EINVAL, "\"%s\": start takes depth=N, N from 1 to %u", Quoted(option).get(),
+                  static_cast<unsigned>(StackTable::kMaxFrames));
+    }
+    options->depth = static_cast<uint32_t>(value);
+  } else if (key == "min" || key == "max") {
+    if (!parse_bytes(text, 0, TraceOptions::kAnySize, &value)) {
+      return fail(Errno::EINVAL, "\"%s\": start takes min=N and max=N, N bytes, at most %u; K, M or G may follow",
+                  Quoted(option).get(), TraceOptions::kAnySize);
+    }
+    (key == "min" ? options->min_size : options->max_size) = static_cast<uint32_t>(value);
+  } else if (key == "pid") {
+    if (!parse_number(text, 1, kMaxPid, &value)) {
+      return fail(Errno::EINVAL, "\"%s\": start takes pid=N, N from 1 to %u", Quoted(option).get(), kMaxPid);
+    }
+    options->pid = static_cast<uint32_t>(value);
+  } else {
+    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, min=N, max=N and pid=N", Quoted(option).get());
   }
-  return fail(Errno::EINVAL, "\"%s\": start takes depth=N, N from 1 to %u", Quoted(option).get(),
-              static_cast<unsigned>(StackTable::kMaxFrames));
+  return {};
+}
+
+Result<void> parse_start(std::string_view line, TraceOptions* options) {
+  for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
+    TRY(parse_option(option, options));
+  }
+  if (options->min_size <= options->max_size) return {};
+  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max", options->min_size,
+              options->max_size);
+}
+
+Result<void> parse_limit(std::string_view text, uint64_t* limit) {
+  if (parse_bytes(text, kMinLimit, kMaxLimit, limit)) return {};
+  return fail(Errno::EINVAL, "\"%s\": limit takes BYTES from %lu to %luG; K, M or G may follow", Quoted(text).get(),
+              kMinLimit, kMaxLimit >> 30);
 }
 
 Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand* command) {
@@ -74,10 +125,7 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
   *command = {};
   if (word == "start") {
     command->word = TraceWord::kStart;
-    for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
-      TRY(parse_option(option, &command->options));
-    }
-    return {};
+    return parse_start(line, &command->options);
   }
   if (word == "stop") {
     command->word = TraceWord::kStop;
@@ -87,17 +135,44 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
     command->word = TraceWord::kMark;
   } else if (word == "settle" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kSettle;
+  } else if (word == "limit" && scope == CommandScope::kAllCaches) {
+    command->word = TraceWord::kLimit;
+    TRY(parse_limit(next_word(&line), &command->limit));
   } else {
     return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(word).get(), words(scope));
   }
   const std::string_view rest = next_word(&line);
   if (!rest.empty()) {
-    return fail(Errno::EINVAL, "\"%s\": %s takes no options", Quoted(rest).get(), Quoted(word).get());
+    return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(), Quoted(word).get(),
+                command->word == TraceWord::kLimit ? "more " : "");
   }
   return {};
 }
 
 }  // namespace
+
+int TraceOptions::format_filters(char* buffer, size_t size) const {
+  size_t length = 0;
+  const auto print = [&](const char* key, uint32_t value) {
+    const size_t used = length < size ? length : size;
+    length += static_cast<size_t>(format(buffer + used, size - used, " %s %u", key, value));
+  };
+  if (size > 0) buffer[0] = 0;
+  if (min_size != 0) print("min", min_size);
+  if (max_size != kAnySize) print("max", max_size);
+  if (pid != 0) print("pid", pid);
+  return static_cast<int>(length);
+}
+
+int TraceOptions::format_as_typed(char* buffer, size_t size) const {
+  char filters[48];
+  size_t spaces = 0;
+  format_filters(filters, sizeof(filters));
+  for (char* c = filters; *c; c++) {
+    if (*c == ' ' && spaces++ % 2 == 1) *c = '=';
+  }
+  return format(buffer, size, " depth=%u%s", depth, filters);
+}
 
 Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command) {
   while (!text->empty()) {
@@ -137,9 +212,9 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
   switch (command.word) {
     case TraceWord::kStart:
       if (state.phase == TracePhase::kRunning && command.options != state.options) {
-        return fail(Errno::EBUSY,
-                    "%.40s is being traced with depth=%u: stop it before it is started with other options", name,
-                    state.options.depth);
+        char options[64];
+        state.options.format_as_typed(options, sizeof(options));
+        return fail(Errno::EBUSY, "%.30s is being traced with%s: stop it first", name, options);
       }
       state.phase = TracePhase::kRunning;
       state.options = command.options;
@@ -161,6 +236,7 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
       state.mark++;
       break;
     case TraceWord::kSettle:
+    case TraceWord::kLimit:
       break;
   }
   return {};

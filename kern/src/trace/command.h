@@ -3,26 +3,39 @@
 //   off --start--> running --stop--> stopped --reset--> off        stopped --start--> running, with the records kept
 //   start while running: nothing with the same options, EBUSY with others. reset while running: empties and goes on.
 //   stop and reset when there is nothing to stop or reset succeed. mark needs a trace.
+//   settle and limit are for all caches and change no state.
 //
 // Nothing here touches a cache: lines are parsed, and their effect on the state computed, before the first is done.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "lib/result.h"
 
-enum class TraceWord : uint8_t { kStart, kStop, kReset, kMark, kSettle };
+enum class TraceWord : uint8_t { kStart, kStop, kReset, kMark, kSettle, kLimit };
 
 struct TraceOptions {
   static constexpr uint32_t kDefaultDepth = 32;
-  uint32_t depth = kDefaultDepth;  // frames of a stack that are recorded
+  static constexpr uint32_t kAnySize = UINT32_MAX;  // sizes beyond it are recorded as this
+  uint32_t depth = kDefaultDepth;                   // frames of a stack that are recorded
+  // Filters: what does not meet all of them is counted, not recorded.
+  uint32_t min_size = 0;         // bytes asked for
+  uint32_t max_size = kAnySize;  // the same
+  uint32_t pid = 0;              // the process that allocates; 0 for whoever does
+
+  // The filters that are set, as " min N max N pid N"; " depth=N min=N …" as one would type them. They return the
+  // lengths of the whole texts.
+  int format_filters(char* buffer, size_t size) const;
+  int format_as_typed(char* buffer, size_t size) const;
   bool operator==(const TraceOptions&) const = default;
 };
 
 struct TraceCommand {
   TraceWord word;
   TraceOptions options;  // of kStart
+  uint64_t limit;        // of kLimit, bytes
 };
 
 // Which words there are.

@@ -17,6 +17,11 @@ constinit std::atomic<ContextProvider> provider{nullptr};
 // same.
 constinit std::atomic<uint32_t> interrupt_contexts[kVectors];
 
+// An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is not.
+bool in_interrupt(const Cpu& cpu) {
+  return cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
+}
+
 uint32_t interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
   const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
@@ -44,8 +49,12 @@ void trace_register_context_provider(ContextProvider function) {
 
 uint32_t trace_current_context() {
   const Cpu& cpu = this_cpu();
-  // An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is not.
-  if (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase) return interrupt_context(cpu.interrupt_vector);
+  if (in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
   if (const ContextProvider current = provider.load(std::memory_order_acquire)) return current();
   return trace_contexts.intern(ContextKind::kKernelTask, 0, "boot");
+}
+
+uint32_t trace_current_pid() {
+  const Task* task = current_task();
+  return task && !in_interrupt(this_cpu()) ? task->pid : 0;
 }

@@ -50,7 +50,7 @@ class ContextTable {
 
  private:
   static constexpr uint32_t kPerPage = kPageSize / sizeof(Context);
-  static constexpr uint32_t kHeadPages = 2;
+  static constexpr uint32_t kHeadPages = 1;
   static constexpr uint32_t kHeadsPerPage = kPageSize / sizeof(void*);
   static constexpr uint32_t kHeads = kHeadPages * kHeadsPerPage;
 

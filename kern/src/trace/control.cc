@@ -133,7 +133,7 @@ Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUI
   TRY(make_tables(targets));
   for (Target& target : targets) {
     if (target.made) __atomic_store_n(trace_slot_of(target.cache), target.made, __ATOMIC_RELEASE);
-    if (target.acts) trace_table_of(target.cache)->depth.store(options.depth, std::memory_order_relaxed);
+    if (target.acts) trace_table_of(target.cache)->set_options(options);
   }
   change_flags(targets, KMC_EVER_TRACED, 0);
   change_flags(targets, KMC_TRACED, 0);
@@ -190,6 +190,9 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQ
       return {};
     case TraceWord::kSettle:
       break;  // not under the lock: see run
+    case TraceWord::kLimit:
+      trace_memory_set_limit(command.limit);
+      break;
   }
   return {};
 }
@@ -247,7 +250,7 @@ TraceState trace_state_of(kmem_cache* cache) {
   const TraceTable* table = trace_table_of(cache);
   if (!table) return {};
   return {.phase = table->running.load(std::memory_order_relaxed) ? TracePhase::kRunning : TracePhase::kStopped,
-          .options = {.depth = table->depth.load(std::memory_order_relaxed)},
+          .options = table->options(),
           .mark = table->mark.load(std::memory_order_relaxed)};
 }
 

@@ -108,6 +108,8 @@ Result<size_t> trace_status(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
   const auto place = [&] { return buffer + std::min(size, length); };
+  length +=
+      static_cast<size_t>(format(place(), rest(), "limit %lu used %lu\n", trace_memory_limit(), trace_memory_used()));
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
     // Not around the loop: kmem_cache_next may end a cache, and so a trace.
     MutexGuard guard(trace_control);
@@ -120,6 +122,7 @@ Result<size_t> trace_status(char* buffer, size_t size) {
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));
     length += static_cast<size_t>(header.format_counters(place(), rest()));
+    length += static_cast<size_t>(header.state.options.format_filters(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), "\n"));
   }
   return length;

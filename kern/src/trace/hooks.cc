@@ -3,7 +3,7 @@
 // Nothing here allocates from a cache that can be traced, formats text or waits for anything but a short lock. Bound of
 // an allocation: kPagesPerHook pages from the arena (mostly none), a walk of the frames asked for, one chain of the
 // stack table, one of the context table if the owner does not remember its number, the split of one bucket. Bound of a
-// free: one chain.
+// free: one chain. What the filters keep out costs a counter.
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
@@ -30,6 +30,11 @@ bool in_allocator(uint64_t return_address) {
          return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
 }
 
+bool wanted(const TraceOptions& options, uint32_t size) {
+  return size >= options.min_size && size <= options.max_size &&
+         (options.pid == 0 || options.pid == trace_current_pid());
+}
+
 struct Stack {
   uint32_t id;
   bool truncated;
@@ -53,10 +58,16 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   ASSERT(!cpu.in_nmi);
   TraceTable* table = trace_table_of(cache);
   ASSERT(table);
+  const TraceOptions& options = table->options();
+  const auto size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX));
+  if (!wanted(options, size)) {
+    table->filter(reinterpret_cast<uint64_t>(object));
+    return object;
+  }
   trace_memory_prepare();
-  const Stack stack = current_stack(frame_pointer, table->depth.load(std::memory_order_relaxed));
+  const Stack stack = current_stack(frame_pointer, options.depth);
   table->record({.object = reinterpret_cast<uint64_t>(object),
-                 .size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX)),
+                 .size = size,
                  .stack = stack.id,
                  .context = trace_current_context(),
                  .time = coarse_milliseconds(),

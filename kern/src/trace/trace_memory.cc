@@ -28,9 +28,12 @@ constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
 
 void* page_from_arena() {
-  if (used.fetch_add(kPageSize, std::memory_order_relaxed) + kPageSize <= limit.load(std::memory_order_relaxed)) {
-    if (void* page = arena_alloc(trace_arena, kPageSize, KM_ATOMIC)) return page;
-  }
+  // What is in use is never more than the limit, not even for a moment.
+  uint64_t before = used.load(std::memory_order_relaxed);
+  do {
+    if (before + kPageSize > limit.load(std::memory_order_relaxed)) return nullptr;
+  } while (!used.compare_exchange_weak(before, before + kPageSize, std::memory_order_relaxed));
+  if (void* page = arena_alloc(trace_arena, kPageSize, KM_ATOMIC)) return page;
   used.fetch_sub(kPageSize, std::memory_order_relaxed);
   return nullptr;
 }

@@ -125,6 +125,13 @@ void TraceTable::record(const TraceEvent& event) {
   if (++shard.store.live > shard.store.buckets) shard.store.grow();
 }
 
+void TraceTable::filter(uint64_t object) {
+  Shard& shard = shards_[place(object).shard];
+  Guard guard(shard.lock);
+  shard.counters.seen++;
+  shard.counters.filtered++;
+}
+
 void TraceTable::forget(uint64_t object) {
   const Place where = place(object);
   Shard& shard = shards_[where.shard];

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "command.h"
 #include "lib/units.h"
 #include "spinlock.h"
 
@@ -82,10 +83,15 @@ class TraceTable {
   static void destroy(TraceTable* table);
 
   // What the control side keeps here: only changed under the control lock, read by hooks.
-  std::atomic<uint32_t> depth{0};
   std::atomic<uint32_t> mark{0};
   std::atomic<bool> running{false};
 
+  // The same. Hooks of allocations meet none that is being changed: nothing is recorded then.
+  const TraceOptions& options() const { return options_; }
+  void set_options(const TraceOptions& options) { options_ = options; }
+
+  // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few instructions.
+  void filter(uint64_t object);
   // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
   // kTraceShard. Bound: the split of one bucket.
   void record(const TraceEvent& event);
@@ -148,6 +154,7 @@ class TraceTable {
     return {static_cast<unsigned>(mixed % kShards), static_cast<uint32_t>(mixed / kShards)};
   }
 
+  TraceOptions options_;
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);

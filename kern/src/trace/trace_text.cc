@@ -166,7 +166,10 @@ void TraceText::print(const char* pattern, ...) {
 // The two lines are pieces of their own.
 void TraceText::print_header() {
   if (item_++ == 0) {
+    char filters[48];
+    header.state.options.format_filters(filters, sizeof(filters));
     length_ = std::min<size_t>(header.format_state(piece_, kPiece), kPiece - 1);
+    print("%s", filters);
   } else {
     length_ = std::min<size_t>(header.format_counters(piece_, kPiece), kPiece - 1);
     part_ = group_count_ > 0 ? Part::kGroup : Part::kEnd;

@@ -23,7 +23,8 @@ struct TraceHeader {
   uint32_t stacks;
   TraceCounters counters;
 
-  // "kmemtrace NAME state …" and "seen … truncated N", without a newline. They return the lengths of the whole texts.
+  // "kmemtrace NAME state …" and "seen … truncated N", without filters and newline: filters are the last of a line. They
+  // return the lengths of the whole texts.
   int format_state(char* buffer, size_t size) const;
   int format_counters(char* buffer, size_t size) const;
 };

@@ -32,6 +32,8 @@ uint64_t trace_untracked(kmem_cache* cache, const TraceCounters& counters);
 
 // Who is allocating. Interrupts off.
 uint32_t trace_current_context();
+// The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
+uint32_t trace_current_pid();
 
 // Runs what trace_register_settle was given, and waits until no cache's live count changes. ETIMEDOUT. May sleep.
 Result<void> trace_settle();
