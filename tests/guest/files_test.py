@@ -91,6 +91,15 @@ class Names(unittest.TestCase):
             self.assertRegex(line, f"(?i){pattern}", lines)
 
 
+class Tmp(unittest.TestCase):
+    def test_full_tmp_can_be_emptied(self):
+        """Enough memory is left to run rm, and what was written is there again."""
+        fill = "dd if=/dev/zero of=/tmp/big bs=64k count=2000 2>&1 | grep -c 'No space left'; rm /tmp/big"
+        result = guest(f"{fill}; {fill}; ls /tmp; dd if=/dev/zero of=/tmp/x bs=64k count=300 2>/dev/null && echo room",
+                       "--mem", "64M")
+        self.assertEqual((result.status, result.stdout), (0, "1\n1\nroom\n"), result)
+
+
 class JobControl(unittest.TestCase):
     def test_stop_and_go_on(self):
         with Console() as console:

@@ -3,13 +3,15 @@
 // A node is a file or a directory. It lives as long as its directory lists it or a channel refers to it, so a file that
 // was removed while open stays readable until it is closed, and then gives everything back. A file's bytes lie in pages
 // of the cache `tmp_page`, found through an array that doubles as the file grows; a page that was never written is a
-// hole and reads as zeros.
+// hole and reads as zeros. All files together have at most half of memory, so that with a full #tmp there is enough left to
+// run the `rm` that empties it.
 //
 // One sleeping lock for the device guards names, contents and attributes; it is held for the copying of one read or
 // write. Nodes are counted without it. A channel's state is its node; the qid path is the node's number, which is never
 // used twice.
 
 #include <algorithm>
+#include <atomic>
 
 #include "arch/x86_64/time.h"
 #include "device.h"
@@ -20,6 +22,7 @@
 #include "lib/list.h"
 #include "lib/string.h"
 #include "namespace.h"
+#include "pages.h"
 #include "task.h"
 
 namespace {
@@ -33,6 +36,8 @@ abi_timespec now() {
 }
 
 constinit kmem_cache* page_cache = nullptr;
+constinit std::atomic<uint64_t> pages_held = 0;  // of files
+constinit uint64_t most_pages = 0;               // that they may have
 
 struct Node : RefCounted<Node> {
   static void destroy(Node* node);
@@ -63,8 +68,21 @@ struct Node : RefCounted<Node> {
 
 constinit ObjectCache<Node> node_cache;
 
+// A page for a file, not cleared; nullptr if there is none, or none left of the share of all files.
+char* make_page() {
+  if (pages_held.fetch_add(1, std::memory_order_relaxed) < most_pages) {
+    if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
+  }
+  pages_held.fetch_sub(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
 void free_pages_from(Node& node, size_t first) {
-  for (size_t i = first; i < node.page_slots; ++i) kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
+  for (size_t i = first; i < node.page_slots; ++i) {
+    if (!node.pages[i]) continue;
+    kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
+    pages_held.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 void Node::destroy(Node* node) {
@@ -160,6 +178,7 @@ void TmpDevice::init() {
   node_cache.init("tmp_node");
   page_cache = kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
   if (!page_cache) panic_no_cache("tmp_page");
+  most_pages = memory_totals().total / kPageSize / 2;
   Result<Node*> root = node_cache.make(KM_SLEEP);
   if (!root) panic_no_cache("tmp_node");
   root_ = *root;
@@ -270,7 +289,7 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
     const size_t in_page = at % kPageSize, length = std::min(size - done, kPageSize - in_page);
     char*& page = node.pages[at / kPageSize];
     if (!page) {
-      page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP));
+      page = make_page();
       if (!page) break;
       if (length < kPageSize) memset(page, 0, kPageSize);
     }
