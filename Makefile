@@ -58,10 +58,13 @@ endif
 leaktest: leaktest-run ## run CMD='…' in the guest under the tracer (REPEAT=5): status 0 clean, 1 a leak, 2 it cannot be said
 	$(if $(filter 0,$(LEAKTEST_STATUS)),,$(if $(filter 1,$(LEAKTEST_STATUS)),@false,$(error it cannot be said whether anything leaked)))
 LEAKTEST_STATUS = $(shell cat $(BASE)/leaktest/status)
+# As it was typed: a $ in CMD is the shell's in the guest, not make's.
+leaktest-run: export LEAKTEST_CMD := $(value CMD)
+unexport CMD
 leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
 	+@MAKEFLAGS= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
-	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) '$(subst ','\'',$(CMD))'; \
+	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
 
 format: ## clang-format over kernel and host sources

@@ -68,13 +68,23 @@ class LeakTest(unittest.TestCase):
         result = leaktest('sh -c "while :; do echo x > /tmp/y; rm /tmp/y; done" & true', "--repeat", "1")
         self.assertIn(result.status, (1, 2), result)
 
-    def test_make(self):
+    def make(self, command):
         environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-        run = subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaktest",
-                              "CMD=leakdemo leak 3; echo 'done'"],
-                             capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaktest",
+                               f"CMD={command}"], capture_output=True, text=True, env=environment, check=False)
+
+    def test_make(self):
+        run = self.make("leakdemo leak 3; echo 'done'")
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertIn("leaky_open", run.stdout)
+
+    def test_make_gives_the_command_as_it_was_typed(self):
+        """What make would take for variables of its own, quotes, and more than one line."""
+        command = """i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done\necho "<$i> '$(echo a b)' $$" | sed 's/[0-9]*$/pid/'; exit $i"""
+        run = self.make(command)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("<3> 'a b' pid\n", run.stderr)
+        self.assertIn("exit status: 3\n", run.stdout)
 
     def test_a_kernel_that_is_broken(self):
         """A pipe's buffer is not freed on close: configs/break-pipe.config."""

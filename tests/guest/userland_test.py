@@ -156,6 +156,12 @@ class Userland(unittest.TestCase):
         self.assertEqual(result.stdout, "2\n" * len(calls))
         self.assertEqual(result.stderr.count("usage: leakdemo clean"), len(calls))
 
+    def test_job_control_in_a_script(self):
+        """A script's process group has the console, so `set -m` does not wait for it."""
+        result = guest("set -m; sleep 50 & kill -STOP %1; kill -9 %1; wait %1; echo $?; sleep 0.01 | cat; echo done",
+                       "--timeout", "30")
+        self.assertEqual((result.status, result.stdout), (0, "137\ndone\n"), result)
+
     def test_c_library(self):
         result = guest("libctest < #null/null")
         self.assertNotIn("not ok", result.stdout)

@@ -94,6 +94,8 @@ static int run_script(void) {
   pid_t child = fork();
   if (child == 0) {
     setsid();
+    /* The console's foreground, or a `set -m` in the script would wait for it for ever. */
+    tcsetpgrp(STDIN_FILENO, getpid());
     open_standard("#null/null", "#uart/1", "#uart/2");
     char* arguments[] = {"sh", SCRIPT, NULL};
     execve("/bin/sh", arguments, environment);
