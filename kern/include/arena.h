@@ -1,7 +1,7 @@
 /* Arenas: general allocation of intervals of integers, after Bonwick & Adams, "Magazines and Vmem" (USENIX 2001). C and C++.
  *
  * The base arena hands out memory of the direct map; the page arena imports from it, with quantum caches in front; others hand out
- * virtual addresses or ids. The theory is in src/arena.cc.
+ * virtual addresses or ids. The theory is in src/arena.cc and src/arena_xalloc.cc.
  */
 #pragma once
 
@@ -31,10 +31,32 @@ void arena_destroy(struct arena* arena);
 /* Adds a span of whole quanta, not at 0. 0, or ENOMEM negated. Any context. */
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
 
-/* `size` bytes (rounded up to the quantum) by instant fit; NULL when there are none. KM_ZERO has no effect. KM_ATOMIC: any context but NMI. */
+/* `size` bytes (rounded up to the quantum) by instant fit; NULL when there are none. KM_ZERO has no effect. KM_ATOMIC: any context but NMI.
+ * KM_BESTFIT or KM_NEXTFIT in `flags` asks for another policy, as with arena_xalloc; quantum caches take no notice of it. */
 void* arena_alloc(struct arena* arena, size_t size, int flags);
 /* What arena_alloc returned (any context but NMI), with the size that was asked for; anything else panics. */
 void arena_free(struct arena* arena, void* address, size_t size);
+
+/* `size` bytes (rounded up to the quantum) that meet constraints, as vmem_xalloc of Bonwick & Adams; never from a quantum cache.
+ *
+ * - address % align == phase. `align` is a power of two; below the quantum (0: no constraint) it is the quantum. `phase` < `align`, whole quanta.
+ * - No multiple of `nocross` (a power of two, 0: no constraint) lies within the segment.
+ * - min <= address and address + size - 1 <= max, with the size rounded up (0 and UINTPTR_MAX: no constraint).
+ *
+ * Which of the segments that would do is the policy's choice: any (instant fit), with KM_BESTFIT the smallest, with KM_NEXTFIT the first after
+ * the end of the last that was allocated so, round and round: for ids that must not be used again soon.
+ *
+ * NULL, counted as a failure, when nothing fits. What is among the arena's free segments is always found. If nothing there does, a span is
+ * imported that is large enough for alignment, phase and nocross; min and max are not handed on, and a span outside them goes back at once.
+ * NULL also for constraints that no address can meet (nocross < size, min > max). Constraints that are wrong in themselves panic: `align` or
+ * `nocross` no power of two, `phase` not below `align` or not whole quanta, two policies.
+ *
+ * KM_ATOMIC: any context but NMI. With the arena's lock held it takes constant time for instant fit without min and max where a segment is
+ * large enough wherever it begins; otherwise time in proportion to the free segments, with KM_NEXTFIT to all segments. */
+void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase, size_t nocross, uintptr_t min,
+                   uintptr_t max, int flags);
+/* What arena_xalloc returned (any context but NMI), with the size that was asked for; anything else panics. */
+void arena_xfree(struct arena* arena, void* address, size_t size);
 
 struct arena_stats {
   size_t quantum;

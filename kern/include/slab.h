@@ -31,6 +31,9 @@ enum {
   KM_ATOMIC = 0x0, /* any context but NMI: never sleeps, never reaps */
   KM_SLEEP = 0x1,  /* may sleep while memory is made free; can still fail */
   KM_ZERO = 0x2,   /* zeroed; only for caches without constructor */
+  /* The policy of an arena, one at most (arena.h); to a cache they mean nothing. */
+  KM_BESTFIT = 0x10, /* the smallest free segment that is large enough */
+  KM_NEXTFIT = 0x20, /* the next one after the last allocation */
 };
 
 typedef int (*kmem_constructor)(void* object, void* private_data, int flags); /* 0, or non-zero: out of memory */

@@ -11,7 +11,7 @@
 //
 // Allocation is by instant fit: any segment of a list whose every segment is large enough, found in the bitmap in
 // constant time. Only when there is none the list below is searched. What is left of the segment goes back to the free
-// lists. A segment that comes back is merged with its free neighbours; an imported span that is all free goes back to
+// lists. Other policies, and constraints on the address, are in arena_xalloc.cc. A segment that comes back is merged with its free neighbours; an imported span that is all free goes back to
 // the source.
 //
 // Requests of up to quantum_cache_max come from caches of one, two, … quanta, so from the magazines of the CPU.
@@ -25,16 +25,13 @@
 // happen between two holds, and a span that was imported for a request is entered and used under one. With a lock held,
 // an operation takes constant time but for the search mentioned, a chain of the hash, and the growth of the hash, which
 // moves it in one go.
-#include "arena.h"
-
 #include <array>
 #include <bit>
 #include <utility>
 
-#include "arch/x86_64/interrupts.h"
-#include "cpu.h"
-#include "kmalloc.h"
+#include "arena_impl.h"
 #include "lib/format.h"
+#include "lib/result.h"
 #include "lib/string.h"
 #include "lib/units.h"
 #include "log.h"
@@ -42,322 +39,20 @@
 #include "slab_trace.h"
 #include "spinlock.h"
 
+using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span, arena_impl::hash_buckets,
+    arena_impl::hash_insert, arena_impl::hash_remove, arena_impl::kFirstBuckets, arena_impl::kFreeLists,
+    arena_impl::kQuantumCaches, arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment,
+    arena_impl::SegmentKind, arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
+
 namespace {
 
-enum class SegmentKind : uint8_t { kFree, kAllocated, kSpan, kImportedSpan };
-
-// A boundary tag.
-struct Segment {
-  uintptr_t start;
-  size_t size;
-  SegmentKind kind;
-  Segment *prev, *next;            // by address, in the arena
-  Segment *list_prev, *list_next;  // free list; hash chain and pool use list_next only
-
-  bool is_span() const { return kind == SegmentKind::kSpan || kind == SegmentKind::kImportedSpan; }
-};
-
-constexpr unsigned kFreeLists = 64;
-constexpr size_t kFirstBuckets = 16;
-constexpr size_t kQuantumCaches = 16;
 // An operation that finds nothing imports: a span's tag, its segment's, and one for what is left of a segment.
 constexpr size_t kTagsForOperation = 3;
-
-}  // namespace
-
-struct arena {
-  // Fixed at creation.
-  char name[ARENA_NAME_MAX];
-  size_t quantum;
-  unsigned quantum_shift;
-  arena_import import;
-  arena_export export_;
-  struct arena* source;
-  size_t quantum_cache_max;
-  std::array<kmem_cache*, kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
-
-  struct arena* next_arena;  // lock of the list of arenas
-
-  alignas(Spinlock) std::array<std::byte, sizeof(Spinlock)> lock_storage;
-  Spinlock& lock() { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
-
-  // Guarded by lock().
-  Segment* first;  // lowest tag
-  std::array<Segment*, kFreeLists> free_lists;
-  uint64_t free_bitmap;
-  Segment** hash;
-  unsigned hash_shift;  // 64 - log2 of the number of buckets
-  bool hash_growing;
-  std::array<Segment*, kFirstBuckets> first_hash;
-  uint64_t total_bytes, allocated_bytes, imported_bytes;
-  uint64_t allocations, frees, live, tags;
-  std::array<uint64_t, kFreeLists> free_segments;
-  uint64_t failures;
-};
-
-namespace {
 
 constinit Spinlock list_lock{LockRank::kArena};
 constinit struct arena* first_arena = nullptr;
 constinit struct arena base_arena_storage {};
 constinit kmem_cache* arena_cache = nullptr;
-
-// ---- Boundary tags.
-
-class TagPool {
- public:
-  // Links `count` more tags into the pool.
-  void add(Segment* tags, size_t count) {
-    Guard guard(lock_);
-    for (size_t i = 0; i < count; i++) push(&tags[i]);
-  }
-  void give(Segment* tag) {
-    Guard guard(lock_);
-    push(tag);
-  }
-  // `count` tags, linked by list_next; nullptr if that would touch the reserve.
-  Segment* take(size_t count) {
-    Guard guard(lock_);
-    if (free_count_ < kReserve + count) return nullptr;
-    Segment* tags = nullptr;
-    for (size_t i = 0; i < count; i++) {
-      Segment* const tag = pop();
-      tag->list_next = tags;
-      tags = tag;
-    }
-    return tags;
-  }
-  // One of the reserve, to fill the pool. Interrupts off until it is filled.
-  Segment* take_reserved() {
-    Guard guard(lock_);
-    ASSERT(free_count_ > 0);
-    return pop();
-  }
-
-  static constexpr size_t kReserve = kMaxCpus;
-
- private:
-  void push(Segment* tag) REQUIRES(lock_) {
-    tag->list_next = free_;
-    free_ = tag;
-    free_count_++;
-  }
-  Segment* pop() REQUIRES(lock_) {
-    free_count_--;
-    return std::exchange(free_, free_->list_next);
-  }
-
-  Spinlock lock_{LockRank::kArenaTags};
-  Segment* free_ GUARDED_BY(lock_) = nullptr;
-  size_t free_count_ GUARDED_BY(lock_) = 0;
-};
-
-constinit TagPool tag_pool;
-constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
-
-bool fill_tag_pool();
-
-// The tags that an operation may need; what it did not use goes back to the pool with the scope.
-class Tags {
- public:
-  Tags() = default;
-  Tags(const Tags&) = delete;
-  Tags& operator=(const Tags&) = delete;
-  ~Tags() {
-    while (tags_) tag_pool.give(pop());
-  }
-  // False when out of memory.
-  bool reserve(size_t count) {
-    while (!(tags_ = tag_pool.take(count))) {
-      if (!fill_tag_pool()) return false;
-    }
-    return true;
-  }
-  Segment* make(uintptr_t start, size_t size, SegmentKind kind) {
-    ASSERT(tags_);
-    Segment* const tag = pop();
-    *tag = {start, size, kind, nullptr, nullptr, nullptr, nullptr};
-    return tag;
-  }
-  // A tag that is not needed any more.
-  void put(Segment* tag) {
-    tag->list_next = tags_;
-    tags_ = tag;
-  }
-
- private:
-  Segment* pop() { return std::exchange(tags_, tags_->list_next); }
-
-  Segment* tags_ = nullptr;
-};
-
-// ---- Segments of an arena. All with its lock held.
-
-unsigned free_list_of(const struct arena& arena, size_t size) {
-  return std::bit_width(size >> arena.quantum_shift) - 1;
-}
-
-void push_free(struct arena& arena, Segment& segment) {
-  const unsigned list = free_list_of(arena, segment.size);
-  segment.kind = SegmentKind::kFree;
-  segment.list_prev = nullptr;
-  segment.list_next = arena.free_lists[list];
-  if (segment.list_next) segment.list_next->list_prev = &segment;
-  arena.free_lists[list] = &segment;
-  arena.free_bitmap |= uint64_t{1} << list;
-  arena.free_segments[list]++;
-}
-
-void remove_free(struct arena& arena, Segment& segment) {
-  const unsigned list = free_list_of(arena, segment.size);
-  if (segment.list_prev)
-    segment.list_prev->list_next = segment.list_next;
-  else
-    arena.free_lists[list] = segment.list_next;
-  if (segment.list_next) segment.list_next->list_prev = segment.list_prev;
-  if (!arena.free_lists[list]) arena.free_bitmap &= ~(uint64_t{1} << list);
-  arena.free_segments[list]--;
-}
-
-void link_after(struct arena& arena, Segment* before, Segment& segment) {
-  segment.prev = before;
-  segment.next = before ? before->next : arena.first;
-  if (before)
-    before->next = &segment;
-  else
-    arena.first = &segment;
-  if (segment.next) segment.next->prev = &segment;
-  arena.tags++;
-}
-
-void unlink(struct arena& arena, Segment& segment) {
-  if (segment.prev)
-    segment.prev->next = segment.next;
-  else
-    arena.first = segment.next;
-  if (segment.next) segment.next->prev = segment.prev;
-  arena.tags--;
-}
-
-size_t hash_buckets(const struct arena& arena) {
-  return size_t{1} << (64 - arena.hash_shift);
-}
-
-Segment** hash_bucket(const struct arena& arena, uintptr_t start) {
-  return &arena.hash[((start >> arena.quantum_shift) * 0x9e3779b97f4a7c15) >> arena.hash_shift];
-}
-
-void hash_insert(struct arena& arena, Segment& segment) {
-  Segment** const bucket = hash_bucket(arena, segment.start);
-  segment.list_next = *bucket;
-  *bucket = &segment;
-}
-
-Segment* hash_remove(struct arena& arena, uintptr_t start) {
-  for (Segment** place = hash_bucket(arena, start); *place; place = &(*place)->list_next) {
-    if ((*place)->start == start) return std::exchange(*place, (*place)->list_next);
-  }
-  return nullptr;
-}
-
-// Instant fit.
-Segment* find_free(const struct arena& arena, size_t size) {
-  const unsigned exact = free_list_of(arena, size);
-  const unsigned sure = std::has_single_bit(size >> arena.quantum_shift) ? exact : exact + 1;
-  if (sure < kFreeLists) {
-    if (const uint64_t lists = arena.free_bitmap >> sure << sure) return arena.free_lists[std::countr_zero(lists)];
-  }
-  Segment* segment = arena.free_lists[exact];
-  while (segment && segment->size < size) segment = segment->list_next;
-  return segment;
-}
-
-// Makes the first `size` bytes of a free segment an allocated one.
-void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
-  remove_free(arena, segment);
-  if (segment.size > size) {
-    Segment* const rest = tags.make(segment.start + size, segment.size - size, SegmentKind::kFree);
-    link_after(arena, &segment, *rest);
-    push_free(arena, *rest);
-    segment.size = size;
-  }
-  segment.kind = SegmentKind::kAllocated;
-  hash_insert(arena, segment);
-  arena.allocated_bytes += size;
-  arena.allocations++;
-  arena.live++;
-}
-
-// Enters a span with one free segment, which is returned. Spans stand in the order in which they came, newest first.
-Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags) {
-  Segment* const span = tags.make(base, size, kind);
-  Segment* const segment = tags.make(base, size, SegmentKind::kFree);
-  link_after(arena, nullptr, *span);
-  link_after(arena, span, *segment);
-  push_free(arena, *segment);
-  arena.total_bytes += size;
-  if (kind == SegmentKind::kImportedSpan) arena.imported_bytes += size;
-  return segment;
-}
-
-struct Returned {
-  uintptr_t start = 0;
-  size_t size = 0;
-};
-
-// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported span, the span leaves
-// the arena and is returned for its source.
-Returned release_segment(struct arena& arena, Segment* segment, Tags& tags) {
-  arena.allocated_bytes -= segment->size;
-  arena.frees++;
-  arena.live--;
-  if (Segment* const next = segment->next; next && next->kind == SegmentKind::kFree) {
-    remove_free(arena, *next);
-    segment->size += next->size;
-    unlink(arena, *next);
-    tags.put(next);
-  }
-  if (Segment* const prev = segment->prev; prev->kind == SegmentKind::kFree) {
-    remove_free(arena, *prev);
-    prev->size += segment->size;
-    unlink(arena, *segment);
-    tags.put(segment);
-    segment = prev;
-  }
-  Segment* const span = segment->prev;
-  if (span->kind != SegmentKind::kImportedSpan || span->size != segment->size) {
-    push_free(arena, *segment);
-    return {};
-  }
-  const Returned returned{span->start, span->size};
-  arena.total_bytes -= span->size;
-  arena.imported_bytes -= span->size;
-  unlink(arena, *segment);
-  unlink(arena, *span);
-  tags.put(segment);
-  tags.put(span);
-  return returned;
-}
-
-// ---- Operations.
-
-// A page of base_arena becomes tags. False when there is none.
-bool fill_tag_pool() {
-  InterruptsOff off;
-  Segment* page = nullptr;
-  {
-    Tags tags;
-    tags.put(tag_pool.take_reserved());
-    Guard guard(base_arena->lock());
-    Segment* const segment = find_free(*base_arena, kPageSize);
-    if (segment) {
-      allocate_from(*base_arena, *segment, kPageSize, tags);
-      page = reinterpret_cast<Segment*>(segment->start);
-    }
-  }
-  if (page) tag_pool.add(page, kPageSize / sizeof(Segment));
-  return page != nullptr;
-}
 
 void grow_hash(struct arena& arena) {
   size_t buckets;
@@ -400,9 +95,9 @@ void note_failure(struct arena& arena) {
 // From the segments that are there; 0 if none fits.
 uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) {
   Guard guard(arena.lock());
-  Segment* const segment = find_free(arena, size);
+  Segment* const segment = arena_impl::find_free(arena, size);
   if (!segment) return 0;
-  allocate_from(arena, *segment, size, tags);
+  arena_impl::allocate_from(arena, *segment, size, tags);
   return segment->start;
 }
 
@@ -414,31 +109,20 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
   if (base == 0) return 0;
   Guard guard(arena.lock());
   Segment* const segment = enter_span(arena, base, span_size, SegmentKind::kImportedSpan, tags);
-  allocate_from(arena, *segment, size, tags);
+  arena_impl::allocate_from(arena, *segment, size, tags);
   return base;
 }
 
 // From the segments that are there, or from the source; 0 when there is no memory.
-uintptr_t try_segment(struct arena& arena, size_t size, int flags) {
+uintptr_t try_unconstrained(struct arena& arena, size_t size, int flags) {
   Tags tags;
   if (!tags.reserve(kTagsForOperation)) return 0;
   const uintptr_t address = allocate_present(arena, size, tags);
   return address ? address : allocate_imported(arena, size, flags, tags);
 }
 
-ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int flags) {
-  uintptr_t address = try_segment(arena, size, flags);
-  if (address == 0 && (flags & KM_SLEEP)) {
-    kmem_reap();
-    address = try_segment(arena, size, flags);
-  }
-  if (address == 0) {
-    note_failure(arena);
-    return 0;
-  }
-  // A glance without the lock: it says when to look closer.
-  if (__atomic_load_n(&arena.live, __ATOMIC_RELAXED) > 2 * hash_buckets(arena)) grow_hash(arena);
-  return address;
+uintptr_t try_segment(struct arena& arena, size_t size, const Constraints* constraints, int flags) {
+  return constraints ? try_constrained(arena, *constraints, flags) : try_unconstrained(arena, size, flags);
 }
 
 // The caches of one quantum, two quanta, … A slab has at least three objects of the largest cache, and is larger than
@@ -490,12 +174,43 @@ void dismantle(struct arena* arena) {
   kmem_cache_free(arena_cache, arena);
 }
 
+// A segment that is not an object of a quantum cache comes back.
+void free_segment(struct arena& arena, uintptr_t start, size_t size) {
+  Returned returned;
+  {
+    Tags tags;
+    Guard guard(arena.lock());
+    Segment* const segment = hash_remove(arena, start);
+    if (!segment) panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
+    if (segment->size != size)
+      panic("arena %s: 0x%lx is given back with size %zu, but has %zu", arena.name, start, size, segment->size);
+    returned = release_segment(arena, segment, tags);
+  }
+  if (returned.size != 0) arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
+}
+
 }  // namespace
+
+ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
+                                                      int flags) {
+  uintptr_t address = try_segment(arena, size, constraints, flags);
+  if (address == 0 && (flags & KM_SLEEP)) {
+    kmem_reap();
+    address = try_segment(arena, size, constraints, flags);
+  }
+  if (address == 0) {
+    note_failure(arena);
+    return 0;
+  }
+  // A glance without the lock: it says when to look closer.
+  if (__atomic_load_n(&arena.live, __ATOMIC_RELAXED) > 2 * hash_buckets(arena)) grow_hash(arena);
+  return address;
+}
 
 constinit struct arena* base_arena = nullptr;
 
 void arena_init(uintptr_t base, size_t size) {
-  tag_pool.add(first_tags.data(), first_tags.size());
+  arena_impl::tags_init();
   initialize(base_arena_storage, "base", kPageSize);
   base_arena = &base_arena_storage;
   enlist(*base_arena);
@@ -531,10 +246,11 @@ void arena_destroy(struct arena* arena) {
     if (cache) kmem_cache_destroy(std::exchange(cache, nullptr));
   }
   if (arena->live != 0) panic("arena %s is destroyed with %lu live segments", arena->name, arena->live);
+  Tags tags;
   while (Segment* const tag = arena->first) {
     ASSERT(tag->kind != SegmentKind::kImportedSpan);
     unlink(*arena, *tag);
-    tag_pool.give(tag);
+    tags.put(tag);
   }
   dismantle(arena);
 }
@@ -553,26 +269,20 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   size = align_up(size, arena->quantum);
   if (size <= arena->quantum_cache_max)
     return kmem_cache_alloc(arena->quantum_caches[(size >> arena->quantum_shift) - 1], flags & ~KM_ZERO);
-  return reinterpret_cast<void*>(allocate_segment(*arena, size, flags & ~KM_ZERO));
+  if (flags & (KM_BESTFIT | KM_NEXTFIT)) return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
+  return reinterpret_cast<void*>(allocate_segment(*arena, size, nullptr, flags & ~KM_ZERO));
 }
 
 ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) {
   size = align_up(size, arena->quantum);
-  if (size <= arena->quantum_cache_max) {
+  if (size <= arena->quantum_cache_max)
     kmem_cache_free(arena->quantum_caches[(size >> arena->quantum_shift) - 1], address);
-    return;
-  }
-  Returned returned;
-  {
-    Tags tags;
-    Guard guard(arena->lock());
-    Segment* const segment = hash_remove(*arena, reinterpret_cast<uintptr_t>(address));
-    if (!segment) panic("arena %s: %p is given back, but is not allocated", arena->name, address);
-    if (segment->size != size)
-      panic("arena %s: %p is given back with size %zu, but has %zu", arena->name, address, size, segment->size);
-    returned = release_segment(*arena, segment, tags);
-  }
-  if (returned.size != 0) arena->export_(arena->source, reinterpret_cast<void*>(returned.start), returned.size);
+  else
+    free_segment(*arena, reinterpret_cast<uintptr_t>(address), size);
+}
+
+ALLOCATOR_TEXT void arena_xfree(struct arena* arena, void* address, size_t size) {
+  free_segment(*arena, reinterpret_cast<uintptr_t>(address), align_up(size, arena->quantum));
 }
 
 void arena_stats(struct arena* arena, struct arena_stats* stats) {

@@ -1,0 +1,138 @@
+// What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free lists, hash), arena_tags.cc
+// (the pool of boundary tags), arena_xalloc.cc (constraints and policies). The theory is in arena.cc.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "arena.h"
+#include "slab.h"
+#include "spinlock.h"
+
+namespace arena_impl {
+
+enum class SegmentKind : uint8_t { kFree, kAllocated, kSpan, kImportedSpan };
+
+// A boundary tag.
+struct Segment {
+  uintptr_t start;
+  size_t size;
+  SegmentKind kind;
+  Segment *prev, *next;            // by address, in the arena
+  Segment *list_prev, *list_next;  // free list; hash chain and pool use list_next only
+
+  bool is_span() const { return kind == SegmentKind::kSpan || kind == SegmentKind::kImportedSpan; }
+};
+
+inline constexpr unsigned kFreeLists = 64;
+inline constexpr size_t kFirstBuckets = 16;
+inline constexpr size_t kQuantumCaches = 16;
+
+}  // namespace arena_impl
+
+struct arena {
+  // Fixed at creation.
+  char name[ARENA_NAME_MAX];
+  size_t quantum;
+  unsigned quantum_shift;
+  arena_import import;
+  arena_export export_;
+  struct arena* source;
+  size_t quantum_cache_max;
+  std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
+
+  struct arena* next_arena;  // lock of the list of arenas
+
+  alignas(Spinlock) std::array<std::byte, sizeof(Spinlock)> lock_storage;
+  Spinlock& lock() { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
+
+  // Guarded by lock().
+  arena_impl::Segment* first;  // lowest tag
+  std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
+  uint64_t free_bitmap;
+  arena_impl::Segment** hash;
+  unsigned hash_shift;  // 64 - log2 of the number of buckets
+  bool hash_growing;
+  std::array<arena_impl::Segment*, arena_impl::kFirstBuckets> first_hash;
+  uint64_t total_bytes, allocated_bytes, imported_bytes;
+  uint64_t allocations, frees, live, tags;
+  std::array<uint64_t, arena_impl::kFreeLists> free_segments;
+  uint64_t failures;
+  // Next fit: where its last allocation ended, and the tag that it goes on from: a segment of the rotor's span that
+  // begins no later than the rotor. nullptr for the first tag.
+  uintptr_t rotor;
+  arena_impl::Segment* rotor_tag;
+};
+
+namespace arena_impl {
+
+// ---- Boundary tags (arena_tags.cc).
+
+// The tags that an operation may need; what it did not use goes back to the pool with the scope. Any context but NMI.
+class Tags {
+ public:
+  Tags() = default;
+  Tags(const Tags&) = delete;
+  Tags& operator=(const Tags&) = delete;
+  ~Tags();
+  // Of base_arena's lock and the pool's neither is held. False when out of memory.
+  bool reserve(size_t count);
+  Segment* make(uintptr_t start, size_t size, SegmentKind kind);
+  // A tag that is not needed any more.
+  void put(Segment* tag);
+
+ private:
+  Segment* pop();
+
+  Segment* tags_ = nullptr;
+};
+
+// The first tags of the pool. Once, at boot.
+void tags_init();
+
+// ---- Segments of an arena (arena_segments.cc). All with its lock held.
+
+// The list that segments of `size` are on, and the first whose segments are all that large (it may be kFreeLists).
+unsigned free_list_of(const struct arena& arena, size_t size);
+unsigned sure_list_of(const struct arena& arena, size_t size);
+// The first free segment of the lists from `list` on; nullptr if there is none.
+Segment* first_free(const struct arena& arena, unsigned list);
+// Instant fit: a free segment of `size` at least; nullptr if there is none.
+Segment* find_free(const struct arena& arena, size_t size);
+
+// Cuts `offset` bytes off the front of a free segment. Both stay free; the second is returned.
+Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags);
+// Makes the first `size` bytes of a free segment an allocated one.
+void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
+// Enters a span with one free segment, which is returned. Spans stand in the order in which they came, newest first.
+Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags);
+
+struct Returned {
+  uintptr_t start = 0;
+  size_t size = 0;
+};
+// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported span, the span leaves
+// the arena and is returned for its source.
+Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
+
+void unlink(struct arena& arena, Segment& segment);
+size_t hash_buckets(const struct arena& arena);
+void hash_insert(struct arena& arena, Segment& segment);
+// The allocated segment at `start`, taken out of the hash; nullptr if there is none.
+Segment* hash_remove(struct arena& arena, uintptr_t start);
+
+// ---- Constraints and policies (arena_xalloc.cc).
+
+struct Constraints {
+  size_t size;  // whole quanta
+  size_t align, phase, nocross;
+  uintptr_t min, max;
+};
+// From the segments that are there, or from the source; 0 when there is no memory. One try.
+uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
+// An allocation of whole quanta that tries again after a reap if it may sleep, and counts what fails (arena.cc).
+// `constraints`: nullptr for none, by instant fit.
+uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints, int flags);
+
+}  // namespace arena_impl

@@ -1,0 +1,115 @@
+// The pool of boundary tags: see arena.cc.
+#include <utility>
+
+#include "arch/x86_64/interrupts.h"
+#include "arena_impl.h"
+#include "cpu.h"
+#include "lib/units.h"
+#include "log.h"
+
+namespace arena_impl {
+namespace {
+
+class TagPool {
+ public:
+  // Links `count` more tags into the pool.
+  void add(Segment* tags, size_t count) {
+    Guard guard(lock_);
+    for (size_t i = 0; i < count; i++) push(&tags[i]);
+  }
+  void give(Segment* tag) {
+    Guard guard(lock_);
+    push(tag);
+  }
+  // `count` tags, linked by list_next; nullptr if that would touch the reserve.
+  Segment* take(size_t count) {
+    Guard guard(lock_);
+    if (free_count_ < kReserve + count) return nullptr;
+    Segment* tags = nullptr;
+    for (size_t i = 0; i < count; i++) {
+      Segment* const tag = pop();
+      tag->list_next = tags;
+      tags = tag;
+    }
+    return tags;
+  }
+  // One of the reserve, to fill the pool. Interrupts off until it is filled.
+  Segment* take_reserved() {
+    Guard guard(lock_);
+    ASSERT(free_count_ > 0);
+    return pop();
+  }
+
+  static constexpr size_t kReserve = kMaxCpus;
+
+ private:
+  void push(Segment* tag) REQUIRES(lock_) {
+    tag->list_next = free_;
+    free_ = tag;
+    free_count_++;
+  }
+  Segment* pop() REQUIRES(lock_) {
+    free_count_--;
+    return std::exchange(free_, free_->list_next);
+  }
+
+  Spinlock lock_{LockRank::kArenaTags};
+  Segment* free_ GUARDED_BY(lock_) = nullptr;
+  size_t free_count_ GUARDED_BY(lock_) = 0;
+};
+
+constinit TagPool tag_pool;
+constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
+
+// A page of base_arena becomes tags. False when there is none.
+bool fill_tag_pool() {
+  InterruptsOff off;
+  Segment* page = nullptr;
+  {
+    Tags tags;
+    tags.put(tag_pool.take_reserved());
+    Guard guard(base_arena->lock());
+    Segment* const segment = find_free(*base_arena, kPageSize);
+    if (segment) {
+      allocate_from(*base_arena, *segment, kPageSize, tags);
+      page = reinterpret_cast<Segment*>(segment->start);
+    }
+  }
+  if (page) tag_pool.add(page, kPageSize / sizeof(Segment));
+  return page != nullptr;
+}
+
+}  // namespace
+
+Tags::~Tags() {
+  while (tags_) tag_pool.give(pop());
+}
+
+bool Tags::reserve(size_t count) {
+  while (!(tags_ = tag_pool.take(count))) {
+    if (!fill_tag_pool()) return false;
+  }
+  return true;
+}
+
+Segment* Tags::make(uintptr_t start, size_t size, SegmentKind kind) {
+  ASSERT(tags_);
+  Segment* const tag = pop();
+  *tag = {start, size, kind, nullptr, nullptr, nullptr, nullptr};
+  return tag;
+}
+
+void Tags::put(Segment* tag) {
+  tag->list_next = tags_;
+  tags_ = tag;
+}
+
+Segment* Tags::pop() {
+  return std::exchange(tags_, tags_->list_next);
+}
+
+void tags_init() {
+  tag_pool.add(first_tags.data(), first_tags.size());
+}
+
+}  // namespace arena_impl
