@@ -13,6 +13,12 @@ class Proctest(unittest.TestCase):
         self.assertEqual(result.status, 0, result)
         self.assertNotIn("not ok", result.stdout)
 
+    def test_no_memory_does_not_end_process_1(self):
+        """Processes may be killed, the script's shell too, but the system goes on."""
+        script = "sh -c 'i=0; while [ $i -lt 300 ]; do i=$((i + 1)); sleep 3 & done; wait'; exit 3"
+        result = guest(script, "--mem", "32M", "--timeout", "30")
+        self.assertIn(result.status, (2, 3, 128 + 9), result)
+
     def test_one_cpu(self):
         self.check("--smp", "1")
 

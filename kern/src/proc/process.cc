@@ -105,6 +105,8 @@ Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAcce
   }
 }
 
+constexpr Nanoseconds kInitPause{10'000'000};
+
 bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Process* const process = current_process();
   if (!process || !process->space) return false;
@@ -117,6 +119,11 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   }
   if (result) return true;
   if (result.error() != Errno::ENOMEM) return false;
+  if (process->pid == kInitPid) {
+    // The system ends with process 1, so it waits until others have given memory back or were killed, and faults again.
+    (void)task_sleep_until(monotonic_now() + kInitPause);
+    return true;
+  }
   klog("pid %u %s: out of memory at 0x%lx", process->pid, process->name, address);
   signal_force(*process, ABI_SIGKILL);
   return frame.from_user();
