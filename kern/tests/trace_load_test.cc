@@ -210,16 +210,26 @@ void churn(void*) {
   for (void* object : objects) kfree(object);
 }
 
-uint64_t live_of_all() {
-  uint64_t live = 0;
-  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    if (kmem_cache_flags(cache) & KMC_NOTRACE) continue;
-    struct kmem_cache_stats stats;
-    kmem_cache_stats(cache, &stats);
-    live += stats.live;
+// The live objects of each cache that can be traced, in order of creation.
+class LiveCounts {
+ public:
+  LiveCounts() {
+    for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+      if (kmem_cache_flags(cache) & KMC_NOTRACE) continue;
+      struct kmem_cache_stats stats;
+      kmem_cache_stats(cache, &stats);
+      ASSERT(count_ < std::size(live_));
+      live_[count_++] = stats.live;
+    }
   }
-  return live;
-}
+  bool operator==(const LiveCounts& other) const {
+    return std::equal(live_, live_ + count_, other.live_, other.live_ + other.count_);
+  }
+
+ private:
+  uint64_t live_[128];
+  size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -270,7 +280,7 @@ KTEST(trace_agrees_with_an_account_of_what_is_live) {
 
 KTEST(trace_every_cache_one_by_one_and_all_at_once_under_load) {
   EXPECT(trace_command_all("settle").ok());
-  const uint64_t before = live_of_all();
+  const LiveCounts before;
   load_stop = false;
   Team team(churn, nullptr);
   for (unsigned i = 0; i < 2 * cpu_count(); i++) team.add();
@@ -288,7 +298,7 @@ KTEST(trace_every_cache_one_by_one_and_all_at_once_under_load) {
   __atomic_store_n(&load_stop, true, __ATOMIC_RELAXED);
   team.join();
   EXPECT(trace_command_all("settle").ok());
-  EXPECT(live_of_all() == before);
+  EXPECT(LiveCounts() == before);
   EXPECT(trace_memory_used() == 0);
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
     EXPECT(!(kmem_cache_flags(cache) & (KMC_TRACED | KMC_EVER_TRACED)));
