@@ -15,7 +15,6 @@ enum class LockRank : uint8_t {
   kStackTable,     // stack table insertion
   kContextTable,   // trace contexts
   kTraceShard,     // one shard of a trace table
-  kPages,          // page descriptors and early memory
   kArenaTags,      // pool of boundary tags
   kArena,          // an arena; importing takes the source arena's lock after dropping its own
   kSlabCacheList,  // list of all caches
@@ -28,7 +27,6 @@ enum class LockRank : uint8_t {
   kReaper,         // tasks that have ended
   kPageTable,      // an address space's page tables
   kInterrupts,     // interrupt routing, cross-CPU calls
-  kSignal,         // signal state of a process
   kConsole,        // line discipline
   kPipe,           // one pipe
   kDevice,         // state of any other device

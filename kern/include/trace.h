@@ -17,7 +17,7 @@ void trace_init();
 
 enum class ContextKind : uint8_t { kKernelTask, kProcess, kInterrupt };
 // An id for a kernel task (pid 0) or a process, deduplicated; 0 at the limit (counted in contexts_lost), and while nothing is traced. Any context
-// but NMI; no lock of a rank below kPages is held.
+// but NMI; no lock of a rank below kArenaTags is held.
 uint32_t trace_context_make(ContextKind kind, uint32_t pid, std::string_view name);
 // Whether what trace_context_make returned still has its meaning. 0 has none.
 bool trace_context_valid(uint32_t id);
