@@ -32,23 +32,66 @@ inline uint32_t trace_context_cached(uint32_t* cached, ContextKind kind, uint32_
 using ContextProvider = uint32_t (*)();
 void trace_register_context_provider(ContextProvider provider);
 
+// --- What can have a trace: a cache (kmem_cache). A word that is copied freely; it holds no reference by itself.
+class TraceSource {
+ public:
+  constexpr TraceSource() = default;
+  TraceSource(kmem_cache* cache) : word_(reinterpret_cast<uintptr_t>(cache)) {}
+
+  explicit operator bool() const { return word_ != 0; }
+  bool operator==(const TraceSource&) const = default;
+  // nullptr if it is none.
+  kmem_cache* cache() const { return reinterpret_cast<kmem_cache*>(word_); }
+
+  // All that have one, in order of creation: as kmem_cache_next, with a reference, in exchange for that of `source`. May sleep.
+  static TraceSource next(TraceSource source);
+  // By name, with a reference; none if there is none, or only a zombie.
+  static TraceSource find(std::string_view name);
+  // A reference keeps the structure and the trace. Releasing may sleep.
+  void hold() const;
+  void release() const;
+  // For a place that keeps a pointer.
+  void* word() const { return reinterpret_cast<void*>(word_); }
+  static TraceSource from_word(void* word) {
+    TraceSource source;
+    source.word_ = reinterpret_cast<uintptr_t>(word);
+    return source;
+  }
+
+  const char* name() const;
+  size_t object_size() const;
+  int flags() const;  // KMC_TRACED, KMC_EVER_TRACED, KMC_NOTRACE
+  bool can_be_traced() const { return !(flags() & KMC_NOTRACE); }
+  bool is_zombie() const;
+  // What its callers hold; exact when it is quiet.
+  uint64_t live() const;
+
+  // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags and kmem_cache_trace_slot.
+  void change_flags(int set, int clear) const;
+  void change_cpu_flags(int set, int clear) const;
+  trace_table** trace_slot() const;
+
+ private:
+  uintptr_t word_ = 0;
+};
+
 // --- Control: each may sleep, with interrupts on and no spinlock held. On failure nothing has changed and the error string is set.
 
 // Several commands, one a line: start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
-Result<void> trace_command(kmem_cache* cache, std::string_view text);
-// The same for all caches that can be traced, `limit BYTES` (of trace memory), and `settle`: reaps, drains deferred work and waits until caches are quiet (ETIMEDOUT).
+Result<void> trace_command(TraceSource source, std::string_view text);
+// The same for all that can be traced, `limit BYTES` (of trace memory), and `settle`: reaps, drains deferred work and waits until caches are quiet (ETIMEDOUT).
 Result<void> trace_command_all(std::string_view text);
 // Registered by higher layers: work that `settle` has done first (drain dead tasks, deferred frees). May sleep.
 void trace_register_settle(void (*drain)());
 
 // --- Dumps.
 
-// A consistent copy of a cache's trace, formatted while it is read.
+// A consistent copy of a trace, formatted while it is read.
 class TraceDump;
 // Text of the dump from `offset` on, as for a file; 0 at its end. Reads must go forward (offset 0 begins again). ENOMEM.
-Result<TraceDump*> trace_dump_open(kmem_cache* cache);
+Result<TraceDump*> trace_dump_open(TraceSource source);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
-// "limit N used N", of trace memory, and one line for each traced cache: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
+// "limit N used N", of trace memory, and one line for each trace: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
 // has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);

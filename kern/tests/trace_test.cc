@@ -26,6 +26,7 @@ class TestCache {
   TestCache(const TestCache&) = delete;
   TestCache& operator=(const TestCache&) = delete;
   operator kmem_cache*() const { return cache_; }
+  operator TraceSource() const { return cache_; }
 
  private:
   kmem_cache* cache_;
@@ -34,8 +35,8 @@ class TestCache {
 // The text of a dump.
 class DumpText {
  public:
-  explicit DumpText(kmem_cache* cache) : text_(static_cast<char*>(arena_alloc(page_arena, kSize, KM_SLEEP))) {
-    Result<TraceDump*> dump = trace_dump_open(cache);
+  explicit DumpText(TraceSource source) : text_(static_cast<char*>(arena_alloc(page_arena, kSize, KM_SLEEP))) {
+    Result<TraceDump*> dump = trace_dump_open(source);
     EXPECT(text_ && dump.ok());
     if (!text_ || !dump) return;
     for (;;) {

@@ -36,8 +36,6 @@ constexpr TableEntry kTable[] = {
 };
 constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
-constexpr size_t kMaxCacheName = 64;
-
 // --- The files that are everyone's.
 
 // Width of the column of names, indentation included.
@@ -144,7 +142,7 @@ Result<void> print_trace_status(Text& text) {
 
 // An open file of kmemtrace/NAME.
 struct OpenTrace {
-  kmem_cache* cache;                      // held
+  TraceSource source;                     // held
   TraceDump* dump = nullptr;              // if it was opened for reading
   Mutex reading{LockRank::kDeviceMutex};  // a dump is read by one at a time
 };
@@ -155,7 +153,7 @@ class MemDevice final : public TableDevice {
 
   // Nothing can be made here; what a shell's `>` did not find gets the message of the walk.
   Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t, uint32_t, const Credentials&) override {
-    if (directory.qid.path == kTraceDirectory) return no_such_cache(name);
+    if (directory.qid.path == kTraceDirectory) return no_such_trace(name);
     return Errno::EPERM;
   }
 
@@ -175,7 +173,7 @@ class MemDevice final : public TableDevice {
     const std::string_view text(buffer, size);
     TRY(check_command_text(text, "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark, one a line"));
     if (is_dynamic(chan)) {
-      TRY(trace_command(open_of(chan).cache, text));
+      TRY(trace_command(open_of(chan).source, text));
     } else {
       TRY(trace_command_all(text));
     }
@@ -189,13 +187,13 @@ class MemDevice final : public TableDevice {
     } else if (chan.is_open) {
       close_trace(open_of(chan));
     } else {
-      kmem_cache_release(node_of(chan));
+      node_of(chan).release();
     }
   }
 
   Result<void> clone_state(Chan& chan, Chan& copy) override {
     copy.state = chan.state;
-    if (is_dynamic(chan)) kmem_cache_hold(node_of(chan));
+    if (is_dynamic(chan)) node_of(chan).hold();
     return {};
   }
 
@@ -217,18 +215,10 @@ class MemDevice final : public TableDevice {
 
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
     if (directory.qid.path != kTraceDirectory) return Errno::ENOENT;
-    char terminated[kMaxCacheName];
-    if (name.size() >= sizeof(terminated)) return no_such_cache(name);
-    memcpy(terminated, name.data(), name.size());
-    terminated[name.size()] = '\0';
-    kmem_cache* cache = kmem_cache_find(terminated);
-    if (cache && kmem_cache_is_zombie(cache)) {
-      kmem_cache_release(cache);
-      cache = nullptr;
-    }
-    if (!cache) return no_such_cache(name);
-    chan.qid = {.path = path_of(cache), .version = 0, .directory = false};
-    chan.state = cache;
+    const TraceSource source = TraceSource::find(name);
+    if (!source) return no_such_trace(name);
+    chan.qid = {.path = path_of(source), .version = 0, .directory = false};
+    chan.state = source.word();
     return {};
   }
 
@@ -239,11 +229,11 @@ class MemDevice final : public TableDevice {
 
   Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override {
     if (directory.qid.path != kTraceDirectory) return Errno::ENOENT;
-    for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-      if (kmem_cache_is_zombie(cache) || index-- > 0) continue;
-      fill_stat(entry, path_of(cache), kTraceFileMode);
-      format(name, 256, "%s", kmem_cache_name(cache));
-      kmem_cache_release(cache);
+    for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+      if (source.is_zombie() || index-- > 0) continue;
+      fill_stat(entry, path_of(source), kTraceFileMode);
+      format(name, 256, "%s", source.name());
+      source.release();
       return {};
     }
     return Errno::ENOENT;
@@ -251,19 +241,19 @@ class MemDevice final : public TableDevice {
 
  private:
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
-  static kmem_cache* node_of(Chan& chan) { return static_cast<kmem_cache*>(chan.state); }
+  static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
-  static Errno no_such_cache(std::string_view name) {
+  static Errno no_such_trace(std::string_view name) {
     return fail(Errno::ENOENT, "no cache is called %.*s: `ls '#mem/kmemtrace'` names them",
                 static_cast<int>(name.size()), name.data());
   }
 
-  // From the name, which is a cache's own as long as it exists (FNV-1a), not from its address, which is nobody's
+  // From the name, which is its own as long as it exists (FNV-1a), not from its address, which is nobody's
   // business.
-  static uint64_t path_of(const kmem_cache* cache) {
+  static uint64_t path_of(TraceSource source) {
     uint64_t hash = 0xcbf29ce484222325;
-    for (const char* c = kmem_cache_name(cache); *c; c++) hash = (hash ^ static_cast<uint8_t>(*c)) * 0x100000001b3;
+    for (const char* c = source.name(); *c; c++) hash = (hash ^ static_cast<uint8_t>(*c)) * 0x100000001b3;
     return (hash >> 1) | kDynamic;
   }
 
@@ -272,7 +262,7 @@ class MemDevice final : public TableDevice {
     if (!memory) return Errno::ENOMEM;
     auto* open = new (memory) OpenTrace{node_of(chan)};
     if (for_reading) {
-      Result<TraceDump*> dump = trace_dump_open(open->cache);
+      Result<TraceDump*> dump = trace_dump_open(open->source);
       if (!dump) {
         kfree(open);
         return dump.error();
@@ -285,7 +275,7 @@ class MemDevice final : public TableDevice {
 
   static void close_trace(OpenTrace& open) {
     if (open.dump) trace_dump_close(open.dump);
-    kmem_cache_release(open.cache);
+    open.source.release();
     kfree(&open);
   }
 

@@ -1,4 +1,4 @@
-// Start, stop, reset and mark, for one cache or for all at once.
+// Start, stop, reset and mark, for one cache or arena or for all at once.
 #include <span>
 
 #include "arch/x86_64/smp.h"
@@ -14,12 +14,12 @@
 namespace {
 
 struct Target {
-  kmem_cache* cache;
+  TraceSource source;
   TraceTable* made;  // by the start under way; nullptr if it had one
   bool acts;         // the command under way does something to it
 };
 
-// The caches that a command is for, each held.
+// What a command is for, each held.
 class Targets {
  public:
   Targets() = default;
@@ -27,19 +27,19 @@ class Targets {
   Targets& operator=(const Targets&) = delete;
   ~Targets() { release(); }
 
-  Result<void> one(kmem_cache* cache) {
+  Result<void> one(TraceSource source) {
     TRY(targets_.reserve(1));
-    add(cache);
+    add(source);
     return {};
   }
   // All that can be traced.
   Result<void> all() {
     for (;;) {
       bool complete = true;
-      for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-        if (kmem_cache_flags(cache) & KMC_NOTRACE) continue;
+      for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+        if (!source.can_be_traced()) continue;
         if (count_ < targets_.capacity()) {
-          add(cache);
+          add(source);
         } else {
           complete = false;
         }
@@ -53,12 +53,12 @@ class Targets {
   std::span<Target> span() { return {targets_.data(), count_}; }
 
  private:
-  void add(kmem_cache* cache) {
-    kmem_cache_hold(cache);
-    targets_[count_++] = {cache, nullptr, false};
+  void add(TraceSource source) {
+    source.hold();
+    targets_[count_++] = {source, nullptr, false};
   }
   void release() {
-    for (Target& target : span()) kmem_cache_release(target.cache);
+    for (Target& target : span()) target.source.release();
     count_ = 0;
   }
 
@@ -76,14 +76,14 @@ struct Round {
 
 void change_flags(std::span<Target> targets, int set, int clear) {
   for (const Target& target : targets) {
-    if (target.acts) kmem_cache_master_flags(target.cache, set, clear);
+    if (target.acts) target.source.change_flags(set, clear);
   }
   Round round{targets, set, clear};
   on_each_cpu(
       [](void* argument) {
         const Round& round = *static_cast<Round*>(argument);
         for (const Target& target : round.targets) {
-          if (target.acts) kmem_cache_cpu_flags(target.cache, round.set, round.clear);
+          if (target.acts) target.source.change_cpu_flags(round.set, round.clear);
         }
       },
       &round);
@@ -94,7 +94,7 @@ template <typename Condition>
 bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_control) {
   bool any = false;
   for (Target& target : targets) {
-    target.acts = condition(trace_state_of(target.cache).phase);
+    target.acts = condition(trace_state_of(target.source).phase);
     any |= target.acts;
   }
   return any;
@@ -112,7 +112,7 @@ void discard_tables(std::span<Target> targets) REQUIRES(trace_control) {
 Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     target.made = nullptr;
-    if (!target.acts || trace_table_of(target.cache)) continue;
+    if (!target.acts || trace_table_of(target.source)) continue;
     bool made = trace_users_add().ok();
     if (made) {
       target.made = TraceTable::create();
@@ -122,7 +122,7 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
     if (!made) {
       discard_tables(targets);
       return fail(Errno::ENOMEM, "no memory for a trace of %.40s: %lu of %lu bytes of trace memory in use",
-                  kmem_cache_name(target.cache), trace_memory_used(), trace_memory_limit());
+                  target.source.name(), trace_memory_used(), trace_memory_limit());
     }
   }
   return {};
@@ -132,13 +132,13 @@ Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUI
   if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; })) return {};
   TRY(make_tables(targets));
   for (Target& target : targets) {
-    if (target.made) __atomic_store_n(trace_slot_of(target.cache), target.made, __ATOMIC_RELEASE);
-    if (target.acts) trace_table_of(target.cache)->set_options(options);
+    if (target.made) __atomic_store_n(trace_slot_of(target.source), target.made, __ATOMIC_RELEASE);
+    if (target.acts) trace_table_of(target.source)->set_options(options);
   }
   change_flags(targets, KMC_EVER_TRACED, 0);
   change_flags(targets, KMC_TRACED, 0);
   for (Target& target : targets) {
-    if (target.acts) trace_table_of(target.cache)->running.store(true, std::memory_order_relaxed);
+    if (target.acts) trace_table_of(target.source)->running.store(true, std::memory_order_relaxed);
   }
   return {};
 }
@@ -147,7 +147,7 @@ void stop(std::span<Target> targets) REQUIRES(trace_control) {
   if (!select(targets, [](TracePhase phase) { return phase == TracePhase::kRunning; })) return;
   change_flags(targets, 0, KMC_TRACED);
   for (Target& target : targets) {
-    if (target.acts) trace_table_of(target.cache)->running.store(false, std::memory_order_relaxed);
+    if (target.acts) trace_table_of(target.source)->running.store(false, std::memory_order_relaxed);
   }
 }
 
@@ -156,14 +156,14 @@ void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     if (!target.acts) continue;
     TraceTable::destroy(
-        __atomic_exchange_n(trace_slot_of(target.cache), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL));
+        __atomic_exchange_n(trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL));
     trace_users_drop();
   }
 }
 
 void reset(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
-    if (trace_state_of(target.cache).phase == TracePhase::kRunning) trace_table_of(target.cache)->clear();
+    if (trace_state_of(target.source).phase == TracePhase::kRunning) trace_table_of(target.source)->clear();
   }
   if (select(targets, [](TracePhase phase) { return phase == TracePhase::kStopped; })) end_traces(targets);
 }
@@ -171,7 +171,7 @@ void reset(std::span<Target> targets) REQUIRES(trace_control) {
 void mark(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     // An exchange, so that every CPU sees it before this returns.
-    if (TraceTable* table = trace_table_of(target.cache)) table->mark.fetch_add(1, std::memory_order_seq_cst);
+    if (TraceTable* table = trace_table_of(target.source)) table->mark.fetch_add(1, std::memory_order_seq_cst);
   }
 }
 
@@ -197,17 +197,17 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQ
   return {};
 }
 
-// Whether every line can be done, beginning with the states as they are. A mark of all caches passes over those that
+// Whether every line can be done, beginning with the states as they are. A mark of all passes over those that
 // are not traced.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {
-    TraceState state = trace_state_of(target.cache);
+    TraceState state = trace_state_of(target.source);
     TraceCommand command;
     for (std::string_view rest = text; TRY(trace_next_command(&rest, scope, &command));) {
       const bool passed_over =
           scope == CommandScope::kAllCaches && command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
-      if (!passed_over) TRY(trace_advance(state, command, kmem_cache_name(target.cache)));
+      if (!passed_over) TRY(trace_advance(state, command, target.source.name()));
     }
   }
   return {};
@@ -246,22 +246,21 @@ int negated(const Result<void>& result) {
 
 }  // namespace
 
-TraceState trace_state_of(kmem_cache* cache) {
-  const TraceTable* table = trace_table_of(cache);
+TraceState trace_state_of(TraceSource source) {
+  const TraceTable* table = trace_table_of(source);
   if (!table) return {};
   return {.phase = table->running.load(std::memory_order_relaxed) ? TracePhase::kRunning : TracePhase::kStopped,
           .options = table->options(),
           .mark = table->mark.load(std::memory_order_relaxed)};
 }
 
-Result<void> trace_command(kmem_cache* cache, std::string_view text) {
+Result<void> trace_command(TraceSource source, std::string_view text) {
   TRY(trace_check_syntax(text, CommandScope::kOneCache));
-  if (kmem_cache_flags(cache) & KMC_NOTRACE) {
-    return fail(Errno::EPERM, "%.40s cannot be traced: the allocator or the tracer itself lives on it",
-                kmem_cache_name(cache));
+  if (!source.can_be_traced()) {
+    return fail(Errno::EPERM, "%.40s cannot be traced: the allocator or the tracer itself lives on it", source.name());
   }
   Targets targets;
-  TRY(targets.one(cache));
+  TRY(targets.one(source));
   return run(targets, text, CommandScope::kOneCache);
 }
 

@@ -1,4 +1,4 @@
-// Dumps of caches, for the rest of the kernel.
+// Dumps of traces, for the rest of the kernel.
 #include <algorithm>
 #include <new>
 
@@ -20,11 +20,11 @@ class TraceDump {
 
 namespace {
 
-TraceHeader header_of(kmem_cache* cache) REQUIRES(trace_control) {
+TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
   TraceHeader header = {};
-  format(header.name, sizeof(header.name), "%s", kmem_cache_name(cache));
-  header.state = trace_state_of(cache);
-  header.object_size = kmem_cache_object_size(cache);
+  format(header.name, sizeof(header.name), "%s", source.name());
+  header.state = trace_state_of(source);
+  header.object_size = source.object_size();
   return header;
 }
 
@@ -41,14 +41,14 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
 }
 
 // The copy holds numbers of stacks and contexts, so it is a user of their tables until it is closed.
-Result<void> copy_table(TraceDump& dump, kmem_cache* cache, TraceTable& table) REQUIRES(trace_control) {
+Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table) REQUIRES(trace_control) {
   TRY(trace_users_add());
   const Result<void> copied = dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds);
   if (!copied) {
     trace_users_drop();
     return copied.error();
   }
-  dump.text.header.untracked = trace_untracked(cache, dump.text.header.counters);
+  dump.text.header.untracked = trace_untracked(source, dump.text.header.counters);
   dump.off = false;
   return {};
 }
@@ -61,24 +61,23 @@ void delete_dump(TraceDump* dump) {
 
 }  // namespace
 
-uint64_t trace_untracked(kmem_cache* cache, const TraceCounters& counters) {
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  return stats.live > counters.live() ? stats.live - counters.live() : 0;
+uint64_t trace_untracked(TraceSource source, const TraceCounters& counters) {
+  const uint64_t live = source.live();
+  return live > counters.live() ? live - counters.live() : 0;
 }
 
-Result<TraceDump*> trace_dump_open(kmem_cache* cache) {
+Result<TraceDump*> trace_dump_open(TraceSource source) {
   void* memory = arena_alloc(page_arena, sizeof(TraceDump), KM_SLEEP);
   if (!memory) return Errno::ENOMEM;
   auto* dump = new (memory) TraceDump;
   Result<void> done;
   {
     MutexGuard guard(trace_control);
-    dump->text.header = header_of(cache);
-    if (TraceTable* table = trace_table_of(cache)) {
-      done = copy_table(*dump, cache, *table);
+    dump->text.header = header_of(source);
+    if (TraceTable* table = trace_table_of(source)) {
+      done = copy_table(*dump, source, *table);
     } else {
-      print_off(*dump, dump->text.header, !(kmem_cache_flags(cache) & KMC_NOTRACE));
+      print_off(*dump, dump->text.header, source.can_be_traced());
     }
   }
   if (!done) {
@@ -110,14 +109,14 @@ Result<size_t> trace_status(char* buffer, size_t size) {
   const auto place = [&] { return buffer + std::min(size, length); };
   length +=
       static_cast<size_t>(format(place(), rest(), "limit %lu used %lu\n", trace_memory_limit(), trace_memory_used()));
-  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    // Not around the loop: kmem_cache_next may end a cache, and so a trace.
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    // Not around the loop: TraceSource::next may end a cache, and so a trace.
     MutexGuard guard(trace_control);
-    TraceTable* table = trace_table_of(cache);
+    TraceTable* table = trace_table_of(source);
     if (!table) continue;
-    TraceHeader header = header_of(cache);
+    TraceHeader header = header_of(source);
     header.counters = table->counters();
-    header.untracked = trace_untracked(cache, header.counters);
+    header.untracked = trace_untracked(source, header.counters);
     header.stacks = trace_stacks.size();
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));

@@ -51,18 +51,15 @@ Stack current_stack(const void* frame_pointer, uint32_t depth) {
   return {trace_stacks.intern(StackKind::kKernel, frames + first, std::min<size_t>(callers, depth)), callers > depth};
 }
 
-}  // namespace
-
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
+void record_allocation(TraceTable* table, const void* object, size_t requested, const void* frame_pointer) {
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
-  TraceTable* table = trace_table_of(cache);
   ASSERT(table);
   const TraceOptions& options = table->options();
   const auto size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX));
   if (!wanted(options, size)) {
     table->filter(reinterpret_cast<uint64_t>(object));
-    return object;
+    return;
   }
   trace_memory_prepare();
   const Stack stack = current_stack(frame_pointer, options.depth);
@@ -73,11 +70,20 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
                  .truncated = stack.truncated});
+}
+
+void record_free(TraceTable* table, const void* object) {
+  ASSERT(table);
+  table->forget(reinterpret_cast<uint64_t>(object));
+}
+
+}  // namespace
+
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
+  record_allocation(trace_table_of(cache), object, requested, frame_pointer);
   return object;
 }
 
 void slab_trace_free(kmem_cache* cache, void* object) {
-  TraceTable* table = trace_table_of(cache);
-  ASSERT(table);
-  table->forget(reinterpret_cast<uint64_t>(object));
+  record_free(trace_table_of(cache), object);
 }

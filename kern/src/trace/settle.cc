@@ -16,13 +16,11 @@ using Drain = void (*)();
 constinit std::atomic<Drain> drains[kMaxDrains];
 constinit std::atomic<unsigned> drain_count{0};
 
-// Changes, but for a coincidence, when the live count of any cache does.
+// Changes, but for a coincidence, when any live count does.
 uint64_t live_fingerprint() {
   uint64_t fingerprint = 0;
-  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    struct kmem_cache_stats stats;
-    kmem_cache_stats(cache, &stats);
-    fingerprint = (fingerprint ^ stats.live) * 0x9e3779b97f4a7c15;
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    fingerprint = (fingerprint ^ source.live()) * 0x9e3779b97f4a7c15;
   }
   return fingerprint;
 }

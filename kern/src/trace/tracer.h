@@ -6,6 +6,7 @@
 #include "slab.h"
 #include "stack_table.h"
 #include "task.h"
+#include "trace.h"
 #include "trace_table.h"
 
 extern StackTable trace_stacks;
@@ -18,22 +19,22 @@ extern Mutex trace_control;
 Result<void> trace_users_add() REQUIRES(trace_control);
 void trace_users_drop() REQUIRES(trace_control);
 
-// Where a cache keeps its table. What slab.h calls a trace_table is ours.
-inline TraceTable** trace_slot_of(kmem_cache* cache) {
-  return reinterpret_cast<TraceTable**>(kmem_cache_trace_slot(cache));
+// Where a table is kept. What slab.h calls a trace_table is ours.
+inline TraceTable** trace_slot_of(TraceSource source) {
+  return reinterpret_cast<TraceTable**>(source.trace_slot());
 }
-// The table of a cache; nullptr while its trace is off.
-inline TraceTable* trace_table_of(kmem_cache* cache) {
-  return __atomic_load_n(trace_slot_of(cache), __ATOMIC_ACQUIRE);
+// The table; nullptr while the trace is off.
+inline TraceTable* trace_table_of(TraceSource source) {
+  return __atomic_load_n(trace_slot_of(source), __ATOMIC_ACQUIRE);
 }
-TraceState trace_state_of(kmem_cache* cache) REQUIRES(trace_control);
-// Objects of the cache that are live and have no record; exact when the cache is quiet.
-uint64_t trace_untracked(kmem_cache* cache, const TraceCounters& counters);
+TraceState trace_state_of(TraceSource source) REQUIRES(trace_control);
+// Objects that are live and have no record; exact when it is quiet.
+uint64_t trace_untracked(TraceSource source, const TraceCounters& counters);
 
 // Who is allocating. Interrupts off.
 uint32_t trace_current_context();
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
 uint32_t trace_current_pid();
 
-// Runs what trace_register_settle was given, and waits until no cache's live count changes. ETIMEDOUT. May sleep.
+// Runs what trace_register_settle was given, and waits until no live count changes. ETIMEDOUT. May sleep.
 Result<void> trace_settle();
