@@ -285,8 +285,8 @@ cat "$ctl"
         self.assertEqual(dump.broken_identities(), [])
         self.assertEqual((dump.counters["live"], dump.counters["freed"], dump.counters["unmatched"]),
                          (0, counters["recorded"], counters["dropped"] + 50))
-        self.assertEqual(ctl_in(section["after"]), ({"limit": 65536, "used": 0}, []))
-        self.assertEqual(ctl_in(section["larger"]), ({"limit": 4 << 20, "used": 0}, []))
+        self.assertEqual(ctl_in(section["after"]), ({"limit": 65536, "used": 0, "stacks": 0, "contexts": 0}, []))
+        self.assertEqual(ctl_in(section["larger"]), ({"limit": 4 << 20, "used": 0, "stacks": 0, "contexts": 0}, []))
         self.assertEqual(section["errors"].count("refused"), 8, result)
         self.assertEqual(section["errors"].count("limit takes BYTES from 4096 to 1024G"), 6, result)
         self.assertEqual(ctl_in(section["errors"])[0]["limit"], 4 << 20)

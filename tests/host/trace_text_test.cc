@@ -1,5 +1,5 @@
-// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
-// kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_table.cc
+// kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
 
@@ -104,6 +104,17 @@ TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
             "\tage ms min 50 avg 75 max 100, marks 0-1, contexts pid 12 sh, irq timer\n"
             "\t0xffff800000001000 size 10 age 100 mark 0 cpu 1 pid 12 sh\n"
             "\t0xffff800000002000 size 20 age 50 mark 1 cpu 1 irq timer\n");
+}
+
+TEST_F(TraceTextTest, StacksAreThoseOfTheLiveRecords) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  stack({0x90});  // another trace's
+  for (uint32_t i = 0; i < 10; i++) record(0x1000 + i * 64, 1, stack({0x10 + i % 3}), context, 0);
+  record(0x2000, 1, stack({0x70}), context, 0);
+  table_->forget(0xffff800000002000);
+  record(0x3000, 1, 0, context, 0);
+  const std::string text = dump();
+  EXPECT_NE(text.find(" unmatched 0 stacks 3 stacks_lost 1 "), std::string::npos) << text;
 }
 
 TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {

@@ -108,7 +108,8 @@ Result<size_t> trace_status(char* buffer, size_t size) {
   const auto rest = [&] { return size - std::min(size, length); };
   const auto place = [&] { return buffer + std::min(size, length); };
   length +=
-      static_cast<size_t>(format(place(), rest(), "limit %lu used %lu\n", trace_memory_limit(), trace_memory_used()));
+      static_cast<size_t>(format(place(), rest(), "limit %lu used %lu stacks %u contexts %u\n", trace_memory_limit(),
+                                 trace_memory_used(), trace_stacks.size(), trace_contexts.size()));
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     // Not around the loop: TraceSource::next may end a cache, and so a trace.
     MutexGuard guard(trace_control);
@@ -117,7 +118,6 @@ Result<size_t> trace_status(char* buffer, size_t size) {
     TraceHeader header = header_of(source);
     header.counters = table->counters();
     header.untracked = trace_untracked(source, header.counters);
-    header.stacks = trace_stacks.size();
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));
     length += static_cast<size_t>(header.format_counters(place(), rest()));

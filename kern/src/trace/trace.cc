@@ -12,7 +12,7 @@
 //   context_table.cc  contexts (process, kernel task, interrupt), each once; context.cc finds out which one runs
 //   trace_memory.cc   pages for all of them, with a limit
 //   command.cc        the language and the state machine; control.cc makes it happen
-//   dump.cc           a copy of a table, and its text
+//   trace_copy.cc     a copy of a table, for a dump; trace_text.cc makes text of it, dump.cc is the files' side
 //   settle.cc         waits for quiet
 //
 // Promises, and what keeps them

@@ -41,11 +41,13 @@ int TraceHeader::format_state(char* buffer, size_t size) const {
 }
 
 int TraceHeader::format_counters(char* buffer, size_t size) const {
+  char stacks_text[24] = "";
+  if (stacks) format(stacks_text, sizeof(stacks_text), " stacks %u", *stacks);
   return format(buffer, size,
                 "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu bytes %lu untracked %lu "
-                "unmatched %lu stacks %u stacks_lost %lu contexts_lost %lu truncated %lu",
+                "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu",
                 counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed, counters.cleared,
-                counters.live(), counters.live_bytes, untracked, counters.unmatched, stacks, counters.stacks_lost,
+                counters.live(), counters.live_bytes, untracked, counters.unmatched, stacks_text, counters.stacks_lost,
                 counters.contexts_lost, counters.truncated);
 }
 
@@ -53,9 +55,9 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks, const 
                              uint32_t (*now)()) {
   stacks_ = &stacks;
   contexts_ = &contexts;
-  TRY(copy_records(table));
-  now_ = now();
-  header.stacks = stacks.size();
+  TRY(copy_.take(table, now));
+  header.counters = copy_.counters();
+  header.stacks = copy_.stacks();
   TRY(make_groups());
   TRY(mark_bits_.reserve(kMarkWords));
   std::fill_n(mark_bits_.data(), kMarkWords, 0);
@@ -67,36 +69,13 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks, const 
   return {};
 }
 
-Result<void> TraceText::copy_records(TraceTable& table) {
-  const TraceCounters guess = table.counters();
-  TRY(records_.reserve(guess.live() + guess.live() / 8 + 1));
-  size_t count = 0;
-  for (unsigned shard = 0; shard < TraceTable::kShards;) {
-    if (table.copy_shard(shard, records_.data(), records_.capacity(), &count, &header.counters)) {
-      shard++;
-    } else {
-      TRY(records_.reserve(2 * records_.capacity(), count));
-    }
-  }
-  record_count_ = static_cast<uint32_t>(count);
-  return {};
-}
-
 Result<void> TraceText::make_groups() {
-  TraceRecord* begin = records_.data();
-  std::sort(begin, begin + record_count_, [this](const TraceRecord& a, const TraceRecord& b) {
-    if (a.stack != b.stack) return a.stack < b.stack;
-    if (a.time != b.time) return age(a) > age(b);
-    return a.object() < b.object();
-  });
-  for (uint32_t i = 0; i < record_count_; i++) {
-    group_count_ += i == 0 || begin[i].stack != begin[i - 1].stack;
-  }
+  for (uint32_t i = 0; i < copy_.size(); i++) group_count_ += copy_.begins_stack(i);
   TRY(groups_.reserve(group_count_));
   uint32_t groups = 0;
-  for (uint32_t i = 0; i < record_count_; i++) {
-    if (i == 0 || begin[i].stack != begin[i - 1].stack) groups_[groups++] = {0, i, 0};
-    groups_[groups - 1].bytes += begin[i].size;
+  for (uint32_t i = 0; i < copy_.size(); i++) {
+    if (copy_.begins_stack(i)) groups_[groups++] = {0, i, 0};
+    groups_[groups - 1].bytes += copy_[i].size;
     groups_[groups - 1].count++;
   }
   std::sort(groups_.data(), groups_.data() + groups, [](const Group& a, const Group& b) {
@@ -200,13 +179,14 @@ void TraceText::print_ages() {
   uint64_t sum = 0;
   contexts_in_group_ = 0;
   for (uint32_t i = 0; i < group().count; i++) {
-    sum += age(record(i));
+    sum += copy_.age(record(i));
     set_bit(mark_bits_, record(i).mark());
     const uint32_t context = context_bit(record(i));
     contexts_in_group_ += !test_bit(context_bits_, context);
     set_bit(context_bits_, context);
   }
-  print("\tage ms min %u avg %lu max %u, marks ", age(record(group().count - 1)), sum / group().count, age(record(0)));
+  print("\tage ms min %u avg %lu max %u, marks ", copy_.age(record(group().count - 1)), sum / group().count,
+        copy_.age(record(0)));
   part_ = Part::kMarks;
   item_ = printed_ = 0;
 }
@@ -252,7 +232,8 @@ void TraceText::print_object() {
     const TraceRecord& at = record(item_++);
     char context[80];
     format_context(context, sizeof(context), contexts_->get(at.context));
-    print("\t0x%016lx size %u age %u mark %u cpu %u %s\n", at.object(), at.size, age(at), at.mark(), at.cpu(), context);
+    print("\t0x%016lx size %u age %u mark %u cpu %u %s\n", at.object(), at.size, copy_.age(at), at.mark(), at.cpu(),
+          context);
     return;
   }
   if (item_ < group().count) print("\t… %u more\n", group().count - item_);

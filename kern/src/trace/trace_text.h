@@ -1,17 +1,18 @@
 // The text of a dump: a copy of a table, grouped by stack.
 //
-// The copy is made at once, shard by shard, into memory that is not the tracer's and that no trace sees. Text is made
-// piece by piece while it is read, so that neither symbols nor formatting are ever waited for by a hook. Reading again
+// Text is made piece by piece while it is read, so that neither symbols nor formatting are ever waited for by a hook. Reading again
 // from an earlier place begins again from the start.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "command.h"
 #include "context_table.h"
 #include "page_buffer.h"
 #include "stack_table.h"
+#include "trace_copy.h"
 #include "trace_table.h"
 
 // The first two lines of a dump, and a line of `ctl`.
@@ -20,7 +21,7 @@ struct TraceHeader {
   TraceState state;
   uint64_t object_size;
   uint64_t untracked;
-  uint32_t stacks;
+  std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
   TraceCounters counters;
 
   // "kmemtrace NAME state …" and "seen … truncated N", without filters and newline: filters are the last of a line. They
@@ -53,15 +54,13 @@ class TraceText {
   };
   enum class Part : uint8_t { kHeader, kGroup, kFrames, kAges, kMarks, kContexts, kObjects, kEnd };
 
-  Result<void> copy_records(TraceTable& table);
   Result<void> make_groups();
-  uint32_t age(const TraceRecord& record) const { return now_ - record.time; }
   // In context_bits_; 0 for the context that was not recorded.
   uint32_t context_bit(const TraceRecord& record) const {
     return record.context == 0 ? 0 : record.context - first_context_;
   }
   const Group& group() const { return groups_[group_]; }
-  const TraceRecord& record(uint32_t index) const { return records_[group().first + index]; }
+  const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
 
   // Each makes the next piece of its part in piece_, or goes on to the next part.
   void next_piece();
@@ -77,9 +76,7 @@ class TraceText {
   const StackTable* stacks_ = nullptr;
   const ContextTable* contexts_ = nullptr;
   uint32_t first_context_ = 0;
-  uint32_t now_ = 0;
-  PageBuffer<TraceRecord> records_;
-  uint32_t record_count_ = 0;
+  TraceCopy copy_;
   PageBuffer<Group> groups_;
   uint32_t group_count_ = 0;
   // One bit for each mark and each context, of the group being printed.
