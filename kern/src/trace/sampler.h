@@ -1,0 +1,88 @@
+// Which allocations a sampled trace records, and how many a recorded one stands for.
+//
+// Poisson sampling by bytes: every byte that is allocated is a sampling point with probability 1/rate, whatever lies
+// around it, and an allocation is recorded when there is a point in it. So one of `size` bytes is recorded with
+//   p = 1 − e^(−size/rate)
+// and stands for 1/p objects and size/p bytes: large objects are all seen, small ones seldom, and sums over what is
+// recorded estimate the sums over all without bias (Horvitz and Thompson, "A Generalization of Sampling Without
+// Replacement From a Finite Universe", JASA 1952). The standard error of an estimate is the root of the sum over the
+// recorded of (1 − p) (size/p)².
+//
+// The distance to the next point is an exponential deviate. It is kept in units of the mean: an allocation takes
+// size/rate from it and is recorded when that is more than what is left; then another is drawn. What has not happened
+// yet has no memory of how long it has been waited for, so one countdown on each CPU serves all traces, whatever their
+// rates.
+//
+// All arithmetic is fixed point. Fractions of the mean have 58 bits behind the point and six before: no deviate made of
+// 64-bit numbers is longer than 64 ln 2 = 44.4, and an allocation larger than that many means is always recorded.
+#pragma once
+
+#include <cstdint>
+
+// Bytes between two sampling points, on the average.
+inline constexpr uint64_t kMinSampleRate = 1;
+inline constexpr uint64_t kMaxSampleRate = uint64_t{1} << 32;
+
+inline constexpr unsigned kMeanShift = 58;
+
+// What one byte takes from a countdown, rounded down (2^-26 of it at worst).
+constexpr uint64_t sample_step(uint64_t rate) {
+  return (uint64_t{1} << kMeanShift) / rate;
+}
+// What an allocation takes; more than any deviate when it would not fit.
+constexpr uint64_t sample_distance(uint32_t size, uint64_t step) {
+  uint64_t distance = 0;
+  return __builtin_mul_overflow(uint64_t{size}, step, &distance) ? UINT64_MAX : distance;
+}
+
+// A countdown. Of one CPU: used with interrupts off.
+class Sampler {
+ public:
+  bool seeded() const { return seeded_; }
+  void seed(uint64_t seed) {
+    state_ = seed;
+    seeded_ = true;
+    left_ = deviate();
+  }
+  // Whether an allocation of `size` bytes is recorded. `step` is sample_step() of the trace's rate. Bound: kMinima + 1
+  // random numbers, two on the average, and only if it is.
+  bool take(uint32_t size, uint64_t step) {
+    const uint64_t distance = sample_distance(size, step);
+    if (distance <= left_) {
+      left_ -= distance;
+      return false;
+    }
+    left_ = deviate();
+    return true;
+  }
+  // An exponential deviate of mean 1 (2^58). Exact but for what lies behind the last bit.
+  uint64_t deviate();
+
+ private:
+  uint64_t random();
+
+  uint64_t state_ = 0;
+  uint64_t left_ = 0;
+  bool seeded_ = false;
+};
+
+// How much a recorded allocation stands for, in units of 2^-16: 1/p objects, size/p bytes; relative error below 2^-16
+// and 2^-24. A sum of them fits in 64 bits up to 2^48 bytes. Size 0, which is never sampled, stands for itself.
+struct SampleWeight {
+  static constexpr unsigned kShift = 16;
+
+  uint64_t bytes, objects;
+
+  SampleWeight& operator+=(const SampleWeight& other) {
+    bytes += other.bytes;
+    objects += other.objects;
+    return *this;
+  }
+  uint64_t whole_bytes() const { return rounded(bytes); }
+  uint64_t whole_objects() const { return rounded(objects); }
+
+ private:
+  static uint64_t rounded(uint64_t value) { return (value + (uint64_t{1} << (kShift - 1))) >> kShift; }
+};
+// `rate` 0 stands for a trace that is not sampled: every object is one.
+SampleWeight sample_weight(uint32_t size, uint64_t rate);
