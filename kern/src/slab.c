@@ -14,7 +14,8 @@
  *   have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
  *   descriptor of its page; caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of
  *   objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
- *   others go back to the source.
+ *   others go back to the source. What a slab has left over it spends on its colour: the first objects of successive
+ *   slabs lie at successive multiples of a cache line, or of the alignment if that is more.
  *
  * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and
  * depot are constructed.

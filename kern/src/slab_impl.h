@@ -43,9 +43,10 @@ enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };
 struct kmem_slab {
   struct kmem_slab *next, *prev;
   struct kmem_cache* cache;
-  char* base;          /* first object */
-  uint32_t out;        /* objects given out */
-  enum slab_list list; /* that it is in */
+  char* base;      /* first object: `colour` bytes into the pages */
+  uint32_t out;    /* objects given out */
+  uint8_t list;    /* enum slab_list: that it is in */
+  uint16_t colour; /* bytes */
   union {
     void* free_objects;               /* small: linked through their first word */
     struct kmem_bufctl* free_bufctls; /* else */
@@ -59,8 +60,9 @@ struct kmem_cache {
   size_t stride;      /* from object to object */
   size_t slab_size;
   uint32_t objects_per_slab;
-  uint32_t magazine_size; /* rounds that a magazine of this cache takes */
-  bool small;             /* slab structure and links are in the page */
+  uint16_t colour_step, colour_max; /* colours are multiples of the step up to the maximum; bytes */
+  uint32_t magazine_size;           /* rounds that a magazine of this cache takes */
+  bool small;                       /* slab structure and links are in the page */
   struct arena* source;
   kmem_constructor constructor;
   kmem_destructor destructor;
@@ -88,7 +90,8 @@ struct kmem_cache {
   struct kmem_slab* slabs[SLAB_LISTS];
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
-  bool mourned; /* a zombie that waits for its last object */
+  uint16_t next_colour; /* of the next slab */
+  bool mourned;         /* a zombie that waits for its last object */
   struct kmem_bufctl** hash;
   uint32_t hash_shift; /* 64 - log2 of the number of buckets */
   uint64_t hash_items;

@@ -6,6 +6,7 @@ enum {
   SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,      /* larger objects get bufctls */
   LARGE_SLAB_OBJECTS = 4,                 /* what a slab of large objects should have at least … */
   LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … if it does not get larger than this */
+  COLOUR_STEP = 64,                       /* a cache line, if the alignment is not more */
   EMPTY_SLABS_KEPT = 1,                   /* so that a cache on a boundary does not make and free a slab each time */
 };
 
@@ -14,6 +15,16 @@ static bool page_backed(const struct kmem_cache* cache) {
 }
 
 /* ---- Shape of slabs. */
+
+/* What objects and slab structure leave over is room for colours. Objects of quantum caches are whole quanta of an
+ * arena: they cannot be moved by a cache line, and need not be memory. */
+static void set_colours(struct kmem_cache* cache, size_t align, size_t used) {
+  const size_t step = align > COLOUR_STEP ? align : COLOUR_STEP;
+  const size_t spare = cache->slab_size - used;
+  if ((cache->flags & KMC_QCACHE) || step > spare || step > UINT16_MAX) return;
+  cache->colour_step = (uint16_t)step;
+  cache->colour_max = (uint16_t)((spare < UINT16_MAX ? spare : UINT16_MAX) / step * step);
+}
 
 bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   const bool touch = page_backed(cache);
@@ -27,6 +38,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (cache->small) {
     cache->slab_size = SLAB_OS_PAGE_SIZE;
     cache->objects_per_slab = (uint32_t)((SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab)) / cache->stride);
+    set_colours(cache, align, cache->objects_per_slab * cache->stride + sizeof(struct kmem_slab));
     return true;
   }
   if (slab_size == 0) {
@@ -39,6 +51,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   }
   cache->slab_size = slab_size;
   cache->objects_per_slab = (uint32_t)(slab_size / cache->stride);
+  set_colours(cache, align, cache->objects_per_slab * cache->stride);
   return cache->objects_per_slab > 0;
 }
 
@@ -46,7 +59,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
 
 static void list_insert(struct kmem_cache* cache, struct kmem_slab* slab, enum slab_list list) {
   struct kmem_slab** const head = &cache->slabs[list];
-  slab->list = list;
+  slab->list = (uint8_t)list;
   slab->prev = NULL;
   slab->next = *head;
   if (*head) (*head)->prev = slab;
@@ -151,21 +164,21 @@ static void bufctls_free(struct kmem_bufctl* bufctl) {
 }
 
 /* The slab structure in the page, with all objects on its list, lowest address first. */
-static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages) {
+static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour) {
   struct kmem_slab* const slab = (struct kmem_slab*)(pages + SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab));
-  *slab = (struct kmem_slab){.cache = cache, .base = pages};
+  *slab = (struct kmem_slab){.cache = cache, .base = pages + colour, .colour = colour};
   for (uint32_t i = cache->objects_per_slab; i-- > 0;) {
-    void* const object = pages + i * cache->stride;
+    void* const object = slab->base + i * cache->stride;
     *(void**)object = slab->free_objects;
     slab->free_objects = object;
   }
   return slab;
 }
 
-static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, int flags) {
+static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour, int flags) {
   struct kmem_slab* const slab = kmem_cache_alloc(kmem_slab_cache, flags);
   if (!slab) return NULL;
-  *slab = (struct kmem_slab){.cache = cache, .base = pages};
+  *slab = (struct kmem_slab){.cache = cache, .base = pages + colour, .colour = colour};
   for (uint32_t i = cache->objects_per_slab; i-- > 0;) {
     struct kmem_bufctl* const bufctl = kmem_cache_alloc(kmem_bufctl_cache, flags);
     if (!bufctl) {
@@ -173,16 +186,27 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
       kmem_cache_free(kmem_slab_cache, slab);
       return NULL;
     }
-    *bufctl = (struct kmem_bufctl){slab->free_bufctls, pages + i * cache->stride, slab};
+    *bufctl = (struct kmem_bufctl){slab->free_bufctls, slab->base + i * cache->stride, slab};
     slab->free_bufctls = bufctl;
   }
   return slab;
 }
 
+/* Successive slabs have successive colours, so that objects at the same place in their slabs do not meet in the same
+ * lines of the CPU's caches. */
+static uint16_t take_colour(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  const uint16_t colour = cache->next_colour;
+  cache->next_colour = colour < cache->colour_max ? (uint16_t)(colour + cache->colour_step) : 0;
+  return colour;
+}
+
 static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
   if (!pages) return NULL;
-  struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages) : large_slab_make(cache, pages, flags);
+  const uint16_t colour = take_colour(cache);
+  struct kmem_slab* const slab =
+      cache->small ? small_slab_make(cache, pages, colour) : large_slab_make(cache, pages, colour, flags);
   if (!slab) {
     slab_os_pages_free(cache->source, pages, cache->slab_size);
     return NULL;
@@ -192,7 +216,7 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
 }
 
 static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
-  char* const pages = slab->base;
+  char* const pages = slab->base - slab->colour;
   if (page_backed(cache)) slab_os_pages_set_slab(pages, cache->slab_size, NULL);
   if (!cache->small) {
     bufctls_free(slab->free_bufctls);
@@ -345,6 +369,7 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
   uint64_t free = 0, idle = 0;
   if (slab->cache != cache) return "a slab names another cache";
   if (page_backed(cache) && slab_os_page_slab(slab->base) != slab) return "a page names another slab";
+  if (slab->colour > cache->colour_max) return "a slab has a colour that its cache has not";
   if (cache->small) {
     for (char* object = slab->free_objects; object; object = *(char**)object) {
       const size_t offset = (size_t)(object - slab->base);
@@ -373,7 +398,7 @@ const char* kmem_cache_verify(struct kmem_cache* cache) {
     for (struct kmem_slab* slab = cache->slabs[list]; slab; slab = slab->next, slabs++) {
       const char* const wrong = verify_slab(cache, slab);
       if (wrong) return wrong;
-      if (slab->list != (enum slab_list)list) return "a slab is in a list that it does not name";
+      if (slab->list != list) return "a slab is in a list that it does not name";
       if ((slab->out == 0) != (list == SLABS_EMPTY) || (slab->out == cache->objects_per_slab) != (list == SLABS_FULL))
         return "a slab is in the wrong list";
       out += slab->out;
