@@ -11,8 +11,6 @@
 enum class LockRank : uint8_t {
   // Innermost: may be taken with anything held.
   kLog = 1,        // console port, log
-  kTraceMemory,    // trace arena's pages
-  kStackTable,     // stack table insertion
   kContextTable,   // trace contexts
   kTraceShard,     // one shard of a trace table
   kArenaTags,      // pool of boundary tags

@@ -54,8 +54,9 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
     if (strcmp(context->name, printable) == 0) return context->id;
   }
   if (base + index == UINT32_MAX) return 0;
-  if (index / kPerPage == pages_.size() && !pages_.append()) return 0;
-  auto* context = static_cast<Context*>(pages_[index / kPerPage]) + index % kPerPage;
+  auto* page = static_cast<Context*>(pages_.obtain(index / kPerPage));
+  if (!page) return 0;
+  Context* context = page + index % kPerPage;
   context->next = first;
   context->hash = short_hash;
   context->id = base + index;

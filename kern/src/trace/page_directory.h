@@ -1,10 +1,11 @@
-// Pages of trace memory by number: a radix tree of two levels that only grows. Readers need no lock. Its root is part of it,
-// so that a small limit is not used up by what leads to the pages.
+// Pages of trace memory by number: a radix tree of two levels that only grows. Neither reading nor growing takes a lock.
+// Its root is part of it, so that a small limit is not used up by what leads to the pages.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "lib/units.h"
 #include "trace_memory.h"
@@ -14,37 +15,51 @@ class PageDirectory {
   static constexpr uint32_t kFanout = kPageSize / sizeof(void*);
   static constexpr uint32_t kMaxPages = kFanout * kFanout;
 
-  uint32_t size() const { return size_.load(std::memory_order_acquire); }
-  // Page number `index` < size().
-  void* operator[](uint32_t index) const { return root_[index / kFanout][index % kFanout]; }
-
-  // Takes a page and appends it; nullptr when there is none. Two pages of trace memory at most. Calls are serialised by
-  // the owner.
-  void* append() {
-    const uint32_t index = size_.load(std::memory_order_relaxed);
-    if (index == kMaxPages) return nullptr;
-    if (index % kFanout == 0 && index == leaves_ * kFanout) {
-      auto** leaf = static_cast<void**>(trace_page_take());
-      if (!leaf) return nullptr;
-      root_[leaves_++] = leaf;
-    }
-    void* page = trace_page_take();
-    if (!page) return nullptr;
-    root_[index / kFanout][index % kFanout] = page;
-    size_.store(index + 1, std::memory_order_release);
-    return page;
+  // Page number `index`, which obtain() has returned.
+  void* operator[](uint32_t index) const {
+    const Leaf* leaf = root_[index / kFanout].load(std::memory_order_acquire);
+    return leaf->pages[index % kFanout].load(std::memory_order_acquire);
   }
 
-  // Frees all pages. No readers; no tracer lock held.
+  // Page number `index`, with undefined contents if it was not there; nullptr when none can be had. Who comes second puts
+  // the page that it brought back into the pool. Takes two pages of trace memory at most. Lock-free; any context but NMI,
+  // after trace_memory_prepare(), without a tracer lock unless that serialises all calls. Bound: the zeroing of a leaf.
+  void* obtain(uint32_t index) {
+    if (index >= kMaxPages) return nullptr;
+    Leaf* leaf = publish(root_[index / kFanout], [](void* page) { return new (page) Leaf; });
+    return leaf ? publish(leaf->pages[index % kFanout], [](void* page) { return page; }) : nullptr;
+  }
+
+  // Frees all pages. No one uses it; no tracer lock held.
   void clear() {
-    for (uint32_t i = 0; i < size(); i++) trace_page_free((*this)[i]);
-    for (uint32_t i = 0; i < leaves_; i++) trace_page_free(root_[i]);
-    leaves_ = 0;
-    size_.store(0, std::memory_order_relaxed);
+    for (std::atomic<Leaf*>& place : root_) {
+      Leaf* leaf = place.exchange(nullptr, std::memory_order_relaxed);
+      if (!leaf) continue;
+      for (std::atomic<void*>& page : leaf->pages) {
+        if (void* memory = page.load(std::memory_order_relaxed)) trace_page_free(memory);
+      }
+      trace_page_free(leaf);
+    }
   }
 
  private:
-  void** root_[kFanout] = {};
-  uint32_t leaves_ = 0;
-  std::atomic<uint32_t> size_{0};
+  struct Leaf {
+    std::atomic<void*> pages[kFanout] = {};
+  };
+  static_assert(sizeof(Leaf) == kPageSize);
+
+  // What is in `place`, after make(page) was put there if there was nothing.
+  template <typename T, typename Make>
+  static T* publish(std::atomic<T*>& place, Make make) {
+    T* there = place.load(std::memory_order_acquire);
+    if (there) return there;
+    void* page = trace_page_take();
+    if (!page) return place.load(std::memory_order_acquire);  // another CPU may have had more luck
+    T* mine = make(page);
+    if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return mine;
+    trace_page_return(page);
+    return there;
+  }
+
+  std::atomic<Leaf*> root_[kFanout] = {};
 };

@@ -8,7 +8,7 @@
 namespace {
 
 // An id is the entry's page number and its place in the page. Place 0 is never used, so that no id is 0.
-constexpr size_t kGranule = 8;
+constexpr uint32_t kGranule = 8;
 constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
 
 uint32_t hash_words(StackKind kind, const uint32_t* data, size_t words) {
@@ -72,7 +72,7 @@ Result<void> StackTable::open() {
 
 void StackTable::clear() {
   pages_.clear();
-  page_offset_ = kPageSize;
+  end_.store(kNothing, std::memory_order_relaxed);
   stacks_.store(0, std::memory_order_relaxed);
   for (auto& page : heads_) {
     if (page) trace_page_free(page);
@@ -80,8 +80,9 @@ void StackTable::clear() {
   }
 }
 
-StackTable::Entry* StackTable::find(Entry* first, StackKind kind, uint32_t hash, const uint32_t* data, size_t words) {
-  for (Entry* entry = first; entry; entry = entry->next.load(std::memory_order_acquire)) {
+StackTable::Entry* StackTable::find(Entry* first, const Entry* last, StackKind kind, uint32_t hash,
+                                    const uint32_t* data, size_t words) {
+  for (Entry* entry = first; entry != last; entry = entry->next.load(std::memory_order_acquire)) {
     if (entry->hash == hash && entry->words == words && entry->kind == kind && equal_words(entry->data, data, words)) {
       return entry;
     }
@@ -89,17 +90,26 @@ StackTable::Entry* StackTable::find(Entry* first, StackKind kind, uint32_t hash,
   return nullptr;
 }
 
-StackTable::Entry* StackTable::make_entry(size_t words) {
-  const size_t size = align_up(offsetof(Entry, data) + words * sizeof(uint32_t), kGranule);
-  if (page_offset_ + size > kPageSize) {
-    if (!pages_.append()) return nullptr;
-    page_offset_ = kGranule;
-  }
-  const uint32_t page = pages_.size() - 1;
-  auto* entry = reinterpret_cast<Entry*>(static_cast<char*>(pages_[page]) + page_offset_);
-  entry->id = static_cast<uint32_t>(page * kPlacesPerPage + page_offset_ / kGranule);
-  page_offset_ += size;
-  return entry;
+StackTable::Reservation StackTable::reserve(size_t words) {
+  const auto size = static_cast<uint32_t>(align_up(offsetof(Entry, data) + words * sizeof(uint32_t), kGranule));
+  End before = end_.load(std::memory_order_acquire);
+  End after;
+  do {
+    after = {before.pages, before.offset + size};
+    if (after.offset > kPageSize) after = {before.pages + 1, kGranule + size};
+    if (!pages_.obtain(after.pages - 1)) return {};
+    // What was written to a place that was given back comes before what is written to it now.
+  } while (!end_.compare_exchange_weak(before, after, std::memory_order_acquire));
+  const uint32_t page = after.pages - 1;
+  const uint32_t offset = after.offset - size;
+  auto* entry = reinterpret_cast<Entry*>(static_cast<char*>(pages_[page]) + offset);
+  entry->id = static_cast<uint32_t>(page * kPlacesPerPage + offset / kGranule);
+  return {entry, before, after};
+}
+
+void StackTable::give_back(Reservation reservation) {
+  end_.compare_exchange_strong(reservation.after, reservation.before, std::memory_order_release,
+                               std::memory_order_relaxed);
 }
 
 uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
@@ -107,20 +117,26 @@ uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count
   const size_t words = pack(kind, frames, std::min(count, kMaxFrames), data);
   const uint32_t hash = hash_words(kind, data, words);
   Head& chain = head(hash);
-  if (Entry* entry = find(chain.load(std::memory_order_acquire), kind, hash, data, words)) return entry->id;
+  Entry* first = chain.load(std::memory_order_acquire);
+  if (Entry* entry = find(first, nullptr, kind, hash, data, words)) return entry->id;
 
-  Guard guard(lock_);
-  Entry* first = chain.load(std::memory_order_relaxed);
-  if (Entry* entry = find(first, kind, hash, data, words)) return entry->id;  // another CPU was faster
-  Entry* entry = make_entry(words);
+  const Reservation reservation = reserve(words);
+  Entry* entry = reservation.entry;
   if (!entry) return 0;
   new (&entry->next) std::atomic<Entry*>(first);
   entry->hash = hash;
   entry->words = static_cast<uint16_t>(words);
   entry->kind = kind;
   memcpy(entry->data, data, words * sizeof(uint32_t));
-  chain.store(entry, std::memory_order_release);
-  stacks_.store(stacks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  while (!chain.compare_exchange_weak(first, entry, std::memory_order_release, std::memory_order_acquire)) {
+    const Entry* searched = entry->next.load(std::memory_order_relaxed);
+    if (Entry* other = find(first, searched, kind, hash, data, words)) {
+      give_back(reservation);
+      return other->id;
+    }
+    entry->next.store(first, std::memory_order_relaxed);
+  }
+  stacks_.fetch_add(1, std::memory_order_relaxed);
   return entry->id;
 }
 

@@ -25,9 +25,9 @@
 //   at the table, and it is freed. Stack and context numbers keep their meaning while a table or an open dump may hold
 //   one (trace_users_add).
 //
-// Locks, outermost first: trace_control (sleeping) — a shard, or the context table, or the stack table: a hook holds
-// one of them at a time — the page pool. Hooks take nothing else while they hold one of these; pages are fetched from
-// the arena before.
+// Locks, outermost first: trace_control (sleeping) — a shard, or the context table: a hook holds one of them at a time.
+// Hooks take nothing else while they hold one of these; pages are fetched from the arena before. The stack table and the
+// page pool have none.
 #include "trace.h"
 
 #include "cpu.h"

@@ -3,25 +3,15 @@
 #include <atomic>
 
 #include "arena.h"
+#include "cpu.h"
 #include "lib/units.h"
 #include "log.h"
+#include "page_pool.h"
 #include "slab.h"
-#include "spinlock.h"
 
 namespace {
 
-struct FreePage {
-  FreePage* next;
-};
-
-struct Pool {
-  Spinlock lock{LockRank::kTraceMemory};
-  // Guarded by lock; the count is also peeked at without it.
-  FreePage* first GUARDED_BY(lock) = nullptr;
-  std::atomic<uint32_t> count{0};
-};
-
-constinit Pool pool;
+constinit PagePool<kPagesPerHook * kMaxCpus> pool;
 constinit std::atomic<uint32_t> reserve{0};  // what the pool should have
 constinit std::atomic<uint64_t> used{0};
 constinit std::atomic<uint64_t> limit{0};
@@ -38,12 +28,9 @@ void* page_from_arena() {
   return nullptr;
 }
 
-void push(void* memory) {
-  auto* page = static_cast<FreePage*>(memory);
-  Guard guard(pool.lock);
-  page->next = pool.first;
-  pool.first = page;
-  pool.count.store(pool.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+// Empties the pool.
+void drain() {
+  while (void* page = pool.take()) trace_page_free(page);
 }
 
 void* import_from_pages(arena* source, size_t size, int flags) {
@@ -66,27 +53,29 @@ void trace_memory_begin(uint32_t cpus) {
   for (uint32_t i = 0; i < cpus; i++) trace_memory_prepare();
 }
 
+// A context is made for a process whether anything is traced or not. So another CPU may be just about to put a page into the
+// pool: then it sees there that the end has come.
 void trace_memory_end() {
-  reserve.store(0, std::memory_order_relaxed);
-  while (void* page = trace_page_take()) trace_page_free(page);
+  reserve.exchange(0, std::memory_order_seq_cst);
+  drain();
 }
 
 void trace_memory_prepare() {
   const uint32_t wanted = reserve.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < kPagesPerHook && pool.count.load(std::memory_order_relaxed) < wanted; i++) {
+  for (uint32_t i = 0; i < kPagesPerHook && pool.count() < wanted; i++) {
     void* page = page_from_arena();
     if (!page) return;
-    push(page);
+    trace_page_return(page);
   }
 }
 
 void* trace_page_take() {
-  Guard guard(pool.lock);
-  FreePage* page = pool.first;
-  if (!page) return nullptr;
-  pool.first = page->next;
-  pool.count.store(pool.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  return page;
+  return pool.take();
+}
+
+void trace_page_return(void* page) {
+  if (!pool.put(page)) trace_page_free(page);
+  if (reserve.load(std::memory_order_seq_cst) == 0) drain();
 }
 
 void trace_page_free(void* page) {

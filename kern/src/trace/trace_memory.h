@@ -4,11 +4,13 @@
 // kmemstat. The arena's lock is an ordinary one, and the tracer's locks nest inside everything: no page can be fetched
 // from the arena while one of them is held. Therefore a pool of pages lies between. Each hook calls
 // trace_memory_prepare() before its first lock, which tops the pool up, and takes what it needs from the pool with
-// trace_page_take(), whose lock is the innermost but the log's.
+// trace_page_take(), which takes no lock (page_pool.h).
 //
 // The pool cannot run dry while there is memory: a hook takes at most kPagesPerHook pages and restores as many as it
 // found missing, up to that number, before it begins; on each CPU one hook is under way at most (interrupts are off).
-// So kPagesPerHook times the number of CPUs are enough, and the pool has that many while anything is traced.
+// So kPagesPerHook times the number of CPUs are enough, and the pool has that many while anything is traced. (A hook that
+// adds a stack may have to begin one page after another when others fill them first. Each of these is counted to one of
+// the others, which have filled it instead of beginning one.)
 #pragma once
 
 #include <cstddef>
@@ -27,11 +29,12 @@ void trace_memory_end();
 
 // Tops the pool up, by kPagesPerHook pages at most. Any context but NMI; no lock of a rank below kArenaTags is held.
 void trace_memory_prepare();
-// A page with undefined contents, or nullptr at the limit or without memory. Any context, any lock but kTraceMemory and
-// the log's.
+// A page with undefined contents from the pool, or nullptr at the limit or without memory. Any context, any lock.
 void* trace_page_take();
-// Any page that was taken. The same context as trace_memory_prepare().
+// Any page that was taken goes back to the arena. The same context as trace_memory_prepare().
 void trace_page_free(void* page);
+// The same, but it goes back to the pool: what a hook has taken and did not need. The same context.
+void trace_page_return(void* page);
 
 // Bytes, the pool included.
 uint64_t trace_memory_used();

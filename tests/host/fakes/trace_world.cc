@@ -59,6 +59,10 @@ void trace_page_free(void* page) {
   free(page);
 }
 
+void trace_page_return(void* page) {
+  trace_page_free(page);
+}
+
 struct arena* page_arena = nullptr;
 
 void* arena_alloc(struct arena*, size_t size, int) {
