@@ -24,6 +24,7 @@ enum {
   KMC_QCACHE = 0x8,        /* quantum cache of an arena */
   KMC_TRACED = 0x100,      /* record allocations (state; the tracer sets it) */
   KMC_EVER_TRACED = 0x200, /* look records up on free (state; the tracer sets it) */
+  KMC_FAULTS = 0x400,      /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
 };
 
 /* Flags of an allocation. */
@@ -105,6 +106,24 @@ int kmem_trace_start(struct kmem_cache* cache, const char* options);
 int kmem_trace_stop(struct kmem_cache* cache);
 int kmem_trace_reset(struct kmem_cache* cache);
 int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
+
+/* Allocations that fail on purpose, for tests of what their callers do then: whoever does not ask for it pays nothing, since the question
+ * is asked where the tracer's hook is. */
+enum kmem_fault_site {
+  KMEM_FAULT_CACHE, /* `source` is the cache: KMC_NOTRACE ones too, but no quantum cache, for which its arena asks */
+  KMEM_FAULT_ARENA, /* `source` is the arena, asked by a direct caller */
+  KMEM_FAULT_TRACE, /* a page for the tracer; `source` is NULL */
+};
+/* Whether this allocation shall fail: 0 if not. Interrupts off, any context, any lock but those of this file's order below a cache's: it
+ * takes none and allocates nothing. */
+typedef int (*kmem_fault_function)(enum kmem_fault_site site, const void* source, size_t size, int flags);
+/* From now on `function` is asked before each allocation, on every CPU. 0, with nothing done, if there is another already. What it makes fail
+ * gives NULL, is counted as a failure of its cache or arena, and is never seen by the tracer. May sleep. */
+int kmem_faults_begin(kmem_fault_function function);
+/* Nobody is asked any more; when it returns the function is not running on any CPU. May sleep. */
+void kmem_faults_end(void);
+/* Asks. 0 without a function. For those who have allocations to fail; any context but NMI. */
+int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags);
 
 /* Called once, before anything else, with one CPU: the allocator's own caches. */
 void kmem_init(void);

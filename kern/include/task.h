@@ -17,6 +17,13 @@ class WaitQueue;
 
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
+// Which of its allocations a task wants to fail (`failnext` of #debug).
+struct FaultOrder {
+  uint64_t skip;    // the next ones that succeed
+  uint64_t fail;    // after them, those that fail
+  uint64_t failed;  // since the order was given
+};
+
 struct Task {
   char name[32];
   uint32_t id;
@@ -25,6 +32,7 @@ struct Task {
   uint32_t pid;            // of the process, for the tracer; 0 for a kernel task
   uint32_t trace_context;  // remembered id of the tracer's context (trace_context_cached); 0 at creation, fork and exec
   char error_string[ABI_ERRSTR_MAX];
+  FaultOrder fault_order;  // the task's own
 
   // Run queue lock of the CPU that the task is on.
   uint32_t cpu;

@@ -45,8 +45,8 @@
 
 #include "slab_impl.h"
 
-_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED | KMC_EVER_TRACED) ==
-                   KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED + KMC_EVER_TRACED,
+_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED | KMC_EVER_TRACED | KMC_FAULTS) ==
+                   KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED + KMC_EVER_TRACED + KMC_FAULTS,
                "flags are distinct bits");
 
 /* ---- The allocator's own caches. */
@@ -95,9 +95,15 @@ static void name_make(char* to, const char* name, unsigned number) {
   to[length] = '\0';
 }
 
-/* Gives the cache a name of its own and puts it at the list's end. */
+static kmem_fault_function fault_function; /* atomic */
+
+/* Gives the cache a name of its own and puts it at the list's end. Nobody has used it yet. */
 static void list_add(struct kmem_cache* cache, const char* name) {
   LOCK_GUARD(&list_lock);
+  if (__atomic_load_n(&fault_function, __ATOMIC_RELAXED) && !(cache->flags & KMC_QCACHE)) {
+    const unsigned cpus = slab_os_cpu_count();
+    for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_FAULTS;
+  }
   name_make(cache->name, name, 0);
   for (unsigned number = 2; name_taken(cache->name); number++) name_make(cache->name, name, number);
   struct kmem_cache** end = &first_cache;
@@ -286,6 +292,40 @@ void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {
 
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
   return &cache->trace;
+}
+
+/* ---- Faults on purpose. */
+
+/* On each CPU, interrupts off. A cache that comes into the list after this CPU's walk was put there under the lock by one
+ * who knows whether there is a function. */
+static void set_fault_flags(void* argument) {
+  (void)argument;
+  const bool wanted = __atomic_load_n(&fault_function, __ATOMIC_ACQUIRE);
+  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
+    if (!(kmem_cache_flags(cache) & KMC_QCACHE))
+      kmem_cache_cpu_flags(cache, wanted ? KMC_FAULTS : 0, wanted ? 0 : KMC_FAULTS);
+}
+
+int kmem_faults_begin(kmem_fault_function function) {
+  kmem_fault_function none = NULL;
+  if (!__atomic_compare_exchange_n(&fault_function, &none, function, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    return 0;
+  slab_os_on_each_cpu(set_fault_flags, NULL);
+  return 1;
+}
+
+void kmem_faults_end(void) {
+  __atomic_store_n(&fault_function, NULL, __ATOMIC_RELEASE);
+  slab_os_on_each_cpu(set_fault_flags, NULL);
+}
+
+ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags) {
+  if (!__atomic_load_n(&fault_function, __ATOMIC_RELAXED)) return 0;
+  const uint64_t saved = slab_os_irq_save();
+  const kmem_fault_function function = __atomic_load_n(&fault_function, __ATOMIC_ACQUIRE);
+  const int fails = function && function(site, source, size, flags);
+  slab_os_irq_restore(saved);
+  return fails;
 }
 
 void kmem_drain_cpu(void) {

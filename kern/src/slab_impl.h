@@ -7,6 +7,9 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* What takes an allocation off the fast path, by one test. */
+enum { KMC_ALLOC_HOOKS = KMC_TRACED | KMC_FAULTS };
+
 enum { MAGAZINE_ROUNDS = 30 }; /* at most: with its header a magazine has 256 bytes */
 
 /* A stack of free, constructed objects. */
@@ -18,7 +21,7 @@ struct kmem_magazine {
 
 /* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of statistics. */
 struct kmem_cpu {
-  uint32_t flags;    /* this CPU's KMC_TRACED and KMC_EVER_TRACED */
+  uint32_t flags;    /* this CPU's KMC_TRACED, KMC_EVER_TRACED and KMC_FAULTS */
   uint32_t rounds;   /* objects in `loaded` */
   uint32_t capacity; /* of `loaded`; 0 while there is none */
   uint32_t previous_rounds;

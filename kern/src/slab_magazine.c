@@ -116,21 +116,31 @@ ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int 
   return object;
 }
 
+/* Ends the section, and the allocation with NULL. */
+ALLOCATOR_TEXT static void* alloc_failed(struct kmem_cache* cache, uint64_t saved) {
+  slab_os_irq_restore(saved);
+  __atomic_fetch_add(&cache->failures, 1, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+ALLOCATOR_TEXT static bool fails_on_purpose(const struct kmem_cache* cache, const struct kmem_cpu* cpu,
+                                            size_t requested, int flags) {
+  return UNLIKELY(cpu->flags & KMC_FAULTS) && kmem_fault(KMEM_FAULT_CACHE, cache, requested, flags);
+}
+
 /* The loaded magazine is empty. Leaves the section for the slab layer; after that CPU and flags may be others. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct kmem_cache* cache, size_t requested,
                                                                        int flags, const void* frame, uint64_t saved) {
   struct kmem_cpu* cpu = this_cpu(cache);
+  if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
   if (load_full(cache, cpu)) {
     object = cpu->loaded->objects[--cpu->rounds];
   } else {
     slab_os_irq_restore(saved);
     object = constructed_from_slab(cache, flags);
-    if (!object) {
-      __atomic_fetch_add(&cache->failures, 1, __ATOMIC_RELAXED);
-      return NULL;
-    }
     saved = slab_os_irq_save();
+    if (!object) return alloc_failed(cache, saved);
     cpu = this_cpu(cache);
   }
   cpu->allocations++;
@@ -139,10 +149,18 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   return object;
 }
 
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_traced(struct kmem_cache* cache, void* object,
-                                                                         size_t requested, const void* frame,
-                                                                         uint64_t saved) {
-  slab_trace_alloc(cache, object, requested, frame);
+/* One of the KMC_ALLOC_HOOKS is set. The object has left the loaded magazine; if it is not to be had it lies there still,
+ * above the rounds. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_hooked(struct kmem_cache* cache, void* object,
+                                                                         size_t requested, int flags,
+                                                                         const void* frame, uint64_t saved) {
+  struct kmem_cpu* const cpu = this_cpu(cache);
+  if (fails_on_purpose(cache, cpu, requested, flags)) {
+    cpu->rounds++;
+    cpu->allocations--;
+    return alloc_failed(cache, saved);
+  }
+  if (cpu->flags & KMC_TRACED) slab_trace_alloc(cache, object, requested, frame);
   slab_os_irq_restore(saved);
   return object;
 }
@@ -158,7 +176,7 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   cpu->rounds = rounds - 1;
   void* const object = cpu->loaded->objects[rounds - 1];
   cpu->allocations++;
-  if (UNLIKELY(cpu->flags & KMC_TRACED)) return alloc_traced(cache, object, requested, frame, saved);
+  if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) return alloc_hooked(cache, object, requested, flags, frame, saved);
   slab_os_irq_restore(saved);
   return object;
 }

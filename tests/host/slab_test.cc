@@ -344,6 +344,72 @@ TEST(Slab, AConstructorThatFailsIsAnAllocationThatFails) {
 
 // ---- Names, references, ends.
 
+// ---- Faults on purpose.
+
+kmem_cache* faulty = nullptr;
+unsigned asked = 0, to_pass = 0, to_fail = 0;
+
+int fail_some(kmem_fault_site site, const void* source, size_t size, int flags) {
+  EXPECT_TRUE(host_cpu.interrupts_off);
+  if (site != KMEM_FAULT_CACHE || source != faulty) return 0;
+  EXPECT_EQ(size, 40u);
+  EXPECT_EQ(flags, KM_ATOMIC);
+  asked++;
+  if (to_pass > 0) {
+    to_pass--;
+    return 0;
+  }
+  if (to_fail == 0) return 0;
+  to_fail--;
+  return 1;
+}
+
+int fail_others(kmem_fault_site, const void*, size_t, int) {
+  return 1;
+}
+
+TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
+  faulty = kmem_cache_create("faulty", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  ASSERT_EQ(kmem_faults_begin(fail_some), 1);
+  EXPECT_EQ(kmem_faults_begin(fail_others), 0) << "one at a time";
+  kmem_cache* const later = kmem_cache_create("faulty_later", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache_cpu_flags(faulty, KMC_TRACED | KMC_EVER_TRACED, 0);
+  const uint64_t recorded_before = recorded;
+  asked = 0;
+  to_pass = 2, to_fail = 3;
+  void* const slow = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);  // from a slab
+  ASSERT_NE(slow, nullptr);
+  kmem_cache_free(faulty, slow);
+  void* const fast = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);  // from the magazine
+  ASSERT_EQ(fast, slow);
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // the magazine is empty
+  expect_sound(faulty, 1);
+  kmem_cache_free(faulty, fast);
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // the object stays in the magazine
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);
+  expect_sound(faulty, 0);
+  EXPECT_EQ(asked, 5u);
+  EXPECT_EQ(recorded - recorded_before, 2u);
+  EXPECT_EQ(stats_of(faulty).failures, 3u);
+  EXPECT_EQ(stats_of(faulty).allocations, 2u);
+  // A cache that came later is asked about too.
+  kmem_cache* const first = std::exchange(faulty, later);
+  to_fail = 1;
+  EXPECT_EQ(kmem_cache_alloc_sized(later, 40, KM_ATOMIC), nullptr);
+  kmem_cache_destroy(later);
+  faulty = first;
+  // Nobody is asked any more.
+  kmem_faults_end();
+  asked = 0, to_fail = 10;
+  void* const object = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);
+  EXPECT_EQ(object, fast);
+  EXPECT_EQ(kmem_fault(KMEM_FAULT_ARENA, nullptr, 1, 0), 0);
+  EXPECT_EQ(asked, 0u);
+  kmem_cache_free(faulty, object);
+  kmem_cache_cpu_flags(faulty, 0, KMC_TRACED | KMC_EVER_TRACED);
+  kmem_cache_destroy(faulty);
+}
+
 TEST(Slab, NamesAreUnique) {
   const auto make = [](const char* name) {
     return kmem_cache_create(name, 8, 0, 0, nullptr, nullptr, nullptr, nullptr);

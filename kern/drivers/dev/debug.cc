@@ -1,6 +1,7 @@
 // #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests can see what is said about it.
 //
-//   alloc        leak CACHE N [depth=D] [irq] [atomic], free CACHE N, churn CACHE N, one a line; reading shows what is held
+//   alloc        leak CACHE N [depth=D] [irq] [atomic], free CACHE N, churn CACHE N, failnext N [after=M], one a line; reading
+//                shows what is held, and the reader's own failnext
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //   ctl          panic
@@ -16,6 +17,7 @@
 
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
+#include "cpu.h"
 #include "device.h"
 #include "devices.h"
 #include "errstr.h"
@@ -38,7 +40,8 @@ constexpr TableEntry kTable[] = {
     {"leak", ABI_S_IFREG | 0444, kLeakyDirectory},
 };
 
-constexpr const char* kAllocSyntax = "leak CACHE N [depth=D] [irq] [atomic], free CACHE N or churn CACHE N";
+constexpr const char* kAllocSyntax =
+    "leak CACHE N [depth=D] [irq] [atomic], free CACHE N, churn CACHE N or failnext N [after=M]";
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
 constexpr size_t kMaxCacheName = 64;
@@ -133,7 +136,7 @@ Holding* find_holding(const kmem_cache* cache) {
 
 // --- Commands of alloc.
 
-enum class Verb : uint8_t { kLeak, kFree, kChurn };
+enum class Verb : uint8_t { kLeak, kFree, kChurn, kFailNext };
 
 struct AllocCommand {
   AllocCommand() = default;
@@ -147,13 +150,20 @@ struct AllocCommand {
   kmem_cache* cache = nullptr;  // held
   uint64_t count = 0;
   uint64_t depth = 1;
+  uint64_t after = 0;
   bool irq = false;
   bool atomic = false;
 };
 
-bool parse_number(std::string_view text, uint64_t max, uint64_t& number) {
+bool parse_number(std::string_view text, uint64_t min, uint64_t max, uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= max;
+  return error == std::errc() && end == text.data() + text.size() && number >= min && number <= max;
+}
+
+Result<void> parse_count(std::string_view text, uint64_t min, uint64_t& count) {
+  if (parse_number(text, min, kMaxObjects, count)) return {};
+  return fail(Errno::EINVAL, "\"%.*s\": N is a number from %lu to %lu", static_cast<int>(text.size()), text.data(), min,
+              kMaxObjects);
 }
 
 Result<void> parse_option(std::string_view option, AllocCommand& command) {
@@ -165,7 +175,7 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
   } else if (!option.starts_with(kDepth)) {
     return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, irq and atomic", static_cast<int>(option.size()),
                 option.data());
-  } else if (!parse_number(option.substr(kDepth.size()), kMaxDepth, command.depth)) {
+  } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
     return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu", static_cast<int>(option.size()),
                 option.data(), kMaxDepth);
   }
@@ -186,7 +196,19 @@ Result<kmem_cache*> find_cache(std::string_view name) {
               static_cast<int>(name.size()), name.data());
 }
 
+// N [after=M]
+Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
+  constexpr std::string_view kAfter = "after=";
+  command.verb = Verb::kFailNext;
+  TRY(parse_count(next_word(rest), 0, command.count));
+  const std::string_view option = next_word(rest);
+  if (option.empty()) return {};
+  if (!option.starts_with(kAfter) || !rest.empty()) return fail(Errno::EINVAL, "expected failnext N [after=M]");
+  return parse_count(option.substr(kAfter.size()), 0, command.after);
+}
+
 Result<void> parse(const CommandLine& line, AllocCommand& command) {
+  if (line.word == "failnext") return parse_failnext(line.rest, command);
   if (line.word == "leak") {
     command.verb = Verb::kLeak;
   } else if (line.word == "free") {
@@ -199,10 +221,7 @@ Result<void> parse(const CommandLine& line, AllocCommand& command) {
   std::string_view rest = line.rest;
   const std::string_view name = next_word(rest), count = next_word(rest);
   if (count.empty()) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
-  if (!parse_number(count, kMaxObjects, command.count)) {
-    return fail(Errno::EINVAL, "\"%.*s\": N is a number from 1 to %lu", static_cast<int>(count.size()), count.data(),
-                kMaxObjects);
-  }
+  TRY(parse_count(count, 1, command.count));
   for (std::string_view option = next_word(rest); !option.empty(); option = next_word(rest)) {
     if (command.verb != Verb::kLeak) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
     TRY(parse_option(option, command));
@@ -314,6 +333,46 @@ Result<void> churn(const AllocCommand& command) {
 
 }  // namespace
 
+// --- failnext: the allocations of one process fail. The order is its task's, so that it ends with it and nobody else is hit.
+// While any task has one, the allocator asks before each allocation.
+
+namespace {
+
+constinit bool asking = false;  // under debug_mutex
+
+// What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is not.
+int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
+  const Cpu& cpu = this_cpu();
+  if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
+  FaultOrder& order = cpu.current->fault_order;
+  if (order.fail == 0 || site == KMEM_FAULT_TRACE) return 0;
+  if (site == KMEM_FAULT_CACHE && (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE)) return 0;
+  if (order.skip > 0) {
+    order.skip--;
+    return 0;
+  }
+  order.fail--;
+  order.failed++;
+  return 1;
+}
+
+// Tasks that have ended have no order any more, so each command looks whether there is one at all.
+Result<void> fail_next(const AllocCommand& command) {
+  current_task()->fault_order = {.skip = command.after, .fail = command.count, .failed = 0};
+  bool wanted = false;
+  task_for_each([](Task& task, void* any) { *static_cast<bool*>(any) |= task.fault_order.fail > 0; }, &wanted);
+  if (asking && !wanted) {
+    kmem_faults_end();
+  } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
+    current_task()->fault_order = {};
+    return fail(Errno::EBUSY, "something else makes allocations fail");
+  }
+  asking = wanted;
+  return {};
+}
+
+}  // namespace
+
 // All lines are parsed before the first is done.
 [[gnu::noinline, gnu::noclone]] static Result<void> debug_alloc_write(std::string_view text) {
   TRY(check_command_text(text, kAllocSyntax));
@@ -337,6 +396,9 @@ Result<void> churn(const AllocCommand& command) {
         break;
       case Verb::kChurn:
         TRY(churn(command));
+        break;
+      case Verb::kFailNext:
+        TRY(fail_next(command));
         break;
     }
   }
@@ -412,8 +474,9 @@ class DebugDevice final : public TableDevice {
   }
 
  private:
-  // A line for each cache: its name and how many of its objects are held.
+  // A line for each cache: its name and how many of its objects are held. And the reader's order, if it has had one.
   static Result<void> show_held(Chan& chan) {
+    const FaultOrder order = current_task()->fault_order;
     Text* const text = TRY(Text::create());
     {
       const MutexGuard guard(debug_mutex);
@@ -421,6 +484,7 @@ class DebugDevice final : public TableDevice {
         if (holding.cache) text->print("%s %lu\n", kmem_cache_name(holding.cache), holding.count);
       }
     }
+    if (order.fail + order.failed > 0) text->print("failnext %lu failed %lu\n", order.fail, order.failed);
     if (text->failed()) {
       Text::destroy(text);
       return Errno::ENOMEM;

@@ -18,6 +18,7 @@ constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
 
 void* page_from_arena() {
+  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, kPageSize, KM_ATOMIC)) return nullptr;
   // What is in use is never more than the limit, not even for a moment.
   uint64_t before = used.load(std::memory_order_relaxed);
   do {
