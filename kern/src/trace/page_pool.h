@@ -20,10 +20,10 @@ class PagePool {
   // nullptr if there is none. Any context. Bound: one pass over the slots, another for each page that others take and
   // put meanwhile. Both ends work from the lowest slot, so that mostly one of the first is meant.
   void* take() {
-    uint32_t count = count_.load(std::memory_order_seq_cst);
+    uint32_t count = count_.load();
     do {
       if (count == 0) return nullptr;
-    } while (!count_.compare_exchange_weak(count, count - 1, std::memory_order_acquire, std::memory_order_seq_cst));
+    } while (!count_.compare_exchange_weak(count, count - 1));
     for (;;) {
       for (std::atomic<void*>& slot : slots_) {
         if (!slot.load(std::memory_order_relaxed)) continue;
@@ -38,7 +38,7 @@ class PagePool {
       void* empty = nullptr;
       if (slot.load(std::memory_order_relaxed)) continue;
       if (!slot.compare_exchange_strong(empty, page, std::memory_order_release, std::memory_order_relaxed)) continue;
-      count_.fetch_add(1, std::memory_order_seq_cst);
+      count_.fetch_add(1);
       return true;
     }
     return false;
