@@ -76,10 +76,14 @@ struct kmem_cache_stats {
   uint64_t objects_in_slabs; /* all objects that the slabs have, live or free */
   uint64_t objects_out;      /* of them, those that the slabs have given out: live ones and rounds of magazines */
   uint64_t magazine_rounds;  /* free objects in magazines and depot */
-  uint64_t magazine_size;
+  uint64_t magazine_size;    /* rounds that new ones hold; 0 if none are used */
   uint64_t depot_full, depot_empty;
   uint64_t hash_buckets, hash_items; /* bufctl hash; 0 without */
   uint64_t failures;                 /* allocations that returned NULL */
+  uint64_t magazine_resizes;         /* how often magazines have grown */
+  uint64_t depot_contention;         /* how often a CPU has waited for another's use of the depot */
+  uint64_t depot_surplus;            /* of depot_full, those that the last interval had no use for */
+  uint64_t depot_reaped;             /* full magazines that have been reaped */
 };
 /* Any context; sums what the CPUs count, without stopping them. */
 void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
@@ -127,11 +131,21 @@ int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int f
 
 /* Called once, before anything else, with one CPU: the allocator's own caches. */
 void kmem_init(void);
-/* What this CPU's magazines hold goes back to the slabs, for all caches. Interrupts off; up to 60 objects for each cache. */
+/* What this CPU's magazines hold goes back to the slabs, for all caches. Interrupts off; up to 124 objects for each cache. */
 void kmem_drain_cpu(void);
-/* The free objects in all depots go back to the slabs, and empty slabs to where they came from. Done also by an allocation that may
- * sleep and finds no memory. May sleep. */
+/* Free objects of all caches go back to the slabs, and empty slabs to where they came from. */
+enum kmem_reap_extent {
+  KMEM_REAP_SURPLUS, /* what the last interval between two updates had no use for */
+  KMEM_REAP_DEPOTS,  /* all that the depots have */
+  KMEM_REAP_ALL,     /* what CPUs have in their magazines, too */
+};
+/* An allocation that may sleep and finds no memory does it, in this order until it finds some. May sleep: interrupts on, no spinlock held. */
+void kmem_reap_some(enum kmem_reap_extent extent);
+/* All that idles. May sleep. */
 void kmem_reap(void);
+/* Ends an interval, of some seconds: what depots have not used in it becomes the surplus that is reaped first, and caches whose CPUs
+ * have waited for the depot get larger magazines. May sleep. */
+void kmem_update(void);
 /* Walks all slabs of the cache and compares them with its counts, under its lock. NULL, or what is wrong. For tests and debugging. */
 const char* kmem_cache_verify(struct kmem_cache* cache);
 

@@ -50,6 +50,8 @@ static inline unsigned slab_os_cpu(void) {
 enum slab_os_rank { SLAB_OS_RANK_LIST, SLAB_OS_RANK_DEPOT, SLAB_OS_RANK_CACHE };
 void slab_os_lock_init(struct slab_os_lock* lock, enum slab_os_rank rank);
 void slab_os_lock_acquire(struct slab_os_lock* lock);
+/* Takes the lock if it is free; false if it is not. */
+bool slab_os_lock_try(struct slab_os_lock* lock);
 void slab_os_lock_release(struct slab_os_lock* lock);
 
 /* CPU numbers are below it, of CPUs that come online later too. The same at every call. */

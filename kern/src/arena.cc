@@ -194,8 +194,8 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                                                       int flags) {
   uintptr_t address = try_segment(arena, size, constraints, flags);
-  if (address == 0 && (flags & KM_SLEEP)) {
-    kmem_reap();
+  for (int extent = KMEM_REAP_SURPLUS; address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
+    kmem_reap_some(static_cast<kmem_reap_extent>(extent));
     address = try_segment(arena, size, constraints, flags);
   }
   if (address == 0) {

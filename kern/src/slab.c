@@ -53,14 +53,17 @@ _Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TR
 
 #define OWN_CACHE_BYTES (sizeof(struct kmem_cache) + SLAB_OS_MAX_CPUS * sizeof(struct kmem_cpu))
 
-enum { OWN_SLAB, OWN_BUFCTL, OWN_MAGAZINE, OWN_HASH, OWN_CACHE, OWN_CACHES };
+enum { OWN_SLAB, OWN_BUFCTL, OWN_HASH, OWN_CACHE, OWN_MAGAZINE, OWN_CACHES = OWN_MAGAZINE + MAGAZINE_TYPES };
 static struct { char bytes[OWN_CACHE_BYTES] __attribute__((aligned(64))); } own_caches[OWN_CACHES];
 
 struct kmem_cache* const kmem_slab_cache = (struct kmem_cache*)&own_caches[OWN_SLAB];
 struct kmem_cache* const kmem_bufctl_cache = (struct kmem_cache*)&own_caches[OWN_BUFCTL];
-struct kmem_cache* const kmem_magazine_cache = (struct kmem_cache*)&own_caches[OWN_MAGAZINE];
 struct kmem_cache* const kmem_hash_cache = (struct kmem_cache*)&own_caches[OWN_HASH];
 static struct kmem_cache* const kmem_cache_cache = (struct kmem_cache*)&own_caches[OWN_CACHE];
+struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES] = {
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE], (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 1],
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 2], (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 3],
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 4]};
 
 /* ---- The list of caches. */
 
@@ -187,8 +190,7 @@ static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size
   cache->flags = (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE);
   cache->source = source;
   cache->references = 1;
-  cache->magazine_size = magazine_size_for(size);
-  slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
+  depot_init(cache);
   slab_os_lock_init(&cache->lock, SLAB_OS_RANK_CACHE);
   return slab_layer_init(cache, align, slab_size);
 }
@@ -202,7 +204,11 @@ void kmem_init(void) {
   slab_os_lock_init(&list_lock, SLAB_OS_RANK_LIST);
   own_cache_init(kmem_slab_cache, "kmem_slab", sizeof(struct kmem_slab), 0, KMC_NOTRACE);
   own_cache_init(kmem_bufctl_cache, "kmem_bufctl", sizeof(struct kmem_bufctl), 0, KMC_NOTRACE);
-  own_cache_init(kmem_magazine_cache, "kmem_magazine", sizeof(struct kmem_magazine), 0, KMC_NOTRACE | KMC_NOMAGAZINE);
+  for (unsigned type = 0; type < MAGAZINE_TYPES; type++) {
+    char name[KMEM_CACHE_NAME_MAX];
+    name_make(name, "kmem_magazine", (unsigned)magazine_bytes(type));
+    own_cache_init(kmem_magazine_caches[type], name, magazine_bytes(type), 0, KMC_NOTRACE | KMC_NOMAGAZINE);
+  }
   own_cache_init(kmem_hash_cache, "kmem_hash", HASH_BUCKETS_MIN * sizeof(struct kmem_bufctl*), 0, KMC_NOTRACE);
   own_cache_init(kmem_cache_cache, "kmem_cache",
                  sizeof(struct kmem_cache) + slab_os_cpu_count() * sizeof(struct kmem_cpu), 64, 0);
@@ -245,10 +251,13 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
   if (__atomic_exchange_n(&cache->zombie, 1, __ATOMIC_ACQ_REL)) slab_os_panic("%s is destroyed twice", cache->name);
   kmem_cache_hold(cache); /* its last object may come back any time */
   magazines_retire(cache);
-  const uint64_t live = slab_layer_mourn(cache);
-  if (live == 0)
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  const uint64_t live = stats.live;
+  /* Objects that are not live may be on their way to the slabs still: a reap is at it. */
+  if (slab_layer_mourn(cache) == 0)
     kmem_cache_release_later(cache);
-  else
+  else if (live > 0)
     slab_os_log("cache %s destroyed with %lu live objects", cache->name, (unsigned long)live);
   kmem_cache_release(cache);
 }
@@ -332,9 +341,31 @@ void kmem_drain_cpu(void) {
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) magazines_drain_cpu(cache);
 }
 
-/* Quantum caches come last: the others give to them. Buries nothing: the caller of an allocation may hold any sleeping lock. */
+/* ---- Reaping and intervals. */
+
+/* In which order caches are reaped: later ones get what earlier ones give up. */
+enum reap_turn { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_TURNS };
+
+static enum reap_turn reap_turn_of(const struct kmem_cache* cache) {
+  if (kmem_cache_flags(cache) & KMC_QCACHE) return REAP_QUANTUM;
+  return cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
+}
+
+/* Buries nothing: the caller of an allocation may hold any sleeping lock. */
+void kmem_reap_some(enum kmem_reap_extent extent) {
+  for (int turn = 0; turn < REAP_TURNS; turn++) {
+    for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
+      if ((int)reap_turn_of(cache) != turn) continue;
+      magazines_reap(cache, extent);
+      if (extent != KMEM_REAP_SURPLUS) slab_layer_reap(cache);
+    }
+  }
+}
+
 void kmem_reap(void) {
-  for (int quantum = 0; quantum <= 1; quantum++)
-    for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
-      if (!(kmem_cache_flags(cache) & KMC_QCACHE) == !quantum) magazines_reap(cache);
+  kmem_reap_some(KMEM_REAP_ALL);
+}
+
+void kmem_update(void) {
+  for (struct kmem_cache* cache = kmem_cache_next(NULL); cache; cache = kmem_cache_next(cache)) depot_update(cache);
 }

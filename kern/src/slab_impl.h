@@ -1,5 +1,5 @@
-/* What slab.c (caches), slab_magazine.c (the layer of CPUs and depot) and slab_layer.c (slabs) share. C. The theory is
- * in slab.c. */
+/* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot) and slab_layer.c (slabs) share. C. The
+ * theory is in slab.c. */
 #pragma once
 
 #include "slab.h"
@@ -10,13 +10,22 @@
 /* What takes an allocation off the fast path, by one test. */
 enum { KMC_ALLOC_HOOKS = KMC_TRACED | KMC_FAULTS };
 
-enum { MAGAZINE_ROUNDS = 30 }; /* at most: with its header a magazine has 256 bytes */
+enum { MAGAZINE_TYPES = 5 }; /* sizes of magazines */
 
 /* A stack of free, constructed objects. */
 struct kmem_magazine {
   struct kmem_magazine* next; /* in a list of the depot */
-  uint64_t rounds;            /* valid while in a list of the depot */
-  void* objects[MAGAZINE_ROUNDS];
+  uint32_t rounds;            /* valid while in a list of the depot */
+  uint32_t capacity;          /* for good */
+  void* objects[];
+};
+
+/* A list of the depot. */
+struct magazine_list {
+  struct kmem_magazine* first;
+  uint64_t count;
+  uint64_t min;     /* the lowest count since the last update: as many were in nobody's way */
+  uint64_t surplus; /* the lowest of the interval before, less what of it has been reaped */
 };
 
 /* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of statistics. */
@@ -64,8 +73,8 @@ struct kmem_cache {
   size_t slab_size;
   uint32_t objects_per_slab;
   uint16_t colour_step, colour_max; /* colours are multiples of the step up to the maximum; bytes */
-  uint32_t magazine_size;           /* rounds that a magazine of this cache takes */
-  bool small;                       /* slab structure and links are in the page */
+
+  bool small; /* slab structure and links are in the page */
   struct arena* source;
   kmem_constructor constructor;
   kmem_destructor destructor;
@@ -85,9 +94,14 @@ struct kmem_cache {
   uint64_t references; /* one for being alive or having live objects, one for each holder */
 
   struct slab_os_lock depot_lock;
-  struct kmem_magazine *full, *empty;
-  uint64_t full_count, empty_count;
-  uint64_t depot_rounds; /* objects in `full` */
+  struct magazine_list full, empty;
+  struct kmem_magazine* outgrown; /* empty ones that are smaller than new ones, until the next update */
+  uint64_t depot_rounds;          /* objects in `full` */
+  uint32_t magazine_type;         /* of new magazines; read without the lock too */
+  uint64_t contention;            /* how often a CPU found the lock taken */
+  uint64_t contention_before;     /* the same at the last update */
+  uint64_t resizes;
+  uint64_t reaped; /* full magazines */
 
   struct slab_os_lock lock;
   struct kmem_slab* slabs[SLAB_LISTS];
@@ -120,8 +134,8 @@ static inline void lock_guard_end(const struct lock_guard* guard) {
   const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = lock_guard_begin(lock)
 
 /* The allocator's own caches. */
-extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_magazine_cache,
-                                                                               *const kmem_hash_cache;
+extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_hash_cache;
+extern struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES];
 enum { HASH_BUCKETS_MIN = 64 }; /* a table of kmem_hash */
 
 /* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
@@ -135,16 +149,39 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags);
 bool slab_layer_free(struct kmem_cache* cache, void* object);
 /* At the end of a cache: how many objects are out; if any are, the zombie is mourned from now on. */
 uint64_t slab_layer_mourn(struct kmem_cache* cache);
+/* The empty slabs go back to the source. Any context. */
+void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash table. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
+/* ---- slab_depot.c. Any context, unless something else is said; no lock held. */
+
+/* Bytes of a magazine of a type. */
+size_t magazine_bytes(unsigned type);
+/* An empty magazine of the size that the cache uses now; NULL when out of memory. */
+struct kmem_magazine* magazine_make(struct kmem_cache* cache);
+void magazine_free(struct kmem_magazine* magazine);
+void depot_init(struct kmem_cache* cache);
+/* NULL if there is none. */
+struct kmem_magazine* depot_take_full(struct kmem_cache* cache);
+struct kmem_magazine* depot_take_empty(struct kmem_cache* cache);
+/* A magazine with `rounds` objects: it counts as a full one if it has any. */
+void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds);
+/* Ends an interval: notes what it did not use, and makes new magazines larger if CPUs have waited for each other. May
+ * sleep. */
+void depot_update(struct kmem_cache* cache);
+/* A full magazine, or one of those that the last interval did not use, out of the depot for good; NULL if there is none.
+ */
+struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only);
+/* Frees the empty ones, in the same manner. */
+void depot_reap_empty(struct kmem_cache* cache, bool surplus_only);
+void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
+
 /* ---- slab_magazine.c */
 
-/* Fewer for large objects, so that what idles in the magazines of a CPU stays small. */
-uint32_t magazine_size_for(size_t object_size);
-/* Empties the depot. May sleep. */
-void magazines_reap(struct kmem_cache* cache);
+/* See kmem_reap_some. May sleep. */
+void magazines_reap(struct kmem_cache* cache, enum kmem_reap_extent extent);
 /* The cache has become a zombie: takes the magazines of every CPU and of the depot away, for good. May sleep. */
 void magazines_retire(struct kmem_cache* cache);
 /* Frees empty magazines that came after that. Any context. */

@@ -332,6 +332,17 @@ bool slab_layer_free(struct kmem_cache* cache, void* object) {
   return last;
 }
 
+static struct kmem_slab* take_empty(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  struct kmem_slab* const slab = cache->slabs[SLABS_EMPTY];
+  if (slab) list_remove(cache, slab);
+  return slab;
+}
+
+void slab_layer_reap(struct kmem_cache* cache) {
+  for (struct kmem_slab* slab; (slab = take_empty(cache));) slab_destroy(cache, slab);
+}
+
 struct kmem_cache* kmem_cache_of(const void* object) {
   const struct kmem_slab* const slab = slab_os_page_slab(object);
   return slab ? slab->cache : NULL;
@@ -346,10 +357,7 @@ uint64_t slab_layer_mourn(struct kmem_cache* cache) {
 }
 
 void slab_layer_finish(struct kmem_cache* cache) {
-  for (struct kmem_slab* slab; (slab = cache->slabs[SLABS_EMPTY]);) {
-    list_remove(cache, slab);
-    slab_destroy(cache, slab);
-  }
+  slab_layer_reap(cache);
   if (cache->hash) hash_table_free(cache->hash, hash_buckets(cache));
 }
 

@@ -1,49 +1,6 @@
-/* The upper half of a cache: allocation and free through per-CPU magazines and the depot. The theory is in slab.c. */
+/* The upper half of a cache: allocation and free through the magazines of CPUs. The theory is in slab.c. */
 
 #include "slab_impl.h"
-
-uint32_t magazine_size_for(size_t object_size) {
-  if (object_size <= SLAB_OS_PAGE_SIZE / 4) return MAGAZINE_ROUNDS;
-  if (object_size <= SLAB_OS_PAGE_SIZE) return MAGAZINE_ROUNDS / 2;
-  return object_size <= 2 * SLAB_OS_PAGE_SIZE ? 7 : 3;
-}
-
-/* ---- Depot: two lists of magazines, full and empty. */
-
-static struct kmem_magazine* depot_take_full(struct kmem_cache* cache) {
-  LOCK_GUARD(&cache->depot_lock);
-  struct kmem_magazine* const magazine = cache->full;
-  if (!magazine) return NULL;
-  cache->full = magazine->next;
-  cache->full_count--;
-  cache->depot_rounds -= magazine->rounds;
-  return magazine;
-}
-
-static void depot_put_full(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds) {
-  LOCK_GUARD(&cache->depot_lock);
-  magazine->rounds = rounds;
-  magazine->next = cache->full;
-  cache->full = magazine;
-  cache->full_count++;
-  cache->depot_rounds += rounds;
-}
-
-static struct kmem_magazine* depot_take_empty(struct kmem_cache* cache) {
-  LOCK_GUARD(&cache->depot_lock);
-  struct kmem_magazine* const magazine = cache->empty;
-  if (!magazine) return NULL;
-  cache->empty = magazine->next;
-  cache->empty_count--;
-  return magazine;
-}
-
-static void depot_put_empty(struct kmem_cache* cache, struct kmem_magazine* magazine) {
-  LOCK_GUARD(&cache->depot_lock);
-  magazine->next = cache->empty;
-  cache->empty = magazine;
-  cache->empty_count++;
-}
 
 /* ---- This CPU's magazines. Interrupts are off. */
 
@@ -51,47 +8,46 @@ static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
   return &cache->cpu[slab_os_cpu()];
 }
 
-static void swap_magazines(const struct kmem_cache* cache, struct kmem_cpu* cpu) {
+static void swap_magazines(struct kmem_cpu* cpu) {
   struct kmem_magazine* const loaded = cpu->loaded;
   const uint32_t rounds = cpu->rounds;
   cpu->loaded = cpu->previous;
   cpu->rounds = cpu->previous_rounds;
-  cpu->capacity = cpu->loaded ? cache->magazine_size : 0;
+  cpu->capacity = cpu->loaded ? cpu->loaded->capacity : 0;
   cpu->previous = loaded;
   cpu->previous_rounds = rounds;
 }
 
 /* Loads `magazine`; what was loaded becomes the previous one, whose place is free. */
-static void load_magazine(const struct kmem_cache* cache, struct kmem_cpu* cpu, struct kmem_magazine* magazine,
-                          uint32_t rounds) {
+static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, uint32_t rounds) {
   cpu->previous = magazine;
   cpu->previous_rounds = rounds;
-  swap_magazines(cache, cpu);
+  swap_magazines(cpu);
 }
 
 /* Gets objects into the loaded magazine, which is empty. False if there are none above the slabs. */
 static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   if (cpu->previous_rounds > 0) {
-    swap_magazines(cache, cpu);
+    swap_magazines(cpu);
     return true;
   }
   struct kmem_magazine* const full = depot_take_full(cache);
   if (!full) return false;
-  if (cpu->previous) depot_put_empty(cache, cpu->previous);
-  load_magazine(cache, cpu, full, (uint32_t)full->rounds);
+  if (cpu->previous) depot_put(cache, cpu->previous, 0);
+  load_magazine(cpu, full, full->rounds);
   return true;
 }
 
 /* Gets room into the loaded magazine, which is full or not there. False if there is no empty magazine. */
 static bool load_empty(struct kmem_cache* cache, struct kmem_cpu* cpu) {
-  if (cpu->previous && cpu->previous_rounds < cache->magazine_size) {
-    swap_magazines(cache, cpu);
+  if (cpu->previous && cpu->previous_rounds < cpu->previous->capacity) {
+    swap_magazines(cpu);
     return true;
   }
   struct kmem_magazine* const empty = depot_take_empty(cache);
   if (!empty) return false;
-  if (cpu->previous) depot_put_full(cache, cpu->previous, cpu->previous_rounds);
-  load_magazine(cache, cpu, empty, 0);
+  if (cpu->previous) depot_put(cache, cpu->previous, cpu->previous_rounds);
+  load_magazine(cpu, empty, 0);
   return true;
 }
 
@@ -104,8 +60,8 @@ static bool uses_magazines(const struct kmem_cache* cache) {
 
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
   void* object = slab_layer_alloc(cache, flags & ~KM_ZERO);
-  if (!object && (flags & KM_SLEEP)) {
-    kmem_reap();
+  for (int extent = KMEM_REAP_SURPLUS; !object && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
+    kmem_reap_some((enum kmem_reap_extent)extent);
     object = slab_layer_alloc(cache, flags & ~KM_ZERO);
   }
   if (!object) return NULL;
@@ -152,8 +108,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
 /* One of the KMC_ALLOC_HOOKS is set. The object has left the loaded magazine; if it is not to be had it lies there still,
  * above the rounds. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_hooked(struct kmem_cache* cache, void* object,
-                                                                         size_t requested, int flags,
-                                                                         const void* frame, uint64_t saved) {
+                                                                         size_t requested, int flags, const void* frame,
+                                                                         uint64_t saved) {
   struct kmem_cpu* const cpu = this_cpu(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) {
     cpu->rounds++;
@@ -220,10 +176,10 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
       return;
     }
     slab_os_irq_restore(saved);
-    struct kmem_magazine* const magazine = kmem_cache_alloc(kmem_magazine_cache, KM_ATOMIC);
+    struct kmem_magazine* const magazine = magazine_make(cache);
     saved = slab_os_irq_save();
     if (!magazine) break;
-    depot_put_empty(cache, magazine);
+    depot_put(cache, magazine, 0);
   }
   slab_os_irq_restore(saved);
   object_to_slab(cache, object);
@@ -267,51 +223,55 @@ static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magaz
 }
 
 /* Takes the loaded magazine off this CPU, and loads the previous one. NULL if there was none. */
-static struct kmem_magazine* unload_magazine(const struct kmem_cache* cache, struct kmem_cpu* cpu, uint32_t* rounds) {
+static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rounds) {
   struct kmem_magazine* const magazine = cpu->loaded;
   *rounds = cpu->rounds;
   cpu->loaded = NULL;
   cpu->rounds = 0;
-  swap_magazines(cache, cpu);
+  swap_magazines(cpu);
   return magazine;
 }
 
 void magazines_drain_cpu(struct kmem_cache* cache) {
   for (int i = 0; i < 2; i++) {
     uint32_t rounds;
-    struct kmem_magazine* const magazine = unload_magazine(cache, this_cpu(cache), &rounds);
+    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
     if (!magazine) continue;
     empty_magazine(cache, magazine, rounds);
-    depot_put_empty(cache, magazine);
+    depot_put(cache, magazine, 0);
   }
 }
 
 /* On each CPU, interrupts off: its magazines go to the depot as they are. */
-static void retire_cpu(void* argument) {
+static void unload_cpu(void* argument) {
   struct kmem_cache* const cache = argument;
   for (int i = 0; i < 2; i++) {
     uint32_t rounds;
-    struct kmem_magazine* const magazine = unload_magazine(cache, this_cpu(cache), &rounds);
-    if (magazine) depot_put_full(cache, magazine, rounds);
+    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    if (magazine) depot_put(cache, magazine, rounds);
   }
 }
 
-void magazines_reap(struct kmem_cache* cache) {
-  for (struct kmem_magazine* magazine; (magazine = depot_take_full(cache));) {
-    empty_magazine(cache, magazine, (uint32_t)magazine->rounds);
-    kmem_cache_free(kmem_magazine_cache, magazine);
+static void reap_depot(struct kmem_cache* cache, bool surplus_only) {
+  for (struct kmem_magazine* magazine; (magazine = depot_reap_full(cache, surplus_only));) {
+    empty_magazine(cache, magazine, magazine->rounds);
+    magazine_free(magazine);
   }
-  magazines_finish(cache);
+  depot_reap_empty(cache, surplus_only);
+}
+
+void magazines_reap(struct kmem_cache* cache, enum kmem_reap_extent extent) {
+  if (extent == KMEM_REAP_ALL && uses_magazines(cache)) slab_os_on_each_cpu(unload_cpu, cache);
+  reap_depot(cache, extent == KMEM_REAP_SURPLUS);
 }
 
 void magazines_retire(struct kmem_cache* cache) {
-  slab_os_on_each_cpu(retire_cpu, cache);
-  magazines_reap(cache);
+  slab_os_on_each_cpu(unload_cpu, cache);
+  reap_depot(cache, false);
 }
 
 void magazines_finish(struct kmem_cache* cache) {
-  for (struct kmem_magazine* magazine; (magazine = depot_take_empty(cache));)
-    kmem_cache_free(kmem_magazine_cache, magazine);
+  depot_reap_empty(cache, false);
 }
 
 void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
@@ -325,9 +285,6 @@ void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
         __atomic_load_n(&cpu->rounds, __ATOMIC_RELAXED) + __atomic_load_n(&cpu->previous_rounds, __ATOMIC_RELAXED);
   }
   stats->live = stats->allocations - stats->frees;
-  stats->magazine_size = uses_magazines(cache) ? cache->magazine_size : 0;
-  LOCK_GUARD(&cache->depot_lock);
-  stats->depot_full = cache->full_count;
-  stats->depot_empty = cache->empty_count;
-  stats->magazine_rounds += cache->depot_rounds;
+  depot_stats(cache, stats);
+  if (!uses_magazines(cache)) stats->magazine_size = 0;
 }

@@ -45,6 +45,9 @@ void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();
 }
+bool slab_os_lock_try(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
+  return spinlock_of(lock).try_lock();
+}
 void slab_os_lock_release(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   spinlock_of(lock).unlock();
 }

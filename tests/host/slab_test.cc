@@ -1,4 +1,4 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_layer.c kern/src/arena.cc
+// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/arena.cc
 // kern/src/arena_segments.cc kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
 // kern/lib/format.cc tests/host/cpus/cpus.cc
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
@@ -592,7 +592,7 @@ class SlabParallel : public testing::Test {
   }
   void expect_all_sound() {
     for (size_t i = 0; i < parallel->caches.size(); i++) expect_sound(parallel->caches[i], parallel->live[i]);
-    for (const char* name : {"kmem_slab", "kmem_bufctl", "kmem_magazine", "kmem_hash", "kmem_cache", "page_4096"}) {
+    for (const char* name : {"kmem_slab", "kmem_bufctl", "kmem_magazine.128", "kmem_hash", "kmem_cache", "page_4096"}) {
       kmem_cache* const cache = kmem_cache_find(name);
       ASSERT_NE(cache, nullptr) << name;
       expect_sound(cache, stats_of(cache).live);

@@ -89,15 +89,17 @@ void print_kmemstat(Text& text) {
 }
 
 void print_slab_stats(Text& text) {
-  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s\n", "NAME", "OBJSIZE", "SLABS", "OBJECTS", "LIVE",
-             "MAGROUNDS", "MAGSIZE", "FULLMAGS", "EMPTYMAG", "BUCKETS", "HASHED", "FAILED");
+  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s %8s %8s\n", "NAME", "OBJSIZE", "SLABS",
+             "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS", "EMPTYMAG", "BUCKETS", "HASHED", "FAILED",
+             "RESIZES", "CONTEND", "SURPLUS", "REAPED");
   for_each_cache([&](kmem_cache* cache) {
     struct kmem_cache_stats stats;
     kmem_cache_stats(cache, &stats);
-    text.print("%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu\n", kmem_cache_name(cache),
-               stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live, stats.magazine_rounds,
-               stats.magazine_size, stats.depot_full, stats.depot_empty, stats.hash_buckets, stats.hash_items,
-               stats.failures);
+    text.print("%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu\n",
+               kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
+               stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty, stats.hash_buckets,
+               stats.hash_items, stats.failures, stats.magazine_resizes, stats.depot_contention, stats.depot_surplus,
+               stats.depot_reaped);
   });
 }
 

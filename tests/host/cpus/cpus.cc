@@ -43,7 +43,7 @@ std::atomic<void (*)()> interrupt_handler{nullptr};
 std::atomic<uint64_t> taken{0};
 thread_local uint64_t held_ranks = 0;
 
-std::atomic<unsigned> page_failures{0};
+std::atomic<unsigned> page_failures{0}, depot_contention{0};
 std::array<MemoryRange, 2> ranges;
 BootInfo boot;
 std::mutex log_mutex;
@@ -160,6 +160,10 @@ void host::fail_pages(unsigned percent) {
   page_failures = percent;
 }
 
+void host::contend(unsigned percent) {
+  depot_contention = percent;
+}
+
 std::string host::take_log() {
   std::lock_guard guard(log_mutex);
   return std::exchange(log_text, {});
@@ -223,6 +227,11 @@ void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
 void slab_os_lock_acquire(slab_os_lock* lock) {
   reinterpret_cast<Spinlock*>(lock)->lock();
 }
+bool slab_os_lock_try(slab_os_lock* lock) {
+  thread_local std::minstd_rand random(host_cpu.id + 1);
+  if (random() % 100 < depot_contention) return false;
+  return reinterpret_cast<Spinlock*>(lock)->try_lock();
+}
 void slab_os_lock_release(slab_os_lock* lock) {
   reinterpret_cast<Spinlock*>(lock)->unlock();
 }
@@ -258,6 +267,14 @@ void Spinlock::lock() {
     sched_yield();
   }
   held_ranks |= bit;
+}
+
+bool Spinlock::try_lock() {
+  ASSERT(!interrupts_enabled());
+  uint32_t free = 0;
+  if (!owner_.compare_exchange_strong(free, host_cpu.id + 1, std::memory_order_acquire)) return false;
+  held_ranks |= uint64_t{1} << static_cast<unsigned>(rank_);
+  return true;
 }
 
 void Spinlock::unlock() {

@@ -18,6 +18,8 @@ uint64_t interrupts_taken();
 
 // From now on `percent` of the requests for slabs' memory fail.
 void fail_pages(unsigned percent);
+// From now on a CPU finds a depot locked in `percent` of its tries, besides those in which it is.
+void contend(unsigned percent);
 // What has been logged since the last call.
 std::string take_log();
 

@@ -1,0 +1,195 @@
+/* The depot of a cache: magazines that no CPU has, and the sizes that magazines come in. The theory is in slab.c. */
+
+#include "slab_impl.h"
+
+/* ---- Sizes of magazines. */
+
+/* With its header of two words a magazine fills a power of two of bytes. The largest is still a small object, so that
+ * making one takes a page and nothing else. What idles in the two magazines of a CPU is bounded by largest_full: some
+ * ten pages for small objects, four objects of the largest. */
+static const struct magazine_type {
+  uint32_t rounds;
+  size_t largest_start; /* objects of up to so many bytes start with it … */
+  size_t largest_full;  /* … and up to so many may grow to it */
+} types[MAGAZINE_TYPES] = {
+    {2, SIZE_MAX, SIZE_MAX},
+    {6, 4 * SLAB_OS_PAGE_SIZE, 8 * SLAB_OS_PAGE_SIZE},
+    {14, SLAB_OS_PAGE_SIZE, 4 * SLAB_OS_PAGE_SIZE},
+    {30, SLAB_OS_PAGE_SIZE / 16, SLAB_OS_PAGE_SIZE},
+    {62, 0, SLAB_OS_PAGE_SIZE / 8},
+};
+
+enum { CONTENTION_MAX = 8 }; /* how often in an interval the depot may be found locked before magazines grow */
+
+size_t magazine_bytes(unsigned type) {
+  return sizeof(struct kmem_magazine) + types[type].rounds * sizeof(void*);
+}
+
+static uint32_t rounds_of(const struct kmem_cache* cache) {
+  return types[__atomic_load_n(&cache->magazine_type, __ATOMIC_RELAXED)].rounds;
+}
+
+struct kmem_magazine* magazine_make(struct kmem_cache* cache) {
+  const uint32_t type = __atomic_load_n(&cache->magazine_type, __ATOMIC_RELAXED);
+  struct kmem_magazine* const magazine = kmem_cache_alloc(kmem_magazine_caches[type], KM_ATOMIC);
+  if (!magazine) return NULL;
+  magazine->rounds = 0;
+  magazine->capacity = types[type].rounds;
+  return magazine;
+}
+
+void magazine_free(struct kmem_magazine* magazine) {
+  unsigned type = 0;
+  while (types[type].rounds != magazine->capacity) type++;
+  kmem_cache_free(kmem_magazine_caches[type], magazine);
+}
+
+static void magazines_free(struct kmem_magazine* magazine) {
+  while (magazine) {
+    struct kmem_magazine* const next = magazine->next;
+    magazine_free(magazine);
+    magazine = next;
+  }
+}
+
+/* ---- The lists. The depot's lock is held. */
+
+static void list_put(struct magazine_list* list, struct kmem_magazine* magazine) {
+  magazine->next = list->first;
+  list->first = magazine;
+  list->count++;
+}
+
+static struct kmem_magazine* list_take(struct magazine_list* list) {
+  struct kmem_magazine* const magazine = list->first;
+  if (!magazine) return NULL;
+  list->first = magazine->next;
+  list->count--;
+  if (list->min > list->count) list->min = list->count;
+  return magazine;
+}
+
+/* Takes one that is not in use; NULL if there is none. What is taken has not been used: the rest of the surplus stays. */
+static struct kmem_magazine* list_take_surplus(struct magazine_list* list) {
+  if (list->surplus == 0 || list->min == 0) return NULL;
+  list->surplus--;
+  list->min--;
+  return list_take(list);
+}
+
+static void list_close_interval(struct magazine_list* list) {
+  list->surplus = list->min;
+  list->min = list->count;
+}
+
+/* ---- Operations of CPUs. */
+
+/* The lock is held for the life of a scope; that it had to be waited for is counted. */
+static inline struct lock_guard contended_guard_begin(struct kmem_cache* cache) {
+  const struct lock_guard guard = {&cache->depot_lock, slab_os_irq_save()};
+  if (!slab_os_lock_try(guard.lock)) {
+    slab_os_lock_acquire(guard.lock);
+    cache->contention++;
+  }
+  return guard;
+}
+#define DEPOT_GUARD(cache) \
+  const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = contended_guard_begin(cache)
+
+void depot_init(struct kmem_cache* cache) {
+  slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
+  while (cache->magazine_type + 1 < MAGAZINE_TYPES &&
+         cache->object_size <= types[cache->magazine_type + 1].largest_start)
+    cache->magazine_type++;
+}
+
+struct kmem_magazine* depot_take_full(struct kmem_cache* cache) {
+  DEPOT_GUARD(cache);
+  struct kmem_magazine* const magazine = list_take(&cache->full);
+  if (magazine) cache->depot_rounds -= magazine->rounds;
+  return magazine;
+}
+
+struct kmem_magazine* depot_take_empty(struct kmem_cache* cache) {
+  DEPOT_GUARD(cache);
+  return list_take(&cache->empty);
+}
+
+void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds) {
+  DEPOT_GUARD(cache);
+  magazine->rounds = rounds;
+  if (rounds > 0) {
+    list_put(&cache->full, magazine);
+    cache->depot_rounds += rounds;
+  } else if (magazine->capacity == rounds_of(cache)) {
+    list_put(&cache->empty, magazine);
+  } else {
+    magazine->next = cache->outgrown;
+    cache->outgrown = magazine;
+  }
+}
+
+/* ---- Intervals and reaping. */
+
+static struct kmem_magazine* take_outgrown(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->depot_lock);
+  struct kmem_magazine* const magazines = cache->outgrown;
+  cache->outgrown = NULL;
+  return magazines;
+}
+
+/* Larger magazines from now on. Returns the empty ones, which are outgrown. The lock is held. */
+static struct kmem_magazine* grow_magazines(struct kmem_cache* cache) {
+  __atomic_store_n(&cache->magazine_type, cache->magazine_type + 1, __ATOMIC_RELAXED);
+  cache->resizes++;
+  struct kmem_magazine* const magazines = cache->empty.first;
+  cache->empty = (struct magazine_list){0};
+  return magazines;
+}
+
+void depot_update(struct kmem_cache* cache) {
+  struct kmem_magazine* too_small = NULL;
+  {
+    LOCK_GUARD(&cache->depot_lock);
+    list_close_interval(&cache->full);
+    list_close_interval(&cache->empty);
+    const bool contended = cache->contention - cache->contention_before > CONTENTION_MAX;
+    cache->contention_before = cache->contention;
+    if (contended && cache->magazine_type + 1 < MAGAZINE_TYPES &&
+        cache->object_size <= types[cache->magazine_type + 1].largest_full)
+      too_small = grow_magazines(cache);
+  }
+  magazines_free(too_small);
+  magazines_free(take_outgrown(cache));
+}
+
+struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only) {
+  LOCK_GUARD(&cache->depot_lock);
+  struct kmem_magazine* const magazine = surplus_only ? list_take_surplus(&cache->full) : list_take(&cache->full);
+  if (!magazine) return NULL;
+  cache->depot_rounds -= magazine->rounds;
+  cache->reaped++;
+  return magazine;
+}
+
+static struct kmem_magazine* reap_empty(struct kmem_cache* cache, bool surplus_only) {
+  LOCK_GUARD(&cache->depot_lock);
+  return surplus_only ? list_take_surplus(&cache->empty) : list_take(&cache->empty);
+}
+
+void depot_reap_empty(struct kmem_cache* cache, bool surplus_only) {
+  for (struct kmem_magazine* magazine; (magazine = reap_empty(cache, surplus_only));) magazine_free(magazine);
+  magazines_free(take_outgrown(cache));
+}
+
+void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
+  stats->magazine_size = rounds_of(cache);
+  LOCK_GUARD(&cache->depot_lock);
+  stats->depot_full = cache->full.count;
+  stats->depot_empty = cache->empty.count;
+  stats->magazine_rounds += cache->depot_rounds;
+  stats->magazine_resizes = cache->resizes;
+  stats->depot_contention = cache->contention;
+  stats->depot_surplus = cache->full.surplus < cache->full.min ? cache->full.surplus : cache->full.min;
+  stats->depot_reaped = cache->reaped;
+}
