@@ -358,13 +358,15 @@ int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
 
 // Tasks that have ended have no order any more, so each command looks whether there is one at all.
 Result<void> fail_next(const AllocCommand& command) {
-  current_task()->fault_order = {.skip = command.after, .fail = command.count, .failed = 0};
+  FaultOrder& order = current_task()->fault_order;
+  // The end of an order leaves the number of its failures to be read.
+  order = {.skip = command.after, .fail = command.count, .failed = command.count == 0 ? order.failed : 0};
   bool wanted = false;
   task_for_each([](Task& task, void* any) { *static_cast<bool*>(any) |= task.fault_order.fail > 0; }, &wanted);
   if (asking && !wanted) {
     kmem_faults_end();
   } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
-    current_task()->fault_order = {};
+    order = {};
     return fail(Errno::EBUSY, "something else makes allocations fail");
   }
   asking = wanted;

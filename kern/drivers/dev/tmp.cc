@@ -68,13 +68,15 @@ struct Node : RefCounted<Node> {
 
 constinit ObjectCache<Node> node_cache;
 
-// A page for a file, not cleared; nullptr if there is none, or none left of the share of all files.
-char* make_page() {
+// A page for a file, not cleared. ENOMEM; ENOSPC if none is left of the share of all files.
+Result<char*> make_page() {
+  Errno error = Errno::ENOSPC;
   if (pages_held.fetch_add(1, std::memory_order_relaxed) < most_pages) {
     if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
+    error = Errno::ENOMEM;
   }
   pages_held.fetch_sub(1, std::memory_order_relaxed);
-  return nullptr;
+  return error;
 }
 
 void free_pages_from(Node& node, size_t first) {
@@ -92,12 +94,12 @@ void Node::destroy(Node* node) {
   node_cache.destroy(node);
 }
 
-// Makes room in the array for `slots` pages. ENOSPC.
+// Makes room in the array for `slots` pages. ENOMEM.
 Result<void> grow(Node& node, size_t slots) {
   if (slots <= node.page_slots) return {};
   const size_t wanted = std::max<size_t>(slots, std::max<size_t>(node.page_slots * 2, 4));
   auto** const pages = static_cast<char**>(kmalloc(wanted * sizeof(char*), KM_SLEEP | KM_ZERO));
-  if (!pages) return Errno::ENOSPC;
+  if (!pages) return Errno::ENOMEM;
   std::copy(node.pages, node.pages + node.page_slots, pages);
   kfree(node.pages);
   node.pages = pages;
@@ -113,7 +115,7 @@ void resize_down(Node& node, uint64_t size) {
 
 Result<char*> copy_name(std::string_view name) {
   char* const copy = static_cast<char*>(kmalloc(name.size() + 1, KM_SLEEP));
-  if (!copy) return Errno::ENOSPC;
+  if (!copy) return Errno::ENOMEM;
   memcpy(copy, name.data(), name.size());
   copy[name.size()] = '\0';
   return copy;
@@ -289,14 +291,15 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
     const size_t in_page = at % kPageSize, length = std::min(size - done, kPageSize - in_page);
     char*& page = node.pages[at / kPageSize];
     if (!page) {
-      page = make_page();
-      if (!page) break;
+      Result<char*> made = make_page();
+      if (!made && done == 0) return made.error();
+      if (!made) break;
+      page = *made;
       if (length < kPageSize) memset(page, 0, kPageSize);
     }
     memcpy(page + in_page, buffer + done, length);
     done += length;
   }
-  if (done == 0) return Errno::ENOSPC;
   node.size = std::max(node.size, offset + done);
   node.modified = node.changed = now();
   return done;

@@ -251,6 +251,7 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
     if (!member) return {};
     Ref<Chan> copy = TRY(member->clone());
     Result<Ref<Chan>> opened = member->device->open(std::move(copy), flags, context.who);
+    if (!opened && opened.error() == Errno::ENOMEM) return opened.error();
     if (!opened) continue;  // what may not be read is not shown
     last->union_next = opened.take().release();
     last = last->union_next;
@@ -300,14 +301,16 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
   Ref<Chan> directory = TRY(walk.creation_member());
   TRY(walk.check(walk.at(), 1));
   TRY(walk.check(*directory, 3));
-  Ref<Chan> made = TRY(directory->device->create(*directory, parts.name, flags, mode, context.who));
+  // All that can fail comes before the making, so that nothing is there when it has failed. The new path waits in `parent`.
   Ref<Chan> parent = TRY(walk.finish());
   char name[kMaxPath];
   const bool slash = parent->path[strlen(parent->path) - 1] != '/';
   const int length = format(name, sizeof name, "%s%s%.*s", parent->path, slash ? "/" : "",
                             static_cast<int>(parts.name.size()), parts.name.data());
   if (static_cast<size_t>(length) >= sizeof name) return Errno::ENAMETOOLONG;
-  TRY(chan_set_path(*made, {name, static_cast<size_t>(length)}));
+  TRY(chan_set_path(*parent, {name, static_cast<size_t>(length)}));
+  Ref<Chan> made = TRY(directory->device->create(*directory, parts.name, flags, mode, context.who));
+  std::swap(made->path, parent->path);
   return made;
 }
 

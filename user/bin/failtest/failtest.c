@@ -1,0 +1,224 @@
+/* failtest [-v] [WORD…]: every system call that allocates, with each of its allocations made to fail, one after the other.
+ *
+ * An operation (one of those whose name contains a WORD) is tried in a child of its own with the order `failnext 1 after=M` of
+ * #debug/alloc, for M = 0, 1, 2 … until it gets by without meeting the fault; then again with orders under which all
+ * allocations after the first M fail, so that what cleans up may not allocate either. Each time it must give ENOMEM, or go on
+ * as if nothing had been, and when it gave ENOMEM it must succeed at the second try, without a fault. Nothing may be left
+ * behind: after each operation the live objects of every cache, the segments of every arena and the pages in use are what they
+ * were before. Says what was not so; -v says what was tried. Status 0 if all is well. Root only.
+ * The operations on /host (--share) are tried only when a WORD is "host".
+ */
+#include "failtest.h"
+
+enum outcome { NOT_REACHED, NO_MEMORY, WENT_ON, WRONG_ERROR, FAILS_ANYWAY, FAILS_AGAIN, KILLED, OUTCOMES };
+static const char* const outcome_names[] = {
+    "not reached", "ENOMEM", "went on", "another error", "fails without a fault", "fails at the second try", "killed",
+};
+
+const char* program;
+char try_number[8] = "first";
+enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, in programs that are started too */
+static int failures;
+static int verbose;
+
+static _Noreturn void give_up(const char* what) {
+  perror(what);
+  exit(2);
+}
+
+static void command(int fd, const char* text) {
+  if (RAW3(write, fd, text, strlen(text)) < 0) {
+    fprintf(stderr, "failtest: %s", text);
+    exit(2);
+  }
+}
+
+/* How many allocations the last order has made fail. */
+static unsigned long faults_met(void) {
+  static char text[8192];
+  const int fd = open("#debug/alloc", O_RDONLY);
+  const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+  if (size < 0) give_up("failtest: #debug/alloc");
+  close(fd);
+  text[size] = '\0';
+  const char* line = strstr(text, "failnext ");
+  const char* number = line ? strstr(line, "failed ") : NULL;
+  return number ? strtoul(number + 7, NULL, 10) : 0;
+}
+
+_Noreturn void report(long result, int again) {
+  command(CONTROL, "failnext 0\n");
+  const int failed = result < 0 && result >= -4095;
+  if (again) _exit(failed ? FAILS_AGAIN : NO_MEMORY);
+  if (faults_met() == 0) _exit(failed ? FAILS_ANYWAY : NOT_REACHED);
+  if (failed && result != -ENOMEM) {
+    fprintf(stderr, "# error %ld\n", -result);
+    _exit(WRONG_ERROR);
+  }
+  _exit(failed ? NO_MEMORY : WENT_ON);
+}
+
+/* In a child. */
+static _Noreturn void attempt(const struct operation* operation, const char* order) {
+  if (operation->prepare) operation->prepare(operation);
+  faults_met(); /* what that needs of memory is there now */
+  command(CONTROL, order);
+  const long result = operation->call(operation);
+  command(CONTROL, "failnext 0\n");
+  long second = result;
+  if (result == -ENOMEM) {
+    strcpy(try_number, "again");
+    second = operation->call(operation);
+  }
+  if (operation->undo) operation->undo(operation);
+  if (second == result) report(result, 0);
+  report(second, 1);
+}
+
+static enum outcome outcome_of(const struct operation* operation, const char* order) {
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid < 0) give_up("failtest: fork");
+  if (pid == 0) attempt(operation, order);
+  int status;
+  if (waitpid(pid, &status, 0) != pid) give_up("failtest: waitpid");
+  return WIFEXITED(status) && WEXITSTATUS(status) < KILLED ? (enum outcome)WEXITSTATUS(status) : KILLED;
+}
+
+/* ---- What is in use. */
+
+struct count {
+  char name[40];
+  unsigned long value;
+};
+struct counts {
+  struct count entries[256];
+  unsigned size;
+};
+
+static void add_count(struct counts* counts, const char* name, unsigned long value) {
+  if (counts->size == sizeof(counts->entries) / sizeof(counts->entries[0])) give_up("failtest: too many caches");
+  struct count* count = &counts->entries[counts->size++];
+  snprintf(count->name, sizeof(count->name), "%s", name);
+  count->value = value;
+}
+
+/* From #mem/kmemstat: of a cache that can be traced its live objects, of an arena what is live; but of the page arena, where
+ * slabs come and go, the bytes that were not taken for slabs and by the arenas above it. */
+static void take_counts(struct counts* counts) {
+  static char line[256];
+  counts->size = 0;
+  const int ctl = open("#mem/kmemtrace/ctl", O_WRONLY);
+  if (ctl < 0) give_up("failtest: #mem/kmemtrace/ctl");
+  command(ctl, "settle\n");
+  close(ctl);
+  FILE* file = fopen("#mem/kmemstat", "r");
+  if (!file) give_up("failtest: #mem/kmemstat");
+  unsigned long pages = 0;
+  int page_indent = -1;
+  while (fgets(line, sizeof(line), file)) {
+    char name[40], type, traced[16] = "";
+    unsigned long size, total, allocated, live;
+    if (sscanf(line, "%39s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total, &allocated, &live, traced) < 6)
+      continue;
+    const int indent = (int)strspn(line, " ");
+    if (type == 'S' && strcmp(traced, "never") != 0) add_count(counts, name, live);
+    if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) add_count(counts, name, live);
+    if (type == 'A' && strcmp(name, "page") == 0) {
+      page_indent = indent;
+      pages += allocated;
+    } else if (page_indent >= 0 && indent == page_indent + 2) {
+      pages -= total;
+      if (strncmp(name, "page_", 5) == 0) pages += allocated;
+    } else if (page_indent >= 0 && indent <= page_indent) {
+      page_indent = -1;
+    }
+  }
+  fclose(file);
+  add_count(counts, "bytes in pages", pages);
+}
+
+/* How many counts differ; says which if asked to. */
+static int compare(const char* name, const struct counts* before, const struct counts* after, int say) {
+  int differences = 0;
+  for (unsigned i = 0; i < after->size; i++) {
+    const struct count* count = &after->entries[i];
+    unsigned j = 0;
+    while (j < before->size && strcmp(before->entries[j].name, count->name) != 0) j++;
+    const unsigned long was = j < before->size ? before->entries[j].value : 0;
+    if (was == count->value) continue;
+    differences++;
+    if (say) printf("# %s: %s was %lu, is %lu\n", name, count->name, was, count->value);
+  }
+  return differences;
+}
+
+/* ---- One operation, with each of its allocations. */
+
+static void try_each(const struct operation* operation, const char* many, unsigned* outcomes) {
+  char order[64];
+  for (unsigned long after = 0;; after++) {
+    snprintf(order, sizeof(order), "failnext %s after=%lu\n", many, after);
+    const enum outcome outcome = outcome_of(operation, order);
+    outcomes[outcome]++;
+    if (outcome == NOT_REACHED) return;
+    if (outcome == NO_MEMORY || outcome == WENT_ON || (outcome == KILLED && operation->may_die)) continue;
+    failures++;
+    printf("# %s: failnext %s after=%lu: %s\n", operation->name, many, after, outcome_names[outcome]);
+    if (outcome == FAILS_ANYWAY) return;
+  }
+}
+
+/* What grows once (this program's memory, a table of the kernel's) does not grow again: a leak does. */
+static void run(const struct operation* operation, struct counts* counts) {
+  unsigned outcomes[OUTCOMES] = {0};
+  struct counts before;
+  int differences = 1;
+  for (int rounds = 0; rounds < 3 && differences > 0; rounds++) {
+    before = *counts;
+    try_each(operation, "1", outcomes);
+    try_each(operation, "1000000", outcomes);
+    take_counts(counts);
+    differences = compare(operation->name, &before, counts, rounds == 2);
+  }
+  failures += differences;
+  if (!verbose) return;
+  printf("%s:", operation->name);
+  for (int i = NO_MEMORY; i < OUTCOMES; i++) {
+    if (outcomes[i]) printf(" %u %s", outcomes[i], outcome_names[i]);
+  }
+  printf("\n");
+}
+
+static int wanted(const char* name, int count, char** words) {
+  for (int i = 0; i < count; i++) {
+    if (strstr(name, words[i])) return 1;
+  }
+  return count == 0 && strncmp(name, "host ", 5) != 0;
+}
+
+int main(int argc, char** argv) {
+  program = "/bin/failtest";
+  if (argc > 2 && strcmp(argv[1], "helper") == 0) {
+    command(CONTROL, "failnext 0\n");
+    unlink(SCRIPT);
+    report(0, strcmp(argv[argc - 1], "again") == 0);
+  }
+  const int control = open("#debug/alloc", O_RDWR);
+  if (control < 0 || dup2(control, CONTROL) < 0) give_up("failtest: #debug/alloc");
+  close(control);
+  const int first = argc > 1 && strcmp(argv[1], "-v") == 0 ? 2 : 1;
+  verbose = first == 2;
+  mkdir(FOLDER, 0755);
+  unsigned run_count = 0;
+  static struct counts counts;
+  take_counts(&counts);
+  for (unsigned i = 0; i < operation_count; i++) {
+    if (!wanted(operations[i].name, argc - first, argv + first)) continue;
+    run(&operations[i], &counts);
+    run_count++;
+  }
+  rmdir(FOLDER);
+  printf("%u operations, %d failures\n", run_count, failures);
+  return run_count == 0 || failures != 0;
+}

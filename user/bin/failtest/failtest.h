@@ -1,0 +1,56 @@
+/* What the files of failtest share: the list of what is tried. */
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi/errno.h"
+#include "abi/syscall.h"
+
+/* The call as it is: the kernel's result, not errno. No memory of the program's is touched but the registers'. */
+static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+#define RAW3(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define RAW6(name, a, b, c, d, e, f) \
+  raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+#define FOLDER "/tmp/failtest" /* exists, and is empty, before each attempt */
+#define SCRIPT FOLDER "/script"
+
+struct operation {
+  const char* name;
+  /* Without faults: before and after the attempt, in the process that makes it. NULL for nothing. */
+  void (*prepare)(const struct operation* self);
+  void (*undo)(const struct operation* self);
+  /* What is tried: a negated error number, or something else. Made again after it failed. */
+  long (*call)(const struct operation* self);
+  const char* path;
+  long number;
+  /* A page fault in user mode may meet the fault; then there is nothing but to kill the process. */
+  int may_die;
+};
+extern const struct operation operations[];
+extern const unsigned operation_count;
+
+extern const char* program;
+/* "again" for a second try: a program that `exec` starts is told. */
+extern char try_number[8];
+/* Ends the order, and exits with what has come of the attempt, which had `result`. */
+_Noreturn void report(long result, int again);
