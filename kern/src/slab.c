@@ -204,14 +204,15 @@ void kmem_init(void) {
   slab_os_lock_init(&list_lock, SLAB_OS_RANK_LIST);
   own_cache_init(kmem_slab_cache, "kmem_slab", sizeof(struct kmem_slab), 0, KMC_NOTRACE);
   own_cache_init(kmem_bufctl_cache, "kmem_bufctl", sizeof(struct kmem_bufctl), 0, KMC_NOTRACE);
+  own_cache_init(kmem_hash_cache, "kmem_hash", HASH_BUCKETS_MIN * sizeof(struct kmem_bufctl*), 0, KMC_NOTRACE);
+  own_cache_init(kmem_cache_cache, "kmem_cache",
+                 sizeof(struct kmem_cache) + slab_os_cpu_count() * sizeof(struct kmem_cpu), 64, 0);
+  /* Last, and so reaped last. */
   for (unsigned type = 0; type < MAGAZINE_TYPES; type++) {
     char name[KMEM_CACHE_NAME_MAX];
     name_make(name, "kmem_magazine", (unsigned)magazine_bytes(type));
     own_cache_init(kmem_magazine_caches[type], name, magazine_bytes(type), 0, KMC_NOTRACE | KMC_NOMAGAZINE);
   }
-  own_cache_init(kmem_hash_cache, "kmem_hash", HASH_BUCKETS_MIN * sizeof(struct kmem_bufctl*), 0, KMC_NOTRACE);
-  own_cache_init(kmem_cache_cache, "kmem_cache",
-                 sizeof(struct kmem_cache) + slab_os_cpu_count() * sizeof(struct kmem_cpu), 64, 0);
 }
 
 static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size, int flags,
@@ -348,7 +349,8 @@ enum reap_turn { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_TURNS };
 
 static enum reap_turn reap_turn_of(const struct kmem_cache* cache) {
   if (kmem_cache_flags(cache) & KMC_QCACHE) return REAP_QUANTUM;
-  return cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
+  /* What slabs and magazines are made of. */
+  return cache->small && cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
 }
 
 /* Buries nothing: the caller of an allocation may hold any sleeping lock. */
