@@ -24,13 +24,18 @@ struct FaultOrder {
   uint64_t failed;  // since the order was given
 };
 
+// In Task::trace_call: the trap frame at the top of the kernel stack is of an entry from user mode.
+inline constexpr uint64_t kTraceFromUser = uint64_t{1} << 63;
+
 struct Task {
   char name[32];
   uint32_t id;
   std::atomic<TaskState> state;
   Process* process;        // nullptr for a kernel task
   uint32_t pid;            // of the process, for the tracer; 0 for a kernel task
-  uint32_t trace_context;  // remembered id of the tracer's context (trace_context_cached); 0 at creation, fork and exec
+  // What the tracer remembers (src/trace/context.cc); 0 in a new task. The task's own, with interrupts off.
+  uint32_t trace_base;  // context of what it is, without a user stack
+  uint64_t trace_call;  // context of the system call or fault under way; kTraceFromUser after each return to user mode
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
 

@@ -3,34 +3,35 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "lib/ref.h"
 #include "lib/result.h"
 #include "slab.h"
 
+struct Task;
+
 // Once, after memory and CPUs are there: the trace arena with its limit, stack table, contexts, control lock.
 void trace_init();
 
 // --- Contexts. A 32-bit id that says who allocated; 0 is "not recorded". Contexts live only while something is traced, so that a system that
-// traces nothing does not collect the processes that come and go: an id is made when it is first wanted, and remembered by its owner.
+// traces nothing does not collect the processes that come and go: an id is made when it is first wanted, and remembered in the task.
 
 enum class ContextKind : uint8_t { kKernelTask, kProcess, kInterrupt };
-// An id for a kernel task (pid 0) or a process, deduplicated; 0 at the limit (counted in contexts_lost), and while nothing is traced. Any context
-// but NMI; no lock of a rank below kArenaTags is held.
-uint32_t trace_context_make(ContextKind kind, uint32_t pid, std::string_view name);
-// Whether what trace_context_make returned still has its meaning. 0 has none.
-bool trace_context_valid(uint32_t id);
-// The id that `*cached` remembers, made afresh if it has lost its meaning. Task::trace_context is such a place: fork and exec set it to 0, no more.
-inline uint32_t trace_context_cached(uint32_t* cached, ContextKind kind, uint32_t pid, const char* name) {
-  if (!trace_context_valid(*cached)) *cached = trace_context_make(kind, pid, name);
-  return *cached;
-}
 
-// What the tracer asks of the scheduler: "in what context am I?" The function is called with interrupts off, in any context, and returns
-// trace_context_cached(&task->trace_context, …) of the current task.
-using ContextProvider = uint32_t (*)();
-void trace_register_context_provider(ContextProvider provider);
+inline constexpr size_t kMaxBuildId = 20;
+// What a process runs.
+struct TraceProgram {
+  std::string_view path;
+  std::span<const uint8_t> build_id;  // of the ELF note; empty if there is none
+};
+// What the tracer asks of processes: which program does this task run? The task is the current one and has a process; it lives as long as the answer.
+// Called with interrupts off, in any context but NMI; takes no lock.
+using ProgramProvider = TraceProgram (*)(const Task& task);
+void trace_register_program_provider(ProgramProvider provider);
+// The task is another program from now on (exec), and its user stack is none until it has entered user mode again.
+void trace_program_changed(Task& task);
 
 // --- What can have a trace: a cache (kmem_cache). A word that is copied freely; it holds no reference by itself.
 class TraceSource {

@@ -258,8 +258,8 @@ TEST(ContextTableTest, NumbersAreNeverGivenTwice) {
       EXPECT_EQ(table.intern(ContextKind::kProcess, pid, "sh"), id);
       EXPECT_NE(table.intern(ContextKind::kKernelTask, pid, "sh"), id);
       EXPECT_NE(table.intern(ContextKind::kProcess, pid, "cat"), id);
-      EXPECT_EQ(table.get(id)->pid, pid);
-      EXPECT_STREQ(table.get(id)->name, "sh");
+      EXPECT_EQ(table.get(id)->base->pid, pid);
+      EXPECT_STREQ(table.get(id)->base->name, "sh");
       highest = id + 2;
     }
     table.clear();

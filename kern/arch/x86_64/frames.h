@@ -10,6 +10,13 @@
 // began in. Returns how many. Any context.
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max);
 
+// The same of the user stack from which the current task came into the kernel by a system call, fault or interrupt:
+// first the instruction after the system call, or at which it was interrupted (plus one, so that one less lies in its
+// function like that of a return address). What is not mapped right now, not aligned, not above the frame before or not
+// in user space ends the walk. The task has been in user mode. Any context but NMI; never sleeps. Bound: `max` loads, of
+// which one may fault.
+size_t walk_user_stack(uint64_t* program_counters, size_t max);
+
 struct TrapFrame;
 // The same for a panic, which also wants to know what was interrupted: *entered gets the trap frame at which the walk
 // ended, or nullptr.

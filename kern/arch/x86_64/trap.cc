@@ -189,6 +189,7 @@ void return_to_user(TrapFrame* frame) {
     if (higher.before_user) higher.before_user(*frame);
     interrupts_disable();
   } while (this_cpu().need_resched);
+  current_task()->trace_call = kTraceFromUser;
   if (frame->rip >= kUserEnd) frame->rip = 0;  // nothing is there: it faults in user mode
   frame->cs = kUserCode;
   frame->ss = kUserData;

@@ -17,6 +17,7 @@ struct TrapFrame {
 };
 
 inline constexpr uint8_t kVectorPageFault = 14;
+inline constexpr uint64_t kVectorSystemCall = 0x100;  // in TrapFrame::vector only
 inline constexpr uint8_t kVectorIrqBase = 32;      // ISA interrupt n comes as kVectorIrqBase + n
 inline constexpr uint8_t kVectorDebugSelf = 0xf0;  // free for software: trap_raise_self
 

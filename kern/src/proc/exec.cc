@@ -30,7 +30,7 @@ struct ProgramHeader {
 };
 constexpr uint8_t kElfIdent[] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian, version 1
 constexpr uint16_t kTypeExecutable = 2, kMachineX86_64 = 62;
-constexpr uint32_t kSegmentLoad = 1, kSegmentInterpreter = 3;
+constexpr uint32_t kSegmentLoad = 1, kSegmentInterpreter = 3, kSegmentNote = 4;
 constexpr uint32_t kExecutable = 1, kWritable = 2, kReadable = 4;
 
 Result<size_t> read_at(Chan& file, uint64_t offset, void* to, size_t size) {
@@ -80,7 +80,41 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const Progr
                                          : result.error();
 }
 
-Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head, size_t head_size) {
+struct NoteHeader {
+  uint32_t name_size, content_size, type;
+};
+constexpr uint32_t kNoteBuildId = 3;
+constexpr char kNoteName[] = "GNU";
+constexpr size_t kMaxNotes = 256;  // bytes that are looked at
+
+// Looks for the build id among the notes of `segment`; a program without one, or with a broken one, runs as well.
+Result<void> find_build_id(Chan& file, const ProgramHeader& segment, ProgramDescription& program) {
+  char notes[kMaxNotes];
+  const size_t wanted = std::min<uint64_t>(segment.file_size, sizeof(notes));
+  if (segment.offset > INT64_MAX - wanted) return {};
+  const size_t size = TRY(read_at(file, segment.offset, notes, wanted));
+  size_t at = 0;
+  while (size - at >= sizeof(NoteHeader)) {
+    NoteHeader note;
+    memcpy(&note, notes + at, sizeof(note));
+    at += sizeof(note);
+    const uint64_t name_size = align_up(uint64_t{note.name_size}, 4),
+                   content_size = align_up(uint64_t{note.content_size}, 4);
+    if (name_size > size - at || content_size > size - at - name_size) return {};
+    const bool is_build_id = note.type == kNoteBuildId && note.name_size == sizeof(kNoteName) &&
+                             memcmp(notes + at, kNoteName, sizeof(kNoteName)) == 0;
+    if (is_build_id && note.content_size <= sizeof(program.build_id)) {
+      memcpy(program.build_id, notes + at + name_size, note.content_size);
+      program.build_id_size = static_cast<uint8_t>(note.content_size);
+      return {};
+    }
+    at += name_size + content_size;
+  }
+  return {};
+}
+
+Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head, size_t head_size,
+                          ProgramDescription& program) {
   ElfHeader header;
   if (head_size < sizeof(header)) return not_executable("neither ELF nor a script");
   memcpy(&header, head, sizeof(header));
@@ -100,6 +134,9 @@ Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char
   bool loads = false;
   for (unsigned i = 0; i < header.program_header_count; i++) {
     if (segments[i].type == kSegmentInterpreter) return not_executable("not statically linked");
+    if (segments[i].type == kSegmentNote && program.build_id_size == 0) {
+      TRY(find_build_id(*file, segments[i], program));
+    }
     if (segments[i].type != kSegmentLoad) continue;
     TRY(add_segment(space, file, segments[i]));
     loads = true;
@@ -196,7 +233,10 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     file = TRY(open_program(context, path));
   }
   program.space = TRY(AddressSpace::create());
-  const uint64_t entry = TRY(load_elf(*program.space, file, head, size));
+  const uint64_t entry = TRY(load_elf(*program.space, file, head, size, program.description));
+  const std::string_view executable = file->path ? file->path : path;
+  const size_t length = std::min(executable.size(), sizeof(program.description.path) - 1);
+  memcpy(program.description.path, executable.data(), length);
   TRY(program.space->add_stack_and_heap());
   program.frame = user_frame(entry, TRY(build_stack(*program.space, arguments)));
   return program;

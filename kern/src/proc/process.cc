@@ -105,6 +105,11 @@ Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAcce
   }
 }
 
+TraceProgram program_of(const Task& task) {
+  const ProgramDescription& program = task.process->program;
+  return {.path = program.path, .build_id = {program.build_id, program.build_id_size}};
+}
+
 constexpr Nanoseconds kInitPause{10'000'000};
 
 bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
@@ -262,6 +267,7 @@ Result<void> process_start_init(const char* path) {
     LoadedProgram program = TRY(program_load(process->path_context(), path, arguments));
     process->space = std::move(program.space);
     process->start_frame = program.frame;
+    process->program = program.description;
     {
       const Guard guard(process_lock);
       process_set_path(*process, path);
@@ -325,6 +331,7 @@ void proc_init() {
   process_cache.init("process");
   address_space_init();
   sched_register_activate(activate);
+  trace_register_program_provider(program_of);
   trap_register({.system_call = system_call,
                  .page_fault = page_fault,
                  .user_exception = user_exception,

@@ -13,6 +13,7 @@
 #include "process.h"
 #include "src/proc/address_space.h"
 #include "task.h"
+#include "trace.h"
 
 inline constexpr uint32_t kMaxPid = 32767;
 inline constexpr uint32_t kInitPid = 1;
@@ -24,6 +25,13 @@ enum class Restart : uint8_t {
   kNone,           // it was not interrupted
   kAfterHandler,   // made again, after a handler too if that has SA_RESTART
   kUnlessHandled,  // made again unless a handler ran
+};
+
+// The ELF file that a process runs (of a script, its interpreter's), for the tracer.
+struct ProgramDescription {
+  char path[70] = {};  // a longer one is cut
+  uint8_t build_id_size = 0;
+  uint8_t build_id[kMaxBuildId] = {};
 };
 
 struct Process {
@@ -40,6 +48,7 @@ struct Process {
   Restart restart = Restart::kNone;
   bool restarted = false;      // the system call at hand is made again
   Nanoseconds sleep_deadline;  // of the nanosleep or poll at hand, for when it is made again
+  ProgramDescription program;  // changed with interrupts off
 
   // Under process_lock, but that the own task reads what only it changes.
   Task* task = nullptr;  // nullptr for a zombie
@@ -146,6 +155,7 @@ struct LoadedProgram {
   Ref<Chan> file;  // the program or script that was asked for
   Ref<AddressSpace> space;
   TrapFrame frame;
+  ProgramDescription description;
 };
 // Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG, ENOMEM and what
 // reading gives.

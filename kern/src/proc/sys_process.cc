@@ -26,6 +26,7 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
     child.blocked = parent.blocked;
     child.actions = parent.actions;
     process_set_path(child, parent.path);
+    child.program = parent.program;
   }
   TRY(process_make_task(child));
   return process_insert(child, &parent);
@@ -82,7 +83,8 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     fpu_restore(process.fpu);
     process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
-    process.task->trace_context = 0;
+    process.program = program.description;
+    trace_program_changed(*process.task);
   }
   call.frame = program.frame;
   return 0;  // and the old address space goes

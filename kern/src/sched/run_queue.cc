@@ -24,7 +24,6 @@
 #include "lib/format.h"
 #include "log.h"
 #include "src/sched/sched.h"
-#include "trace.h"
 
 namespace {
 
@@ -144,13 +143,6 @@ void adopt_idle_task() {
   cpu.current = &idle;
 }
 
-uint32_t current_context() {
-  Task* task = current_task();
-  if (!task) return 0;
-  const ContextKind kind = task->pid ? ContextKind::kProcess : ContextKind::kKernelTask;
-  return trace_context_cached(&task->trace_context, kind, task->pid, task->name);
-}
-
 }  // namespace
 
 void run_queue_lock() NO_THREAD_SAFETY_ANALYSIS {
@@ -256,7 +248,6 @@ void sched_register_activate(void (*activate)(Process*)) {
 void sched_init() {
   adopt_idle_task();
   tasks_init();
-  trace_register_context_provider(current_context);
   tick_register(tick);
 }
 

@@ -1,6 +1,12 @@
 // Finds out who is allocating.
+//
+// A task remembers two numbers: what it is, which holds until exec, and the context of the system call or fault that it
+// is in, with the user stack, which holds until it returns to user mode (trap.cc stores kTraceFromUser then, and does
+// no more for the tracer). So the user stack is walked once for each system call in which something is recorded. A
+// number from before the table was emptied is recognised as such.
 #include <atomic>
 
+#include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
 #include "cpu.h"
 #include "lib/string.h"
@@ -11,10 +17,11 @@
 namespace {
 
 constexpr unsigned kVectors = 256;
+// Of Task::trace_call, beside the number and kTraceFromUser.
+constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
 
-constinit std::atomic<ContextProvider> provider{nullptr};
-// Remembered numbers, as Task::trace_context is for tasks. CPUs that race here write what are valid numbers all the
-// same.
+constinit std::atomic<ProgramProvider> program_provider{nullptr};
+// Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the same.
 constinit std::atomic<uint32_t> interrupt_contexts[kVectors];
 
 // An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is not.
@@ -26,32 +33,60 @@ uint32_t interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
   const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
   // A vector may have been registered afresh, under another name.
-  if (trace_contexts.valid(remembered) && strcmp(trace_contexts.get(remembered)->name, name) == 0) return remembered;
+  if (trace_contexts.valid(remembered) && strcmp(trace_contexts.get(remembered)->base->name, name) == 0) {
+    return remembered;
+  }
   const uint32_t id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
   interrupt_contexts[vector].store(id, std::memory_order_relaxed);
   return id;
 }
 
+uint32_t base_of(Task& task) {
+  if (trace_contexts.valid(task.trace_base)) return task.trace_base;
+  const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
+  const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
+  const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
+  return task.trace_base = trace_contexts.intern(kind, task.pid, task.name, program);
+}
+
+// The number of `base` with the user stack of the task, which is the current one; 0 if either cannot be stored.
+uint32_t add_user_stack(uint32_t base) {
+  uint64_t frames[kUserStackDepth];
+  const size_t count = walk_user_stack(frames, kUserStackDepth);
+  const uint32_t stack = trace_stacks.intern(StackKind::kUser, frames, count);
+  return stack == 0 ? 0 : trace_contexts.with_user_stack(base, stack);
+}
+
+CurrentContext context_of_call(Task& task) {
+  const uint32_t base = base_of(task);
+  if (base == 0) return {0, false};
+  const uint64_t from_user = task.trace_call & kTraceFromUser;
+  const uint32_t with_stack = from_user && task.process ? add_user_stack(base) : base;
+  const bool lost = with_stack == 0;
+  task.trace_call = from_user | (lost ? kUserStackLost | base : with_stack);
+  return {lost ? base : with_stack, lost};
+}
+
 }  // namespace
 
-uint32_t trace_context_make(ContextKind kind, uint32_t pid, std::string_view name) {
-  trace_memory_prepare();
-  return trace_contexts.intern(kind, pid, name);
+void trace_register_program_provider(ProgramProvider provider) {
+  program_provider.store(provider, std::memory_order_release);
 }
 
-bool trace_context_valid(uint32_t id) {
-  return trace_contexts.valid(id);
+void trace_program_changed(Task& task) {
+  task.trace_base = 0;
+  task.trace_call = 0;
 }
 
-void trace_register_context_provider(ContextProvider function) {
-  provider.store(function, std::memory_order_release);
-}
-
-uint32_t trace_current_context() {
+CurrentContext trace_current_context() {
   const Cpu& cpu = this_cpu();
-  if (in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
-  if (const ContextProvider current = provider.load(std::memory_order_acquire)) return current();
-  return trace_contexts.intern(ContextKind::kKernelTask, 0, "boot");
+  if (in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), false};
+  Task* const task = cpu.current;
+  if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), false};
+  const uint64_t remembered = task->trace_call;
+  const auto id = static_cast<uint32_t>(remembered);
+  if (trace_contexts.valid(id)) return {id, (remembered & kUserStackLost) != 0};
+  return context_of_call(*task);
 }
 
 uint32_t trace_current_pid() {

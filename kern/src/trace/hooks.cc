@@ -2,8 +2,8 @@
 //
 // Nothing here allocates from a cache that can be traced, formats text or waits for anything but a short lock. Bound of
 // an allocation: kPagesPerHook pages from the arena (mostly none), a walk of the frames asked for, one chain of the
-// stack table, one of the context table if the owner does not remember its number, the split of one bucket. Bound of a
-// free: one chain. What the filters keep out costs a counter.
+// stack table, the split of one bucket; once for each system call also a walk of kUserStackDepth user frames and one more
+// chain of the stack table and two of the context table. Bound of a free: one chain. What the filters keep out costs a counter.
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
@@ -63,13 +63,15 @@ void record_allocation(TraceTable* table, const void* object, size_t requested, 
   }
   trace_memory_prepare();
   const Stack stack = current_stack(frame_pointer, options.depth);
+  const CurrentContext context = trace_current_context();
   table->record({.object = reinterpret_cast<uint64_t>(object),
                  .size = size,
                  .stack = stack.id,
-                 .context = trace_current_context(),
+                 .context = context.id,
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
-                 .truncated = stack.truncated});
+                 .truncated = stack.truncated,
+                 .user_stack_lost = context.user_stack_lost});
 }
 
 void record_free(TraceTable* table, const void* object) {

@@ -16,9 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The most that one hook takes: for a context an entry page and a directory page; for a stack the same; for a record a
-// page of records, a segment of buckets and a directory; one to spare.
-inline constexpr uint32_t kPagesPerHook = 8;
+// The most that one hook takes: for a context a page of bases, one of contexts and a directory page; for two stacks two
+// entry pages and a directory page; for a record a page of records, a segment of buckets and a directory; one to spare.
+inline constexpr uint32_t kPagesPerHook = 10;
 
 // Once, at boot. `limit` in bytes.
 void trace_memory_init(uint64_t limit);

@@ -109,7 +109,7 @@ void TraceTable::record(const TraceEvent& event) {
   }
   counters.recorded++;
   counters.live_bytes += event.size;
-  counters.stacks_lost += event.stack == 0;
+  counters.stacks_lost += event.stack == 0 || event.user_stack_lost;
   counters.contexts_lost += event.context == 0;
   counters.truncated += event.truncated;
 

@@ -69,7 +69,8 @@ struct TraceEvent {
   uint32_t context;
   uint32_t time;
   uint16_t cpu;
-  bool truncated;  // the stack was deeper than what was recorded
+  bool truncated;                // the stack was deeper than what was recorded
+  bool user_stack_lost = false;  // beside that of the kernel
 };
 
 class TraceTable {

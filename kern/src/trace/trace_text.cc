@@ -22,15 +22,16 @@ void clear_bit(PageBuffer<uint64_t>& bits, uint32_t index) {
 
 int format_context(char* buffer, size_t size, const ContextTable::Context* context) {
   if (!context) return format(buffer, size, "unknown");
-  switch (context->kind) {
+  const ContextTable::Base& base = *context->base;
+  switch (base.kind) {
     case ContextKind::kProcess:
-      return format(buffer, size, "pid %u %s", context->pid, context->name);
+      return format(buffer, size, "pid %u %s", base.pid, base.name);
     case ContextKind::kInterrupt:
-      return format(buffer, size, "irq %s", context->name);
+      return format(buffer, size, "irq %s", base.name);
     case ContextKind::kKernelTask:
       break;
   }
-  return format(buffer, size, "task %s", context->name);
+  return format(buffer, size, "task %s", base.name);
 }
 
 }  // namespace

@@ -31,8 +31,15 @@ TraceState trace_state_of(TraceSource source) REQUIRES(trace_control);
 // Objects that are live and have no record; exact when it is quiet.
 uint64_t trace_untracked(TraceSource source, const TraceCounters& counters);
 
-// Who is allocating. Interrupts off.
-uint32_t trace_current_context();
+// Frames of a user stack that are recorded.
+inline constexpr size_t kUserStackDepth = 16;
+
+// Who is allocating. After trace_memory_prepare(), interrupts off.
+struct CurrentContext {
+  uint32_t id;
+  bool user_stack_lost;  // there is one and it could not be stored
+};
+CurrentContext trace_current_context();
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
 uint32_t trace_current_pid();
 
