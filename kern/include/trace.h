@@ -80,7 +80,7 @@ class TraceSource {
 
 // Several commands, one a line: start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
 Result<void> trace_command(TraceSource source, std::string_view text);
-// The same for all that can be traced, `limit BYTES` (of trace memory), and `settle`: reaps, drains deferred work and waits until caches are quiet (ETIMEDOUT).
+// The same for all that can be traced, `limit BYTES` (of trace memory), `reap` (kmem_reap), and `settle`: drains deferred work and waits until caches are quiet (ETIMEDOUT).
 Result<void> trace_command_all(std::string_view text);
 // Registered by higher layers: work that `settle` has done first (drain dead tasks, deferred frees). May sleep.
 void trace_register_settle(void (*drain)());

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
 #include "cpu.h"
@@ -227,4 +228,34 @@ KTEST(memory_runs_out_and_comes_back) {
   large.free();
   kmem_reap();
   EXPECT(memory_totals().free > before - before / 64);
+}
+
+struct kmem_cache_stats stats_of(kmem_cache* cache) {
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  return stats;
+}
+
+// When little memory is free, the memory core's task has reaped what depots did not use for an interval.
+KTEST(memory_that_is_low_has_the_surplus_reaped) {
+  constexpr size_t kObjects = 2'000;
+  kmem_cache* const cache = kmem_cache_create("ktest_surplus", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  auto** const objects = static_cast<void**>(kmalloc(kObjects * sizeof(void*), KM_SLEEP));
+  EXPECT(cache && objects);
+  for (size_t i = 0; i < kObjects; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
+  for (size_t i = 0; i < kObjects; i++) kmem_cache_free(cache, objects[i]);
+  kfree(objects);
+  kmem_update();  // what is there has been there for an interval after the next
+  kmem_update();
+  const uint64_t full = stats_of(cache).depot_full;
+  EXPECT(full > 0 && stats_of(cache).depot_surplus == full && stats_of(cache).depot_reaped == 0);
+  Chain all;
+  while (memory_totals().free > memory_totals().total / 64 && all.add(256 << 10, KM_ATOMIC)) continue;
+  const Nanoseconds deadline = monotonic_now() + Nanoseconds{10'000'000'000};
+  while (stats_of(cache).depot_reaped < full && monotonic_now() < deadline)
+    EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}).ok());
+  EXPECT(stats_of(cache).depot_reaped == full && stats_of(cache).depot_full == 0);
+  all.free();
+  expect_sound(cache, 0);
+  kmem_cache_destroy(cache);
 }

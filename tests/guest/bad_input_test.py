@@ -10,7 +10,7 @@ GARBAGE = [
     "start\\nnonsense", "nonsense\\nstart", "stop\\0start", "\\001\\002\\377\\376", "start\\0", "%s%s%s%n", "start depth=%n",
     "leak", "leak debug_64", "leak debug_64 0", "leak debug_64 -5", "leak debug_64 1x", "leak debug_64 99999999999999999999",
     "leak none 5", "leak debug_64 5 depth=0", "leak debug_64 5 depth=999", "leak debug_64 5 sideways", "free debug_64 1",
-    "free none 1", "churn", "churn debug_64", "churn debug_64 5 irq", "leak debug_64 5\\nleak none 5", "limit", "settle down",
+    "free none 1", "churn", "churn debug_64", "churn debug_64 5 irq", "leak debug_64 5\\nleak none 5", "limit", "settle down", "reap now",
     "panic now", "panicked",
 ]
 # A file that none of these words change, and one that ends the guest if one of them is taken.

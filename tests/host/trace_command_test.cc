@@ -38,6 +38,7 @@ TEST(TraceCommand, Words) {
   EXPECT_EQ(parse("  reset \n")[0].word, TraceWord::kReset);
   EXPECT_EQ(parse("\n\nmark\n")[0].word, TraceWord::kMark);
   EXPECT_EQ(parse("settle", CommandScope::kAllCaches)[0].word, TraceWord::kSettle);
+  EXPECT_EQ(parse("reap", CommandScope::kAllCaches)[0].word, TraceWord::kReap);
   EXPECT_EQ(parse("stop\nreset\nstart\n").size(), 3u);
 }
 
@@ -124,9 +125,10 @@ TEST(TraceCommand, MessagesFit) {
 
 TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
   EXPECT_EQ(error_of("begin"), "\"begin\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of("reap"), "\"reap\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
   EXPECT_EQ(error_of("settle"), "\"settle\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
   EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
-            "\"Start\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark, limit BYTES or settle");
+            "\"Start\": expected start [KEY=N ...], stop, reset, mark, limit BYTES, reap or settle");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
   EXPECT_EQ(error_of("start sample=5"), "\"sample=5\": start takes depth=N, min=N, max=N and pid=N");
   EXPECT_EQ(error_of(""), "nothing to do: expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");

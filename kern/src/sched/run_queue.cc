@@ -248,6 +248,7 @@ void sched_register_activate(void (*activate)(Process*)) {
 void sched_init() {
   adopt_idle_task();
   tasks_init();
+  memory_task_init();
   tick_register(tick);
 }
 

@@ -25,6 +25,8 @@ void task_begin(void* task);
 void reaper_take(Task& task);
 // Task cache, task list, reaper.
 void tasks_init();
+// The task that keeps the time of the memory core.
+void memory_task_init();
 
 // Calls what is due on this CPU. In the tick.
 void timers_run();

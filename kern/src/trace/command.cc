@@ -10,9 +10,8 @@
 namespace {
 
 constexpr const char* words(CommandScope scope) {
-  return scope == CommandScope::kOneCache
-             ? "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark"
-             : "start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark, limit BYTES or settle";
+  return scope == CommandScope::kOneCache ? "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark"
+                                          : "start [KEY=N ...], stop, reset, mark, limit BYTES, reap or settle";
 }
 
 // What somebody typed, fit for a message.
@@ -135,6 +134,8 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
     command->word = TraceWord::kMark;
   } else if (word == "settle" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kSettle;
+  } else if (word == "reap" && scope == CommandScope::kAllCaches) {
+    command->word = TraceWord::kReap;
   } else if (word == "limit" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kLimit;
     TRY(parse_limit(next_word(&line), &command->limit));
@@ -237,6 +238,7 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
       break;
     case TraceWord::kSettle:
     case TraceWord::kLimit:
+    case TraceWord::kReap:
       break;
   }
   return {};

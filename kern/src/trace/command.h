@@ -3,7 +3,7 @@
 //   off --start--> running --stop--> stopped --reset--> off        stopped --start--> running, with the records kept
 //   start while running: nothing with the same options, EBUSY with others. reset while running: empties and goes on.
 //   stop and reset when there is nothing to stop or reset succeed. mark needs a trace.
-//   settle and limit are for all caches and change no state.
+//   settle, limit and reap are for all caches and change no state.
 //
 // Nothing here touches a cache: lines are parsed, and their effect on the state computed, before the first is done.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "lib/result.h"
 
-enum class TraceWord : uint8_t { kStart, kStop, kReset, kMark, kSettle, kLimit };
+enum class TraceWord : uint8_t { kStart, kStop, kReset, kMark, kSettle, kLimit, kReap };
 
 struct TraceOptions {
   static constexpr uint32_t kDefaultDepth = 32;

@@ -193,6 +193,9 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQ
     case TraceWord::kLimit:
       trace_memory_set_limit(command.limit);
       break;
+    case TraceWord::kReap:
+      kmem_reap();
+      break;
   }
   return {};
 }
