@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 struct Symbol {
   const char* name;  // without parameter list; nullptr if the address is in no function
@@ -12,3 +13,5 @@ struct Symbol {
 Symbol symbol_lookup(uint64_t address);
 // "name+0x12 [kernel]" for a return address, or its hexadecimal value. Returns the length as format() does.
 int symbol_format(char* buffer, size_t size, uint64_t return_address);
+// What the linker calls this kernel: the build id of its ELF file; empty if it has none.
+std::span<const uint8_t> kernel_build_id();

@@ -93,6 +93,11 @@ class TraceDump;
 Result<TraceDump*> trace_dump_open(TraceSource source);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
+// A consistent copy of all traces, which reads as abi/tracedump.h says, from any offset on and by several at once; 0 at its end. ENOMEM.
+class TraceBinaryDump;
+Result<TraceBinaryDump*> trace_binary_open();
+size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
+void trace_binary_close(TraceBinaryDump* dump);
 // "limit N used N stacks N contexts N", of trace memory and the tables that all traces share, and one line for each trace: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
 // has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);

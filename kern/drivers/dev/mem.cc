@@ -4,6 +4,7 @@
 //   slab_stats arena_stats free
 //   kmemtrace/NAME        the trace of the cache NAME: reading gives the dump taken at open, writing commands it
 //   kmemtrace/ctl         the states of all traces; commands for all caches
+//   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //
 // A file's text belongs to the open file and is made when it is opened, so that a reader in small pieces sees one
 // moment. The nodes of caches are dynamic: a channel to one holds a reference to the cache, which keeps the structure
@@ -24,7 +25,7 @@
 
 namespace {
 
-enum File : uint64_t { kRoot, kKmemstat, kSlabStats, kArenaStats, kFree, kTraceDirectory, kTraceCtl };
+enum File : uint64_t { kRoot, kKmemstat, kSlabStats, kArenaStats, kFree, kTraceDirectory, kTraceCtl, kTraceDump };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"kmemstat", ABI_S_IFREG | 0444, kRoot},
@@ -33,6 +34,7 @@ constexpr TableEntry kTable[] = {
     {"free", ABI_S_IFREG | 0444, kRoot},
     {"kmemtrace", ABI_S_IFDIR | 0500, kRoot},
     {"ctl", ABI_S_IFREG | 0600, kTraceDirectory},
+    {"tracedump", ABI_S_IFREG | 0400, kRoot},
 };
 constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
@@ -161,7 +163,11 @@ class MemDevice final : public TableDevice {
 
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (chan.qid.directory) return Errno::EISDIR;
-    if (!is_dynamic(chan)) return chan.state ? text_of(chan).read(buffer, size, offset) : Result<size_t>(Errno::EACCES);
+    if (!is_dynamic(chan)) {
+      if (!chan.state) return Errno::EACCES;
+      if (chan.qid.path == kTraceDump) return trace_binary_read(binary_of(chan), buffer, size, offset);
+      return text_of(chan).read(buffer, size, offset);
+    }
     OpenTrace& open = open_of(chan);
     if (!open.dump) return Errno::EACCES;
     const MutexGuard guard(open.reading);
@@ -184,7 +190,9 @@ class MemDevice final : public TableDevice {
 
   void close(Chan& chan) override {
     if (!chan.state) return;
-    if (!is_dynamic(chan)) {
+    if (chan.qid.path == kTraceDump) {
+      trace_binary_close(binary_of(chan));
+    } else if (!is_dynamic(chan)) {
       Text::destroy(&text_of(chan));
     } else if (chan.is_open) {
       close_trace(open_of(chan));
@@ -204,6 +212,10 @@ class MemDevice final : public TableDevice {
     const bool for_reading = (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
     if (is_dynamic(chan)) return open_trace(chan, for_reading);
     if (!for_reading) return {};
+    if (chan.qid.path == kTraceDump) {
+      chan.state = TRY(trace_binary_open());
+      return {};
+    }
     Text* const text = TRY(Text::create());
     Result<void> made = fill(chan.qid.path, *text);
     if (made && text->failed()) made = Errno::ENOMEM;
@@ -243,6 +255,7 @@ class MemDevice final : public TableDevice {
 
  private:
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
+  static TraceBinaryDump* binary_of(Chan& chan) { return static_cast<TraceBinaryDump*>(chan.state); }
   static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 

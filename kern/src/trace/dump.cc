@@ -5,9 +5,18 @@
 #include "arch/x86_64/time.h"
 #include "lib/format.h"
 #include "log.h"
+#include "symbols.h"
 #include "trace.h"
+#include "trace_binary.h"
+#include "trace_memory.h"
 #include "trace_text.h"
 #include "tracer.h"
+
+class TraceBinaryDump {
+ public:
+  TraceBinary binary{trace_stacks, trace_contexts};
+  bool user = false;  // of stack and context numbers: something was traced
+};
 
 class TraceDump {
  public:
@@ -54,9 +63,35 @@ Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table) 
 }
 
 // The dump's own memory is untraced too.
-void delete_dump(TraceDump* dump) {
-  dump->~TraceDump();
-  arena_free(page_arena, dump, sizeof(TraceDump));
+template <typename T>
+void delete_untraced(T* object) {
+  object->~T();
+  arena_free(page_arena, object, sizeof(T));
+}
+
+// All at one moment as far as commands go: none is done in between.
+Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    TraceTable* table = trace_table_of(source);
+    if (!table) continue;
+    if (!dump.user) {
+      const Result<void> added = trace_users_add();
+      ASSERT(added.ok());  // the table is a user
+      dump.user = true;
+    }
+    Result<TraceHeader*> header =
+        dump.binary.add(header_of(source), source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
+                        source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table, coarse_milliseconds);
+    if (!header) {
+      source.release();
+      return header.error();
+    }
+    (*header)->untracked = trace_untracked(source, (*header)->counters);
+  }
+  return dump.binary.finish({.time = monotonic_now().value,
+                             .memory_limit = trace_memory_limit(),
+                             .memory_used = trace_memory_used(),
+                             .build_id = kernel_build_id()});
 }
 
 }  // namespace
@@ -81,7 +116,7 @@ Result<TraceDump*> trace_dump_open(TraceSource source) {
     }
   }
   if (!done) {
-    delete_dump(dump);
+    delete_untraced(dump);
     return done.error();
   }
   return dump;
@@ -97,7 +132,33 @@ Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint6
 
 void trace_dump_close(TraceDump* dump) {
   const bool was_user = !dump->off;
-  delete_dump(dump);
+  delete_untraced(dump);
+  if (!was_user) return;
+  MutexGuard guard(trace_control);
+  trace_users_drop();
+}
+
+Result<TraceBinaryDump*> trace_binary_open() {
+  void* memory = arena_alloc(page_arena, sizeof(TraceBinaryDump), KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  auto* dump = new (memory) TraceBinaryDump;
+  Result<void> done;
+  {
+    MutexGuard guard(trace_control);
+    done = copy_all(*dump);
+  }
+  if (done) return dump;
+  trace_binary_close(dump);
+  return done.error();
+}
+
+size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset) {
+  return dump->binary.read(buffer, size, offset);
+}
+
+void trace_binary_close(TraceBinaryDump* dump) {
+  const bool was_user = dump->user;
+  delete_untraced(dump);
   if (!was_user) return;
   MutexGuard guard(trace_control);
   trace_users_drop();

@@ -11,6 +11,7 @@
 
 extern "C" const uint32_t ksyms_start[];
 extern "C" const char text_start[], text_end[];
+extern "C" const uint32_t build_id_note_start[], build_id_note_end[];
 
 Symbol symbol_lookup(uint64_t address) {
   const uint32_t count = ksyms_start[0];
@@ -39,4 +40,11 @@ int symbol_format(char* buffer, size_t size, uint64_t return_address) {
   const Symbol symbol = symbol_lookup(return_address - 1);
   if (!symbol.name) return format(buffer, size, "0x%lx", return_address);
   return format(buffer, size, "%s+0x%lx [kernel]", symbol.name, symbol.offset + 1);
+}
+
+// An ELF note: sizes of name ("GNU") and description, type, name, description.
+std::span<const uint8_t> kernel_build_id() {
+  constexpr size_t kHeaderWords = 4;
+  if (build_id_note_end - build_id_note_start < static_cast<ptrdiff_t>(kHeaderWords)) return {};
+  return {reinterpret_cast<const uint8_t*>(build_id_note_start + kHeaderWords), build_id_note_start[1]};
 }

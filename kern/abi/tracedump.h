@@ -1,0 +1,134 @@
+/* The file #mem/tracedump: what the tracer knows, in binary. C and C++; shared with programs and host tools.
+ *
+ * docs/tracedump.md explains it. All numbers are little-endian, all fields lie at multiples of their size, and there is no
+ * padding. The file is a header, then sections, one after the other: a section header and `count` items of `item_size`
+ * bytes each, then zeros up to the next multiple of 8.
+ *
+ * What may change without another version: sections with other tags, and further fields at the end of the header, of a
+ * section header or of an item. So a reader goes from header to section by `header_size`, from section to section by
+ * `size`, from item to item by `item_size`, and passes over tags that it does not know.
+ */
+#pragma once
+
+#ifdef __cplusplus
+#include <cstdint>
+#define ABI_TRACEDUMP_SIZE(type, size) static_assert(sizeof(struct type) == (size), #type)
+#else
+#include <stdint.h>
+#define ABI_TRACEDUMP_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type)
+#endif
+
+#define ABI_TRACEDUMP_MAGIC "\x89STELE\r\n" /* eight bytes, without the NUL */
+#define ABI_TRACEDUMP_VERSION 1
+#define ABI_BUILD_ID_MAX 32
+
+struct abi_tracedump_header {
+  uint8_t magic[8];
+  uint32_t version;
+  uint32_t header_size;         /* of this structure; the first section follows */
+  uint32_t section_header_size; /* of every struct abi_tracedump_section */
+  uint32_t sections;            /* number of sections */
+  uint64_t size;                /* of the whole file in bytes */
+  uint64_t time;                /* nanoseconds since boot, when it was taken */
+  uint64_t memory_limit;        /* of the tracer, in bytes */
+  uint64_t memory_used;
+  uint32_t build_id_size; /* of the kernel; 0 if it has none */
+  uint32_t reserved;
+  uint8_t build_id[ABI_BUILD_ID_MAX];
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_header, 96);
+
+enum {
+  ABI_TRACEDUMP_SOURCES = 1,  /* struct abi_tracedump_source: one for each trace */
+  ABI_TRACEDUMP_CONTEXTS = 2, /* struct abi_tracedump_context */
+  ABI_TRACEDUMP_STACKS = 3,   /* struct abi_tracedump_stack, ids ascending */
+  ABI_TRACEDUMP_FRAMES = 4,   /* uint64_t: the return addresses of all stacks */
+  ABI_TRACEDUMP_STRINGS = 5,  /* bytes; strings end with NUL */
+  ABI_TRACEDUMP_RECORDS = 6,  /* struct abi_tracedump_record: one section for each source */
+};
+
+struct abi_tracedump_section {
+  uint32_t tag;
+  uint32_t item_size;
+  uint64_t count;  /* of items */
+  uint64_t size;   /* bytes from the end of this header to the next section */
+  uint32_t source; /* RECORDS: the index of the source that they belong to */
+  uint32_t reserved;
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_section, 32);
+
+enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2 };     /* kind of a source */
+enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 }; /* its state */
+enum { ABI_TRACEDUMP_ZOMBIE = 1 };                             /* its flags: destroyed, with objects that live */
+
+/* A trace. The counters are those of a text dump, under the same names. */
+struct abi_tracedump_source {
+  uint32_t name; /* offset in STRINGS */
+  uint32_t kind;
+  uint32_t state;
+  uint32_t flags;
+  uint64_t object_size; /* bytes; an arena's quantum */
+  /* Options of its start. */
+  uint64_t min_size; /* bytes */
+  uint64_t max_size; /* bytes; UINT64_MAX: no limit */
+  uint64_t sample;   /* bytes between sampling points, on the average; 0: everything is recorded */
+  uint32_t depth;
+  uint32_t pid; /* 0: any */
+  uint32_t mark;
+  uint32_t stacks; /* different ones of its records */
+  /* seen = recorded + dropped + filtered; recorded = freed + cleared + live */
+  uint64_t seen;
+  uint64_t recorded;
+  uint64_t dropped;
+  uint64_t filtered;
+  uint64_t freed;
+  uint64_t cleared;
+  uint64_t live; /* as many records there are */
+  uint64_t bytes;
+  uint64_t untracked;
+  uint64_t unmatched;
+  uint64_t stacks_lost;
+  uint64_t contexts_lost;
+  uint64_t truncated;
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_source, 168);
+
+enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 }; /* kind of a context */
+
+/* Who allocated. */
+struct abi_tracedump_context {
+  uint32_t id; /* not 0 */
+  uint32_t kind;
+  uint32_t pid;        /* of a process, otherwise 0 */
+  uint32_t user_stack; /* id in STACKS of the system call's or fault's caller; 0: none */
+  uint32_t name;       /* offset in STRINGS: of the program, kernel task or interrupt */
+  uint32_t path;       /* offset in STRINGS: of the program's file; "" if it is not known */
+  uint32_t build_id_size;
+  uint32_t reserved;
+  uint8_t build_id[ABI_BUILD_ID_MAX]; /* of the program */
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_context, 64);
+
+enum { ABI_TRACEDUMP_KERNEL = 1, ABI_TRACEDUMP_USER = 2 }; /* kind of a stack */
+
+struct abi_tracedump_stack {
+  uint32_t id; /* not 0 */
+  uint32_t kind;
+  uint64_t first_frame; /* index in FRAMES; the innermost caller is first */
+  uint32_t frames;      /* how many */
+  uint32_t reserved;
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_stack, 24);
+
+/* An object that is live. Those of a source are ordered by stack, then by time, the oldest first. */
+struct abi_tracedump_record {
+  uint64_t object;  /* address */
+  uint64_t size;    /* bytes asked for */
+  uint64_t time;    /* of the allocation: nanoseconds since boot, to a few milliseconds */
+  uint32_t stack;   /* id in STACKS; 0: not recorded */
+  uint32_t context; /* id in CONTEXTS; 0: not recorded */
+  uint16_t mark;
+  uint16_t cpu;
+  uint32_t reserved;
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_record, 40);

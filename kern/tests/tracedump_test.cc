@@ -1,0 +1,288 @@
+// Large dumps, text and binary, on the live system: read in any order, by root only, and while other CPUs go on allocating.
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <string_view>
+
+#include "abi/tracedump.h"
+#include "arena.h"
+#include "cpu.h"
+#include "ktest.h"
+#include "lib/string.h"
+#include "namespace.h"
+#include "src/trace/page_buffer.h"
+#include "src/trace/trace_memory.h"
+#include "team.h"
+#include "trace.h"
+
+namespace {
+
+constexpr size_t kLeaked = 100'000;
+constexpr size_t kDepths = 20;
+constexpr size_t kRing = 100;
+
+[[gnu::noinline]] void* ktest_leak_at(kmem_cache* cache, size_t depth) {
+  void* object = depth > 0 ? ktest_leak_at(cache, depth - 1) : kmem_cache_alloc(cache, KM_SLEEP);
+  asm volatile("");
+  return object;
+}
+
+// A traced cache with kLeaked objects from kDepths stacks.
+class LeakyCache {
+ public:
+  LeakyCache() : cache_(kmem_cache_create("ktest_large", 64, 0, 0, nullptr, nullptr, nullptr, nullptr)) {
+    EXPECT(cache_ && objects_.reserve(kLeaked).ok());
+    EXPECT(trace_command(cache_, "start").ok());
+    for (size_t i = 0; i < kLeaked; i++) EXPECT((objects_[i] = ktest_leak_at(cache_, i % kDepths)));
+  }
+  ~LeakyCache() {
+    for (size_t i = 0; i < kLeaked; i++) kmem_cache_free(cache_, objects_[i]);
+    EXPECT(trace_command(cache_, "stop\nreset").ok());
+    kmem_cache_destroy(cache_);
+  }
+  LeakyCache(const LeakyCache&) = delete;
+  LeakyCache& operator=(const LeakyCache&) = delete;
+  operator kmem_cache*() const { return cache_; }
+
+  uint64_t allocations() const {
+    struct kmem_cache_stats stats;
+    kmem_cache_stats(cache_, &stats);
+    return stats.allocations;
+  }
+
+ private:
+  kmem_cache* cache_;
+  PageBuffer<void*> objects_;
+};
+
+// Allocates and frees on all CPUs but the first, until it is destroyed.
+class Churn {
+ public:
+  explicit Churn(kmem_cache* cache) : cache_(cache), team_(work, this) {
+    for (unsigned cpu = 1; cpu < cpu_count(); cpu++) team_.add(cpu);
+  }
+  ~Churn() {
+    stop_ = true;
+    team_.join();
+  }
+
+ private:
+  static void work(void* argument) {
+    auto& self = *static_cast<Churn*>(argument);
+    void* ring[kRing] = {};
+    for (size_t i = 0; !self.stop_; i = (i + 1) % kRing) {
+      kmem_cache_free(self.cache_, ring[i]);
+      ring[i] = kmem_cache_alloc(self.cache_, KM_SLEEP);
+    }
+    for (void* object : ring) kmem_cache_free(self.cache_, object);
+  }
+
+  kmem_cache* cache_;
+  std::atomic<bool> stop_{false};
+  Team team_;
+};
+
+// What is handed out of the page arena, but for the tracer's pages: those for records stay with the table.
+uint64_t bytes_in_use() {
+  kmem_reap();
+  struct arena_stats stats;
+  arena_stats(page_arena, &stats);
+  return stats.allocated_bytes - trace_memory_used();
+}
+// A copy of the records; and what may idle in the slabs that caches keep, of all of them together.
+constexpr uint64_t kCopyBytes = kLeaked * 32;
+constexpr uint64_t kSlack = 256 * 1024;
+
+uint64_t number_after(std::string_view text, std::string_view key) {
+  uint64_t value = UINT64_MAX;
+  const size_t at = text.find(key);
+  if (at != std::string_view::npos) std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
+  return value;
+}
+
+// Waits until others have allocated.
+void wait_for_allocations(const LeakyCache& cache, uint64_t more) {
+  const uint64_t before = cache.allocations();
+  while (cpu_count() > 1 && cache.allocations() < before + more) task_yield();
+}
+
+// The sums of a text dump, read from its first byte to its last.
+struct TextSums {
+  explicit TextSums(TraceDump* dump) {
+    char buffer[4096];
+    size_t kept = 0;  // a line that is not whole yet
+    for (uint64_t offset = 0;;) {
+      Result<size_t> got = trace_dump_read(dump, buffer + kept, sizeof(buffer) - kept, offset);
+      if (!got || *got == 0) break;
+      offset += *got;
+      std::string_view rest(buffer, kept + *got);
+      for (size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+        line(rest.substr(0, end));
+        rest.remove_prefix(end + 1);
+      }
+      kept = rest.size();
+      memmove(buffer, rest.data(), kept);
+    }
+  }
+
+  uint64_t live = 0, stacks = 0;  // of the header
+  bool identities = false;
+  uint64_t objects = 0, groups = 0;  // of the body
+
+ private:
+  void line(std::string_view text) {
+    if (text.starts_with("seen ")) {
+      live = number_after(text, " live ");
+      stacks = number_after(text, " stacks ");
+      identities =
+          number_after(text, "seen ") ==
+              number_after(text, " recorded ") + number_after(text, " dropped ") + number_after(text, " filtered ") &&
+          number_after(text, " recorded ") == number_after(text, " freed ") + number_after(text, " cleared ") + live;
+    } else if (text.ends_with(" allocations from stack")) {
+      objects += number_after(text, " bytes in ");
+      groups++;
+    }
+  }
+};
+
+// The same of one trace in a binary dump, whose sections are looked for as a program would that seeks.
+struct BinarySums {
+  BinarySums(TraceBinaryDump* dump, std::string_view name) : dump_(dump) {
+    abi_tracedump_header header;
+    get(0, header);
+    EXPECT(memcmp(header.magic, ABI_TRACEDUMP_MAGIC, sizeof(header.magic)) == 0);
+    EXPECT(header.build_id_size == 20);
+    uint64_t strings = 0, sources = 0, source_count = 0;
+    uint64_t at = header.header_size;
+    for (uint32_t i = 0; i < header.sections; i++) {
+      abi_tracedump_section section;
+      get(at, section);
+      at += header.section_header_size;
+      if (section.tag == ABI_TRACEDUMP_STRINGS) strings = at;
+      if (section.tag == ABI_TRACEDUMP_SOURCES) {
+        sources = at;
+        source_count = section.count;
+      }
+      if (section.tag == ABI_TRACEDUMP_RECORDS && is(sources, section.source, strings, name)) add(at, section);
+      at += section.size;
+    }
+    EXPECT(at == header.size && source_count > 0);
+  }
+
+  abi_tracedump_source source = {};
+  uint64_t objects = 0, stacks = 0;
+
+ private:
+  template <typename T>
+  void get(uint64_t offset, T& item) {
+    EXPECT(trace_binary_read(dump_, reinterpret_cast<char*>(&item), sizeof(item), offset) == sizeof(item));
+  }
+  bool is(uint64_t sources, uint32_t index, uint64_t strings, std::string_view name) {
+    abi_tracedump_source candidate;
+    get(sources + index * sizeof(candidate), candidate);
+    char text[KMEM_CACHE_NAME_MAX];
+    get(strings + candidate.name, text);
+    if (text != name) return false;
+    source = candidate;
+    return true;
+  }
+  void add(uint64_t at, const abi_tracedump_section& section) {
+    static abi_tracedump_record records[500];
+    uint32_t last_stack = 0;
+    for (uint64_t i = 0; i < section.count; i += std::size(records)) {
+      const uint64_t n = std::min<uint64_t>(std::size(records), section.count - i);
+      EXPECT(trace_binary_read(dump_, reinterpret_cast<char*>(records), n * sizeof(records[0]),
+                               at + i * sizeof(records[0])) == n * sizeof(records[0]));
+      for (uint64_t r = 0; r < n; r++) {
+        stacks += records[r].stack != last_stack;
+        last_stack = records[r].stack;
+        EXPECT(records[r].object != 0 && records[r].size == 64 && records[r].stack != 0);
+      }
+    }
+    objects = section.count;
+  }
+
+  TraceBinaryDump* dump_;
+};
+
+constexpr size_t kMaxStacks = kDepths + kMaxCpus + 1;  // those of the churn too
+
+}  // namespace
+
+KTEST(tracedump_text_of_100000_objects_while_others_allocate) {
+  const LeakyCache cache;
+  { const Churn warm_up(cache); }
+  const uint64_t in_use = bytes_in_use();
+  {
+    const Churn churn(cache);
+    const uint64_t before = cache.allocations();
+    Result<TraceDump*> dump = trace_dump_open(TraceSource(cache));
+    EXPECT(dump.ok());
+    if (!dump) return;
+    EXPECT(bytes_in_use() >= in_use + kCopyBytes);
+    const TextSums sums(*dump);
+    wait_for_allocations(cache, 1000);
+    trace_dump_close(*dump);
+    EXPECT(cpu_count() == 1 || cache.allocations() > before);
+    EXPECT(sums.identities);
+    EXPECT(sums.live >= kLeaked && sums.live <= kLeaked + kMaxCpus * kRing);
+    EXPECT(sums.objects == sums.live);
+    EXPECT(sums.groups == sums.stacks && sums.stacks >= kDepths && sums.stacks <= kMaxStacks);
+  }
+  EXPECT(bytes_in_use() <= in_use + kSlack);
+}
+
+KTEST(tracedump_binary_of_100000_objects_while_others_allocate) {
+  const LeakyCache cache;
+  { const Churn warm_up(cache); }
+  const uint64_t in_use = bytes_in_use();
+  {
+    const Churn churn(cache);
+    const uint64_t before = cache.allocations();
+    // Two at once: each has a copy of its own.
+    Result<TraceBinaryDump*> first = trace_binary_open();
+    EXPECT(first.ok());
+    if (!first) return;
+    wait_for_allocations(cache, 1000);
+    Result<TraceBinaryDump*> second = trace_binary_open();
+    EXPECT(second.ok());
+    if (!second) return;
+    EXPECT(bytes_in_use() >= in_use + 2 * kCopyBytes);
+    uint64_t seen = 0;
+    for (TraceBinaryDump* dump : {*first, *second}) {
+      const BinarySums sums(dump, "ktest_large");
+      const abi_tracedump_source& source = sums.source;
+      EXPECT(source.seen == source.recorded + source.dropped + source.filtered);
+      EXPECT(source.recorded == source.freed + source.cleared + source.live);
+      EXPECT(source.live >= kLeaked && source.live <= kLeaked + kMaxCpus * kRing);
+      EXPECT(sums.objects == source.live && source.bytes == 64 * source.live);
+      EXPECT(sums.stacks == source.stacks && sums.stacks >= kDepths && sums.stacks <= kMaxStacks);
+      EXPECT(cpu_count() == 1 || source.seen > seen);
+      seen = source.seen;
+    }
+    trace_binary_close(*second);
+    trace_binary_close(*first);
+    EXPECT(cpu_count() == 1 || cache.allocations() > before);
+  }
+  EXPECT(bytes_in_use() <= in_use + kSlack);
+}
+
+KTEST(tracedump_is_roots_and_is_only_read) {
+  Result<Namespace*> ns = namespace_create();
+  EXPECT(ns.ok());
+  if (!ns) return;
+  const auto open = [&](uint32_t uid, uint32_t flags) {
+    return path_open({.ns = *ns, .cwd = nullptr, .who = {uid, uid}}, "#mem/tracedump", flags, 0);
+  };
+  EXPECT(open(1000, ABI_O_RDONLY).error() == Errno::EACCES);
+  {
+    // Root may open what it likes, and is told what cannot be done.
+    Result<Ref<Chan>> chan = open(0, ABI_O_RDWR);
+    char byte = 0;
+    EXPECT(chan.ok() && (*chan)->device->write(**chan, &byte, 1, 0).error() == Errno::EACCES);
+    Result<Ref<Chan>> for_writing = open(0, ABI_O_WRONLY);
+    EXPECT(for_writing.ok() && (*for_writing)->device->read(**for_writing, &byte, 1, 0).error() == Errno::EACCES);
+  }
+  EXPECT(trace_memory_used() == 0);
+  namespace_unref(*ns);
+}

@@ -1,0 +1,329 @@
+// Sources: kern/src/trace/trace_binary.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_text.cc
+// kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc
+// kern/lib/format.cc tests/host/fakes/trace_world.cc
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include "src/trace/trace_binary.h"
+#include "trace_world.h"
+
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+uint64_t clock_now = 1000;
+
+// Reads a dump as abi/tracedump.h tells one to.
+struct Reader {
+  explicit Reader(const std::string& file) {
+    memcpy(&header, file.data(), sizeof(header));
+    EXPECT_EQ(memcmp(header.magic, ABI_TRACEDUMP_MAGIC, sizeof(header.magic)), 0);
+    EXPECT_EQ(header.version, unsigned{ABI_TRACEDUMP_VERSION});
+    EXPECT_EQ(header.size, file.size());
+    size_t at = header.header_size;
+    for (uint32_t i = 0; i < header.sections; i++) {
+      abi_tracedump_section section;
+      memcpy(&section, &file[at], sizeof(section));
+      at += header.section_header_size;
+      EXPECT_EQ(at % 8, 0u);
+      EXPECT_LE(section.count * section.item_size, section.size);
+      const char* begin = &file[at];
+      switch (section.tag) {
+        case ABI_TRACEDUMP_SOURCES:
+          take(sources, section, begin);
+          break;
+        case ABI_TRACEDUMP_CONTEXTS:
+          take(contexts, section, begin);
+          break;
+        case ABI_TRACEDUMP_STACKS:
+          take(stacks, section, begin);
+          break;
+        case ABI_TRACEDUMP_FRAMES:
+          take(frames, section, begin);
+          break;
+        case ABI_TRACEDUMP_STRINGS:
+          strings.assign(begin, section.count);
+          break;
+        case ABI_TRACEDUMP_RECORDS:
+          take(records[section.source], section, begin);
+          break;
+        default:
+          ADD_FAILURE() << "tag " << section.tag;
+      }
+      at += section.size;
+    }
+    EXPECT_EQ(at, file.size());
+  }
+
+  template <typename Item>
+  static void take(std::vector<Item>& items, const abi_tracedump_section& section, const char* begin) {
+    ASSERT_EQ(section.item_size, sizeof(Item));
+    items.resize(section.count);
+    if (section.count > 0) memcpy(items.data(), begin, section.count * sizeof(Item));
+  }
+  std::string string(uint32_t offset) const { return strings.c_str() + offset; }
+  std::vector<uint64_t> frames_of(uint32_t id) const {
+    for (const auto& stack : stacks) {
+      if (stack.id == id) return {&frames[stack.first_frame], &frames[stack.first_frame] + stack.frames};
+    }
+    ADD_FAILURE() << "no stack " << id;
+    return {};
+  }
+  const abi_tracedump_context& context(uint32_t id) const {
+    for (const auto& context : contexts) {
+      if (context.id == id) return context;
+    }
+    ADD_FAILURE() << "no context " << id;
+    return contexts[0];
+  }
+
+  abi_tracedump_header header;
+  std::vector<abi_tracedump_source> sources;
+  std::vector<abi_tracedump_context> contexts;
+  std::vector<abi_tracedump_stack> stacks;
+  std::vector<uint64_t> frames;
+  std::string strings;
+  std::map<uint32_t, std::vector<abi_tracedump_record>> records;
+};
+
+class TraceBinaryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(stacks_.open().ok());
+    ASSERT_TRUE(contexts_.open().ok());
+    for (TraceTable*& table : tables_) {
+      table = TraceTable::create();
+      ASSERT_NE(table, nullptr);
+    }
+    clock_now = 1000;
+  }
+  void TearDown() override {
+    TraceWorld::fail_blocks(0);
+    binary_.reset();
+    for (TraceTable* table : tables_) TraceTable::destroy(table);
+    stacks_.clear();
+    contexts_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+
+  uint32_t stack(std::vector<uint64_t> offsets) {
+    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
+    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
+  }
+  void record(int table, uint64_t object, uint32_t size, uint32_t stack, uint32_t context, uint64_t time) {
+    tables_[table]->record({.object = 0xffff800000000000 + object,
+                            .size = size,
+                            .stack = stack,
+                            .context = context,
+                            .time = static_cast<uint32_t>(time),
+                            .cpu = 3,
+                            .truncated = false});
+  }
+  Result<void> take(unsigned sources = 2) {
+    binary_ = std::make_unique<TraceBinary>(stacks_, contexts_);
+    for (unsigned i = 0; i < sources; i++) {
+      TraceHeader header = {};
+      snprintf(header.name, sizeof(header.name), i == 0 ? "pipe" : "page");
+      header.state = {.phase = i == 0 ? TracePhase::kStopped : TracePhase::kRunning, .options = {}, .mark = 7};
+      if (i == 1) header.state.options = {.depth = 8, .min_size = 10, .max_size = 4096, .pid = 12};
+      header.object_size = 64;
+      TraceHeader* added =
+          TRY(binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
+                           i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i], [] { return uint32_t(clock_now); }));
+      added->untracked = 100 + added->counters.live();
+    }
+    return binary_->finish(
+        {.time = clock_now * kMillisecond + 5, .memory_limit = 65536, .memory_used = 8192, .build_id = kBuildId});
+  }
+  std::string read(size_t piece = 1 << 20) {
+    std::string all, buffer(piece, 0);
+    while (const size_t got = binary_->read(buffer.data(), piece, all.size())) all.append(buffer, 0, got);
+    return all;
+  }
+
+  static constexpr uint8_t kBuildId[] = {1, 2, 3, 4, 5};
+  StackTable stacks_;
+  ContextTable contexts_;
+  TraceTable* tables_[2] = {};
+  std::unique_ptr<TraceBinary> binary_;
+};
+
+TEST_F(TraceBinaryTest, HasEverything) {
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
+  const uint32_t timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");
+  const uint32_t reaper = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
+  const uint32_t small = stack({0x10, 0x20}), large = stack({0x30}), gone = stack({0x40});
+  clock_now = 5'000'000'000;  // more than 32 bits of milliseconds
+  record(0, 0x1000, 10, small, shell, clock_now - 100);
+  tables_[0]->mark = 7;
+  record(0, 0x2000, 20, small, timer, clock_now - 200);
+  record(0, 0x3000, 100, large, reaper, clock_now);
+  record(0, 0x4000, 100, gone, reaper, clock_now);
+  record(0, 0x5000, 1, 0, 0, clock_now - 4'294'967'000);  // the low halves have wrapped since
+  tables_[0]->forget(0xffff800000004000);
+  tables_[0]->forget(0xffff800000006000);
+  tables_[1]->filter(0x7000);
+  record(1, 0x8000, 4096, small, shell, clock_now);
+  ASSERT_TRUE(take().ok());
+  const Reader dump(read());
+
+  EXPECT_EQ(dump.header.time, clock_now * kMillisecond + 5);
+  EXPECT_EQ(dump.header.memory_limit, 65536u);
+  EXPECT_EQ(dump.header.memory_used, 8192u);
+  ASSERT_EQ(dump.header.build_id_size, sizeof(kBuildId));
+  EXPECT_EQ(memcmp(dump.header.build_id, kBuildId, sizeof(kBuildId)), 0);
+
+  ASSERT_EQ(dump.sources.size(), 2u);
+  const abi_tracedump_source &cache = dump.sources[0], &arena = dump.sources[1];
+  EXPECT_EQ(dump.string(cache.name), "pipe");
+  EXPECT_EQ(dump.string(arena.name), "page");
+  EXPECT_EQ(cache.kind, unsigned{ABI_TRACEDUMP_CACHE});
+  EXPECT_EQ(arena.kind, unsigned{ABI_TRACEDUMP_ARENA});
+  EXPECT_EQ(cache.state, unsigned{ABI_TRACEDUMP_STOPPED});
+  EXPECT_EQ(arena.state, unsigned{ABI_TRACEDUMP_RUNNING});
+  EXPECT_EQ(cache.flags, unsigned{ABI_TRACEDUMP_ZOMBIE});
+  EXPECT_EQ(cache.object_size, 64u);
+  EXPECT_EQ(cache.max_size, UINT64_MAX);
+  EXPECT_EQ(cache.mark, 7u);
+  EXPECT_EQ(cache.stacks, 2u);
+  EXPECT_EQ(cache.seen, 5u);
+  EXPECT_EQ(cache.recorded, 5u);
+  EXPECT_EQ(cache.freed, 1u);
+  EXPECT_EQ(cache.live, 4u);
+  EXPECT_EQ(cache.bytes, 131u);
+  EXPECT_EQ(cache.untracked, 104u);
+  EXPECT_EQ(cache.unmatched, 1u);
+  EXPECT_EQ(cache.stacks_lost, 1u);
+  EXPECT_EQ(cache.contexts_lost, 1u);
+  EXPECT_EQ(arena.depth, 8u);
+  EXPECT_EQ(arena.min_size, 10u);
+  EXPECT_EQ(arena.max_size, 4096u);
+  EXPECT_EQ(arena.pid, 12u);
+  EXPECT_EQ(arena.filtered, 1u);
+  EXPECT_EQ(arena.seen, 2u);
+
+  EXPECT_EQ(dump.stacks.size(), 2u) << "the one of an object that was freed is not there";
+  EXPECT_EQ(dump.frames_of(small),
+            (std::vector<uint64_t>{StackTable::kKernelBase + 0x10, StackTable::kKernelBase + 0x20}));
+  EXPECT_EQ(dump.frames_of(large), (std::vector<uint64_t>{StackTable::kKernelBase + 0x30}));
+
+  ASSERT_EQ(dump.records.at(0).size(), 4u);
+  const auto& records = dump.records.at(0);
+  EXPECT_EQ(records[0].stack, 0u);
+  EXPECT_EQ(records[0].context, 0u);
+  EXPECT_EQ(records[0].time, (clock_now - 4'294'967'000) * kMillisecond);
+  EXPECT_EQ(records[1].object, 0xffff800000002000u) << "the oldest of a stack first";
+  EXPECT_EQ(records[1].size, 20u);
+  EXPECT_EQ(records[1].time, (clock_now - 200) * kMillisecond);
+  EXPECT_EQ(records[1].mark, 7u);
+  EXPECT_EQ(records[1].cpu, 3u);
+  EXPECT_EQ(records[2].mark, 0u);
+  EXPECT_EQ(dump.context(records[1].context).kind, unsigned{ABI_TRACEDUMP_IRQ});
+  EXPECT_EQ(dump.string(dump.context(records[1].context).name), "timer");
+  EXPECT_EQ(dump.context(records[2].context).pid, 12u);
+  EXPECT_EQ(dump.string(dump.context(records[2].context).name), "sh");
+  EXPECT_EQ(dump.string(dump.context(records[2].context).path), "");
+  EXPECT_EQ(dump.context(records[3].context).kind, unsigned{ABI_TRACEDUMP_TASK});
+  ASSERT_EQ(dump.records.at(1).size(), 1u);
+  EXPECT_EQ(dump.records.at(1)[0].size, 4096u);
+}
+
+TEST_F(TraceBinaryTest, ContextsHaveProgramAndUserStack) {
+  const std::vector<uint64_t> frames = {0x401000, 0x7fff00001234};
+  const uint32_t user = stacks_.intern(StackKind::kUser, frames.data(), frames.size());
+  const std::vector<uint8_t> build_id = {9, 8, 7};
+  contexts_.intern(ContextKind::kProcess, 1, "init", {.path = "/bin/init", .build_id = {}});  // who allocates nothing
+  const uint32_t base = contexts_.intern(ContextKind::kProcess, 12, "sh", {.path = "/bin/sh", .build_id = build_id});
+  contexts_.intern(ContextKind::kProcess, 13, "cat", {.path = "/bin/cat", .build_id = {}});
+  const uint32_t call = contexts_.with_user_stack(base, user);
+  ASSERT_NE(call, base);
+  record(1, 0x1000, 10, stack({0x10}), call, 0);
+  ASSERT_TRUE(take().ok());
+  const Reader dump(read());
+  ASSERT_EQ(dump.contexts.size(), 2u) << "the one that is named, and its base";
+  const abi_tracedump_context& context = dump.context(call);
+  EXPECT_EQ(dump.string(context.name), "sh");
+  EXPECT_EQ(dump.string(context.path), "/bin/sh");
+  EXPECT_EQ(context.pid, 12u);
+  ASSERT_EQ(context.build_id_size, build_id.size());
+  EXPECT_EQ(memcmp(context.build_id, build_id.data(), build_id.size()), 0);
+  EXPECT_EQ(context.user_stack, user);
+  EXPECT_EQ(dump.frames_of(user), frames);
+  ASSERT_EQ(dump.stacks.size(), 2u);
+  for (const auto& stack : dump.stacks) {
+    EXPECT_EQ(stack.kind, stack.id == user ? unsigned{ABI_TRACEDUMP_USER} : unsigned{ABI_TRACEDUMP_KERNEL});
+  }
+  EXPECT_EQ(dump.context(base).user_stack, 0u);
+  EXPECT_EQ(dump.string(dump.context(base).path), "/bin/sh");
+}
+
+TEST_F(TraceBinaryTest, NothingTracedIsAWholeFileToo) {
+  ASSERT_TRUE(take(0).ok());
+  const Reader dump(read());
+  EXPECT_TRUE(dump.sources.empty());
+  EXPECT_TRUE(dump.stacks.empty());
+  EXPECT_EQ(dump.strings[0], 0);
+}
+
+TEST_F(TraceBinaryTest, ReadsTheSameInPiecesOfAnySizeAndFromAnywhere) {
+  std::mt19937 random(1);
+  for (uint32_t i = 0; i < 3000; i++) {
+    std::vector<uint64_t> frames(random() % 65);
+    for (uint64_t& frame : frames) frame = random() % 3;
+    record(i % 2, 0x1000 + i * 64, random() % 100, stack(frames),
+           contexts_.intern(ContextKind::kProcess, i % 100 + 1, "a name of some length"), i % 1000);
+  }
+  ASSERT_TRUE(take().ok());
+  const std::string whole = read();
+  const Reader dump(whole);
+  EXPECT_EQ(dump.contexts.size(), 100u);
+  for (const auto& stack : dump.stacks) dump.frames_of(stack.id);
+  for (const size_t piece : {1, 7, 39, 40, 41, 511, 100'000}) EXPECT_TRUE(read(piece) == whole) << piece;
+  char buffer[1000];
+  for (int i = 0; i < 3000; i++) {
+    const size_t offset = random() % (whole.size() + 10), size = random() % sizeof(buffer);
+    const size_t got = binary_->read(buffer, size, offset);
+    EXPECT_TRUE(std::string(buffer, got) == (offset < whole.size() ? whole.substr(offset, size) : "")) << offset;
+  }
+  EXPECT_EQ(binary_->read(buffer, sizeof(buffer), UINT64_MAX), 0u);
+}
+
+// What is allocated, freed and interned after the copies were made does not show.
+TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  for (uint32_t i = 0; i < 500; i++) record(0, 0x1000 + i * 64, 1, stack({i % 7}), context, 0);
+  ASSERT_TRUE(take().ok());
+  const std::string before = read();
+  for (uint32_t i = 0; i < 400; i++) tables_[0]->forget(0xffff800000001000 + i * 64);
+  for (uint32_t i = 0; i < 900; i++) {
+    record(1, 0x1000 + i * 64, 1, stack({1000 + i}), contexts_.intern(ContextKind::kProcess, i, "other"), 0);
+  }
+  EXPECT_TRUE(read() == before);
+}
+
+TEST_F(TraceBinaryTest, WithoutMemoryItFailsAndLeavesNothing) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  for (uint32_t i = 0; i < 1000; i++) record(i % 2, 0x1000 + i * 64, 1, stack({i}), context, 0);
+  unsigned failed = 0;
+  for (int i = 0; i < 200; i++) {
+    TraceWorld::fail_blocks(i % 2 == 0 ? 10 : 40);
+    const Result<void> taken = take();
+    if (!taken) {
+      EXPECT_EQ(taken.error(), Errno::ENOMEM);
+      failed++;
+    }
+    binary_.reset();
+    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+  EXPECT_GT(failed, 0u);
+}
+
+}  // namespace

@@ -1,0 +1,81 @@
+"""The host's reader of the binary dump."""
+import unittest
+
+from stele.tracedump import (CONTEXT, CONTEXTS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
+                             STRINGS, TraceDump, TraceDumpError)
+
+NO_LIMIT = (1 << 64) - 1
+
+
+def binary(extra=b"", unknown=(), version=1):
+    """A binary dump of one trace with two records. `extra` ends the header, every section header and every item, as fields of a later kernel
+    would; `unknown`: sections of other tags, as (tag, bytes)."""
+    def section(tag, items, source=0, item_size=None):
+        data = b"".join(items)
+        size = item_size or (len(items[0]) if items else 8)
+        count = len(data) // size
+        data += b"\0" * (-len(data) % 8)
+        return SECTION.pack(tag, size, count, len(data), source, 0) + extra + data
+
+    counters = dict(seen=5, recorded=3, dropped=1, filtered=1, freed=1, cleared=0, live=2, bytes=1064, untracked=9, unmatched=4, stacks_lost=1,
+                    contexts_lost=1, truncated=0)
+    sections = [section(tag, [data], item_size=1) for tag, data in unknown] + [
+        section(STRINGS, [b"\0pipe\0sh\0/bin/sh\0"], item_size=1),
+        section(SOURCES, [SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra]),
+        section(FRAMES, [FRAME.pack(0xFFFFFFFF80001234) + FRAME.pack(0xFFFFFFFF80005678)], item_size=8),
+        section(STACKS, [STACK.pack(17, 1, 0, 2, 0) + extra]),
+        section(CONTEXTS, [CONTEXT.pack(5, 2, 12, 0, 6, 9, 2, 0, b"\xab\xcd".ljust(32, b"\0")) + extra]),
+        section(RECORDS, [RECORD.pack(0xFFFF800000001000, 64, 2_000_000_000, 17, 5, 3, 1, 0) + extra,
+                          RECORD.pack(0xFFFF800000002000, 1000, 1_000_000_000, 0, 0, 1, 0, 0) + extra]),
+    ]
+    header_size = HEADER.size + len(extra)
+    data = b"".join(sections)
+    return HEADER.pack(MAGIC, version, header_size, SECTION.size + len(extra), len(sections), header_size + len(data), 3_500_000_000, 65536, 4096,
+                       3, 0, b"\x01\x02\x03".ljust(32, b"\0")) + extra + data
+
+
+class BinaryDumps(unittest.TestCase):
+    def check(self, data):
+        dump = TraceDump(data)
+        self.assertEqual((dump.build_id, dump.time, dump.memory_limit, dump.memory_used), ("010203", 3_500_000_000, 65536, 4096))
+        [source] = dump.sources
+        self.assertIs(dump.source("pipe"), source)
+        self.assertEqual((source.kind, source.state, source.zombie, source.object_size, source.mark), ("cache", "stopped", True, 64, 3))
+        self.assertEqual(source.options, {"depth": 32, "pid": 12, "sample": 512})
+        self.assertEqual((source.counters["untracked"], source.counters["truncated"]), (9, 0))
+        self.assertEqual(source.broken_identities(), [])
+        self.assertEqual(dump.stacks[17].frames, (0xFFFFFFFF80001234, 0xFFFFFFFF80005678))
+        context = dump.contexts[5]
+        self.assertEqual((str(context), context.path, context.build_id), ("pid 12 sh", "/bin/sh", "abcd"))
+        known, unknown = source.records
+        self.assertEqual((known.object, known.stack, known.mark, known.cpu, dump.age(known)), (0xFFFF800000001000, 17, 3, 1, 1500))
+        self.assertEqual((unknown.size, unknown.stack, dump.context_name(unknown.context)), (1000, 0, "unknown"))
+        self.assertAlmostEqual(source.weight(known), 8.5104, places=4)
+
+    def test_whole(self):
+        self.check(binary())
+
+    def test_what_later_kernels_add_is_passed_over(self):
+        self.check(binary(extra=b"\xee" * 8, unknown=[(77, b"what is this"), (1000, b"")]))
+
+    def test_identities(self):
+        data = bytearray(binary())
+        at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 13)[:64])
+        data[at + 64] = 6
+        self.assertEqual(TraceDump(bytes(data)).sources[0].broken_identities(), ["seen = recorded + dropped + filtered"])
+
+    def test_what_is_no_dump(self):
+        with self.assertRaisesRegex(TraceDumpError, "version 2"):
+            TraceDump(binary(version=2))
+        whole = binary()
+        for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
+            with self.assertRaises(TraceDumpError):
+                TraceDump(data)
+        # Every field of the section headers, far off.
+        at = HEADER.size
+        for offset in range(at, at + SECTION.size, 4):
+            damaged = whole[:offset] + b"\xff\xff\xff\x7f" + whole[offset + 4:]
+            try:
+                TraceDump(damaged)
+            except TraceDumpError:
+                pass
