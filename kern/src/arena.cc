@@ -23,8 +23,8 @@
 //
 // Locks: an arena's lock is never held while source, caches or pool are called; so importing and returning a span
 // happen between two holds, and a span that was imported for a request is entered and used under one. With a lock held,
-// an operation takes constant time but for the search mentioned, a chain of the hash, and the growth of the hash, which
-// moves it in one go.
+// an operation takes constant time but for the search mentioned and a chain or two of
+// the hash (linear_hash.h).
 #include <array>
 #include <bit>
 #include <utility>
@@ -39,10 +39,9 @@
 #include "slab_trace.h"
 #include "spinlock.h"
 
-using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span, arena_impl::hash_buckets,
-    arena_impl::hash_insert, arena_impl::hash_remove, arena_impl::kFirstBuckets, arena_impl::kFreeLists,
-    arena_impl::kQuantumCaches, arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment,
-    arena_impl::SegmentKind, arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
+using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span, arena_impl::hash_remove,
+    arena_impl::kFreeLists, arena_impl::kQuantumCaches, arena_impl::release_segment, arena_impl::Returned,
+    arena_impl::Segment, arena_impl::SegmentKind, arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
 
 namespace {
 
@@ -54,37 +53,34 @@ constinit struct arena* first_arena = nullptr;
 constinit struct arena base_arena_storage {};
 constinit kmem_cache* arena_cache = nullptr;
 
+bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
+  Guard guard(arena.lock());
+  arena.hash_growing = false;
+  return memory && linear_hash_give(&arena.hash, memory, bytes);
+}
+
+// Brings the memory that the hash wants. One at a time does: what is brought to base_arena comes from it.
 void grow_hash(struct arena& arena) {
-  size_t buckets;
+  size_t bytes;
   {
     Guard guard(arena.lock());
-    if (arena.hash_growing || arena.live <= 2 * hash_buckets(arena)) return;
+    bytes = arena.hash_growing ? 0 : linear_hash_wanted(&arena.hash);
+    if (bytes == 0) return;
     arena.hash_growing = true;
-    buckets = hash_buckets(arena) * 8;
   }
-  const size_t bytes = align_up(buckets * sizeof(Segment*), kPageSize);
-  auto** table = static_cast<Segment**>(arena_alloc(base_arena, bytes, KM_ATOMIC));
-  if (table) memset(table, 0, bytes);
-  size_t old_bytes = 0;
-  {
-    Guard guard(arena.lock());
-    arena.hash_growing = false;
-    if (!table) return;
-    const size_t old_buckets = hash_buckets(arena);
-    Segment** const old = std::exchange(arena.hash, table);
-    arena.hash_shift = 64 - std::bit_width(buckets) + 1;
-    for (size_t i = 0; i < old_buckets; i++) {
-      for (Segment* segment = old[i]; segment;) {
-        Segment* const next = segment->list_next;
-        hash_insert(arena, *segment);
-        segment = next;
-      }
-    }
-    if (old == arena.first_hash.data()) return;
-    table = old;
-    old_bytes = align_up(old_buckets * sizeof(Segment*), kPageSize);
-  }
-  arena_free(base_arena, table, old_bytes);
+  void* const memory = arena_alloc(base_arena, bytes, KM_ATOMIC);
+  if (!give_hash_memory(arena, memory, bytes) && memory) arena_free(base_arena, memory, bytes);
+}
+
+void* take_hash_memory(struct arena& arena, size_t* bytes) {
+  Guard guard(arena.lock());
+  return linear_hash_take(&arena.hash, bytes);
+}
+
+// Takes away what the hash has too much.
+void shrink_hash(struct arena& arena) {
+  size_t bytes;
+  while (void* const memory = take_hash_memory(arena, &bytes)) arena_free(base_arena, memory, bytes);
 }
 
 void note_failure(struct arena& arena) {
@@ -146,8 +142,7 @@ void initialize(struct arena& arena, const char* name, size_t quantum) {
   arena.quantum = quantum;
   arena.quantum_shift = std::countr_zero(quantum);
   new (arena.lock_storage.data()) Spinlock(LockRank::kArena);
-  arena.hash = arena.first_hash.data();
-  arena.hash_shift = 64 - std::countr_zero(kFirstBuckets);
+  linear_hash_init(&arena.hash, offsetof(Segment, list_next), offsetof(Segment, start));
 }
 
 void enlist(struct arena& arena) {
@@ -169,8 +164,7 @@ void dismantle(struct arena* arena) {
   for (kmem_cache* cache : arena->quantum_caches) {
     if (cache) kmem_cache_destroy(cache);
   }
-  if (arena->hash != arena->first_hash.data())
-    arena_free(base_arena, arena->hash, align_up(hash_buckets(*arena) * sizeof(Segment*), kPageSize));
+  shrink_hash(*arena);
   kmem_cache_free(arena_cache, arena);
 }
 
@@ -186,6 +180,7 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
       panic("arena %s: 0x%lx is given back with size %zu, but has %zu", arena.name, start, size, segment->size);
     returned = release_segment(arena, segment, tags);
   }
+  if (linear_hash_spare(&arena.hash)) shrink_hash(arena);
   if (returned.size != 0) arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
 }
 
@@ -203,7 +198,7 @@ ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_
     return 0;
   }
   // A glance without the lock: it says when to look closer.
-  if (__atomic_load_n(&arena.live, __ATOMIC_RELAXED) > 2 * hash_buckets(arena)) grow_hash(arena);
+  if (linear_hash_wanted(&arena.hash) > 0) grow_hash(arena);
   return address;
 }
 
@@ -296,7 +291,7 @@ void arena_stats(struct arena* arena, struct arena_stats* stats) {
   stats->frees = arena->frees;
   stats->live = arena->live;
   stats->segments = arena->tags;
-  stats->hash_buckets = hash_buckets(*arena);
+  stats->hash_buckets = arena->hash.buckets;
   stats->hash_items = arena->live;
   for (unsigned i = 0; i < kFreeLists; i++) stats->free_segments[i] = arena->free_segments[i];
   stats->failures = arena->failures;

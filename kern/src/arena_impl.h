@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arena.h"
+#include "linear_hash.h"
 #include "slab.h"
 #include "spinlock.h"
 
@@ -26,7 +27,6 @@ struct Segment {
 };
 
 inline constexpr unsigned kFreeLists = 64;
-inline constexpr size_t kFirstBuckets = 16;
 inline constexpr size_t kQuantumCaches = 16;
 
 }  // namespace arena_impl
@@ -51,10 +51,8 @@ struct arena {
   arena_impl::Segment* first;  // lowest tag
   std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
   uint64_t free_bitmap;
-  arena_impl::Segment** hash;
-  unsigned hash_shift;  // 64 - log2 of the number of buckets
+  struct linear_hash hash;  // of the allocated segments, by start; it is asked without the lock, too, what it wants
   bool hash_growing;
-  std::array<arena_impl::Segment*, arena_impl::kFirstBuckets> first_hash;
   uint64_t total_bytes, allocated_bytes, imported_bytes;
   uint64_t allocations, frees, live, tags;
   std::array<uint64_t, arena_impl::kFreeLists> free_segments;
@@ -117,8 +115,6 @@ struct Returned {
 Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 
 void unlink(struct arena& arena, Segment& segment);
-size_t hash_buckets(const struct arena& arena);
-void hash_insert(struct arena& arena, Segment& segment);
 // The allocated segment at `start`, taken out of the hash; nullptr if there is none.
 Segment* hash_remove(struct arena& arena, uintptr_t start);
 

@@ -40,10 +40,6 @@ void link_after(struct arena& arena, Segment* before, Segment& segment) {
   arena.tags++;
 }
 
-Segment** hash_bucket(const struct arena& arena, uintptr_t start) {
-  return &arena.hash[((start >> arena.quantum_shift) * 0x9e3779b97f4a7c15) >> arena.hash_shift];
-}
-
 // The bytes of a segment that is on no list from `size` on, as a segment of their own, which is on none either.
 Segment& cut(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
   Segment& rest = *tags.make(segment.start + size, segment.size - size, SegmentKind::kFree);
@@ -68,21 +64,8 @@ void unlink(struct arena& arena, Segment& segment) {
   arena.tags--;
 }
 
-size_t hash_buckets(const struct arena& arena) {
-  return size_t{1} << (64 - arena.hash_shift);
-}
-
-void hash_insert(struct arena& arena, Segment& segment) {
-  Segment** const bucket = hash_bucket(arena, segment.start);
-  segment.list_next = *bucket;
-  *bucket = &segment;
-}
-
 Segment* hash_remove(struct arena& arena, uintptr_t start) {
-  for (Segment** place = hash_bucket(arena, start); *place; place = &(*place)->list_next) {
-    if ((*place)->start == start) return std::exchange(*place, (*place)->list_next);
-  }
-  return nullptr;
+  return static_cast<Segment*>(linear_hash_remove(&arena.hash, start));
 }
 
 unsigned sure_list_of(const struct arena& arena, size_t size) {
@@ -114,7 +97,7 @@ void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tag
   remove_free(arena, segment);
   if (segment.size > size) push_free(arena, cut(arena, segment, size, tags));
   segment.kind = SegmentKind::kAllocated;
-  hash_insert(arena, segment);
+  linear_hash_insert(&arena.hash, &segment);
   arena.allocated_bytes += size;
   arena.allocations++;
   arena.live++;

@@ -40,7 +40,7 @@
  *
  * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while anything is called
  * outside these files. Sections are bounded: 20 to 60 instructions and the hook, or the exchange of a magazine under
- * the depot lock. A hash of bufctls that changes its size does so in one go with interrupts off.
+ * the depot lock. What holds a cache's lock moves one object and, in the hash of bufctls, at most one bucket.
  */
 
 #include "slab_impl.h"
@@ -204,7 +204,7 @@ void kmem_init(void) {
   slab_os_lock_init(&list_lock, SLAB_OS_RANK_LIST);
   own_cache_init(kmem_slab_cache, "kmem_slab", sizeof(struct kmem_slab), 0, KMC_NOTRACE);
   own_cache_init(kmem_bufctl_cache, "kmem_bufctl", sizeof(struct kmem_bufctl), 0, KMC_NOTRACE);
-  own_cache_init(kmem_hash_cache, "kmem_hash", HASH_BUCKETS_MIN * sizeof(struct kmem_bufctl*), 0, KMC_NOTRACE);
+  own_cache_init(kmem_hash_cache, "kmem_hash", sizeof(struct linear_hash), 0, KMC_NOTRACE);
   own_cache_init(kmem_cache_cache, "kmem_cache",
                  sizeof(struct kmem_cache) + slab_os_cpu_count() * sizeof(struct kmem_cpu), 64, 0);
   /* Last, and so reaped last. */
@@ -226,9 +226,9 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
   cache->destructor = destructor;
   cache->private_data = private_data;
   if (made && (flags & KMC_NOTOUCH)) {
-    cache->hash = kmem_cache_alloc(kmem_hash_cache, KM_SLEEP | KM_ZERO);
-    cache->hash_shift = 64 - (uint32_t)__builtin_ctz(HASH_BUCKETS_MIN);
+    cache->hash = kmem_cache_alloc(kmem_hash_cache, KM_SLEEP);
     made = cache->hash;
+    if (made) slab_layer_hash_init(cache->hash);
   }
   if (!made) {
     kmem_cache_free(kmem_cache_cache, cache);

@@ -2,6 +2,7 @@
  * theory is in slab.c. */
 #pragma once
 
+#include "linear_hash.h"
 #include "slab.h"
 #include "slab_trace.h"
 
@@ -107,11 +108,9 @@ struct kmem_cache {
   struct kmem_slab* slabs[SLAB_LISTS];
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
-  uint16_t next_colour; /* of the next slab */
-  bool mourned;         /* a zombie that waits for its last object */
-  struct kmem_bufctl** hash;
-  uint32_t hash_shift; /* 64 - log2 of the number of buckets */
-  uint64_t hash_items;
+  uint16_t next_colour;     /* of the next slab */
+  bool mourned;             /* a zombie that waits for its last object */
+  struct linear_hash* hash; /* of the bufctls whose objects are out, by object; NULL if page-backed */
 
   struct kmem_cpu cpu[]; /* slab_os_cpu_count() */
 };
@@ -136,13 +135,14 @@ static inline void lock_guard_end(const struct lock_guard* guard) {
 /* The allocator's own caches. */
 extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_hash_cache;
 extern struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES];
-enum { HASH_BUCKETS_MIN = 64 }; /* a table of kmem_hash */
 
 /* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
 
 /* Fills in stride, slab size and number of objects; false if size and alignment cannot be had. `slab_size` 0: chosen.
  */
 bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
+/* Makes an empty hash for bufctls. */
+void slab_layer_hash_init(struct linear_hash* hash);
 /* An object, not constructed; NULL when out of memory. */
 void* slab_layer_alloc(struct kmem_cache* cache, int flags);
 /* An object, destructed, comes back. True if it was the last of a mourned zombie: the caller then drops a reference. */
@@ -151,7 +151,7 @@ bool slab_layer_free(struct kmem_cache* cache, void* object);
 uint64_t slab_layer_mourn(struct kmem_cache* cache);
 /* The empty slabs go back to the source. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
-/* Frees the slabs, which are all empty, and the hash table. */
+/* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 

@@ -87,70 +87,31 @@ static void list_update(struct kmem_cache* cache, struct kmem_slab* slab) {
 
 /* ---- Hash of the bufctls whose objects are out, for caches that are not page-backed. */
 
-static size_t hash_buckets(const struct kmem_cache* cache) {
-  return (size_t)1 << (64 - cache->hash_shift);
+void slab_layer_hash_init(struct linear_hash* hash) {
+  linear_hash_init(hash, offsetof(struct kmem_bufctl, next), offsetof(struct kmem_bufctl, object));
 }
 
-static struct kmem_bufctl** hash_bucket(const struct kmem_cache* cache, const void* object) {
-  return &cache->hash[((uintptr_t)object * 0x9e3779b97f4a7c15) >> cache->hash_shift];
+static bool hash_give(struct kmem_cache* cache, void* memory, size_t bytes) {
+  LOCK_GUARD(&cache->lock);
+  return linear_hash_give(cache->hash, memory, bytes);
 }
 
-static struct kmem_bufctl** hash_table_alloc(size_t buckets) {
-  const size_t bytes = buckets * sizeof(struct kmem_bufctl*);
-  struct kmem_bufctl** const table = buckets == HASH_BUCKETS_MIN
-                                         ? kmem_cache_alloc(kmem_hash_cache, KM_ATOMIC)
-                                         : slab_os_pages_alloc(slab_os_metadata_source(), bytes, KM_ATOMIC);
-  if (table) __builtin_memset(table, 0, bytes);
-  return table;
+static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
+  LOCK_GUARD(&cache->lock);
+  return linear_hash_take(cache->hash, bytes);
 }
 
-static void hash_table_free(struct kmem_bufctl** table, size_t buckets) {
-  if (buckets == HASH_BUCKETS_MIN)
-    kmem_cache_free(kmem_hash_cache, table);
-  else
-    slab_os_pages_free(slab_os_metadata_source(), table, buckets * sizeof(struct kmem_bufctl*));
-}
-
-/* How many buckets the table should have: between items / 2 and items * 4, in steps of eight, so that the larger tables
- * fill pages. */
-static size_t hash_wanted(uint64_t items, size_t buckets) {
-  while (items > 2 * buckets) buckets *= 8;
-  while (buckets > HASH_BUCKETS_MIN && items < buckets / 32) buckets /= 8;
-  return buckets;
-}
-
-/* Gives the table the size that it should have, in one go: takes time in proportion to the items. Without memory it
- * stays as it is. */
-static void hash_resize(struct kmem_cache* cache) {
-  size_t old_buckets, buckets;
-  {
-    LOCK_GUARD(&cache->lock);
-    old_buckets = hash_buckets(cache);
-    buckets = hash_wanted(cache->hash_items, old_buckets);
+/* Brings the memory that the hash wants, or takes away what it has too much. No lock held. */
+static void hash_fit(struct kmem_cache* cache) {
+  struct arena* const source = slab_os_metadata_source();
+  size_t bytes = linear_hash_wanted(cache->hash);
+  if (bytes > 0) {
+    void* const memory = slab_os_pages_alloc(source, bytes, KM_ATOMIC);
+    if (memory && !hash_give(cache, memory, bytes)) slab_os_pages_free(source, memory, bytes);
+  } else if (linear_hash_spare(cache->hash)) {
+    void* const memory = hash_take(cache, &bytes);
+    if (memory) slab_os_pages_free(source, memory, bytes);
   }
-  if (buckets == old_buckets) return;
-  struct kmem_bufctl** unused = hash_table_alloc(buckets);
-  if (!unused) return;
-  size_t unused_buckets = buckets;
-  {
-    LOCK_GUARD(&cache->lock);
-    if (hash_buckets(cache) == old_buckets) {
-      struct kmem_bufctl** const old = cache->hash;
-      cache->hash = unused;
-      cache->hash_shift = 64 - (uint32_t)__builtin_ctzl(buckets);
-      for (size_t i = 0; i < old_buckets; i++) {
-        for (struct kmem_bufctl *bufctl = old[i], *next; bufctl; bufctl = next) {
-          next = bufctl->next;
-          struct kmem_bufctl** const bucket = hash_bucket(cache, bufctl->object);
-          bufctl->next = *bucket;
-          *bucket = bufctl;
-        }
-      }
-      unused = old;
-      unused_buckets = old_buckets;
-    }
-  }
-  hash_table_free(unused, unused_buckets);
 }
 
 /* ---- Making and freeing slabs. No lock held. */
@@ -237,10 +198,12 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
     struct kmem_bufctl* const bufctl = slab->free_bufctls;
     slab->free_bufctls = bufctl->next;
     object = bufctl->object;
-    struct kmem_bufctl** const place = page_backed(cache) ? &slab->idle_bufctls : hash_bucket(cache, object);
-    bufctl->next = *place;
-    *place = bufctl;
-    if (!page_backed(cache)) cache->hash_items++;
+    if (page_backed(cache)) {
+      bufctl->next = slab->idle_bufctls;
+      slab->idle_bufctls = bufctl;
+    } else {
+      linear_hash_insert(cache->hash, bufctl);
+    }
   }
   slab->out++;
   cache->objects_out++;
@@ -264,9 +227,7 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
     list_insert(cache, slab, SLABS_EMPTY);
     object = slab_take(cache, slab);
   }
-  /* A glance without the lock is enough: it says when to look closer. */
-  if (cache->hash && __atomic_load_n(&cache->hash_items, __ATOMIC_RELAXED) > 2 * hash_buckets(cache))
-    hash_resize(cache);
+  if (cache->hash) hash_fit(cache);
   return object;
 }
 
@@ -279,13 +240,8 @@ static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object, struct 
                     slab ? slab->cache->name : "no cache");
     return slab;
   }
-  for (struct kmem_bufctl** place = hash_bucket(cache, object); *place; place = &(*place)->next) {
-    if ((*place)->object != object) continue;
-    *bufctl = *place;
-    *place = (*bufctl)->next;
-    cache->hash_items--;
-    return (*bufctl)->slab;
-  }
+  *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
+  if (*bufctl) return (*bufctl)->slab;
   slab_os_panic("%s: %p is given back, but is not out", cache->name, object);
 }
 
@@ -315,7 +271,6 @@ static void slab_put(struct kmem_cache* cache, void* object) {
 bool slab_layer_free(struct kmem_cache* cache, void* object) {
   struct kmem_slab* surplus = NULL;
   bool last = false;
-  bool resize = false;
   {
     LOCK_GUARD(&cache->lock);
     slab_put(cache, object);
@@ -323,12 +278,11 @@ bool slab_layer_free(struct kmem_cache* cache, void* object) {
       surplus = cache->slabs[SLABS_EMPTY];
       list_remove(cache, surplus);
     }
-    resize = cache->hash && hash_wanted(cache->hash_items, hash_buckets(cache)) != hash_buckets(cache);
     last = cache->mourned && cache->objects_out == 0;
     if (last) cache->mourned = false;
   }
   if (surplus) slab_destroy(cache, surplus);
-  if (resize) hash_resize(cache);
+  if (cache->hash) hash_fit(cache);
   return last;
 }
 
@@ -358,7 +312,10 @@ uint64_t slab_layer_mourn(struct kmem_cache* cache) {
 
 void slab_layer_finish(struct kmem_cache* cache) {
   slab_layer_reap(cache);
-  if (cache->hash) hash_table_free(cache->hash, hash_buckets(cache));
+  if (!cache->hash) return;
+  size_t bytes;
+  for (void* memory; (memory = hash_take(cache, &bytes));) slab_os_pages_free(slab_os_metadata_source(), memory, bytes);
+  kmem_cache_free(kmem_hash_cache, cache->hash);
 }
 
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
@@ -368,8 +325,8 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
   stats->objects_in_slabs = stats->slabs * cache->objects_per_slab;
   stats->objects_out = cache->objects_out;
   if (cache->hash) {
-    stats->hash_buckets = hash_buckets(cache);
-    stats->hash_items = cache->hash_items;
+    stats->hash_buckets = cache->hash->buckets;
+    stats->hash_items = cache->hash->items;
   }
 }
 
@@ -400,7 +357,7 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
 
 const char* kmem_cache_verify(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
-  uint64_t out = 0, hashed = 0;
+  uint64_t out = 0;
   for (int list = 0; list < SLAB_LISTS; list++) {
     uint64_t slabs = 0;
     for (struct kmem_slab* slab = cache->slabs[list]; slab; slab = slab->next, slabs++) {
@@ -414,10 +371,6 @@ const char* kmem_cache_verify(struct kmem_cache* cache) {
     if (slabs != cache->slab_count[list]) return "slabs are miscounted";
   }
   if (out != cache->objects_out) return "objects out are miscounted";
-  if (cache->hash) {
-    for (size_t i = 0; i < hash_buckets(cache); i++)
-      for (struct kmem_bufctl* bufctl = cache->hash[i]; bufctl; bufctl = bufctl->next) hashed++;
-    if (hashed != cache->hash_items || hashed != out) return "the hash is miscounted";
-  }
+  if (cache->hash && (!linear_hash_sound(cache->hash) || cache->hash->items != out)) return "the hash is wrong";
   return NULL;
 }

@@ -1,12 +1,14 @@
 // Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/arena.cc
 // kern/src/arena_segments.cc kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
 // kern/lib/format.cc tests/host/cpus/cpus.cc
-// The lower half of a cache: the colours of slabs.
+// The lower half of a cache: the colours of slabs, the hash of bufctls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <deque>
+#include <memory>
+#include <random>
+#include <unordered_map>
 #include <vector>
 
 #include "arena.h"
@@ -14,6 +16,7 @@
 #include "pages.h"
 #include "slab.h"
 #include "slab_trace.h"
+#include "src/linear_hash.h"
 
 void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*) {
   return object;
@@ -102,6 +105,168 @@ TEST(SlabLayer, ObjectsOfQuantumCachesAreWholeQuanta) {
     all.push_back(pages);
   }
   for (void* pages : all) arena_free(page_arena, pages, 3 * SLAB_OS_PAGE_SIZE);
+}
+
+// ---- The hash that grows and shrinks a bucket at a time.
+
+struct Item {
+  uint64_t before;
+  uintptr_t key;
+  Item* next;
+};
+
+// A hash whose owner brings memory at once, or (`late`) not before it is told to.
+class Hash {
+ public:
+  Hash() { linear_hash_init(&hash_, offsetof(Item, next), offsetof(Item, key)); }
+  linear_hash& get() { return hash_; }
+
+  void insert(uintptr_t key) {
+    Item* const item = &items_.emplace_back(Item{0xb4, key, nullptr});
+    const uint64_t buckets = hash_.buckets;
+    linear_hash_insert(&hash_, item);
+    ASSERT_LE(hash_.buckets, buckets + 1) << "more than one split";
+    model_[key] = item;
+  }
+  void remove(uintptr_t key) {
+    const uint64_t buckets = hash_.buckets;
+    ASSERT_EQ(linear_hash_remove(&hash_, key), model_[key]);
+    ASSERT_GE(hash_.buckets + 1, buckets) << "more than one merge";
+    ASSERT_EQ(linear_hash_remove(&hash_, key), nullptr);
+    model_.erase(key);
+  }
+  void grow() {
+    if (const size_t bytes = linear_hash_wanted(&hash_)) {
+      segments_.push_back(std::make_unique<char[]>(bytes));
+      memset(segments_.back().get(), 0xa5, bytes);
+      ASSERT_TRUE(linear_hash_give(&hash_, segments_.back().get(), bytes));
+      ASSERT_FALSE(linear_hash_give(&hash_, segments_.back().get(), bytes)) << "given twice";
+      given_ += bytes;
+    }
+  }
+  void shrink() {
+    size_t bytes;
+    while (void* const memory = linear_hash_take(&hash_, &bytes)) {
+      ASSERT_EQ(memory, segments_.back().get());
+      segments_.pop_back();
+      given_ -= bytes;
+    }
+    ASSERT_FALSE(linear_hash_spare(&hash_));
+  }
+  void expect_sound() {
+    ASSERT_TRUE(linear_hash_sound(&hash_));
+    ASSERT_EQ(hash_.items, model_.size());
+    ASSERT_LE(hash_.buckets, std::max<uint64_t>(LINEAR_HASH_FIRST, hash_.items + 1));
+  }
+  size_t given() const { return given_; }
+  const std::unordered_map<uintptr_t, Item*>& model() const { return model_; }
+  // The longest chain.
+  uint64_t longest() {
+    uint64_t longest = 0;
+    for (uint64_t bucket = 0; bucket < hash_.buckets; bucket++) {
+      uint64_t length = 0;
+      for (void* item = *linear_hash_place(&hash_, bucket); item; item = *linear_hash_link(&hash_, item)) length++;
+      longest = std::max(longest, length);
+    }
+    return longest;
+  }
+
+ private:
+  linear_hash hash_;
+  std::deque<Item> items_;
+  std::unordered_map<uintptr_t, Item*> model_;
+  std::vector<std::unique_ptr<char[]>> segments_;
+  size_t given_ = 0;
+};
+
+TEST(LinearHash, GrowsAndShrinksAndFindsAll) {
+  Hash hash;
+  constexpr uintptr_t kItems = 100'000;
+  for (uintptr_t i = 0; i < kItems; i++) {
+    ASSERT_NO_FATAL_FAILURE(hash.insert(0xffff'8000'0000'0000 + i * 4096));
+    ASSERT_NO_FATAL_FAILURE(hash.grow());
+    if (i % 4'999 == 0) {
+      ASSERT_NO_FATAL_FAILURE(hash.expect_sound());
+    }
+  }
+  EXPECT_GE(hash.get().buckets * 2 + 2, kItems);
+  EXPECT_LE(hash.longest(), 16u);
+  EXPECT_LE(hash.given(), kItems * 8) << "memory is at most a word for each item";
+  for (uintptr_t i = 0; i < kItems; i++) {
+    ASSERT_NO_FATAL_FAILURE(hash.remove(0xffff'8000'0000'0000 + i * 4096));
+    ASSERT_NO_FATAL_FAILURE(hash.shrink());
+    if (i % 4'999 == 0) {
+      ASSERT_NO_FATAL_FAILURE(hash.expect_sound());
+    }
+  }
+  EXPECT_EQ(hash.get().buckets, uint64_t{LINEAR_HASH_FIRST});
+  EXPECT_EQ(hash.given(), 0u);
+}
+
+TEST(LinearHash, EveryStrideSpreads) {
+  for (unsigned shift = 0; shift < 48; shift++) {
+    Hash hash;
+    for (uintptr_t i = 0; i < 4'000; i++) {
+      hash.insert(i << shift);
+      hash.grow();
+    }
+    ASSERT_LE(hash.longest(), 12u) << "multiples of 2^" << shift;
+  }
+}
+
+TEST(LinearHash, WithoutMemoryItGoesOnAndCatchesUp) {
+  std::mt19937_64 random(3);
+  Hash hash;
+  std::vector<uintptr_t> keys;
+  for (int phase = 0; phase < 40; phase++) {
+    const bool memory = phase % 3 != 0, filling = phase % 8 < 5;
+    for (int i = 0; i < 4'000; i++) {
+      if (keys.empty() || random() % 10 < (filling ? 8 : 2)) {
+        keys.push_back(random());
+        ASSERT_NO_FATAL_FAILURE(hash.insert(keys.back()));
+      } else {
+        std::swap(keys[random() % keys.size()], keys.back());
+        ASSERT_NO_FATAL_FAILURE(hash.remove(keys.back()));
+        keys.pop_back();
+      }
+      if (memory) {
+        ASSERT_NO_FATAL_FAILURE(hash.grow());
+        ASSERT_NO_FATAL_FAILURE(hash.shrink());
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(hash.expect_sound());
+  }
+  while (hash.get().items > 2 * hash.get().buckets + 2) {
+    hash.insert(random());
+    hash.grow();
+  }
+  EXPECT_LE(hash.longest(), 16u);
+}
+
+TEST(SlabLayer, BufctlHashNeedsNoMemoryToGoOn) {
+  kmem_cache* const cache =
+      kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH | KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  struct arena_stats before, after;
+  arena_stats(base_arena, &before);
+  std::vector<void*> objects;
+  for (int i = 0; i < 30'000; i++) {
+    host::fail_pages(i % 2 ? 100 : 0);
+    if (void* const object = kmem_cache_alloc(cache, KM_ATOMIC)) objects.push_back(object);
+    if (i % 1'000 == 0) {
+      ASSERT_EQ(kmem_cache_verify(cache), nullptr);
+    }
+  }
+  host::fail_pages(0);
+  const struct kmem_cache_stats full = stats_of(cache);
+  EXPECT_EQ(full.hash_items, objects.size());
+  EXPECT_GE(2 * full.hash_buckets + 2, full.hash_items);
+  for (void* object : objects) kmem_cache_free(cache, object);
+  EXPECT_EQ(stats_of(cache).hash_items, 0u);
+  EXPECT_EQ(stats_of(cache).hash_buckets, uint64_t{LINEAR_HASH_FIRST});
+  kmem_cache_destroy(cache);
+  kmem_reap();
+  arena_stats(base_arena, &after);
+  EXPECT_LE(after.allocated_bytes, before.allocated_bytes);
 }
 
 }  // namespace
