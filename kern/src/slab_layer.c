@@ -11,7 +11,7 @@ enum {
 };
 
 static bool page_backed(const struct kmem_cache* cache) {
-  return !(cache->flags & KMC_NOTOUCH);
+  return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOTOUCH);
 }
 
 /* ---- Shape of slabs. */

@@ -5,23 +5,30 @@
 /* ---- This CPU's magazines. Interrupts are off. */
 
 static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
-  return &cache->cpu[slab_os_cpu()];
+  struct kmem_cpu* cpu = &cache->cpu[slab_os_cpu()];
+  __asm__("" : "+r"(cpu)); /* one base for all fields, not an index for each */
+  return cpu;
+}
+
+/* In one piece: others look at it. */
+static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
+  __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
 }
 
 static void swap_magazines(struct kmem_cpu* cpu) {
   struct kmem_magazine* const loaded = cpu->loaded;
   const uint32_t rounds = cpu->rounds;
   cpu->loaded = cpu->previous;
-  cpu->rounds = cpu->previous_rounds;
+  set_rounds(cpu, cpu->previous_rounds);
   cpu->capacity = cpu->loaded ? cpu->loaded->capacity : 0;
   cpu->previous = loaded;
-  cpu->previous_rounds = rounds;
+  __atomic_store_n(&cpu->previous_rounds, rounds, __ATOMIC_RELAXED);
 }
 
 /* Loads `magazine`; what was loaded becomes the previous one, whose place is free. */
 static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, uint32_t rounds) {
   cpu->previous = magazine;
-  cpu->previous_rounds = rounds;
+  __atomic_store_n(&cpu->previous_rounds, rounds, __ATOMIC_RELAXED);
   swap_magazines(cpu);
 }
 
@@ -91,7 +98,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
   if (load_full(cache, cpu)) {
-    object = cpu->loaded->objects[--cpu->rounds];
+    set_rounds(cpu, cpu->rounds - 1);
+    object = cpu->loaded->objects[cpu->rounds];
   } else {
     slab_os_irq_restore(saved);
     object = constructed_from_slab(cache, flags);
@@ -99,7 +107,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
     if (!object) return alloc_failed(cache, saved);
     cpu = this_cpu(cache);
   }
-  cpu->allocations++;
+  slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_TRACED)) slab_trace_alloc(cache, object, requested, frame);
   slab_os_irq_restore(saved);
   return object;
@@ -112,8 +120,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_hooked(struct 
                                                                          uint64_t saved) {
   struct kmem_cpu* const cpu = this_cpu(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) {
-    cpu->rounds++;
-    cpu->allocations--;
+    set_rounds(cpu, cpu->rounds + 1);
+    slab_os_count(&cpu->allocations, -1);
     return alloc_failed(cache, saved);
   }
   if (cpu->flags & KMC_TRACED) slab_trace_alloc(cache, object, requested, frame);
@@ -129,9 +137,9 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   struct kmem_cpu* const cpu = this_cpu(cache);
   const uint32_t rounds = cpu->rounds;
   if (UNLIKELY(rounds == 0)) return alloc_slow(cache, requested, flags, frame, saved);
-  cpu->rounds = rounds - 1;
+  set_rounds(cpu, rounds - 1);
   void* const object = cpu->loaded->objects[rounds - 1];
-  cpu->allocations++;
+  slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) return alloc_hooked(cache, object, requested, flags, frame, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -171,7 +179,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
   while (uses_magazines(cache)) {
     struct kmem_cpu* const cpu = this_cpu(cache);
     if (cpu->rounds < cpu->capacity || load_empty(cache, cpu)) {
-      cpu->loaded->objects[cpu->rounds++] = object;
+      cpu->loaded->objects[cpu->rounds] = object;
+      set_rounds(cpu, cpu->rounds + 1);
       slab_os_irq_restore(saved);
       return;
     }
@@ -193,7 +202,7 @@ static inline __attribute__((always_inline)) void free_object(struct kmem_cache*
     free_slow(cache, object, saved);
     return;
   }
-  cpu->rounds = rounds + 1;
+  set_rounds(cpu, rounds + 1);
   cpu->loaded->objects[rounds] = object;
   slab_os_irq_restore(saved);
 }
@@ -208,7 +217,7 @@ ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
   if (UNLIKELY(!object)) return;
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
-  cpu->frees++;
+  slab_os_count(&cpu->frees, 1);
   if (UNLIKELY(cpu->flags & KMC_EVER_TRACED)) {
     free_traced(cache, cpu, object, saved);
     return;
@@ -227,7 +236,7 @@ static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rou
   struct kmem_magazine* const magazine = cpu->loaded;
   *rounds = cpu->rounds;
   cpu->loaded = NULL;
-  cpu->rounds = 0;
+  set_rounds(cpu, 0);
   swap_magazines(cpu);
   return magazine;
 }

@@ -22,25 +22,8 @@
 #include "pages.h"
 #include "spinlock.h"
 
-__thread struct host_cpu host_cpu = {0, 0, 0, 0};
-
 namespace {
 
-constexpr int kInterruptSignal = SIGUSR1;
-
-// A CPU as others see it.
-struct Online {
-  std::atomic<bool> online{false};
-  std::atomic<pthread_t> thread{};
-  std::atomic<bool> called{false};  // call_function waits to be called here
-};
-std::array<Online, SLAB_OS_MAX_CPUS> cpus;
-std::mutex call_mutex, power_mutex;
-void (*call_function)(void*);
-void* call_argument;
-
-std::atomic<void (*)()> interrupt_handler{nullptr};
-std::atomic<uint64_t> taken{0};
 thread_local uint64_t held_ranks = 0;
 
 std::atomic<unsigned> page_failures{0}, depot_contention{0};
@@ -49,62 +32,10 @@ BootInfo boot;
 std::mutex log_mutex;
 std::string log_text;
 
-void on_signal(int) {
-  const int saved_errno = errno;
-  host_cpu.pending = 1;
-  if (!host_cpu.interrupts_off) host_interrupt_deliver();
-  errno = saved_errno;
-}
-
-void go_online(unsigned id) {
-  std::lock_guard guard(power_mutex);
-  host_cpu.id = id;
-  cpus[id].thread = pthread_self();
-  cpus[id].online = true;
-}
-
-// What others have asked this CPU to call it calls first.
-void go_offline() {
-  std::lock_guard guard(power_mutex);
-  cpus[host_cpu.id].online = false;
-  if (cpus[host_cpu.id].called) pthread_kill(pthread_self(), kInterruptSignal);
-}
-
-// Instead of a CPU that no thread is.
-void call_for_offline(unsigned id, void (*function)(void*), void* argument) {
-  const InterruptsOff off;
-  const unsigned self = std::exchange(host_cpu.id, id);
-  function(argument);
-  host_cpu.id = self;
-}
-
 }  // namespace
 
-void host_interrupt_deliver(void) {
-  while (host_cpu.pending) {
-    host_cpu.pending = 0;
-    host_cpu.interrupts_off = 1;
-    Online& self = cpus[host_cpu.id];
-    if (self.called) {
-      call_function(call_argument);
-      self.called = false;
-    }
-    if (auto* handler = interrupt_handler.load()) {
-      taken.fetch_add(1, std::memory_order_relaxed);
-      handler();
-      thread_local std::minstd_rand random(host_cpu.id + 1);
-      host_cpu.sections_left = 1 + random() % 64;
-    }
-    host_cpu.interrupts_off = 0;
-  }
-}
-
 void host::memory_start(uint64_t bytes) {
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigaction(kInterruptSignal, &action, nullptr);
-  go_online(0);
+  host::cpus_start();
   // A hole between the ranges, and a frame at 0 that must not be used.
   const uint64_t hole = 64 * kPageSize, second = bytes / 4 + hole;
   void* const memory = mmap(reinterpret_cast<void*>(kDirectMapBase), bytes + hole, PROT_READ | PROT_WRITE,
@@ -118,42 +49,6 @@ void host::memory_start(uint64_t bytes) {
   boot.usable = ranges;
   boot.highest = {bytes + hole};
   memory_init();
-}
-
-void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)()) {
-  go_offline();
-  std::atomic<unsigned> running{count}, ready{0};
-  std::vector<std::thread> threads;
-  interrupt_handler = interrupt;
-  for (unsigned id = 0; id < count; id++) {
-    threads.emplace_back([&, id] {
-      go_online(id);
-      for (ready++; ready < count;) sched_yield();
-      host_cpu.sections_left = interrupt ? 1 : 0;
-      body(id);
-      host_cpu.sections_left = 0;
-      go_offline();
-      running--;
-      // The thread must exist while it can be interrupted.
-      while (running > 0) sched_yield();
-    });
-  }
-  std::minstd_rand random(1);
-  while (running > 0) {
-    if (interrupt && ready == count) {
-      pthread_kill(threads[random() % count].native_handle(), kInterruptSignal);
-      for (unsigned spin = random() % 2000; spin > 0; spin--) asm volatile("pause");
-    } else {
-      sched_yield();
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
-  interrupt_handler = nullptr;
-  go_online(0);
-}
-
-uint64_t host::interrupts_taken() {
-  return taken;
 }
 
 void host::fail_pages(unsigned percent) {
@@ -173,27 +68,6 @@ std::string host::take_log() {
 
 unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;
-}
-
-void slab_os_on_each_cpu(void (*function)(void*), void* argument) {
-  ASSERT(interrupts_enabled() && held_ranks == 0);
-  std::lock_guard guard(call_mutex);
-  call_function = function;
-  call_argument = argument;
-  {
-    std::lock_guard power(power_mutex);
-    for (unsigned id = 0; id < cpus.size(); id++) {
-      if (!cpus[id].online) {
-        call_for_offline(id, function, argument);
-        continue;
-      }
-      cpus[id].called = true;
-      pthread_kill(cpus[id].thread, kInterruptSignal);
-    }
-  }
-  for (Online& cpu : cpus) {
-    while (cpu.called) sched_yield();
-  }
 }
 
 struct arena* slab_os_page_source() {
@@ -311,3 +185,141 @@ void panic(const char* pattern, ...) {
 const BootInfo& boot_info() {
   return boot;
 }
+
+// ---- CPUs: threads that a signal interrupts. Under ThreadSanitizer, which delays signals, sections.cc has another kind.
+
+#ifndef __SANITIZE_THREAD__
+__thread struct host_cpu host_cpu = {0, 0, 0, 0};
+
+namespace {
+
+constexpr int kInterruptSignal = SIGUSR1;
+
+// A CPU as others see it.
+struct Online {
+  std::atomic<bool> online{false};
+  std::atomic<pthread_t> thread{};
+  std::atomic<bool> called{false};  // call_function waits to be called here
+};
+std::array<Online, SLAB_OS_MAX_CPUS> cpus;
+std::mutex call_mutex, power_mutex;
+void (*call_function)(void*);
+void* call_argument;
+
+std::atomic<void (*)()> interrupt_handler{nullptr};
+std::atomic<uint64_t> taken{0};
+void on_signal(int) {
+  const int saved_errno = errno;
+  host_cpu.pending = 1;
+  if (!host_cpu.interrupts_off) host_interrupt_deliver();
+  errno = saved_errno;
+}
+
+void go_online(unsigned id) {
+  std::lock_guard guard(power_mutex);
+  host_cpu.id = id;
+  cpus[id].thread = pthread_self();
+  cpus[id].online = true;
+}
+
+// What others have asked this CPU to call it calls first.
+void go_offline() {
+  std::lock_guard guard(power_mutex);
+  cpus[host_cpu.id].online = false;
+  if (cpus[host_cpu.id].called) pthread_kill(pthread_self(), kInterruptSignal);
+}
+
+// Instead of a CPU that no thread is.
+void call_for_offline(unsigned id, void (*function)(void*), void* argument) {
+  const InterruptsOff off;
+  const unsigned self = std::exchange(host_cpu.id, id);
+  function(argument);
+  host_cpu.id = self;
+}
+
+}  // namespace
+
+void host::cpus_start() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(kInterruptSignal, &action, nullptr);
+  go_online(0);
+}
+
+void host_interrupt_deliver(void) {
+  while (host_cpu.pending) {
+    host_cpu.pending = 0;
+    host_cpu.interrupts_off = 1;
+    Online& self = cpus[host_cpu.id];
+    if (self.called) {
+      call_function(call_argument);
+      self.called = false;
+    }
+    if (auto* handler = interrupt_handler.load()) {
+      taken.fetch_add(1, std::memory_order_relaxed);
+      handler();
+      thread_local std::minstd_rand random(host_cpu.id + 1);
+      host_cpu.sections_left = 1 + random() % 64;
+    }
+    host_cpu.interrupts_off = 0;
+  }
+}
+
+void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)()) {
+  go_offline();
+  std::atomic<unsigned> running{count}, ready{0};
+  std::vector<std::thread> threads;
+  interrupt_handler = interrupt;
+  for (unsigned id = 0; id < count; id++) {
+    threads.emplace_back([&, id] {
+      go_online(id);
+      for (ready++; ready < count;) sched_yield();
+      host_cpu.sections_left = interrupt ? 1 : 0;
+      body(id);
+      host_cpu.sections_left = 0;
+      go_offline();
+      running--;
+      // The thread must exist while it can be interrupted.
+      while (running > 0) sched_yield();
+    });
+  }
+  std::minstd_rand random(1);
+  while (running > 0) {
+    if (interrupt && ready == count) {
+      pthread_kill(threads[random() % count].native_handle(), kInterruptSignal);
+      for (unsigned spin = random() % 2000; spin > 0; spin--) asm volatile("pause");
+    } else {
+      sched_yield();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  interrupt_handler = nullptr;
+  go_online(0);
+}
+
+uint64_t host::interrupts_taken() {
+  return taken;
+}
+
+void slab_os_on_each_cpu(void (*function)(void*), void* argument) {
+  ASSERT(interrupts_enabled() && held_ranks == 0);
+  std::lock_guard guard(call_mutex);
+  call_function = function;
+  call_argument = argument;
+  {
+    std::lock_guard power(power_mutex);
+    for (unsigned id = 0; id < cpus.size(); id++) {
+      if (!cpus[id].online) {
+        call_for_offline(id, function, argument);
+        continue;
+      }
+      cpus[id].called = true;
+      pthread_kill(cpus[id].thread, kInterruptSignal);
+    }
+  }
+  for (Online& cpu : cpus) {
+    while (cpu.called) sched_yield();
+  }
+}
+#endif

@@ -11,7 +11,8 @@ namespace host {
 void memory_start(uint64_t bytes);
 
 // Runs body(cpu) on CPUs 0..count-1 at the same time, each a thread, and returns when all have returned. If `interrupt` is given it is called
-// on each CPU at random moments, with interrupts off, where the CPU has them on. The caller is no CPU meanwhile.
+// on each CPU at random moments, with interrupts off, where the CPU has them on. The caller is no CPU meanwhile. Under ThreadSanitizer
+// there are no interrupts, but threads move from CPU to CPU.
 void run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)() = nullptr);
 // How many interrupts CPUs have taken.
 uint64_t interrupts_taken();
@@ -22,5 +23,8 @@ void fail_pages(unsigned percent);
 void contend(unsigned percent);
 // What has been logged since the last call.
 std::string take_log();
+
+// Makes the caller CPU 0; memory_start() does it.
+void cpus_start();
 
 }  // namespace host

@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "errstr.h"
 #include "log.h"
+#include "slab.h"
 #include "symbols.h"
 
 namespace {
@@ -62,6 +63,10 @@ void arena_free(arena* to, void* address, size_t) {
 
 int symbol_format(char* buffer, size_t size, uint64_t return_address) {
   return snprintf(buffer, size, "f%llx", static_cast<unsigned long long>(return_address & 0xffff));
+}
+
+int kmem_fault(enum kmem_fault_site, const void*, size_t, int) {
+  return 0;
 }
 
 Errno fail(Errno error, const char*, ...) {

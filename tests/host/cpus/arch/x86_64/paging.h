@@ -6,7 +6,11 @@
 
 #include "lib/units.h"
 
+#ifdef __SANITIZE_THREAD__
+inline constexpr uint64_t kDirectMapBase = 0x4000000000;  // where ThreadSanitizer looks at memory
+#else
 inline constexpr uint64_t kDirectMapBase = 0x500000000000;
+#endif
 inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;  // not mapped: whoever touches it dies
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelVirtualReserved = 0;
