@@ -25,6 +25,7 @@ enum {
   KMC_TRACED = 0x100,      /* record allocations (state; the tracer sets it) */
   KMC_EVER_TRACED = 0x200, /* look records up on free (state; the tracer sets it) */
   KMC_FAULTS = 0x400,      /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
+  KMC_CHECKED = 0x800,     /* what is freed may lie in a checked slab (state; kmem_cache_check_start sets it) */
 };
 
 /* Flags of an allocation. */
@@ -84,6 +85,10 @@ struct kmem_cache_stats {
   uint64_t depot_contention;         /* how often a CPU has waited for another's use of the depot */
   uint64_t depot_surplus;            /* of depot_full, those that the last interval had no use for */
   uint64_t depot_reaped;             /* full magazines that have been reaped */
+  uint64_t checked;                  /* 1 while the cache is switched to checking */
+  uint64_t checked_out;              /* of objects_out, those that are checked when they are freed */
+  uint64_t quarantined;              /* of objects_in_slabs, damaged ones that nobody gets any more */
+  uint64_t reports;                  /* of checks, ever */
 };
 /* Any context; sums what the CPUs count, without stopping them. */
 void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
@@ -128,6 +133,16 @@ int kmem_faults_begin(kmem_fault_function function);
 void kmem_faults_end(void);
 /* Asks. 0 without a function. For those who have allocations to fail; any context but NMI. */
 int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags);
+
+/* Run-time checking. While a cache is checked a write past the end of its objects, before them or to free ones, a double
+ * free and a free to the wrong cache are reported on the log, and the system goes on. What is found when stands in
+ * src/slab_check.c. Not for caches that are KMC_NOTOUCH or KMC_NOTRACE. Callers of start and stop take turns; both
+ * may sleep. */
+void kmem_cache_check_start(struct kmem_cache* cache);
+void kmem_cache_check_stop(struct kmem_cache* cache);
+/* Checks all objects from checked slabs, those that are out too; the number of them that were found damaged, and
+ * reported, now. Any context; interrupts are off for one object at a time. */
+uint64_t kmem_cache_check_scan(struct kmem_cache* cache);
 
 /* Called once, before anything else, with one CPU: the allocator's own caches. */
 void kmem_init(void);

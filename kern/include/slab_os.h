@@ -77,6 +77,26 @@ void slab_os_pages_set_slab(void* pages, size_t size, void* slab);
 /* The note of the page that holds `object`; NULL if it has none. */
 void* slab_os_page_slab(const void* object);
 
+/* Whether a cache that is made under this name is to be checked from the beginning. */
+bool slab_os_check_new_cache(const char* name);
+
+/* Where, when and by whom something was done. All zero: never. */
+enum { SLAB_OS_PLACE_FRAMES = 16, SLAB_OS_PLACE_NAME = 16 };
+struct slab_os_place {
+  uint64_t time; /* milliseconds since boot */
+  uint32_t pid;  /* 0 for who has none */
+  uint16_t cpu;
+  uint8_t interrupt; /* not 0: `name` is that of an interrupt */
+  uint8_t depth;     /* frames */
+  char name[SLAB_OS_PLACE_NAME];
+  uint32_t frames[SLAB_OS_PLACE_FRAMES]; /* return addresses, as offsets from the kernel's base */
+};
+/* Here and now. The stack begins with the caller of the function whose frame is given, allocator functions left out. */
+void slab_os_note_place(struct slab_os_place* place, const void* frame);
+/* Lines to the log: `what`, by whom and when, and the stack with its symbols; nothing for a place that is all zero. Each
+ * line begins with `prefix`. */
+void slab_os_log_place(const char* prefix, const char* what, const struct slab_os_place* place);
+
 /* One line to the log. */
 void slab_os_log(const char* pattern, ...) __attribute__((format(printf, 1, 2), cold));
 void slab_os_panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noreturn, cold));

@@ -45,8 +45,9 @@
 
 #include "slab_impl.h"
 
-_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED | KMC_EVER_TRACED | KMC_FAULTS) ==
-                   KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED + KMC_EVER_TRACED + KMC_FAULTS,
+_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED | KMC_EVER_TRACED | KMC_FAULTS |
+                KMC_CHECKED) == KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED + KMC_EVER_TRACED +
+                                    KMC_FAULTS + KMC_CHECKED,
                "flags are distinct bits");
 
 /* ---- The allocator's own caches. */
@@ -102,6 +103,7 @@ static kmem_fault_function fault_function; /* atomic */
 
 /* Gives the cache a name of its own and puts it at the list's end. Nobody has used it yet. */
 static void list_add(struct kmem_cache* cache, const char* name) {
+  slab_check_new_cache(cache, name);
   LOCK_GUARD(&list_lock);
   if (__atomic_load_n(&fault_function, __ATOMIC_RELAXED) && !(cache->flags & KMC_QCACHE)) {
     const unsigned cpus = slab_os_cpu_count();

@@ -1,5 +1,5 @@
-/* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot) and slab_layer.c (slabs) share. C. The
- * theory is in slab.c. */
+/* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot), slab_layer.c (slabs) and slab_check.c
+ * (checked slabs) share. C. The theory is in slab.c. */
 #pragma once
 
 #include "linear_hash.h"
@@ -58,13 +58,32 @@ struct kmem_slab {
   struct kmem_cache* cache;
   char* base;      /* first object: `colour` bytes into the pages */
   uint32_t out;    /* objects given out */
-  uint8_t list;    /* enum slab_list: that it is in */
+  uint8_t list;    /* enum slab_list: that it is in; of no meaning in a checked one */
+  bool checked;    /* it begins a struct checked_slab (slab_check.c) */
   uint16_t colour; /* bytes */
   union {
     void* free_objects;               /* small: linked through their first word */
     struct kmem_bufctl* free_bufctls; /* else */
   };
   struct kmem_bufctl* idle_bufctls; /* page-backed with bufctls: as many as objects are out */
+};
+
+/* What slab_check.c has of a cache. */
+struct kmem_checks {
+  /* Fixed at creation: the shape of checked slabs. */
+  size_t gap;    /* before the first object */
+  size_t stride; /* from object to object */
+  size_t slab_size;
+  uint32_t objects; /* of a slab */
+
+  /* Atomic. */
+  bool on;          /* changes under the lock */
+  uint64_t reports; /* ever */
+  uint64_t shown;   /* of them, and of those that were not, since it was switched on */
+
+  /* Lock of the cache. */
+  struct checked_slab* lists[2][2];        /* first and last */
+  uint64_t slabs, empty, out, quarantined; /* the first two in slabs, the others in objects */
 };
 
 struct kmem_cache {
@@ -112,6 +131,8 @@ struct kmem_cache {
   bool mourned;             /* a zombie that waits for its last object */
   struct linear_hash* hash; /* of the bufctls whose objects are out, by object; NULL if page-backed */
 
+  struct kmem_checks checks;
+
   struct kmem_cpu cpu[]; /* slab_os_cpu_count() */
 };
 
@@ -154,6 +175,46 @@ void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
+/* An object has come back: true, once, if it was the last of a mourned zombie. The cache's lock is held. */
+static inline bool slab_layer_was_last(struct kmem_cache* cache) {
+  const bool last = cache->mourned && cache->objects_out == 0;
+  if (last) cache->mourned = false;
+  return last;
+}
+
+/* ---- slab_check.c. Any context, no lock held. */
+
+static inline bool slab_check_on(const struct kmem_cache* cache) {
+  return __atomic_load_n(&cache->checks.on, __ATOMIC_RELAXED);
+}
+/* The shape of checked slabs. `align` as it is kept. Page-backed caches only. */
+void slab_check_init(struct kmem_cache* cache, size_t align);
+/* A cache that nobody knows yet is checked from the beginning if the system is told so. */
+void slab_check_new_cache(struct kmem_cache* cache, const char* name);
+/* As slab_layer_alloc, from checked slabs. NULL too if the cache is not checked any more. */
+void* slab_check_take(struct kmem_cache* cache, int flags);
+/* An object, constructed, is about to be given to a caller; nothing if its slab is not checked. */
+void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested, const void* frame);
+/* An object, or what the caller takes for one, is being freed to the cache. */
+enum check_outcome {
+  CHECK_REFUSED,   /* it is not: reported */
+  CHECK_UNCHECKED, /* an object of an unchecked slab */
+  CHECK_PASSED,    /* it goes to its slab, through slab_layer_free */
+};
+enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame);
+/* Whether what leaves a magazine belongs to its cache. False if it is a checked object of another, which is reported;
+ * panics if it is anything else. */
+bool slab_check_owner(struct kmem_cache* cache, void* object);
+bool slab_check_is_checked(const void* object);
+/* As slab_layer_free, for a checked object. */
+bool slab_check_put(struct kmem_cache* cache, void* object);
+/* Gives empty checked slabs back. May sleep. */
+void slab_check_reap(struct kmem_cache* cache);
+/* At the end of a cache. */
+void slab_check_finish(struct kmem_cache* cache);
+/* The cache's lock is held. Add to what is there; NULL or what is wrong, and the checked objects that are out. */
+void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats);
+const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out);
 
 /* ---- slab_depot.c. Any context, unless something else is said; no lock held. */
 
@@ -182,7 +243,8 @@ void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* See kmem_reap_some. May sleep. */
 void magazines_reap(struct kmem_cache* cache, enum kmem_reap_extent extent);
-/* The cache has become a zombie: takes the magazines of every CPU and of the depot away, for good. May sleep. */
+/* The cache uses magazines no more (a zombie) or for a while (checked): takes those of every CPU and of the depot away.
+ * May sleep. */
 void magazines_retire(struct kmem_cache* cache);
 /* Frees empty magazines that came after that. Any context. */
 void magazines_finish(struct kmem_cache* cache);

@@ -34,6 +34,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
   if (cache->object_size > SIZE_MAX / 4) return false;
   cache->stride = (cache->object_size + align - 1) & ~(align - 1);
+  if (touch) slab_check_init(cache, align);
   cache->small = touch && cache->stride <= SMALL_MAX;
   if (cache->small) {
     cache->slab_size = SLAB_OS_PAGE_SIZE;
@@ -219,6 +220,10 @@ static void* take_listed(struct kmem_cache* cache) {
 }
 
 void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
+  if (UNLIKELY(slab_check_on(cache))) {
+    void* const checked = slab_check_take(cache, flags);
+    if (checked || slab_check_on(cache)) return checked;
+  }
   void* object = take_listed(cache);
   if (!object) {
     struct kmem_slab* const slab = slab_make(cache, flags);
@@ -233,13 +238,7 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
 
 /* The slab of an object that comes back, and (not page-backed) its bufctl out of the hash. The cache's lock is held. */
 static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object, struct kmem_bufctl** bufctl) {
-  if (page_backed(cache)) {
-    struct kmem_slab* const slab = slab_os_page_slab(object);
-    if (!slab || slab->cache != cache)
-      slab_os_panic("%s: %p is given back, but belongs to %s", cache->name, object,
-                    slab ? slab->cache->name : "no cache");
-    return slab;
-  }
+  if (page_backed(cache)) return slab_os_page_slab(object);
   *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
   if (*bufctl) return (*bufctl)->slab;
   slab_os_panic("%s: %p is given back, but is not out", cache->name, object);
@@ -269,6 +268,7 @@ static void slab_put(struct kmem_cache* cache, void* object) {
 }
 
 bool slab_layer_free(struct kmem_cache* cache, void* object) {
+  if (page_backed(cache) && slab_check_is_checked(object)) return slab_check_put(cache, object);
   struct kmem_slab* surplus = NULL;
   bool last = false;
   {
@@ -278,8 +278,7 @@ bool slab_layer_free(struct kmem_cache* cache, void* object) {
       surplus = cache->slabs[SLABS_EMPTY];
       list_remove(cache, surplus);
     }
-    last = cache->mourned && cache->objects_out == 0;
-    if (last) cache->mourned = false;
+    last = slab_layer_was_last(cache);
   }
   if (surplus) slab_destroy(cache, surplus);
   if (cache->hash) hash_fit(cache);
@@ -295,6 +294,7 @@ static struct kmem_slab* take_empty(struct kmem_cache* cache) {
 
 void slab_layer_reap(struct kmem_cache* cache) {
   for (struct kmem_slab* slab; (slab = take_empty(cache));) slab_destroy(cache, slab);
+  slab_check_reap(cache);
 }
 
 struct kmem_cache* kmem_cache_of(const void* object) {
@@ -312,6 +312,7 @@ uint64_t slab_layer_mourn(struct kmem_cache* cache) {
 
 void slab_layer_finish(struct kmem_cache* cache) {
   slab_layer_reap(cache);
+  slab_check_finish(cache);
   if (!cache->hash) return;
   size_t bytes;
   for (void* memory; (memory = hash_take(cache, &bytes));) slab_os_pages_free(slab_os_metadata_source(), memory, bytes);
@@ -324,6 +325,7 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
   stats->total_bytes = stats->slabs * cache->slab_size;
   stats->objects_in_slabs = stats->slabs * cache->objects_per_slab;
   stats->objects_out = cache->objects_out;
+  slab_check_stats(cache, stats);
   if (cache->hash) {
     stats->hash_buckets = cache->hash->buckets;
     stats->hash_items = cache->hash->items;
@@ -357,7 +359,9 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
 
 const char* kmem_cache_verify(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
-  uint64_t out = 0;
+  uint64_t out;
+  const char* const check_wrong = slab_check_verify(cache, &out);
+  if (check_wrong) return check_wrong;
   for (int list = 0; list < SLAB_LISTS; list++) {
     uint64_t slabs = 0;
     for (struct kmem_slab* slab = cache->slabs[list]; slab; slab = slab->next, slabs++) {

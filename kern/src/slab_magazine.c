@@ -60,7 +60,7 @@ static bool load_empty(struct kmem_cache* cache, struct kmem_cpu* cpu) {
 
 static bool uses_magazines(const struct kmem_cache* cache) {
   return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOMAGAZINE) &&
-         !__atomic_load_n(&cache->zombie, __ATOMIC_ACQUIRE);
+         !__atomic_load_n(&cache->zombie, __ATOMIC_ACQUIRE) && !slab_check_on(cache);
 }
 
 /* ---- Allocation. */
@@ -97,12 +97,13 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   struct kmem_cpu* cpu = this_cpu(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
-  if (load_full(cache, cpu)) {
+  if (uses_magazines(cache) && load_full(cache, cpu)) {
     set_rounds(cpu, cpu->rounds - 1);
     object = cpu->loaded->objects[cpu->rounds];
   } else {
     slab_os_irq_restore(saved);
     object = constructed_from_slab(cache, flags);
+    if (object && (kmem_cache_flags(cache) & KMC_CHECKED)) slab_check_allocated(cache, object, requested, frame);
     saved = slab_os_irq_save();
     if (!object) return alloc_failed(cache, saved);
     cpu = this_cpu(cache);
@@ -145,11 +146,11 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   return object;
 }
 
-/* Zeroes outside the section: an object can be large. */
+/* Zeroes outside the section: an object can be large; and no more than was asked for: the rest may be red zone. */
 ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache, size_t requested,
                                                                    int flags, const void* frame) {
   void* const object = alloc_object(cache, requested, flags, frame);
-  if (object) __builtin_memset(object, 0, cache->object_size);
+  if (object) __builtin_memset(object, 0, requested);
   return object;
 }
 
@@ -167,8 +168,19 @@ ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t req
 
 /* ---- Free. */
 
+/* A free that has been counted was none: its object belongs to another cache. */
+static void uncount_free(struct kmem_cache* cache) {
+  const uint64_t saved = slab_os_irq_save();
+  slab_os_count(&this_cpu(cache)->frees, -1);
+  slab_os_irq_restore(saved);
+}
+
 /* Destructs an object and gives it back to its slab. */
 static void object_to_slab(struct kmem_cache* cache, void* object) {
+  if (!slab_check_owner(cache, object)) {
+    uncount_free(cache);
+    return;
+  }
   if (cache->destructor) cache->destructor(object, cache->private_data);
   if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
 }
@@ -207,8 +219,31 @@ static inline __attribute__((always_inline)) void free_object(struct kmem_cache*
   slab_os_irq_restore(saved);
 }
 
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced(struct kmem_cache* cache, struct kmem_cpu* cpu,
-                                                                       void* object, uint64_t saved) {
+/* A checked object may come back: looks before anything is counted, outside the section. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct kmem_cache* cache, void* object,
+                                                                        uint64_t saved) {
+  slab_os_irq_restore(saved);
+  const enum check_outcome outcome = slab_check_free(cache, object, __builtin_frame_address(0));
+  if (outcome == CHECK_REFUSED) return;
+  saved = slab_os_irq_save();
+  struct kmem_cpu* const cpu = this_cpu(cache);
+  slab_os_count(&cpu->frees, 1);
+  if (cpu->flags & KMC_EVER_TRACED) slab_trace_free(cache, object);
+  if (outcome == CHECK_UNCHECKED) {
+    free_object(cache, cpu, object, saved);
+    return;
+  }
+  slab_os_irq_restore(saved);
+  object_to_slab(cache, object);
+}
+
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_noted(struct kmem_cache* cache, struct kmem_cpu* cpu,
+                                                                      void* object, uint64_t saved) {
+  if (UNLIKELY(cpu->flags & KMC_CHECKED)) {
+    free_checked(cache, object, saved);
+    return;
+  }
+  slab_os_count(&cpu->frees, 1);
   slab_trace_free(cache, object);
   free_object(cache, cpu, object, saved);
 }
@@ -217,11 +252,11 @@ ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
   if (UNLIKELY(!object)) return;
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
-  slab_os_count(&cpu->frees, 1);
-  if (UNLIKELY(cpu->flags & KMC_EVER_TRACED)) {
-    free_traced(cache, cpu, object, saved);
+  if (UNLIKELY(cpu->flags & (KMC_EVER_TRACED | KMC_CHECKED))) {
+    free_noted(cache, cpu, object, saved);
     return;
   }
+  slab_os_count(&cpu->frees, 1);
   free_object(cache, cpu, object, saved);
 }
 

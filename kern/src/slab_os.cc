@@ -2,16 +2,31 @@
 #include "slab_os.h"
 
 #include <cstdarg>
+#include <iterator>
 #include <new>
 
 #include "arch/x86_64/acpi.h"
+#include "arch/x86_64/frames.h"
+#include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
+#include "arch/x86_64/trap.h"
 #include "arena.h"
+#include "boot.h"
 #include "cpu.h"
 #include "lib/format.h"
+#include "lib/string.h"
 #include "log.h"
 #include "pages.h"
 #include "spinlock.h"
+#include "symbols.h"
+#include "task.h"
+
+extern "C" {
+// Functions of the allocator lie between them (kernel.ld).
+extern const char allocator_text_start[];
+extern const char allocator_text_end[];
+}
 
 static_assert(sizeof(Spinlock) <= sizeof(slab_os_lock));
 static_assert(alignof(Spinlock) <= alignof(slab_os_lock));
@@ -33,6 +48,14 @@ constexpr LockRank rank_of(slab_os_rank rank) {
       return LockRank::kSlabCache;
   }
   __builtin_unreachable();
+}
+
+// Frames of the allocator that the caller of kmalloc may have below it.
+constexpr size_t kAllocatorFrames = 6;
+
+bool in_allocator(uint64_t return_address) {
+  return return_address > reinterpret_cast<uint64_t>(allocator_text_start) &&
+         return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
 }
 
 }  // namespace
@@ -83,6 +106,64 @@ void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
 void* slab_os_page_slab(const void* object) {
   const Page* const page = page_of(object);
   return page ? page->slab : nullptr;
+}
+
+// The word `check=NAME[,NAME…]` of the kernel command line.
+bool slab_os_check_new_cache(const char* name) {
+#ifdef CONFIG_SLAB_CHECK_ALL
+  static_cast<void>(name);
+  return true;
+#else
+  size_t length = 0;
+  const char* rest = boot_option("check", &length);
+  const size_t name_length = strlen(name);
+  while (rest && length > 0) {
+    size_t word = 0;
+    while (word < length && rest[word] != ',') word++;
+    if (word == name_length && strncmp(rest, name, word) == 0) return true;
+    if (word < length) word++;
+    rest += word;
+    length -= word;
+  }
+  return false;
+#endif
+}
+
+void slab_os_note_place(slab_os_place* place, const void* frame) {
+  const Cpu& cpu = this_cpu();
+  const Task* const task = cpu.current;
+  const bool interrupt = cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
+  const char* const name = interrupt ? interrupt_name(cpu.interrupt_vector) : task ? task->name : "boot";
+  *place = {};
+  place->time = coarse_milliseconds();
+  place->pid = task && !interrupt ? task->pid : 0;
+  place->cpu = static_cast<uint16_t>(cpu.id);
+  place->interrupt = interrupt;
+  memcpy(place->name, name, strnlen(name, sizeof(place->name) - 1));
+  uint64_t frames[kAllocatorFrames + SLAB_OS_PLACE_FRAMES];
+  const size_t count = walk_kernel_stack(reinterpret_cast<uint64_t>(frame), frames, std::size(frames));
+  size_t first = 0;
+  while (first < count && in_allocator(frames[first])) first++;
+  for (size_t i = first; i < count && place->depth < SLAB_OS_PLACE_FRAMES; i++) {
+    place->frames[place->depth++] = static_cast<uint32_t>(frames[i] - kKernelImageBase);
+  }
+}
+
+void slab_os_log_place(const char* prefix, const char* what, const slab_os_place* place) {
+  if (place->name[0] == '\0') return;
+  constexpr int kNameLength = SLAB_OS_PLACE_NAME - 1;  // it may be overwritten
+  char who[64];
+  if (place->pid != 0) {
+    format(who, sizeof(who), "pid %u %.*s", place->pid, kNameLength, place->name);
+  } else {
+    format(who, sizeof(who), "%s %.*s", place->interrupt ? "irq" : "task", kNameLength, place->name);
+  }
+  klog("%s %s by %s on CPU %u, %lu ms ago:", prefix, what, who, place->cpu, coarse_milliseconds() - place->time);
+  for (unsigned i = 0; i < place->depth && i < SLAB_OS_PLACE_FRAMES; i++) {
+    char symbol[200];
+    symbol_format(symbol, sizeof(symbol), kKernelImageBase + place->frames[i]);
+    klog("%s     %s", prefix, symbol);
+  }
 }
 
 void slab_os_log(const char* pattern, ...) {

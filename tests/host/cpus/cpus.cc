@@ -27,6 +27,7 @@ namespace {
 thread_local uint64_t held_ranks = 0;
 
 std::atomic<unsigned> page_failures{0}, depot_contention{0};
+std::atomic<bool> check_caches{false};
 std::array<MemoryRange, 2> ranges;
 BootInfo boot;
 std::mutex log_mutex;
@@ -57,6 +58,10 @@ void host::fail_pages(unsigned percent) {
 
 void host::contend(unsigned percent) {
   depot_contention = percent;
+}
+
+void host::check_new_caches(bool check) {
+  check_caches = check;
 }
 
 std::string host::take_log() {
@@ -108,6 +113,21 @@ bool slab_os_lock_try(slab_os_lock* lock) {
 }
 void slab_os_lock_release(slab_os_lock* lock) {
   reinterpret_cast<Spinlock*>(lock)->unlock();
+}
+
+bool slab_os_check_new_cache(const char*) {
+  return check_caches;
+}
+
+void slab_os_note_place(slab_os_place* place, const void*) {
+  *place = {};
+  place->cpu = static_cast<uint16_t>(host_cpu.id);
+  place->depth = 1;
+  place->frames[0] = host_cpu.place;
+}
+
+void slab_os_log_place(const char* prefix, const char* what, const slab_os_place* place) {
+  if (place->depth > 0) slab_os_log("%s %s at place %u", prefix, what, place->frames[0]);
 }
 
 void slab_os_log(const char* pattern, ...) {
@@ -189,7 +209,7 @@ const BootInfo& boot_info() {
 // ---- CPUs: threads that a signal interrupts. Under ThreadSanitizer, which delays signals, sections.cc has another kind.
 
 #ifndef __SANITIZE_THREAD__
-__thread struct host_cpu host_cpu = {0, 0, 0, 0};
+__thread struct host_cpu host_cpu = {};
 
 namespace {
 

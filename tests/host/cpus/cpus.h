@@ -21,6 +21,8 @@ uint64_t interrupts_taken();
 void fail_pages(unsigned percent);
 // From now on a CPU finds a depot locked in `percent` of its tries, besides those in which it is.
 void contend(unsigned percent);
+// Caches that are made from now on are checked from the beginning, or not.
+void check_new_caches(bool check);
 // What has been logged since the last call.
 std::string take_log();
 

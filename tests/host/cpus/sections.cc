@@ -16,7 +16,7 @@
 #include "cpus.h"
 #include "log.h"
 
-__thread struct host_cpu host_cpu = {0, 0, 0, 0};
+__thread struct host_cpu host_cpu = {};
 
 namespace {
 

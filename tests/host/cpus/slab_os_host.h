@@ -18,6 +18,7 @@ struct host_cpu {
   volatile int interrupts_off;
   volatile int pending;
   unsigned sections_left; /* until an interrupt is taken at the end of a section, as if it had come inside; 0: none */
+  unsigned place;         /* where the CPU is, as a test says: stands for a stack */
 };
 extern __thread struct host_cpu host_cpu;
 void host_interrupt_deliver(void);

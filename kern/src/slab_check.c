@@ -1,0 +1,559 @@
+/* Run-time checking of a cache: what is done to its objects that must not be done to them.
+ *
+ * A cache is switched to checking, and back, while it is used. While it is checked its new objects come from *checked
+ * slabs*, in which each object has a slot:
+ *
+ *   | object, object_size bytes | red zone, 16 bytes or more | audit |       stride keeps the alignment
+ *
+ * The audit says how many bytes were asked for, and where, when and by whom the object was last allocated and last
+ * freed. The red zone begins where what was asked for ends, and the last word of each audit is red
+ * zone too: for what lies before the next object. A free object is full of FREE_PATTERN, one that has just been allocated of
+ * FRESH_PATTERN. Slabs with free objects, and the objects in them, take turns, so that who writes to a free one has
+ * time to be found out.
+ *
+ * What is found when:
+ *   free    double free, free to the wrong cache or of what is no object, red zone written
+ *   alloc   free object written
+ *   scan    both kinds of writing, in all checked slabs, on request; so too when a slab is given back
+ *
+ * Each is reported on the log, with the stacks in the audit and of who found it. The object is quarantined: it stays in
+ * its slab, which stays with the cache, and nobody gets it again. An object that is freed to the wrong cache stays what
+ * it is, an allocated object of its own cache, and a refused free is not counted: live counts stay exact.
+ *
+ * A checked cache uses no magazines (uses_magazines): they are retired when checking starts, and with nothing loaded
+ * allocation and free take the slow path by themselves. Objects are constructed when allocated and destructed when freed. A
+ * CPU's flag KMC_CHECKED, which free looks at together with KMC_EVER_TRACED, says that a checked object may come back;
+ * it is set before the first and stays, when checking has stopped, as long as one is out. So objects of checked slabs
+ * never get into magazines of their cache, and are checked whenever they are freed. Objects from before checking go
+ * back to their own slabs, from which nothing is taken meanwhile.
+ *
+ * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by who took it) -> freeing
+ * (compare and exchange: of two who free at once one is told) -> free (under the lock). Allocated and freeing have a
+ * variant, damaged, for objects that have been reported already. What is damaged and not
+ * allocated becomes quarantined (under the lock). The states are kept apart from the objects, in the slab's structure.
+ *
+ * The cache's lock guards the lists. Checks are made and patterns written outside of it, but for a scan, which holds it
+ * for one object. Reports are made with no lock of the allocator held; those of several CPUs can mix, each line says
+ * which it belongs to.
+ */
+
+#include "slab_check_impl.h"
+
+enum {
+  RED_ZONE_MIN = 16,
+  GAP_MAX = 64,                     /* before the first object of a slab; not for larger alignments */
+  SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* unless an object needs more */
+  EMPTY_KEPT = 1,
+};
+
+enum list { ALL, USABLE }; /* those with free objects */
+
+enum state { FREE, TAKEN, ALLOCATED, ALLOCATED_DAMAGED, FREEING, FREEING_DAMAGED, QUARANTINED, STATES };
+
+/* At the end of its pages. */
+struct checked_slab {
+  struct kmem_slab slab;
+  uint32_t quarantined;
+  uint32_t next; /* object to try first */
+  uint32_t pins; /* by scans: it is not given back */
+  struct {
+    struct checked_slab *next, *prev;
+  } links[2];
+  uint8_t states[]; /* enum state */
+};
+
+/* ---- Shape. */
+
+void slab_check_init(struct kmem_cache* cache, size_t align) {
+  struct kmem_checks* const checks = &cache->checks;
+  checks->gap = align <= GAP_MAX ? align : 0;
+  checks->stride = (cache->object_size + RED_ZONE_MIN + sizeof(struct audit) + align - 1) & ~(align - 1);
+  const size_t extra = checks->gap + sizeof(struct checked_slab) + sizeof(uint64_t);
+  const size_t each = checks->stride + 1; /* with its state */
+  checks->slab_size = (each + extra + SLAB_OS_PAGE_SIZE - 1) & ~(size_t)(SLAB_OS_PAGE_SIZE - 1);
+  while (checks->slab_size < SLAB_MAX && (checks->slab_size - extra) % each > checks->slab_size / 8)
+    checks->slab_size += SLAB_OS_PAGE_SIZE;
+  checks->objects = (uint32_t)((checks->slab_size - extra) / each);
+}
+
+/* Where the structure begins, from the start of its pages. */
+static size_t structure_offset(const struct kmem_checks* checks) {
+  return checks->slab_size - ((sizeof(struct checked_slab) + checks->objects + 7) & ~(size_t)7);
+}
+
+static char* object_at(const struct kmem_cache* cache, const struct checked_slab* slab, uint32_t i) {
+  return slab->slab.base + i * cache->checks.stride;
+}
+
+/* Its number in its slab; of an address that is none, that of the object in whose slot it is. */
+static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab, const void* object) {
+  return (uint32_t)((size_t)((const char*)object - slab->slab.base) / cache->checks.stride);
+}
+
+static struct audit* audit_of(const struct kmem_cache* cache, const void* object) {
+  return (struct audit*)((char*)object + cache->checks.stride) - 1;
+}
+
+/* The word of red zone before an object; NULL if there is none. */
+static uint64_t* guard_before(const struct kmem_cache* cache, const struct checked_slab* slab, void* object) {
+  return object == slab->slab.base && cache->checks.gap == 0 ? NULL : (uint64_t*)object - 1;
+}
+
+static enum state state_of(const struct checked_slab* slab, uint32_t i) {
+  return __atomic_load_n(&slab->states[i], __ATOMIC_ACQUIRE);
+}
+static void set_state(struct checked_slab* slab, uint32_t i, enum state state) {
+  __atomic_store_n(&slab->states[i], (uint8_t)state, __ATOMIC_RELEASE);
+}
+static bool change_state(struct checked_slab* slab, uint32_t i, enum state from, enum state to) {
+  uint8_t expected = (uint8_t)from;
+  return __atomic_compare_exchange_n(&slab->states[i], &expected, (uint8_t)to, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE);
+}
+
+/* ---- What can be wrong with an object that nobody else touches, or whose state is held by the lock. */
+
+static enum verdict inspect(const struct kmem_cache* cache, const struct checked_slab* slab, char* object, bool free,
+                            struct damage* damage) {
+  const struct audit* const audit = audit_of(cache, object);
+  if (slab_check_find_damage(&audit->start, &audit->start + 1, RED_PATTERN, damage)) {
+    slab_check_find_damage(object + cache->object_size, &audit->start + 1, RED_PATTERN, damage);
+    return NO_AUDIT;
+  }
+  uint64_t* const guard = guard_before(cache, slab, object);
+  if (guard && slab_check_find_damage(guard, guard + 1, RED_PATTERN, damage)) return WRITE_BEFORE;
+  if (!free)
+    return slab_check_find_damage(object + audit->requested, audit, RED_PATTERN, damage) ? WRITE_PAST_END : SOUND;
+  return slab_check_find_damage(object, object + cache->object_size, FREE_PATTERN, damage) ||
+                 slab_check_find_damage(object + cache->object_size, audit, RED_PATTERN, damage)
+             ? WRITE_AFTER_FREE
+             : SOUND;
+}
+
+/* ---- Lists. The cache's lock is held. */
+
+static void list_append(struct kmem_cache* cache, struct checked_slab* slab, enum list which) {
+  struct checked_slab** const ends = cache->checks.lists[which];
+  slab->links[which].next = NULL;
+  slab->links[which].prev = ends[1];
+  *(ends[1] ? &ends[1]->links[which].next : &ends[0]) = slab;
+  ends[1] = slab;
+}
+
+static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enum list which) {
+  struct checked_slab** const ends = cache->checks.lists[which];
+  struct checked_slab *const next = slab->links[which].next, *const prev = slab->links[which].prev;
+  *(prev ? &prev->links[which].next : &ends[0]) = next;
+  *(next ? &next->links[which].prev : &ends[1]) = prev;
+}
+
+static bool is_empty(const struct checked_slab* slab) {
+  return slab->slab.out == 0 && slab->quarantined == 0;
+}
+static bool is_usable(const struct kmem_cache* cache, const struct checked_slab* slab) {
+  return slab->slab.out + slab->quarantined < cache->checks.objects;
+}
+
+/* Counts objects that come or go, with the sign, and keeps the slab in the right lists. */
+static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, int quarantined) {
+  struct kmem_checks* const checks = &cache->checks;
+  const bool was_usable = is_usable(cache, slab);
+  checks->empty -= is_empty(slab);
+  slab->slab.out += (uint32_t)out;
+  slab->quarantined += (uint32_t)quarantined;
+  cache->objects_out += (uint64_t)out;
+  checks->out += (uint64_t)out;
+  checks->quarantined += (uint64_t)quarantined;
+  checks->empty += is_empty(slab);
+  if (is_usable(cache, slab) == was_usable) return;
+  if (was_usable)
+    list_remove(cache, slab, USABLE);
+  else
+    list_append(cache, slab, USABLE);
+}
+
+/* All its objects are free. */
+static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) {
+  list_append(cache, slab, ALL);
+  list_append(cache, slab, USABLE);
+  cache->checks.slabs++;
+  cache->checks.empty++;
+}
+
+/* The same. */
+static void slab_remove(struct kmem_cache* cache, struct checked_slab* slab) {
+  list_remove(cache, slab, ALL);
+  list_remove(cache, slab, USABLE);
+  cache->checks.slabs--;
+  cache->checks.empty--;
+}
+
+/* `out`: -1 for an object that counts as out, 0 for one that does not. */
+static void quarantine(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i, int out) {
+  count(cache, slab, out, 1);
+  set_state(slab, i, QUARANTINED);
+}
+
+/* An empty slab, off the lists, if there are more than `kept` of them; else NULL. */
+static struct checked_slab* take_empty(struct kmem_cache* cache, uint64_t kept) {
+  if (cache->checks.empty <= kept) return NULL;
+  struct checked_slab* slab = cache->checks.lists[USABLE][0];
+  while (slab && (!is_empty(slab) || slab->pins > 0)) slab = slab->links[USABLE].next;
+  if (slab) slab_remove(cache, slab);
+  return slab;
+}
+
+/* ---- Making slabs and giving them back. No lock held. */
+
+static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) {
+  const struct kmem_checks* const checks = &cache->checks;
+  char* const pages = slab_os_pages_alloc(cache->source, checks->slab_size, flags);
+  if (!pages) return NULL;
+  struct checked_slab* const slab = (struct checked_slab*)(pages + structure_offset(checks));
+  slab_check_fill(pages, slab, RED_PATTERN);
+  *slab = (struct checked_slab){.slab = {.cache = cache, .base = pages + checks->gap, .checked = true}};
+  for (uint32_t i = 0; i < checks->objects; i++) {
+    char* const object = object_at(cache, slab, i);
+    slab_check_fill(object, object + cache->object_size, FREE_PATTERN);
+    *audit_of(cache, object) = (struct audit){.start = RED_WORD, .guard = RED_WORD};
+    slab->states[i] = FREE;
+  }
+  slab_os_pages_set_slab(pages, checks->slab_size, slab);
+  return slab;
+}
+
+static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab) {
+  char* const pages = (char*)slab - structure_offset(&cache->checks);
+  slab_os_pages_set_slab(pages, cache->checks.slab_size, NULL);
+  slab_os_pages_free(cache->source, pages, cache->checks.slab_size);
+}
+
+/* Inspects a free object that nobody can get meanwhile, and reports it. True if it is damaged. */
+static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* slab, char* object, const char* found,
+                               const void* frame) {
+  struct report damaged = {.cache = cache, .object = object, .audit = audit_of(cache, object)};
+  damaged.verdict = inspect(cache, slab, object, true, &damaged.damage);
+  if (damaged.verdict == SOUND) return false;
+  slab_check_report(&damaged, found, frame);
+  return true;
+}
+
+/* A slab off the lists, with all objects free, goes back to its source; or to the lists, if an object is damaged. */
+static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
+  bool sound = true;
+  for (uint32_t i = 0; i < cache->checks.objects; i++) {
+    if (!damaged_while_free(cache, slab, object_at(cache, slab, i), "found as its slab was given back",
+                            __builtin_frame_address(0)))
+      continue;
+    set_state(slab, i, FREEING_DAMAGED);
+    sound = false;
+  }
+  if (sound) {
+    slab_destroy(cache, slab);
+    return;
+  }
+  LOCK_GUARD(&cache->lock);
+  slab_insert(cache, slab);
+  for (uint32_t i = 0; i < cache->checks.objects; i++)
+    if (state_of(slab, i) == FREEING_DAMAGED) quarantine(cache, slab, i, 0);
+}
+
+/* ---- Allocation. */
+
+/* The lock is held. */
+static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
+  uint32_t i = slab->next;
+  while (state_of(slab, i) != FREE) i = i + 1 < cache->checks.objects ? i + 1 : 0;
+  slab->next = i + 1 < cache->checks.objects ? i + 1 : 0;
+  set_state(slab, i, TAKEN);
+  count(cache, slab, 1, 0);
+  return object_at(cache, slab, i);
+}
+
+/* From the slabs that are there, or `made`, which is inserted then. False if the cache is not checked any more. */
+static bool take(struct kmem_cache* cache, struct checked_slab* made, char** object) {
+  LOCK_GUARD(&cache->lock);
+  *object = NULL;
+  if (!cache->checks.on) return false;
+  if (made) slab_insert(cache, made);
+  struct checked_slab* const slab = cache->checks.lists[USABLE][0];
+  if (slab) *object = take_from(cache, slab);
+  return true;
+}
+
+static struct checked_slab* slab_of(const void* object) {
+  struct kmem_slab* const slab = slab_os_page_slab(object);
+  return slab && slab->checked ? (struct checked_slab*)slab : NULL;
+}
+
+void* slab_check_take(struct kmem_cache* cache, int flags) {
+  for (;;) {
+    char* object;
+    if (!take(cache, NULL, &object)) return NULL;
+    if (!object) {
+      struct checked_slab* const made = slab_make(cache, flags);
+      if (!take(cache, made, &object)) {
+        if (made) slab_destroy(cache, made);
+        return NULL;
+      }
+      if (!object) return NULL;
+    }
+    struct checked_slab* const slab = slab_of(object);
+    if (!damaged_while_free(cache, slab, object, "found as it was to be allocated again", __builtin_frame_address(0))) {
+      slab_check_fill(object, object + cache->object_size, FRESH_PATTERN);
+      return object;
+    }
+    LOCK_GUARD(&cache->lock);
+    quarantine(cache, slab, index_of(cache, slab, object), -1);
+  }
+}
+
+void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested, const void* frame) {
+  struct checked_slab* const slab = slab_of(object);
+  if (!slab) return;
+  struct audit* const audit = audit_of(cache, object);
+  audit->requested = requested < cache->object_size ? requested : cache->object_size;
+  slab_check_fill((char*)object + audit->requested, (char*)object + cache->object_size, RED_PATTERN);
+  slab_os_note_place(&audit->allocated, frame);
+  set_state(slab, index_of(cache, slab, object), ALLOCATED);
+}
+
+/* ---- Free. */
+
+/* Nobody may get an object any more that was freed twice. It may be on its way to its slab, or have been allocated again
+ * meanwhile, or its slab given back. */
+static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab, const void* object) {
+  LOCK_GUARD(&cache->lock);
+  struct checked_slab* listed = cache->checks.lists[ALL][0];
+  while (listed && listed != slab) listed = listed->links[ALL].next;
+  if (!listed) return;
+  const uint32_t i = index_of(cache, listed, object);
+  if (state_of(listed, i) == FREE)
+    quarantine(cache, listed, i, 0);
+  else
+    change_state(listed, i, FREEING, FREEING_DAMAGED);
+}
+
+enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame) {
+  struct kmem_slab* const any = slab_os_page_slab(object);
+  struct checked_slab* const slab = slab_of(object);
+  struct report wrong = {.cache = any ? any->cache : cache, .given = cache, .object = object};
+  const size_t stride = !any ? 0 : slab ? wrong.cache->checks.stride : wrong.cache->stride;
+  const size_t offset = any ? (size_t)((char*)object - any->base) : 0;
+  const uint32_t objects = !any ? 0 : slab ? wrong.cache->checks.objects : wrong.cache->objects_per_slab;
+  if (!any || offset % stride != 0 || offset / stride >= objects) {
+    wrong.verdict = NO_OBJECT;
+    if (slab && offset / stride < objects) {
+      wrong.around = any->base + offset / stride * stride;
+      wrong.audit = audit_of(wrong.cache, wrong.around);
+    }
+    slab_check_report(&wrong, "freed", frame);
+    return CHECK_REFUSED;
+  }
+  if (slab) wrong.audit = audit_of(wrong.cache, object);
+  if (wrong.cache != cache) {
+    wrong.verdict = WRONG_CACHE;
+    slab_check_report(&wrong, "freed", frame);
+    return CHECK_REFUSED;
+  }
+  if (!slab) return CHECK_UNCHECKED;
+  const uint32_t i = index_of(cache, slab, object);
+  const bool known = change_state(slab, i, ALLOCATED_DAMAGED, FREEING_DAMAGED);
+  if (!known && !change_state(slab, i, ALLOCATED, FREEING)) {
+    wrong.verdict = DOUBLE_FREE;
+    slab_check_report(&wrong, "freed again", frame);
+    quarantine_if_free(cache, slab, object);
+    return CHECK_REFUSED;
+  }
+  struct audit* const audit = audit_of(cache, object);
+  if (!known) {
+    wrong.verdict = inspect(cache, slab, object, false, &wrong.damage);
+    if (wrong.verdict != SOUND) {
+      set_state(slab, i, FREEING_DAMAGED);
+      slab_check_report(&wrong, "found as it was freed", frame);
+    }
+  }
+  slab_os_note_place(&audit->freed, frame);
+  return CHECK_PASSED;
+}
+
+bool slab_check_owner(struct kmem_cache* cache, void* object) {
+  if (kmem_cache_flags(cache) & KMC_NOTOUCH) return true;
+  const struct kmem_slab* const slab = slab_os_page_slab(object);
+  if (slab && slab->cache == cache) return true;
+  if (!slab || !slab->checked)
+    slab_os_panic("%s: %p is given back, but belongs to %s. Who did it can be found with `echo check > ctl`",
+                  cache->name, object, slab ? slab->cache->name : "no cache");
+  struct report wrong = {.verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = object};
+  wrong.audit = audit_of(slab->cache, object_at(slab->cache, (const struct checked_slab*)slab,
+                                                index_of(slab->cache, (const struct checked_slab*)slab, object)));
+  slab_check_report(&wrong, "freed some time before, found as a magazine was emptied", __builtin_frame_address(0));
+  return false;
+}
+
+bool slab_check_is_checked(const void* object) {
+  return slab_of(object);
+}
+
+bool slab_check_put(struct kmem_cache* cache, void* object) {
+  struct checked_slab* const slab = slab_of(object);
+  const uint32_t i = index_of(cache, slab, object);
+  struct checked_slab* surplus;
+  bool last;
+  if (state_of(slab, i) != FREEING_DAMAGED) slab_check_fill(object, (char*)object + cache->object_size, FREE_PATTERN);
+  {
+    LOCK_GUARD(&cache->lock);
+    if (state_of(slab, i) == FREEING_DAMAGED) {
+      quarantine(cache, slab, i, -1);
+    } else {
+      set_state(slab, i, FREE);
+      count(cache, slab, -1, 0);
+    }
+    surplus = take_empty(cache, cache->checks.on ? EMPTY_KEPT : 0);
+    last = slab_layer_was_last(cache);
+  }
+  if (surplus) slab_release(cache, surplus);
+  return last;
+}
+
+static struct checked_slab* take_any_empty(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  return take_empty(cache, 0);
+}
+
+void slab_check_reap(struct kmem_cache* cache) {
+  for (struct checked_slab* slab; (slab = take_any_empty(cache));) slab_release(cache, slab);
+}
+
+/* ---- Switching. */
+
+static void set_flag(void* cache) {
+  kmem_cache_cpu_flags(cache, KMC_CHECKED, 0);
+}
+static void clear_flag(void* cache) {
+  kmem_cache_cpu_flags(cache, 0, KMC_CHECKED);
+}
+
+/* The number of checked objects that are out. */
+static uint64_t switch_to(struct kmem_cache* cache, bool on) {
+  LOCK_GUARD(&cache->lock);
+  __atomic_store_n(&cache->checks.on, on, __ATOMIC_RELAXED);
+  if (on) __atomic_store_n(&cache->checks.shown, 0, __ATOMIC_RELAXED);
+  return cache->checks.out;
+}
+
+void slab_check_new_cache(struct kmem_cache* cache, const char* name) {
+  if ((cache->flags & (KMC_NOTRACE | KMC_NOTOUCH)) || !slab_os_check_new_cache(name)) return;
+  cache->flags |= KMC_CHECKED;
+  for (unsigned i = 0; i < slab_os_cpu_count(); i++) cache->cpu[i].flags |= KMC_CHECKED;
+  cache->checks.on = true;
+}
+
+void kmem_cache_check_start(struct kmem_cache* cache) {
+  kmem_cache_master_flags(cache, KMC_CHECKED, 0);
+  slab_os_on_each_cpu(set_flag, cache);
+  switch_to(cache, true);
+  magazines_retire(cache);
+}
+
+void kmem_cache_check_stop(struct kmem_cache* cache) {
+  const uint64_t out = switch_to(cache, false);
+  slab_check_reap(cache);
+  if (out > 0) return;
+  slab_os_on_each_cpu(clear_flag, cache);
+  kmem_cache_master_flags(cache, 0, KMC_CHECKED);
+}
+
+/* ---- Looking at all. */
+
+/* The slab after `slab`, pinned; that one's pin is taken away. */
+static struct checked_slab* next_pinned(struct kmem_cache* cache, struct checked_slab* slab) {
+  LOCK_GUARD(&cache->lock);
+  struct checked_slab* const next = slab ? slab->links[ALL].next : cache->checks.lists[ALL][0];
+  if (next) next->pins++;
+  if (slab) slab->pins--;
+  return next;
+}
+
+static bool scan_object(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i, const void* frame) {
+  char* const object = object_at(cache, slab, i);
+  struct report damaged = {.cache = cache, .object = object, .audit = audit_of(cache, object)};
+  {
+    LOCK_GUARD(&cache->lock);
+    const enum state state = state_of(slab, i);
+    if (state != FREE && state != ALLOCATED) return false;
+    damaged.verdict = inspect(cache, slab, object, state == FREE, &damaged.damage);
+    if (damaged.verdict == SOUND) return false;
+    if (state == FREE)
+      quarantine(cache, slab, i, 0);
+    else if (!change_state(slab, i, ALLOCATED, ALLOCATED_DAMAGED))
+      return false; /* who frees it sees for himself */
+  }
+  slab_check_report(&damaged, "found by a scan", frame);
+  return true;
+}
+
+uint64_t kmem_cache_check_scan(struct kmem_cache* cache) {
+  uint64_t damaged = 0;
+  for (struct checked_slab* slab = NULL; (slab = next_pinned(cache, slab));)
+    for (uint32_t i = 0; i < cache->checks.objects; i++)
+      damaged += scan_object(cache, slab, i, __builtin_frame_address(0));
+  slab_check_reap(cache);
+  return damaged;
+}
+
+void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats) {
+  const struct kmem_checks* const checks = &cache->checks;
+  stats->checked = checks->on;
+  stats->slabs += checks->slabs;
+  stats->total_bytes += checks->slabs * checks->slab_size;
+  stats->objects_in_slabs += checks->slabs * checks->objects;
+  stats->checked_out = checks->out;
+  stats->quarantined = checks->quarantined;
+  stats->reports = __atomic_load_n(&checks->reports, __ATOMIC_RELAXED);
+}
+
+static const char* verify_slab(const struct kmem_cache* cache, const struct checked_slab* slab) {
+  uint32_t states[STATES] = {0};
+  if (slab->slab.cache != cache) return "a checked slab names another cache";
+  if (slab_of(slab->slab.base) != slab) return "the page of a checked slab names another";
+  for (uint32_t i = 0; i < cache->checks.objects; i++) {
+    if (state_of(slab, i) >= STATES) return "an object has no state";
+    states[state_of(slab, i)]++;
+  }
+  if (states[QUARANTINED] != slab->quarantined) return "quarantined objects are miscounted";
+  return states[FREE] + states[QUARANTINED] + slab->slab.out == cache->checks.objects
+             ? NULL
+             : "checked objects are miscounted";
+}
+
+const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out) {
+  const struct kmem_checks* const checks = &cache->checks;
+  uint64_t slabs = 0, empty = 0, quarantined = 0, usable = 0, listed = 0;
+  *out = 0;
+  for (const struct checked_slab* slab = checks->lists[ALL][0]; slab; slab = slab->links[ALL].next) {
+    const char* const wrong = verify_slab(cache, slab);
+    if (wrong) return wrong;
+    slabs++;
+    empty += is_empty(slab);
+    usable += is_usable(cache, slab);
+    quarantined += slab->quarantined;
+    *out += slab->slab.out;
+  }
+  for (const struct checked_slab* slab = checks->lists[USABLE][0]; slab; slab = slab->links[USABLE].next) listed++;
+  if (listed != usable) return "a checked slab is in the wrong list";
+  return slabs == checks->slabs && empty == checks->empty && quarantined == checks->quarantined && *out == checks->out
+             ? NULL
+             : "checked slabs are miscounted";
+}
+
+void slab_check_finish(struct kmem_cache* cache) {
+  for (struct checked_slab* slab; (slab = cache->checks.lists[ALL][0]);) {
+    for (uint32_t i = 0; i < cache->checks.objects; i++)
+      if (slab->states[i] == FREE)
+        damaged_while_free(cache, slab, object_at(cache, slab, i), "found as its cache ended",
+                           __builtin_frame_address(0));
+    list_remove(cache, slab, ALL);
+    slab_destroy(cache, slab);
+  }
+}
