@@ -1,7 +1,7 @@
 # Stele. `make help` lists the targets. Everything that is made lies under $(BASE).
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
-#   TOOLCHAIN=dir   where newlib and the ports are built once, for all variants ($(BASE)/toolchain)
+#   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
 
 ifeq ($(filter -j% j%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)

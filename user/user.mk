@@ -3,7 +3,7 @@
 # Variants differ in the kernel, so they share what is made here.
 #
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
-#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c
+#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
 #   user/ports each folder with a `build` is a recipe for user/ports/port
 #   user/etc   goes to /etc as it is
 
@@ -11,7 +11,10 @@ USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
 USER_OUT := $(USER_BASE)/user
 SYSROOT := $(USER_BASE)/sysroot
 USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
-USER_CFLAGS := -std=gnu17 -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=.
+USER_CXX := $(TOOLCHAIN)/bin/x86_64-stele-g++ --sysroot=$(abspath $(SYSROOT))
+USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE
+USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
+USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 
 # The toolchain: looked at again when its recipe changes; scripts/toolchain knows whether anything is to be done.
 USER_TOOLCHAIN := $(USER_OUT)/toolchain.stamp
@@ -33,7 +36,7 @@ LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/li
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  UCC   $<"
-	@$(USER_CC) $(USER_CFLAGS) -fno-builtin -D_GNU_SOURCE -Iuser/libc -MD -MP -c -o $@ $<
+	@$(USER_CC) $(USER_CFLAGS) -fno-builtin -Iuser/libc -MD -MP -c -o $@ $<
 
 SYSROOT_LIBC := $(SYSROOT)/lib/libstele.a
 $(SYSROOT_LIBC): $(LIBC_OBJECTS) $(SYSROOT)/lib/crt0.o
@@ -43,18 +46,23 @@ $(SYSROOT)/lib/crt0.o: user/libc/crt0.S $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
 	@$(USER_CC) $(USER_CFLAGS) -c -o $@ $<
 
-# Programs of our own.
+# Programs of our own. One with C++ in it is linked with the C++ library, without those of its sections that nobody calls.
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
-$(USER_OUT)/obj/$(1)/%.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+$(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
 	@echo "  UCC   $$<"
-	@$$(USER_CC) $$(USER_CFLAGS) -D_GNU_SOURCE -MD -MP -c -o $$@ $$<
-$(USER_OUT)/bin/$(1): $(patsubst user/bin/%.c,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c)) $(SYSROOT_LIBC)
+	@$$(USER_CC) $$(USER_CFLAGS) -MD -MP -c -o $$@ $$<
+$(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+	@mkdir -p $$(@D)
+	@echo "  UCXX  $$<"
+	@$$(USER_CXX) $$(USER_CXXFLAGS) -MD -MP -c -o $$@ $$<
+$(USER_OUT)/bin/$(1): $(patsubst user/bin/%,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c user/bin/$(1)/*.cc)) $(SYSROOT_LIBC)
 	@mkdir -p $$(@D)
 	@echo "  ULINK $$@"
-	@$$(USER_CC) -o $$@ $$(filter %.o,$$^)
+	@$(if $(wildcard user/bin/$(1)/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^)
 endef
+comma := ,
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 
 # Programs of others: sources are kept beside the toolchain, so that `make clean` does not fetch them again.

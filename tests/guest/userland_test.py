@@ -168,6 +168,13 @@ class Userland(unittest.TestCase):
         self.assertEqual(result.status, 0, result)
         self.assertRegex(result.stdout, r"(?m)^1\.\.\d+$")
 
+    def test_cxx_library(self):
+        """Exceptions, streams, containers, static objects; and frame pointers through the library's own code."""
+        result = guest("cxxtest; echo $?; ls /tmp")
+        self.assertNotIn("not ok", result.stdout)
+        self.assertRegex(result.stdout, r"\n1\.\.\d+\n0\n$")
+        self.assertEqual((result.status, result.stderr), (0, ""))
+
 
 if __name__ == "__main__":
     unittest.main()

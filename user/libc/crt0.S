@@ -18,4 +18,11 @@ _init:
 _fini:
 	ret
 
+/* Names this program to __cxa_atexit; the destructors of all objects are of the one that there is. */
+	.data
+	.globl	__dso_handle
+	.hidden	__dso_handle
+__dso_handle:
+	.quad	0
+
 	.section .note.GNU-stack, "", @progbits

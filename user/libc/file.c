@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <reent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,19 +165,72 @@ mode_t umask(mode_t mask) {
   return (mode_t)SYSCALL1(umask, mask);
 }
 
-/* The *at calls with what they can do without directory descriptors. */
-static int at_working_directory(int directory, const char* path) {
-  if (directory == AT_FDCWD || path[0] == '/' || path[0] == '#') return 1;
-  __stele_fail(ENOTSUP, "paths relative to an open directory");
-  return 0;
+/* The *at calls: the process goes to the open directory, and back when the call is done. A path that does not depend on the
+ * working directory needs no going. */
+struct visit {
+  int home; /* a descriptor of where the process was, -1 if it did not move */
+};
+static int enter(struct visit* visit, int directory, const char* path) {
+  visit->home = -1;
+  if (directory == AT_FDCWD || path[0] == '/' || path[0] == '#') return 0;
+  visit->home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (visit->home < 0) return -1;
+  if (fchdir(directory) == 0) return 0;
+  close(visit->home);
+  return -1;
+}
+static int leave(struct visit* visit, int result) {
+  if (visit->home < 0) return result;
+  int error = errno;
+  fchdir(visit->home);
+  close(visit->home);
+  errno = error;
+  return result;
+}
+
+int openat(int directory, const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list arguments;
+    va_start(arguments, flags);
+    mode = va_arg(arguments, mode_t);
+    va_end(arguments);
+  }
+  struct visit visit;
+  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, open(path, flags, mode));
 }
 int faccessat(int directory, const char* path, int mode, int flags) {
   (void)flags;
-  return at_working_directory(directory, path) ? access(path, mode) : -1;
+  struct visit visit;
+  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, access(path, mode));
 }
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
   (void)flags;
-  return at_working_directory(directory, path) ? stat(path, result) : -1;
+  struct visit visit;
+  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, stat(path, result));
+}
+int unlinkat(int directory, const char* path, int flags) {
+  struct visit visit;
+  if (enter(&visit, directory, path) < 0) return -1;
+  return leave(&visit, flags & AT_REMOVEDIR ? rmdir(path) : unlink(path));
+}
+int mkdirat(int directory, const char* path, mode_t mode) {
+  struct visit visit;
+  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, mkdir(path, mode));
+}
+int fchmodat(int directory, const char* path, mode_t mode, int flags) {
+  (void)flags;
+  struct visit visit;
+  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, chmod(path, mode));
+}
+
+int remove(const char* path) {
+  int result = unlink(path);
+  return result < 0 && errno == EISDIR ? rmdir(path) : result;
+}
+int _remove_r(struct _reent* reent, const char* path) {
+  (void)reent;
+  return remove(path);
 }
 
 /* Every write has reached its device when it returns. */
@@ -236,7 +290,8 @@ int utimes(const char* path, const struct timeval* times) {
 }
 int utimensat(int directory, const char* path, const struct timespec* times, int flags) {
   (void)times, (void)flags;
-  return at_working_directory(directory, path) ? utimes(path, NULL) : -1;
+  struct visit visit;
+  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, utimes(path, NULL));
 }
 int utime(const char* path, const struct utimbuf* times) {
   (void)times;

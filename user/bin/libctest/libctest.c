@@ -91,6 +91,22 @@ static void files(void) {
   CHECK(full != NULL && strcmp(full, FOLDER "/b") == 0);
   free(full);
   CHECK(rmdir(FOLDER) == -1 && errno == ENOTEMPTY);
+
+  /* Relative to an open directory; the process is where it was afterwards, also when the call failed. */
+  int folder = open(FOLDER, O_RDONLY | O_DIRECTORY);
+  CHECK(chdir("/etc") == 0 && mkdirat(folder, "sub", 0755) == 0);
+  fd = openat(folder, "sub/x", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  CHECK(fd > folder && close(fd) == 0 && fstatat(folder, "sub/x", &status, 0) == 0 && S_ISREG(status.st_mode));
+  CHECK(fchmodat(folder, "sub/x", 0444, 0) == 0 && stat(FOLDER "/sub/x", &status) == 0 &&
+        (status.st_mode & 0777) == 0444);
+  CHECK(openat(folder, "nosuch", O_RDONLY) == -1 && errno == ENOENT && openat(77, "x", O_RDONLY) == -1 &&
+        errno == EBADF);
+  CHECK(unlinkat(folder, "sub", 0) == -1 && errno == EISDIR && unlinkat(folder, "sub/x", 0) == 0);
+  CHECK(unlinkat(folder, "sub", AT_REMOVEDIR) == 0 && faccessat(folder, "sub", F_OK, 0) == -1 && errno == ENOENT);
+  CHECK(openat(folder, "/etc/profile", O_RDONLY) == folder + 1 && close(folder + 1) == 0 && close(folder) == 0);
+  CHECK(getcwd(buffer, sizeof buffer) != NULL && strcmp(buffer, "/etc") == 0 && chdir(FOLDER) == 0);
+  CHECK(mkdir("sub", 0755) == 0 && remove("sub") == 0 && remove("sub") == -1 && errno == ENOENT);
+
   CHECK(chdir("/") == 0 && unlink(FOLDER "/b") == 0 && unlink(FOLDER "/lines") == 0 && rmdir(FOLDER) == 0);
 }
 

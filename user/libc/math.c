@@ -1,0 +1,219 @@
+/* The long double functions of <math.h>, which newlib lacks where long double is wider than double. What is exact (rounding,
+ * scaling, remainders, neighbours) is computed by the x87 unit in full width; the others have double's precision and range. */
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BY_DOUBLE(function)                  \
+  long double function##l(long double x) {   \
+    return (long double)function((double)x); \
+  }
+BY_DOUBLE(acos)
+BY_DOUBLE(acosh)
+BY_DOUBLE(asin)
+BY_DOUBLE(asinh)
+BY_DOUBLE(atan)
+BY_DOUBLE(atanh)
+BY_DOUBLE(cbrt)
+BY_DOUBLE(cos)
+BY_DOUBLE(cosh)
+BY_DOUBLE(erf)
+BY_DOUBLE(erfc)
+BY_DOUBLE(exp)
+BY_DOUBLE(exp2)
+BY_DOUBLE(expm1)
+BY_DOUBLE(lgamma)
+BY_DOUBLE(log)
+BY_DOUBLE(log10)
+BY_DOUBLE(log1p)
+BY_DOUBLE(log2)
+BY_DOUBLE(sin)
+BY_DOUBLE(sinh)
+BY_DOUBLE(tan)
+BY_DOUBLE(tanh)
+BY_DOUBLE(tgamma)
+
+long double atan2l(long double y, long double x) {
+  return atan2((double)y, (double)x);
+}
+long double powl(long double x, long double y) {
+  return pow((double)x, (double)y);
+}
+long double fmal(long double x, long double y, long double z) {
+  return x * y + z;
+}
+
+/* An 80-bit number as it lies in memory. */
+struct extended {
+  uint64_t mantissa;
+  uint16_t exponent; /* bit 15 is the sign */
+};
+
+static struct extended to_bits(long double x) {
+  struct extended bits = {0};
+  memcpy(&bits, &x, 10);
+  return bits;
+}
+
+static long double from_bits(struct extended bits) {
+  long double x = 0;
+  memcpy(&x, &bits, 10);
+  return x;
+}
+
+long double fabsl(long double x) {
+  return __builtin_fabsl(x);
+}
+long double copysignl(long double x, long double y) {
+  return __builtin_copysignl(x, y);
+}
+long double fdiml(long double x, long double y) {
+  return isnan(x) || isnan(y) ? x + y : x > y ? x - y : 0;
+}
+long double fmaxl(long double x, long double y) {
+  return isnan(x) || x < y ? y : x;
+}
+long double fminl(long double x, long double y) {
+  return isnan(x) || x > y ? y : x;
+}
+
+/* The rounding control of the x87 control word. */
+enum { NEAREST = 0x000, DOWN = 0x400, UP = 0x800, TOWARD_ZERO = 0xc00 };
+
+static long double round_by(long double x, uint16_t mode) {
+  uint16_t control, changed;
+  __asm__ volatile("fnstcw %0" : "=m"(control));
+  changed = (uint16_t)((control & ~0xc00) | mode);
+  __asm__ volatile("fldcw %2; frndint; fldcw %1" : "+t"(x) : "m"(control), "m"(changed));
+  return x;
+}
+
+long double rintl(long double x) {
+  __asm__("frndint" : "+t"(x));
+  return x;
+}
+long double nearbyintl(long double x) {
+  return rintl(x);
+}
+long double ceill(long double x) {
+  return round_by(x, UP);
+}
+long double floorl(long double x) {
+  return round_by(x, DOWN);
+}
+long double truncl(long double x) {
+  return round_by(x, TOWARD_ZERO);
+}
+/* Halves go away from zero. */
+long double roundl(long double x) {
+  long double whole = truncl(fabsl(x));
+  if (fabsl(x) - whole >= 0.5L) whole += 1;
+  return copysignl(whole, x);
+}
+long lrintl(long double x) {
+  return (long)rintl(x);
+}
+long long llrintl(long double x) {
+  return (long long)rintl(x);
+}
+long lroundl(long double x) {
+  return (long)roundl(x);
+}
+long long llroundl(long double x) {
+  return (long long)roundl(x);
+}
+
+long double modfl(long double x, long double* whole) {
+  *whole = truncl(x);
+  return copysignl(isinf(x) ? 0 : x - *whole, x);
+}
+
+long double scalblnl(long double x, long power) {
+  long double scale = power;
+  __asm__("fscale" : "+t"(x) : "u"(scale));
+  return x;
+}
+long double scalbnl(long double x, int power) {
+  return scalblnl(x, power);
+}
+long double ldexpl(long double x, int power) {
+  return scalblnl(x, power);
+}
+
+/* x = mantissa * 2 to the exponent, 1 <= |mantissa| < 2. */
+long double logbl(long double x) {
+  long double mantissa, exponent;
+  __asm__("fxtract" : "=t"(mantissa), "=u"(exponent) : "0"(x));
+  return exponent;
+}
+int ilogbl(long double x) {
+  if (isnan(x)) return FP_ILOGBNAN;
+  if (isinf(x)) return INT_MAX;
+  return x == 0 ? FP_ILOGB0 : (int)logbl(x);
+}
+long double frexpl(long double x, int* exponent) {
+  *exponent = 0;
+  if (x == 0 || isnan(x) || isinf(x)) return x;
+  *exponent = (int)logbl(x) + 1;
+  return scalblnl(x, -(long)*exponent);
+}
+
+/* The instruction gives part of the remainder at a time; flag C2 says that it is not done. */
+long double fmodl(long double x, long double y) {
+  __asm__("1: fprem; fnstsw %%ax; testb $4, %%ah; jnz 1b" : "+t"(x) : "u"(y) : "ax", "cc");
+  return x;
+}
+long double remainderl(long double x, long double y) {
+  __asm__("1: fprem1; fnstsw %%ax; testb $4, %%ah; jnz 1b" : "+t"(x) : "u"(y) : "ax", "cc");
+  return x;
+}
+/* With the three lowest bits of the quotient, which the instruction's flags do not give in every emulator. */
+long double remquol(long double x, long double y, int* quotient) {
+  int low = 0, negative = signbit(x) != signbit(y);
+  long double rest = fabsl(x), unit = fabsl(y);
+  if (unit <= LDBL_MAX / 8) rest = fmodl(rest, 8 * unit);
+  for (int part = 4; part > 1; part /= 2) {
+    if (unit > LDBL_MAX / part || rest < part * unit) continue;
+    rest -= part * unit;
+    low += part;
+  }
+  if (rest > unit / 2) {
+    rest -= unit;
+    low++;
+    if (rest >= unit / 2) low++;
+  }
+  *quotient = negative ? -(low & 7) : low & 7;
+  return remainderl(x, y);
+}
+
+long double nextafterl(long double x, long double y) {
+  if (isnan(x) || isnan(y)) return x + y;
+  if (x == y) return y;
+  struct extended bits = to_bits(x);
+  if (x == 0) {
+    bits = (struct extended){.mantissa = 1, .exponent = y < 0 ? 0x8000 : 0};
+  } else if ((x < y) == (x > 0)) {
+    /* Away from zero: the mantissa's top bit stands in the number, so a carry out of it is the next power of two. */
+    if (++bits.mantissa == 0) bits = (struct extended){1ull << 63, (uint16_t)(bits.exponent + 1)};
+    if (bits.mantissa == 1ull << 63 && (bits.exponent & 0x7fff) == 0) bits.exponent++;
+  } else {
+    if (bits.mantissa-- == 1ull << 63 && (bits.exponent & 0x7fff) != 0) {
+      bits.exponent--;
+      if ((bits.exponent & 0x7fff) != 0) bits.mantissa = UINT64_MAX;
+    }
+  }
+  return from_bits(bits);
+}
+long double nexttowardl(long double x, long double y) {
+  return nextafterl(x, y);
+}
+double nexttoward(double x, long double y) {
+  if (isnan(y)) return (double)y;
+  return x == y ? (double)y : nextafter(x, y > x ? INFINITY : -INFINITY);
+}
+float nexttowardf(float x, long double y) {
+  if (isnan(y)) return (float)y;
+  return x == y ? (float)y : nextafterf(x, y > x ? INFINITY : -INFINITY);
+}
