@@ -325,6 +325,58 @@ KTEST(trace_filters_by_process) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
+// Allocates many, of which one in 64.5 is recorded.
+KTEST(trace_samples) {
+  const TestCache cache(64);
+  constexpr size_t kMany = 20'000;
+  auto** objects = static_cast<void**>(kmalloc(kMany * sizeof(void*), KM_SLEEP));
+  EXPECT(objects);
+  if (!objects) return;
+  EXPECT(trace_command(cache, "start sample=4K").ok());
+  EXPECT(trace_command(cache, "start").error() == Errno::EBUSY);
+  for (size_t i = 0; i < kMany; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
+  const auto near = [](uint64_t value, uint64_t truth) { return value > truth * 7 / 10 && value < truth * 13 / 10; };
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" sample 4096\n"));
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number("seen ") == kMany);
+    // The standard error of each is a part in eighteen.
+    EXPECT(near(dump.number(" recorded "), kMany * 10 / 645));
+    EXPECT(near(dump.number(" estimated_bytes "), kMany * 64));
+    EXPECT(near(dump.number(" estimated_objects "), kMany));
+    EXPECT(dump.number(" bytes ") == dump.number(" live ") * 64);
+    EXPECT(dump.number(" untracked ") == dump.number(" filtered "));
+    EXPECT(dump.count(" allocations from stack, estimated ") > 0);
+    char status[1024];
+    Result<size_t> length = trace_status(status, sizeof(status));
+    EXPECT(length.ok() && std::string_view(status, *length).find(" sample 4096\n") != std::string_view::npos);
+  }
+  for (size_t i = 0; i < kMany; i++) kmem_cache_free(cache, objects[i]);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.identities_hold());
+    EXPECT(dump.number(" freed ") == dump.number(" recorded "));
+    EXPECT(dump.number(" unmatched ") == dump.number(" filtered "));
+    EXPECT(dump.number(" estimated_bytes ") == 0);
+    EXPECT(dump.number(" estimated_objects ") == 0);
+  }
+  // What was recorded at one rate is not taken for what was recorded at another.
+  EXPECT(trace_command(cache, "stop").ok());
+  EXPECT(trace_command(cache, "start sample=8K").error() == Errno::EBUSY);
+  EXPECT(trace_command(cache, "start sample=4K\nstop\nreset\nstart sample=1\n").ok());
+  // Each byte is a sampling point now, and all but one object in e^64 are seen.
+  void* object = kmem_cache_alloc(cache, KM_SLEEP);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.number(" recorded ") == 1);
+    EXPECT(dump.number(" estimated_bytes ") == 64);
+  }
+  kmem_cache_free(cache, object);
+  EXPECT(trace_command(cache, "stop\nreset").ok());
+  kfree(objects);
+}
+
 KTEST(trace_limit_is_a_command) {
   const uint64_t limit = trace_memory_limit();
   EXPECT(trace_command_all("limit 64K").ok());

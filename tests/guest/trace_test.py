@@ -236,7 +236,7 @@ cat "$t"
         lines = self.section["errors"].splitlines()
         self.assertEqual(lines.count("refused"), 6)
         for text in ('"min=x": start takes min=N', '"max=-1": start takes', "min is at most max", '"pid=0": start takes pid=N, N from 1',
-                     '"size=5": start takes depth=N, min=N, max=N and pid=N', "state off"):
+                     '"size=5": start takes depth=N, sample=N, min=N, max=N and pid=N', "state off"):
             self.assertIn(text, self.section["errors"])
 
 

@@ -4,9 +4,9 @@ import pathlib
 import unittest
 
 from stele import ksyms
-from stele.dump import DumpError, parse_ctl, parse_dumps, parse_ranges
+from stele.dump import DumpError, UserStack, parse_ctl, parse_dumps, parse_ranges
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, judge, report
-from stele.source_lines import SourceLines
+from stele.source_lines import ProgramLines, SourceLines, build_id
 
 HEADER = "kmemtrace {name} state stopped objsize 64 depth 32 mark 4\n"
 COUNTERS = ("seen {seen} recorded {recorded} dropped {dropped} filtered 0 freed {freed} cleared 0 live {live} bytes {bytes} untracked 12 "
@@ -18,6 +18,10 @@ GROUP = """
 \tage ms min 12 avg 530 max 2800, marks {marks}, contexts pid 12 sh
 \t0xffff800001234000 size 64 age 2800 mark 1 cpu 0 pid 12 sh
 \t… {more} more
+"""
+USER_STACK = """\tuser stack of pid 12 sh and 1 more, 640 bytes in 10 allocations, build id 0a1b
+\t\t0x401001 [/bin/sh]
+\t\t0x402000 [/bin/sh]
 """
 
 
@@ -58,6 +62,23 @@ class Dumps(unittest.TestCase):
     def test_filters(self):
         [parsed] = parse_dumps(dump().replace(" mark 4\n", " mark 4 min 100 pid 12\n"))
         self.assertEqual((parsed.header["mark"], parsed.header["min"], parsed.header["pid"]), ("4", "100", "12"))
+
+    def test_sampled(self):
+        text = dump(groups=[(100, "0"), (1, "0")]).replace(" mark 4\n", " mark 4 sample 4096\n")
+        text = text.replace("100 allocations from stack\n", "100 allocations from stack, estimated 409600 bytes in 6400 allocations\n")
+        [parsed] = parse_dumps(text)
+        self.assertEqual(parsed.header["sample"], "4096")
+        self.assertEqual([group.estimated for group in parsed.groups], [(409600, 6400), None])
+        self.assertEqual(parsed.broken_identities(), [])
+
+    def test_user_stacks(self):
+        more = "\tuser stack of pid 13 cat, 1 bytes in 1 allocations\n\t\t0x401001 [/bin/cat]\n\t… 3 more user stacks\n"
+        [parsed] = parse_dumps(dump(groups=[(100, "1-2")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK + more, 1))
+        [group] = parsed.groups
+        self.assertEqual(len(group.frames), 2)
+        self.assertEqual([(stack.owner, stack.bytes, stack.objects, stack.build_id, stack.frames) for stack in group.user_stacks],
+                         [("pid 12 sh and 1 more", 640, 10, "0a1b", ["0x401001 [/bin/sh]", "0x402000 [/bin/sh]"]),
+                          ("pid 13 cat", 1, 1, "", ["0x401001 [/bin/cat]"])])
 
     def test_ctl(self):
         line = dump().replace("\n", " ", 1)
@@ -131,8 +152,14 @@ class Judgement(unittest.TestCase):
             def look_up(self, frames):
                 return {"leak_at_depth+0x34 [kernel]": [("inner", "a.h:1"), ("leak_at_depth", "kern/a.cc:2")]}
 
-        dumps = parse_dumps(dump(groups=[(10, "0-4"), (2, "3")]))
-        text = report(judge(dumps, 5), dumps, "some command", "3", 5, NoLines())
+        class UserLines:
+            def look_up(self, stacks):
+                return {("0a1b", "0x401001 [/bin/sh]"): [("write", "user/libc/file.c:2")]}
+
+        dumps = parse_dumps(dump(groups=[(10, "0-4"), (2, "3")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK, 1))
+        text = report(judge(dumps, 5), dumps, "some command", "3", 5, NoLines(), UserLines())
+        self.assertIn("    user stack of pid 12 sh and 1 more, 640 bytes in 10 allocations\n"
+                      "        write  user/libc/file.c:2\n        0x402000 [/bin/sh]\n", text)
         self.assertIn("leak test of: some command\n", text)
         self.assertIn("exit status: 3", text)
         self.assertIn("LEAKED: 640 bytes from 1 stacks", text)
@@ -169,6 +196,25 @@ class Names(unittest.TestCase):
                  "0000000000000000 t absolute", "                 U undefined"]
         self.assertEqual(ksyms.functions(lines),
                          [(0xFFFFFFFF80100000, "init"), (0xFFFFFFFF80100020, "init.2"), (0xFFFFFFFF80100040, "main")])
+
+
+class Programs(unittest.TestCase):
+    """Look-ups in the user programs that were built."""
+
+    def test_a_function_has_file_and_line(self):
+        root = pathlib.Path(__file__).resolve().parent.parent.parent
+        folder = pathlib.Path(os.environ.get("STELE_BUILD", root / "build")) / "user/bin"
+        if not (folder / "leakdemo").exists():
+            raise unittest.SkipTest("no program was built")
+        address = next(int(line.split()[0], 16) for line in ksyms.nm(folder / "leakdemo") if line.endswith(" T main"))
+        known, wrong = f"{address + 1:#x} [/bin/leakdemo]", "0x10 [/bin/leakdemo]"
+        identity = build_id(folder / "leakdemo")
+        lines = ProgramLines(folder, root)
+        places = lines.look_up([UserStack("pid 1 a", 1, 1, identity, [known, wrong]), UserStack("pid 2 b", 1, 1, "0a1b", [known])])
+        self.assertEqual(list(places), [(identity, known)])
+        [(function, place)] = places[identity, known]
+        self.assertEqual(function, "main")
+        self.assertRegex(place, r"^user/bin/leakdemo/leakdemo\.c:\d+$")
 
 
 class Source(unittest.TestCase):

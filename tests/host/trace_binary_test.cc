@@ -1,5 +1,5 @@
 // Sources: kern/src/trace/trace_binary.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_text.cc
-// kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc
+// kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc kern/src/trace/sampler.cc
 // kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>

@@ -73,8 +73,36 @@ TEST(TraceCommand, Filters) {
   }
   EXPECT_EQ(error_of("start min=2 max=1"), "min=2 max=1: nothing has such a size; min is at most max");
   for (const char* bad : {"start =", "start =1", "start mins=1", "start Min=1"}) {
-    EXPECT_NE(error_of(bad).find("start takes depth=N, min=N, max=N and pid=N"), std::string::npos) << bad;
+    EXPECT_NE(error_of(bad).find("start takes depth=N, sample=N, min=N, max=N and pid=N"), std::string::npos) << bad;
   }
+}
+
+TEST(TraceCommand, Sample) {
+  EXPECT_EQ(parse("start")[0].options.sample, 0u);
+  EXPECT_EQ(parse("start sample=1")[0].options.sample, 1u);
+  EXPECT_EQ(parse("start sample=512K")[0].options.sample, 512u << 10);
+  EXPECT_EQ(parse("start sample=3M depth=4")[0].options, (TraceOptions{.depth = 4, .sample = 3 << 20}));
+  EXPECT_EQ(parse("start sample=4G")[0].options.sample, uint64_t{1} << 32);
+  for (const char* bad : {"", "0", "-1", "x", "5G", "4294967297", "99999999999999999999", "K", "1T", "512k", "0.5M"}) {
+    const std::string error = error_of(std::string("start sample=") + bad);
+    EXPECT_NE(error.find("start takes sample=N, N bytes from 1 to 4G; K, M or G may follow"), std::string::npos)
+        << bad << ": " << error;
+  }
+}
+
+TEST(TraceCommand, RecordsOfTwoRatesAreNotMixed) {
+  TraceState state{.phase = TracePhase::kStopped, .options = parse("start sample=1M")[0].options, .mark = 0};
+  for (const char* other : {"start", "start sample=2M"}) {
+    const Result<void> refused = trace_advance(state, parse(other)[0], "pipe");
+    ASSERT_FALSE(refused.ok()) << other;
+    EXPECT_EQ(refused.error(), Errno::EBUSY);
+    EXPECT_EQ(TraceWorld::error(), "pipe has records with another sampling rate: reset it first");
+    EXPECT_EQ(state.phase, TracePhase::kStopped);
+  }
+  EXPECT_TRUE(trace_advance(state, parse("start sample=1024K depth=3")[0], "pipe").ok());
+  EXPECT_TRUE(trace_advance(state, parse("stop")[0], "pipe").ok());
+  EXPECT_TRUE(trace_advance(state, parse("reset")[0], "pipe").ok());
+  EXPECT_TRUE(trace_advance(state, parse("start")[0], "pipe").ok());
 }
 
 TEST(TraceCommand, FiltersAreShownWhenTheyAreSet) {
@@ -86,6 +114,9 @@ TEST(TraceCommand, FiltersAreShownWhenTheyAreSet) {
   };
   EXPECT_EQ(shown("start depth=3"), "/0");
   EXPECT_EQ(shown("start max=7"), " max 7/6");
+  EXPECT_EQ(shown("start sample=2K max=7"), " max 7 sample 2048/18");
+  EXPECT_EQ(shown("start sample=4G pid=2147483647 max=4294967294 min=4294967294", TraceOptions::kMaxFilters),
+            " min 4294967294 max 4294967294 pid 2147483647 sample 4294967296/63");
   EXPECT_EQ(shown("start pid=12 max=2K min=1"), " min 1 max 2048 pid 12/22");
   EXPECT_EQ(shown("start pid=12 max=2K min=1", 10), " min 1 ma/22");
   EXPECT_EQ(parse("start pid=12 max=2K min=1")[0].options.format_filters(nullptr, 0), 22);
@@ -115,24 +146,26 @@ TEST(TraceCommand, MessagesFit) {
     EXPECT_LT(error.size(), 127u) << error;
     EXPECT_LT(error_of("start min=" + longest, scope).size(), 127u);
   }
-  TraceState state{.phase = TracePhase::kRunning,
-                   .options = parse("start depth=64 min=4294967293 max=4294967294 pid=2147483647")[0].options};
+  TraceState state{
+      .phase = TracePhase::kRunning,
+      .options = parse("start depth=64 min=4294967293 max=4294967294 pid=2147483647 sample=4G")[0].options};
   EXPECT_FALSE(trace_advance(state, parse("start")[0], longest.c_str()).ok());
   EXPECT_TRUE(TraceWorld::error().ends_with(
-      " is being traced with depth=64 min=4294967293 max=4294967294 pid=2147483647: stop it first"))
+      " is being traced with depth=64 min=4294967293 max=4294967294 pid=2147483647 sample=4294967296: stop it first"))
       << TraceWorld::error();
 }
 
 TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
-  EXPECT_EQ(error_of("begin"), "\"begin\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
-  EXPECT_EQ(error_of("reap"), "\"reap\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
-  EXPECT_EQ(error_of("settle"), "\"settle\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of("begin"), "\"begin\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of("reap"), "\"reap\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of("settle"), "\"settle\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
   EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
             "\"Start\": expected start [KEY=N ...], stop, reset, mark, limit BYTES, reap or settle");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
-  EXPECT_EQ(error_of("start sample=5"), "\"sample=5\": start takes depth=N, min=N, max=N and pid=N");
-  EXPECT_EQ(error_of(""), "nothing to do: expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
-  EXPECT_EQ(error_of(" \n \n"), "nothing to do: expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of("start samples=5"), "\"samples=5\": start takes depth=N, sample=N, min=N, max=N and pid=N");
+  EXPECT_EQ(error_of(""), "nothing to do: expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of(" \n \n"),
+            "nothing to do: expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
 }
 
 TEST(TraceCommand, OneWrongLineSpoilsAll) {
@@ -141,11 +174,11 @@ TEST(TraceCommand, OneWrongLineSpoilsAll) {
 
 TEST(TraceCommand, GarbageIsShownHarmlessly) {
   EXPECT_EQ(error_of(std::string_view("\x01\x7f\xff\0z", 5)),
-            "\"????z\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
+            "\"????z\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
   const std::string error = error_of(std::string(100'000, 'x'));
   EXPECT_EQ(
       error,
-      "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark");
+      "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
   std::mt19937 random(1);
   for (int i = 0; i < 2000; i++) {
     std::string text(random() % 200, 0);

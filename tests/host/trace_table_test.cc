@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/trace_table.cc tests/host/fakes/trace_world.cc
+// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc tests/host/fakes/trace_world.cc
 
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
@@ -226,6 +226,27 @@ TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
     table_->forget(object);
   }
   EXPECT_EQ(table_->counters().freed, 4u);
+}
+
+TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
+  const auto estimate = [&] { return table_->estimate(table_->counters()); };
+  for (const uint64_t object : {0x1000, 0x2000, 0x3000}) {
+    table_->record({.object = object, .size = 64, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+  }
+  table_->record(
+      {.object = 0x4000, .size = 50'000'000, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+  table_->record({.object = 0x5000, .size = 64, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+  table_->forget(0x2000);
+  EXPECT_EQ(estimate().whole_bytes(), 50'000'192u);
+  EXPECT_EQ(estimate().whole_objects(), 4u);
+  table_->set_options({.sample = 1'000'000});
+  EXPECT_EQ(estimate().whole_bytes(), 53'000'096u) << "three times a rate and half a size, and the large one";
+  EXPECT_EQ(estimate().whole_objects(), 46'878u) << "three times 15625.5, and one";
+  table_->forget(0x4000);
+  EXPECT_EQ(estimate().whole_bytes(), 3'000'096u);
+  table_->clear();
+  EXPECT_EQ(estimate().whole_bytes(), 0u);
+  EXPECT_EQ(estimate().whole_objects(), 0u);
 }
 
 TEST_F(TraceTableTest, WhatIsFilteredIsCountedAndTakesNoMemory) {

@@ -1,5 +1,6 @@
-// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_table.cc
-// kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
+// kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc
+// tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
 
@@ -91,7 +92,7 @@ TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
   EXPECT_EQ(dump(),
             "kmemtrace pipe state stopped objsize 64 depth 32 mark 1\n"
             "seen 4 recorded 4 dropped 0 filtered 0 freed 1 cleared 0 live 3 bytes 130 untracked 12 unmatched 1 "
-            "stacks 2 stacks_lost 0 contexts_lost 0 truncated 0\n"
+            "stacks 2 stacks_lost 0 contexts_lost 0 truncated 0 estimated_bytes 130 estimated_objects 3\n"
             "\n"
             "100 bytes in 1 allocations from stack\n"
             "\tf30+0x1 [kernel]\n"
@@ -121,7 +122,7 @@ TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
   EXPECT_EQ(dump(),
             "kmemtrace pipe state stopped objsize 64 depth 32 mark 0\n"
             "seen 0 recorded 0 dropped 0 filtered 0 freed 0 cleared 0 live 0 bytes 0 untracked 12 unmatched 0 "
-            "stacks 0 stacks_lost 0 contexts_lost 0 truncated 0\n");
+            "stacks 0 stacks_lost 0 contexts_lost 0 truncated 0 estimated_bytes 0 estimated_objects 0\n");
 }
 
 TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
@@ -132,6 +133,75 @@ TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
   EXPECT_TRUE(
       text.starts_with("kmemtrace pipe state stopped objsize 64 depth 8 mark 0 min 100 max 4096 pid 12\nseen 1 "
                        "recorded 0 dropped 0 filtered 1 "))
+      << text;
+}
+
+TEST_F(TraceTextTest, SampledTracesSayWhatTheyStandFor) {
+  const uint32_t context = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
+  // Two small objects stand for more bytes than the large one, which stands for itself.
+  record(0x1000, 1'000'000, stack({0x10}), context, 900);
+  record(0x2000'000, 64, stack({0x20}), context, 900);
+  record(0x3000'000, 64, stack({0x20}), context, 900);
+  text_ = std::make_unique<TraceText>();
+  text_->header.state.options.sample = 1'000'000;
+  ASSERT_TRUE(text_->copy(*table_, stacks_, contexts_, [] { return clock_now; }).ok());
+  const std::string text = read();
+  EXPECT_NE(text.find(" sample 1000000\n"), std::string::npos) << text;
+  // 1000000 / (1 - 1/e) + 2 * (1000000 + 32); 1.58 + 2 * 15625.5
+  EXPECT_NE(text.find(" bytes 1000128 "), std::string::npos) << text;
+  EXPECT_NE(text.find(" estimated_bytes 3582041 estimated_objects 31253\n"), std::string::npos) << text;
+  const size_t small =
+      text.find("\n128 bytes in 2 allocations from stack, estimated 2000064 bytes in 31251 allocations\n");
+  const size_t large =
+      text.find("\n1000000 bytes in 1 allocations from stack, estimated 1581977 bytes in 2 allocations\n");
+  EXPECT_NE(small, std::string::npos) << text;
+  EXPECT_NE(large, std::string::npos) << text;
+  EXPECT_LT(small, large);
+}
+
+TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
+  const uint8_t build_id[] = {0x12, 0xab};
+  const auto user_stack = [&](std::vector<uint64_t> frames) {
+    return stacks_.intern(StackKind::kUser, frames.data(), frames.size());
+  };
+  const uint32_t place = stack({0x10});
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", build_id});
+  const uint32_t other = contexts_.intern(ContextKind::kProcess, 13, "sh", {"/bin/sh", build_id});
+  const uint32_t cat = contexts_.intern(ContextKind::kProcess, 14, "cat", {"/bin/cat", {}});
+  const uint32_t opens = user_stack({0x401000, 0x402000}), forks = user_stack({0x403000});
+  record(0x1000, 10, place, contexts_.with_user_stack(shell, opens), 990);
+  record(0x2000, 20, place, contexts_.with_user_stack(other, opens), 991);
+  record(0x3000, 100, place, contexts_.with_user_stack(shell, forks), 992);
+  // The same addresses in another program are another place; and what has no user stack is only a context.
+  record(0x4000, 5, place, contexts_.with_user_stack(cat, opens), 993);
+  record(0x5000, 1000, place, cat, 994);
+  record(0x6000, 1000, place, 0, 995);
+  const std::string text = dump();
+  EXPECT_NE(text.find("\tf10+0x1 [kernel]\n"
+                      "\tage ms min 5 avg 7 max 10, marks 0, contexts pid 12 sh, pid 13 sh, pid 12 sh, pid 14 cat, "
+                      "pid 14 cat, unknown\n"
+                      "\tuser stack of pid 12 sh, 100 bytes in 1 allocations, build id 12ab\n"
+                      "\t\t0x403000 [/bin/sh]\n"
+                      "\tuser stack of pid 12 sh and 1 more, 30 bytes in 2 allocations, build id 12ab\n"
+                      "\t\t0x401000 [/bin/sh]\n"
+                      "\t\t0x402000 [/bin/sh]\n"
+                      "\tuser stack of pid 14 cat, 5 bytes in 1 allocations\n"
+                      "\t\t0x401000 [/bin/cat]\n"
+                      "\t\t0x402000 [/bin/cat]\n"
+                      "\t0xffff800000001000 size 10 "),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(TraceTextTest, ManyUserStacksAreCutAndSayByHowMuch) {
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", {}});
+  for (uint64_t i = 0; i < 11; i++) {
+    const uint64_t frame = 0x400000 + i;
+    record(0x1000 + i * 64, 1, stack({0x10}),
+           contexts_.with_user_stack(shell, stacks_.intern(StackKind::kUser, &frame, 1)), 900);
+  }
+  const std::string text = dump();
+  EXPECT_NE(text.find("\t\t0x400007 [/bin/sh]\n\t… 3 more user stacks\n\t0xffff800000001000 "), std::string::npos)
       << text;
 }
 
@@ -266,6 +336,52 @@ TEST(ContextTableTest, NumbersAreNeverGivenTwice) {
     EXPECT_FALSE(table.valid(highest));
     EXPECT_FALSE(table.valid(0));
   }
+  EXPECT_EQ(TraceWorld::pages_out(), 0u);
+}
+
+TEST(ContextTableTest, ContextsWithUserStacksShareTheirBase) {
+  ContextTable table;
+  ASSERT_TRUE(table.open().ok());
+  const uint8_t first[] = {1, 2, 3}, second[] = {1, 2, 4};
+  const uint32_t base = table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first});
+  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", second}), base) << "another program";
+  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/tmp/sh", first}), base);
+  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh"), base);
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first}), base);
+  std::vector<uint32_t> ids;
+  for (uint32_t stack = 1; stack <= 1000; stack++) ids.push_back(table.with_user_stack(base, stack));
+  for (uint32_t stack = 1; stack <= 1000; stack++) {
+    EXPECT_EQ(table.with_user_stack(base, stack), ids[stack - 1]);
+    EXPECT_EQ(table.with_user_stack(ids[0], stack), ids[stack - 1]) << "its base counts";
+    EXPECT_EQ(table.get(ids[stack - 1])->base, table.get(base)->base);
+    EXPECT_EQ(table.get(ids[stack - 1])->user_stack, stack);
+  }
+  EXPECT_EQ(table.with_user_stack(ids[0], 0), base);
+  EXPECT_EQ(table.size(), 1004u);
+  EXPECT_EQ(table.get(base)->base->build_id_size, 3);
+  const std::string longest(500, 'x');
+  const std::vector<uint8_t> long_id(64, 7);
+  const uint32_t cut = table.intern(ContextKind::kProcess, 1, longest, {longest, long_id});
+  EXPECT_EQ(table.get(cut)->base->build_id_size, kMaxBuildId);
+  EXPECT_EQ(strlen(table.get(cut)->base->path), sizeof(ContextTable::Base::path) - 1);
+  table.clear();
+  EXPECT_EQ(TraceWorld::pages_out(), 0u);
+}
+
+TEST(ContextTableTest, AtTheLimitTheBaseIsKept) {
+  ContextTable table;
+  ASSERT_TRUE(table.open().ok());
+  const uint32_t base = table.intern(ContextKind::kProcess, 1, "sh");
+  TraceWorld::fail_pages(100);
+  uint32_t stack = 1;
+  while (table.with_user_stack(base, stack) != 0) stack++;
+  EXPECT_GT(stack, 100u) << "the page was begun";
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), base);
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 2, "sh"), 0u) << "a base without a context is none";
+  TraceWorld::fail_pages(0);
+  EXPECT_NE(table.intern(ContextKind::kProcess, 2, "sh"), 0u);
+  EXPECT_NE(table.with_user_stack(base, stack), 0u);
+  table.clear();
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/trace_memory.cc
+// Sources: kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/trace/trace_memory.cc
 // tests/host/fakes/trace_arena.cc
 
 // Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.

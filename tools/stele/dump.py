@@ -2,7 +2,7 @@
 import re
 from dataclasses import dataclass, field
 
-FILTERS = ("min", "max", "pid")
+FILTERS = ("min", "max", "pid", "sample")
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost")
 
 
@@ -11,14 +11,27 @@ class DumpError(Exception):
 
 
 @dataclass
+class UserStack:
+    """Where in their programs some of a group's objects were allocated from."""
+
+    owner: str  # "pid 12 sh", "pid 12 sh and 3 more"
+    bytes: int
+    objects: int
+    build_id: str  # of the program, in hexadecimal; "" if it has none
+    frames: list = field(default_factory=list)  # "0x401000 [/bin/sh]", innermost first
+
+
+@dataclass
 class Group:
     """Outstanding objects that were allocated from one stack."""
 
     bytes: int
     objects: int
+    estimated: tuple = None  # (bytes, objects) that these stand for, if the trace is sampled
     frames: list = field(default_factory=list)  # "function+0x12 [kernel]", innermost first
     marks: set = field(default_factory=set)  # generations with an object alive
     summary: str = ""  # ages, marks and contexts as the kernel wrote them
+    user_stacks: list = field(default_factory=list)
 
 
 @dataclass
@@ -26,7 +39,7 @@ class Dump:
     """The trace of one cache."""
 
     name: str
-    header: dict  # state, objsize, depth, mark; min, max, pid if they are set
+    header: dict  # state, objsize, depth, mark; min, max, pid, sample if they are set
     counters: dict  # seen, recorded, …: numbers
     groups: list
 
@@ -63,17 +76,24 @@ def parse_ranges(text):
 
 
 def parse_group(lines):
-    head = re.fullmatch(r"(\d+) bytes in (\d+) allocations? from stack", lines[0])
+    head = re.fullmatch(r"(\d+) bytes in (\d+) allocations? from stack(?:, estimated (\d+) bytes in (\d+) allocations)?", lines[0])
     if not head:
         raise DumpError(f"not a group: {lines[0]!r}")
-    group = Group(int(head[1]), int(head[2]))
-    for line in lines[1:]:
+    group = Group(int(head[1]), int(head[2]), (int(head[3]), int(head[4])) if head[3] else None)
+    rest = iter(lines[1:])
+    for line in rest:
         text = line.strip()
         marks = re.search(r"\bmarks? ([\d,-]+)", text)
         if text.startswith("age ms ") and marks:
             group.summary, group.marks = text, parse_ranges(marks[1].rstrip(","))
             break
         group.frames.append(text)
+    for line in rest:
+        user = re.fullmatch(r"\tuser stack of (.+), (\d+) bytes in (\d+) allocations(?:, build id ([0-9a-f]+))?", line)
+        if user:
+            group.user_stacks.append(UserStack(user[1], int(user[2]), int(user[3]), user[4] or ""))
+        elif line.startswith("\t\t") and group.user_stacks:
+            group.user_stacks[-1].frames.append(line.strip())
     return group
 
 

@@ -31,9 +31,11 @@ def judge(dumps, repeat, settled=True):
     return Verdict(status, leaks, others, doubts)
 
 
-def describe(pair, places):
+def describe(pair, places, user_places):
     dump, group = pair
     lines = [f"{group.bytes} bytes in {group.objects} allocations of {dump.name} from stack"]
+    if group.estimated:
+        lines[0] += ", estimated {} bytes in {} allocations".format(*group.estimated)
     for frame in group.frames:
         at = places.get(frame)
         if not at:
@@ -44,24 +46,31 @@ def describe(pair, places):
         lines.append(f"    {frame.removesuffix(' [kernel]')}  {place}")
     if group.summary:
         lines.append(f"    {group.summary}")
+    for stack in group.user_stacks:
+        lines.append(f"    user stack of {stack.owner}, {stack.bytes} bytes in {stack.objects} allocations")
+        for frame in stack.frames:
+            *inlined, (function, place) = user_places.get((stack.build_id, frame)) or [(frame, "")]
+            lines += [f"        {name} (inlined)  {where}" for name, where in inlined]
+            lines.append(f"        {function}  {place}".rstrip())
     return lines
 
 
-def report(verdict, dumps, command, command_status, repeat, source_lines):
-    """The report as text. `source_lines`: a SourceLines."""
-    frames = [frame for _, group in verdict.leaks + verdict.others for frame in group.frames]
-    places = source_lines.look_up(frames)
+def report(verdict, dumps, command, command_status, repeat, source_lines, program_lines):
+    """The report as text. `source_lines`: a SourceLines; `program_lines`: a ProgramLines."""
+    groups = [group for _, group in verdict.leaks + verdict.others]
+    places = source_lines.look_up([frame for group in groups for frame in group.frames])
+    user_places = program_lines.look_up([stack for group in groups for stack in group.user_stacks])
     lines = [f"leak test of: {command}", f"runs: 1 to warm up, {repeat} traced; the last one's exit status: {command_status}",
              f"traced: {len(dumps)} caches, {sum(d.counters['seen'] for d in dumps)} allocations", ""]
     if verdict.leaks:
         total = sum(group.bytes for _, group in verdict.leaks)
         lines += [f"LEAKED: {total} bytes from {len(verdict.leaks)} stacks, each alive in at least {max(1, repeat - 1)} of {repeat} runs", ""]
         for pair in verdict.leaks:
-            lines += describe(pair, places) + [""]
+            lines += describe(pair, places, user_places) + [""]
     if verdict.others:
         lines += [f"not repeated (not counted): {len(verdict.others)} stacks", ""]
         for pair in verdict.others:
-            lines += describe(pair, places) + [""]
+            lines += describe(pair, places, user_places) + [""]
     if verdict.doubts:
         lines += ["what is not known:"] + [f"    {doubt}" for doubt in verdict.doubts] + [""]
     lines.append({CLEAN: "no leak", LEAKED: "leak", UNKNOWN: "no leak found, but not all is known"}[verdict.status])

@@ -4,13 +4,14 @@
 
 #include "errstr.h"
 #include "lib/format.h"
+#include "sampler.h"
 #include "stack_table.h"
 #include "trace_table.h"
 
 namespace {
 
 constexpr const char* words(CommandScope scope) {
-  return scope == CommandScope::kOneCache ? "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark"
+  return scope == CommandScope::kOneCache ? "start [depth=N sample=N min=N max=N pid=N], stop, reset or mark"
                                           : "start [KEY=N ...], stop, reset, mark, limit BYTES, reap or settle";
 }
 
@@ -98,8 +99,14 @@ Result<void> parse_option(std::string_view option, TraceOptions* options) {
       return fail(Errno::EINVAL, "\"%s\": start takes pid=N, N from 1 to %u", Quoted(option).get(), kMaxPid);
     }
     options->pid = static_cast<uint32_t>(value);
+  } else if (key == "sample") {
+    if (!parse_bytes(text, kMinSampleRate, kMaxSampleRate, &value)) {
+      return fail(Errno::EINVAL, "\"%s\": start takes sample=N, N bytes from %lu to %luG; K, M or G may follow",
+                  Quoted(option).get(), kMinSampleRate, kMaxSampleRate >> 30);
+    }
+    options->sample = value;
   } else {
-    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, min=N, max=N and pid=N", Quoted(option).get());
+    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, sample=N, min=N, max=N and pid=N", Quoted(option).get());
   }
   return {};
 }
@@ -154,19 +161,20 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
 
 int TraceOptions::format_filters(char* buffer, size_t size) const {
   size_t length = 0;
-  const auto print = [&](const char* key, uint32_t value) {
+  const auto print = [&](const char* key, uint64_t value) {
     const size_t used = length < size ? length : size;
-    length += static_cast<size_t>(format(buffer + used, size - used, " %s %u", key, value));
+    length += static_cast<size_t>(format(buffer + used, size - used, " %s %lu", key, value));
   };
   if (size > 0) buffer[0] = 0;
   if (min_size != 0) print("min", min_size);
   if (max_size != kAnySize) print("max", max_size);
   if (pid != 0) print("pid", pid);
+  if (sample != 0) print("sample", sample);
   return static_cast<int>(length);
 }
 
 int TraceOptions::format_as_typed(char* buffer, size_t size) const {
-  char filters[48];
+  char filters[kMaxFilters];
   size_t spaces = 0;
   format_filters(filters, sizeof(filters));
   for (char* c = filters; *c; c++) {
@@ -213,9 +221,12 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
   switch (command.word) {
     case TraceWord::kStart:
       if (state.phase == TracePhase::kRunning && command.options != state.options) {
-        char options[64];
+        char options[TraceOptions::kMaxFilters + 16];
         state.options.format_as_typed(options, sizeof(options));
-        return fail(Errno::EBUSY, "%.30s is being traced with%s: stop it first", name, options);
+        return fail(Errno::EBUSY, "%.18s is being traced with%s: stop it first", name, options);
+      }
+      if (state.phase == TracePhase::kStopped && command.options.sample != state.options.sample) {
+        return fail(Errno::EBUSY, "%.30s has records with another sampling rate: reset it first", name);
       }
       state.phase = TracePhase::kRunning;
       state.options = command.options;

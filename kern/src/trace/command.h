@@ -2,6 +2,7 @@
 //
 //   off --start--> running --stop--> stopped --reset--> off        stopped --start--> running, with the records kept
 //   start while running: nothing with the same options, EBUSY with others. reset while running: empties and goes on.
+//   start after stop with another sampling rate: EBUSY, since the records kept would be taken for what they are not.
 //   stop and reset when there is nothing to stop or reset succeed. mark needs a trace.
 //   settle, limit and reap are for all caches and change no state.
 //
@@ -24,9 +25,11 @@ struct TraceOptions {
   uint32_t min_size = 0;         // bytes asked for
   uint32_t max_size = kAnySize;  // the same
   uint32_t pid = 0;              // the process that allocates; 0 for whoever does
+  uint64_t sample = 0;           // bytes between two sampling points (sampler.h); 0: all are recorded
 
-  // The filters that are set, as " min N max N pid N"; " depth=N min=N …" as one would type them. They return the
-  // lengths of the whole texts.
+  // The filters that are set, as " min N max N pid N sample N"; " depth=N min=N …" as one would type them. They return
+  // the lengths of the whole texts.
+  static constexpr size_t kMaxFilters = 72;  // bytes with the NUL
   int format_filters(char* buffer, size_t size) const;
   int format_as_typed(char* buffer, size_t size) const;
   bool operator==(const TraceOptions&) const = default;

@@ -135,6 +135,7 @@ Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUI
     if (target.made) __atomic_store_n(trace_slot_of(target.source), target.made, __ATOMIC_RELEASE);
     if (target.acts) trace_table_of(target.source)->set_options(options);
   }
+  if (options.sample != 0) trace_seed_samplers();
   change_flags(targets, KMC_EVER_TRACED, 0);
   change_flags(targets, KMC_TRACED, 0);
   for (Target& target : targets) {
@@ -286,7 +287,7 @@ void slab_trace_destroy(kmem_cache* cache) NO_THREAD_SAFETY_ANALYSIS {
 }
 
 int kmem_trace_start(kmem_cache* cache, const char* options) {
-  char line[64];
+  char line[128];
   const int length = format(line, sizeof(line), "start %s", options ? options : "");
   if (static_cast<size_t>(length) >= sizeof(line)) return -static_cast<int>(Errno::EINVAL);
   return negated(trace_command(cache, line));

@@ -179,6 +179,7 @@ Result<size_t> trace_status(char* buffer, size_t size) {
     TraceHeader header = header_of(source);
     header.counters = table->counters();
     header.untracked = trace_untracked(source, header.counters);
+    header.estimate = table->estimate(header.counters);
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));
     length += static_cast<size_t>(header.format_counters(place(), rest()));

@@ -3,13 +3,15 @@
 // Nothing here allocates from a cache that can be traced, formats text or waits for anything but a short lock. Bound of
 // an allocation: kPagesPerHook pages from the arena (mostly none), a walk of the frames asked for, one chain of the
 // stack table, the split of one bucket; once for each system call also a walk of kUserStackDepth user frames and one more
-// chain of the stack table and two of the context table. Bound of a free: one chain. What the filters keep out costs a counter.
+// chain of the stack table and two of the context table. Bound of a free: one chain. What filters and sampling keep out costs a
+// counter.
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
 #include "cpu.h"
 #include "log.h"
+#include "random.h"
 #include "slab_trace.h"
 #include "trace_memory.h"
 #include "tracer.h"
@@ -35,6 +37,16 @@ bool wanted(const TraceOptions& options, uint32_t size) {
          (options.pid == 0 || options.pid == trace_current_pid());
 }
 
+struct alignas(64) CpuSampler {
+  Sampler sampler;
+};
+constinit CpuSampler samplers[kMaxCpus];
+
+// Whether a sampling point lies in an allocation of `size` bytes.
+bool sampled(const TraceTable& table, uint32_t size, const Cpu& cpu) {
+  return table.step() == 0 || samplers[cpu.id].sampler.take(size, table.step());
+}
+
 struct Stack {
   uint32_t id;
   bool truncated;
@@ -57,7 +69,7 @@ void record_allocation(TraceTable* table, const void* object, size_t requested, 
   ASSERT(table);
   const TraceOptions& options = table->options();
   const auto size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX));
-  if (!wanted(options, size)) {
+  if (!wanted(options, size) || !sampled(*table, size, cpu)) {
     table->filter(reinterpret_cast<uint64_t>(object));
     return;
   }
@@ -80,6 +92,15 @@ void record_free(TraceTable* table, const void* object) {
 }
 
 }  // namespace
+
+void trace_seed_samplers() {
+  for (CpuSampler& cpu : samplers) {
+    if (cpu.sampler.seeded()) continue;
+    uint64_t seed;
+    random_fill(&seed, sizeof(seed));
+    cpu.sampler.seed(seed);
+  }
+}
 
 void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
   record_allocation(trace_table_of(cache), object, requested, frame_pointer);

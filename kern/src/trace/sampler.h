@@ -86,3 +86,23 @@ struct SampleWeight {
 };
 // `rate` 0 stands for a trace that is not sampled: every object is one.
 SampleWeight sample_weight(uint32_t size, uint64_t rate);
+
+// What the records of one rate stand for together. Remembers the last weight, since objects of one cache mostly have one
+// size.
+class SampleSum {
+ public:
+  explicit SampleSum(uint64_t rate) : rate_(rate) {}
+  // Returns the weight of this one.
+  const SampleWeight& add(uint32_t size) {
+    if (size != last_size_) last_ = sample_weight(last_size_ = size, rate_);
+    sum_ += last_;
+    return last_;
+  }
+  const SampleWeight& sum() const { return sum_; }
+
+ private:
+  const uint64_t rate_;
+  uint32_t last_size_ = 0;
+  SampleWeight last_ = sample_weight(0, 0);
+  SampleWeight sum_ = {};
+};

@@ -184,6 +184,22 @@ bool TraceTable::copy_shard(unsigned index, TraceRecord* records, size_t capacit
   return true;
 }
 
+SampleWeight TraceTable::estimate(const TraceCounters& counters) {
+  if (options_.sample == 0) {
+    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
+  }
+  SampleSum sum(options_.sample);
+  for (Shard& shard : shards_) {
+    Guard guard(shard.lock);
+    for (const RecordPage* page = shard.store.pages; page; page = page->next) {
+      for (uint64_t i = 0; i < page->used; i++) {
+        if (page->records[i].used()) sum.add(page->records[i].size);
+      }
+    }
+  }
+  return sum.sum();
+}
+
 TraceCounters TraceTable::counters() {
   TraceCounters sum = {};
   for (Shard& shard : shards_) {

@@ -23,6 +23,7 @@
 
 #include "command.h"
 #include "lib/units.h"
+#include "sampler.h"
 #include "spinlock.h"
 
 // One outstanding object. Also what a dump's copy consists of.
@@ -89,7 +90,12 @@ class TraceTable {
 
   // The same. Hooks of allocations meet none that is being changed: nothing is recorded then.
   const TraceOptions& options() const { return options_; }
-  void set_options(const TraceOptions& options) { options_ = options; }
+  void set_options(const TraceOptions& options) {
+    options_ = options;
+    sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
+  }
+  // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
+  uint64_t step() const { return sample_step_; }
 
   // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few instructions.
   void filter(uint64_t object);
@@ -107,6 +113,9 @@ class TraceTable {
   // records.
   bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count, TraceCounters* counters);
   TraceCounters counters();
+  // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are off for one pass over
+  // the records of a shard.
+  SampleWeight estimate(const TraceCounters& counters);
 
  private:
   static constexpr uint32_t kFirstBuckets = 8;
@@ -156,6 +165,7 @@ class TraceTable {
   }
 
   TraceOptions options_;
+  uint64_t sample_step_ = 0;
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);

@@ -44,12 +44,13 @@ int TraceHeader::format_state(char* buffer, size_t size) const {
 int TraceHeader::format_counters(char* buffer, size_t size) const {
   char stacks_text[24] = "";
   if (stacks) format(stacks_text, sizeof(stacks_text), " stacks %u", *stacks);
-  return format(buffer, size,
-                "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu bytes %lu untracked %lu "
-                "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu",
-                counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed, counters.cleared,
-                counters.live(), counters.live_bytes, untracked, counters.unmatched, stacks_text, counters.stacks_lost,
-                counters.contexts_lost, counters.truncated);
+  return format(
+      buffer, size,
+      "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu bytes %lu untracked %lu "
+      "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu estimated_bytes %lu estimated_objects %lu",
+      counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed, counters.cleared,
+      counters.live(), counters.live_bytes, untracked, counters.unmatched, stacks_text, counters.stacks_lost,
+      counters.contexts_lost, counters.truncated, estimate.whole_bytes(), estimate.whole_objects());
 }
 
 Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts,
@@ -62,11 +63,11 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks, const 
   TRY(make_groups());
   TRY(mark_bits_.reserve(kMarkWords));
   std::fill_n(mark_bits_.data(), kMarkWords, 0);
-  // Bit 0 stands for the context that was not recorded.
+  // Place 0 stands for the context that was not recorded.
   first_context_ = contexts.base() - 1;
-  const size_t context_words = (contexts.size() + 1) / kBitsPerWord + 1;
-  TRY(context_bits_.reserve(context_words));
-  std::fill_n(context_bits_.data(), context_words, 0);
+  TRY(shares_.reserve(contexts.size() + 1));
+  TRY(share_places_.reserve(contexts.size() + 1));
+  std::fill_n(share_places_.data(), contexts.size() + 1, 0);
   return {};
 }
 
@@ -74,16 +75,19 @@ Result<void> TraceText::make_groups() {
   for (uint32_t i = 0; i < copy_.size(); i++) group_count_ += copy_.begins_stack(i);
   TRY(groups_.reserve(group_count_));
   uint32_t groups = 0;
+  SampleSum sum(header.state.options.sample);
   for (uint32_t i = 0; i < copy_.size(); i++) {
-    if (copy_.begins_stack(i)) groups_[groups++] = {0, i, 0};
+    if (copy_.begins_stack(i)) groups_[groups++] = {0, {}, i, 0};
     groups_[groups - 1].bytes += copy_[i].size;
+    groups_[groups - 1].estimate += sum.add(copy_[i].size);
     groups_[groups - 1].count++;
   }
   std::sort(groups_.data(), groups_.data() + groups, [](const Group& a, const Group& b) {
-    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    if (a.estimate.bytes != b.estimate.bytes) return a.estimate.bytes > b.estimate.bytes;
     if (a.count != b.count) return a.count > b.count;
     return a.first < b.first;
   });
+  header.estimate = sum.sum();
   return {};
 }
 
@@ -94,7 +98,6 @@ size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
     group_ = item_ = 0;
     length_ = 0;
     std::fill_n(mark_bits_.data(), mark_bits_.capacity(), 0);
-    std::fill_n(context_bits_.data(), context_bits_.capacity(), 0);
   }
   size_t done = 0;
   while (done < size) {
@@ -127,6 +130,10 @@ void TraceText::next_piece() {
       return print_marks();
     case Part::kContexts:
       return print_context();
+    case Part::kUserStacks:
+      return print_user_stack();
+    case Part::kUserFrames:
+      return print_user_frame();
     case Part::kObjects:
       return print_object();
     case Part::kEnd:
@@ -146,7 +153,7 @@ void TraceText::print(const char* pattern, ...) {
 // The two lines are pieces of their own.
 void TraceText::print_header() {
   if (item_++ == 0) {
-    char filters[48];
+    char filters[TraceOptions::kMaxFilters];
     header.state.options.format_filters(filters, sizeof(filters));
     length_ = std::min<size_t>(header.format_state(piece_, kPiece), kPiece - 1);
     print("%s", filters);
@@ -158,7 +165,11 @@ void TraceText::print_header() {
 }
 
 void TraceText::print_group() {
-  print("\n%lu bytes in %u allocations from stack\n", group().bytes, group().count);
+  print("\n%lu bytes in %u allocations from stack", group().bytes, group().count);
+  if (header.state.options.sample != 0) {
+    print(", estimated %lu bytes in %lu allocations", group().estimate.whole_bytes(), group().estimate.whole_objects());
+  }
+  print("\n");
   if (record(0).stack == 0) print("\tthe stack was not recorded\n");
   part_ = record(0).stack == 0 ? Part::kAges : Part::kFrames;
   item_ = 0;
@@ -175,16 +186,26 @@ void TraceText::print_frame() {
   part_ = Part::kAges;
 }
 
+TraceText::Share& TraceText::share_of(uint32_t context) {
+  uint32_t& place = share_places_[context == 0 ? 0 : context - first_context_];
+  // What stands there may be from another group.
+  if (place >= share_count_ || shares_[place].context != context) {
+    place = share_count_++;
+    shares_[place] = {.bytes = 0, .count = 0, .context = context, .processes = 1};
+  }
+  return shares_[place];
+}
+
 // Also collects the marks and contexts of the group.
 void TraceText::print_ages() {
   uint64_t sum = 0;
-  contexts_in_group_ = 0;
+  share_count_ = 0;
   for (uint32_t i = 0; i < group().count; i++) {
     sum += copy_.age(record(i));
     set_bit(mark_bits_, record(i).mark());
-    const uint32_t context = context_bit(record(i));
-    contexts_in_group_ += !test_bit(context_bits_, context);
-    set_bit(context_bits_, context);
+    Share& share = share_of(record(i).context);
+    share.bytes += record(i).size;
+    share.count++;
   }
   print("\tage ms min %u avg %lu max %u, marks ", copy_.age(record(group().count - 1)), sum / group().count,
         copy_.age(record(0)));
@@ -209,23 +230,86 @@ void TraceText::print_marks() {
   if (item_ - first > 1) print("-%u", item_ - 1);
 }
 
-// The next context that the group's records, the oldest first, have not brought yet. Bits are cleared on the way.
+// The oldest records' contexts come first.
 void TraceText::print_context() {
-  while (item_ < group().count) {
-    const TraceRecord& at = record(item_++);
-    const uint32_t bit = context_bit(at);
-    if (!test_bit(context_bits_, bit)) continue;
-    clear_bit(context_bits_, bit);
-    if (printed_++ >= kContextsShown) continue;
+  if (item_ < share_count_ && item_ < kContextsShown) {
     char text[80];
-    format_context(text, sizeof(text), contexts_->get(at.context));
-    print(printed_ > 1 ? ", %s" : "%s", text);
+    format_context(text, sizeof(text), contexts_->get(shares_[item_].context));
+    print(item_++ > 0 ? ", %s" : "%s", text);
     return;
   }
-  if (contexts_in_group_ > kContextsShown) print(", … %u more", contexts_in_group_ - kContextsShown);
+  if (share_count_ > kContextsShown) print(", … %u more", share_count_ - kContextsShown);
   print("\n");
+  merge_shares();
+  part_ = Part::kUserStacks;
+  item_ = 0;
+}
+
+// Leaves those with user stacks, the same stack in the same program once, most bytes first.
+void TraceText::merge_shares() {
+  const auto context = [this](const Share& share) -> const ContextTable::Context& {
+    return *contexts_->get(share.context);
+  };
+  const auto same_program = [](const ContextTable::Base& a, const ContextTable::Base& b) {
+    return strcmp(a.path, b.path) == 0 && a.build_id_size == b.build_id_size && a.build_id == b.build_id;
+  };
+  Share* const begin = shares_.data();
+  Share* end = std::remove_if(begin, begin + share_count_,
+                              [&](const Share& share) { return share.context == 0 || context(share).user_stack == 0; });
+  std::sort(begin, end, [&](const Share& a, const Share& b) {
+    const ContextTable::Context &x = context(a), &y = context(b);
+    if (x.user_stack != y.user_stack) return x.user_stack < y.user_stack;
+    if (const int order = strcmp(x.base->path, y.base->path)) return order < 0;
+    if (x.base->build_id != y.base->build_id) return x.base->build_id < y.base->build_id;
+    return a.context < b.context;
+  });
+  share_count_ = 0;
+  for (const Share* share = begin; share < end; share++) {
+    Share* const last = share_count_ > 0 ? &shares_[share_count_ - 1] : nullptr;
+    if (last && context(*last).user_stack == context(*share).user_stack &&
+        same_program(*context(*last).base, *context(*share).base)) {
+      last->bytes += share->bytes;
+      last->count += share->count;
+      last->processes++;
+    } else {
+      shares_[share_count_++] = *share;
+    }
+  }
+  std::sort(begin, begin + share_count_, [](const Share& a, const Share& b) {
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    if (a.count != b.count) return a.count > b.count;
+    return a.context < b.context;
+  });
+}
+
+void TraceText::print_user_stack() {
+  if (item_ < share_count_ && item_ < kUserStacksShown) {
+    const Share& share = shares_[item_];
+    const ContextTable::Base& base = *contexts_->get(share.context)->base;
+    print("\tuser stack of pid %u %s", base.pid, base.name);
+    if (share.processes > 1) print(" and %u more", share.processes - 1);
+    print(", %lu bytes in %u allocations", share.bytes, share.count);
+    if (base.build_id_size > 0) print(", build id ");
+    for (uint8_t i = 0; i < base.build_id_size; i++) print("%02x", base.build_id[i]);
+    print("\n");
+    part_ = Part::kUserFrames;
+    user_frame_ = 0;
+    return;
+  }
+  if (item_ < share_count_) print("\t… %u more user stacks\n", share_count_ - item_);
   part_ = Part::kObjects;
   item_ = 0;
+}
+
+void TraceText::print_user_frame() {
+  const ContextTable::Context& context = *contexts_->get(shares_[item_].context);
+  const StackTable::View stack = stacks_->view(context.user_stack);
+  if (user_frame_ < stack.size()) {
+    print("\t\t0x%lx [%s]\n", stack[user_frame_++], context.base->path);
+    return;
+  }
+  part_ = Part::kUserStacks;
+  item_++;
 }
 
 void TraceText::print_object() {

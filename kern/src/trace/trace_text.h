@@ -23,9 +23,10 @@ struct TraceHeader {
   uint64_t untracked;
   std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
   TraceCounters counters;
+  SampleWeight estimate;  // what the live records stand for
 
-  // "kmemtrace NAME state …" and "seen … truncated N", without filters and newline: filters are the last of a line. They
-  // return the lengths of the whole texts.
+  // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters are the last of a
+  // line. They return the lengths of the whole texts.
   int format_state(char* buffer, size_t size) const;
   int format_counters(char* buffer, size_t size) const;
 };
@@ -35,12 +36,13 @@ class TraceText {
   static constexpr size_t kPiece = 512;
   static constexpr uint32_t kObjectsShown = 100;  // of each group, the oldest
   static constexpr uint32_t kContextsShown = 8;
+  static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
 
   // Copies the records of `table`, groups them by stack and sorts the groups. `now` in coarse milliseconds is asked for
   // after the copy is made. ENOMEM. May sleep; `stacks` and `contexts` must keep their numbers while the text is used.
   Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts, uint32_t (*now)());
 
-  // The caller fills in all but the counters, which copy() does.
+  // The caller fills in name, state and object size before copy(), which does the rest but `untracked`.
   TraceHeader header = {};
 
   // Bytes of the text from `offset` on; 0 at its end.
@@ -49,16 +51,33 @@ class TraceText {
  private:
   struct Group {
     uint64_t bytes;
+    SampleWeight estimate;
     uint32_t first;
     uint32_t count;
   };
-  enum class Part : uint8_t { kHeader, kGroup, kFrames, kAges, kMarks, kContexts, kObjects, kEnd };
+  // Of the records of a group, those of one context, or of all contexts with the same user stack in the same program.
+  struct Share {
+    uint64_t bytes;
+    uint32_t count;
+    uint32_t context;    // the first
+    uint32_t processes;  // how many contexts
+  };
+  enum class Part : uint8_t {
+    kHeader,
+    kGroup,
+    kFrames,
+    kAges,
+    kMarks,
+    kContexts,
+    kUserStacks,
+    kUserFrames,
+    kObjects,
+    kEnd
+  };
 
   Result<void> make_groups();
-  // In context_bits_; 0 for the context that was not recorded.
-  uint32_t context_bit(const TraceRecord& record) const {
-    return record.context == 0 ? 0 : record.context - first_context_;
-  }
+  void merge_shares();
+  Share& share_of(uint32_t context);
   const Group& group() const { return groups_[group_]; }
   const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
 
@@ -70,6 +89,8 @@ class TraceText {
   void print_ages();
   void print_marks();
   void print_context();
+  void print_user_stack();
+  void print_user_frame();
   void print_object();
   __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
 
@@ -79,9 +100,12 @@ class TraceText {
   TraceCopy copy_;
   PageBuffer<Group> groups_;
   uint32_t group_count_ = 0;
-  // One bit for each mark and each context, of the group being printed.
+  // Of the group being printed: one bit for each mark; the contexts in the order in which its records bring them; where a
+  // context is among these, if it is.
   PageBuffer<uint64_t> mark_bits_;
-  PageBuffer<uint64_t> context_bits_;
+  PageBuffer<Share> shares_;
+  uint32_t share_count_ = 0;
+  PageBuffer<uint32_t> share_places_;
 
   // Where the text is.
   uint64_t position_ = 0;  // of piece_ in the text
@@ -89,7 +113,7 @@ class TraceText {
   uint32_t group_ = 0;
   uint32_t item_ = 0;     // in the part
   uint32_t printed_ = 0;  // items of a list
-  uint32_t contexts_in_group_ = 0;
+  uint32_t user_frame_ = 0;
   size_t length_ = 0;  // of piece_
   char piece_[kPiece];
 };

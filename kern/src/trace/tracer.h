@@ -43,5 +43,8 @@ CurrentContext trace_current_context();
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
 uint32_t trace_current_pid();
 
+// Before the first sampled trace of all is started.
+void trace_seed_samplers() REQUIRES(trace_control);
+
 // Runs what trace_register_settle was given, and waits until no live count changes. ETIMEDOUT. May sleep.
 Result<void> trace_settle();
