@@ -237,7 +237,7 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
           .object_size = header.object_size,
           .min_size = options.min_size,
           .max_size = options.max_size == TraceOptions::kAnySize ? UINT64_MAX : options.max_size,
-          .sample = 0,
+          .sample = options.sample,
           .depth = options.depth,
           .pid = options.pid,
           .mark = header.state.mark,
