@@ -355,12 +355,30 @@ static enum reap_turn reap_turn_of(const struct kmem_cache* cache) {
   return cache->small && cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
 }
 
+static void unload_batch(struct cache_batch* batch) {
+  magazines_unload(batch);
+  while (batch->count > 0) kmem_cache_release_later(batch->caches[--batch->count]);
+}
+
+/* The magazines that CPUs have of the caches of a turn go to the depots. */
+static void unload_turn(enum reap_turn turn) {
+  struct cache_batch batch = {.count = 0};
+  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
+    if (reap_turn_of(cache) != turn || (kmem_cache_flags(cache) & KMC_NOMAGAZINE)) continue;
+    kmem_cache_hold(cache);
+    batch.caches[batch.count++] = cache;
+    if (batch.count == sizeof(batch.caches) / sizeof(batch.caches[0])) unload_batch(&batch);
+  }
+  if (batch.count > 0) unload_batch(&batch);
+}
+
 /* Buries nothing: the caller of an allocation may hold any sleeping lock. */
 void kmem_reap_some(enum kmem_reap_extent extent) {
-  for (int turn = 0; turn < REAP_TURNS; turn++) {
+  for (enum reap_turn turn = REAP_ORDINARY; turn < REAP_TURNS; turn++) {
+    if (extent == KMEM_REAP_ALL) unload_turn(turn);
     for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
-      if ((int)reap_turn_of(cache) != turn) continue;
-      magazines_reap(cache, extent);
+      if (reap_turn_of(cache) != turn) continue;
+      magazines_reap(cache, extent == KMEM_REAP_SURPLUS);
       if (extent != KMEM_REAP_SURPLUS) slab_layer_reap(cache);
     }
   }

@@ -241,8 +241,15 @@ void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab_magazine.c */
 
-/* See kmem_reap_some. May sleep. */
-void magazines_reap(struct kmem_cache* cache, enum kmem_reap_extent extent);
+/* Caches for which all CPUs do something in one interruption: up to 32 magazines change hands. */
+struct cache_batch {
+  struct kmem_cache* caches[16];
+  unsigned count;
+};
+/* The magazines of every CPU go to the depots. May sleep. */
+void magazines_unload(struct cache_batch* batch);
+/* Frees the magazines of the depot, or its surplus; their objects go to the slabs. May sleep. */
+void magazines_reap(struct kmem_cache* cache, bool surplus_only);
 /* The cache uses magazines no more (a zombie) or for a while (checked): takes those of every CPU and of the depot away.
  * May sleep. */
 void magazines_retire(struct kmem_cache* cache);

@@ -286,17 +286,22 @@ void magazines_drain_cpu(struct kmem_cache* cache) {
   }
 }
 
-/* On each CPU, interrupts off: its magazines go to the depot as they are. */
+/* On each CPU, interrupts off: its magazines go to the depots as they are. */
 static void unload_cpu(void* argument) {
-  struct kmem_cache* const cache = argument;
-  for (int i = 0; i < 2; i++) {
+  const struct cache_batch* const batch = argument;
+  for (unsigned i = 0; i < 2 * batch->count; i++) {
+    struct kmem_cache* const cache = batch->caches[i / 2];
     uint32_t rounds;
     struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
     if (magazine) depot_put(cache, magazine, rounds);
   }
 }
 
-static void reap_depot(struct kmem_cache* cache, bool surplus_only) {
+void magazines_unload(struct cache_batch* batch) {
+  slab_os_on_each_cpu(unload_cpu, batch);
+}
+
+void magazines_reap(struct kmem_cache* cache, bool surplus_only) {
   for (struct kmem_magazine* magazine; (magazine = depot_reap_full(cache, surplus_only));) {
     empty_magazine(cache, magazine, magazine->rounds);
     magazine_free(magazine);
@@ -304,14 +309,10 @@ static void reap_depot(struct kmem_cache* cache, bool surplus_only) {
   depot_reap_empty(cache, surplus_only);
 }
 
-void magazines_reap(struct kmem_cache* cache, enum kmem_reap_extent extent) {
-  if (extent == KMEM_REAP_ALL && uses_magazines(cache)) slab_os_on_each_cpu(unload_cpu, cache);
-  reap_depot(cache, extent == KMEM_REAP_SURPLUS);
-}
-
 void magazines_retire(struct kmem_cache* cache) {
-  slab_os_on_each_cpu(unload_cpu, cache);
-  reap_depot(cache, false);
+  struct cache_batch batch = {{cache}, 1};
+  magazines_unload(&batch);
+  magazines_reap(cache, false);
 }
 
 void magazines_finish(struct kmem_cache* cache) {

@@ -3,6 +3,7 @@
 // kern/lib/format.cc tests/host/cpus/cpus.cc
 // Depots: the sizes of magazines, working sets, reaping, and what constructors and destructors see of it.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -498,13 +499,14 @@ TEST_F(Reaping, MagazinesGrowUnderwayAndMemoryFails) {
 }
 
 TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
+  constexpr int kBrief = 25;
   std::atomic<bool> done{false};
   Counts counts;
   host::run_cpus(
       kCpus,
       [&](unsigned cpu) {
         if (cpu == 0) {
-          for (int i = 0; i < 60; i++) {
+          for (int i = 0; i < kBrief; i++) {
             kmem_cache* const cache = counts.make("brief");
             churn(cache, 700);
             kmem_cache_destroy(cache);
@@ -521,8 +523,37 @@ TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
   kmem_update();
   EXPECT_EQ(kmem_cache_find("brief"), nullptr);
   EXPECT_EQ(counts.constructed, counts.destructed);
-  EXPECT_EQ(counts.constructed, 60 * 700);
+  EXPECT_EQ(counts.constructed, kBrief * 700);
   EXPECT_EQ(counts.wrong, 0);
+}
+
+// One CPU is in the middle of a reap, in a destructor, while another destroys the cache.
+struct Held {
+  std::atomic<bool> inside{false}, destroyed{false};
+  std::atomic<int> destructed{0};
+};
+void destruct_slowly(void*, void* data) {
+  auto& held = *static_cast<Held*>(data);
+  if (host_cpu.id == 1 && !held.inside.exchange(true)) {
+    while (!held.destroyed) sched_yield();
+  }
+  held.destructed++;
+}
+
+TEST_F(Depot, ObjectsInTheHandsOfAReapAreNotLive) {
+  Held held;
+  kmem_cache* const cache = kmem_cache_create("in hand", 64, 0, 0, nullptr, nullptr, destruct_slowly, &held);
+  churn(cache, 100);
+  host::run_cpus(2, [&](unsigned cpu) {
+    if (cpu == 1) return kmem_reap_some(KMEM_REAP_DEPOTS);
+    while (!held.inside) sched_yield();
+    kmem_cache_destroy(cache);
+    EXPECT_LT(held.destructed, 100);
+    held.destroyed = true;
+  });
+  EXPECT_EQ(held.destructed, 100);
+  kmem_update();  // buries it
+  EXPECT_EQ(kmem_cache_find("in hand"), nullptr);
 }
 
 }  // namespace

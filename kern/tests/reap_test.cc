@@ -1,0 +1,162 @@
+// Depots on the live system: CPUs that wait for each other get larger magazines, and reaping while all CPUs allocate leaves the counts
+// of constructed and destructed objects equal.
+#include <array>
+#include <atomic>
+
+#include "arch/x86_64/time.h"
+#include "cpu.h"
+#include "ktest.h"
+#include "log.h"
+#include "slab.h"
+#include "team.h"
+
+namespace {
+
+struct kmem_cache_stats stats_of(kmem_cache* cache) {
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  return stats;
+}
+
+// At rest, with no live object.
+void expect_sound(kmem_cache* cache) {
+  if (const char* const wrong = kmem_cache_verify(cache)) {
+    klog("%s: %s", kmem_cache_name(cache), wrong);
+    EXPECT(!"the cache is sound");
+  }
+  const struct kmem_cache_stats stats = stats_of(cache);
+  EXPECT(stats.live == 0);
+  EXPECT(stats.objects_out == stats.magazine_rounds);
+}
+
+// A list of objects, each of which begins with a link.
+struct Objects {
+  void* first = nullptr;
+
+  void take(kmem_cache* cache, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+      auto** const object = static_cast<void**>(kmem_cache_alloc(cache, KM_ATOMIC));
+      if (!object) continue;
+      *object = first;
+      first = object;
+    }
+  }
+  void give(kmem_cache* cache) {
+    while (first) {
+      void* const next = *static_cast<void**>(first);
+      kmem_cache_free(cache, first);
+      first = next;
+    }
+  }
+};
+
+constinit kmem_cache* cache = nullptr;
+constinit std::atomic<bool> over{false};
+
+// So many that magazines come and go.
+void churn(void*) {
+  while (!over) {
+    Objects objects;
+    objects.take(cache, 500);
+    objects.give(cache);
+    task_yield();
+  }
+}
+
+// ---- Objects that are constructed as long as their second word says so.
+
+constexpr uint64_t kConstructed = 0x5bd1e9955bd1e995;
+struct Thing {
+  void* link;
+  uint64_t state;
+  uint64_t more[6];
+};
+constinit std::atomic<int64_t> constructed{0}, destructed{0}, failed{0}, wrong{0}, calls{0};
+
+int construct(void* memory, void*, int) {
+  if (++calls % 50 == 0) {
+    failed++;
+    return 1;
+  }
+  static_cast<Thing*>(memory)->state = kConstructed;
+  constructed++;
+  return 0;
+}
+
+void destruct(void* memory, void*) {
+  auto& thing = *static_cast<Thing*>(memory);
+  if (thing.state != kConstructed) wrong++;
+  thing.state = 0;
+  destructed++;
+}
+
+void use(void*) {
+  while (!over) {
+    Objects objects;
+    objects.take(cache, 200);
+    for (void* object = objects.first; object; object = *static_cast<void**>(object)) {
+      if (static_cast<Thing*>(object)->state != kConstructed) wrong++;
+    }
+    task_yield();
+    objects.give(cache);
+  }
+}
+
+// For a while, and until it has found something in the cache's depot and the constructor has failed.
+void reap(void*) {
+  const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
+  for (unsigned i = 0; i < 36 || ((stats_of(cache).depot_reaped == 0 || failed == 0) && monotonic_now() < deadline);
+       i++) {
+    kmem_reap_some(static_cast<kmem_reap_extent>(i % 3));
+    kmem_update();
+    task_yield();
+  }
+  over = true;
+}
+
+}  // namespace
+
+KTEST(memory_magazines_grow_where_cpus_wait_for_each_other) {
+  cache = kmem_cache_create("ktest_growing", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  EXPECT(cache);
+  if (!cache) return;
+  over = false;
+  const uint64_t first = stats_of(cache).magazine_size;
+  Team team(churn, nullptr);
+  for (unsigned i = 0; i < 4; i++) team.add(i % cpu_count());
+  const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
+  // On one CPU nobody waits.
+  while (cpu_count() > 1 && stats_of(cache).magazine_resizes == 0 && monotonic_now() < deadline) {
+    EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{50'000'000}).ok());
+    kmem_update();
+  }
+  // And go on with both sizes about.
+  EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{50'000'000}).ok());
+  over = true;
+  team.join();
+  const struct kmem_cache_stats stats = stats_of(cache);
+  EXPECT(cpu_count() == 1 || (stats.magazine_resizes > 0 && stats.magazine_size > first && stats.depot_contention > 0));
+  expect_sound(cache);
+  kmem_cache_destroy(cache);
+}
+
+KTEST(memory_constructed_less_destructed_is_what_is_out_under_reap) {
+  for (auto* count : {&constructed, &destructed, &failed, &wrong, &calls}) *count = 0;
+  cache = kmem_cache_create("ktest_things", sizeof(Thing), 0, 0, nullptr, construct, destruct, nullptr);
+  EXPECT(cache);
+  if (!cache) return;
+  over = false;
+  Team users(use, nullptr), reapers(reap, nullptr);
+  for (unsigned i = 0; i < 3; i++) users.add();
+  reapers.add();
+  reapers.join();
+  users.join();
+  expect_sound(cache);
+  EXPECT(wrong == 0);
+  EXPECT(stats_of(cache).depot_reaped > 0 && failed > 0);
+  EXPECT(static_cast<uint64_t>(constructed - destructed) == stats_of(cache).objects_out);
+  kmem_reap();
+  EXPECT(constructed == destructed && stats_of(cache).slabs == 0);
+  kmem_cache_destroy(cache);
+  EXPECT(constructed == destructed);
+}
