@@ -431,8 +431,8 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
   if (slot.cpu_known && record.cpu() != slot.cpu) wrong = "CPU";
   if (slot.mark_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high)) wrong = "mark";
   if (record.time < slot.time_low || record.time > slot.time_high) wrong = "time";
-  if (context && (context->kind == ContextKind::kInterrupt) != slot.in_interrupt) wrong = "kind of context";
-  if (context && context->pid != slot.pid) wrong = "process";
+  if (context && (context->base->kind == ContextKind::kInterrupt) != slot.in_interrupt) wrong = "kind of context";
+  if (context && context->base->pid != slot.pid) wrong = "process";
   if (wrong) {
     difference("the record has another %s", wrong);
     describe(slot);

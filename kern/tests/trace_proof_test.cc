@@ -4,7 +4,7 @@
 // Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate from and free to two caches, a
 // third one that is destroyed and made afresh while it is traced, and whatever of each other's they find. Meanwhile the
 // controller, from a seed, starts with and without filters, stops, resets and marks, one source or all that there are; reaps;
-// sets the limit of trace memory; makes allocations, slabs and trace pages fail; and readers open dumps. After each round all
+// switches checking on and off; sets the limit of trace memory; makes allocations, slabs and trace pages fail; and readers open dumps. After each round all
 // stand still and every source is compared.
 //
 // An episode is a fresh beginning with a seed of its own; the next one has the next seed. Under --icount an episode repeats
@@ -36,7 +36,7 @@ using proof::State;
 
 constexpr uint64_t kDefaultSeed = 20240229;
 constexpr unsigned kRoundsOfEpisode = 20;
-constexpr unsigned kUsualRounds = 40;
+constexpr unsigned kUsualRounds = 20;
 constexpr unsigned kWorkers = 8;
 constexpr unsigned kReaders = 2;
 constexpr unsigned kAccounts = 6;
@@ -216,6 +216,7 @@ class Episode {
   void renew_cache();
   void change_faults();
   void change_limit();
+  void change_checking();
   void set_lossy();
   void pause();
   void resume();
@@ -386,6 +387,9 @@ void Episode::do_something() {
     case 5:
       change_limit();
       return;
+    case 6:
+      change_checking();
+      return;
     default:
       command();
   }
@@ -457,6 +461,20 @@ void Episode::change_limit() {
   on_each_cpu([](void*) {}, nullptr);
   low_limit_ = false;
   set_lossy();
+}
+
+// Objects that were taken before are checked or not until they come back; nothing is ever found.
+void Episode::change_checking() {
+  Account& account = accounts[random_.below(kAccounts)];
+  if (!account.is_open() || !account.may_allocate()) return;
+  kmem_cache* const cache = account.source().cache();
+  if (kmem_cache_flags(cache) & KMC_NOTOUCH) return;
+  if (random_.one_in(2)) {
+    kmem_cache_check_start(cache);
+  } else {
+    kmem_cache_check_stop(cache);
+  }
+  good_ &= kmem_cache_check_scan(cache) == 0;
 }
 
 Line Episode::random_line(bool may_start) {
