@@ -1,5 +1,5 @@
-// Sources: kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/trace/trace_memory.cc
-// tests/host/fakes/trace_arena.cc
+// Sources: kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
+// kern/src/trace/trace_memory.cc kern/src/trace/context_table.cc tests/host/fakes/trace_arena.cc
 
 // Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.
 
@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/trace/context_table.h"
 #include "src/trace/page_pool.h"
 #include "src/trace/stack_table.h"
 #include "src/trace/trace_memory.h"
@@ -207,6 +208,30 @@ TEST_F(TraceThreads, UnderALimitSomeStacksAreLostAndTheOthersHaveOneNumber) {
       }
     }
     ASSERT_EQ(table.size(), all.size());
+    table.clear();
+  }
+}
+
+// One makes the contexts of processes while others ask for what they have been told.
+TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
+  constexpr uint32_t kProcesses = 300;
+  static ContextTable table;
+  for (unsigned round = 0; round < 4; round++) {
+    ASSERT_TRUE(table.open().ok());
+    std::vector<std::vector<uint32_t>> ids(kCpus);
+    std::atomic<int> wrong{0};
+    run(kCpus, [&](unsigned cpu) {
+      for (uint32_t pid = 1; pid <= kProcesses; pid++) {
+        trace_memory_prepare();
+        const uint32_t base = table.intern(ContextKind::kProcess, pid, "program");
+        const uint32_t id = base == 0 ? 0 : table.with_user_stack(base, pid);
+        ids[cpu].push_back(id);
+        if (id == 0 || !table.valid(id) || table.get(id)->user_stack != pid || table.get(id)->base->pid != pid) wrong++;
+      }
+    });
+    ASSERT_EQ(wrong, 0);
+    for (const auto& others : ids) ASSERT_EQ(others, ids[0]);
+    ASSERT_EQ(table.size(), 2 * kProcesses);
     table.clear();
   }
 }

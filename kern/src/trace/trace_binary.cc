@@ -72,7 +72,7 @@ Result<void> TraceBinary::finish(const Moment& moment) {
   header_.memory_limit = moment.memory_limit;
   header_.memory_used = moment.memory_used;
   header_.build_id_size = static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
-  memcpy(header_.build_id, moment.build_id.data(), header_.build_id_size);
+  std::copy_n(moment.build_id.begin(), header_.build_id_size, header_.build_id);
   return {};
 }
 

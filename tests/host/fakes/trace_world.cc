@@ -14,9 +14,11 @@ namespace {
 
 std::atomic<uint64_t> pages{0}, blocks{0};
 std::atomic<unsigned> page_failures{0}, block_failures{0};
+std::atomic<uint64_t> count{0}, failing{UINT64_MAX};
 char error_text[ABI_ERRSTR_MAX];
 
 bool fails(unsigned percent) {
+  if (count++ == failing) return true;
   thread_local std::minstd_rand random(1);
   return random() % 100 < percent;
 }
@@ -38,6 +40,13 @@ void TraceWorld::fail_pages(unsigned percent) {
 }
 void TraceWorld::fail_blocks(unsigned percent) {
   block_failures = percent;
+}
+void TraceWorld::fail_nth(uint64_t nth) {
+  count = 0;
+  failing = nth;
+}
+bool TraceWorld::nth_failed() {
+  return count > failing;
 }
 std::string TraceWorld::error() {
   return error_text;

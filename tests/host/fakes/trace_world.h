@@ -11,6 +11,10 @@ struct TraceWorld {
   // From now on `percent` of the requests for trace pages, and for blocks, fail.
   static void fail_pages(unsigned percent);
   static void fail_blocks(unsigned percent);
+  // From now on allocation number `nth` (from 0) fails, of pages and blocks counted together.
+  static void fail_nth(uint64_t nth);
+  // Whether it has.
+  static bool nth_failed();
   // The last error string.
   static std::string error();
 };

@@ -1,0 +1,277 @@
+// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc
+// kern/src/trace/trace_copy.cc kern/src/trace/trace_text.cc kern/src/trace/trace_binary.cc kern/src/trace/command.cc
+// kern/lib/format.cc tests/host/fakes/trace_world.cc
+
+// A whole life of two traces, again and again, with each of its allocations failing in turn: pages of trace memory, and
+// what dumps are copied to. Every time both identities hold in every shard, the counters say what was lost and no more is
+// lost than that one page, and all memory comes back.
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+#include "src/trace/trace_binary.h"
+#include "src/trace/trace_text.h"
+#include "trace_world.h"
+
+namespace {
+
+uint32_t now() {
+  return 1000;
+}
+
+struct Expected {
+  TraceCounters counters = {};
+  std::unordered_map<uint64_t, uint32_t> live;  // object and size
+};
+
+class Life {
+ public:
+  ~Life() {
+    for (TraceTable* table : tables_) {
+      if (table) TraceTable::destroy(table);
+    }
+    if (contexts_open_) contexts_.clear();
+    if (stacks_open_) stacks_.clear();
+  }
+
+  // In the order in which a start does it.
+  Result<void> open() {
+    TRY(stacks_.open());
+    stacks_open_ = true;
+    TRY(contexts_.open());
+    contexts_open_ = true;
+    for (TraceTable*& table : tables_) {
+      table = TraceTable::create();
+      if (!table) return Errno::ENOMEM;
+    }
+    return {};
+  }
+
+  // Returns how many dumps could not be opened for want of memory.
+  unsigned live() {
+    unsigned refused = 0;
+    for (int phase = 0; phase < 4; phase++) {
+      for (int i = 0; i < 1000; i++) step();
+      check_all();
+      if (phase % 2 == 1) {
+        if (!dump_text()) refused++;
+        if (!dump_binary()) refused++;
+      }
+      for (TraceTable* table : tables_) table->mark++;
+      if (phase == 2) clear(0);
+      check_all();
+    }
+    for (size_t table = 0; table < tables_.size(); table++) {
+      while (!expected_[table].live.empty()) forget(table, expected_[table].live.begin()->first);
+    }
+    check_all();
+    return refused;
+  }
+
+  TraceCounters lost() const {
+    TraceCounters sum = expected_[0].counters;
+    sum += expected_[1].counters;
+    return sum;
+  }
+
+ private:
+  // One operation, as a hook does it.
+  void step() {
+    const size_t table = random_() % tables_.size();
+    Expected& expected = expected_[table];
+    const unsigned what = random_() % 20;
+    if (what < 5 && !expected.live.empty()) return forget(table, expected.live.begin()->first);
+    const uint64_t object = next_object_ += 64;
+    if (what == 5) {
+      tables_[table]->filter(object);
+      expected.counters.seen++;
+      expected.counters.filtered++;
+      return;
+    }
+    record(table, object);
+  }
+
+  void record(size_t table, uint64_t object) {
+    Expected& expected = expected_[table];
+    trace_memory_prepare();
+    std::array<uint64_t, 20> frames;
+    const uint64_t which = random_() % 400;
+    for (size_t i = 0; i < frames.size(); i++) frames[i] = StackTable::kKernelBase + which * 64 + i;
+    const uint32_t stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
+
+    const auto pid = static_cast<uint32_t>(1 + random_() % 60);
+    uint32_t context =
+        contexts_.intern(ContextKind::kProcess, pid, "program", {.path = "/bin/program", .build_id = {}});
+    bool user_stack_lost = false;
+    if (context != 0 && random_() % 2 == 0) {
+      const uint64_t user_frames[] = {0x400000 + which * 8, 0x500000};
+      const uint32_t user_stack = stacks_.intern(StackKind::kUser, user_frames, 2);
+      user_stack_lost = user_stack == 0;
+      // Without it the context is the process.
+      if (user_stack != 0) context = contexts_.with_user_stack(context, user_stack);
+    }
+
+    const auto size = static_cast<uint32_t>(1 + random_() % 64);
+    const uint64_t dropped = tables_[table]->counters().dropped;
+    tables_[table]->record({.object = object,
+                            .size = size,
+                            .stack = stack,
+                            .context = context,
+                            .time = 500,
+                            .cpu = 1,
+                            .truncated = which % 16 == 0,
+                            .user_stack_lost = user_stack_lost});
+    TraceCounters& counters = expected.counters;
+    counters.seen++;
+    if (tables_[table]->counters().dropped != dropped) {
+      counters.dropped++;
+      return;
+    }
+    counters.recorded++;
+    counters.live_bytes += size;
+    counters.stacks_lost += stack == 0 || user_stack_lost;
+    counters.contexts_lost += context == 0;
+    counters.truncated += which % 16 == 0;
+    expected.live[object] = size;
+  }
+
+  void forget(size_t table, uint64_t object) {
+    Expected& expected = expected_[table];
+    tables_[table]->forget(object);
+    expected.counters.freed++;
+    expected.counters.live_bytes -= expected.live[object];
+    expected.live.erase(object);
+  }
+
+  void clear(size_t table) {
+    tables_[table]->clear();
+    expected_[table].counters.cleared += expected_[table].live.size();
+    expected_[table].counters.live_bytes = 0;
+    expected_[table].live.clear();
+  }
+
+  // Every shard by itself, and their sum.
+  void check_all() {
+    for (size_t table = 0; table < tables_.size(); table++) {
+      std::vector<TraceRecord> records(expected_[table].live.size());
+      size_t count = 0;
+      TraceCounters sum = {};
+      for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
+        TraceCounters counters = {};
+        const size_t before = count;
+        ASSERT_TRUE(tables_[table]->copy_shard(shard, records.data(), records.size(), &count, &counters));
+        ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
+        ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + (count - before));
+        sum += counters;
+      }
+      expect_equal(sum, expected_[table].counters);
+      ASSERT_EQ(count, records.size());
+      for (const TraceRecord& record : records) {
+        const auto at = expected_[table].live.find(record.object());
+        ASSERT_NE(at, expected_[table].live.end());
+        ASSERT_EQ(record.size, at->second);
+      }
+    }
+  }
+
+  static void expect_equal(const TraceCounters& is, const TraceCounters& expected) {
+    ASSERT_EQ(is.seen, expected.seen);
+    ASSERT_EQ(is.recorded, expected.recorded);
+    ASSERT_EQ(is.dropped, expected.dropped);
+    ASSERT_EQ(is.filtered, expected.filtered);
+    ASSERT_EQ(is.freed, expected.freed);
+    ASSERT_EQ(is.cleared, expected.cleared);
+    ASSERT_EQ(is.unmatched, 0u);
+    ASSERT_EQ(is.live_bytes, expected.live_bytes);
+    ASSERT_EQ(is.stacks_lost, expected.stacks_lost);
+    ASSERT_EQ(is.contexts_lost, expected.contexts_lost);
+    ASSERT_EQ(is.truncated, expected.truncated);
+  }
+
+  template <typename Dump>
+  static void read_all(Dump& dump) {
+    std::vector<char> buffer(4096);
+    uint64_t offset = 0;
+    while (const size_t got = dump.read(buffer.data(), buffer.size(), offset)) offset += got;
+    EXPECT_GT(offset, 0u);
+  }
+
+  bool dump_text() {
+    auto text = std::make_unique<TraceText>();
+    const Result<void> copied = text->copy(*tables_[0], stacks_, contexts_, now);
+    if (!copied) {
+      EXPECT_EQ(copied.error(), Errno::ENOMEM);
+      return false;
+    }
+    expect_equal(text->header.counters, expected_[0].counters);
+    read_all(*text);
+    return true;
+  }
+
+  Result<void> copy_binary(TraceBinary& binary) {
+    for (TraceTable* table : tables_) TRY(binary.add(TraceHeader{}, ABI_TRACEDUMP_CACHE, 0, *table, now));
+    return binary.finish({});
+  }
+  bool dump_binary() {
+    TraceBinary binary(stacks_, contexts_);
+    const Result<void> copied = copy_binary(binary);
+    if (!copied) {
+      EXPECT_EQ(copied.error(), Errno::ENOMEM);
+      return false;
+    }
+    read_all(binary);
+    return true;
+  }
+
+  StackTable stacks_;
+  ContextTable contexts_;
+  std::array<TraceTable*, 2> tables_ = {};
+  bool stacks_open_ = false, contexts_open_ = false;
+  std::array<Expected, 2> expected_;
+  std::minstd_rand random_;
+  uint64_t next_object_ = 0xffff800000000000;
+};
+
+TEST(TraceFailures, EachAllocationFailsOnceInTurn) {
+  unsigned not_started = 0, refused = 0, dropped = 0, without_stack = 0, without_context = 0;
+  uint64_t nth = 0;
+  for (bool reached = true; reached; nth++) {
+    SCOPED_TRACE(nth);
+    TraceWorld::fail_nth(nth);
+    auto life = std::make_unique<Life>();
+    if (const Result<void> opened = life->open(); !opened) {
+      ASSERT_EQ(opened.error(), Errno::ENOMEM);
+      not_started++;
+    } else {
+      const unsigned dumps = life->live();
+      if (HasFailure()) break;
+      const TraceCounters lost = life->lost();
+      ASSERT_LE(dumps + lost.dropped + lost.stacks_lost + lost.contexts_lost, 1u);
+      refused += dumps;
+      dropped += lost.dropped;
+      without_stack += lost.stacks_lost;
+      without_context += lost.contexts_lost;
+      reached = TraceWorld::nth_failed();
+      ASSERT_TRUE(reached || dumps + lost.dropped + lost.stacks_lost + lost.contexts_lost == 0);
+    }
+    life.reset();
+    ASSERT_EQ(TraceWorld::pages_out(), 0u);
+    ASSERT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+  TraceWorld::fail_nth(UINT64_MAX);
+  // Each kind of allocation has been among them.
+  EXPECT_GT(nth, 100u);
+  EXPECT_GE(not_started, 10u);
+  EXPECT_GT(refused, 10u);
+  EXPECT_GT(dropped, 10u);
+  EXPECT_GT(without_stack, 5u);
+  EXPECT_GT(without_context, 3u);
+}
+
+}  // namespace

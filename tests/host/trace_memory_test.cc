@@ -1,0 +1,100 @@
+// Sources: kern/src/trace/trace_memory.cc kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
+// tests/host/fakes/trace_arena.cc
+
+// The pool between hooks and the arena, with the tables that take from it and an arena that fails.
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "src/trace/stack_table.h"
+#include "src/trace/trace_memory.h"
+#include "src/trace/trace_table.h"
+#include "trace_arena.h"
+
+namespace {
+
+constexpr uint64_t kPlenty = 64 << 20;
+
+class TraceMemoryTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { trace_memory_init(kPlenty); }
+  void SetUp() override { trace_memory_set_limit(kPlenty); }
+  void TearDown() override {
+    trace_arena::fail_nth(UINT64_MAX);
+    EXPECT_EQ(trace_memory_used(), 0u);
+    EXPECT_EQ(trace_arena::pages_out(), 0u);
+  }
+
+  // 3,000 objects with 500 stacks. Returns whether it could start.
+  static bool life(TraceCounters* counters) {
+    trace_memory_begin(1);
+    StackTable stacks;
+    const bool open = stacks.open().ok();
+    TraceTable* table = open ? TraceTable::create() : nullptr;
+    if (table) {
+      for (uint64_t i = 1; i <= 3000; i++) {
+        const uint64_t frames[] = {StackTable::kKernelBase + i % 500 * 16, StackTable::kKernelBase + 8};
+        trace_memory_prepare();
+        const uint32_t stack = stacks.intern(StackKind::kKernel, frames, 2);
+        table->record(
+            {.object = i * 64, .size = 1, .stack = stack, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+        EXPECT_LE(trace_memory_used(), trace_memory_limit());
+      }
+      *counters = table->counters();
+      EXPECT_EQ(counters->seen, counters->recorded + counters->dropped);
+      TraceTable::destroy(table);
+    }
+    if (open) stacks.clear();
+    trace_memory_end();
+    return table != nullptr;
+  }
+};
+
+// That is what the pool is for.
+TEST_F(TraceMemoryTest, OnePageThatCannotBeHadCostsNothing) {
+  uint64_t nth = 0;
+  do {
+    trace_arena::fail_nth(nth);
+    TraceCounters counters = {};
+    ASSERT_TRUE(life(&counters)) << nth;
+    ASSERT_EQ(counters.recorded, 3000u) << nth;
+    ASSERT_EQ(counters.stacks_lost, 0u) << nth;
+    ASSERT_EQ(trace_arena::pages_out(), 0u) << nth;
+    ASSERT_EQ(trace_memory_used(), 0u) << nth;
+  } while (trace_arena::allocations() > nth++);
+  EXPECT_GT(nth, 30u);
+}
+
+TEST_F(TraceMemoryTest, AtEveryLimitWhatIsNotRecordedIsCountedAndAllComesBack) {
+  uint64_t recorded = 0;
+  for (uint64_t pages = 0; pages < 120; pages++) {
+    trace_memory_set_limit(pages * 4096);
+    TraceCounters counters = {};
+    if (life(&counters)) {
+      EXPECT_EQ(counters.seen, 3000u);
+      EXPECT_GE(counters.recorded + 127 * TraceTable::kShards, recorded) << "more memory, more records";
+      recorded = counters.recorded;
+    } else {
+      EXPECT_EQ(recorded, 0u);
+    }
+    ASSERT_EQ(trace_memory_used(), 0u);
+  }
+  EXPECT_EQ(recorded, 3000u);
+}
+
+TEST_F(TraceMemoryTest, WhatWasTakenAndNotNeededIsTakenAgain) {
+  trace_memory_begin(1);
+  const uint64_t used = trace_memory_used();
+  std::vector<void*> pages;
+  while (void* page = trace_page_take()) pages.push_back(page);
+  ASSERT_EQ(pages.size(), kPagesPerHook);
+  for (void* page : pages) trace_page_return(page);
+  EXPECT_EQ(trace_memory_used(), used);
+  EXPECT_NE(pages[0] = trace_page_take(), nullptr);
+  trace_page_free(pages[0]);
+  trace_memory_end();
+}
+
+}  // namespace
