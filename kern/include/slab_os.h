@@ -45,9 +45,9 @@ static inline void slab_os_count(uint64_t* counter, int64_t change) {
   __asm__("addq %1, %0" : "+m"(*counter) : "er"(change));
 }
 /* This CPU's number, 0..SLAB_OS_MAX_CPUS-1. Interrupts off. */
-static inline unsigned slab_os_cpu(void) {
-  uint32_t id;
-  __asm__ volatile("movl %%gs:32, %0" : "=r"(id));
+static inline size_t slab_os_cpu(void) {
+  size_t id; /* as wide as an index, which is what it becomes */
+  __asm__ volatile("movl %%gs:32, %k0" : "=r"(id));
   return id;
 }
 #endif

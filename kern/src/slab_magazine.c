@@ -5,9 +5,10 @@
 /* ---- This CPU's magazines. Interrupts are off. */
 
 static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
-  struct kmem_cpu* cpu = &cache->cpu[slab_os_cpu()];
-  __asm__("" : "+r"(cpu)); /* one base for all fields, not an index for each */
-  return cpu;
+  char* base = (char*)cache + slab_os_cpu() * sizeof(struct kmem_cpu);
+  __asm__(""
+          : "+r"(base)); /* one base for all fields, not an index for each; and what is constant in their addresses */
+  return (struct kmem_cpu*)(base + offsetof(struct kmem_cache, cpu));
 }
 
 /* In one piece: others look at it. */
