@@ -136,8 +136,8 @@ int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int f
 
 /* Run-time checking. While a cache is checked a write past the end of its objects, before them or to free ones, a double
  * free and a free to the wrong cache are reported on the log, and the system goes on. What is found when stands in
- * src/slab_check.c. Not for caches that are KMC_NOTOUCH or KMC_NOTRACE. Callers of start and stop take turns; both
- * may sleep. */
+ * src/slab_check.c. Callers of start and stop take turns; both may sleep. */
+int kmem_cache_can_be_checked(const struct kmem_cache* cache); /* 0 for those that are KMC_NOTOUCH or KMC_NOTRACE */
 void kmem_cache_check_start(struct kmem_cache* cache);
 void kmem_cache_check_stop(struct kmem_cache* cache);
 /* Checks all objects from checked slabs, those that are out too; the number of them that were found damaged, and

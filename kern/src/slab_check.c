@@ -442,8 +442,12 @@ static uint64_t switch_to(struct kmem_cache* cache, bool on) {
   return cache->checks.out;
 }
 
+int kmem_cache_can_be_checked(const struct kmem_cache* cache) {
+  return !(kmem_cache_flags(cache) & (KMC_NOTRACE | KMC_NOTOUCH));
+}
+
 void slab_check_new_cache(struct kmem_cache* cache, const char* name) {
-  if ((cache->flags & (KMC_NOTRACE | KMC_NOTOUCH)) || !slab_os_check_new_cache(name)) return;
+  if (!kmem_cache_can_be_checked(cache) || !slab_os_check_new_cache(name)) return;
   cache->flags |= KMC_CHECKED;
   for (unsigned i = 0; i < slab_os_cpu_count(); i++) cache->cpu[i].flags |= KMC_CHECKED;
   cache->checks.on = true;
@@ -489,7 +493,7 @@ static bool scan_object(struct kmem_cache* cache, struct checked_slab* slab, uin
     else if (!change_state(slab, i, ALLOCATED, ALLOCATED_DAMAGED))
       return false; /* who frees it sees for himself */
   }
-  slab_check_report(&damaged, "found by a scan", frame);
+  slab_check_report(&damaged, "found in a scan", frame);
   return true;
 }
 

@@ -88,8 +88,11 @@ static void dump_line(const char* prefix, const struct report* report, const uns
 
 static void log_damage(const char* prefix, const struct report* report) {
   const struct damage* const damage = &report->damage;
-  slab_os_log("%s bytes %+ld to %+ld are not what was left there:", prefix,
-              (long)((const char*)damage->first - report->object), (long)((const char*)damage->last - report->object));
+  const long first = (const char*)damage->first - report->object, last = (const char*)damage->last - report->object;
+  if (first == last)
+    slab_os_log("%s byte %+ld is not what was left there:", prefix, first);
+  else
+    slab_os_log("%s bytes %+ld to %+ld are not what was left there:", prefix, first, last);
   const unsigned char* line = damage->first - (uintptr_t)damage->first % DUMP_WIDTH;
   for (int i = 0; i < DUMP_LINES && line <= damage->last; i++, line += DUMP_WIDTH) {
     dump_line(prefix, report, line, false);

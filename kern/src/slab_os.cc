@@ -108,7 +108,7 @@ void* slab_os_page_slab(const void* object) {
   return page ? page->slab : nullptr;
 }
 
-// The word `check=NAME[,NAME…]` of the kernel command line.
+// The word `check=NAME[,NAME…]` of the kernel command line; `all` is every cache's name.
 bool slab_os_check_new_cache(const char* name) {
 #ifdef CONFIG_SLAB_CHECK_ALL
   static_cast<void>(name);
@@ -121,6 +121,7 @@ bool slab_os_check_new_cache(const char* name) {
     size_t word = 0;
     while (word < length && rest[word] != ',') word++;
     if (word == name_length && strncmp(rest, name, word) == 0) return true;
+    if (word == 3 && strncmp(rest, "all", word) == 0) return true;
     if (word < length) word++;
     rest += word;
     length -= word;

@@ -176,7 +176,7 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
   object[size / 2]++;
   free(object, 12);
   const std::string asked = std::to_string(size) + " bytes, " + std::to_string(size / 2) + " asked for";
-  const std::string where = "bytes +" + std::to_string(size / 2) + " to +" + std::to_string(size / 2);
+  const std::string where = "byte +" + std::to_string(size / 2) + " is";
   EXPECT_TRUE(said({"write past the end", asked.c_str(), where.c_str(), "place 11", "place 12"}));
   // All that was asked for may be written.
   object = static_cast<unsigned char*>(kmem_cache_alloc_sized(cache_, size / 2, KM_ATOMIC));
@@ -185,7 +185,7 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
   memset(object, 0x5a, size);
   EXPECT_EQ(kmem_cache_check_scan(cache_), size > size / 2 ? 1u : 0u);
   free(object, 12);
-  EXPECT_TRUE(said({"found by a scan"}));
+  EXPECT_TRUE(said({"found in a scan"}));
   EXPECT_EQ(stats_of(cache_).quarantined, 2u);
 }
 
@@ -206,7 +206,7 @@ TEST_P(Check, WriteBeforeIsReportedOnce) {
   auto* const object = *std::max_element(objects.begin(), objects.end());
   object[-1] = 'A';
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);
-  EXPECT_TRUE(said({"write before the start", "bytes -1 to -1", "41", "allocated at place 11", "found by a scan"}));
+  EXPECT_TRUE(said({"write before the start", "byte -1 is", "41", "allocated at place 11", "found in a scan"}));
   EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
   for (auto* other : objects) free(other, 12);
   EXPECT_TRUE(said_nothing());
@@ -220,7 +220,7 @@ TEST_P(Check, WriteAfterFreeIsFoundByAScan) {
   host_cpu.place = 13;
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);
   EXPECT_TRUE(said(
-      {"write to a free object, victim", "allocated at place 11", "freed at place 12", "found by a scan at place 13"}));
+      {"write to a free object, victim", "allocated at place 11", "freed at place 12", "found in a scan at place 13"}));
   EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
   EXPECT_TRUE(quarantined(object));
 }
@@ -551,7 +551,7 @@ TEST(CheckKmalloc, BytesBeyondTheRequestAreRedZone) {
   object[50] = 0;
   host_cpu.place = 12;
   kfree(object);
-  EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 asked for", "bytes +50 to +50",
+  EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 asked for", "byte +50 is",
                     "allocated at place 11", "freed at place 12"}));
   kmem_cache_check_stop(cache);
   kmem_cache_release(cache);

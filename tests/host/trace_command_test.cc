@@ -37,6 +37,11 @@ TEST(TraceCommand, Words) {
   EXPECT_EQ(parse("stop")[0].word, TraceWord::kStop);
   EXPECT_EQ(parse("  reset \n")[0].word, TraceWord::kReset);
   EXPECT_EQ(parse("\n\nmark\n")[0].word, TraceWord::kMark);
+  for (const CommandScope scope : {CommandScope::kOneCache, CommandScope::kAllCaches}) {
+    EXPECT_EQ(parse("check", scope)[0].word, TraceWord::kCheck);
+    EXPECT_EQ(parse("nocheck", scope)[0].word, TraceWord::kNoCheck);
+    EXPECT_EQ(parse("scan", scope)[0].word, TraceWord::kScan);
+  }
   EXPECT_EQ(parse("settle", CommandScope::kAllCaches)[0].word, TraceWord::kSettle);
   EXPECT_EQ(parse("reap", CommandScope::kAllCaches)[0].word, TraceWord::kReap);
   EXPECT_EQ(parse("stop\nreset\nstart\n").size(), 3u);
@@ -156,16 +161,15 @@ TEST(TraceCommand, MessagesFit) {
 }
 
 TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
-  EXPECT_EQ(error_of("begin"), "\"begin\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
-  EXPECT_EQ(error_of("reap"), "\"reap\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
-  EXPECT_EQ(error_of("settle"), "\"settle\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of("begin"), "\"begin\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of("reap"), "\"reap\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of("settle"), "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
-            "\"Start\": expected start [KEY=N ...], stop, reset, mark, limit BYTES, reap or settle");
+            "\"Start\": expected start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit N, reap or settle");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
   EXPECT_EQ(error_of("start samples=5"), "\"samples=5\": start takes depth=N, sample=N, min=N, max=N and pid=N");
-  EXPECT_EQ(error_of(""), "nothing to do: expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
-  EXPECT_EQ(error_of(" \n \n"),
-            "nothing to do: expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+  EXPECT_EQ(error_of(""), "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of(" \n \n"), "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
 }
 
 TEST(TraceCommand, OneWrongLineSpoilsAll) {
@@ -174,11 +178,11 @@ TEST(TraceCommand, OneWrongLineSpoilsAll) {
 
 TEST(TraceCommand, GarbageIsShownHarmlessly) {
   EXPECT_EQ(error_of(std::string_view("\x01\x7f\xff\0z", 5)),
-            "\"????z\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+            "\"????z\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   const std::string error = error_of(std::string(100'000, 'x'));
   EXPECT_EQ(
       error,
-      "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [depth=N sample=N min=N max=N pid=N], stop, reset or mark");
+      "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   std::mt19937 random(1);
   for (int i = 0; i < 2000; i++) {
     std::string text(random() % 200, 0);

@@ -4,6 +4,7 @@
 //                shows what is held, and the reader's own failnext
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
+//   crime        see debug_crime.cc
 //   ctl          panic
 //
 // The objects that `leak` allocates are held, by cache, in the order in which they came. The lists that hold them lie in pages of
@@ -18,6 +19,7 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
 #include "cpu.h"
+#include "debug_crime.h"
 #include "device.h"
 #include "devices.h"
 #include "errstr.h"
@@ -30,10 +32,11 @@
 
 namespace {
 
-enum File : uint64_t { kRoot, kAlloc, kCtl, kLeakyDirectory, kLeakyClean, kLeakyLeak };
+enum File : uint64_t { kRoot, kAlloc, kCrime, kCtl, kLeakyDirectory, kLeakyClean, kLeakyLeak };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"alloc", ABI_S_IFREG | 0600, kRoot},
+    {"crime", ABI_S_IFREG | 0200, kRoot},
     {"ctl", ABI_S_IFREG | 0200, kRoot},
     {"leaky", ABI_S_IFDIR | 0555, kRoot},
     {"clean", ABI_S_IFREG | 0444, kLeakyDirectory},
@@ -444,6 +447,9 @@ class DebugDevice final : public TableDevice {
     switch (chan.qid.path) {
       case kAlloc:
         TRY(debug_alloc_write({buffer, size}));
+        return size;
+      case kCrime:
+        TRY(debug_crime_write({buffer, size}));
         return size;
       case kCtl:
         TRY(control({buffer, size}));

@@ -90,18 +90,24 @@ void print_kmemstat(Text& text) {
   }
 }
 
+// "left": not any more, but objects from then are out, and checked when they are freed.
+const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stats) {
+  if (!kmem_cache_can_be_checked(cache)) return "never";
+  return stats.checked ? "on" : stats.checked_out > 0 ? "left" : "off";
+}
+
 void print_slab_stats(Text& text) {
-  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s %8s %8s\n", "NAME", "OBJSIZE", "SLABS",
-             "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS", "EMPTYMAG", "BUCKETS", "HASHED", "FAILED",
-             "RESIZES", "CONTEND", "SURPLUS", "REAPED");
+  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s %8s %8s %-7s %8s %8s\n", "NAME", "OBJSIZE",
+             "SLABS", "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS", "EMPTYMAG", "BUCKETS", "HASHED", "FAILED",
+             "RESIZES", "CONTEND", "SURPLUS", "REAPED", "CHECKED", "REPORTS", "QUARANT");
   for_each_cache([&](kmem_cache* cache) {
     struct kmem_cache_stats stats;
     kmem_cache_stats(cache, &stats);
-    text.print("%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu\n",
+    text.print("%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %-7s %8lu %8lu\n",
                kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
                stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty, stats.hash_buckets,
                stats.hash_items, stats.failures, stats.magazine_resizes, stats.depot_contention, stats.depot_surplus,
-               stats.depot_reaped);
+               stats.depot_reaped, checked(cache, stats), stats.reports, stats.quarantined);
   });
 }
 
@@ -179,7 +185,7 @@ class MemDevice final : public TableDevice {
       return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace", kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
-    TRY(check_command_text(text, "start [depth=N] [min=N] [max=N] [pid=N], stop, reset or mark, one a line"));
+    TRY(check_command_text(text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line"));
     if (is_dynamic(chan)) {
       TRY(trace_command(open_of(chan).source, text));
     } else {

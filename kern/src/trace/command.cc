@@ -11,8 +11,9 @@
 namespace {
 
 constexpr const char* words(CommandScope scope) {
-  return scope == CommandScope::kOneCache ? "start [depth=N sample=N min=N max=N pid=N], stop, reset or mark"
-                                          : "start [KEY=N ...], stop, reset, mark, limit BYTES, reap or settle";
+  return scope == CommandScope::kOneCache
+             ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
+             : "start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit N, reap or settle";
 }
 
 // What somebody typed, fit for a message.
@@ -139,6 +140,12 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
     command->word = TraceWord::kReset;
   } else if (word == "mark") {
     command->word = TraceWord::kMark;
+  } else if (word == "check") {
+    command->word = TraceWord::kCheck;
+  } else if (word == "nocheck") {
+    command->word = TraceWord::kNoCheck;
+  } else if (word == "scan") {
+    command->word = TraceWord::kScan;
   } else if (word == "settle" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kSettle;
   } else if (word == "reap" && scope == CommandScope::kAllCaches) {
@@ -247,6 +254,9 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
       }
       state.mark++;
       break;
+    case TraceWord::kCheck:
+    case TraceWord::kNoCheck:
+    case TraceWord::kScan:
     case TraceWord::kSettle:
     case TraceWord::kLimit:
     case TraceWord::kReap:

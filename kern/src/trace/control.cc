@@ -176,6 +176,28 @@ void mark(std::span<Target> targets) REQUIRES(trace_control) {
   }
 }
 
+bool is_about_checking(TraceWord word) {
+  return word == TraceWord::kCheck || word == TraceWord::kNoCheck || word == TraceWord::kScan;
+}
+
+// A cache whose objects are memory that may be written between free and allocation.
+bool can_be_checked(TraceSource source) {
+  return source.cache() && kmem_cache_can_be_checked(source.cache());
+}
+
+void execute_check(std::span<Target> targets, TraceWord word) REQUIRES(trace_control) {
+  for (const Target& target : targets) {
+    if (!can_be_checked(target.source)) continue;
+    if (word == TraceWord::kCheck) {
+      kmem_cache_check_start(target.source.cache());
+    } else if (word == TraceWord::kNoCheck) {
+      kmem_cache_check_stop(target.source.cache());
+    } else {
+      kmem_cache_check_scan(target.source.cache());
+    }
+  }
+}
+
 Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQUIRES(trace_control) {
   switch (command.word) {
     case TraceWord::kStart:
@@ -188,6 +210,11 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQ
       return {};
     case TraceWord::kMark:
       mark(targets);
+      return {};
+    case TraceWord::kCheck:
+    case TraceWord::kNoCheck:
+    case TraceWord::kScan:
+      execute_check(targets, command.word);
       return {};
     case TraceWord::kSettle:
       break;  // not under the lock: see run
@@ -202,13 +229,17 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQ
 }
 
 // Whether every line can be done, beginning with the states as they are. A mark of all passes over those that
-// are not traced.
+// are not traced, a check of all over those that cannot be checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {
     TraceState state = trace_state_of(target.source);
     TraceCommand command;
     for (std::string_view rest = text; TRY(trace_next_command(&rest, scope, &command));) {
+      if (scope == CommandScope::kOneCache && is_about_checking(command.word) && !can_be_checked(target.source)) {
+        return fail(Errno::EINVAL, "%.40s cannot be checked: free objects of it are not memory to write on",
+                    target.source.name());
+      }
       const bool passed_over =
           scope == CommandScope::kAllCaches && command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
       if (!passed_over) TRY(trace_advance(state, command, target.source.name()));

@@ -1,0 +1,134 @@
+// #debug/crime: what must not be done to objects, for the tests of run-time checking.
+//
+//   overrun CACHE          writes the byte after an object, then frees it
+//   usefree CACHE          frees an object and writes to it
+//   doublefree CACHE       frees an object twice
+//   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; it stays allocated
+//
+// Only with a cache that is checked (wrongfree: one of the two): elsewhere the system would not survive it. The names of
+// functions here are what tests look for in reports.
+#ifdef CONFIG_DEBUG_DEVICE
+
+#include "debug_crime.h"
+
+#include "device.h"
+#include "errstr.h"
+#include "slab.h"
+#include "trace.h"
+
+namespace {
+
+constexpr const char* kSyntax = "overrun CACHE, usefree CACHE, doublefree CACHE or wrongfree CACHE OTHER";
+
+// A cache by name, held.
+class Named {
+ public:
+  Named() = default;
+  Named(const Named&) = delete;
+  Named& operator=(const Named&) = delete;
+  ~Named() {
+    if (source_) source_.release();
+  }
+
+  Result<void> find(std::string_view name) {
+    source_ = TraceSource::find(name);
+    if (cache()) return {};
+    return fail(Errno::EINVAL, "no cache is called \"%.*s\": cat '#mem/kmemstat' names them",
+                static_cast<int>(name.size() < kShown ? name.size() : kShown), name.data());
+  }
+  kmem_cache* cache() const { return source_.cache(); }
+  bool is_checked() const {
+    struct kmem_cache_stats stats;
+    kmem_cache_stats(cache(), &stats);
+    return stats.checked != 0;
+  }
+
+ private:
+  static constexpr size_t kShown = 40;
+  TraceSource source_;
+};
+
+struct Crime {
+  void (*commit)(kmem_cache* cache, kmem_cache* other, char* object);
+  Named cache, other;
+};
+
+}  // namespace
+
+[[gnu::noinline, gnu::noclone]] static char* crime_alloc(kmem_cache* cache) {
+  return static_cast<char*>(kmem_cache_alloc(cache, KM_SLEEP));
+}
+[[gnu::noinline, gnu::noclone, gnu::no_icf]] static void crime_free(kmem_cache* cache, char* object) {
+  kmem_cache_free(cache, object);
+}
+[[gnu::noinline, gnu::noclone, gnu::no_icf]] static void crime_free_again(kmem_cache* cache, char* object) {
+  kmem_cache_free(cache, object);
+}
+
+static void crime_overrun(kmem_cache* cache, kmem_cache*, char* object) {
+  object[kmem_cache_object_size(cache)] = '!';
+  crime_free(cache, object);
+}
+static void crime_usefree(kmem_cache* cache, kmem_cache*, char* object) {
+  crime_free(cache, object);
+  object[kmem_cache_object_size(cache) / 2] = '!';
+}
+static void crime_doublefree(kmem_cache* cache, kmem_cache*, char* object) {
+  crime_free(cache, object);
+  crime_free_again(cache, object);
+}
+static void crime_wrongfree(kmem_cache*, kmem_cache* other, char* object) {
+  crime_free(other, object);
+}
+
+namespace {
+
+Result<void> parse(const CommandLine& line, Crime& crime) {
+  std::string_view rest = line.rest;
+  const std::string_view name = next_word(rest);
+  if (line.word == "overrun") {
+    crime.commit = crime_overrun;
+  } else if (line.word == "usefree") {
+    crime.commit = crime_usefree;
+  } else if (line.word == "doublefree") {
+    crime.commit = crime_doublefree;
+  } else if (line.word == "wrongfree") {
+    crime.commit = crime_wrongfree;
+  } else {
+    return fail(Errno::EINVAL, "expected %s", kSyntax);
+  }
+  const bool two = crime.commit == crime_wrongfree;
+  const std::string_view other = two ? next_word(rest) : name;
+  if (other.empty() || !rest.empty()) return fail(Errno::EINVAL, "expected %s", kSyntax);
+  TRY(crime.cache.find(name));
+  TRY(crime.other.find(other));
+  if (two && crime.cache.cache() == crime.other.cache()) {
+    return fail(Errno::EINVAL, "%s is the right cache for its own objects", kmem_cache_name(crime.cache.cache()));
+  }
+  if (crime.cache.is_checked() || crime.other.is_checked()) return {};
+  return fail(Errno::EINVAL, "%s is not checked: echo check > #mem/kmemtrace/%s first",
+              kmem_cache_name(crime.cache.cache()), kmem_cache_name(crime.cache.cache()));
+}
+
+}  // namespace
+
+Result<void> debug_crime_write(std::string_view text) {
+  TRY(check_command_text(text, kSyntax));
+  CommandLine line;
+  bool any = false;
+  for (std::string_view rest = text; next_command(rest, line); any = true) {
+    Crime crime;
+    TRY(parse(line, crime));
+  }
+  if (!any) return fail(Errno::EINVAL, "expected %s", kSyntax);
+  while (next_command(text, line)) {
+    Crime crime;
+    TRY(parse(line, crime));
+    char* const object = crime_alloc(crime.cache.cache());
+    if (!object) return Errno::ENOMEM;
+    crime.commit(crime.cache.cache(), crime.other.cache(), object);
+  }
+  return {};
+}
+
+#endif  // CONFIG_DEBUG_DEVICE
