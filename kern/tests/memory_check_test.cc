@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint8_t kVector = 0xf4;
 constexpr unsigned kTasks = 3;
-constexpr unsigned kOperations = 3'000;
+constexpr unsigned kRounds = 8;
 constexpr std::array<size_t, 3> kSizes = {48, 1000, 4096};
 
 struct Shared {
@@ -21,7 +21,8 @@ struct Shared {
   std::array<std::atomic<int64_t>, kSizes.size()> live;
   std::array<std::atomic<uint8_t*>, 48> exchange;
   std::atomic<uint32_t> interrupts;
-  std::atomic<unsigned> running;
+  std::atomic<uint32_t> operations;
+  std::atomic<bool> stop;
 };
 constinit Shared shared{};
 
@@ -44,13 +45,13 @@ void exchange(uint32_t random) {
 
 void work(void*) {
   uint64_t state = ktest_random();
-  for (unsigned i = 0; i < kOperations; i++) {
+  for (unsigned i = 0; !shared.stop; i++) {
     state = state * 6364136223846793005 + 1442695040888963407;
     exchange(static_cast<uint32_t>(state >> 33));
     if (i % 16 == 0) interrupt_raise_self(kVector);
     if (i % 64 == 0) task_yield();
+    shared.operations++;
   }
-  shared.running--;
 }
 
 void on_interrupt(TrapFrame&, void*) {
@@ -78,25 +79,28 @@ KTEST(memory_check_switches_under_load) {
   }
   EXPECT(interrupt_register_vector(kVector, "ktest_check", on_interrupt, nullptr).ok());
   Team team(work, nullptr);
-  shared.running = kTasks;
   for (unsigned i = 0; i < kTasks; i++) team.add();
-  unsigned rounds = 0;
-  for (; shared.running > 0 || rounds == 0; rounds++) {
+  // Rounds in which nobody did anything would show nothing.
+  const auto let_work = [] {
+    for (const uint32_t before = shared.operations; shared.operations - before < 100;) task_yield();
+  };
+  for (unsigned round = 0; round < kRounds; round++) {
     for (kmem_cache* cache : shared.caches) {
       kmem_cache_check_start(cache);
       EXPECT(kmem_trace_start(cache, nullptr) == 0);
       EXPECT(kmem_cache_check_scan(cache) == 0);
     }
-    task_yield();
+    let_work();
     for (kmem_cache* cache : shared.caches) {
       EXPECT(kmem_trace_stop(cache) == 0);
       kmem_cache_check_stop(cache);
       EXPECT(kmem_trace_reset(cache) == 0);
     }
-    task_yield();
+    let_work();
   }
+  shared.stop = true;
   team.join();
-  klog("memory_check: switched %u times, %u interrupts", rounds, shared.interrupts.load());
+  EXPECT(shared.interrupts > 0);
   for (size_t i = 0; i < kSizes.size(); i++) expect_sound(shared.caches[i], static_cast<uint64_t>(shared.live[i]));
   for (uint32_t slot = 0; slot < shared.exchange.size(); slot++) {
     if (uint8_t* object = shared.exchange[slot].exchange(nullptr)) {
