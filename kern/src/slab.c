@@ -6,9 +6,11 @@
  * - CPUs. Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and
  *   `previous`, which is full or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is
  *   no lock. When loaded has run empty (full), the two change places; when that does not help, one is exchanged with
- *   the depot. Large objects have smaller magazines.
- * - Depot. Two lists of magazines, full and empty, under a lock that is taken once for a magazine of objects. Nothing
- *   leaves it but by kmem_reap, which an allocation that may sleep calls when it finds no memory.
+ *   the depot.
+ * - Depot. Two lists of magazines, full and empty, under a lock that is taken once for a magazine of objects. Magazines
+ *   come in several sizes; large objects begin with small ones. How often a CPU finds the lock taken is counted: if it
+ *   is often in an interval, new magazines are of the next size. Those that are too small now are freed when they come
+ *   back empty; till then each says itself how much it holds, and the CPU has the capacity of what is loaded beside it.
  * - Slabs. Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie in
  *   one page with the slab structure at its end, and the free ones are linked through their first word. Larger ones
  *   have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
@@ -16,6 +18,13 @@
  *   objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
  *   others go back to the source. What a slab has left over it spends on its colour: the first objects of successive
  *   slabs lie at successive multiples of a cache line, or of the alignment if that is more.
+ *
+ * Reaping. An interval is the time between two calls of kmem_update, some seconds. The lowest length of a list of the
+ * depot in an interval is what nobody needed in it: the surplus; the rest is the working set. An allocation that may
+ * sleep and finds no memory has more and more reaped, until it finds some: the surplus of all depots (and of it what
+ * has not been used since), then all that depots have and empty slabs, then what CPUs have, which they hand to the depot in an
+ * interprocessor interrupt: as whole magazines, not emptied, so that interrupts are off for a short time. What slabs
+ * and magazines are made of is reaped last, as what is reaped before goes back to it. Atomic allocations never reap.
  *
  * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and
  * depot are constructed.
@@ -29,14 +38,14 @@
  * CPU's own copy of the flags, which the CPU itself changes in an interprocessor interrupt: never inside a section. An
  * allocation that has to go to the slabs leaves the section and enters another, in which it looks at the flags.
  *
- * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_magazine, kmem_hash, kmem_cache), which are
+ * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache, kmem_magazine.BYTES), which are
  * static and whose slabs come from the metadata source, so that no cache is needed to serve a cache; all but kmem_cache
  * cannot be traced. Magazines are themselves served without magazines.
  *
  * Life: a cache has a reference for being alive and one for each holder, counted under the list lock. Destroyed, it is
  * a zombie: its magazines are taken away, and what is still live goes straight to the slabs when freed. With the last
  * object the zombie loses its first reference, and when all are gone it is buried. That frees memory and may sleep, so
- * an interrupt that frees the last object leaves it to the next kmem_cache_create, _destroy or _release.
+ * an interrupt that frees the last object leaves it to the next kmem_cache_create, _destroy or _release, or kmem_update.
  *
  * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while anything is called
  * outside these files. Sections are bounded: 20 to 60 instructions and the hook, or the exchange of a magazine under

@@ -1,0 +1,45 @@
+"""`reap` in #mem/kmemtrace/ctl: all memory that idles goes back, and what is live stays."""
+import unittest
+
+from guest import guest
+
+SCRIPT = """
+show() { cat #mem/free; grep -w -e NAME -e debug_1024 -e debug_64 #mem/slab_stats; }
+echo 'leak debug_64 3' > #debug/alloc
+echo 'leak debug_1024 5000' > #debug/alloc; echo 'free debug_1024 5000' > #debug/alloc
+show; echo reap > #mem/kmemtrace/ctl; show
+echo 'free debug_64 3' > #debug/alloc; echo 'churn debug_1024 100' > #debug/alloc; echo good
+"""
+
+
+def parts(text):
+    """Free bytes and the lines of slab_stats as dictionaries by name, for each `show`."""
+    shows, names = [], []
+    for line in text.splitlines():
+        words = line.split()
+        if words[0] == "free":
+            shows.append((int(words[1]), {}))
+        elif words[0] == "NAME":
+            names = words
+        elif len(words) == len(names) > 0:
+            shows[-1][1][words[0]] = dict(zip(names[1:], map(int, words[1:])))
+    return shows
+
+
+class Reap(unittest.TestCase):
+    def test_memory_that_idles_goes_back(self):
+        result = guest(SCRIPT)
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.stdout.splitlines()[-1], "good", result)
+        (free_before, before), (free_after, after) = parts(result.stdout)
+        idle = before["debug_1024"]
+        self.assertEqual(idle["LIVE"], 0, result)
+        self.assertEqual(idle["MAGROUNDS"], 5000, result)
+        self.assertGreater(free_after - free_before, 4_500_000, result)
+        self.assertEqual((after["debug_1024"]["SLABS"], after["debug_1024"]["MAGROUNDS"]), (0, 0), result)
+        self.assertGreater(after["debug_1024"]["REAPED"], idle["FULLMAGS"], result)
+        self.assertEqual((after["debug_64"]["LIVE"], after["debug_64"]["SLABS"]), (3, 1), result)
+
+
+if __name__ == "__main__":
+    unittest.main()
