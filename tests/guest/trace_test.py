@@ -1,7 +1,9 @@
 """The tracer as a person uses it: #mem and #debug from the shell."""
+import subprocess
 import unittest
 
-from guest import ctl_in, dumps_in, guest, live_counts
+from guest import BUILD, ctl_in, dumps_in, guest, live_counts
+from stele.source_lines import build_id
 
 LEAK = ('echo start > #mem/kmemtrace/{cache}; echo "leak {cache} {n} {options}" > #debug/alloc; '
         'echo stop > #mem/kmemtrace/{cache}; cat #mem/kmemtrace/{cache}; '
@@ -240,7 +242,110 @@ cat "$t"
             self.assertIn(text, self.section["errors"])
 
 
+def user_symbols(program):
+    """Address ranges of the functions of a user program that was built: [(start, end, name)]."""
+    lines = subprocess.run(["nm", "-S", str(BUILD / "user/bin" / program)], capture_output=True, text=True, check=True).stdout
+    words = [line.split() for line in lines.splitlines()]
+    return [(int(w[0], 16), int(w[0], 16) + int(w[1], 16), w[3]) for w in words if len(w) == 4 and w[2] in "tT"]
+
+
+class UserStacks(unittest.TestCase):
+    def names(self, frames, program):
+        """The functions that the frames of a program's user stack lie in."""
+        symbols = user_symbols(program)
+        names = []
+        for frame in frames:
+            address, path = frame.split()
+            self.assertEqual(path, f"[/bin/{program}]")
+            # The C library has some functions under several names: the shortest is the one that programs use.
+            names += sorted((name for start, end, name in symbols if start <= int(address, 16) - 1 < end), key=len)[:1]
+        return names
+
+    def test_a_leak_is_traced_to_the_program(self):
+        result = guest("echo start > #mem/kmemtrace/leaky; leakdemo leak 3; leakdemo leak 4; echo stop > #mem/kmemtrace/leaky; "
+                       "cat #mem/kmemtrace/leaky")
+        [dump] = dumps_in(result.stdout)
+        self.assertEqual((dump.counters["live"], dump.lost(), dump.broken_identities()), (7, {}, []), result)
+        [group] = dump.groups
+        self.assertRegex(group.summary, r"contexts pid \d+ leakdemo, pid \d+ leakdemo$")
+        [stack] = group.user_stacks  # of both processes
+        self.assertRegex(stack.owner, r"^pid \d+ leakdemo and 1 more$")
+        self.assertEqual((stack.objects, stack.bytes), (7, group.bytes))
+        self.assertEqual(stack.build_id, build_id(BUILD / "user/bin/leakdemo"))
+        self.assertEqual(self.names(stack.frames, "leakdemo"), ["open", "use", "main", "__stele_start", "_start"], result)
+
+    def test_children_and_their_programs_are_told_apart(self):
+        result = guest("echo start > #mem/kmemtrace/debug_64; (echo 'leak debug_64 1' > #debug/alloc); "
+                       "echo 'leak debug_64 1' > #debug/alloc; echo 'leak debug_64 1' | dd of='#debug/alloc' 2> /dev/null; "
+                       "cat #mem/kmemtrace/debug_64")
+        [dump] = dumps_in(result.stdout)
+        stacks = [stack for group in dump.groups for stack in group.user_stacks]
+        self.assertEqual(sum(stack.objects for stack in stacks), 3, result)
+        [dd] = [stack for stack in stacks if stack.owner.endswith(" dd")]
+        self.assertTrue(all(frame.endswith(" [/bin/dd]") for frame in dd.frames), result)
+        self.assertEqual(dd.build_id, build_id(BUILD / "user/bin/busybox"))
+        shells = [stack for stack in stacks if stack is not dd]
+        self.assertEqual({stack.build_id for stack in shells}, {build_id(BUILD / "user/bin/dash")}, result)
+        # The subshell is another process; where it began to be one shows in its stack.
+        self.assertEqual({name for stack in shells for name in self.names([f.replace("/bin/sh", "/bin/dash") for f in stack.frames], "dash")}
+                         & {"main", "_start"}, {"main", "_start"})
+
+    def test_broken_stacks_do_no_harm(self):
+        result = guest("echo start > #mem/kmemtrace/debug_64; proctest frames; echo stop > #mem/kmemtrace/debug_64; "
+                       "cat #mem/kmemtrace/debug_64")
+        self.assertEqual((result.status, result.stderr), (0, ""), result)
+        number, _, text = result.stdout.partition("\n")
+        [dump] = dumps_in(text)
+        self.assertEqual((dump.counters["live"], dump.lost(), dump.broken_identities()), (int(number), {}, []), result)
+        [group] = dump.groups
+        frames = {}
+        for stack in group.user_stacks:
+            self.assertEqual(self.names(stack.frames[:1], "proctest"), ["call_with_frame"], result)
+            callers = tuple(int(frame.split()[0], 16) for frame in stack.frames[1:])
+            self.assertNotIn(callers, frames)
+            frames[callers] = stack.objects
+        chain = tuple(range(0x1000, 0x100F))
+        self.assertEqual(frames, {(): int(number) - 5, chain: 1, (0x2000,): 1, (0x3000, 0x3001): 1, (0x4000,): 1, (0x4001,): 1}, result)
+
+
 class Limit(unittest.TestCase):
+    def test_stacks_and_contexts_that_do_not_fit_are_counted(self):
+        """All trace memory is full of records; freed ones make room for records, but not for stacks and contexts."""
+        result = guest("""
+t='#mem/kmemtrace/debug_64'
+printf 'limit 1M\n' > '#mem/kmemtrace/ctl'; echo start depth=64 > "$t"
+echo 'leak debug_64 1' > #debug/alloc
+echo 'leak debug_64 100000' > #debug/alloc
+echo 'free debug_64 2000' > #debug/alloc
+echo "== full"; cat "$t"
+i=56; while [ $i -gt 1 ]; do echo "leak debug_64 1 depth=$i" > #debug/alloc; i=$((i - 1)); done
+echo "== stacks"; cat "$t"
+echo 'leak debug_64 1' | dd of='#debug/alloc' 2> /dev/null
+echo "== user stack"; cat "$t"
+i=0; while [ $i -lt 60 ]; do i=$((i + 1)); (echo 'leak debug_64 1' > #debug/alloc); done
+echo "== contexts"; cat "$t"
+echo 'free debug_64 98117' > #debug/alloc
+echo "== freed"; cat "$t"
+printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
+""", "--timeout", "120")
+        self.assertEqual((result.status, result.stderr), (0, ""), result.stderr)
+        full, stacks, user_stack, contexts, freed = [dumps_in(part)[0] for part in result.stdout.split("== ")[1:]]
+        for dump in (full, stacks, user_stack, contexts, freed):
+            self.assertEqual(dump.broken_identities(), [])
+        self.assertEqual((full.counters["stacks_lost"], full.counters["contexts_lost"]), (0, 0))
+        self.assertGreater(full.counters["dropped"], 10000)
+        lost = stacks.counters["stacks_lost"]
+        self.assertGreater(lost, 10)
+        self.assertEqual([group.objects for group in stacks.groups if group.frames == ["the stack was not recorded"]], [lost])
+        # The kernel's stack is an old one; only that in the new program is lost, and who it was is still known.
+        self.assertEqual((user_stack.counters["stacks_lost"], user_stack.counters["contexts_lost"]), (lost + 1, 0))
+        self.assertRegex("\n".join(group.summary for group in user_stack.groups), r"(?m)contexts .*pid \d+ dd$")
+        self.assertFalse([stack for group in user_stack.groups for stack in group.user_stacks if stack.owner.endswith(" dd")])
+        self.assertGreater(contexts.counters["contexts_lost"], 10)
+        self.assertEqual(contexts.counters["dropped"], full.counters["dropped"])
+        self.assertEqual(freed.counters["live"], 0)
+        self.assertEqual(ctl_in(result.stdout)[0]["used"], 0)
+
     def test_100000_leaks_in_64K(self):
         """Nothing is lost silently, the system goes on, and all trace memory is back in the end."""
         result = guest("""

@@ -2,6 +2,7 @@
  * proctest exhaust N: N times as many processes as memory has no room for, so that each step of fork, exec and their own work fails
  * somewhere; in a guest with little memory.
  * proctest forks N: makes N short-lived children, some with a program of their own, and nothing else: what must leave nothing behind.
+ * proctest frames: leaks an object of the cache debug_64 by a system call from under each of many broken stacks; prints how many.
  *
  * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
  */
@@ -117,6 +118,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "helper") == 0) return exec_helper(argc, argv);
   if (argc > 2 && strcmp(argv[1], "forks") == 0) return make_forks(atol(argv[2]));
   if (argc > 2 && strcmp(argv[1], "exhaust") == 0) return exhaust(atol(argv[2]));
+  if (argc > 1 && strcmp(argv[1], "frames") == 0) return make_frames();
   int failed = 0;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
     int wanted = argc == 1;

@@ -52,5 +52,6 @@ void test_faults(void);
 void test_bad_pointers(void);
 void test_fuzz(void);
 void test_descriptors(void);
+int make_frames(void);
 /* What a program that test_exec starts does with its arguments. */
 int exec_helper(int argc, char** argv);

@@ -1,0 +1,99 @@
+/* User stacks as the tracer's walk must survive them. */
+#include "proctest.h"
+
+#define PAGE 4096
+
+/* A system call with a frame pointer and a stack pointer as they are given. */
+long call_with_frame(long number, long a, const void* b, long c, const void* frame, const void* stack);
+/* Writes to an address with such a frame pointer: a page fault, if nothing is there yet. */
+void touch_with_frame(char* address, const void* frame);
+__asm__(
+    "        .text\n"
+    "        .globl call_with_frame, touch_with_frame\n"
+    "        .type call_with_frame, @function\n"
+    "        .type touch_with_frame, @function\n"
+    "call_with_frame:\n"
+    "        pushq %rbp\n"
+    "        pushq %rbx\n"
+    "        movq %rsp, %rbx\n"
+    "        movq %rdi, %rax\n"
+    "        movq %rsi, %rdi\n"
+    "        movq %rdx, %rsi\n"
+    "        movq %rcx, %rdx\n"
+    "        movq %r8, %rbp\n"
+    "        movq %r9, %rsp\n"
+    "        syscall\n"
+    "        movq %rbx, %rsp\n"
+    "        popq %rbx\n"
+    "        popq %rbp\n"
+    "        ret\n"
+    "        .size call_with_frame, . - call_with_frame\n"
+    "touch_with_frame:\n"
+    "        pushq %rbp\n"
+    "        movq %rsi, %rbp\n"
+    "        movb $1, (%rdi)\n"
+    "        popq %rbp\n"
+    "        ret\n"
+    "        .size touch_with_frame, . - touch_with_frame\n");
+
+struct frame {
+  const void* next;
+  long return_address;
+};
+
+static char* map(long size, int protection) {
+  return (char*)raw(ABI_SYS_mmap, 0, size, protection, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+}
+
+static void leak_with_frame(int file, const void* frame, const void* stack) {
+  static const char command[] = "leak debug_64 1";
+  EXPECT(call_with_frame(ABI_SYS_write, file, command, sizeof command - 1, frame, stack) == sizeof command - 1);
+}
+
+/* Leaks an object of debug_64 under each of many frame pointers and prints how many. */
+int make_frames(void) {
+  int file = open("#debug/alloc", O_WRONLY);
+  /* What is below is touched, so that frames above the stack pointer can be anywhere in it. */
+  char* memory = map(16 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
+  EXPECT(file >= 0 && (long)memory > 0);
+  if (failures) return 1;
+  int leaks = 0;
+
+  const long garbage[] = {0, 1, 8, 0x1000, -1, -8, -16, 0x7ffffffffff0, 0x7ffffffffff8, 0x800000000000, 0x800000000008,
+                          (long)0x8000000000000000, (long)0xffff800000000000, (long)0xffffffff80100000, 0x123456789abcdef};
+  for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
+    leak_with_frame(file, (const void*)garbage[i], memory);
+    touch_with_frame(memory + i % 4 * PAGE, (const void*)garbage[i]);
+    leaks++;
+  }
+
+  struct frame* frames = (struct frame*)(memory + 4 * PAGE);
+  /* Each is above the one before, more than are recorded. */
+  for (long i = 0; i < 200; i++) frames[i] = (struct frame){&frames[i + 1], 0x1000 + i};
+  leak_with_frame(file, frames, memory);
+  /* One that is its own caller, two that are each other's, and one that lies below the stack pointer. */
+  frames[0] = (struct frame){&frames[0], 0x2000};
+  leak_with_frame(file, frames, memory);
+  frames[1] = (struct frame){&frames[2], 0x3000};
+  frames[2] = (struct frame){&frames[1], 0x3001};
+  leak_with_frame(file, &frames[1], memory);
+  leak_with_frame(file, &frames[1], &frames[3]);
+  /* Callers that are garbage. */
+  frames[0] = (struct frame){(const void*)0xffffffff80100000, 0x4000};
+  leak_with_frame(file, frames, memory);
+  frames[0] = (struct frame){(char*)&frames[8] + 4, 0x4001};
+  leak_with_frame(file, frames, memory);
+  /* A page that nobody has touched, one that may not be read, and half a frame before the end of what is mapped. */
+  leak_with_frame(file, memory + 8 * PAGE, memory);
+  char* closed = map(PAGE, 0);
+  EXPECT((long)closed > 0);
+  leak_with_frame(file, closed, closed < memory ? closed : memory);
+  EXPECT(RAW(munmap, memory + 11 * PAGE, PAGE, 0) == 0);
+  memory[10 * PAGE] = 1;
+  leak_with_frame(file, memory + 11 * PAGE - 8, memory);
+  leaks += 9;
+
+  close(file);
+  printf("%d\n", leaks);
+  return failures != 0;
+}
