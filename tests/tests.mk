@@ -15,3 +15,10 @@ test-kernel: all ## the tests inside the kernel
 test-guest: all ## the booted system, as a person would use it
 	@scripts/test guest
 export TESTS
+
+# A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.
+MINUTES ?= 10
+.PHONY: proof
+proof: all ## compare the tracer with an account of what is live (MINUTES=10 SMP=4), at random, until something differs
+	@scripts/guest --no-build $(if $(VARIANT),--variant $(VARIANT)) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \
+	  --cmdline 'minutes=$(MINUTES)$(if $(SEED), seed=$(SEED))'

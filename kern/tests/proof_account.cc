@@ -114,6 +114,7 @@ void Account::end_change(const State& state) {
   min_size_ = state.options.min_size;
   max_size_ = state.options.max_size;
   pid_ = state.options.pid;
+  sample_ = state.options.sample;
   generation_ = state.generation;
   resets_ = state.resets;
   lossy_ = state.lossy;
@@ -125,7 +126,7 @@ Account::View Account::look() const {
   View view;
   view.version = version_;
   view.state.phase = phase_;
-  view.state.options = {.depth = depth_, .min_size = min_size_, .max_size = max_size_, .pid = pid_};
+  view.state.options = {.depth = depth_, .min_size = min_size_, .max_size = max_size_, .pid = pid_, .sample = sample_};
   view.state.generation = generation_;
   view.state.resets = resets_;
   view.state.lossy = lossy_;
@@ -200,7 +201,7 @@ void Account::allocate(Slot& slot, Actor& actor) {
 
 void Account::tally_allocation(Slot& slot, const View& before, const View& after) {
   const State& state = before.state;
-  slot.mark_known = before.same_as(after);
+  slot.state_known = before.same_as(after);
   slot.depth = state.options.depth;
   if (!before.same_as(after)) {
     slot.expect = Expect::kEither;
@@ -216,6 +217,11 @@ void Account::tally_allocation(Slot& slot, const View& before, const View& after
   tally(state.generation).seen++;
   if (!state.wants(slot.size, slot.pid)) {
     tally(state.generation).filtered++;
+    return;
+  }
+  if (state.options.sample != 0) {
+    tally(state.generation).unsure_filtered++;
+    slot.expect = Expect::kEither;
     return;
   }
   slot.expect = state.lossy ? Expect::kOrDropped : Expect::kRecorded;
@@ -274,9 +280,9 @@ void Account::difference(const char* pattern, ...) {
   va_end(arguments);
   differences_++;
   if (!says()) return;
-  klog("proof: %s (%s, depth %u min %u max %u pid %u, table %u, resets %u, mark %u): %s", source_.name(),
+  klog("proof: %s (%s, depth %u min %u max %u pid %u sample %lu, table %u, resets %u, mark %u): %s", source_.name(),
        trace_phase_name(state_.phase), state_.options.depth, state_.options.min_size, state_.options.max_size,
-       state_.options.pid, state_.generation, state_.resets, mark_low_.load(), line);
+       state_.options.pid, state_.options.sample, state_.generation, state_.resets, mark_low_.load(), line);
 }
 
 void Account::describe(const Slot& slot) {
@@ -286,7 +292,7 @@ void Account::describe(const Slot& slot) {
       "proof:   account: %p size %u by %s, %u frames, pid %u%s, cpu %d, mark %u-%u%s, time %u-%u, table %d, resets %d: "
       "%s",
       slot.object, slot.size, kSites[slot.site].name, slot.frames, slot.pid, slot.in_interrupt ? " interrupt" : "",
-      slot.cpu_known ? static_cast<int>(slot.cpu) : -1, slot.mark_low, slot.mark_high, slot.mark_known ? "" : "?",
+      slot.cpu_known ? static_cast<int>(slot.cpu) : -1, slot.mark_low, slot.mark_high, slot.state_known ? "" : "?",
       slot.time_low, slot.time_high, static_cast<int>(slot.generation), static_cast<int>(slot.resets),
       kExpected[static_cast<unsigned>(slot.expect)]);
 }
@@ -429,7 +435,7 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
   const ContextTable::Context* const context = trace_contexts.get(record.context);
   if (record.size != slot.size) wrong = "size";
   if (slot.cpu_known && record.cpu() != slot.cpu) wrong = "CPU";
-  if (slot.mark_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high)) wrong = "mark";
+  if (slot.state_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high)) wrong = "mark";
   if (record.time < slot.time_low || record.time > slot.time_high) wrong = "time";
   if (context && (context->base->kind == ContextKind::kInterrupt) != slot.in_interrupt) wrong = "kind of context";
   if (context && context->base->pid != slot.pid) wrong = "process";
@@ -444,7 +450,8 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
 void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
   const StackTable::View stack = trace_stacks.view(record.stack);
   if (!stack) return;  // counted: compare_counters
-  bool right = stack.size() <= slot.depth && stack.size() >= std::min<size_t>(slot.depth, slot.frames);
+  const size_t least = slot.state_known ? std::min<size_t>(slot.depth, slot.frames) : 1;
+  bool right = stack.size() <= slot.depth && stack.size() >= least;
   for (size_t i = 0; i < stack.size() && i < slot.frames; i++) {
     const Symbol symbol = symbol_lookup(stack[i] - 1);
     right &= symbol.name && std::string_view(symbol.name).find(kSites[slot.site].name) != std::string_view::npos;

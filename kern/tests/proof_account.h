@@ -69,13 +69,14 @@ struct Slot {
   uint8_t site;    // the function that allocated,
   uint8_t frames;  // and how many frames of it
   bool in_interrupt;
-  bool cpu_known, mark_known;
+  bool cpu_known;
+  bool state_known;  // no command came in between: mark and depth are those
   uint32_t size;
   uint32_t pid;
   uint32_t cpu;
   uint32_t mark_low, mark_high;
   uint32_t time_low, time_high;  // coarse milliseconds
-  uint32_t depth;                // of the trace
+  uint32_t depth;                // of the trace; what is recorded of a stack at most
   uint32_t generation, resets;   // kUnknown if a command came in between
   void* object;
 };
@@ -193,6 +194,7 @@ class Account {
   std::atomic<uint32_t> version_{0};
   std::atomic<TracePhase> phase_{TracePhase::kOff};
   std::atomic<uint32_t> depth_{0}, min_size_{0}, max_size_{0}, pid_{0};
+  std::atomic<uint64_t> sample_{0};
   std::atomic<uint32_t> generation_{0}, newest_generation_{0}, resets_{0};
   std::atomic<bool> lossy_{false};
   std::atomic<uint32_t> mark_low_{0}, mark_high_{0};

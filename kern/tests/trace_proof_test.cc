@@ -167,6 +167,7 @@ struct Faults {
   Random random[kMaxCpus];
   std::atomic<uint32_t> caches_one_in{0};  // of the accounts', and what slabs and magazines of all caches live on
   std::atomic<uint32_t> pages_one_in{0};   // of the tracer's pages
+  std::atomic<bool> none{false};           // while there is comparing
   std::atomic<void*> sources[kAccounts] = {};
   kmem_cache* own_caches[16] = {};
   bool on = false;  // the controller's
@@ -183,7 +184,7 @@ int shall_fail(kmem_fault_site site, const void* source, size_t, int) {
              std::end(faults.own_caches)) {
     one_in = faults.caches_one_in;
   }
-  return one_in != 0 && faults.random[cpu_id()].one_in(one_in);
+  return one_in != 0 && !faults.none && faults.random[cpu_id()].one_in(one_in);
 }
 
 // --- The controller.
@@ -340,10 +341,12 @@ void Episode::pause() {
   while (workload.paused != kWorkers + kReaders) task_yield();
   workload.interrupts = false;
   for (unsigned i = 0; i < cpu_count(); i++) timer_cancel(workload.timers[i]);
+  faults.none = true;
   on_each_cpu([](void*) {}, nullptr);
 }
 
 void Episode::resume() {
+  faults.none = false;
   workload.interrupts = true;
   on_each_cpu([](void*) { timer_arm(workload.timers[cpu_id()], monotonic_now()); }, nullptr);
   workload.pause = false;
@@ -486,6 +489,7 @@ Line Episode::random_line(bool may_start) {
     if (random_.one_in(4)) line.options.min_size = random_.below(60);
     if (random_.one_in(4)) line.options.max_size = line.options.min_size + random_.below(300);
     if (random_.one_in(4)) line.options.pid = kFirstPid + random_.below(2);
+    if (random_.one_in(6)) line.options.sample = 1 + random_.below(2000);
   } else if (kind < 5) {
     line.word = TraceWord::kStop;
   } else if (kind < 6) {
@@ -517,6 +521,8 @@ Errno Episode::apply(Model& model, const Line& line, bool passes_over) {
   switch (line.word) {
     case TraceWord::kStart:
       if (state.phase == TracePhase::kRunning) return state.options == line.options ? Errno{} : Errno::EBUSY;
+      // The records that are kept are scaled by one rate.
+      if (state.phase == TracePhase::kStopped && state.options.sample != line.options.sample) return Errno::EBUSY;
       if (state.phase == TracePhase::kOff) {
         state.generation++;
         model.mark = 0;
@@ -591,8 +597,9 @@ void Episode::give(std::span<const Line> lines, Account* one) {
   const bool no_memory = !done && done.error() == Errno::ENOMEM && lossy_;
   const bool foreseen = no_memory || (done ? error == Errno{} : done.error() == error);
   if (!foreseen) {
-    klog("proof: %s gave error %d, not %d: %.*s", one ? one->source().name() : "ctl",
-         done ? 0 : static_cast<int>(done.error()), static_cast<int>(error), static_cast<int>(length), text);
+    klog("proof: %s gave error %d (%s), not %d: %.*s", one ? one->source().name() : "ctl",
+         done ? 0 : static_cast<int>(done.error()), done ? "" : current_task()->error_string, static_cast<int>(error),
+         static_cast<int>(length), text);
     good_ = false;
   }
   for (unsigned i = 0; i < kAccounts; i++) {
