@@ -4,11 +4,13 @@
 
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
 #include "cpu.h"
-#include "user_memory.h"
 
 extern "C" const char trap_entries_start[], trap_entries_end[];
+extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t* return_addresses,
+                              size_t max);
 
 namespace {
 
@@ -59,19 +61,8 @@ size_t walk_user_stack(uint64_t* program_counters, size_t max) {
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
   if (max == 0) return 0;
   program_counters[0] = entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
-  size_t n = 1;
-  uint64_t frame_pointer = entry.rbp;
-  uint64_t lowest = entry.rsp;  // frames go upwards only
-  while (n < max && frame_pointer >= lowest && (frame_pointer & 7) == 0) {
-    struct {
-      uint64_t next, return_address;
-    } frame;
-    if (!load_user_now(&frame, frame_pointer, sizeof(frame)) || frame.return_address == 0) break;
-    program_counters[n++] = frame.return_address;
-    lowest = frame_pointer + sizeof(frame);
-    frame_pointer = frame.next;
-  }
-  return n;
+  // Interrupts are off, which makes trap.cc fail a fault instead of resolving it.
+  return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1);
 }
 
 size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,

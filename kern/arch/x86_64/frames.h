@@ -13,7 +13,7 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 // The same of the user stack from which the current task came into the kernel by a system call, fault or interrupt:
 // first the instruction after the system call, or at which it was interrupted (plus one, so that one less lies in its
 // function like that of a return address). What is not mapped right now, not aligned, not above the frame before or not
-// in user space ends the walk. The task has been in user mode. Any context but NMI; never sleeps. Bound: `max` loads, of
+// in user space ends the walk. The task has been in user mode. Interrupts off; any context but NMI; never sleeps. Bound: `max` loads, of
 // which one may fault.
 size_t walk_user_stack(uint64_t* program_counters, size_t max);
 

@@ -59,4 +59,37 @@ user_copy_string:
         ret
         .size user_copy_string, . - user_copy_string
 
+// size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t* return_addresses, size_t max): follows frame
+// pointers, which must be multiples of 8, at least `low` and above the frame before, with the frame below `high`, until one is not,
+// a return address is 0 or a load faults. How many there were. With interrupts off, which makes a fault fail at once.
+        .globl user_frames
+        .type user_frames, @function
+user_frames:
+        pushq %rbp
+        movq %rsp, %rbp
+        STAC
+        xorl %eax, %eax
+        subq $16, %rdx
+1:      cmpq %r8, %rax
+        jae 773f
+        cmpq %rsi, %rdi
+        jb 773f
+        cmpq %rdx, %rdi
+        ja 773f
+        testb $7, %dil
+        jnz 773f
+        MAY_FAULT movq 8(%rdi), %r9
+        MAY_FAULT movq (%rdi), %r10
+        testq %r9, %r9
+        jz 773f
+        movq %r9, (%rcx,%rax,8)
+        incq %rax
+        leaq 16(%rdi), %rsi
+        movq %r10, %rdi
+        jmp 1b
+773:    CLAC
+        popq %rbp
+        ret
+        .size user_frames, . - user_frames
+
         .section .note.GNU-stack, "", @progbits
