@@ -78,7 +78,7 @@ class TraceSource {
 
 // --- Control: each may sleep, with interrupts on and no spinlock held. On failure nothing has changed and the error string is set.
 
-// Several commands, one a line: start [depth=N] [min=N] [max=N] [pid=N], stop, reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
+// Several commands, one a line: start [depth=N] [sample=BYTES] [min=N] [max=N] [pid=N], stop, reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
 Result<void> trace_command(TraceSource source, std::string_view text);
 // The same for all that can be traced, `limit BYTES` (of trace memory), `reap` (kmem_reap), and `settle`: drains deferred work and waits until caches are quiet (ETIMEDOUT).
 Result<void> trace_command_all(std::string_view text);

@@ -9,7 +9,9 @@
 //   hooks.cc          what slab.c calls, with interrupts off, in any context but NMI
 //   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
 //   stack_table.cc    stacks, each once
-//   context_table.cc  contexts (process, kernel task, interrupt), each once; context.cc finds out which one runs
+//   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once; context.cc finds out which
+//                     one runs
+//   sampler.cc        which allocations a sampled trace records, and what they stand for
 //   trace_memory.cc   pages for all of them, with a limit
 //   command.cc        the language and the state machine; control.cc makes it happen
 //   trace_copy.cc     a copy of a table, for a dump; trace_text.cc makes text of it, dump.cc is the files' side
