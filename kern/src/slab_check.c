@@ -25,7 +25,7 @@
  * CPU's flag KMC_CHECKED, which free looks at together with KMC_EVER_TRACED, says that a checked object may come back;
  * it is set before the first and stays, when checking has stopped, as long as one is out. So objects of checked slabs
  * never get into magazines of their cache, and are checked whenever they are freed. Objects from before checking go
- * back to their own slabs, from which nothing is taken meanwhile.
+ * back to their own slabs, from which nothing is taken meanwhile; a double free of one is seen, though not who did the first.
  *
  * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by who took it) -> freeing
  * (compare and exchange: of two who free at once one is told) -> free (under the lock). Allocated and freeing have a
@@ -356,7 +356,12 @@ enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const
     slab_check_report(&wrong, "freed", frame);
     return CHECK_REFUSED;
   }
-  if (!slab) return CHECK_UNCHECKED;
+  if (!slab) {
+    if (!slab_check_on(cache) || !slab_layer_is_free(cache, object)) return CHECK_UNCHECKED;
+    wrong.verdict = DOUBLE_FREE;
+    slab_check_report(&wrong, "freed again", frame);
+    return CHECK_REFUSED;
+  }
   const uint32_t i = index_of(cache, slab, object);
   const bool known = change_state(slab, i, ALLOCATED_DAMAGED, FREEING_DAMAGED);
   if (!known && !change_state(slab, i, ALLOCATED, FREEING)) {
@@ -382,8 +387,8 @@ bool slab_check_owner(struct kmem_cache* cache, void* object) {
   const struct kmem_slab* const slab = slab_os_page_slab(object);
   if (slab && slab->cache == cache) return true;
   if (!slab || !slab->checked)
-    slab_os_panic("%s: %p is given back, but belongs to %s. Who did it can be found with `echo check > ctl`",
-                  cache->name, object, slab ? slab->cache->name : "no cache");
+    slab_os_panic("%s: %p was freed to it, but belongs to %s. `check` in #mem/kmemtrace/ctl says more", cache->name,
+                  object, slab ? slab->cache->name : "no cache");
   struct report wrong = {.verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = object};
   wrong.audit = audit_of(slab->cache, object_at(slab->cache, (const struct checked_slab*)slab,
                                                 index_of(slab->cache, (const struct checked_slab*)slab, object)));

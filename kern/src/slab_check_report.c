@@ -140,7 +140,8 @@ static void log_report(const struct report* report, uint64_t number) {
   slab_os_log("%s %s", prefix,
               report->verdict == WRONG_CACHE ? "the object stays allocated"
               : report->verdict == NO_OBJECT ? "nothing is freed"
-                                             : "nobody gets the object again");
+              : audit                        ? "nobody gets the object again"
+                                             : "the object stays free");
 }
 
 void slab_check_report(struct report* report, const char* found, const void* frame) {

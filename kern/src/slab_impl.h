@@ -168,6 +168,8 @@ void slab_layer_hash_init(struct linear_hash* hash);
 void* slab_layer_alloc(struct kmem_cache* cache, int flags);
 /* An object, destructed, comes back. True if it was the last of a mourned zombie: the caller then drops a reference. */
 bool slab_layer_free(struct kmem_cache* cache, void* object);
+/* Whether an object of an unchecked slab lies free in it. Page-backed caches; time in proportion to the slab's objects. */
+bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
 /* At the end of a cache: how many objects are out; if any are, the zombie is mourned from now on. */
 uint64_t slab_layer_mourn(struct kmem_cache* cache);
 /* The empty slabs go back to the source. Any context. */

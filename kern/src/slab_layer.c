@@ -241,7 +241,7 @@ static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object, struct 
   if (page_backed(cache)) return slab_os_page_slab(object);
   *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
   if (*bufctl) return (*bufctl)->slab;
-  slab_os_panic("%s: %p is given back, but is not out", cache->name, object);
+  slab_os_panic("%s: %p is freed, but is not out: a double free, or one to the wrong cache", cache->name, object);
 }
 
 static void slab_put(struct kmem_cache* cache, void* object) {
@@ -249,7 +249,8 @@ static void slab_put(struct kmem_cache* cache, void* object) {
   struct kmem_slab* const slab = slab_of(cache, object, &bufctl);
   const size_t offset = (size_t)((char*)object - slab->base);
   if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab || slab->out == 0)
-    slab_os_panic("%s: %p is given back, but is no object that is out", cache->name, object);
+    slab_os_panic("%s: %p is freed, but is no object that is out. `check` in #mem/kmemtrace/%s says more", cache->name,
+                  object, cache->name);
   if (cache->small) {
     *(void**)object = slab->free_objects;
     slab->free_objects = object;
@@ -265,6 +266,20 @@ static void slab_put(struct kmem_cache* cache, void* object) {
   slab->out--;
   cache->objects_out--;
   list_update(cache, slab);
+}
+
+bool slab_layer_is_free(struct kmem_cache* cache, const void* object) {
+  LOCK_GUARD(&cache->lock);
+  const struct kmem_slab* const slab = slab_os_page_slab(object);
+  if (!slab || slab->cache != cache || slab->out == 0) return true; /* given back, or about to be */
+  if (cache->small) {
+    for (const void* free = slab->free_objects; free; free = *(void* const*)free)
+      if (free == object) return true;
+  } else {
+    for (const struct kmem_bufctl* bufctl = slab->free_bufctls; bufctl; bufctl = bufctl->next)
+      if (bufctl->object == object) return true;
+  }
+  return false;
 }
 
 bool slab_layer_free(struct kmem_cache* cache, void* object) {

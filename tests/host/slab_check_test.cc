@@ -304,6 +304,32 @@ TEST_P(Check, UncheckedObjectFreedToACheckedCacheIsRefused) {
   kmem_cache_destroy(other);
 }
 
+TEST_P(Check, DoubleFreeOfAnObjectFromBeforeIsRefused) {
+  kmem_cache_check_stop(cache_);
+  auto* const object = alloc(11);
+  auto* const other = alloc(11);
+  kmem_cache_check_start(cache_);
+  free(object, 12);
+  EXPECT_TRUE(said_nothing());
+  free(object, 13);
+  EXPECT_TRUE(said({"double free, victim", "not checked: who allocated it is not known", "freed again at place 13",
+                    "the object stays free"}));
+  EXPECT_TRUE(sound(cache_, 1));
+  free(other, 12);
+  EXPECT_TRUE(sound(cache_, 0));
+  EXPECT_TRUE(said_nothing());
+}
+
+// Of what a cache that is not checked finds by itself, it dies; and says how to find out more.
+TEST_P(Check, WithoutCheckingTheMessageNamesTheWord) {
+  kmem_cache_check_stop(cache_);
+  kmem_cache* const other = kmem_cache_create("other", 40, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  auto* const object = alloc(11);
+  EXPECT_DEATH(kmem_cache_free(other, object), "other: .* was freed to it, but belongs to victim. `check` in #mem");
+  free(object, 12);
+  kmem_cache_destroy(other);
+}
+
 TEST_P(Check, FreeToAnUncheckedCacheIsFoundWhenItsMagazineIsEmptied) {
   kmem_cache* const other = kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
   auto* const object = alloc(11);

@@ -189,6 +189,20 @@ TEST(SlabThreads, TracesStartAndStopMeanwhile) {
   EXPECT_GT(forgotten, 0u);
 }
 
+TEST(SlabThreads, CheckingIsSwitchedMeanwhile) {
+  Crowd crowd({make(64, 0), make(1024, 0), make(200, KMC_NOMAGAZINE)});
+  crowd.run([&] {
+    for (kmem_cache* cache : crowd.caches()) kmem_cache_check_start(cache);
+    for (kmem_cache* cache : crowd.caches()) {
+      EXPECT_EQ(kmem_cache_check_scan(cache), 0u);
+      EXPECT_EQ(kmem_cache_verify(cache), nullptr);
+    }
+    for (kmem_cache* cache : crowd.caches()) kmem_cache_check_stop(cache);
+    sched_yield();
+  });
+  EXPECT_EQ(host::take_log(), "");
+}
+
 TEST(SlabThreads, CachesComeAndGo) {
   host::run_cpus(kCpus, [&](unsigned) {
     for (int i = 0; i < 40; i++) {
