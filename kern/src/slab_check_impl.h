@@ -40,5 +40,5 @@ struct report {
 /* Writes the pattern from `from` to before `to`; looks whether it is there. */
 void slab_check_fill(void* from, void* to, uint32_t pattern);
 bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern, struct damage* damage);
-/* Counts and logs; a word before an object is made good. `frame`: of who finds it. No lock is held. */
+/* Counts and logs. `frame`: of who finds it. No lock is held. */
 void slab_check_report(struct report* report, const char* found, const void* frame);

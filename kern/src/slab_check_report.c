@@ -157,9 +157,6 @@ void slab_check_report(struct report* report, const char* found, const void* fra
     slab_os_note_place(&report->place, frame);
     log_report(report, number);
   }
-  /* It lies in the audit of another object, which is not to blame. */
-  if (report->verdict == WRITE_BEFORE)
-    slab_check_fill((void*)report->damage.first, (void*)(report->damage.last + 1), report->damage.pattern);
 #ifdef CONFIG_SLAB_CHECK_PANIC
   slab_os_panic("%s, %s: see the report above", verdict_names[report->verdict], report->cache->name);
 #endif

@@ -373,8 +373,6 @@ TEST_P(Check, ObjectsFromBeforeAndAfterGoBackToTheirSlabs) {
   kmem_cache_check_stop(cache_);
   // Checked ones are still checked.
   ASSERT_GT(stats_of(cache_).checked_out, 0u);
-  for (size_t out = stats_of(cache_).checked_out; stats_of(cache_).checked_out == out; objects.pop_back())
-    free(objects.back(), 12);
   EXPECT_TRUE(said_nothing());
   while (!objects.empty()) {
     free(objects.back(), 3);
@@ -437,6 +435,39 @@ TEST_P(Check, KeepsAlignmentAndContents) {
   EXPECT_TRUE(said_nothing());
 }
 
+TEST_P(Check, NothingIsLeftOfCheckedSlabsAfterwards) {
+  std::vector<void*> objects(100);
+  for (void*& object : objects) object = alloc(1);
+  EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
+  for (void* object : objects) free(object, 1);
+  kmem_cache_check_stop(cache_);
+  EXPECT_EQ(stats_of(cache_).slabs, 0u);
+  EXPECT_EQ(stats_of(cache_).total_bytes, 0u);
+}
+
+// A source that switches checking off while a slab is being made.
+kmem_cache* switched = nullptr;
+void* import_and_switch(arena* source, size_t size, int flags) {
+  if (stats_of(switched).checked) kmem_cache_check_stop(switched);
+  return arena_alloc(source, size, flags);
+}
+
+TEST_P(Check, SwitchedOffWhileASlabIsBeingMadeItIsNotUsed) {
+  arena* const source =
+      arena_create("switching", 0, 0, SLAB_OS_PAGE_SIZE, import_and_switch, arena_free, page_arena, 0, KM_SLEEP);
+  kmem_cache* const cache = switched = make_cache(GetParam(), source);
+  kmem_cache_check_start(cache);
+  void* const object = kmem_cache_alloc(cache, KM_ATOMIC);
+  EXPECT_EQ(stats_of(cache).checked_out, 0u);
+  EXPECT_EQ(kmem_cache_flags(cache) & KMC_CHECKED, 0);
+  EXPECT_TRUE(sound(cache, 1));
+  kmem_cache_free(cache, object);
+  EXPECT_TRUE(sound(cache, 0));
+  EXPECT_TRUE(said_nothing());
+  kmem_cache_destroy(cache);
+  arena_destroy(source);
+}
+
 TEST_P(Check, AllMemoryComesBackWithTheCache) {
   uint64_t before = 0;
   for (int round = 0; round < 12; round++) {
@@ -495,6 +526,7 @@ TEST_P(Check, SwitchesUnderLoad) {
         if (cpu == 3) {
           for (unsigned i = 0; running > 0; i++) {
             kmem_cache_check_start(cache_);
+            EXPECT_EQ(stats_of(cache_).magazine_rounds, 0u);
             if (i % 3 == 0) {
               EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
             }
@@ -558,6 +590,25 @@ TEST(CheckRace, OneOfManyFreesIsTheFree) {
   const std::string log = host::take_log();
   EXPECT_NE(log.find("are only counted"), log.npos);
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 100 * 10);
+  kmem_cache_destroy(cache);
+}
+
+// A destructor that frees its object: the one free is on its way while the other comes.
+TEST(CheckRace, AFreeDuringTheFreeIsADoubleFree) {
+  static kmem_cache* cache;
+  const auto destructor = [](void* object, void*) {
+    host_cpu.place = 13;
+    kmem_cache_free(cache, object);
+  };
+  cache = kmem_cache_create("suicidal", 64, 0, 0, nullptr, nullptr, destructor, nullptr);
+  kmem_cache_check_start(cache);
+  host_cpu.place = 11;
+  void* const object = kmem_cache_alloc(cache, KM_ATOMIC);
+  host_cpu.place = 12;
+  kmem_cache_free(cache, object);
+  EXPECT_TRUE(said({"double free", "allocated at place 11", "freed at place 12", "freed again at place 13"}));
+  EXPECT_EQ(stats_of(cache).quarantined, 1u);
+  EXPECT_TRUE(sound(cache, 0));
   kmem_cache_destroy(cache);
 }
 
