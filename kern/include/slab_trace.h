@@ -8,9 +8,11 @@
 
 #ifdef __cplusplus
 #include <cstddef>
+#include <cstdint>
 extern "C" {
 #else
 #include <stddef.h>
+#include <stdint.h>
 #endif
 
 struct kmem_cache;
@@ -26,6 +28,9 @@ struct arena;
 void* slab_trace_alloc(struct kmem_cache* cache, void* object, size_t requested, const void* frame_pointer);
 /* KMC_EVER_TRACED: `object` is being given back; called before it can be given to anyone else. Interrupts off. */
 void slab_trace_free(struct kmem_cache* cache, void* object);
+/* The cache has been destroyed with `live` objects: prints what is known of them. Allocates nothing, waits for nothing. The caller holds a
+ * reference. */
+void slab_trace_mourn(struct kmem_cache* cache, uint64_t live);
 /* The cache is being destroyed; its trace table goes when nobody refers to it. May sleep. */
 void slab_trace_destroy(struct kmem_cache* cache);
 

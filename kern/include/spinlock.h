@@ -40,3 +40,20 @@ class SCOPED_CAPABILITY Guard {
   InterruptsOff off_;  // first in, last out
   Spinlock& lock_;
 };
+
+// The same, if the lock is free; otherwise without it.
+class TryGuard {
+ public:
+  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock), held_(lock.try_lock()) {}
+  ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
+    if (held_) lock_.unlock();
+  }
+  TryGuard(const TryGuard&) = delete;
+  TryGuard& operator=(const TryGuard&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  InterruptsOff off_;  // first in, last out
+  Spinlock& lock_;
+  const bool held_;
+};

@@ -136,6 +136,8 @@ class CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   void lock() ACQUIRE();
+  // True if it was free, for whatever ranks are held. Task context, interrupts on or off; does not sleep.
+  bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task(); }
 

@@ -101,3 +101,7 @@ void trace_binary_close(TraceBinaryDump* dump);
 // "limit N used N stacks N contexts N", of trace memory and the tables that all traces share, and one line for each trace: state and counters, as text. Writes at most `size` bytes (no NUL) and returns the length that the whole text
 // has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);
+
+// Who has the memory: prints the stacks that hold most of what is traced to the log, before a process is killed because there is none; at most every
+// ten seconds. Allocates nothing, and waits for no lock. Task context, no spinlock held.
+void trace_report_out_of_memory();

@@ -267,10 +267,12 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
   kmem_cache_stats(cache, &stats);
   const uint64_t live = stats.live;
   /* Objects that are not live may be on their way to the slabs still: a reap is at it. */
-  if (slab_layer_mourn(cache) == 0)
+  if (slab_layer_mourn(cache) == 0) {
     kmem_cache_release_later(cache);
-  else if (live > 0)
+  } else if (live > 0) {
     slab_os_log("cache %s destroyed with %lu live objects", cache->name, (unsigned long)live);
+    slab_trace_mourn(cache, live);
+  }
   kmem_cache_release(cache);
 }
 

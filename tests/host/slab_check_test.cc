@@ -47,6 +47,7 @@ void slab_trace_free(kmem_cache*, void* object) {
   std::lock_guard guard(records_mutex);
   if (records.erase(object) == 0) unmatched++;
 }
+void slab_trace_mourn(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}
 
 namespace {

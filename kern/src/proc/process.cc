@@ -28,6 +28,7 @@
 #include "log.h"
 #include "src/proc/process_impl.h"
 #include "src/proc/system_call.h"
+#include "trace.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
 constinit AllProcesses all_processes;
@@ -124,6 +125,7 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   }
   if (result) return true;
   if (result.error() != Errno::ENOMEM) return false;
+  trace_report_out_of_memory();
   if (process->pid == kInitPid) {
     // The system ends with process 1, so it waits until others have given memory back or were killed, and faults again.
     (void)task_sleep_until(monotonic_now() + kInitPause);

@@ -109,6 +109,17 @@ void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
 #endif
 }
 
+bool Mutex::try_lock() NO_THREAD_SAFETY_ANALYSIS {
+  const TryGuard guard(state_lock_);
+  Task* const task = current_task();
+  if (!guard || owner_ || !task) return false;
+  owner_ = task;
+#ifdef CONFIG_LOCK_RANK_CHECK
+  task->held_mutexes |= rank_bit(rank_);
+#endif
+  return true;
+}
+
 void Mutex::unlock() NO_THREAD_SAFETY_ANALYSIS {
   const Guard guard(state_lock_);
   ASSERT(held());

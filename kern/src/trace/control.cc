@@ -132,7 +132,10 @@ Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUI
   if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; })) return {};
   TRY(make_tables(targets));
   for (Target& target : targets) {
-    if (target.made) __atomic_store_n(trace_slot_of(target.source), target.made, __ATOMIC_RELEASE);
+    if (target.made) {
+      trace_started_add(target.made, target.source);
+      __atomic_store_n(trace_slot_of(target.source), target.made, __ATOMIC_RELEASE);
+    }
     if (target.acts) trace_table_of(target.source)->set_options(options);
   }
   if (options.sample != 0) trace_seed_samplers();
@@ -156,8 +159,10 @@ void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
   change_flags(targets, 0, KMC_EVER_TRACED | KMC_TRACED);
   for (Target& target : targets) {
     if (!target.acts) continue;
-    TraceTable::destroy(
-        __atomic_exchange_n(trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL));
+    TraceTable* const table =
+        __atomic_exchange_n(trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL);
+    trace_started_remove(table);
+    TraceTable::destroy(table);
     trace_users_drop();
   }
 }

@@ -15,6 +15,7 @@
 //   trace_memory.cc   pages for all of them, with a limit
 //   command.cc        the language and the state machine; control.cc makes it happen
 //   trace_copy.cc     a copy of a table, for a dump; trace_text.cc makes text of it, dump.cc is the files' side
+//   summary.cc        the stacks that hold most, without allocating; report.cc says when that is printed
 //   settle.cc         waits for quiet
 //
 // Promises, and what keeps them
@@ -50,6 +51,7 @@ constinit uint32_t users GUARDED_BY(trace_control) = 0;
 
 void trace_init() {
   trace_memory_init(align_down(memory_totals().total / CONFIG_MEM_TRACE_LIMIT_DIVISOR, kPageSize));
+  trace_report_init();
 }
 
 Result<void> trace_users_add() {

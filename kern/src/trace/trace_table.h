@@ -25,6 +25,7 @@
 #include "lib/units.h"
 #include "sampler.h"
 #include "spinlock.h"
+#include "trace.h"
 
 // One outstanding object. Also what a dump's copy consists of.
 class TraceRecord {
@@ -88,6 +89,10 @@ class TraceTable {
   std::atomic<uint32_t> mark{0};
   std::atomic<bool> running{false};
 
+  // What it is of, and the next in the list of report.cc, by which a panic finds it whatever was going on.
+  TraceSource source;
+  std::atomic<TraceTable*> next_started{nullptr};
+
   // The same. Hooks of allocations meet none that is being changed: nothing is recorded then.
   const TraceOptions& options() const { return options_; }
   void set_options(const TraceOptions& options) {
@@ -116,6 +121,10 @@ class TraceTable {
   // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are off for one pass over
   // the records of a shard.
   SampleWeight estimate(const TraceCounters& counters);
+  // Calls visit(record) for each live record of a shard, with its lock held and interrupts off; false, with nothing done,
+  // if the lock is not free. Any context.
+  template <typename Visit>
+  bool try_visit(unsigned shard, Visit visit);
 
  private:
   static constexpr uint32_t kFirstBuckets = 8;
@@ -169,3 +178,16 @@ class TraceTable {
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);
+
+template <typename Visit>
+bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  Shard& shard = shards_[index];
+  const TryGuard guard(shard.lock);
+  if (!guard) return false;
+  for (const RecordPage* page = shard.store.pages; page; page = page->next) {
+    for (uint64_t i = 0; i < page->used; i++) {
+      if (page->records[i].used()) visit(page->records[i]);
+    }
+  }
+  return true;
+}

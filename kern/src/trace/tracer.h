@@ -34,6 +34,15 @@ uint64_t trace_untracked(TraceSource source, const TraceCounters& counters);
 // Frames of a user stack that are recorded.
 inline constexpr size_t kUserStackDepth = 16;
 
+// Tables that are in the slot of `source`, for reports. Before it is put there, and after it was taken away.
+void trace_started_add(TraceTable* table, TraceSource source) REQUIRES(trace_control);
+void trace_started_remove(TraceTable* table) REQUIRES(trace_control);
+// Once: a panic shows the top of what is traced.
+void trace_report_init();
+// Reports go to `sink`, line by line, instead of the log, and none is left out for having come too
+// soon; nullptr: to the log again. For tests.
+void trace_report_to(void (*sink)(const char* text));
+
 // Who is allocating. After trace_memory_prepare(), interrupts off.
 struct CurrentContext {
   uint32_t id;

@@ -17,6 +17,7 @@ class CAPABILITY("spinlock") Spinlock {
   void lock() ACQUIRE() {
     while (taken_.exchange(true, std::memory_order_acquire)) sched_yield();
   }
+  bool try_lock() TRY_ACQUIRE(true) { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() RELEASE() { taken_.store(false, std::memory_order_release); }
   LockRank rank() const { return rank_; }
 
@@ -34,4 +35,19 @@ class SCOPED_CAPABILITY Guard {
 
  private:
   Spinlock& lock_;
+};
+
+class TryGuard {
+ public:
+  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock), held_(lock.try_lock()) {}
+  ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
+    if (held_) lock_.unlock();
+  }
+  TryGuard(const TryGuard&) = delete;
+  TryGuard& operator=(const TryGuard&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  Spinlock& lock_;
+  const bool held_;
 };

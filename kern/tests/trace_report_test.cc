@@ -1,0 +1,169 @@
+// What is said when a cache is destroyed with live objects, and when memory runs out.
+#include <algorithm>
+#include <string_view>
+
+#include "ktest.h"
+#include "lib/string.h"
+#include "src/trace/trace_memory.h"
+#include "src/trace/tracer.h"
+#include "trace.h"
+
+namespace {
+
+// What reports say while it lives.
+class Lines {
+ public:
+  Lines() {
+    length_ = 0;
+    trace_report_to(add);
+  }
+  ~Lines() { trace_report_to(nullptr); }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+
+  std::string_view text() const { return {text_, length_}; }
+  bool has(std::string_view what) const { return text().find(what) != std::string_view::npos; }
+  size_t count(std::string_view what) const {
+    size_t n = 0;
+    for (size_t at = text().find(what); at != std::string_view::npos; at = text().find(what, at + 1)) n++;
+    return n;
+  }
+  void expect(std::string_view what) const {
+    if (has(what)) return;
+    ktest_fail(__FILE__, __LINE__, what.data());
+    klog("%.*s", static_cast<int>(std::min<size_t>(length_, 400)), text_);
+  }
+
+ private:
+  static void add(const char* line) {
+    const size_t size = std::min(strlen(line), sizeof(text_) - length_ - 1);
+    memcpy(text_ + length_, line, size);
+    length_ += size;
+    text_[length_++] = '\n';
+    length_ = std::min(length_, sizeof(text_) - 1);
+  }
+
+  static inline char text_[16384];
+  static inline size_t length_ = 0;
+};
+
+[[gnu::noinline]] void* ktest_leaks_much(kmem_cache* cache) {
+  void* object = kmem_cache_alloc(cache, KM_SLEEP);
+  asm volatile("");
+  return object;
+}
+[[gnu::noinline]] void* ktest_leaks_little(kmem_cache* cache) {
+  void* object = kmem_cache_alloc(cache, KM_SLEEP);
+  asm volatile("nop");  // so that the compiler does not make one function of the two
+  return object;
+}
+
+kmem_cache* make_cache(const char* name) {
+  kmem_cache* cache = kmem_cache_create(name, 128, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  EXPECT(cache);
+  return cache;
+}
+
+constexpr size_t kMuch = 30, kLittle = 4, kBefore = 3;
+
+}  // namespace
+
+KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
+  kmem_cache* cache = make_cache("ktest_mourned");
+  if (!cache) return;
+  void* objects[kBefore + kMuch + kLittle];
+  size_t n = 0;
+  while (n < kBefore) objects[n++] = kmem_cache_alloc(cache, KM_SLEEP);
+  EXPECT(trace_command(cache, "start").ok());
+  while (n < kBefore + kMuch) objects[n++] = ktest_leaks_much(cache);
+  while (n < std::size(objects)) objects[n++] = ktest_leaks_little(cache);
+  kmem_cache_free(cache, ktest_leaks_little(cache));
+  // An open file of its trace.
+  kmem_cache_hold(cache);
+  {
+    const Lines lines;
+    kmem_cache_destroy(cache);
+    lines.expect("  recorded: 34 of them, 4352 bytes; untracked: 3\n");
+    lines.expect("  3840 bytes in 30 allocations of ktest_mourned from stack\n    ktest_leaks_much+0x");
+    lines.expect("  512 bytes in 4 allocations of ktest_mourned from stack\n    ktest_leaks_little+0x");
+    EXPECT(lines.text().find("ktest_leaks_much") < lines.text().find("ktest_leaks_little"));
+    EXPECT(lines.count(" from stack\n") == 2 && !lines.has("others") && !lines.has("not known"));
+    EXPECT(!lines.has("kmem_cache_alloc"));
+  }
+  EXPECT(kmem_cache_is_zombie(cache));
+  Result<TraceDump*> dump = trace_dump_open(cache);
+  EXPECT(dump.ok());
+  if (dump) {
+    char text[1024];
+    Result<size_t> got = trace_dump_read(*dump, text, sizeof(text), 0);
+    EXPECT(got.ok() && std::string_view(text, *got).find(" live 34 bytes 4352 untracked 3 ") != std::string_view::npos);
+    trace_dump_close(*dump);
+  }
+  for (void* object : objects) kmem_cache_free(cache, object);
+  EXPECT(trace_memory_used() > 0);
+  kmem_cache_release(cache);
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(trace_report_of_a_cache_that_was_not_traced) {
+  kmem_cache* cache = make_cache("ktest_unknown");
+  if (!cache) return;
+  void* object = ktest_leaks_much(cache);
+  const Lines lines;
+  kmem_cache_destroy(cache);
+  lines.expect("  nothing is known of them: ktest_unknown was not traced\n");
+  kmem_cache_free(cache, object);
+}
+
+KTEST(trace_report_of_nothing_when_all_is_free) {
+  kmem_cache* cache = make_cache("ktest_clean");
+  if (!cache) return;
+  EXPECT(trace_command(cache, "start").ok());
+  kmem_cache_free(cache, ktest_leaks_much(cache));
+  const Lines lines;
+  kmem_cache_destroy(cache);
+  EXPECT(lines.text().empty());
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
+  kmem_cache *first = make_cache("ktest_first"), *second = make_cache("ktest_second");
+  if (!first || !second) return;
+  {
+    const Lines lines;
+    trace_report_out_of_memory();
+    EXPECT(lines.text().empty());
+  }
+  EXPECT(trace_command(first, "start").ok() && trace_command(second, "start").ok());
+  void* a = ktest_leaks_little(first);
+  void* many[20];
+  for (void*& object : many) object = ktest_leaks_much(second);
+  {
+    const Lines lines;
+    trace_report_out_of_memory();
+    lines.expect("2688 bytes in 21 allocations are live in 2 traces; most have:\n");
+    lines.expect("  2560 bytes in 20 allocations of ktest_second from stack\n    ktest_leaks_much+0x");
+    lines.expect("  128 bytes in 1 allocations of ktest_first from stack\n    ktest_leaks_little+0x");
+    const size_t length = lines.text().size();
+    trace_report_out_of_memory();
+    EXPECT(lines.text().size() == length);  // so soon
+  }
+  {
+    const MutexGuard somebody_else(trace_control);
+    const Lines lines;
+    trace_report_out_of_memory();
+    lines.expect("who has the memory cannot be told now");
+    kmem_cache_destroy(first);
+    lines.expect("what is known of them cannot be told now");
+  }
+  kmem_cache_free(first, a);
+  EXPECT(trace_command(second, "stop\nreset").ok());
+  {
+    const Lines lines;
+    trace_report_out_of_memory();
+    EXPECT(!lines.has("ktest_second"));
+  }
+  for (void* object : many) kmem_cache_free(second, object);
+  kmem_cache_destroy(second);
+  EXPECT(trace_memory_used() == 0);
+}

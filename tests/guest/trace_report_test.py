@@ -1,0 +1,64 @@
+"""What the kernel says of its traces when it kills for want of memory, and when it panics."""
+import re
+import unittest
+
+from guest import guest
+
+TRACE_AND_LEAK = """
+echo start > '#mem/kmemtrace/debug_1024'; echo start > '#mem/kmemtrace/debug_64'
+echo 'leak debug_64 500 depth=2' > #debug/alloc
+echo 'leak debug_1024 300 depth=5' > #debug/alloc
+"""
+GROUP = re.compile(r"  (\d+) bytes in (\d+) allocations of (\S+) from stack$")
+
+
+def groups_in(log):
+    """[(bytes, allocations, cache, [function, …])] of the report in a log, whose lines may have time stamps."""
+    groups = []
+    for line in log.splitlines():
+        line = re.sub(r"^\[ *\d+\.\d+\] ", "", line.rstrip())
+        if found := GROUP.match(line):
+            groups.append((int(found[1]), int(found[2]), found[3], []))
+        elif groups and (frame := re.match(r"    (\S+)\+0x[0-9a-f]+ \[kernel\]$", line)):
+            groups[-1][3].append(frame[1])
+    return groups
+
+
+class Reports(unittest.TestCase):
+    def test_panic(self):
+        result = guest(TRACE_AND_LEAK + "echo panic > #debug/ctl", log=False)
+        self.assertEqual(result.status, 134, result)
+        screen = result.stderr[result.stderr.index("kernel panic:"):]
+        self.assertIn("in 800 allocations are live in 2 traces", screen)
+        first, second = groups_in(screen)
+        self.assertEqual(first[:3], (300 * 1024, 300, "debug_1024"))
+        self.assertEqual(second[:3], (500 * 64, 500, "debug_64"))
+        self.assertEqual((first[3][:5], second[3][:2]), (["leak_at_depth"] * 5, ["leak_at_depth"] * 2))
+        self.assertIn("debug_alloc_write", first[3])
+        self.assertNotIn("not known", screen)
+
+    def test_panic_with_nothing_traced(self):
+        result = guest("echo panic > #debug/ctl", log=False)
+        self.assertEqual(result.status, 134, result)
+        self.assertNotIn("allocations", result.stderr)
+
+    def test_out_of_memory(self):
+        """A cache leaks until a process that wants memory of its own is killed; the log says who has it all."""
+        result = guest(TRACE_AND_LEAK + """
+for n in 10000 1000 100 10 1; do
+  while echo "leak debug_1024 $n depth=3" > #debug/alloc; do :; done 2> /dev/null
+done
+text=x
+while :; do text="$text$text"; done
+""", "--mem", "48M", "--timeout", "100", log=False)
+        self.assertIn(result.status, (2, 128 + 9), result)
+        self.assertIn("out of memory at 0x", result.stderr)
+        self.assertEqual(result.stderr.count(" are live in 2 traces; most have:"), 1, result)
+        groups = groups_in(result.stderr)
+        self.assertEqual((groups[0][2], groups[0][3][:3]), ("debug_1024", ["leak_at_depth"] * 3), result)
+        self.assertGreater(groups[0][0], 20 << 20)
+        self.assertIn("debug_alloc_write", groups[0][3])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,149 @@
+// Sources: kern/src/trace/summary.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
+// kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include "src/trace/summary.h"
+#include "trace_world.h"
+
+namespace {
+
+std::vector<std::string> lines;
+
+class TraceSummaryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(stacks_.open().ok());
+    for (TraceTable*& table : tables_) table = TraceTable::create();
+    lines.clear();
+  }
+  void TearDown() override {
+    for (TraceTable* table : tables_) TraceTable::destroy(table);
+    stacks_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+
+  uint32_t stack(std::vector<uint64_t> offsets) {
+    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
+    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
+  }
+  void record(int table, uint32_t size, uint32_t stack) {
+    tables_[table]->record({.object = 0xffff800000000000 + 64 * ++objects_,
+                            .size = size,
+                            .stack = stack,
+                            .context = 0,
+                            .time = 0,
+                            .cpu = 0,
+                            .truncated = false});
+  }
+  std::vector<std::string> print(unsigned top) {
+    lines.clear();
+    summary_.print(top, stacks_, [](const char* text) { lines.emplace_back(text); });
+    return lines;
+  }
+
+  StackTable stacks_;
+  TraceTable* tables_[2] = {};
+  uint64_t objects_ = 0;
+  TraceSummary summary_;
+};
+
+TEST_F(TraceSummaryTest, MostBytesFirst) {
+  const uint32_t a = stack({0x10, 0x20}), b = stack({0x30}), c = stack({0x40});
+  for (int i = 0; i < 3; i++) record(0, 100, a);
+  record(0, 1000, b);
+  record(1, 10, b);
+  record(1, 20, c);
+  record(1, 5, 0);
+  summary_.add("pipe", *tables_[0]);
+  summary_.add("chan", *tables_[1]);
+  EXPECT_EQ(summary_.total(), (TraceSummary::Sum{7, 1335}));
+  EXPECT_EQ(summary_.tables(), 2u);
+  EXPECT_EQ(print(2),
+            (std::vector<std::string>{"  1000 bytes in 1 allocations of pipe from stack", "    f30+0x1 [kernel]",
+                                      "  300 bytes in 3 allocations of pipe from stack", "    f10+0x1 [kernel]",
+                                      "    f20+0x1 [kernel]", "  others: 35 bytes in 3 allocations from 3 stacks"}));
+  EXPECT_EQ(print(9), (std::vector<std::string>{
+                          "  20 bytes in 1 allocations of chan from stack", "    f40+0x1 [kernel]",
+                          "  10 bytes in 1 allocations of chan from stack", "    f30+0x1 [kernel]",
+                          "  5 bytes in 1 allocations of chan from stack", "    the stack was not recorded"}));
+  summary_.clear();
+  EXPECT_EQ(summary_.total(), (TraceSummary::Sum{0, 0}));
+  EXPECT_TRUE(print(9).empty());
+}
+
+TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
+  for (int i = 0; i < 1000; i++) record(0, 1, stack({0x10}));
+  bool nested = false;
+  EXPECT_TRUE(tables_[0]->try_visit(3, [&](const TraceRecord&) {
+    if (nested) return;
+    nested = true;
+    EXPECT_FALSE(tables_[0]->try_visit(3, [](const TraceRecord&) { ADD_FAILURE(); }));
+    summary_.add("pipe", *tables_[0]);
+  }));
+  EXPECT_EQ(summary_.locked_shards(), 1u);
+  EXPECT_LT(summary_.total().objects, 1000u);
+  EXPECT_EQ(print(1).back(), "  not known: 1 of 16 parts of the traces were locked");
+  summary_.clear();
+  summary_.add("pipe", *tables_[0]);
+  EXPECT_EQ(summary_.total().objects, 1000u);
+}
+
+// More stacks than there are places: what holds most is still found, and every byte stands somewhere.
+TEST_F(TraceSummaryTest, ManyStacks) {
+  std::mt19937 random(1);
+  std::map<uint32_t, TraceSummary::Sum> truth;
+  std::vector<uint32_t> many, large;
+  for (uint64_t i = 0; i < 10'000; i++) many.push_back(stack({i}));
+  for (uint64_t i = 0; i < 3; i++) large.push_back(stack({20'000 + i}));
+  for (int i = 0; i < 60'000; i++) {
+    const bool is_large = random() % 10 == 0;
+    const uint32_t which = is_large ? large[random() % 3] : many[random() % many.size()];
+    const uint32_t size = 1 + random() % 100;
+    record(0, size, which);
+    truth[which] += {1, size};
+  }
+  summary_.add("pipe", *tables_[0]);
+  const std::vector<std::string> said = print(3);
+  TraceSummary::Sum sum = {};
+  unsigned found = 0;
+  for (size_t i = 0; i < said.size(); i++) {
+    unsigned long bytes, objects;
+    if (sscanf(said[i].c_str(), "  %lu bytes in %lu allocations of", &bytes, &objects) == 2) {
+      sum += {objects, bytes};
+      for (uint64_t l = 0; l < 3; l++) {
+        char frame[32];
+        snprintf(frame, sizeof(frame), "    f%lx+0x1 [kernel]", (20'000 + l) & 0xfff);
+        if (said[i + 1] != frame) continue;
+        found++;
+        EXPECT_LE(bytes, truth[large[l]].bytes);
+        EXPECT_GT(bytes, truth[large[l]].bytes * 9 / 10);
+      }
+    }
+    if (sscanf(said[i].c_str(), "  others: %lu bytes in %lu allocations", &bytes, &objects) == 2)
+      sum += {objects, bytes};
+  }
+  EXPECT_EQ(found, 3u);
+  EXPECT_EQ(sum, summary_.total());
+  EXPECT_EQ(sum.bytes, tables_[0]->counters().live_bytes);
+  EXPECT_EQ(said.back(), "  there are more than 2048 stacks: some of the others may be from those above");
+}
+
+TEST_F(TraceSummaryTest, DeepStacksAreCut) {
+  std::vector<uint64_t> frames(40);
+  for (size_t i = 0; i < frames.size(); i++) frames[i] = i;
+  record(0, 1, stack(frames));
+  summary_.add("pipe", *tables_[0]);
+  const std::vector<std::string> said = print(1);
+  EXPECT_EQ(said.size(), 1 + TraceSummary::kFramesShown + 1);
+  EXPECT_EQ(said.back(), "    … 16 more");
+}
+
+}  // namespace
