@@ -90,8 +90,10 @@ struct abi_tracedump_source {
   uint64_t stacks_lost;
   uint64_t contexts_lost;
   uint64_t truncated;
+  uint64_t estimated_bytes; /* what the records stand for; of a trace that is not sampled, bytes and live */
+  uint64_t estimated_objects;
 };
-ABI_TRACEDUMP_SIZE(abi_tracedump_source, 168);
+ABI_TRACEDUMP_SIZE(abi_tracedump_source, 184);
 
 enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 }; /* kind of a context */
 

@@ -42,15 +42,16 @@ class TraceDumps(unittest.TestCase):
         return dump
 
     def test_says_what_the_text_dumps_say(self):
-        """Record for record: three caches, contexts, stacks, marks and filters."""
+        """Record for record: four caches, contexts, stacks, marks, filters and a sampled trace."""
         self.run_guest("""
 for cache in debug_64 debug_1024 kmalloc_128; do echo start > "#mem/kmemtrace/$cache"; done
 for depth in 1 2 3 5 8 13; do echo "leak debug_64 90 depth=$depth" > #debug/alloc; echo mark > '#mem/kmemtrace/debug_64'; done
 sh -c 'echo "leak debug_1024 40 irq" > #debug/alloc; echo "leak debug_1024 50 depth=2" > #debug/alloc'
 echo 'free debug_64 100' > #debug/alloc
 printf 'stop\\nstart min=100 depth=4\\n' > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 9' > #debug/alloc
+echo 'start sample=512' > '#mem/kmemtrace/leaky'; i=0; while [ $i -lt 90 ]; do leakdemo leak 1 > /dev/null; i=$((i + 1)); done
 echo stop > '#mem/kmemtrace/ctl'
-cat '#mem/kmemtrace/debug_64' '#mem/kmemtrace/debug_1024' '#mem/kmemtrace/kmalloc_128' > /host/text
+cat '#mem/kmemtrace/debug_64' '#mem/kmemtrace/debug_1024' '#mem/kmemtrace/kmalloc_128' '#mem/kmemtrace/leaky' > /host/text
 cat '#mem/tracedump' > /host/binary
 """)
         dump = self.load("binary")
@@ -76,6 +77,7 @@ cat '#mem/tracedump' > /host/binary
                 self.assertEqual(dump.context_name(record.context), context)
                 self.assertEqual(tuple(map(symbols.frame, dump.stacks[record.stack].frames)), stack)
                 later.add(dump.age(record) - age)
+            self.assertAlmostEqual(sum(map(source.weight, source.records)), source.counters["estimated_objects"], delta=1)
             # The text was taken before: all ages differ by the same time.
             self.assertLessEqual(len(later), 1)
         self.assertEqual(shown, {})

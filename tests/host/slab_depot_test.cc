@@ -22,6 +22,7 @@ void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*) {
   return object;
 }
 void slab_trace_free(kmem_cache*, void*) {}
+void slab_trace_mourn(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}
 
 namespace {

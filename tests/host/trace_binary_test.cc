@@ -127,13 +127,13 @@ class TraceBinaryTest : public testing::Test {
                             .cpu = 3,
                             .truncated = false});
   }
-  Result<void> take(unsigned sources = 2) {
+  Result<void> take(unsigned sources = 2, uint64_t sample = 0) {
     binary_ = std::make_unique<TraceBinary>(stacks_, contexts_);
     for (unsigned i = 0; i < sources; i++) {
       TraceHeader header = {};
       snprintf(header.name, sizeof(header.name), i == 0 ? "pipe" : "page");
       header.state = {.phase = i == 0 ? TracePhase::kStopped : TracePhase::kRunning, .options = {}, .mark = 7};
-      if (i == 1) header.state.options = {.depth = 8, .min_size = 10, .max_size = 4096, .pid = 12};
+      if (i == 1) header.state.options = {.depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
       TraceHeader* added =
           TRY(binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
@@ -203,6 +203,8 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(cache.unmatched, 1u);
   EXPECT_EQ(cache.stacks_lost, 1u);
   EXPECT_EQ(cache.contexts_lost, 1u);
+  EXPECT_EQ(cache.estimated_bytes, 131u);
+  EXPECT_EQ(cache.estimated_objects, 4u);
   EXPECT_EQ(arena.depth, 8u);
   EXPECT_EQ(arena.min_size, 10u);
   EXPECT_EQ(arena.max_size, 4096u);
@@ -263,6 +265,17 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramAndUserStack) {
   }
   EXPECT_EQ(dump.context(base).user_stack, 0u);
   EXPECT_EQ(dump.string(dump.context(base).path), "/bin/sh");
+}
+
+TEST_F(TraceBinaryTest, SampledTracesSayWhatTheyStandFor) {
+  for (uint64_t i = 0; i < 10; i++) record(1, 0x1000 + 64 * i, 64, stack({0x10}), 0, 0);
+  ASSERT_TRUE(take(2, 512).ok());
+  const Reader dump(read());
+  EXPECT_EQ(dump.sources[1].sample, 512u);
+  EXPECT_EQ(dump.sources[1].bytes, 640u);
+  // 1 / (1 - e^(-64/512)) = 8.5104
+  EXPECT_EQ(dump.sources[1].estimated_objects, 85u);
+  EXPECT_EQ(dump.sources[1].estimated_bytes, 5447u);
 }
 
 TEST_F(TraceBinaryTest, NothingTracedIsAWholeFileToo) {

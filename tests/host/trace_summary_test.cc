@@ -1,5 +1,5 @@
 // Sources: kern/src/trace/summary.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
-// kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+// kern/src/trace/command.cc kern/src/trace/sampler.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,8 @@ TEST_F(TraceSummaryTest, MostBytesFirst) {
   record(1, 5, 0);
   summary_.add("pipe", *tables_[0]);
   summary_.add("chan", *tables_[1]);
-  EXPECT_EQ(summary_.total(), (TraceSummary::Sum{7, 1335}));
+  EXPECT_EQ(summary_.total().objects, 7u);
+  EXPECT_EQ(summary_.total().bytes, 1335u);
   EXPECT_EQ(summary_.tables(), 2u);
   EXPECT_EQ(print(2),
             (std::vector<std::string>{"  1000 bytes in 1 allocations of pipe from stack", "    f30+0x1 [kernel]",
@@ -75,8 +76,23 @@ TEST_F(TraceSummaryTest, MostBytesFirst) {
                           "  10 bytes in 1 allocations of chan from stack", "    f30+0x1 [kernel]",
                           "  5 bytes in 1 allocations of chan from stack", "    the stack was not recorded"}));
   summary_.clear();
-  EXPECT_EQ(summary_.total(), (TraceSummary::Sum{0, 0}));
+  EXPECT_EQ(summary_.total().objects, 0u);
   EXPECT_TRUE(print(9).empty());
+}
+
+// Few records of a sampled trace stand for much.
+TEST_F(TraceSummaryTest, SampledTracesCountAsTheyAreEstimated) {
+  TraceOptions options;
+  options.sample = 512;
+  tables_[1]->set_options(options);
+  record(0, 500, stack({0x10}));
+  for (int i = 0; i < 2; i++) record(1, 64, stack({0x20}));
+  summary_.add("pipe", *tables_[0]);
+  summary_.add("chan", *tables_[1]);
+  EXPECT_EQ(print(2),
+            (std::vector<std::string>{
+                "  128 bytes in 2 allocations recorded (estimated 1089 bytes in 17) of chan from stack",
+                "    f20+0x1 [kernel]", "  500 bytes in 1 allocations of pipe from stack", "    f10+0x1 [kernel]"}));
 }
 
 TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
@@ -108,7 +124,7 @@ TEST_F(TraceSummaryTest, ManyStacks) {
     const uint32_t which = is_large ? large[random() % 3] : many[random() % many.size()];
     const uint32_t size = 1 + random() % 100;
     record(0, size, which);
-    truth[which] += {1, size};
+    truth[which] += {.objects = 1, .bytes = size};
   }
   summary_.add("pipe", *tables_[0]);
   const std::vector<std::string> said = print(3);
@@ -117,7 +133,7 @@ TEST_F(TraceSummaryTest, ManyStacks) {
   for (size_t i = 0; i < said.size(); i++) {
     unsigned long bytes, objects;
     if (sscanf(said[i].c_str(), "  %lu bytes in %lu allocations of", &bytes, &objects) == 2) {
-      sum += {objects, bytes};
+      sum += {.objects = objects, .bytes = bytes};
       for (uint64_t l = 0; l < 3; l++) {
         char frame[32];
         snprintf(frame, sizeof(frame), "    f%lx+0x1 [kernel]", (20'000 + l) & 0xfff);
@@ -128,10 +144,10 @@ TEST_F(TraceSummaryTest, ManyStacks) {
       }
     }
     if (sscanf(said[i].c_str(), "  others: %lu bytes in %lu allocations", &bytes, &objects) == 2)
-      sum += {objects, bytes};
+      sum += {.objects = objects, .bytes = bytes};
   }
   EXPECT_EQ(found, 3u);
-  EXPECT_EQ(sum, summary_.total());
+  EXPECT_EQ(sum.objects, summary_.total().objects);
   EXPECT_EQ(sum.bytes, tables_[0]->counters().live_bytes);
   EXPECT_EQ(said.back(), "  there are more than 2048 stacks: some of the others may be from those above");
 }

@@ -18,7 +18,7 @@ def binary(extra=b"", unknown=(), version=1):
         return SECTION.pack(tag, size, count, len(data), source, 0) + extra + data
 
     counters = dict(seen=5, recorded=3, dropped=1, filtered=1, freed=1, cleared=0, live=2, bytes=1064, untracked=9, unmatched=4, stacks_lost=1,
-                    contexts_lost=1, truncated=0)
+                    contexts_lost=1, truncated=0, estimated_bytes=2000, estimated_objects=10)
     sections = [section(tag, [data], item_size=1) for tag, data in unknown] + [
         section(STRINGS, [b"\0pipe\0sh\0/bin/sh\0"], item_size=1),
         section(SOURCES, [SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra]),
@@ -42,7 +42,7 @@ class BinaryDumps(unittest.TestCase):
         self.assertIs(dump.source("pipe"), source)
         self.assertEqual((source.kind, source.state, source.zombie, source.object_size, source.mark), ("cache", "stopped", True, 64, 3))
         self.assertEqual(source.options, {"depth": 32, "pid": 12, "sample": 512})
-        self.assertEqual((source.counters["untracked"], source.counters["truncated"]), (9, 0))
+        self.assertEqual((source.counters["untracked"], source.counters["truncated"], source.counters["estimated_objects"]), (9, 0, 10))
         self.assertEqual(source.broken_identities(), [])
         self.assertEqual(dump.stacks[17].frames, (0xFFFFFFFF80001234, 0xFFFFFFFF80005678))
         context = dump.contexts[5]
@@ -60,7 +60,7 @@ class BinaryDumps(unittest.TestCase):
 
     def test_identities(self):
         data = bytearray(binary())
-        at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 13)[:64])
+        at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
         data[at + 64] = 6
         self.assertEqual(TraceDump(bytes(data)).sources[0].broken_identities(), ["seen = recorded + dropped + filtered"])
 

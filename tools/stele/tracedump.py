@@ -21,14 +21,14 @@ VERSION = 1
 SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS = range(1, 7)
 HEADER = struct.Struct("<8sIIIIQQQQII32s")
 SECTION = struct.Struct("<IIQQII")
-SOURCE = struct.Struct("<IIIIQQQQIIII13Q")
+SOURCE = struct.Struct("<IIIIQQQQIIII15Q")
 CONTEXT = struct.Struct("<IIIIIIII32s")
 STACK = struct.Struct("<IIQII")
 FRAME = struct.Struct("<Q")
 RECORD = struct.Struct("<QQQIIHHI")
 
 COUNTERS = ("seen", "recorded", "dropped", "filtered", "freed", "cleared", "live", "bytes", "untracked", "unmatched", "stacks_lost",
-            "contexts_lost", "truncated")
+            "contexts_lost", "truncated", "estimated_bytes", "estimated_objects")
 SOURCE_KINDS = {1: "cache", 2: "arena"}
 STATES = {1: "running", 2: "stopped"}
 CONTEXT_KINDS = {1: "task", 2: "process", 3: "irq"}
@@ -212,10 +212,9 @@ def text(dump, symbols=None):
         options = "".join(f" {key} {value}" for key, value in source.options.items() if key != "depth")
         yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} "
                f"mark {source.mark}{options}")
-        counters = {key: value for key, value in source.counters.items()}
-        after = counters.pop("truncated"), counters.pop("contexts_lost"), counters.pop("stacks_lost")
-        yield (" ".join(f"{key} {value}" for key, value in counters.items()) +
-               f" stacks {source.stacks} stacks_lost {after[2]} contexts_lost {after[1]} truncated {after[0]}")
+        counters = [f"{key} {value}" for key, value in source.counters.items()]
+        counters.insert(COUNTERS.index("stacks_lost"), f"stacks {source.stacks}")
+        yield " ".join(counters)
         groups = {}
         for record in source.records:
             groups.setdefault(record.stack, []).append(record)

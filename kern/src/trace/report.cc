@@ -69,8 +69,9 @@ void add_all() {
        table = table->next_started.load(std::memory_order_acquire)) {
     summary.add(table->source.name(), *table);
   }
-  const TraceSummary::Sum total = summary.total();
-  print("%lu bytes in %lu allocations are live in %u traces; most have:", total.bytes, total.objects, summary.tables());
+  char total[128];
+  summary.total().format_to(total, sizeof(total));
+  print("%s are live in %u traces; most have:", total, summary.tables());
 }
 
 void report_panic() {
@@ -83,7 +84,7 @@ void report_panic() {
 
 void report_destroyed(TraceTable& table, uint64_t live) {
   summary.add(table.source.name(), table);
-  const TraceSummary::Sum total = summary.total();
+  const TraceSummary::Sum& total = summary.total();
   const uint64_t untracked = live > total.objects ? live - total.objects : 0;
   print("  recorded: %lu of them, %lu bytes; untracked: %s%lu", total.objects, total.bytes,
         summary.locked_shards() > 0 ? "at most " : "", untracked);

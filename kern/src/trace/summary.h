@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sampler.h"
 #include "stack_table.h"
 #include "trace_table.h"
 
@@ -19,12 +20,17 @@ class TraceSummary {
   static constexpr unsigned kFramesShown = 24;
 
   struct Sum {
-    uint64_t objects, bytes;
-    void operator+=(const Sum& other) {
+    uint64_t objects = 0, bytes = 0;  // recorded
+    SampleWeight estimate = {};       // what they stand for
+
+    Sum& operator+=(const Sum& other) {
       objects += other.objects;
       bytes += other.bytes;
+      estimate += other.estimate;
+      return *this;
     }
-    bool operator==(const Sum&) const = default;
+    // "N bytes in M allocations", and of a sampled trace the estimate.
+    void format_to(char* buffer, size_t size) const;
   };
 
   constexpr TraceSummary() = default;
@@ -38,21 +44,20 @@ class TraceSummary {
 
   unsigned tables() const { return tables_; }
   unsigned locked_shards() const { return locked_shards_; }
-  Sum total() const { return total_; }
+  const Sum& total() const { return total_; }
 
-  // Prints, a line at a time, the stacks with most bytes, `top` of them; then what the rest holds, and what is not known.
+  // Prints, a line at a time, the stacks with most bytes (of sampled traces as they are estimated), `top` of them; then what the rest holds, and what is not known.
   // Each stack is printed once: what print() has printed is the rest's no more.
   void print(unsigned top, const StackTable& stacks, void (*line)(const char* text));
 
  private:
   struct Place {
-    const char* name;  // nullptr: free
-    uint64_t bytes;
-    uint64_t objects;
-    uint32_t stack;
+    const char* name = nullptr;  // free if it has none
+    uint32_t stack = 0;
+    Sum sum = {};
   };
 
-  void add_record(const char* name, const TraceRecord& record);
+  void add_record(const char* name, uint32_t stack, const Sum& sum);
   Place* largest();
   void print_stack(const Place& place, const StackTable& stacks, void (*line)(const char* text));
 

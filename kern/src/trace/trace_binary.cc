@@ -56,6 +56,9 @@ Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, 
   TRY(source->copy.take(table, now));
   source->header.counters = source->copy.counters();
   source->header.stacks = source->copy.stacks();
+  SampleSum estimate(header.state.options.sample);
+  for (uint32_t i = 0; i < source->copy.size(); i++) estimate.add(source->copy[i].size);
+  source->header.estimate = estimate.sum();
   return &source->header;
 }
 
@@ -254,7 +257,9 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
           .unmatched = counters.unmatched,
           .stacks_lost = counters.stacks_lost,
           .contexts_lost = counters.contexts_lost,
-          .truncated = counters.truncated};
+          .truncated = counters.truncated,
+          .estimated_bytes = header.estimate.whole_bytes(),
+          .estimated_objects = header.estimate.whole_objects()};
 }
 
 abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
