@@ -27,6 +27,8 @@ class Leaks(unittest.TestCase):
         self.assertIn("debug_interrupt" if "irq" in options else "debug_alloc_write", names)
         self.assertTrue(all(frame.endswith(" [kernel]") for frame in group.frames), result)
         self.assertRegex(group.summary, context)
+        # What was interrupted is not to blame.
+        self.assertEqual([stack.objects for stack in group.user_stacks], [] if "irq" in options else [n], result)
         self.assertEqual((freed.counters["live"], freed.groups), (0, []))
         self.assertEqual(freed.counters["freed"], n)
         return names
@@ -242,6 +244,39 @@ cat "$t"
             self.assertIn(text, self.section["errors"])
 
 
+class Sampling(unittest.TestCase):
+    def test_estimates(self):
+        """100,000 objects of 64 bytes with one sampling point every 4 KiB: 1,550 records, give or take forty."""
+        result = guest("""
+t='#mem/kmemtrace/debug_64'
+echo start sample=4K > "$t"
+echo 'leak debug_64 100000' > #debug/alloc
+echo "== held"; cat "$t"
+echo 'free debug_64 75000' > #debug/alloc
+echo "== ctl"; cat '#mem/kmemtrace/ctl'
+echo stop > "$t"; echo start sample=8K > "$t" || echo refused; printf 'reset\nstart\nstop\n' > "$t"
+echo "== off"; cat "$t"
+echo 'free debug_64 25000' > #debug/alloc; echo reset > "$t"
+""")
+        self.assertEqual(result.status, 0, result)
+        section = dict(part.split("\n", 1) for part in result.stdout.split("== ")[1:])
+        [held] = dumps_in(section["held"])
+        self.assertEqual((held.header["sample"], held.counters["seen"]), ("4096", 100000))
+        self.assertEqual((held.lost(), held.broken_identities()), ({}, []))
+        self.assertEqual(held.counters["untracked"], held.counters["filtered"])
+        self.assertAlmostEqual(held.counters["recorded"], 1550, delta=250)
+        self.assertAlmostEqual(held.counters["estimated_bytes"], 6400000, delta=1000000)
+        self.assertAlmostEqual(held.counters["estimated_objects"], 100000, delta=16000)
+        [group] = held.groups
+        self.assertEqual(group.estimated, (held.counters["estimated_bytes"], held.counters["estimated_objects"]))
+        [trace] = ctl_in(section["ctl"])[1]
+        self.assertAlmostEqual(trace.counters["estimated_objects"], 25000, delta=8000)
+        self.assertIn("debug_64 has records with another sampling rate: reset it first", result.stderr)
+        self.assertIn("refused", section["ctl"])
+        [off] = dumps_in(section["off"])
+        self.assertNotIn("sample", off.header)
+
+
 def user_symbols(program):
     """Address ranges of the functions of a user program that was built: [(start, end, name)]."""
     lines = subprocess.run(["nm", "-S", str(BUILD / "user/bin" / program)], capture_output=True, text=True, check=True).stdout
@@ -289,6 +324,27 @@ class UserStacks(unittest.TestCase):
         # The subshell is another process; where it began to be one shows in its stack.
         self.assertEqual({name for stack in shells for name in self.names([f.replace("/bin/sh", "/bin/dash") for f in stack.frames], "dash")}
                          & {"main", "_start"}, {"main", "_start"})
+
+    def test_the_program_is_the_file_that_runs(self):
+        """Of a script its interpreter; a build id that is broken or missing keeps no program from running."""
+        notes = subprocess.run(["readelf", "-lW", str(BUILD / "user/bin/leakdemo")], capture_output=True, text=True, check=True).stdout
+        offset = next(int(line.split()[1], 16) for line in notes.splitlines() if line.split()[:1] == ["NOTE"])
+        result = guest(f"""
+echo start > #mem/kmemtrace/leaky
+printf '#!/bin/sh\nleakdemo leak 1\n: < "#debug/leaky/leak"\n' > /tmp/script; chmod +x /tmp/script; /tmp/script
+for size in '\\377\\377\\377\\377' '\\003\\0\\0\\0' '\\377\\377\\377\\177'; do
+  cp /bin/leakdemo /tmp/demo; printf $size | dd of=/tmp/demo bs=1 seek={offset} conv=notrunc 2> /dev/null; /tmp/demo leak 1
+done
+cat #mem/kmemtrace/leaky""")
+        self.assertEqual((result.status, result.stderr), (0, ""), result)
+        [dump] = dumps_in(result.stdout)
+        [group] = dump.groups
+        found = {stack.owner.split()[2]: stack for stack in group.user_stacks}
+        self.assertEqual(sorted((name, stack.objects) for name, stack in found.items()), [("demo", 3), ("leakdemo", 1), ("script", 1)], result)
+        self.assertEqual((found["script"].build_id, found["demo"].build_id), (build_id(BUILD / "user/bin/dash"), ""))
+        self.assertEqual(self.names(found["leakdemo"].frames, "leakdemo")[-1], "_start")
+        for name, path in (("script", "/bin/sh"), ("demo", "/tmp/demo"), ("leakdemo", "/bin/leakdemo")):
+            self.assertEqual({frame.split()[1] for frame in found[name].frames}, {f"[{path}]"})
 
     def test_broken_stacks_do_no_harm(self):
         result = guest("echo start > #mem/kmemtrace/debug_64; proctest frames; echo stop > #mem/kmemtrace/debug_64; "
