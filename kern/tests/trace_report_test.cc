@@ -167,3 +167,38 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
   kmem_cache_destroy(second);
   EXPECT(trace_memory_used() == 0);
 }
+
+// The log gets every line of a dump.
+KTEST(trace_print_is_the_dump) {
+  kmem_cache* cache = make_cache("ktest_printed");
+  if (!cache) return;
+  EXPECT(trace_command(cache, "start").ok());
+  void* many[120];
+  for (size_t i = 0; i < std::size(many); i++) {
+    // Long lists of marks, in lines that are longer than the log's.
+    EXPECT(trace_command(cache, i % 2 ? "mark" : "mark\nmark").ok());
+    many[i] = ktest_leaks_much(cache);
+  }
+  EXPECT(trace_command(cache, "stop").ok());
+  static char text[16384];
+  size_t length = 0;
+  Result<TraceDump*> dump = trace_dump_open(cache);
+  EXPECT(dump.ok());
+  if (dump) {
+    length = trace_dump_read(*dump, text, sizeof(text), 0).take();
+    trace_dump_close(*dump);
+  }
+  {
+    const Lines lines;
+    EXPECT(kmem_trace_print(cache) == 0);
+    lines.expect(", marks 2-3,5-6,8-9,");
+    // But for the time that has passed since, and for the folds, it is the same.
+    const std::string_view printed = lines.text();
+    EXPECT(lines.count("\t0xffff8") == 100 && lines.has("\t… 20 more\n"));
+    EXPECT(printed.starts_with(std::string_view(text, length).substr(0, 200)));
+    EXPECT(std::count(printed.begin(), printed.end(), '\n') > std::count(text, text + length, '\n'));
+  }
+  for (void* object : many) kmem_cache_free(cache, object);
+  EXPECT(trace_command(cache, "reset").ok());
+  kmem_cache_destroy(cache);
+}

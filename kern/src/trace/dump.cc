@@ -188,24 +188,3 @@ Result<size_t> trace_status(char* buffer, size_t size) {
   }
   return length;
 }
-
-int kmem_trace_print(kmem_cache* cache) {
-  Result<TraceDump*> dump = trace_dump_open(cache);
-  if (!dump) return -static_cast<int>(dump.error());
-  char line[512];
-  size_t length = 0;
-  uint64_t offset = 0;
-  char text[256];
-  while (const size_t got = trace_dump_read(*dump, text, sizeof(text), offset).take()) {
-    offset += got;
-    for (size_t i = 0; i < got; i++) {
-      if (text[i] != '\n' && length < sizeof(line) - 1) line[length++] = text[i];
-      if (text[i] != '\n') continue;
-      line[length] = 0;
-      klog("%s", line);
-      length = 0;
-    }
-  }
-  trace_dump_close(*dump);
-  return 0;
-}

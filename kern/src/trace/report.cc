@@ -1,15 +1,19 @@
-// Reports to the log, made when there may be no memory and anything may be locked: of a cache that is destroyed with
-// live objects, before a process is killed for want of memory, and in a panic.
+// What the tracer writes to the log: whole dumps, for callers in the kernel; and reports, made when there may be no memory
+// and anything may be locked: of a cache that is destroyed with live objects, before a process is killed for want of
+// memory, and in a panic.
 //
-// There is one summary, in static memory, for one report at a time. A table is kept from going away by the control lock,
+// For reports there is one summary, in static memory, for one report at a time. A table is kept from going away by the control lock,
 // which is only tried for; a panic, with all other CPUs stopped, does without: a table that is in the list is whole,
 // whatever the others were doing, or its shards are locked. Who reports while another does, or while a trace is being
 // started or stopped, says so and goes without.
+#include <algorithm>
 #include <atomic>
+#include <cstdarg>
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
 #include "lib/format.h"
+#include "lib/string.h"
 #include "log.h"
 #include "panic.h"
 #include "slab_trace.h"
@@ -19,6 +23,7 @@
 
 namespace {
 
+constexpr size_t kLongestLine = 400;  // that the log takes whole; longer ones are folded
 constexpr unsigned kTopOfCache = 10;
 constexpr unsigned kTopOfAll = 5;
 constexpr Nanoseconds kPause{10'000'000'000};  // between two reports that memory has run out
@@ -37,7 +42,7 @@ constinit std::atomic<unsigned> left_out{0};
 
 void print(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 void print(const char* pattern, ...) {
-  char text[200];
+  char text[kLongestLine];
   va_list arguments;
   va_start(arguments, pattern);
   vformat(text, sizeof(text), pattern, arguments);
@@ -137,4 +142,27 @@ void trace_report_out_of_memory() {
     print("  %u such reports were left out since the last one", n);
   }
   end();
+}
+
+int kmem_trace_print(kmem_cache* cache) {
+  Result<TraceDump*> dump = trace_dump_open(cache);
+  if (!dump) return -static_cast<int>(dump.error());
+  char text[kLongestLine + 1];
+  size_t length = 0;
+  for (uint64_t offset = 0;;) {
+    Result<size_t> got = trace_dump_read(*dump, text + length, kLongestLine - length, offset);
+    if (!got || (*got == 0 && length == 0)) break;
+    offset += *got;
+    length += *got;
+    text[length] = '\0';
+    char* const newline = std::find(text, text + length, '\n');
+    const size_t printed = static_cast<size_t>(newline - text);
+    *newline = '\0';
+    print("%s", text);
+    const size_t taken = std::min(printed + 1, length);
+    memmove(text, text + taken, length - taken);
+    length -= taken;
+  }
+  trace_dump_close(*dump);
+  return 0;
 }
