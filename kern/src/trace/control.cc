@@ -242,8 +242,8 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
     TraceCommand command;
     for (std::string_view rest = text; TRY(trace_next_command(&rest, scope, &command));) {
       if (scope == CommandScope::kOneCache && is_about_checking(command.word) && !can_be_checked(target.source)) {
-        return fail(Errno::EINVAL, "%.40s cannot be checked: free objects of it are not memory to write on",
-                    target.source.name());
+        return fail(Errno::EINVAL, "%.40s cannot be checked: %s", target.source.name(),
+                    target.source.cache() ? "its free objects are not memory to write on" : "it is an arena");
       }
       const bool passed_over =
           scope == CommandScope::kAllCaches && command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
