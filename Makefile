@@ -37,6 +37,7 @@ include kern/kconfig.mk
 include kern/kern.mk
 include user/user.mk
 include tests/tests.mk
+include bench/bench.mk
 
 .PHONY: all kernel initrd run iso leaktest leaktest-run format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
@@ -80,4 +81,4 @@ clean: ## remove everything that was made
 	rm -rf $(BASE)
 
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile kern/kconfig.mk tests/tests.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile kern/kconfig.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'

@@ -19,5 +19,8 @@ void ns_init() {
 #ifdef CONFIG_DEBUG_DEVICE
   debug_device_init();
 #endif
+#ifdef CONFIG_KERNEL_BENCH
+  bench_device_init();
+#endif
   p9_device_init();
 }

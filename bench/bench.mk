@@ -1,0 +1,38 @@
+# make bench: what the memory core and the tracer cost, in guest instructions and on the host's processors.
+
+BENCH_HOST := $(BASE)/bench/pairs_bench
+BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc \
+  kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc \
+  kern/src/trace/page_directory.cc kern/src/trace/trace_memory.cc kern/src/trace/sampler.cc
+BENCH_HOST_OBJ := $(patsubst %,$(BASE)/bench/objects/%.o,$(wildcard $(BENCH_HOST_SRC)))
+# As the kernel is compiled, where it matters for speed.
+BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
+  -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
+  -I bench/host -I tests/host/cpus -I kern -I kern/include
+
+$(BASE)/bench/objects/%.c.o: %.c bench/bench.mk
+	@mkdir -p $(@D)
+	@echo "  BENCH $<"
+	@gcc -std=gnu17 $(BENCH_FLAGS) -MMD -MP -c $< -o $@
+$(BASE)/bench/objects/%.cc.o: %.cc bench/bench.mk
+	@mkdir -p $(@D)
+	@echo "  BENCH $<"
+	@g++ -std=c++20 $(BENCH_FLAGS) -MMD -MP -c $< -o $@
+-include $(BENCH_HOST_OBJ:.o=.d)
+
+$(BENCH_HOST): $(BENCH_HOST_OBJ)
+	@g++ $(BENCH_FLAGS) $^ -lbenchmark -o $@
+# Seldom run, it is built with the tests, so that it goes on being built at all.
+host-tests: $(BENCH_HOST)
+
+# A package that only this needs.
+BENCH_SETUP := $(BASE)/bench/setup.stamp
+$(BENCH_SETUP): scripts/setup
+	@scripts/setup --bench
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: bench bench-baseline
+bench: all $(BENCH_HOST) $(BENCH_SETUP) ## every figure, beside its target and those of the peers; build/bench/
+	@bench/bench.py
+bench-baseline: all $(BENCH_SETUP) ## the counts as they are now become what `make test` compares with
+	@bench/bench.py --counts-only --write-baseline

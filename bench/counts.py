@@ -1,0 +1,86 @@
+"""The counts of instructions: how they are taken from the guest, and when one has become worse.
+
+A count repeats exactly, so bench/baseline.json says what each is, and a test compares.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BASELINE = ROOT / "bench/baseline.json"
+TOLERANCE = 0.02
+HOT_PATH = ("kmem_cache_alloc", "kmem_cache_free")
+
+
+def build_folder():
+    return pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
+
+
+def parse(text):
+    """{row: value} of what #bench/rows gives."""
+    rows = {}
+    for line in text.splitlines():
+        name, value = line.split()
+        rows[name] = float(value)
+    return rows
+
+
+def path_of(listing):
+    """The instructions of a function as far as its first return: what is likely is compiled to follow on."""
+    path = []
+    for line in listing.splitlines():
+        match = re.match(r"\s*[0-9a-f]+:\s+(\S.*)", line)
+        if not match:
+            continue
+        path.append(" ".join(match[1].split()))
+        if path[-1].startswith("ret"):
+            return path
+    raise ValueError("a function without a return")
+
+
+def flag_tests(path):
+    """How many instructions of `path` test the flags of a cache: the only bits that it tests in memory, and the branches
+    behind that."""
+    tests = [place for place, instruction in enumerate(path) if re.match(r"test\w* \$0x[0-9a-f]+,.*\(%r", instruction)]
+    if not tests or not all(path[place + 1].startswith("j") for place in tests):
+        raise ValueError("the hot path tests the flags in another way than is looked for")
+    return 2 * len(tests)
+
+
+def hot_path(kernel):
+    """{function: its instructions} for a pair that nobody traces."""
+    return {name: path_of(subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", str(kernel)],
+                                         stdout=subprocess.PIPE, text=True, check=True).stdout)
+            for name in HOT_PATH}
+
+
+def measure(build=True):
+    """{row: value} from a guest under -icount, one CPU, in the configuration of `make run`."""
+    command = [str(ROOT / "scripts/guest"), "--icount", "--smp", "1", "--timeout", "300", "-c", "cat '#bench/rows'"]
+    run = subprocess.run(command + ([] if build else ["--no-build"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if run.returncode != 0:
+        raise RuntimeError(f"the guest ended with {run.returncode}: {run.stderr}")
+    rows = parse(run.stdout)
+    rows["untraced_flag_tests"] = float(flag_tests(sum(hot_path(build_folder() / "stele.elf").values(), [])))
+    return rows
+
+
+def worse(rows, baseline):
+    """What is worse than the baseline by more than the tolerance, or not to be compared, as lines of text."""
+    lines = [f"{name}: the baseline has no such row" for name in sorted(rows.keys() - baseline.keys())]
+    for name, before in sorted(baseline.items()):
+        if name not in rows:
+            lines.append(f"{name}: not counted any more")
+        elif rows[name] > before * (1 + TOLERANCE):
+            lines.append(f"{name}: {rows[name]:g}, and it was {before:g}")
+    return lines
+
+
+def baseline():
+    return json.loads(BASELINE.read_text())
+
+
+def write_baseline(rows):
+    BASELINE.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,205 @@
+// What the number of outstanding objects does to the cost, and what they cost themselves.
+#include <algorithm>
+
+#include "arch/x86_64/interrupts.h"
+#include "bench.h"
+#include "src/trace/trace_memory.h"
+#include "trace.h"
+
+namespace {
+
+constexpr unsigned kMany = 100'000, kOperations = 16'000;
+constexpr size_t kSize = 64;
+
+// `count` objects of one stack for the life of a scope.
+class Outstanding {
+ public:
+  Outstanding(kmem_cache* cache, unsigned count) : cache_(cache), count_(count), objects_(count) {
+    at_depth(kDepth, [&]() BENCH_INLINE {
+      for (unsigned i = 0; i < count_; i++) objects_[i] = take(cache_);
+    });
+  }
+  ~Outstanding() {
+    for (unsigned i = 0; i < count_; i++) kmem_cache_free(cache_, objects_[i]);
+  }
+  Outstanding(const Outstanding&) = delete;
+  Outstanding& operator=(const Outstanding&) = delete;
+  // Frees one and allocates one in its place.
+  BENCH_INLINE void renew(unsigned i) const {
+    kmem_cache_free(cache_, objects_[i]);
+    objects_[i] = take(cache_);
+  }
+
+ private:
+  kmem_cache* const cache_;
+  const unsigned count_;
+  const Block<void*> objects_;
+};
+
+// The oldest is freed, or one by chance.
+void orders_of_free(kmem_cache* cache, unsigned count) {
+  const Outstanding objects(cache, count);
+  const Objects newer(cache);
+  Cost newest, oldest, random;
+  at_depth(kDepth, [&]() BENCH_INLINE {
+    newest = least_of_each(cache, newer, [cache](unsigned) BENCH_INLINE { pair(cache); });
+    unsigned next = 0;
+    oldest = mean(kOperations, [&](unsigned) BENCH_INLINE {
+      objects.renew(next);
+      next = next + 1 == count ? 0 : next + 1;
+    });
+    uint32_t seed = 1;
+    random = mean(kOperations, [&](unsigned) BENCH_INLINE {
+      seed = seed * 1664525 + 1013904223;
+      objects.renew(static_cast<unsigned>(uint64_t{seed} * count >> 32));
+    });
+  });
+  bench_row(newest, "traced_newest_of_%u", count);
+  bench_row(oldest, "traced_oldest_of_%u", count);
+  bench_row(random, "traced_random_of_%u", count);
+}
+
+// The cost of each operation by itself, while `kMany` objects are allocated and then freed.
+struct EachCost {
+  explicit EachCost(unsigned count) : taken(count), freed(count) {}
+  Block<uint32_t> taken, freed;
+};
+
+[[gnu::noinline]] void measure_each(kmem_cache* cache, const Block<void*>& objects, const EachCost& cost) {
+  at_depth(kDepth, [&]() BENCH_INLINE {
+    for (unsigned i = 0; i < kMany; i++) {
+      const InterruptsOff off;
+      const uint64_t start = tsc();
+      objects[i] = take(cache);
+      cost.taken[i] = static_cast<uint32_t>(tsc() - start);
+    }
+    for (unsigned i = 0; i < kMany; i++) {
+      const InterruptsOff off;
+      const uint64_t start = tsc();
+      kmem_cache_free(cache, objects[i]);
+      cost.freed[i] = static_cast<uint32_t>(tsc() - start);
+    }
+  });
+}
+
+// `kMany` records on `kStacks` stacks.
+void allocate_on_stacks(kmem_cache* cache, const Block<void*>& objects, unsigned from, unsigned to) {
+  for (unsigned i = from; i < to; i++) {
+    on_stack(i % kStacks, kStackLevels, [&]() BENCH_INLINE { objects[i] = take(cache); });
+  }
+}
+void free_all(kmem_cache* cache, const Block<void*>& objects, unsigned count) {
+  for (unsigned i = 0; i < count; i++) kmem_cache_free(cache, objects[i]);
+}
+
+// Reads a dump to its end; read(buffer, size, offset) is the dump's.
+template <typename Read>
+void read_all(const Block<char>& buffer, size_t size, const Read& read) {
+  uint64_t offset = 0;
+  while (const size_t got = read(buffer.data(), size, offset)) offset += got;
+}
+
+}  // namespace
+
+KBENCH(orders, kTask) {
+  const BenchCache cache(kSize);
+  for (const unsigned count : {1000u, 10'000u, kMany}) {
+    const Traced traced(cache);
+    orders_of_free(cache, count);
+  }
+}
+
+// Without a trace the same objects go through the same magazines at the same operations: what one costs more is the hook's.
+KBENCH(longest_hook, kTask) {
+  const BenchCache cache(kSize);
+  const Block<void*> objects(kMany);
+  const EachCost plain(kMany), hooked(kMany);
+  for (unsigned i = 0; i < 2; i++) measure_each(cache, objects, plain);
+  const Traced traced(cache);
+  measure_each(cache, objects, hooked);
+  int64_t longest = 0, sum = 0;
+  for (unsigned i = 0; i < kMany; i++) {
+    const int64_t taken = int64_t{hooked.taken[i]} - plain.taken[i], freed = int64_t{hooked.freed[i]} - plain.freed[i];
+    longest = std::max({longest, taken, freed});
+    sum += taken;
+  }
+  bench_row(cost_of(static_cast<uint64_t>(longest), 1), "longest_hook");
+  bench_row(cost_of(static_cast<uint64_t>(sum), kMany), "added_growing");
+}
+
+// The free alone: the object comes back before the next is freed, so that magazines stay as they are.
+KBENCH(free_after_stop, kTask) {
+  constexpr unsigned kUnrecorded = 1000;
+  const BenchCache cache(kSize);
+  const Outstanding unrecorded(cache, kUnrecorded);
+  const Block<void*> objects(kUnrecorded);
+  for (unsigned i = 0; i < kUnrecorded; i++) objects[i] = take(cache);
+  {
+    const Traced traced(cache);
+    const Outstanding recorded(cache, kMany);
+    kmem_trace_stop(cache);
+    uint64_t empty = UINT64_MAX, sum = 0;
+    const InterruptsOff off;
+    for (unsigned i = 0; i < 16; i++) {
+      const uint64_t start = tsc();
+      const uint64_t taken = tsc() - start;
+      if (taken < empty) empty = taken;
+    }
+    for (unsigned i = 0; i < kUnrecorded; i++) {
+      const uint64_t start = tsc();
+      kmem_cache_free(cache, objects[i]);
+      sum += tsc() - start - empty;
+      objects[i] = take(cache);
+    }
+    bench_row(cost_of(sum, kUnrecorded), "free_after_stop");
+  }
+  free_all(cache, objects, kUnrecorded);
+}
+
+KBENCH(memory, kTask) {
+  constexpr unsigned kFirst = 50'000, kLast = 200'000, kStep = 500;
+  const BenchCache cache(kSize);
+  const Block<void*> objects(kLast);
+  const uint64_t before = trace_memory_used();
+  const Traced traced(cache);
+  allocate_on_stacks(cache, objects, 0, kFirst);
+  Cost worst = {0};
+  for (unsigned count = kFirst; count < kLast; count += kStep) {
+    const Cost now = cost_of(trace_memory_used() - before, count);
+    worst = std::max(worst, now, [](Cost a, Cost b) { return a.hundredths < b.hundredths; });
+    allocate_on_stacks(cache, objects, count, count + kStep);
+  }
+  bench_row(worst, "bytes_per_object");
+  free_all(cache, objects, kLast);
+}
+
+KBENCH(dumps, kTask) {
+  constexpr size_t kBuffer = 64 * 1024;
+  const BenchCache cache(kSize);
+  const Block<void*> objects(kMany);
+  const Block<char> buffer(kBuffer);
+  const Traced traced(cache);
+  allocate_on_stacks(cache, objects, 0, kMany);
+  {
+    const uint64_t start = tsc();
+    Result<TraceDump*> dump = trace_dump_open(static_cast<kmem_cache*>(cache));
+    ASSERT(dump.ok());
+    read_all(buffer, kBuffer, [&](char* to, size_t size, uint64_t offset) {
+      Result<size_t> got = trace_dump_read(*dump, to, size, offset);
+      ASSERT(got.ok());
+      return *got;
+    });
+    trace_dump_close(*dump);
+    bench_row(cost_of(tsc() - start, kMany), "dump");
+  }
+  {
+    const uint64_t start = tsc();
+    Result<TraceBinaryDump*> dump = trace_binary_open();
+    ASSERT(dump.ok());
+    read_all(buffer, kBuffer,
+             [&](char* to, size_t size, uint64_t offset) { return trace_binary_read(*dump, to, size, offset); });
+    trace_binary_close(*dump);
+    bench_row(cost_of(tsc() - start, kMany), "dump_binary");
+  }
+  free_all(cache, objects, kMany);
+}

@@ -1,0 +1,116 @@
+// An allocation and its free in a loop, in every kind of cache and context.
+#include <optional>
+
+#include "bench.h"
+#include "kmalloc.h"
+#include "sizes.h"
+#include "task.h"
+
+namespace {
+
+constexpr size_t kSmall = 64, kLarge = 1024;  // the second has bufctls
+
+// The cost of body(), which allocates an object of `cache` and frees it, `depth` frames deep.
+template <typename Body>
+BENCH_INLINE inline Cost at(unsigned depth, kmem_cache* cache, const Objects& objects, Body body) {
+  Cost cost;
+  at_depth(depth, [&]() BENCH_INLINE { cost = least_of_each(cache, objects, body); });
+  return cost;
+}
+
+Cost untraced_pairs(kmem_cache* cache) {
+  const Objects objects(cache);
+  return at(0, cache, objects, [cache](unsigned) BENCH_INLINE { pair(cache); });
+}
+
+// The objects are taken before the trace begins, so nothing else is outstanding.
+Cost traced_pairs(kmem_cache* cache, unsigned depth = kDepth, const char* options = nullptr) {
+  const Objects objects(cache);
+  const Traced traced(cache, options);
+  return at(depth, cache, objects, [cache](unsigned) BENCH_INLINE { pair(cache); });
+}
+
+BENCH_INLINE inline void kmalloc_pair() {
+  kfree(kmalloc(kSmall, KM_ATOMIC));
+}
+
+// Frees an object and allocates it again, from one stack after the other.
+Cost on_stacks(kmem_cache* cache, Objects& objects) {
+  return least(16, kStacks, [&](unsigned i) BENCH_INLINE {
+    on_stack(i, kStackLevels, [&]() BENCH_INLINE {
+      void*& object = objects.taken[i % kObjects];
+      kmem_cache_free(cache, object);
+      object = take(cache);
+    });
+  });
+}
+
+}  // namespace
+
+KBENCH(sizes, kTask) {
+  bench_row({bench_cache_bytes * 100}, "cache_bytes");
+  bench_row({bench_cpu_bytes * 100}, "cache_cpu_bytes");
+}
+
+KBENCH(untraced, kTask) {
+  const BenchCache small(kSmall), large(kLarge);
+  bench_row(untraced_pairs(small), "untraced");
+  bench_row(untraced_pairs(large), "untraced_bufctl");
+}
+
+KBENCH(traced, kTask) {
+  const BenchCache small(kSmall), large(kLarge);
+  bench_row(traced_pairs(small), "traced");
+  bench_row(traced_pairs(large), "traced_bufctl");
+}
+
+KBENCH(kmalloc, kTask) {
+  kmem_cache* const cache = kmem_cache_find("kmalloc_64");
+  ASSERT(cache);
+  for (const bool trace : {false, true}) {
+    const Objects objects(cache);
+    std::optional<Traced> traced;
+    if (trace) traced.emplace(cache);
+    const Cost cost = at(kDepth, cache, objects, [](unsigned) BENCH_INLINE { kmalloc_pair(); });
+    bench_row(cost, trace ? "traced_kmalloc" : "untraced_kmalloc");
+  }
+  kmem_cache_release(cache);
+}
+
+// Below the depth that a bench has by itself the trace is told to record less.
+KBENCH(depths, kTask) {
+  const BenchCache cache(kSmall);
+  for (unsigned depth = 2; depth <= 30; depth += 2) {
+    const char options[] = {'d', 'e', 'p', 't', 'h', '=', static_cast<char>('0' + depth), '\0'};
+    bench_row(traced_pairs(cache, depth, depth < kDepth ? options : nullptr), "traced_depth_%u", depth);
+  }
+}
+
+KBENCH(stacks, kTask) {
+  const BenchCache cache(kSmall);
+  Objects objects(cache);
+  const Cost plain = on_stacks(cache, objects);
+  {
+    const Traced traced(cache);
+    bench_row({on_stacks(cache, objects).hundredths - plain.hundredths}, "added_1000_stacks");
+  }
+  objects.give_back(cache);
+}
+
+// The first record of a system call takes the user stack; the others find it remembered.
+KBENCH(process, kProcess) {
+  const PreemptOff pinned;
+  const BenchCache cache(kSmall);
+  bench_row(traced_pairs(cache), "traced_process");
+  {
+    const Objects objects(cache);
+    const Traced traced(cache);
+    const Cost cost = at(kDepth, cache, objects, [&cache](unsigned) BENCH_INLINE {
+      current_task()->trace_call = kTraceFromUser;
+      pair(cache);
+    });
+    bench_row(cost, "traced_process_first_of_call");
+  }
+  current_task()->trace_call = 0;
+  bench_row(traced_pairs(cache), "traced_process_no_user_stack");
+}
