@@ -104,7 +104,7 @@ trace_table** TraceSource::trace_slot() const {
   return kmem_cache_trace_slot(cache());
 }
 void slab_trace_destroy(kmem_cache*) {}
-void slab_trace_mourn(kmem_cache*) {}
+void slab_trace_mourn(kmem_cache*, uint64_t) {}
 // Nothing lies between them: a stack begins with the allocator's caller by itself.
 extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};
 void random_fill(void* buffer, size_t size) {
