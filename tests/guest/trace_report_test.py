@@ -53,7 +53,9 @@ while :; do text="$text$text"; done
 """, "--mem", "48M", "--timeout", "100", log=False)
         self.assertIn(result.status, (2, 128 + 9), result)
         self.assertIn("out of memory at 0x", result.stderr)
-        self.assertEqual(result.stderr.count(" are live in 2 traces; most have:"), 1, result)
+        reports = [float(when) for when in re.findall(r"\[ *(\d+\.\d+)\] .* are live in 2 traces; most have:", result.stderr)]
+        self.assertTrue(reports, result)
+        self.assertTrue(all(later - earlier >= 9 for earlier, later in zip(reports, reports[1:])), result)
         groups = groups_in(result.stderr)
         self.assertEqual((groups[0][2], groups[0][3][:3]), ("debug_1024", ["leak_at_depth"] * 3), result)
         self.assertGreater(groups[0][0], 20 << 20)

@@ -26,7 +26,9 @@ namespace {
 constexpr size_t kLongestLine = 400;  // that the log takes whole; longer ones are folded
 constexpr unsigned kTopOfCache = 10;
 constexpr unsigned kTopOfAll = 5;
-constexpr Nanoseconds kPause{10'000'000'000};  // between two reports that memory has run out
+// Between two reports that memory has run out, and after one that could not be made.
+constexpr Nanoseconds kPause{10'000'000'000};
+constexpr Nanoseconds kShortPause{1'000'000'000};
 
 void to_log(const char* text) {
   klog("%s", text);
@@ -135,7 +137,10 @@ void trace_report_out_of_memory() {
     left_out.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  if (!begin()) return print("who has the memory cannot be told now: a trace is being changed, or reported");
+  if (!begin()) {
+    next_out_of_memory.store(now + kShortPause.value, std::memory_order_relaxed);
+    return print("who has the memory cannot be told now: a trace is being changed, or reported");
+  }
   add_all();
   print_top();
   if (const unsigned n = left_out.exchange(0, std::memory_order_relaxed)) {
