@@ -37,6 +37,23 @@ class Reports(unittest.TestCase):
         self.assertIn("debug_alloc_write", first[3])
         self.assertNotIn("not known", screen)
 
+    def test_panic_while_others_are_in_the_tracer(self):
+        """They are stopped wherever they are, with whatever locks: the report goes on without them."""
+        churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"
+        stat = "while :; do echo mark > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat' '#mem/tracedump' > /dev/null; done &"
+        for _ in range(5):
+            result = guest("echo start > '#mem/kmemtrace/ctl'; echo 'leak debug_1024 5000 depth=5' > #debug/alloc;" + churn.format("debug_64") +
+                           churn.format("debug_1024") + stat + stat + "sleep 0.3; echo panic > #debug/ctl", log=False)
+            self.assertEqual(result.status, 134, result)
+            self.assertNotIn("again, while showing the first", result.stderr)
+            self.assertRegex(result.stderr, r" are live in \d+ traces; most have:", result)
+            [leaked] = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
+            self.assertEqual((leaked[0], leaked[2]), (1024 * leaked[1], "debug_1024"))
+            if "not known" in result.stderr:
+                self.assertIn(leaked[1], range(3000, 5000))
+            else:
+                self.assertEqual(leaked[1], 5000)
+
     def test_panic_with_nothing_traced(self):
         result = guest("echo panic > #debug/ctl", log=False)
         self.assertEqual(result.status, 134, result)
