@@ -49,10 +49,8 @@ class Reports(unittest.TestCase):
             self.assertRegex(result.stderr, r" are live in \d+ traces; most have:", result)
             [leaked] = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
             self.assertEqual((leaked[0], leaked[2]), (1024 * leaked[1], "debug_1024"))
-            if "not known" in result.stderr:
-                self.assertIn(leaked[1], range(3000, 5000))
-            else:
-                self.assertEqual(leaked[1], 5000)
+            # A CPU holds the lock of one shard at most.
+            self.assertIn(leaked[1], range(3000, 5001) if "not known" in result.stderr else [5000])
 
     def test_panic_with_nothing_traced(self):
         result = guest("echo panic > #debug/ctl", log=False)
