@@ -22,7 +22,7 @@ def parts(text):
         elif words[0] == "NAME":
             names = words
         elif len(words) == len(names) > 0:
-            shows[-1][1][words[0]] = dict(zip(names[1:], map(int, words[1:])))
+            shows[-1][1][words[0]] = {name: int(word) for name, word in zip(names, words) if word.isdigit()}
     return shows
 
 
