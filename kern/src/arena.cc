@@ -188,10 +188,11 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
 
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                                                       int flags) {
-  uintptr_t address = try_segment(arena, size, constraints, flags);
+  // The source does not reap too: if each on the way down did, one that fails would do it many times.
+  uintptr_t address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
   for (int extent = KMEM_REAP_SURPLUS; address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
     kmem_reap_some(static_cast<kmem_reap_extent>(extent));
-    address = try_segment(arena, size, constraints, flags);
+    address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
   }
   if (address == 0) {
     note_failure(arena);

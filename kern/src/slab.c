@@ -375,7 +375,7 @@ static void unload_batch(struct cache_batch* batch) {
 static void unload_turn(enum reap_turn turn) {
   struct cache_batch batch = {.count = 0};
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
-    if (reap_turn_of(cache) != turn || (kmem_cache_flags(cache) & KMC_NOMAGAZINE)) continue;
+    if (reap_turn_of(cache) != turn || !magazines_loaded(cache)) continue;
     kmem_cache_hold(cache);
     batch.caches[batch.count++] = cache;
     if (batch.count == sizeof(batch.caches) / sizeof(batch.caches[0])) unload_batch(&batch);

@@ -248,6 +248,8 @@ struct cache_batch {
   struct kmem_cache* caches[16];
   unsigned count;
 };
+/* Whether a CPU has a magazine with objects. A glance. */
+bool magazines_loaded(const struct kmem_cache* cache);
 /* The magazines of every CPU go to the depots. May sleep. */
 void magazines_unload(struct cache_batch* batch);
 /* Frees the magazines of the depot, or its surplus; their objects go to the slabs. May sleep. */

@@ -66,11 +66,12 @@ static bool uses_magazines(const struct kmem_cache* cache) {
 
 /* ---- Allocation. */
 
+/* What slabs are made of is allocated atomically: if each on the way down reaped, one that fails would do it many times. */
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
-  void* object = slab_layer_alloc(cache, flags & ~KM_ZERO);
+  void* object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
   for (int extent = KMEM_REAP_SURPLUS; !object && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
     kmem_reap_some((enum kmem_reap_extent)extent);
-    object = slab_layer_alloc(cache, flags & ~KM_ZERO);
+    object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
   }
   if (!object) return NULL;
   if (cache->constructor && cache->constructor(object, cache->private_data, flags) != 0) {
@@ -296,6 +297,15 @@ static void unload_cpu(void* argument) {
     struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
     if (magazine) depot_put(cache, magazine, rounds);
   }
+}
+
+bool magazines_loaded(const struct kmem_cache* cache) {
+  for (unsigned i = 0; i < slab_os_cpu_count(); i++) {
+    if (__atomic_load_n(&cache->cpu[i].rounds, __ATOMIC_RELAXED) ||
+        __atomic_load_n(&cache->cpu[i].previous_rounds, __ATOMIC_RELAXED))
+      return true;
+  }
+  return false;
 }
 
 void magazines_unload(struct cache_batch* batch) {

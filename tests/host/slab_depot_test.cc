@@ -290,6 +290,28 @@ TEST_F(Depot, AnAllocationFromACacheReapsToo) {
   kmem_cache_destroy(wanting);
 }
 
+std::vector<int> import_flags;
+
+// Cache, quantum cache and arena are asked on the way down; were each to reap, there would be 64 tries.
+TEST_F(Depot, OnlyTheOutermostAllocationReaps) {
+  arena* const dry = arena_create(
+      "dry", 0, 0, 4096,
+      [](arena*, size_t, int flags) -> void* {
+        import_flags.push_back(flags);
+        return nullptr;
+      },
+      [](arena*, void*, size_t) {}, base_arena, 4096, KM_SLEEP);
+  kmem_cache* const cache = make("thirsty", 64, dry);
+  EXPECT_EQ(kmem_cache_alloc(cache, KM_ATOMIC), nullptr);
+  EXPECT_EQ(import_flags.size(), 1u);
+  EXPECT_EQ(kmem_cache_alloc(cache, KM_SLEEP), nullptr);
+  EXPECT_EQ(import_flags, std::vector<int>(1 + 4, KM_ATOMIC)) << "once more after each of three reaps";
+  EXPECT_EQ(arena_alloc(dry, 8192, KM_SLEEP), nullptr);
+  EXPECT_EQ(import_flags.size(), 1u + 4 + 4);
+  kmem_cache_destroy(cache);
+  arena_destroy(dry);
+}
+
 TEST_F(Depot, AReapLeavesNothingIdleAnywhere) {
   kmem_cache* const caches[] = {make("one", 24), make("two", 1000), make("three", 5000), make("four", 4096)};
   kmem_reap();
