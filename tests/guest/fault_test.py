@@ -42,7 +42,7 @@ try 'failnext 1\\nnonsense\\n'; try 'churn debug_64 10\\n'
     def test_what_fails_is_counted_and_not_recorded(self):
         [dump] = dumps_in(self.out["traced"])
         self.assertEqual((dump.counters["seen"], dump.counters["freed"], dump.counters["live"]), (5, 5, 0), self.result)
-        self.assertEqual(self.out["traced"].splitlines()[-1].split()[-1], "3")  # column FAILED: next, after, traced
+        self.assertEqual(self.out["traced"].splitlines()[-1].split()[11], "3")  # column FAILED: next, after, traced
 
     def test_bad_orders(self):
         self.assertEqual(self.out["bad"], "fine\n", self.result)
