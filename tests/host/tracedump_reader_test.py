@@ -1,10 +1,14 @@
 """The host's reader of the binary dump."""
+import pathlib
+import re
+import subprocess
 import unittest
 
 from stele.tracedump import (CONTEXT, CONTEXTS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
                              STRINGS, TraceDump, TraceDumpError)
 
 NO_LIMIT = (1 << 64) - 1
+ABI = pathlib.Path(__file__).resolve().parent.parent.parent / "kern/abi/tracedump.h"
 
 
 def binary(extra=b"", unknown=(), version=1):
@@ -57,6 +61,19 @@ class BinaryDumps(unittest.TestCase):
 
     def test_what_later_kernels_add_is_passed_over(self):
         self.check(binary(extra=b"\xee" * 8, unknown=[(77, b"what is this"), (1000, b"")]))
+
+    def test_layout_is_that_of_the_abi(self):
+        text = ABI.read_text()
+        sizes = {name: int(size) for name, size in re.findall(r"ABI_TRACEDUMP_SIZE\(abi_tracedump_(\w+), (\d+)\)", text)}
+        self.assertEqual(sizes, {"header": HEADER.size, "section": SECTION.size, "source": SOURCE.size, "context": CONTEXT.size, "stack": STACK.size,
+                                 "record": RECORD.size})
+        tags = {name: int(value) for name, value in re.findall(r"ABI_TRACEDUMP_(\w+) = (\d+), +/\*", text)}
+        self.assertEqual(tags, {"SOURCES": SOURCES, "CONTEXTS": CONTEXTS, "STACKS": STACKS, "FRAMES": FRAMES, "STRINGS": STRINGS, "RECORDS": RECORDS})
+
+    def test_abi_is_c_and_cpp(self):
+        for language in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
+            subprocess.run(["gcc", *language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-"], check=True,
+                           input=f'#include "{ABI}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
 
     def test_identities(self):
         data = bytearray(binary())
