@@ -37,7 +37,7 @@ class Lines {
  private:
   static void add(const char* line) {
     const size_t size = std::min(strlen(line), sizeof(text_) - length_ - 1);
-    memcpy(text_ + length_, line, size);
+    std::copy_n(line, size, text_ + length_);
     length_ += size;
     text_[length_++] = '\n';
     length_ = std::min(length_, sizeof(text_) - 1);
