@@ -4,6 +4,7 @@
 
 #include "ktest.h"
 #include "lib/string.h"
+#include "namespace.h"
 #include "src/trace/trace_memory.h"
 #include "src/trace/tracer.h"
 #include "trace.h"
@@ -78,31 +79,37 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   while (n < kBefore + kMuch) objects[n++] = ktest_leaks_much(cache);
   while (n < std::size(objects)) objects[n++] = ktest_leaks_little(cache);
   kmem_cache_free(cache, ktest_leaks_little(cache));
-  // An open file of its trace.
-  kmem_cache_hold(cache);
+  Result<Namespace*> ns = namespace_create();
+  EXPECT(ns.ok());
+  if (!ns) return;
   {
-    const Lines lines;
-    kmem_cache_destroy(cache);
-    lines.expect("  recorded: 34 of them, 4352 bytes; untracked: 3\n");
-    lines.expect("  3840 bytes in 30 allocations of ktest_mourned from stack\n    ktest_leaks_much+0x");
-    lines.expect("  512 bytes in 4 allocations of ktest_mourned from stack\n    ktest_leaks_little+0x");
-    EXPECT(lines.text().find("ktest_leaks_much") < lines.text().find("ktest_leaks_little"));
-    EXPECT(lines.count(" from stack\n") == 2 && !lines.has("others") && !lines.has("not known"));
-    EXPECT(!lines.has("kmem_cache_alloc"));
-  }
-  EXPECT(kmem_cache_is_zombie(cache));
-  Result<TraceDump*> dump = trace_dump_open(cache);
-  EXPECT(dump.ok());
-  if (dump) {
+    // A file of its trace that is open keeps it readable.
+    Result<Ref<Chan>> file =
+        path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
+    EXPECT(file.ok());
+    if (!file) return;
+    {
+      const Lines lines;
+      kmem_cache_destroy(cache);
+      lines.expect("  recorded: 34 of them, 4352 bytes; untracked: 3\n");
+      lines.expect("  3840 bytes in 30 allocations of ktest_mourned from stack\n    ktest_leaks_much+0x");
+      lines.expect("  512 bytes in 4 allocations of ktest_mourned from stack\n    ktest_leaks_little+0x");
+      EXPECT(lines.text().find("ktest_leaks_much") < lines.text().find("ktest_leaks_little"));
+      EXPECT(lines.count(" from stack\n") == 2 && !lines.has("others") && !lines.has("not known"));
+      EXPECT(!lines.has("kmem_cache_alloc"));
+    }
+    EXPECT(kmem_cache_is_zombie(cache));
+    EXPECT(path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned", ABI_O_RDONLY, 0)
+               .error() == Errno::ENOENT);
     char text[1024];
-    Result<size_t> got = trace_dump_read(*dump, text, sizeof(text), 0);
+    Result<size_t> got = (*file)->device->read(**file, text, sizeof(text), 0);
     EXPECT(got.ok() && std::string_view(text, *got).find(" live 34 bytes 4352 untracked 3 ") != std::string_view::npos);
-    trace_dump_close(*dump);
+    // All come back: the file is the last that knows of it.
+    for (void* object : objects) kmem_cache_free(cache, object);
+    EXPECT(trace_memory_used() > 0);
   }
-  for (void* object : objects) kmem_cache_free(cache, object);
-  EXPECT(trace_memory_used() > 0);
-  kmem_cache_release(cache);
   EXPECT(trace_memory_used() == 0);
+  namespace_unref(*ns);
 }
 
 KTEST(trace_report_of_a_cache_that_was_not_traced) {

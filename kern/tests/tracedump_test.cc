@@ -267,6 +267,27 @@ KTEST(tracedump_binary_of_100000_objects_while_others_allocate) {
   EXPECT(bytes_in_use() <= in_use + kSlack);
 }
 
+// A cache that was destroyed with live objects has no file of its own any more.
+KTEST(tracedump_has_what_was_destroyed) {
+  kmem_cache* cache = kmem_cache_create("ktest_gone", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  EXPECT(cache && trace_command(cache, "start").ok());
+  if (!cache) return;
+  void* object = ktest_leak_at(cache, 3);
+  kmem_cache_destroy(cache);
+  Result<TraceBinaryDump*> dump = trace_binary_open();
+  EXPECT(dump.ok());
+  if (dump) {
+    const BinarySums sums(*dump, "ktest_gone");
+    EXPECT(sums.objects == 1 && sums.source.flags == ABI_TRACEDUMP_ZOMBIE &&
+           sums.source.state == ABI_TRACEDUMP_RUNNING);
+    trace_binary_close(*dump);
+  }
+  kmem_cache_free(cache, object);
+  // It is buried with the next one that comes or goes.
+  kmem_cache_destroy(kmem_cache_create("ktest_next", 64, 0, 0, nullptr, nullptr, nullptr, nullptr));
+  EXPECT(trace_memory_used() == 0);
+}
+
 KTEST(tracedump_is_roots_and_is_only_read) {
   Result<Namespace*> ns = namespace_create();
   EXPECT(ns.ok());
