@@ -11,7 +11,6 @@
 #include "arch/x86_64/time.h"
 #include "cpu.h"
 #include "log.h"
-#include "random.h"
 #include "slab_trace.h"
 #include "trace_memory.h"
 #include "tracer.h"
@@ -93,12 +92,10 @@ void record_free(TraceTable* table, const void* object) {
 
 }  // namespace
 
+// From the time, so that a run that is repeated instruction by instruction takes the same samples.
 void trace_seed_samplers() {
   for (CpuSampler& cpu : samplers) {
-    if (cpu.sampler.seeded()) continue;
-    uint64_t seed;
-    random_fill(&seed, sizeof(seed));
-    cpu.sampler.seed(seed);
+    if (!cpu.sampler.seeded()) cpu.sampler.seed(tsc());
   }
 }
 
