@@ -159,6 +159,21 @@ TEST(SlabThreads, MagazinesAreReapedAndDrainedMeanwhile) {
   });
 }
 
+TEST(SlabThreads, MagazinesGrowAndSurplusIsReapedMeanwhile) {
+  Crowd crowd(some_caches());
+  host::contend(50);
+  int round = 0;
+  crowd.run([&] {
+    // In the first intervals so much that magazines grow.
+    const uint64_t before = stats_of(crowd.caches()[0]).depot_contention;
+    while (round < 3 && stats_of(crowd.caches()[0]).depot_contention < before + 9) sched_yield();
+    kmem_update();
+    kmem_reap_some(static_cast<kmem_reap_extent>(round++ % 3));
+  });
+  host::contend(0);
+  EXPECT_GT(stats_of(crowd.caches()[0]).magazine_resizes, 0u);
+}
+
 struct Round {
   const std::vector<kmem_cache*>& caches;
   int set, clear;
