@@ -222,8 +222,13 @@ TEST(Arena, HashAndTagsGrowWithTheSegments) {
   constexpr size_t kSegments = 60'000;
   arena* const arena = arena_create("many", kBase, kSegments, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   std::vector<void*> all(kSegments);
-  for (void*& segment : all) segment = arena_alloc(arena, 1, KM_ATOMIC);
   struct arena_stats stats = stats_of(arena);
+  for (void*& segment : all) {
+    const uint64_t buckets = stats.hash_buckets;
+    segment = arena_alloc(arena, 1, KM_ATOMIC);
+    stats = stats_of(arena);
+    ASSERT_LE(stats.hash_buckets, buckets + 1) << "an operation adds a bucket at most";
+  }
   EXPECT_EQ(stats.hash_items, kSegments);
   EXPECT_LE(stats.hash_items, 2 * stats.hash_buckets);
   EXPECT_EQ(arena_alloc(arena, 1, KM_ATOMIC), nullptr);
@@ -233,6 +238,7 @@ TEST(Arena, HashAndTagsGrowWithTheSegments) {
   for (size_t i = 1; i < kSegments; i += 2) arena_free(arena, all[i], 1);
   stats = stats_of(arena);
   EXPECT_EQ(stats.segments, 2u) << "all has merged into one";
+  EXPECT_EQ(stats.hash_buckets, 16u);
   arena_destroy(arena);
 }
 
