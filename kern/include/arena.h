@@ -12,6 +12,7 @@ extern "C" {
 #endif
 
 struct arena;
+struct trace_table;
 
 typedef void* (*arena_import)(struct arena* source, size_t size, int flags);
 typedef void (*arena_export)(struct arena* source, void* base, size_t size);
@@ -21,17 +22,23 @@ enum { ARENA_NAME_MAX = 32 };
 /* Makes base_arena, of the memory base..base+size-1. Once, at boot, before anything else here. */
 void arena_init(uintptr_t base, size_t size);
 
-/* An arena of the integers base..base+size-1, base not 0 (size 0: empty, to be filled by import or arena_add) in units of `quantum` (a power of two).
+/* `name` is copied; a second arena or cache of one name is called NAME.2, and so on.
+ * An arena of the integers base..base+size-1, base not 0 (size 0: empty, to be filled by import or arena_add) in units of `quantum` (a power of two).
  * With a `source` it imports spans by `import` and returns them by `export_` when they are free again. Requests of up to `quantum_cache_max`
  * bytes (0: none; up to 16 quanta) are served by caches of whole quanta. NULL when out of memory. May sleep. */
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, arena_import import,
                            arena_export export_, struct arena* source, size_t quantum_cache_max, int flags);
-/* Nothing of it may be allocated, and nobody may use it. May sleep. */
+/* Nothing of it may be allocated, and nobody may allocate from it any more. The structure stays, as a zombie, while somebody refers to it.
+ * May sleep. */
 void arena_destroy(struct arena* arena);
+/* It cannot be traced from now on: for what the tracer lives on. Before its first trace. */
+void arena_forbid_trace(struct arena* arena);
 /* Adds a span of whole quanta, not at 0. 0, or ENOMEM negated. Any context. */
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
 
-/* `size` bytes (rounded up to the quantum) by instant fit; NULL when there are none. KM_ZERO has no effect. KM_ATOMIC: any context but NMI.
+/* For direct callers, who own what they get: the tracer sees them, and they are counted.
+ *
+ * `size` bytes (rounded up to the quantum) by instant fit; NULL when there are none. KM_ZERO has no effect. KM_ATOMIC: any context but NMI.
  * KM_BESTFIT or KM_NEXTFIT in `flags` asks for another policy, as with arena_xalloc; quantum caches take no notice of it. */
 void* arena_alloc(struct arena* arena, size_t size, int flags);
 /* What arena_alloc returned (any context but NMI), with the size that was asked for; anything else panics. */
@@ -58,6 +65,11 @@ void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase,
 /* What arena_xalloc returned (any context but NMI), with the size that was asked for; anything else panics. */
 void arena_xfree(struct arena* arena, void* address, size_t size);
 
+/* The same as arena_alloc and arena_free for those who hand on in pieces what they get: spans for caches, other arenas, boundary tags. Owners
+ * are the callers of those, so nobody traces spans, and they are counted apart. */
+void* arena_span_alloc(struct arena* arena, size_t size, int flags);
+void arena_span_free(struct arena* arena, void* address, size_t size);
+
 struct arena_stats {
   size_t quantum;
   uint64_t total_bytes;     /* of all spans */
@@ -65,16 +77,41 @@ struct arena_stats {
   uint64_t imported_bytes;
   uint64_t allocations, frees; /* ever, segments */
   uint64_t live;               /* segments handed out now */
-  uint64_t segments;           /* boundary tags in use */
+  /* What direct callers hold, from segments or from quantum caches; without spans. Exact when the arena is quiet. */
+  uint64_t direct_allocations, direct_frees, direct_live, direct_bytes; /* bytes: whole quanta */
+  uint64_t span_bytes;                                                  /* handed out as spans */
+  uint64_t tag_bytes; /* of base_arena: the pages that hold all boundary tags, which are spans of it */
+  uint64_t segments;  /* boundary tags in use */
   uint64_t hash_buckets, hash_items;
+  uint64_t hash_bytes;        /* a span of base_arena */
   uint64_t free_segments[64]; /* on the free list of each power of two */
   uint64_t failures;
 };
 void arena_stats(struct arena* arena, struct arena_stats* stats);
 const char* arena_name(const struct arena* arena);
+size_t arena_quantum(const struct arena* arena);
 struct arena* arena_source(const struct arena* arena);
-/* In order of creation; NULL for the first / after the last. Arenas that the kernel makes at boot are never destroyed. */
+/* The arena after `arena` in order of creation, with a reference; NULL for the first / after the last. The reference of `arena` is given up. May
+ * sleep. */
 struct arena* arena_next(struct arena* arena);
+/* By name, with a reference; NULL if there is none. */
+struct arena* arena_find(const char* name);
+/* A held reference keeps the structure (as a zombie after destroy). Releasing may sleep. */
+void arena_hold(struct arena* arena);
+void arena_release(struct arena* arena);
+int arena_is_zombie(const struct arena* arena);
+/* Not 0 if an arena has the name, or is about to have it. Arenas and caches have their names from one pool. */
+int arena_name_taken(const char* name);
+
+/* The tracer's hands on an arena. */
+/* KMC_NOTRACE, KMC_TRACED, KMC_EVER_TRACED: what a cache has for each CPU, an arena has in one word. An allocation or free looks at it in a
+ * section with interrupts off, which the hook is in: what began before a change is over after a round through all CPUs. */
+int arena_flags(const struct arena* arena);
+void arena_change_flags(struct arena* arena, int set, int clear);
+struct trace_table** arena_trace_slot(struct arena* arena);
+/* Not 0 while the arena has a trace. Who keeps back what it does not need now, for later use, asks this, and gives it back: so that the trace
+ * says who has it. */
+int arena_is_traced(const struct arena* arena);
 
 extern struct arena* base_arena; /* all memory, addresses of the direct map, quantum one page */
 extern struct arena*

@@ -80,6 +80,7 @@ struct kmem_cache_stats {
   uint64_t magazine_size;    /* rounds that new ones hold; 0 if none are used */
   uint64_t depot_full, depot_empty;
   uint64_t hash_buckets, hash_items; /* bufctl hash; 0 without */
+  uint64_t hash_bytes;               /* its memory, from the metadata source */
   uint64_t failures;                 /* allocations that returned NULL */
   uint64_t magazine_resizes;         /* how often magazines have grown */
   uint64_t depot_contention;         /* how often a CPU has waited for another's use of the depot */

@@ -97,6 +97,9 @@ void slab_os_note_place(struct slab_os_place* place, const void* frame);
  * line begins with `prefix`. */
 void slab_os_log_place(const char* prefix, const char* what, const struct slab_os_place* place);
 
+/* Something else that can be traced has the name; the lock of the list of caches is held. */
+bool slab_os_name_taken(const char* name);
+
 /* One line to the log. */
 void slab_os_log(const char* pattern, ...) __attribute__((format(printf, 1, 2), cold));
 void slab_os_panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noreturn, cold));

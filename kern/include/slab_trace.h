@@ -1,6 +1,7 @@
 /* The hooks between the allocator and the tracer: all that either knows of the other. C and C++.
  *
- * slab.c calls them for a cache whose CPU-local flags have the bit, inside the section in which interrupts are off. Off the hot
+ * slab.c calls them for a cache whose CPU-local flags have the bit, arena.cc for an arena whose flags have it, inside the section in
+ * which interrupts are off. Off the hot
  * path: kept out of line, in tail position where possible. Frames of functions in the linker section .text.allocator are skipped
  * in backtraces; allocator entry points carry ALLOCATOR_TEXT.
  */
@@ -31,6 +32,11 @@ void slab_trace_free(struct kmem_cache* cache, void* object);
 /* The cache has been destroyed with `live` objects: prints what is known of them. Allocates nothing, waits for nothing. The caller holds a
  * reference. */
 void slab_trace_mourn(struct kmem_cache* cache, uint64_t live);
+/* The same for what direct callers have from an arena, when it has the flag. */
+void arena_trace_alloc(struct arena* arena, void* address, size_t requested, const void* frame_pointer);
+void arena_trace_free(struct arena* arena, void* address);
+/* The arena has been destroyed and nobody refers to it. May sleep. */
+void arena_trace_destroy(struct arena* arena);
 /* The cache is being destroyed; its trace table goes when nobody refers to it. May sleep. */
 void slab_trace_destroy(struct kmem_cache* cache);
 

@@ -72,6 +72,14 @@ void sched_init();
 // run queue locked: it takes no lock. Kernel tasks run on the kernel's own tables.
 void sched_register_activate(void (*activate)(Process* process));
 
+// A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
+struct KernelStack {
+  uint64_t base;  // lowest address, above the guard page
+  void* memory;   // the same in the direct map
+};
+Result<KernelStack> kernel_stack_alloc();
+void kernel_stack_free(const KernelStack& stack);
+
 // Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
 // On CPU `cpu` for good, or (kAnyCpu) wherever the scheduler likes.

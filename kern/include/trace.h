@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "arena.h"
 #include "lib/ref.h"
 #include "lib/result.h"
 #include "slab.h"
@@ -33,18 +34,22 @@ void trace_register_program_provider(ProgramProvider provider);
 // The task is another program from now on (exec), and its user stack is none until it has entered user mode again.
 void trace_program_changed(Task& task);
 
-// --- What can have a trace: a cache (kmem_cache). A word that is copied freely; it holds no reference by itself.
+// --- What can have a trace: a cache or an arena. A word that is copied freely; it holds no reference by itself.
 class TraceSource {
  public:
   constexpr TraceSource() = default;
   TraceSource(kmem_cache* cache) : word_(reinterpret_cast<uintptr_t>(cache)) {}
+  TraceSource(struct arena* arena) : word_(reinterpret_cast<uintptr_t>(arena) | (arena ? kArena : 0)) {}
 
   explicit operator bool() const { return word_ != 0; }
   bool operator==(const TraceSource&) const = default;
-  // nullptr if it is none.
-  kmem_cache* cache() const { return reinterpret_cast<kmem_cache*>(word_); }
+  // nullptr if it is the other, or nothing.
+  kmem_cache* cache() const { return word_ & kArena ? nullptr : reinterpret_cast<kmem_cache*>(word_); }
+  struct arena* arena() const {
+    return word_ & kArena ? reinterpret_cast<struct arena*>(word_ & ~kArena) : nullptr;
+  }
 
-  // All that have one, in order of creation: as kmem_cache_next, with a reference, in exchange for that of `source`. May sleep.
+  // All caches, then all arenas, in order of creation: as kmem_cache_next, with a reference, in exchange for that of `source`. May sleep.
   static TraceSource next(TraceSource source);
   // By name, with a reference; none if there is none, or only a zombie.
   static TraceSource find(std::string_view name);
@@ -59,20 +64,22 @@ class TraceSource {
     return source;
   }
 
-  const char* name() const;
-  size_t object_size() const;
-  int flags() const;  // KMC_TRACED, KMC_EVER_TRACED, KMC_NOTRACE
+  const char* name() const;    // no two have the same
+  size_t object_size() const;  // bytes; the quantum of an arena
+  int flags() const;           // KMC_TRACED, KMC_EVER_TRACED, KMC_NOTRACE
   bool can_be_traced() const { return !(flags() & KMC_NOTRACE); }
   bool is_zombie() const;
-  // What its callers hold; exact when it is quiet.
+  // Objects that its callers hold; of an arena its direct callers. Exact when it is quiet.
   uint64_t live() const;
 
-  // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags and kmem_cache_trace_slot.
+  // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags and kmem_cache_trace_slot. An arena has no
+  // flags for each CPU.
   void change_flags(int set, int clear) const;
   void change_cpu_flags(int set, int clear) const;
   trace_table** trace_slot() const;
 
  private:
+  static constexpr uintptr_t kArena = 1;
   uintptr_t word_ = 0;
 };
 

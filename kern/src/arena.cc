@@ -29,6 +29,7 @@
 #include <bit>
 #include <utility>
 
+#include "arch/x86_64/interrupts.h"
 #include "arena_impl.h"
 #include "lib/format.h"
 #include "lib/result.h"
@@ -68,8 +69,8 @@ void grow_hash(struct arena& arena) {
     if (bytes == 0) return;
     arena.hash_growing = true;
   }
-  void* const memory = arena_alloc(base_arena, bytes, KM_ATOMIC);
-  if (!give_hash_memory(arena, memory, bytes) && memory) arena_free(base_arena, memory, bytes);
+  void* const memory = arena_span_alloc(base_arena, bytes, KM_ATOMIC);
+  if (!give_hash_memory(arena, memory, bytes) && memory) arena_span_free(base_arena, memory, bytes);
 }
 
 void* take_hash_memory(struct arena& arena, size_t* bytes) {
@@ -80,7 +81,7 @@ void* take_hash_memory(struct arena& arena, size_t* bytes) {
 // Takes away what the hash has too much.
 void shrink_hash(struct arena& arena) {
   size_t bytes;
-  while (void* const memory = take_hash_memory(arena, &bytes)) arena_free(base_arena, memory, bytes);
+  while (void* const memory = take_hash_memory(arena, &bytes)) arena_span_free(base_arena, memory, bytes);
 }
 
 void note_failure(struct arena& arena) {
@@ -136,36 +137,102 @@ bool make_quantum_caches(struct arena& arena, size_t quantum_cache_max) {
   return true;
 }
 
-void initialize(struct arena& arena, const char* name, size_t quantum) {
+void initialize(struct arena& arena, size_t quantum) {
   ASSERT(std::has_single_bit(quantum));
-  format(arena.name, sizeof(arena.name), "%s", name);
   arena.quantum = quantum;
   arena.quantum_shift = std::countr_zero(quantum);
   new (arena.lock_storage.data()) Spinlock(LockRank::kArena);
   linear_hash_init(&arena.hash, offsetof(Segment, list_next), offsetof(Segment, start));
 }
 
-void enlist(struct arena& arena) {
+// ---- The list of arenas.
+
+bool has_name(const char* name) REQUIRES(list_lock) {
+  for (const struct arena* arena = first_arena; arena; arena = arena->next_arena) {
+    if (strcmp(arena->name, name) == 0) return true;
+  }
+  return false;
+}
+
+// Puts the arena at the list's end if no arena has the name.
+bool enlist(struct arena& arena, const char* name) {
   Guard guard(list_lock);
+  if (has_name(name)) return false;
+  format(arena.name, sizeof(arena.name), "%s", name);
+  arena.references = 1;
   struct arena** end = &first_arena;
   while (*end) end = &(*end)->next_arena;
   *end = &arena;
+  return true;
 }
 
-void delist(struct arena& arena) {
-  Guard guard(list_lock);
+void remove(struct arena& arena) REQUIRES(list_lock) {
   struct arena** place = &first_arena;
   while (*place != &arena) place = &(*place)->next_arena;
   *place = arena.next_arena;
 }
 
-// Frees what an arena has besides its spans.
-void dismantle(struct arena* arena) {
-  for (kmem_cache* cache : arena->quantum_caches) {
+void announce(struct arena& arena) {
+  Guard guard(list_lock);
+  arena.announced = true;
+}
+
+void delist(struct arena& arena) {
+  Guard guard(list_lock);
+  remove(arena);
+}
+
+bool cache_has_name(const char* name) {
+  kmem_cache* const cache = kmem_cache_find(name);
+  if (cache) kmem_cache_release(cache);
+  return cache != nullptr;
+}
+
+// Enters the arena in the list under a name of its own. A cache that is being made sees it there, so that of two makers
+// of one name at least one sees the other's.
+void enlist_uniquely(struct arena& arena, const char* name) {
+  constexpr size_t kLongestNumber = 6;
+  char candidate[ARENA_NAME_MAX];
+  format(candidate, sizeof(candidate), "%s", name);
+  for (unsigned number = 2;; number++) {
+    // "ctl" is a file of its own where arenas and caches are.
+    if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
+      if (!cache_has_name(candidate)) return;
+      delist(arena);
+    }
+    format(candidate, sizeof(candidate), "%.*s.%u", static_cast<int>(sizeof(candidate) - 1 - kLongestNumber), name,
+           number);
+  }
+}
+
+// Gives up a reference. True if it was the last: the arena is out of the list then.
+bool drop_reference(struct arena& arena) REQUIRES(list_lock) {
+  if (--arena.references > 0) return false;
+  remove(arena);
+  return true;
+}
+
+// Nobody refers to it.
+void bury(struct arena* arena) {
+  arena_trace_destroy(arena);
+  kmem_cache_free(arena_cache, arena);
+}
+
+// ---- The end of an arena.
+
+// Frees all but the structure, at which others may be looking.
+void dismantle(struct arena& arena) {
+  for (kmem_cache* cache : arena.quantum_caches) {
     if (cache) kmem_cache_destroy(cache);
   }
-  shrink_hash(*arena);
-  kmem_cache_free(arena_cache, arena);
+  if (arena.live != 0) panic("arena %s is destroyed with %lu live segments", arena.name, arena.live);
+  Tags tags;
+  while (Segment* const tag = arena.first) {
+    ASSERT(tag->kind != SegmentKind::kImportedSpan);
+    unlink(arena, *tag);
+    tags.put(tag);
+  }
+  shrink_hash(arena);
 }
 
 // A segment that is not an object of a quantum cache comes back.
@@ -184,7 +251,91 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
   if (returned.size != 0) arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
 }
 
+bool is_cached(const struct arena& arena, size_t size) {
+  return size <= arena.quantum_cache_max;
+}
+kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
+  return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
+}
+
+// Whole quanta, from where they come from.
+[[gnu::always_inline]] inline void* take(struct arena& arena, size_t size, int flags) {
+  if (is_cached(arena, size)) return kmem_cache_alloc(quantum_cache(arena, size), flags & ~KM_ZERO);
+  return reinterpret_cast<void*>(allocate_segment(arena, size, nullptr, flags & ~KM_ZERO));
+}
+
+[[gnu::always_inline]] inline void give(struct arena& arena, void* address, size_t size) {
+  if (is_cached(arena, size))
+    kmem_cache_free(quantum_cache(arena, size), address);
+  else
+    free_segment(arena, reinterpret_cast<uintptr_t>(address), size);
+}
+
+uint64_t count_of(const uint64_t& counter) {
+  return __atomic_load_n(&counter, __ATOMIC_RELAXED);
+}
+
+uint64_t difference(uint64_t all, uint64_t part) {
+  return all > part ? all - part : 0;
+}
+
+// What quantum caches hold for direct callers and as spans is added to what segments hold, and spans are taken off.
+void direct_stats(struct arena& arena, struct arena_stats& stats) {
+  const uint64_t span_frees = count_of(arena.span_frees), span_allocations = count_of(arena.span_allocations);
+  stats.span_bytes = count_of(arena.span_bytes);
+  stats.direct_allocations = stats.allocations;
+  stats.direct_frees = stats.frees;
+  stats.direct_bytes = stats.allocated_bytes;
+  // Quantum caches end with the arena, not with its structure: arena_destroy waits for who looks at them.
+  InterruptsOff off;
+  __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
+  for (kmem_cache* cache : arena.quantum_caches) {
+    if (!cache || arena_is_zombie(&arena)) break;
+    struct kmem_cache_stats cached;
+    kmem_cache_stats(cache, &cached);
+    stats.direct_allocations += cached.allocations;
+    stats.direct_frees += cached.frees;
+    stats.direct_bytes += cached.live * cached.object_size;
+  }
+  __atomic_fetch_sub(&arena.lookers, 1, __ATOMIC_SEQ_CST);
+  stats.direct_allocations = difference(stats.direct_allocations, span_allocations);
+  stats.direct_frees = difference(stats.direct_frees, span_frees);
+  stats.direct_live = difference(stats.direct_allocations, stats.direct_frees);
+  stats.direct_bytes = difference(stats.direct_bytes, stats.span_bytes);
+}
+
 }  // namespace
+
+// The tracer asks for its own arena by itself.
+static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
+  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags)) return false;
+  note_failure(arena);
+  return true;
+}
+
+// ---- The tracer's side. The glance outside the section may be late: what it misses began before the change.
+
+[[gnu::cold, gnu::noinline]] static void trace_allocation(struct arena& arena, void* address, size_t requested,
+                                                          const void* frame_pointer) {
+  InterruptsOff off;
+  if (arena_flags(&arena) & KMC_TRACED) arena_trace_alloc(&arena, address, requested, frame_pointer);
+}
+
+[[gnu::cold, gnu::noinline]] static void trace_free(struct arena& arena, void* address) {
+  InterruptsOff off;
+  if (arena_flags(&arena) & KMC_EVER_TRACED) arena_trace_free(&arena, address);
+}
+
+[[gnu::always_inline]] static inline void note_allocation(struct arena& arena, void* address, size_t requested,
+                                                          const void* frame_pointer) {
+  if ((arena_flags(&arena) & KMC_TRACED) && address) [[unlikely]]
+    trace_allocation(arena, address, requested, frame_pointer);
+}
+
+[[gnu::always_inline]] static inline void note_free(struct arena& arena, void* address) {
+  if (arena_flags(&arena) & KMC_EVER_TRACED) [[unlikely]]
+    trace_free(arena, address);
+}
 
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                                                       int flags) {
@@ -207,9 +358,10 @@ constinit struct arena* base_arena = nullptr;
 
 void arena_init(uintptr_t base, size_t size) {
   arena_impl::tags_init();
-  initialize(base_arena_storage, "base", kPageSize);
+  initialize(base_arena_storage, kPageSize);
   base_arena = &base_arena_storage;
-  enlist(*base_arena);
+  enlist(*base_arena, "base");
+  announce(*base_arena);
   if (arena_add(base_arena, base, size, KM_ATOMIC) != 0) panic("no memory for the base arena");
 }
 
@@ -223,32 +375,30 @@ struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t
   ASSERT(quantum_cache_max % quantum == 0 && quantum_cache_max / quantum <= kQuantumCaches);
   auto* const made = static_cast<struct arena*>(kmem_cache_alloc(arena_cache, flags | KM_ZERO));
   if (!made) return nullptr;
-  initialize(*made, name, quantum);
+  initialize(*made, quantum);
+  enlist_uniquely(*made, name);
   made->import = import;
   made->export_ = export_;
   made->source = source;
   if ((size != 0 && arena_add(made, base, size, flags) != 0) ||
       (quantum_cache_max != 0 && !make_quantum_caches(*made, quantum_cache_max))) {
-    dismantle(made);
+    dismantle(*made);
+    arena_release(made);
     return nullptr;
   }
-  enlist(*made);
+  announce(*made);
   return made;
 }
 
 void arena_destroy(struct arena* arena) {
-  delist(*arena);
-  for (kmem_cache*& cache : arena->quantum_caches) {
-    if (cache) kmem_cache_destroy(std::exchange(cache, nullptr));
-  }
-  if (arena->live != 0) panic("arena %s is destroyed with %lu live segments", arena->name, arena->live);
-  Tags tags;
-  while (Segment* const tag = arena->first) {
-    ASSERT(tag->kind != SegmentKind::kImportedSpan);
-    unlink(*arena, *tag);
-    tags.put(tag);
-  }
-  dismantle(arena);
+  if (__atomic_exchange_n(&arena->zombie, 1, __ATOMIC_SEQ_CST)) panic("arena %s is destroyed twice", arena->name);
+  while (__atomic_load_n(&arena->lookers, __ATOMIC_SEQ_CST) != 0) asm volatile("pause");
+  dismantle(*arena);
+  arena_release(arena);
+}
+
+void arena_forbid_trace(struct arena* arena) {
+  __atomic_fetch_or(&arena->flags, KMC_NOTRACE, __ATOMIC_RELAXED);
 }
 
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
@@ -262,28 +412,60 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
 
 ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
-  size = align_up(size, arena->quantum);
-  if (size <= arena->quantum_cache_max)
-    return kmem_cache_alloc(arena->quantum_caches[(size >> arena->quantum_shift) - 1], flags & ~KM_ZERO);
-  if (flags & (KM_BESTFIT | KM_NEXTFIT)) return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
-  return reinterpret_cast<void*>(allocate_segment(*arena, size, nullptr, flags & ~KM_ZERO));
+  const size_t whole = align_up(size, arena->quantum);
+  if ((flags & (KM_BESTFIT | KM_NEXTFIT)) && !is_cached(*arena, whole))
+    return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
+  if (fails_on_purpose(*arena, size, flags)) return nullptr;
+  void* const address = take(*arena, whole, flags);
+  note_allocation(*arena, address, size, __builtin_frame_address(0));
+  return address;
 }
 
 ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) {
-  size = align_up(size, arena->quantum);
-  if (size <= arena->quantum_cache_max)
-    kmem_cache_free(arena->quantum_caches[(size >> arena->quantum_shift) - 1], address);
-  else
-    free_segment(*arena, reinterpret_cast<uintptr_t>(address), size);
+  note_free(*arena, address);
+  give(*arena, address, align_up(size, arena->quantum));
+}
+
+ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase, size_t nocross,
+                                  uintptr_t min, uintptr_t max, int flags) {
+  if (size == 0 || size > SIZE_MAX / 2) return nullptr;
+  const size_t whole = align_up(size, arena->quantum);
+  if (align == 0 || (align < arena->quantum && std::has_single_bit(align))) align = arena->quantum;
+  const Constraints wanted{whole, align, phase, nocross, min, max};
+  arena_impl::check(*arena, wanted, flags);
+  if (fails_on_purpose(*arena, size, flags)) return nullptr;
+  void* const address = reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
+  note_allocation(*arena, address, size, __builtin_frame_address(0));
+  return address;
 }
 
 ALLOCATOR_TEXT void arena_xfree(struct arena* arena, void* address, size_t size) {
+  note_free(*arena, address);
   free_segment(*arena, reinterpret_cast<uintptr_t>(address), align_up(size, arena->quantum));
 }
 
-void arena_stats(struct arena* arena, struct arena_stats* stats) {
+void arena_impl::count_span(struct arena& arena, size_t size) {
+  __atomic_fetch_add(&arena.span_allocations, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&arena.span_bytes, size, __ATOMIC_RELAXED);
+}
+
+ALLOCATOR_TEXT void* arena_span_alloc(struct arena* arena, size_t size, int flags) {
+  if (size == 0 || size > SIZE_MAX / 2) return nullptr;
+  const size_t whole = align_up(size, arena->quantum);
+  void* const address = take(*arena, whole, flags);
+  if (address) arena_impl::count_span(*arena, whole);
+  return address;
+}
+
+ALLOCATOR_TEXT void arena_span_free(struct arena* arena, void* address, size_t size) {
+  const size_t whole = align_up(size, arena->quantum);
+  __atomic_fetch_add(&arena->span_frees, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_sub(&arena->span_bytes, whole, __ATOMIC_RELAXED);
+  give(*arena, address, whole);
+}
+
+static void segment_stats(struct arena* arena, struct arena_stats* stats) {
   Guard guard(arena->lock());
-  *stats = {};
   stats->quantum = arena->quantum;
   stats->total_bytes = arena->total_bytes;
   stats->allocated_bytes = arena->allocated_bytes;
@@ -294,18 +476,90 @@ void arena_stats(struct arena* arena, struct arena_stats* stats) {
   stats->segments = arena->tags;
   stats->hash_buckets = arena->hash.buckets;
   stats->hash_items = arena->live;
+  stats->hash_bytes = linear_hash_bytes(&arena->hash);
   for (unsigned i = 0; i < kFreeLists; i++) stats->free_segments[i] = arena->free_segments[i];
   stats->failures = arena->failures;
 }
 
+void arena_stats(struct arena* arena, struct arena_stats* stats) {
+  *stats = {};
+  segment_stats(arena, stats);
+  direct_stats(*arena, *stats);
+  if (arena == base_arena) stats->tag_bytes = arena_impl::tag_bytes();
+}
+
 const char* arena_name(const struct arena* arena) {
   return arena->name;
+}
+size_t arena_quantum(const struct arena* arena) {
+  return arena->quantum;
 }
 struct arena* arena_source(const struct arena* arena) {
   return arena->source;
 }
 
 struct arena* arena_next(struct arena* arena) {
+  struct arena* next;
+  bool last = false;
+  {
+    Guard guard(list_lock);
+    next = arena ? arena->next_arena : first_arena;
+    while (next && !next->announced) next = next->next_arena;
+    if (next) next->references++;
+    if (arena) last = drop_reference(*arena);
+  }
+  if (last) bury(arena);
+  return next;
+}
+
+struct arena* arena_find(const char* name) {
   Guard guard(list_lock);
-  return arena ? arena->next_arena : first_arena;
+  for (struct arena* arena = first_arena; arena; arena = arena->next_arena) {
+    if (!arena->announced || strcmp(arena->name, name) != 0) continue;
+    arena->references++;
+    return arena;
+  }
+  return nullptr;
+}
+
+void arena_hold(struct arena* arena) {
+  Guard guard(list_lock);
+  arena->references++;
+}
+
+void arena_release(struct arena* arena) {
+  bool last;
+  {
+    Guard guard(list_lock);
+    last = drop_reference(*arena);
+  }
+  if (last) bury(arena);
+}
+
+int arena_is_zombie(const struct arena* arena) {
+  return static_cast<int>(__atomic_load_n(&arena->zombie, __ATOMIC_SEQ_CST));
+}
+
+int arena_name_taken(const char* name) {
+  Guard guard(list_lock);
+  return has_name(name);
+}
+
+// ---- The tracer's hands on an arena.
+
+int arena_flags(const struct arena* arena) {
+  return static_cast<int>(__atomic_load_n(&arena->flags, __ATOMIC_RELAXED));
+}
+
+void arena_change_flags(struct arena* arena, int set, int clear) {
+  __atomic_fetch_and(&arena->flags, ~static_cast<uint32_t>(clear), __ATOMIC_SEQ_CST);
+  __atomic_fetch_or(&arena->flags, static_cast<uint32_t>(set), __ATOMIC_SEQ_CST);
+}
+
+trace_table** arena_trace_slot(struct arena* arena) {
+  return &arena->trace;
+}
+
+int arena_is_traced(const struct arena* arena) {
+  return arena_flags(arena) & KMC_EVER_TRACED;
 }

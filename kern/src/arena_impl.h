@@ -29,6 +29,9 @@ struct Segment {
 inline constexpr unsigned kFreeLists = 64;
 inline constexpr size_t kQuantumCaches = 16;
 
+// Spans, for the statistics; a page of tags does not come by arena_span_alloc.
+void count_span(struct arena& arena, size_t size);
+
 }  // namespace arena_impl
 
 struct arena {
@@ -42,7 +45,17 @@ struct arena {
   size_t quantum_cache_max;
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
 
-  struct arena* next_arena;  // lock of the list of arenas
+  // Atomic. The flags are the tracer's; the counts are of spans, handed out from segments or quantum caches.
+  uint32_t flags;
+  uint32_t zombie;   // destroyed: its quantum caches are not looked at any more
+  uint32_t lookers;  // at quantum caches, with interrupts off
+  trace_table* trace;
+  uint64_t span_allocations, span_frees, span_bytes;
+
+  // Lock of the list of arenas.
+  struct arena* next_arena;
+  uint64_t references;  // one for being alive, one for each holder
+  bool announced;       // made: it shows in the list; until then it only has its name
 
   alignas(Spinlock) std::array<std::byte, sizeof(Spinlock)> lock_storage;
   Spinlock& lock() { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
@@ -88,6 +101,8 @@ class Tags {
 
 // The first tags of the pool. Once, at boot.
 void tags_init();
+// Of the pages that have been made into tags; they never come back.
+uint64_t tag_bytes();
 
 // ---- Segments of an arena (arena_segments.cc). All with its lock held.
 
@@ -125,6 +140,8 @@ struct Constraints {
   size_t align, phase, nocross;
   uintptr_t min, max;
 };
+// Panics for constraints that are wrong in themselves.
+void check(const struct arena& arena, const Constraints& wanted, int flags);
 // From the segments that are there, or from the source; 0 when there is no memory. One try.
 uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
 // An allocation of whole quanta that tries again after a reap if it may sleep, and counts what fails (arena.cc).

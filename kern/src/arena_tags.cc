@@ -1,4 +1,5 @@
 // The pool of boundary tags: see arena.cc.
+#include <atomic>
 #include <utility>
 
 #include "arch/x86_64/interrupts.h"
@@ -59,6 +60,7 @@ class TagPool {
 };
 
 constinit TagPool tag_pool;
+constinit std::atomic<uint64_t> tag_pages{0};
 constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
 
 // A page of base_arena becomes tags. False when there is none.
@@ -75,8 +77,11 @@ bool fill_tag_pool() {
       page = reinterpret_cast<Segment*>(segment->start);
     }
   }
-  if (page) tag_pool.add(page, kPageSize / sizeof(Segment));
-  return page != nullptr;
+  if (!page) return false;
+  count_span(*base_arena, kPageSize);
+  tag_pages.fetch_add(1, std::memory_order_relaxed);
+  tag_pool.add(page, kPageSize / sizeof(Segment));
+  return true;
 }
 
 }  // namespace
@@ -106,6 +111,10 @@ void Tags::put(Segment* tag) {
 
 Segment* Tags::pop() {
   return std::exchange(tags_, tags_->list_next);
+}
+
+uint64_t tag_bytes() {
+  return tag_pages.load(std::memory_order_relaxed) * kPageSize;
 }
 
 void tags_init() {

@@ -19,7 +19,6 @@
 #include "arena_impl.h"
 #include "lib/units.h"
 #include "log.h"
-#include "slab_trace.h"
 
 namespace arena_impl {
 namespace {
@@ -152,7 +151,8 @@ uintptr_t allocate_imported(struct arena& arena, const Constraints& wanted, int 
   return address;
 }
 
-// Panics for constraints that are wrong in themselves.
+}  // namespace
+
 void check(const struct arena& arena, const Constraints& wanted, int flags) {
   if (!std::has_single_bit(wanted.align)) panic("arena %s: alignment 0x%zx", arena.name, wanted.align);
   if (wanted.phase >= wanted.align || wanted.phase % arena.quantum != 0)
@@ -161,8 +161,6 @@ void check(const struct arena& arena, const Constraints& wanted, int flags) {
     panic("arena %s: nocross 0x%zx", arena.name, wanted.nocross);
   if ((flags & KM_BESTFIT) && (flags & KM_NEXTFIT)) panic("arena %s: two policies", arena.name);
 }
-
-}  // namespace
 
 uintptr_t try_constrained(struct arena& arena, const Constraints& wanted, int flags) {
   if (!possible(wanted) || wanted.min > wanted.max) return 0;
@@ -173,13 +171,3 @@ uintptr_t try_constrained(struct arena& arena, const Constraints& wanted, int fl
 }
 
 }  // namespace arena_impl
-
-ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase, size_t nocross,
-                                  uintptr_t min, uintptr_t max, int flags) {
-  if (size == 0 || size > SIZE_MAX / 2) return nullptr;
-  size = align_up(size, arena->quantum);
-  if (align == 0 || (align < arena->quantum && std::has_single_bit(align))) align = arena->quantum;
-  const arena_impl::Constraints wanted{size, align, phase, nocross, min, max};
-  arena_impl::check(*arena, wanted, flags);
-  return reinterpret_cast<void*>(arena_impl::allocate_segment(*arena, size, &wanted, flags & ~KM_ZERO));
-}

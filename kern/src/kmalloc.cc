@@ -44,11 +44,10 @@ kmem_cache* cache_for(size_t size) {
 
 ALLOCATOR_TEXT void* allocate_pages(size_t size, int flags) {
   if (size > SIZE_MAX / 2) return nullptr;
-  size = align_up(size, kPageSize);
   void* const memory = arena_alloc(page_arena, size, flags);
   if (!memory) return nullptr;
-  page_of(memory)->large_pages = size / kPageSize;
-  if (flags & KM_ZERO) memset(memory, 0, size);
+  page_of(memory)->large_pages = align_up(size, kPageSize) / kPageSize;
+  if (flags & KM_ZERO) memset(memory, 0, align_up(size, kPageSize));
   return memory;
 }
 

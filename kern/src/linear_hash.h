@@ -171,6 +171,12 @@ static inline size_t linear_hash_wanted(const struct linear_hash* hash) {
   return segment < LINEAR_HASH_SEGMENTS ? linear_hash_segment_buckets(segment) * sizeof(void*) : 0;
 }
 
+/* Bytes that it has been brought and has not given back. */
+static inline size_t linear_hash_bytes(const struct linear_hash* hash) {
+  const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
+  return capacity > LINEAR_HASH_FIRST ? capacity * sizeof(void*) : 0;
+}
+
 /* `memory` of as many bytes as were wanted, with any content. False if it is not wanted any more. */
 static inline bool linear_hash_give(struct linear_hash* hash, void* memory, size_t bytes) {
   if (linear_hash_wanted(hash) != bytes) return false;

@@ -72,12 +72,9 @@ void memory_init() {
   }
 
   kmem_init();
-  page_arena = must(arena_create(
-                        "page", 0, 0, kPageSize,
-                        [](arena* source, size_t size, int flags) { return arena_alloc(source, size, flags); },
-                        [](arena* source, void* base, size_t size) { arena_free(source, base, size); }, base_arena,
-                        kQuantumCacheMax, KM_ATOMIC),
-                    "page");
+  page_arena = must(
+      arena_create("page", 0, 0, kPageSize, arena_span_alloc, arena_span_free, base_arena, kQuantumCacheMax, KM_ATOMIC),
+      "page");
   kernel_virtual_arena = must(
       arena_create("kernel_virtual", kKernelVirtualBase + kKernelVirtualReserved,
                    kKernelVirtualSize - kKernelVirtualReserved, kPageSize, nullptr, nullptr, nullptr, 0, KM_ATOMIC),

@@ -91,7 +91,7 @@ static bool name_taken(const char* name) {
   if (names_equal(name, "ctl")) return true; /* a file of its own in #mem/kmemtrace */
   for (const struct kmem_cache* cache = first_cache; cache; cache = cache->next)
     if (names_equal(cache->name, name)) return true;
-  return false;
+  return slab_os_name_taken(name);
 }
 
 /* Copies `name`, cut to what fits, with ".number" after it if number is not 0. */

@@ -344,6 +344,7 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
   if (cache->hash) {
     stats->hash_buckets = cache->hash->buckets;
     stats->hash_items = cache->hash->items;
+    stats->hash_bytes = linear_hash_bytes(cache->hash);
   }
 }
 

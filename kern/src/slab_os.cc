@@ -92,10 +92,10 @@ arena* slab_os_metadata_source() {
 }
 
 void* slab_os_pages_alloc(arena* source, size_t size, int flags) {
-  return arena_alloc(source, size, flags);
+  return arena_span_alloc(source, size, flags);
 }
 void slab_os_pages_free(arena* source, void* pages, size_t size) {
-  arena_free(source, pages, size);
+  arena_span_free(source, pages, size);
 }
 
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
@@ -165,6 +165,10 @@ void slab_os_log_place(const char* prefix, const char* what, const slab_os_place
     symbol_format(symbol, sizeof(symbol), kKernelImageBase + place->frames[i]);
     klog("%s     %s", prefix, symbol);
   }
+}
+
+bool slab_os_name_taken(const char* name) {
+  return arena_name_taken(name) != 0;
 }
 
 void slab_os_log(const char* pattern, ...) {

@@ -100,7 +100,7 @@ echo nonsense > #debug/ctl
         self.check(3, r"kmem_slab cannot be traced")
 
     def test_debug_syntax(self):
-        self.check(4, r"leak CACHE N \[depth=D\] \[irq\] \[atomic\], free CACHE N")
+        self.check(4, r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\], free NAME N")
 
     def test_no_such_cache(self):
         self.check(5, r"no cache is called \"none\"")

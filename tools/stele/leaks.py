@@ -21,12 +21,12 @@ def judge(dumps, repeat, settled=True):
     found = sorted(((dump, group) for dump in dumps for group in dump.groups), key=lambda pair: -pair[1].bytes)
     leaks = [pair for pair in found if len(pair[1].marks) >= threshold]
     others = [pair for pair in found if len(pair[1].marks) < threshold]
-    doubts = [] if settled else ["the caches did not come to rest"]
+    doubts = [] if settled else ["caches and arenas did not come to rest"]
     for dump in dumps:
         doubts += [f"{dump.name}: {key} {number}" for key, number in dump.lost().items()]
         doubts += [f"{dump.name}: does not hold: {identity}" for identity in dump.broken_identities()]
     if not dumps:
-        doubts.append("no cache was traced")
+        doubts.append("nothing was traced")
     status = LEAKED if leaks else UNKNOWN if doubts else CLEAN
     return Verdict(status, leaks, others, doubts)
 
@@ -61,7 +61,7 @@ def report(verdict, dumps, command, command_status, repeat, source_lines, progra
     places = source_lines.look_up([frame for group in groups for frame in group.frames])
     user_places = program_lines.look_up([stack for group in groups for stack in group.user_stacks])
     lines = [f"leak test of: {command}", f"runs: 1 to warm up, {repeat} traced; the last one's exit status: {command_status}",
-             f"traced: {len(dumps)} caches, {sum(d.counters['seen'] for d in dumps)} allocations", ""]
+             f"traced: {len(dumps)} caches and arenas, {sum(d.counters['seen'] for d in dumps)} allocations", ""]
     if verdict.leaks:
         total = sum(group.bytes for _, group in verdict.leaks)
         lines += [f"LEAKED: {total} bytes from {len(verdict.leaks)} stacks, each alive in at least {max(1, repeat - 1)} of {repeat} runs", ""]

@@ -1,14 +1,15 @@
 // #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests can see what is said about it.
 //
-//   alloc        leak CACHE N [depth=D] [irq] [atomic], free CACHE N, churn CACHE N, failnext N [after=M], one a line; reading
-//                shows what is held, and the reader's own failnext
+//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N, failnext N [after=M], one a line;
+//                reading shows what is held, and the reader's own failnext
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //   crime        see debug_crime.cc
 //   ctl          panic
 //
-// The objects that `leak` allocates are held, by cache, in the order in which they came. The lists that hold them lie in pages of
-// their own, so that they show in no cache's counts. The names of functions here are what tests and README look for in traces:
+// NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or 20000 bytes), or `kernel_stack`.
+// The objects that `leak` allocates are held, by name, in the order in which they came. The lists that hold them lie in pages of an
+// arena of their own, so that they show in no other counts. The names of functions here are what tests and README look for in traces:
 // leak_at_depth, debug_alloc_write, debug_interrupt, leaky_open.
 #ifdef CONFIG_DEBUG_DEVICE
 
@@ -16,8 +17,8 @@
 #include <charconv>
 #include <utility>
 
-#include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
+#include "arena.h"
 #include "cpu.h"
 #include "debug_crime.h"
 #include "device.h"
@@ -26,9 +27,9 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "log.h"
-#include "pages.h"
 #include "slab.h"
 #include "task.h"
+#include "trace.h"
 
 namespace {
 
@@ -44,46 +45,127 @@ constexpr TableEntry kTable[] = {
 };
 
 constexpr const char* kAllocSyntax =
-    "leak CACHE N [depth=D] [irq] [atomic], free CACHE N, churn CACHE N or failnext N [after=M]";
+    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N or failnext N [after=M]";
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
-constexpr size_t kMaxCacheName = 64;
+constexpr uint64_t kMaxSize = 1 << 30;
+constexpr uint64_t kUsualKmalloc = 20'000;  // more than any cache of kmalloc has
 
 constinit Mutex debug_mutex{LockRank::kDebugDevice};
 
+// --- What can be leaked.
+
+constinit arena* notes_arena = nullptr;  // pages for lists
+
+enum class Kind : uint8_t { kNone, kSource, kKmalloc, kKernelStack };
+
+struct Origin {
+  Kind kind = Kind::kNone;
+  TraceSource source = {};  // of kSource
+
+  bool operator==(const Origin&) const = default;
+  const char* name() const {
+    return kind == Kind::kKmalloc ? "kmalloc" : kind == Kind::kKernelStack ? "kernel_stack" : source.name();
+  }
+  // References to the source.
+  void hold() const {
+    if (source) source.hold();
+  }
+  void release() const {
+    if (source) source.release();
+  }
+};
+
+// What leak_at_depth returns.
+struct Leaked {
+  void* object;     // nullptr: out of memory
+  uint64_t detail;  // of an arena's the size, of a kernel stack the memory
+};
+
+}  // namespace
+
+// Bytes asked for are `size`, where the origin leaves a choice.
+[[gnu::always_inline]] static inline Leaked allocate(const Origin& origin, uint64_t size, int flags) {
+  switch (origin.kind) {
+    case Kind::kSource:
+      if (arena* const arena = origin.source.arena()) return {arena_alloc(arena, size, flags), size};
+      return {kmem_cache_alloc(origin.source.cache(), flags), 0};
+    case Kind::kKmalloc:
+      return {kmalloc(size, flags), 0};
+    case Kind::kKernelStack: {
+      Result<KernelStack> stack = kernel_stack_alloc();
+      if (!stack) return {};
+      return {reinterpret_cast<void*>(stack->base), reinterpret_cast<uint64_t>(stack->memory)};
+    }
+    case Kind::kNone:
+      break;
+  }
+  return {};
+}
+
+// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making a loop or a jump of the call.
+[[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size, int flags,
+                                                            uint64_t depth) {
+  Leaked leaked = depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
+  asm volatile("" : "+r"(leaked.object)::"memory");
+  return leaked;
+}
+
+namespace {
+
+void give_back(const Origin& origin, const Leaked& leaked) {
+  switch (origin.kind) {
+    case Kind::kSource:
+      if (arena* const arena = origin.source.arena()) {
+        arena_free(arena, leaked.object, leaked.detail);
+      } else {
+        kmem_cache_free(origin.source.cache(), leaked.object);
+      }
+      break;
+    case Kind::kKmalloc:
+      kfree(leaked.object);
+      break;
+    case Kind::kKernelStack:
+      kernel_stack_free({reinterpret_cast<uint64_t>(leaked.object), reinterpret_cast<void*>(leaked.detail)});
+      break;
+    case Kind::kNone:
+      break;
+  }
+}
+
 // --- What is held.
 
-// A page of pointers, filled and emptied from the front.
+// A page of objects, filled and emptied from the front.
 struct Chunk {
-  static constexpr size_t kRoom = (kPageSize - 16) / sizeof(void*);
+  static constexpr size_t kRoom = (kPageSize - 16) / sizeof(Leaked);
   Chunk* next;
   uint32_t first, end;
-  void* objects[kRoom];
+  Leaked objects[kRoom];
 };
 static_assert(sizeof(Chunk) == kPageSize);
 
-// The objects of one cache, oldest first.
+// The objects of one origin, oldest first.
 class Holding {
  public:
-  kmem_cache* cache = nullptr;  // held; nullptr: the slot is free
+  Origin origin;  // held; kNone: the slot is free
   uint64_t count = 0;
 
   // Makes room for one more: add cannot fail then. ENOMEM.
   Result<void> reserve() {
     if (last_ && last_->end < Chunk::kRoom) return {};
-    const PhysAddr page = TRY(page_alloc(KM_SLEEP));
-    auto* chunk = static_cast<Chunk*>(direct_map(page));
+    auto* chunk = static_cast<Chunk*>(arena_alloc(notes_arena, kPageSize, KM_SLEEP));
+    if (!chunk) return Errno::ENOMEM;
     chunk->next = nullptr;
     chunk->first = chunk->end = 0;
     (last_ ? last_->next : first_) = chunk;
     last_ = chunk;
     return {};
   }
-  void add(void* object) {
-    last_->objects[last_->end++] = object;
+  void add(const Leaked& leaked) {
+    last_->objects[last_->end++] = leaked;
     count++;
   }
-  void* take_oldest() {
+  Leaked take_oldest() {
     while (first_->first == first_->end) drop_first();
     count--;
     return first_->objects[first_->first++];
@@ -101,7 +183,7 @@ class Holding {
     while (later) {
       Chunk* next = later->next;
       free_range(*later, later->first);
-      page_free(direct_map_phys(later));
+      arena_free(notes_arena, later, kPageSize);
       later = next;
     }
     count = kept;
@@ -110,18 +192,18 @@ class Holding {
   void settle() {
     if (count > 0) return;
     while (first_) drop_first();
-    kmem_cache_release(std::exchange(cache, nullptr));
+    std::exchange(origin, {}).release();
   }
 
  private:
   void free_range(Chunk& chunk, uint32_t from) {
-    for (uint32_t i = from; i < chunk.end; i++) kmem_cache_free(cache, chunk.objects[i]);
+    for (uint32_t i = from; i < chunk.end; i++) give_back(origin, chunk.objects[i]);
   }
   void drop_first() {
     Chunk* chunk = first_;
     first_ = chunk->next;
     if (!first_) last_ = nullptr;
-    page_free(direct_map_phys(chunk));
+    arena_free(notes_arena, chunk, kPageSize);
   }
 
   Chunk* first_ = nullptr;
@@ -130,9 +212,9 @@ class Holding {
 
 constinit Holding holdings[256];  // under debug_mutex
 
-Holding* find_holding(const kmem_cache* cache) {
+Holding* find_holding(const Origin& origin) {
   for (Holding& holding : holdings) {
-    if (holding.cache == cache) return &holding;
+    if (holding.origin == origin) return &holding;
   }
   return nullptr;
 }
@@ -145,14 +227,13 @@ struct AllocCommand {
   AllocCommand() = default;
   AllocCommand(const AllocCommand&) = delete;
   AllocCommand& operator=(const AllocCommand&) = delete;
-  ~AllocCommand() {
-    if (cache) kmem_cache_release(cache);
-  }
+  ~AllocCommand() { origin.release(); }
 
   Verb verb = Verb::kLeak;
-  kmem_cache* cache = nullptr;  // held
+  Origin origin;  // held
   uint64_t count = 0;
   uint64_t depth = 1;
+  uint64_t size = 0;  // 0: the usual one
   uint64_t after = 0;
   bool irq = false;
   bool atomic = false;
@@ -170,14 +251,19 @@ Result<void> parse_count(std::string_view text, uint64_t min, uint64_t& count) {
 }
 
 Result<void> parse_option(std::string_view option, AllocCommand& command) {
-  constexpr std::string_view kDepth = "depth=";
+  constexpr std::string_view kDepth = "depth=", kSize = "size=";
   if (option == "irq") {
     command.irq = true;
   } else if (option == "atomic") {
     command.atomic = true;
+  } else if (option.starts_with(kSize)) {
+    if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, command.size)) {
+      return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu", static_cast<int>(option.size()),
+                  option.data(), kMaxSize);
+    }
   } else if (!option.starts_with(kDepth)) {
-    return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, irq and atomic", static_cast<int>(option.size()),
-                option.data());
+    return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq and atomic",
+                static_cast<int>(option.size()), option.data());
   } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
     return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu", static_cast<int>(option.size()),
                 option.data(), kMaxDepth);
@@ -185,17 +271,12 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
   return {};
 }
 
-Result<kmem_cache*> find_cache(std::string_view name) {
-  char terminated[kMaxCacheName];
-  kmem_cache* cache = nullptr;
-  if (name.size() < sizeof(terminated)) {
-    memcpy(terminated, name.data(), name.size());
-    terminated[name.size()] = '\0';
-    cache = kmem_cache_find(terminated);
-  }
-  if (cache && !kmem_cache_is_zombie(cache)) return cache;
-  if (cache) kmem_cache_release(cache);
-  return fail(Errno::EINVAL, "no cache is called \"%.*s\": cat '#mem/kmemstat' names them",
+// With a reference. A cache or arena comes before what else has the name.
+Result<Origin> find_origin(std::string_view name) {
+  if (const TraceSource source = TraceSource::find(name)) return Origin{Kind::kSource, source};
+  if (name == "kmalloc") return Origin{Kind::kKmalloc};
+  if (name == "kernel_stack") return Origin{Kind::kKernelStack};
+  return fail(Errno::EINVAL, "no cache is called \"%.*s\", and no arena: cat '#mem/kmemstat' names them",
               static_cast<int>(name.size()), name.data());
 }
 
@@ -208,6 +289,22 @@ Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
   if (option.empty()) return {};
   if (!option.starts_with(kAfter) || !rest.empty()) return fail(Errno::EINVAL, "expected failnext N [after=M]");
   return parse_count(option.substr(kAfter.size()), 0, command.after);
+}
+
+// Fills in the size, or finds that it cannot be chosen.
+Result<void> check_size(AllocCommand& command) {
+  const Origin& origin = command.origin;
+  const bool choice = origin.kind == Kind::kKmalloc || origin.source.arena();
+  if (command.size != 0 && !choice) {
+    return fail(Errno::EINVAL, "%.40s: only an arena and kmalloc take size=BYTES", origin.name());
+  }
+  if (origin.kind == Kind::kKernelStack && (command.irq || command.atomic)) {
+    return fail(Errno::EINVAL, "a kernel_stack is made only where one may sleep: not with irq or atomic");
+  }
+  if (command.size == 0 && choice) {
+    command.size = origin.kind == Kind::kKmalloc ? kUsualKmalloc : origin.source.object_size();
+  }
+  return {};
 }
 
 Result<void> parse(const CommandLine& line, AllocCommand& command) {
@@ -229,27 +326,15 @@ Result<void> parse(const CommandLine& line, AllocCommand& command) {
     if (command.verb != Verb::kLeak) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
     TRY(parse_option(option, command));
   }
-  command.cache = TRY(find_cache(name));
-  return {};
+  command.origin = TRY(find_origin(name));
+  return check_size(command);
 }
-
-}  // namespace
-
-// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making a loop or a jump of the call.
-[[gnu::noinline, gnu::noclone]] static void* leak_at_depth(kmem_cache* cache, int flags, uint64_t depth) {
-  void* object = depth > 1 ? leak_at_depth(cache, flags, depth - 1) : kmem_cache_alloc(cache, flags);
-  asm volatile("" : "+r"(object)::"memory");
-  return object;
-}
-
-namespace {
 
 // What debug_interrupt is asked to do, by one task at a time, and what it did.
 struct InterruptRequest {
-  kmem_cache* cache;
-  uint64_t depth;
+  const AllocCommand* command;
   unsigned wanted, got;
-  void* objects[64];
+  Leaked objects[64];
   std::atomic<bool> done;
 };
 constinit InterruptRequest interrupt_request{};
@@ -260,9 +345,10 @@ constinit InterruptRequest interrupt_request{};
   InterruptRequest& request = interrupt_request;
   request.got = 0;
   while (request.got < request.wanted) {
-    void* object = leak_at_depth(request.cache, KM_ATOMIC, request.depth);
-    if (!object) break;
-    request.objects[request.got++] = object;
+    const AllocCommand& command = *request.command;
+    const Leaked leaked = leak_at_depth(command.origin, command.size, KM_ATOMIC, command.depth);
+    if (!leaked.object) break;
+    request.objects[request.got++] = leaked;
   }
   request.done = true;
 }
@@ -272,25 +358,24 @@ namespace {
 // Allocates up to `wanted` objects in an interrupt on this CPU and holds them; how many.
 unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding& holding) {
   InterruptRequest& request = interrupt_request;
-  request.cache = command.cache;
-  request.depth = command.depth;
+  request.command = &command;
   request.wanted = wanted < std::size(request.objects) ? static_cast<unsigned>(wanted) : std::size(request.objects);
   request.done = false;
   interrupt_raise_self(kVectorDebugSelf);
   while (!request.done) asm volatile("pause");
   unsigned held = 0;
   for (; held < request.got && holding.reserve(); held++) holding.add(request.objects[held]);
-  for (unsigned i = held; i < request.got; i++) kmem_cache_free(command.cache, request.objects[i]);
+  for (unsigned i = held; i < request.got; i++) give_back(command.origin, request.objects[i]);
   return held;
 }
 
 [[gnu::always_inline]] inline Result<void> leak(const AllocCommand& command) {
-  Holding* holding = find_holding(command.cache);
+  Holding* holding = find_holding(command.origin);
   if (!holding) {
-    holding = find_holding(nullptr);
-    if (!holding) return fail(Errno::ENOSPC, "objects of %zu caches are held: free some first", std::size(holdings));
-    kmem_cache_hold(command.cache);
-    holding->cache = command.cache;
+    holding = find_holding({});
+    if (!holding) return fail(Errno::ENOSPC, "objects of %zu names are held: free some first", std::size(holdings));
+    command.origin.hold();
+    holding->origin = command.origin;
   }
   const uint64_t before = holding->count;
   uint64_t done = 0;
@@ -301,9 +386,10 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
       done += n;
     } else {
       if (!holding->reserve()) break;
-      void* object = leak_at_depth(command.cache, command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
-      if (!object) break;
-      holding->add(object);
+      const Leaked leaked =
+          leak_at_depth(command.origin, command.size, command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
+      if (!leaked.object) break;
+      holding->add(leaked);
       done++;
     }
   }
@@ -314,22 +400,21 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
 }
 
 Result<void> free_held(const AllocCommand& command) {
-  Holding* holding = find_holding(command.cache);
+  Holding* holding = find_holding(command.origin);
   const uint64_t held = holding ? holding->count : 0;
   if (held < command.count) {
-    return fail(Errno::EINVAL, "%lu objects of %s are held, not %lu", held, kmem_cache_name(command.cache),
-                command.count);
+    return fail(Errno::EINVAL, "%lu objects of %s are held, not %lu", held, command.origin.name(), command.count);
   }
-  for (uint64_t i = 0; i < command.count; i++) kmem_cache_free(command.cache, holding->take_oldest());
+  for (uint64_t i = 0; i < command.count; i++) give_back(command.origin, holding->take_oldest());
   holding->settle();
   return {};
 }
 
 Result<void> churn(const AllocCommand& command) {
   for (uint64_t i = 0; i < command.count; i++) {
-    void* object = kmem_cache_alloc(command.cache, KM_SLEEP);
-    if (!object) return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
-    kmem_cache_free(command.cache, object);
+    const Leaked leaked = allocate(command.origin, command.size, KM_SLEEP);
+    if (!leaked.object) return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
+    give_back(command.origin, leaked);
   }
   return {};
 }
@@ -482,14 +567,14 @@ class DebugDevice final : public TableDevice {
   }
 
  private:
-  // A line for each cache: its name and how many of its objects are held. And the reader's order, if it has had one.
+  // A line for each name: how many of its objects are held. And the reader's order, if it has had one.
   static Result<void> show_held(Chan& chan) {
     const FaultOrder order = current_task()->fault_order;
     Text* const text = TRY(Text::create());
     {
       const MutexGuard guard(debug_mutex);
       for (const Holding& holding : holdings) {
-        if (holding.cache) text->print("%s %lu\n", kmem_cache_name(holding.cache), holding.count);
+        if (holding.count > 0) text->print("%s %lu\n", holding.origin.name(), holding.count);
       }
     }
     if (order.fail + order.failed > 0) text->print("failnext %lu failed %lu\n", order.fail, order.failed);
@@ -521,6 +606,9 @@ void debug_device_init() {
     if (!cache) panic("no memory for the cache %s", name);
     return cache;
   };
+  notes_arena = arena_create("debug", 0, 0, kPageSize, arena_span_alloc, arena_span_free, page_arena, 0, KM_SLEEP);
+  if (!notes_arena) panic("no memory for the arena debug");
+  arena_forbid_trace(notes_arena);
   make_cache("debug_64", 64);
   make_cache("debug_1024", 1024);
   leaky_cache = make_cache("leaky", sizeof(Leaky));

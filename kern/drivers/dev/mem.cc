@@ -43,8 +43,7 @@ constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 // Width of the column of names, indentation included.
 constexpr int kNameWidth = 34;
 
-const char* traced_flag(const kmem_cache* cache) {
-  const int flags = kmem_cache_flags(cache);
+const char* traced_flag(int flags) {
   if (flags & KMC_NOTRACE) return "never";
   if (flags & KMC_TRACED) return "running";
   return flags & KMC_EVER_TRACED ? "stopped" : "off";
@@ -56,7 +55,7 @@ void print_cache(kmem_cache* cache, unsigned depth, Text& text) {
   const int indent = static_cast<int>(2 * depth);
   text.print("%*s%-*s S %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent,
              kmem_cache_name(cache), stats.object_size, stats.total_bytes, stats.live * stats.object_size, stats.live,
-             stats.allocations, stats.frees, traced_flag(cache));
+             stats.allocations, stats.frees, traced_flag(kmem_cache_flags(cache)));
 }
 
 // Calls visit(cache) for each cache that is not destroyed.
@@ -73,7 +72,8 @@ void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
   arena_stats(arena, &stats);
   const int indent = static_cast<int>(2 * depth);
   text.print("%*s%-*s A %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent, arena_name(arena),
-             stats.quantum, stats.total_bytes, stats.allocated_bytes, stats.live, stats.allocations, stats.frees, "-");
+             stats.quantum, stats.total_bytes, stats.direct_bytes, stats.direct_live, stats.direct_allocations,
+             stats.direct_frees, traced_flag(arena_flags(arena)));
   for_each_cache([&](kmem_cache* cache) {
     if (kmem_cache_source(cache) == arena) print_cache(cache, depth + 1, text);
   });
@@ -119,8 +119,10 @@ void print_arena_stats(Text& text) {
     text.print("%s source %s quantum %lu total %lu allocated %lu imported %lu live %lu allocations %lu frees %lu ",
                arena_name(arena), source ? arena_name(source) : "-", stats.quantum, stats.total_bytes,
                stats.allocated_bytes, stats.imported_bytes, stats.live, stats.allocations, stats.frees);
-    text.print("failures %lu segments %lu buckets %lu hashed %lu\n", stats.failures, stats.segments, stats.hash_buckets,
-               stats.hash_items);
+    text.print("failures %lu segments %lu buckets %lu hashed %lu direct %lu spans %lu", stats.failures, stats.segments,
+               stats.hash_buckets, stats.hash_items, stats.direct_bytes, stats.span_bytes);
+    if (stats.tag_bytes > 0) text.print(" tags %lu", stats.tag_bytes);
+    text.print("\n");
     for (unsigned power = 0; power < 64; power++) {
       if (stats.free_segments[power] == 0) continue;
       text.print("  free segments from %lu bytes: %lu\n", uint64_t{1} << power, stats.free_segments[power]);
@@ -266,7 +268,7 @@ class MemDevice final : public TableDevice {
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
   static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT, "no cache is called %.*s: `ls '#mem/kmemtrace'` names them",
+    return fail(Errno::ENOENT, "no cache or arena is called %.*s: `ls '#mem/kmemtrace'` names them",
                 static_cast<int>(name.size()), name.data());
   }
 

@@ -2,7 +2,8 @@
 //
 // A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that is never mapped, so
 // that a stack that overflows faults instead of writing over its neighbour. Taking a mapping away interrupts every CPU,
-// so up to kMaxFreeStacks stacks that are not in use are kept, mapped; `settle` gives them back.
+// so up to kMaxFreeStacks stacks that are not in use are kept, mapped; `settle` gives them back. None is kept or reused
+// while an arena that stacks come from is traced: its trace shall say who made the task.
 //
 // A task that ends cannot free the stack it stands on: the task that comes after it on the CPU hands it to the reaper,
 // a kernel task.
@@ -14,6 +15,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "log.h"
+#include "slab_trace.h"
 #include "src/sched/sched.h"
 #include "trace.h"
 
@@ -27,11 +29,6 @@ constinit std::atomic<uint32_t> last_task_id{0};
 
 constinit Spinlock list_lock{LockRank::kTaskList};
 constinit List<Task, &Task::all_link> all_tasks;
-
-struct Stack {
-  uint64_t base;
-  void* memory;
-};
 
 // Lies in the free stack itself.
 struct FreeStack {
@@ -47,7 +44,11 @@ constinit List<Task, &Task::run_link> dead_tasks;
 constinit uint32_t exiting_count = 0;  // tasks that have called task_will_exit and are not freed yet
 constinit WaitQueue reaper_wait, drain_wait;
 
-bool take_free_stack(Stack& stack) {
+bool stacks_are_traced() {
+  return arena_is_traced(page_arena) || arena_is_traced(kernel_virtual_arena);
+}
+
+bool take_free_stack(KernelStack& stack) {
   const Guard guard(stacks_lock);
   if (!free_stacks) return false;
   stack = {reinterpret_cast<uint64_t>(free_stacks), free_stacks->memory};
@@ -56,9 +57,17 @@ bool take_free_stack(Stack& stack) {
   return true;
 }
 
-Result<Stack> stack_alloc() {
-  Stack stack;
-  if (take_free_stack(stack)) return stack;
+void stack_release(const KernelStack& stack) {
+  unmap_kernel(stack.base, kKernelStackSize);
+  arena_free(kernel_virtual_arena, reinterpret_cast<void*>(stack.base - kGuardSize), kGuardSize + kKernelStackSize);
+  arena_free(page_arena, stack.memory, kKernelStackSize);
+}
+
+}  // namespace
+
+ALLOCATOR_TEXT Result<KernelStack> kernel_stack_alloc() {
+  KernelStack stack;
+  if (!stacks_are_traced() && take_free_stack(stack)) return stack;
   stack.memory = arena_alloc(page_arena, kKernelStackSize, KM_SLEEP);
   if (!stack.memory) return Errno::ENOMEM;
   void* range = arena_alloc(kernel_virtual_arena, kGuardSize + kKernelStackSize, KM_SLEEP);
@@ -72,14 +81,8 @@ Result<Stack> stack_alloc() {
   return Errno::ENOMEM;
 }
 
-void stack_release(const Stack& stack) {
-  unmap_kernel(stack.base, kKernelStackSize);
-  arena_free(kernel_virtual_arena, reinterpret_cast<void*>(stack.base - kGuardSize), kGuardSize + kKernelStackSize);
-  arena_free(page_arena, stack.memory, kKernelStackSize);
-}
-
-void stack_free(const Stack& stack) {
-  {
+void kernel_stack_free(const KernelStack& stack) {
+  if (!stacks_are_traced()) {
     const Guard guard(stacks_lock);
     if (free_stack_count < kMaxFreeStacks) {
       auto* free_stack = reinterpret_cast<FreeStack*>(stack.base);
@@ -92,10 +95,12 @@ void stack_free(const Stack& stack) {
   stack_release(stack);
 }
 
+namespace {
+
 // `settle`: nothing that ended tasks held is kept.
 void settle() {
   task_drain_dead();
-  Stack stack;
+  KernelStack stack;
   while (take_free_stack(stack)) stack_release(stack);
 }
 
@@ -104,7 +109,7 @@ void task_free(Task* task) {
     const Guard guard(list_lock);
     task->all_link.unlink();
   }
-  stack_free({task->stack_base, task->stack_memory});
+  kernel_stack_free({task->stack_base, task->stack_memory});
   task_cache.destroy(task);
 }
 
@@ -140,10 +145,10 @@ void tasks_init() {
 }
 
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument) {
-  const Stack stack = TRY(stack_alloc());
+  const KernelStack stack = TRY(kernel_stack_alloc());
   auto made = task_cache.make(KM_SLEEP);
   if (!made) {
-    stack_free(stack);
+    kernel_stack_free(stack);
     return Errno::ENOMEM;
   }
   Task* task = *made;

@@ -311,15 +311,22 @@ Result<void> trace_command_all(std::string_view text) {
   return run(targets, text, CommandScope::kAllCaches);
 }
 
-// Nobody refers to the cache any more, so no command for it is under way. Whoever opens a dump may come here with the control lock
+// Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may come here with the control lock
 // held: memory for the copy is short, caches are reaped, and one of them ends.
-void slab_trace_destroy(kmem_cache* cache) NO_THREAD_SAFETY_ANALYSIS {
-  if (!trace_table_of(cache)) return;
-  Target target{cache, nullptr, true};
+static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
+  if (!trace_table_of(source)) return;
+  Target target{source, nullptr, true};
   const bool held = trace_control.held();
   if (!held) trace_control.lock();
   end_traces({&target, 1});
   if (!held) trace_control.unlock();
+}
+
+void slab_trace_destroy(kmem_cache* cache) {
+  end_trace(cache);
+}
+void arena_trace_destroy(struct arena* arena) {
+  end_trace(arena);
 }
 
 int kmem_trace_start(kmem_cache* cache, const char* options) {

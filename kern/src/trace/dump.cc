@@ -66,7 +66,7 @@ Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table) 
 template <typename T>
 void delete_untraced(T* object) {
   object->~T();
-  arena_free(page_arena, object, sizeof(T));
+  trace_copy_free(object, sizeof(T));
 }
 
 // All at one moment as far as commands go: none is done in between.
@@ -102,7 +102,7 @@ uint64_t trace_untracked(TraceSource source, const TraceCounters& counters) {
 }
 
 Result<TraceDump*> trace_dump_open(TraceSource source) {
-  void* memory = arena_alloc(page_arena, sizeof(TraceDump), KM_SLEEP);
+  void* memory = trace_copy_alloc(sizeof(TraceDump));
   if (!memory) return Errno::ENOMEM;
   auto* dump = new (memory) TraceDump;
   Result<void> done;
@@ -139,7 +139,7 @@ void trace_dump_close(TraceDump* dump) {
 }
 
 Result<TraceBinaryDump*> trace_binary_open() {
-  void* memory = arena_alloc(page_arena, sizeof(TraceBinaryDump), KM_SLEEP);
+  void* memory = trace_copy_alloc(sizeof(TraceBinaryDump));
   if (!memory) return Errno::ENOMEM;
   auto* dump = new (memory) TraceBinaryDump;
   Result<void> done;

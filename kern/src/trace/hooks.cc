@@ -1,4 +1,4 @@
-// What slab.c calls: interrupts are off, on whatever stack and with whatever locks the caller of the allocator held.
+// What slab.c and arena.cc call: interrupts are off, on whatever stack and with whatever locks the caller of the allocator held.
 //
 // Nothing here allocates from a cache that can be traced, formats text or waits for anything but a short lock. Bound of
 // an allocation: kPagesPerHook pages from the arena (mostly none), a walk of the frames asked for, one chain of the
@@ -102,6 +102,14 @@ void trace_seed_samplers() {
 void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
   record_allocation(trace_table_of(cache), object, requested, frame_pointer);
   return object;
+}
+
+void arena_trace_alloc(struct arena* arena, void* address, size_t requested, const void* frame_pointer) {
+  record_allocation(trace_table_of(arena), address, requested, frame_pointer);
+}
+
+void arena_trace_free(struct arena* arena, void* address) {
+  record_free(trace_table_of(arena), address);
 }
 
 void slab_trace_free(kmem_cache* cache, void* object) {

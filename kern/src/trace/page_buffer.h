@@ -1,14 +1,13 @@
-// Memory of any size that no trace can see: straight from the page arena, outside the tracer's limit. May sleep.
+// Memory of any size that no trace can see: from the tracer's arena, outside its limit. May sleep.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
-#include "arena.h"
 #include "lib/result.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "slab.h"
+#include "trace_memory.h"
 
 template <typename T>
 class PageBuffer {
@@ -22,7 +21,7 @@ class PageBuffer {
     return *this;
   }
   ~PageBuffer() {
-    if (items_) arena_free(page_arena, items_, bytes());
+    if (items_) trace_copy_free(items_, bytes());
   }
 
   // Room for at least `count` items, undefined but for the first `kept`, which are kept. ENOMEM, with all as it was.
@@ -30,7 +29,7 @@ class PageBuffer {
     if (count <= capacity_) return {};
     PageBuffer larger;
     larger.capacity_ = align_up(count * sizeof(T), kPageSize) / sizeof(T);
-    larger.items_ = static_cast<T*>(arena_alloc(page_arena, larger.bytes(), KM_SLEEP));
+    larger.items_ = static_cast<T*>(trace_copy_alloc(larger.bytes()));
     if (!larger.items_) return Errno::ENOMEM;
     if (kept > 0) memcpy(larger.items_, items_, kept * sizeof(T));
     *this = std::move(larger);

@@ -2,38 +2,56 @@
 #include "lib/string.h"
 #include "trace.h"
 
+static_assert(static_cast<int>(KMEM_CACHE_NAME_MAX) == static_cast<int>(ARENA_NAME_MAX));
+
 const char* TraceSource::name() const {
-  return kmem_cache_name(cache());
+  return arena() ? arena_name(arena()) : kmem_cache_name(cache());
 }
 
 size_t TraceSource::object_size() const {
-  return kmem_cache_object_size(cache());
+  return arena() ? arena_quantum(arena()) : kmem_cache_object_size(cache());
 }
 
 int TraceSource::flags() const {
-  return kmem_cache_flags(cache());
+  return arena() ? arena_flags(arena()) : kmem_cache_flags(cache());
 }
 
 bool TraceSource::is_zombie() const {
-  return kmem_cache_is_zombie(cache()) != 0;
+  return (arena() ? arena_is_zombie(arena()) : kmem_cache_is_zombie(cache())) != 0;
 }
 
 uint64_t TraceSource::live() const {
+  if (arena()) {
+    struct arena_stats stats;
+    arena_stats(arena(), &stats);
+    return stats.direct_live;
+  }
   struct kmem_cache_stats stats;
   kmem_cache_stats(cache(), &stats);
   return stats.live;
 }
 
 void TraceSource::hold() const {
-  kmem_cache_hold(cache());
+  if (arena()) {
+    arena_hold(arena());
+  } else {
+    kmem_cache_hold(cache());
+  }
 }
 
 void TraceSource::release() const {
-  kmem_cache_release(cache());
+  if (arena()) {
+    arena_release(arena());
+  } else {
+    kmem_cache_release(cache());
+  }
 }
 
 TraceSource TraceSource::next(TraceSource source) {
-  return kmem_cache_next(source.cache());
+  if (!source.arena()) {
+    if (kmem_cache* cache = kmem_cache_next(source.cache())) return cache;
+  }
+  return arena_next(source.arena());
 }
 
 TraceSource TraceSource::find(std::string_view name) {
@@ -42,6 +60,7 @@ TraceSource TraceSource::find(std::string_view name) {
   memcpy(terminated, name.data(), name.size());
   terminated[name.size()] = '\0';
   TraceSource source = kmem_cache_find(terminated);
+  if (!source) source = arena_find(terminated);
   if (source && source.is_zombie()) {
     source.release();
     source = {};
@@ -50,13 +69,17 @@ TraceSource TraceSource::find(std::string_view name) {
 }
 
 void TraceSource::change_flags(int set, int clear) const {
-  kmem_cache_master_flags(cache(), set, clear);
+  if (arena()) {
+    arena_change_flags(arena(), set, clear);
+  } else {
+    kmem_cache_master_flags(cache(), set, clear);
+  }
 }
 
 void TraceSource::change_cpu_flags(int set, int clear) const {
-  kmem_cache_cpu_flags(cache(), set, clear);
+  if (cache()) kmem_cache_cpu_flags(cache(), set, clear);
 }
 
 trace_table** TraceSource::trace_slot() const {
-  return kmem_cache_trace_slot(cache());
+  return arena() ? arena_trace_slot(arena()) : kmem_cache_trace_slot(cache());
 }

@@ -42,14 +42,14 @@ void TraceBinary::Piece::set(uint64_t index, const Item& item) {
 TraceBinary::~TraceBinary() {
   for (uint32_t i = 0; i < source_count_; i++) {
     sources_[i]->~Source();
-    arena_free(page_arena, sources_[i], sizeof(Source));
+    trace_copy_free(sources_[i], sizeof(Source));
   }
 }
 
 Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table,
                                       uint32_t (*now)()) {
   if (source_count_ == sources_.capacity()) TRY(sources_.reserve(2 * source_count_ + 1, source_count_));
-  void* memory = arena_alloc(page_arena, sizeof(Source), KM_SLEEP);
+  void* memory = trace_copy_alloc(sizeof(Source));
   if (!memory) return Errno::ENOMEM;
   auto* source = new (memory) Source{.header = header, .kind = kind, .flags = flags, .copy = {}};
   sources_[source_count_++] = source;

@@ -34,19 +34,13 @@ void drain() {
   while (void* page = pool.take()) trace_page_free(page);
 }
 
-void* import_from_pages(arena* source, size_t size, int flags) {
-  return arena_alloc(source, size, flags);
-}
-void export_to_pages(arena* source, void* base, size_t size) {
-  arena_free(source, base, size);
-}
-
 }  // namespace
 
 void trace_memory_init(uint64_t limit_bytes) {
   trace_memory_set_limit(limit_bytes);
-  trace_arena = arena_create("trace", 0, 0, kPageSize, import_from_pages, export_to_pages, page_arena, 0, KM_SLEEP);
+  trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free, page_arena, 0, KM_SLEEP);
   if (!trace_arena) panic("no memory for the tracer's arena");
+  arena_forbid_trace(trace_arena);
 }
 
 void trace_memory_begin(uint32_t cpus) {
@@ -82,6 +76,14 @@ void trace_page_return(void* page) {
 void trace_page_free(void* page) {
   arena_free(trace_arena, page, kPageSize);
   used.fetch_sub(kPageSize, std::memory_order_relaxed);
+}
+
+void* trace_copy_alloc(size_t size) {
+  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
+  return arena_alloc(trace_arena, size, KM_SLEEP);
+}
+void trace_copy_free(void* memory, size_t size) {
+  arena_free(trace_arena, memory, size);
 }
 
 uint64_t trace_memory_used() {

@@ -36,7 +36,11 @@ void trace_page_free(void* page);
 // The same, but it goes back to the pool: what a hook has taken and did not need. The same context.
 void trace_page_return(void* page);
 
-// Bytes, the pool included.
+// Memory of any size for copies and dumps, from the same arena but outside the limit. nullptr when there is none. May sleep.
+void* trace_copy_alloc(size_t size);
+void trace_copy_free(void* memory, size_t size);
+
+// Bytes, the pool included, copies not.
 uint64_t trace_memory_used();
 uint64_t trace_memory_limit();
 // From now on. What is in use beyond it stays.

@@ -20,6 +20,7 @@
 #include "boot.h"
 #include "log.h"
 #include "pages.h"
+#include "slab_trace.h"
 #include "spinlock.h"
 
 namespace {
@@ -85,10 +86,10 @@ struct arena* slab_os_metadata_source() {
 void* slab_os_pages_alloc(struct arena* source, size_t size, int flags) {
   thread_local std::minstd_rand random(host_cpu.id + 1);
   if (random() % 100 < page_failures) return nullptr;
-  return arena_alloc(source, size, flags);
+  return arena_span_alloc(source, size, flags);
 }
 void slab_os_pages_free(struct arena* source, void* pages, size_t size) {
-  arena_free(source, pages, size);
+  arena_span_free(source, pages, size);
 }
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
   for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;
@@ -129,6 +130,15 @@ void slab_os_note_place(slab_os_place* place, const void*) {
 void slab_os_log_place(const char* prefix, const char* what, const slab_os_place* place) {
   if (place->depth > 0) slab_os_log("%s %s at place %u", prefix, what, place->frames[0]);
 }
+
+bool slab_os_name_taken(const char* name) {
+  return arena_name_taken(name) != 0;
+}
+
+// A test that traces arenas brings its own.
+[[gnu::weak]] void arena_trace_alloc(struct arena*, void*, size_t, const void*) {}
+[[gnu::weak]] void arena_trace_free(struct arena*, void*) {}
+[[gnu::weak]] void arena_trace_destroy(struct arena*) {}
 
 void slab_os_log(const char* pattern, ...) {
   char line[200];

@@ -61,6 +61,13 @@ void arena_free(arena* to, void* address, size_t) {
   free(address);
 }
 
+void* arena_span_alloc(arena* from, size_t size, int flags) {
+  return arena_alloc(from, size, flags);
+}
+void arena_span_free(arena* to, void* address, size_t size) {
+  arena_free(to, address, size);
+}
+void arena_forbid_trace(arena*) {}
 int symbol_format(char* buffer, size_t size, uint64_t return_address) {
   return snprintf(buffer, size, "f%llx", static_cast<unsigned long long>(return_address & 0xffff));
 }
