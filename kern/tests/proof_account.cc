@@ -137,7 +137,8 @@ Account::View Account::look() const {
 
 void Account::act(Actor& actor, bool prefers_to_free) {
   for (unsigned tries = 0; tries < 4; tries++) {
-    Slot& slot = slots_[actor.random.below(kSlots)];
+    // Mostly from one CPU's hands into another's.
+    Slot& slot = slots_[actor.random.below(actor.random.one_in(2) ? kHotSlots : kSlots)];
     SlotState state = slot.state;
     if (state == SlotState::kBusy || (state == SlotState::kEmpty) == prefers_to_free) continue;
     if (!slot.state.compare_exchange_strong(state, SlotState::kBusy)) continue;

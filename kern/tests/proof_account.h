@@ -108,6 +108,7 @@ class Account {
   constexpr Account() = default;
 
   static constexpr unsigned kSlots = 384;
+  static constexpr unsigned kHotSlots = 6;  // that half of all is done with
 
   // --- The controller's. Nobody else uses an account that is not open.
 

@@ -165,9 +165,12 @@ void reader(void*) {
 
 struct Faults {
   Random random[kMaxCpus];
-  std::atomic<uint32_t> caches_one_in{0};  // of the accounts', and what slabs and magazines of all caches live on
-  std::atomic<uint32_t> pages_one_in{0};   // of the tracer's pages
-  std::atomic<bool> none{false};           // while there is comparing
+  std::atomic<uint32_t> caches_one_in{0};  // of the accounts' allocations
+  std::atomic<uint32_t> pages_one_in{
+      0};                         // of the tracer's pages, and of what the slabs and magazines of all caches live on
+  std::atomic<bool> none{false};  // while there is comparing
+  // For its commands memory fails only where it is the tracer\'s: then it is known how far they got.
+  std::atomic<const Task*> controller{nullptr};
   std::atomic<void*> sources[kAccounts] = {};
   kmem_cache* own_caches[16] = {};
   bool on = false;  // the controller's
@@ -175,16 +178,17 @@ struct Faults {
 constinit Faults faults;
 
 int shall_fail(kmem_fault_site site, const void* source, size_t, int) {
+  if (faults.none || (site != KMEM_FAULT_TRACE && current_task() == faults.controller)) return 0;
   uint32_t one_in = 0;
-  if (site == KMEM_FAULT_TRACE) {
+  const auto is_one_of = [source](const auto& known) {
+    return std::find(std::begin(known), std::end(known), source) != std::end(known);
+  };
+  if (site == KMEM_FAULT_TRACE || is_one_of(faults.own_caches)) {
     one_in = faults.pages_one_in;
-  } else if (std::find(std::begin(faults.sources), std::end(faults.sources), source) != std::end(faults.sources)) {
-    one_in = faults.caches_one_in;
-  } else if (std::find(std::begin(faults.own_caches), std::end(faults.own_caches), source) !=
-             std::end(faults.own_caches)) {
+  } else if (is_one_of(faults.sources)) {
     one_in = faults.caches_one_in;
   }
-  return one_in != 0 && !faults.none && faults.random[cpu_id()].one_in(one_in);
+  return one_in != 0 && faults.random[cpu_id()].one_in(one_in);
 }
 
 // --- The controller.
@@ -255,6 +259,7 @@ Episode::Episode(uint64_t seed) {
     actor.in_interrupt = true;
   }
   for (Random& random : faults.random) random.seed(random_.next());
+  faults.controller = current_task();
   size_t own = 0;
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
     const bool is_own =
