@@ -14,7 +14,7 @@ void kmalloc_init(void);
 void* kmalloc(size_t size, int flags);
 /* What kmalloc returned, or NULL. */
 void kfree(void* memory);
-/* The bytes that can be used: at least what was asked for. */
+/* The bytes that can be used: at least what was asked for, and no more while the object is checked. */
 size_t kmalloc_usable_size(const void* memory);
 
 #ifdef __cplusplus

@@ -57,6 +57,8 @@ void kmem_cache_free(struct kmem_cache* cache, void* object);
 /* As kmem_cache_alloc, for callers who use less of the object: `requested` bytes are what a trace shows as its size. */
 void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int flags);
 
+/* How much of a live page-backed object may be used: all, or what was asked for of a checked one. */
+size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object);
 /* The cache that a page-backed object belongs to; NULL if its page has none. */
 struct kmem_cache* kmem_cache_of(const void* object);
 

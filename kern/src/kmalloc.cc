@@ -86,7 +86,7 @@ ALLOCATOR_TEXT void kfree(void* memory) {
 }
 
 size_t kmalloc_usable_size(const void* memory) {
-  if (const kmem_cache* const cache = kmem_cache_of(memory)) return kmem_cache_object_size(cache);
+  if (const kmem_cache* const cache = kmem_cache_of(memory)) return kmem_cache_usable_size(cache, memory);
   return page_of(memory)->large_pages * kPageSize;
 }
 

@@ -17,7 +17,8 @@
  *   descriptor of its page; caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of
  *   objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
  *   others go back to the source. What a slab has left over it spends on its colour: the first objects of successive
- *   slabs lie at successive multiples of a cache line, or of the alignment if that is more.
+ *   slabs lie at successive multiples of a cache line, or of the alignment if that is more. Beside them a cache that is
+ *   checked has slabs of another kind (slab_check.c), and passes its magazines by.
  *
  * Reaping. An interval is the time between two calls of kmem_update, some seconds. The lowest length of a list of the
  * depot in an interval is what nobody needed in it: the surplus; the rest is the working set. An allocation that may

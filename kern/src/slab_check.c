@@ -318,6 +318,10 @@ void slab_check_allocated(struct kmem_cache* cache, void* object, size_t request
   set_state(slab, index_of(cache, slab, object), ALLOCATED);
 }
 
+size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object) {
+  return slab_of(object) ? audit_of(cache, object)->requested : cache->object_size;
+}
+
 /* ---- Free. */
 
 /* Nobody may get an object any more that was freed twice. It may be on its way to its slab, or have been allocated again

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr uint8_t kVector = 0xf4;
+constexpr uint8_t kVector = 0xf4, kCrimeVector = 0xf6;
 constexpr unsigned kTasks = 3;
 constexpr unsigned kRounds = 8;
 constexpr std::array<size_t, 3> kSizes = {48, 1000, 4096};
@@ -116,9 +116,17 @@ KTEST(memory_check_switches_under_load) {
 KTEST(memory_check_refuses_a_double_free) {
   kmem_cache* const cache = kmem_cache_create("ktest_check", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache_check_start(cache);
+  static std::atomic<void*> freed_in_interrupt;
+  const auto free_it = [](TrapFrame&, void* argument) {
+    kmem_cache_free(static_cast<kmem_cache*>(argument), freed_in_interrupt);
+    freed_in_interrupt = nullptr;
+  };
+  EXPECT(interrupt_register_vector(kCrimeVector, "ktest_crime", free_it, cache).ok());
   void* const object = kmem_cache_alloc(cache, KM_SLEEP);
   kmem_cache_free(cache, object);
-  kmem_cache_free(cache, object);
+  freed_in_interrupt = object;
+  interrupt_raise_self(kCrimeVector);
+  while (freed_in_interrupt) asm volatile("pause");
   struct kmem_cache_stats stats;
   kmem_cache_stats(cache, &stats);
   EXPECT(stats.live == 0 && stats.reports == 1 && stats.quarantined == 1);

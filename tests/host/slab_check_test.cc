@@ -621,6 +621,7 @@ TEST(CheckKmalloc, BytesBeyondTheRequestAreRedZone) {
   kmem_cache_check_start(cache);
   object = static_cast<unsigned char*>(kmalloc(50, KM_ZERO));
   ASSERT_EQ(kmem_cache_of(object), cache);
+  EXPECT_EQ(kmalloc_usable_size(object), 50u);
   EXPECT_TRUE(std::all_of(object, object + 50, [](unsigned char byte) { return byte == 0; }));
   kfree(object);
   EXPECT_TRUE(said_nothing());
