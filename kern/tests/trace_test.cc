@@ -5,6 +5,7 @@
 #include "arch/x86_64/trap.h"
 #include "arena.h"
 #include "cpu.h"
+#include "dump_text.h"
 #include "errstr.h"
 #include "kmalloc.h"
 #include "ktest.h"
@@ -30,52 +31,6 @@ class TestCache {
 
  private:
   kmem_cache* cache_;
-};
-
-// The text of a dump.
-class DumpText {
- public:
-  explicit DumpText(TraceSource source) : text_(static_cast<char*>(arena_alloc(page_arena, kSize, KM_SLEEP))) {
-    Result<TraceDump*> dump = trace_dump_open(source);
-    EXPECT(text_ && dump.ok());
-    if (!text_ || !dump) return;
-    for (;;) {
-      Result<size_t> got = trace_dump_read(*dump, text_ + length_, kSize - length_, length_);
-      if (!got || *got == 0) break;
-      length_ += *got;
-    }
-    trace_dump_close(*dump);
-  }
-  ~DumpText() { arena_free(page_arena, text_, kSize); }
-  DumpText(const DumpText&) = delete;
-  DumpText& operator=(const DumpText&) = delete;
-
-  std::string_view text() const { return {text_, length_}; }
-  bool has(std::string_view what) const { return text().find(what) != std::string_view::npos; }
-  size_t count(std::string_view what) const {
-    size_t n = 0;
-    for (size_t at = text().find(what); at != std::string_view::npos; at = text().find(what, at + 1)) n++;
-    return n;
-  }
-  // The number after " key " in the first two lines.
-  uint64_t number(std::string_view key) const {
-    const size_t at = text().find(key);
-    if (at == std::string_view::npos) return UINT64_MAX;
-    uint64_t value = 0;
-    for (size_t i = at + key.size(); i < length_ && text_[i] >= '0' && text_[i] <= '9'; i++) {
-      value = value * 10 + static_cast<uint64_t>(text_[i] - '0');
-    }
-    return value;
-  }
-  bool identities_hold() const {
-    return number("seen ") == number(" recorded ") + number(" dropped ") + number(" filtered ") &&
-           number(" recorded ") == number(" freed ") + number(" cleared ") + number(" live ");
-  }
-
- private:
-  static constexpr size_t kSize = 256 * 1024;
-  char* text_;
-  size_t length_ = 0;
 };
 
 [[gnu::noinline]] void* ktest_leak_at_depth(kmem_cache* cache, unsigned depth) {

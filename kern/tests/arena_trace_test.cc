@@ -1,0 +1,498 @@
+// Traces of arenas: what direct callers hold stands in the trace of their arena and nowhere else, every byte of memory has one owner, and
+// all that stays true while traces go on and off under load.
+#include <algorithm>
+#include <atomic>
+
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
+#include "arena.h"
+#include "cpu.h"
+#include "dump_text.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "ktest.h"
+#include "lib/string.h"
+#include "pages.h"
+#include "src/trace/page_buffer.h"
+#include "src/trace/trace_memory.h"
+#include "src/trace/tracer.h"
+#include "team.h"
+#include "trace.h"
+
+namespace {
+
+constexpr size_t kLarge = 20'000;
+constexpr size_t kGuard = kPageSize;  // below a kernel stack
+
+// The records of a source, sorted by object; nothing while its trace is off.
+size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCounters* counters) {
+  const MutexGuard guard(trace_control);
+  TraceTable* const table = trace_table_of(source);
+  *counters = {};
+  if (!table) return 0;
+  for (;;) {
+    size_t count = 0;
+    bool all = true;
+    *counters = {};
+    EXPECT(records.reserve(2 * table->counters().live() + 64).ok());
+    for (unsigned shard = 0; all && shard < TraceTable::kShards; shard++) {
+      all = table->copy_shard(shard, records.data(), records.capacity(), &count, counters);
+    }
+    if (!all) continue;
+    std::sort(records.data(), records.data() + count,
+              [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
+    return count;
+  }
+}
+
+const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t count, const void* object) {
+  for (size_t i = 0; i < count; i++) {
+    if (records[i].object() == reinterpret_cast<uint64_t>(object)) return &records[i];
+  }
+  return nullptr;
+}
+
+void expect_identities(const TraceCounters& counters) {
+  EXPECT(counters.seen == counters.recorded + counters.dropped + counters.filtered);
+  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live());
+}
+
+// How many records of the address there are in all traces, and whether the only one is the source's, of so many bytes.
+bool only_owner(TraceSource owner, const void* object, size_t size) {
+  unsigned found = 0;
+  bool owners = false;
+  PageBuffer<TraceRecord> records;
+  TraceCounters counters;
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    const size_t count = records_of(source, records, &counters);
+    const TraceRecord* const record = find_record(records, count, object);
+    if (!record) continue;
+    found++;
+    owners |= source == owner && record->size == size;
+  }
+  return found == 1 && owners;
+}
+
+[[gnu::noinline]] void* ktest_leak_page() {
+  Result<PhysAddr> page = page_alloc(KM_SLEEP);
+  asm volatile("");
+  return page ? direct_map(*page) : nullptr;
+}
+[[gnu::noinline]] void* ktest_leak_large() {
+  void* const memory = kmalloc(kLarge, KM_SLEEP);
+  asm volatile("");
+  return memory;
+}
+[[gnu::noinline]] KernelStack ktest_leak_stack() {
+  Result<KernelStack> stack = kernel_stack_alloc();
+  asm volatile("");
+  EXPECT(stack.ok());
+  return stack ? *stack : KernelStack{};
+}
+
+}  // namespace
+
+KTEST(arena_trace_shows_what_leaked_once_under_who_leaked_it) {
+  EXPECT(trace_command_all("start").ok());
+  void* const page = ktest_leak_page();
+  void* const large = ktest_leak_large();
+  const KernelStack stack = ktest_leak_stack();
+  void* const range = reinterpret_cast<void*>(stack.base - kGuard);
+  EXPECT(trace_command_all("stop").ok());
+  EXPECT(only_owner(page_arena, page, kPageSize));
+  EXPECT(only_owner(page_arena, large, kLarge));
+  EXPECT(only_owner(page_arena, stack.memory, kKernelStackSize));
+  EXPECT(only_owner(kernel_virtual_arena, range, kKernelStackSize + kGuard));
+  {
+    const DumpText pages(page_arena), ranges(kernel_virtual_arena);
+    EXPECT(pages.has("kmemtrace page state stopped objsize 4096 "));
+    EXPECT(pages.identities_hold() && ranges.identities_hold());
+    // Their first frame: allocators are not shown.
+    EXPECT(pages.count(" allocations from stack\n\tktest_leak_page+0x") == 1);
+    EXPECT(pages.count(" allocations from stack\n\tktest_leak_large+0x") == 1);
+    EXPECT(pages.count(" allocations from stack\n\tktest_leak_stack+0x") == 1);
+    EXPECT(ranges.count(" allocations from stack\n\tktest_leak_stack+0x") == 1);
+    EXPECT(pages.has("20000 bytes in 1 allocations from stack\n\tktest_leak_large+0x"));
+    EXPECT(pages.has("16384 bytes in 1 allocations from stack\n\tktest_leak_stack+0x"));
+    EXPECT(ranges.has("20480 bytes in 1 allocations from stack\n\tktest_leak_stack+0x"));
+  }
+  page_free(direct_map_phys(page));
+  kfree(large);
+  kernel_stack_free(stack);
+  {
+    const DumpText pages(page_arena), ranges(kernel_virtual_arena);
+    EXPECT(!pages.has("ktest_leak") && !ranges.has("ktest_leak"));
+    EXPECT(pages.identities_hold() && ranges.identities_hold());
+  }
+  EXPECT(trace_command_all("reset").ok());
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(arena_trace_every_allocation_has_one_owner) {
+  EXPECT(trace_command_all("start").ok());
+  void* const large = kmalloc(kLarge, KM_SLEEP);
+  void* const small = kmalloc(100, KM_SLEEP);
+  void* const best = arena_alloc(base_arena, 3 * kPageSize, KM_SLEEP | KM_BESTFIT);
+  void* const aligned = arena_xalloc(page_arena, 5000, 64 << 10, 0, 0, 0, UINTPTR_MAX, KM_SLEEP);
+  void* const span = arena_span_alloc(page_arena, 2 * kPageSize, KM_SLEEP);
+  EXPECT(only_owner(page_arena, large, kLarge));
+  EXPECT(only_owner(kmem_cache_of(small), small, 100));
+  EXPECT(only_owner(base_arena, best, 3 * kPageSize));
+  EXPECT(only_owner(page_arena, aligned, 5000));
+  EXPECT(!only_owner(page_arena, span, 2 * kPageSize));
+  kfree(large);
+  kfree(small);
+  arena_free(base_arena, best, 3 * kPageSize);
+  arena_xfree(page_arena, aligned, 5000);
+  arena_span_free(page_arena, span, 2 * kPageSize);
+  EXPECT(!only_owner(page_arena, large, kLarge) && !only_owner(page_arena, aligned, 5000));
+  // None of the caches that are made of spans, nor the tracer, has a trace.
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    if (!source.can_be_traced()) EXPECT(!trace_table_of(source));
+  }
+  EXPECT(trace_command_all("stop\nreset").ok());
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(arena_trace_states_errors_and_names) {
+  const TraceSource trace = TraceSource::find("trace");
+  EXPECT(trace.arena() && !trace.can_be_traced());
+  EXPECT(trace_command(trace, "start").error() == Errno::EPERM);
+  trace.release();
+
+  // Names of arenas and caches are from one pool.
+  arena* const first = arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const second = arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  kmem_cache* const third = kmem_cache_create("ktest_name", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  arena* const fourth = arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const control = arena_create("ctl", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  EXPECT(first && second && third && fourth && control);
+  if (!first || !second || !third || !fourth || !control) return;
+  EXPECT(strcmp(arena_name(first), "ktest_name") == 0);
+  EXPECT(strcmp(arena_name(second), "ktest_name.2") == 0);
+  EXPECT(strcmp(kmem_cache_name(third), "ktest_name.3") == 0);
+  EXPECT(strcmp(arena_name(fourth), "ktest_name.4") == 0);
+  EXPECT(strcmp(arena_name(control), "ctl.2") == 0);
+  const TraceSource found = TraceSource::find("ktest_name.2");
+  EXPECT(found == second);
+  found.release();
+  arena_destroy(control);
+  arena_destroy(fourth);
+  kmem_cache_destroy(third);
+  arena_destroy(first);
+
+  // A trace counts what came before it as untracked, and ends with its arena, which stays as long as somebody holds it.
+  void* const before = arena_alloc(second, 3, KM_SLEEP);
+  EXPECT(trace_command(second, "start depth=3").ok());
+  EXPECT(trace_command(second, "start").error() == Errno::EBUSY);
+  void* const after = arena_alloc(second, 9, KM_SLEEP);
+  {
+    const DumpText dump(second);
+    EXPECT(dump.has("kmemtrace ktest_name.2 state running objsize 1 depth 3 "));
+    EXPECT(dump.number("seen ") == 1 && dump.number(" live ") == 1 && dump.number(" bytes ") == 9);
+    EXPECT(dump.number(" untracked ") == 1);
+  }
+  arena_free(second, before, 3);
+  arena_free(second, after, 9);
+  const TraceSource held = second;
+  held.hold();
+  arena_destroy(second);
+  EXPECT(held.is_zombie() && !TraceSource::find("ktest_name.2"));
+  {
+    const DumpText dump(held);
+    EXPECT(dump.identities_hold() && dump.number(" live ") == 0);
+    EXPECT(dump.number(" freed ") == 1 && dump.number(" unmatched ") == 1);
+  }
+  held.release();
+  EXPECT(trace_memory_used() == 0);
+}
+
+// --- Every byte of memory has one owner.
+
+namespace {
+
+bool is_memory(struct arena* arena) {
+  while (arena && arena != base_arena) arena = arena_source(arena);
+  return arena == base_arena;
+}
+
+// Where all is that base_arena has handed out. What is added up, in bytes:
+struct Memory {
+  uint64_t handed_out = 0;  // allocated_bytes of base_arena
+
+  // Owned: live objects of every cache whose slabs are memory, times their size (quantum caches own nothing: they serve their arena) …
+  // The allocator's own ones are apart: how many slab structures, bufctls and magazines there are depends on what idles.
+  uint64_t objects = 0, own_objects = 0;
+  // … and what direct callers hold of every arena that is base_arena or imports from it, in whole quanta: its segments and the live
+  // objects of its quantum caches, less what of these are spans.
+  uint64_t direct = 0;
+
+  // Free: objects in slabs and magazines, of quantum caches too, …
+  uint64_t free_objects = 0;
+  // … and what is free in imported spans.
+  uint64_t free_segments = 0;
+
+  // Overhead: what slabs have besides objects (slab structures, what alignment and checking add, colours, the rest of the last page), the
+  // hashes of caches and arenas, and boundary tags.
+  uint64_t slab_overhead = 0, hashes = 0, tags = 0;
+
+  Memory() {
+    for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) add(arena);
+    for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) add(cache);
+  }
+
+  uint64_t owned() const { return objects + own_objects + direct; }
+  bool adds_up() const { return owned() == handed_out - free_objects - free_segments - slab_overhead - hashes - tags; }
+  void print() const {
+    klog("handed out %lu objects %lu own objects %lu direct %lu free objects %lu free segments %lu", handed_out,
+         objects, own_objects, direct, free_objects, free_segments);
+    klog("slabs %lu hashes %lu tags %lu", slab_overhead, hashes, tags);
+  }
+
+ private:
+  void add(struct arena* arena) {
+    struct arena_stats stats;
+    arena_stats(arena, &stats);
+    hashes += stats.hash_bytes;
+    if (!is_memory(arena)) return;
+    direct += stats.direct_bytes;
+    if (arena == base_arena) {
+      handed_out = stats.allocated_bytes;
+      tags = stats.tag_bytes;
+    } else {
+      free_segments += stats.total_bytes - stats.allocated_bytes;
+    }
+  }
+  void add(kmem_cache* cache) {
+    struct kmem_cache_stats stats;
+    kmem_cache_stats(cache, &stats);
+    hashes += stats.hash_bytes;
+    if (!is_memory(kmem_cache_source(cache))) return;
+    const int flags = kmem_cache_flags(cache);
+    if (!(flags & KMC_QCACHE)) (flags & KMC_NOTRACE ? own_objects : objects) += stats.live * stats.object_size;
+    free_objects += (stats.objects_in_slabs - stats.live) * stats.object_size;
+    slab_overhead += stats.total_bytes - stats.objects_in_slabs * stats.object_size;
+  }
+};
+
+void expect_all_owned() {
+  const Memory memory;
+  EXPECT(memory.adds_up());
+  if (!memory.adds_up()) memory.print();
+}
+
+std::atomic<bool> churn_stop;
+
+// Everything that takes memory: sizes of caches and beyond, pages, kernel stacks with their tasks, an arena with quantum caches.
+void churn(void*) {
+  struct Piece {
+    void* memory = nullptr;
+    bool page = false;
+  };
+  Piece pieces[48];
+  const auto give = [](Piece& piece) {
+    if (!piece.memory) return;
+    if (piece.page) {
+      page_free(direct_map_phys(piece.memory));
+    } else {
+      kfree(piece.memory);
+    }
+    piece.memory = nullptr;
+  };
+  while (!churn_stop) {
+    Piece& piece = pieces[ktest_random() % std::size(pieces)];
+    give(piece);
+    piece.page = ktest_random() % 4 == 0;
+    piece.memory = piece.page ? ktest_leak_page() : kmalloc(1 + ktest_random() % 60'000, KM_SLEEP);
+    if (ktest_random() % 32 == 0) {
+      if (Result<KernelStack> stack = kernel_stack_alloc()) kernel_stack_free(*stack);
+    }
+    if (ktest_random() % 64 == 0) task_yield();
+  }
+  for (Piece& piece : pieces) give(piece);
+}
+
+}  // namespace
+
+KTEST(arena_trace_every_byte_has_one_owner) {
+  EXPECT(trace_command_all("settle").ok());
+  expect_all_owned();
+  const Memory before;
+  EXPECT(trace_command_all("start").ok());
+  churn_stop = false;
+  Team team(churn, nullptr);
+  for (unsigned i = 0; i < 2 * cpu_count(); i++) team.add();
+  static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{200'000'000}));
+  churn_stop = true;
+  team.join();
+  EXPECT(trace_command_all("settle").ok());
+  // With the tracer's tables in memory, and after it.
+  expect_all_owned();
+  EXPECT(trace_command_all("stop\nreset\nsettle").ok());
+  expect_all_owned();
+  const Memory after;
+  EXPECT(after.objects == before.objects && after.direct == before.direct);
+  // A page that is held is one page more.
+  void* const page = ktest_leak_page();
+  const Memory held;
+  EXPECT(held.direct == after.direct + kPageSize);
+  page_free(direct_map_phys(page));
+}
+
+// --- Under load.
+
+namespace {
+
+enum class Expect : uint8_t { kRecorded, kNotRecorded, kEither };
+
+struct Slot {
+  void* object = nullptr;
+  size_t size = 0;
+  Expect expect = Expect::kEither;
+  uint32_t resets = 0;
+};
+
+constexpr unsigned kWorkers = 6, kSlots = 100;
+constexpr size_t kQuantum = 16, kCached = 64;
+
+// What the controller says of the trace while no command is under way: the version is even then.
+struct Load {
+  arena* ids = nullptr;
+  std::atomic<uint64_t> version{0};
+  std::atomic<bool> running{false};
+  std::atomic<uint32_t> min_size{0};
+  std::atomic<uint32_t> resets{0};
+  std::atomic<bool> pause{false}, stop{false};
+  std::atomic<unsigned> paused{0}, next_worker{0};
+  Slot slots[kWorkers][kSlots];
+};
+constinit Load load;
+
+void fill(Slot& slot) {
+  const uint64_t version = load.version;
+  slot.resets = load.resets;
+  slot.size = 1 + ktest_random() % 200;  // from quantum caches and from segments
+  const bool recorded = load.running && slot.size >= load.min_size;
+  slot.object = slot.size % 3 == 0 && slot.size > kCached
+                    ? arena_xalloc(load.ids, slot.size, 64, 0, 0, 0, UINTPTR_MAX, KM_SLEEP)
+                    : arena_alloc(load.ids, slot.size, slot.size % 2 == 0 ? KM_SLEEP : KM_ATOMIC);
+  const bool quiet = version % 2 == 0 && load.version == version;
+  slot.expect = !quiet ? Expect::kEither : recorded ? Expect::kRecorded : Expect::kNotRecorded;
+}
+
+void empty(Slot& slot) {
+  if (slot.size % 3 == 0 && slot.size > kCached) {
+    arena_xfree(load.ids, slot.object, slot.size);
+  } else {
+    arena_free(load.ids, slot.object, slot.size);
+  }
+  slot.object = nullptr;
+}
+
+void worker(void*) {
+  auto& slots = load.slots[load.next_worker++];
+  while (!load.stop) {
+    if (load.pause) {
+      load.paused++;
+      while (load.pause) task_yield();
+      load.paused--;
+    }
+    for (unsigned i = 0; i < 50; i++) {
+      Slot& slot = slots[ktest_random() % kSlots];
+      if (slot.object) {
+        empty(slot);
+      } else {
+        fill(slot);
+      }
+    }
+  }
+}
+
+void command(const char* text) {
+  const std::string_view words(text);
+  load.version++;
+  const Result<void> done = trace_command(load.ids, words);
+  const TraceTable* const table = trace_table_of(load.ids);
+  EXPECT(done.ok() || (words == "mark" && !table) || (words.starts_with("start") && done.error() == Errno::EBUSY));
+  load.running = table && table->running;
+  load.min_size = table ? table->options().min_size : 0;
+  if (words.find("reset") != std::string_view::npos) load.resets++;
+  load.version++;
+}
+
+// Everything stands still: each record is of something that is out, and what must have one has it.
+void compare() {
+  PageBuffer<TraceRecord> records;
+  TraceCounters counters;
+  const size_t count = records_of(load.ids, records, &counters);
+  expect_identities(counters);
+  EXPECT(counters.live() == count && counters.dropped == 0);
+  size_t matched = 0, live = 0;
+  for (auto& slots : load.slots) {
+    for (Slot& slot : slots) {
+      if (!slot.object) continue;
+      live++;
+      const TraceRecord* const record = find_record(records, count, slot.object);
+      const bool cleared = slot.resets != load.resets;
+      if (record) matched++;
+      EXPECT(!record || (record->size == slot.size && slot.expect != Expect::kNotRecorded));
+      EXPECT(!(record && cleared && slot.expect == Expect::kRecorded));
+      EXPECT(record || cleared || slot.expect != Expect::kRecorded);
+    }
+  }
+  EXPECT(matched == count);
+  EXPECT(TraceSource(load.ids).live() == live);
+}
+
+}  // namespace
+
+KTEST(arena_trace_agrees_with_an_account_under_load) {
+  EXPECT(trace_command_all("settle").ok());
+  const Memory before;
+  load.ids =
+      arena_create("ktest_ids", kQuantum, kQuantum << 16, kQuantum, nullptr, nullptr, nullptr, kCached, KM_SLEEP);
+  EXPECT(load.ids);
+  if (!load.ids) return;
+  churn_stop = false;
+  Team workers(worker, nullptr), churners(churn, nullptr);
+  for (unsigned i = 0; i < kWorkers; i++) workers.add();
+  for (unsigned i = 0; i < cpu_count(); i++) churners.add();
+  static constexpr const char* kCommands[] = {
+      "start", "start", "stop", "stop\nreset", "reset", "mark", "stop\nstart min=80"};
+  static constexpr const char* kForAll[] = {"start", "mark", "reset", "stop\nreset"};
+  for (unsigned round = 0; round < 8; round++) {
+    for (unsigned i = ktest_random() % 4; i < 4; i++) command(kCommands[ktest_random() % std::size(kCommands)]);
+    // The others, one of which serves all page tables and stacks meanwhile.
+    for (arena* arena : {page_arena, kernel_virtual_arena, base_arena}) {
+      const char* const words = kForAll[ktest_random() % std::size(kForAll)];
+      EXPECT(trace_command(arena, words).ok() || strcmp(words, "mark") == 0);
+      PageBuffer<TraceRecord> records;
+      TraceCounters counters;
+      records_of(arena, records, &counters);
+      expect_identities(counters);
+    }
+    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{ktest_random() % 8'000'000}));
+    load.pause = true;
+    while (load.paused != kWorkers) task_yield();
+    compare();
+    load.pause = false;
+    while (load.paused != 0) task_yield();
+  }
+  load.stop = true;
+  churn_stop = true;
+  workers.join();
+  churners.join();
+  for (auto& slots : load.slots) {
+    for (Slot& slot : slots) {
+      if (slot.object) empty(slot);
+    }
+  }
+  EXPECT(TraceSource(load.ids).live() == 0);
+  EXPECT(trace_command_all("stop\nreset\nsettle").ok());
+  arena_destroy(load.ids);
+  EXPECT(trace_memory_used() == 0);
+  const Memory after;
+  EXPECT(after.direct == before.direct);
+  expect_all_owned();
+}
