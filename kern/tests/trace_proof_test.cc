@@ -1,8 +1,8 @@
 // The proof of the tracer's promise: what a dump says is compared with an account of what is live that is kept without the
 // tracer (proof_account.h), while everything happens at once.
 //
-// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate from and free to two caches, a
-// third one that is destroyed and made afresh while it is traced, and whatever of each other's they find. Meanwhile the
+// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate from and free to two caches, an
+// arena, and a third cache that is destroyed and made afresh while it is traced, and whatever of each other's they find. Meanwhile the
 // controller, from a seed, starts with and without filters, stops, resets and marks, one source or all that there are; reaps;
 // switches checking on and off; sets the limit of trace memory; makes allocations, slabs and trace pages fail; and readers open dumps. After each round all
 // stand still and every source is compared.
@@ -39,8 +39,11 @@ constexpr unsigned kRoundsOfEpisode = 20;
 constexpr unsigned kUsualRounds = 20;
 constexpr unsigned kWorkers = 8;
 constexpr unsigned kReaders = 2;
-constexpr unsigned kAccounts = 6;
-constexpr unsigned kLastingAccounts = 2;  // the others are for caches that come and go
+constexpr unsigned kAccounts = 7;
+constexpr unsigned kLastingAccounts = 3;              // the others are for caches that come and go
+constexpr uintptr_t kArenaBase = uintptr_t{1} << 40;  // of integers, no memory
+constexpr size_t kArenaQuantum = 64;
+constexpr size_t kArenaSize = Account::kSlots * 16 * kArenaQuantum;
 constexpr uint8_t kVector = 0xf1;
 constexpr uint32_t kFirstPid = 30'000;  // that workers take on
 
@@ -177,8 +180,9 @@ struct Faults {
 };
 constinit Faults faults;
 
-int shall_fail(kmem_fault_site site, const void* source, size_t, int) {
-  if (faults.none || (site != KMEM_FAULT_TRACE && current_task() == faults.controller)) return 0;
+int shall_fail(kmem_fault_site site, const void* source, size_t, int flags) {
+  const bool is_page_of_trace = site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP);
+  if (faults.none || (!is_page_of_trace && current_task() == faults.controller)) return 0;
   uint32_t one_in = 0;
   const auto is_one_of = [source](const auto& known) {
     return std::find(std::begin(known), std::end(known), source) != std::end(known);
@@ -198,6 +202,28 @@ struct Line {
   TraceOptions options;
 };
 
+// The last commands and what came of them, for who looks for the cause of a difference.
+class History {
+ public:
+  void add(const char* name, std::string_view text, int error) {
+    char* entry = entries_[count_++ % kEntries];
+    format(entry, kLength, "%s: %.*s: error %d", name, static_cast<int>(text.size()), text.data(), error);
+    for (; *entry; entry++) {
+      if (*entry == '\n') *entry = ';';
+    }
+  }
+  void print() const {
+    for (unsigned i = count_ > kEntries ? count_ - kEntries : 0; i < count_; i++) {
+      klog("proof: command %u: %s", i, entries_[i % kEntries]);
+    }
+  }
+
+ private:
+  static constexpr unsigned kEntries = 12, kLength = 160;
+  char entries_[kEntries][kLength] = {};
+  unsigned count_ = 0;
+};
+
 class Episode {
  public:
   explicit Episode(uint64_t seed);
@@ -206,6 +232,7 @@ class Episode {
   bool round();
   uint64_t hash() const { return hash_.value(); }
   uint64_t events() const;
+  void print_history() const { history_.print(); }
 
  private:
   struct Model {
@@ -237,6 +264,7 @@ class Episode {
   bool pages_fail_ = false;
   bool lossy_ = false;
   bool good_ = true;
+  History history_;
 };
 
 uint64_t word_hash(std::span<const Line> lines) {
@@ -275,6 +303,12 @@ Episode::Episode(uint64_t seed) {
   };
   add_cache(0, "proof_small", 48, 0);
   add_cache(1, "proof_large", 700, KMC_NOTOUCH);
+  // Half of the sizes are served by quantum caches.
+  struct arena* arena = arena_create("proof_arena", kArenaBase, kArenaSize, kArenaQuantum, nullptr, nullptr, nullptr,
+                                     4 * kArenaQuantum, KM_SLEEP);
+  ASSERT(arena);
+  accounts[2].open(arena, arena, 8 * kArenaQuantum, false);
+  faults.sources[2] = arena;
   renew_cache();
   workload.interrupts = true;
   on_each_cpu(
@@ -311,9 +345,11 @@ Episode::~Episode() {
   for (unsigned i = 0; i < kAccounts; i++) {
     Account& account = accounts[i];
     if (!account.is_open()) continue;
+    struct arena* const arena = account.source().arena();
     kmem_cache* const cache = account.source().cache();
-    if (!kmem_cache_is_zombie(cache)) kmem_cache_destroy(cache);
+    if (cache && !kmem_cache_is_zombie(cache)) kmem_cache_destroy(cache);
     account.close();
+    if (arena) arena_destroy(arena);
     faults.sources[i] = nullptr;
   }
   EXPECT(workload.bad_dumps == 0);
@@ -476,7 +512,7 @@ void Episode::change_checking() {
   Account& account = accounts[random_.below(kAccounts)];
   if (!account.is_open() || !account.may_allocate()) return;
   kmem_cache* const cache = account.source().cache();
-  if (kmem_cache_flags(cache) & KMC_NOTOUCH) return;
+  if (!cache || (kmem_cache_flags(cache) & KMC_NOTOUCH)) return;
   if (random_.one_in(2)) {
     kmem_cache_check_start(cache);
   } else {
@@ -623,6 +659,7 @@ void Episode::give(std::span<const Line> lines, Account* one) {
     }
   }
   if (!one && (done || no_memory)) others_ = (no_memory ? others_short : others).state;
+  history_.add(one ? one->source().name() : "ctl", {text, length}, done ? 0 : static_cast<int>(done.error()));
   hash_.add(word_hash(lines) + (done ? 0 : static_cast<uint64_t>(done.error())));
 }
 
@@ -637,6 +674,7 @@ bool run_episode(uint64_t seed, unsigned rounds, uint64_t* events) {
       good = episode.round();
       round++;
     }
+    if (!good) episode.print_history();
     hash = episode.hash();
     *events += episode.events();
   }

@@ -43,7 +43,7 @@ struct operation {
   long (*call)(const struct operation* self);
   const char* path;
   long number;
-  /* A page fault in user mode may meet the fault; then there is nothing but to kill the process. */
+  /* A page fault, of the program or of the kernel for it, may meet the fault; then there is nothing but to kill the process. */
   int may_die;
 };
 extern const struct operation operations[];

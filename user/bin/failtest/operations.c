@@ -164,6 +164,11 @@ static long unmount_folder(const struct operation* self) {
 
 /* ---- Descriptors. */
 
+/* Touched, so that the kernel can write there. */
+static void touch_pair(const struct operation* self) {
+  (void)self;
+  fds[0] = fds[1] = -1;
+}
 static long make_pipe(const struct operation* self) {
   const long result = RAW3(pipe2, fds, self->number, 0);
   return result < 0 ? result : close_pair(result);
@@ -378,7 +383,7 @@ const struct operation operations[] = {
     {"bind as union", NULL, unbind, bind_folder, NULL, ABI_BIND_AFTER | ABI_BIND_CREATE, 0},
     {"create in a union", prepare_bind, undo_union, create_in_union, NULL, ABI_BIND_BEFORE | ABI_BIND_CREATE, 0},
     {"unmount", prepare_bind, unbind, unmount_folder, NULL, ABI_BIND_BEFORE, 0},
-    {"pipe", NULL, NULL, make_pipe, NULL, 0, 0},
+    {"pipe", touch_pair, NULL, make_pipe, NULL, 0, 0},
     {"write to a pipe", open_pipe, close_pipe, through_pipe, NULL, 5000, 0},
     {"dup", open_pipe, close_pipe, duplicate, NULL, 0, 0},
     {"poll", open_pipe, close_pipe, poll_pipe, NULL, 0, 0},
@@ -388,7 +393,7 @@ const struct operation operations[] = {
     {"munmap of touched memory", map_and_touch, NULL, unmap_middle, NULL, 1 << 20, 0},
     {"mmap over", map_and_touch, NULL, map_over, NULL, 1 << 20, 0},
     {"touch", prepare_map, NULL, touch_mapped, NULL, 20 * 4096, 1},
-    {"read into fresh memory", prepare_map, NULL, read_into_mapped, NULL, 5 * 4096, 0},
+    {"read into fresh memory", prepare_map, NULL, read_into_mapped, NULL, 5 * 4096, 1},
     {"fork", NULL, NULL, make_process, NULL, 1 << 16, 1},
     {"fork with more memory", map_and_touch, NULL, make_process, NULL, 10 << 20, 1},
     {"exec", NULL, NULL, start_program, "/bin/failtest", 0, 1},
