@@ -108,13 +108,14 @@ class Switching(unittest.TestCase):
     def test_what_cannot_be_checked_says_so(self):
         result = guest("""
 echo check > #mem/kmemtrace/page_4096
+echo check > #mem/kmemtrace/base
 echo check > #mem/kmemtrace/kmem_slab
 echo 'overrun debug_64' > #debug/crime
 echo 'overrun' > #debug/crime
 echo 'overrun nothing' > #debug/crime
 echo 'wrongfree debug_64 debug_64' > #debug/crime
 """)
-        for expected in ("Operation not permitted", "debug_64 is not checked: echo check > #mem/kmemtrace/debug_64 first",
+        for expected in ("Operation not permitted", "base cannot be checked: it is an arena", "debug_64 is not checked: echo check > #mem/kmemtrace/debug_64 first",
                          "expected overrun CACHE, usefree CACHE", 'no cache is called "nothing"',
                          "debug_64 is the right cache for its own objects"):
             self.assertIn(expected, result.stderr)
