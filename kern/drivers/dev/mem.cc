@@ -2,23 +2,22 @@
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
-//   kmemtrace/NAME        the trace of the cache NAME: reading gives the dump taken at open, writing commands it
+//   kmemtrace/NAME        the trace of the cache or arena NAME: reading gives the dump taken at open, writing commands it
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //
 // A file's text belongs to the open file and is made when it is opened, so that a reader in small pieces sees one
-// moment. The nodes of caches are dynamic: a channel to one holds a reference to the cache, which keeps the structure
-// when the cache is destroyed. Caches that are destroyed do not show, though open files of theirs go on.
+// moment. Their nodes are dynamic: a channel to one holds a reference to the cache or arena, which keeps the structure
+// when it is destroyed. What is destroyed does not show, though open files of theirs go on.
 //
 // What is everyone's shows no kernel addresses.
-#include "arena.h"
 #include "device.h"
 #include "devices.h"
 #include "errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "pages.h"
+#include "mem_stats.h"
 #include "slab.h"
 #include "task.h"
 #include "trace.h"
@@ -37,103 +36,6 @@ constexpr TableEntry kTable[] = {
     {"tracedump", ABI_S_IFREG | 0400, kRoot},
 };
 constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
-
-// --- The files that are everyone's.
-
-// Width of the column of names, indentation included.
-constexpr int kNameWidth = 34;
-
-const char* traced_flag(int flags) {
-  if (flags & KMC_NOTRACE) return "never";
-  if (flags & KMC_TRACED) return "running";
-  return flags & KMC_EVER_TRACED ? "stopped" : "off";
-}
-
-void print_cache(kmem_cache* cache, unsigned depth, Text& text) {
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  const int indent = static_cast<int>(2 * depth);
-  text.print("%*s%-*s S %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent,
-             kmem_cache_name(cache), stats.object_size, stats.total_bytes, stats.live * stats.object_size, stats.live,
-             stats.allocations, stats.frees, traced_flag(kmem_cache_flags(cache)));
-}
-
-// Calls visit(cache) for each cache that is not destroyed.
-template <typename Visit>
-void for_each_cache(Visit visit) {
-  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    if (!kmem_cache_is_zombie(cache)) visit(cache);
-  }
-}
-
-// The arena, its caches, and the arenas that import from it. As deep as arenas import from each other: three or four.
-void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
-  struct arena_stats stats;
-  arena_stats(arena, &stats);
-  const int indent = static_cast<int>(2 * depth);
-  text.print("%*s%-*s A %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent, arena_name(arena),
-             stats.quantum, stats.total_bytes, stats.direct_bytes, stats.direct_live, stats.direct_allocations,
-             stats.direct_frees, traced_flag(arena_flags(arena)));
-  for_each_cache([&](kmem_cache* cache) {
-    if (kmem_cache_source(cache) == arena) print_cache(cache, depth + 1, text);
-  });
-  for (struct arena* other = arena_next(nullptr); other; other = arena_next(other)) {
-    if (arena_source(other) == arena) print_arena_tree(other, depth + 1, text);
-  }
-}
-
-void print_kmemstat(Text& text) {
-  text.print("%-*s T %8s %13s %13s %9s %12s %12s %s\n", kNameWidth, "NAME", "OBJSIZE", "TOTAL", "ALLOCATED", "LIVE",
-             "ALLOCS", "FREES", "TRACED");
-  for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) {
-    if (!arena_source(arena)) print_arena_tree(arena, 0, text);
-  }
-}
-
-// "left": not any more, but objects from then are out, and checked when they are freed.
-const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stats) {
-  if (!kmem_cache_can_be_checked(cache)) return "never";
-  return stats.checked ? "on" : stats.checked_out > 0 ? "left" : "off";
-}
-
-void print_slab_stats(Text& text) {
-  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s %8s %8s %-7s %8s %8s\n", "NAME", "OBJSIZE",
-             "SLABS", "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS", "EMPTYMAG", "BUCKETS", "HASHED", "FAILED",
-             "RESIZES", "CONTEND", "SURPLUS", "REAPED", "CHECKED", "REPORTS", "QUARANT");
-  for_each_cache([&](kmem_cache* cache) {
-    struct kmem_cache_stats stats;
-    kmem_cache_stats(cache, &stats);
-    text.print("%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %-7s %8lu %8lu\n",
-               kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
-               stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty, stats.hash_buckets,
-               stats.hash_items, stats.failures, stats.magazine_resizes, stats.depot_contention, stats.depot_surplus,
-               stats.depot_reaped, checked(cache, stats), stats.reports, stats.quarantined);
-  });
-}
-
-void print_arena_stats(Text& text) {
-  for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) {
-    struct arena_stats stats;
-    arena_stats(arena, &stats);
-    const struct arena* source = arena_source(arena);
-    text.print("%s source %s quantum %lu total %lu allocated %lu imported %lu live %lu allocations %lu frees %lu ",
-               arena_name(arena), source ? arena_name(source) : "-", stats.quantum, stats.total_bytes,
-               stats.allocated_bytes, stats.imported_bytes, stats.live, stats.allocations, stats.frees);
-    text.print("failures %lu segments %lu buckets %lu hashed %lu direct %lu spans %lu", stats.failures, stats.segments,
-               stats.hash_buckets, stats.hash_items, stats.direct_bytes, stats.span_bytes);
-    if (stats.tag_bytes > 0) text.print(" tags %lu", stats.tag_bytes);
-    text.print("\n");
-    for (unsigned power = 0; power < 64; power++) {
-      if (stats.free_segments[power] == 0) continue;
-      text.print("  free segments from %lu bytes: %lu\n", uint64_t{1} << power, stats.free_segments[power]);
-    }
-  }
-}
-
-void print_free(Text& text) {
-  const MemoryTotals totals = memory_totals();
-  text.print("total %lu\nused %lu\nfree %lu\n", totals.total, totals.total - totals.free, totals.free);
-}
 
 // --- The tracer's files.
 
@@ -305,16 +207,16 @@ class MemDevice final : public TableDevice {
   static Result<void> fill(uint64_t file, Text& text) {
     switch (file) {
       case kKmemstat:
-        print_kmemstat(text);
+        mem_print_kmemstat(text);
         return {};
       case kSlabStats:
-        print_slab_stats(text);
+        mem_print_slab_stats(text);
         return {};
       case kArenaStats:
-        print_arena_stats(text);
+        mem_print_arena_stats(text);
         return {};
       case kFree:
-        print_free(text);
+        mem_print_free(text);
         return {};
       case kTraceCtl:
         return print_trace_status(text);
