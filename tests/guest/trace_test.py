@@ -325,6 +325,15 @@ class UserStacks(unittest.TestCase):
         self.assertEqual({name for stack in shells for name in self.names([f.replace("/bin/sh", "/bin/dash") for f in stack.frames], "dash")}
                          & {"main", "_start"}, {"main", "_start"})
 
+    def test_a_page_that_a_fault_brought_is_traced_to_the_program(self):
+        result = guest("echo start > #mem/kmemtrace/page; sleep 100 & sleep 0.5; cat #mem/kmemtrace/page; kill $!")
+        [dump] = dumps_in(result.stdout)
+        self.assertEqual((dump.lost(), dump.broken_identities()), ({}, []), result)
+        groups = [group for group in dump.groups if any(frame.startswith("page_fault+") for frame in group.frames)]
+        stacks = [stack for group in groups for stack in group.user_stacks if stack.owner.endswith(" sleep")]
+        names = [self.names([frame.replace("/bin/sleep", "/bin/busybox") for frame in stack.frames], "busybox") for stack in stacks]
+        self.assertTrue([chain for chain in names if chain[-1:] == ["_start"] and "main" in chain], (names, result))
+
     def test_the_program_is_the_file_that_runs(self):
         """Of a script its interpreter; a build id that is broken or missing keeps no program from running."""
         notes = subprocess.run(["readelf", "-lW", str(BUILD / "user/bin/leakdemo")], capture_output=True, text=True, check=True).stdout

@@ -178,8 +178,8 @@ TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
   record(0x6000, 1000, place, 0, 995);
   const std::string text = dump();
   EXPECT_NE(text.find("\tf10+0x1 [kernel]\n"
-                      "\tage ms min 5 avg 7 max 10, marks 0, contexts pid 12 sh, pid 13 sh, pid 12 sh, pid 14 cat, "
-                      "pid 14 cat, unknown\n"
+                      "\tage ms min 5 avg 7 max 10, marks 0, contexts pid 12 sh, pid 13 sh, pid 14 cat, "
+                      "unknown\n"
                       "\tuser stack of pid 12 sh, 100 bytes in 1 allocations, build id 12ab\n"
                       "\t\t0x403000 [/bin/sh]\n"
                       "\tuser stack of pid 12 sh and 1 more, 30 bytes in 2 allocations, build id 12ab\n"

@@ -66,8 +66,9 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks, const 
   // Place 0 stands for the context that was not recorded.
   first_context_ = contexts.base() - 1;
   TRY(shares_.reserve(contexts.size() + 1));
-  TRY(share_places_.reserve(contexts.size() + 1));
-  std::fill_n(share_places_.data(), contexts.size() + 1, 0);
+  TRY(bases_.reserve(contexts.size() + 1));
+  TRY(places_.reserve(contexts.size() + 1));
+  std::fill_n(places_.data(), contexts.size() + 1, Place{});
   return {};
 }
 
@@ -187,11 +188,16 @@ void TraceText::print_frame() {
 }
 
 TraceText::Share& TraceText::share_of(uint32_t context) {
-  uint32_t& place = share_places_[context == 0 ? 0 : context - first_context_];
+  uint32_t& place = places_[context_index(context)].share;
   // What stands there may be from another group.
-  if (place >= share_count_ || shares_[place].context != context) {
-    place = share_count_++;
-    shares_[place] = {.bytes = 0, .count = 0, .context = context, .processes = 1};
+  if (place < share_count_ && shares_[place].context == context) return shares_[place];
+  place = share_count_++;
+  shares_[place] = {.bytes = 0, .count = 0, .context = context, .processes = 1};
+  const uint32_t base = context == 0 ? 0 : contexts_->get(context)->base->id;
+  uint32_t& base_place = places_[context_index(base)].base;
+  if (base_place >= base_count_ || bases_[base_place] != base) {
+    base_place = base_count_++;
+    bases_[base_place] = base;
   }
   return shares_[place];
 }
@@ -199,7 +205,7 @@ TraceText::Share& TraceText::share_of(uint32_t context) {
 // Also collects the marks and contexts of the group.
 void TraceText::print_ages() {
   uint64_t sum = 0;
-  share_count_ = 0;
+  share_count_ = base_count_ = 0;
   for (uint32_t i = 0; i < group().count; i++) {
     sum += copy_.age(record(i));
     set_bit(mark_bits_, record(i).mark());
@@ -232,13 +238,13 @@ void TraceText::print_marks() {
 
 // The oldest records' contexts come first.
 void TraceText::print_context() {
-  if (item_ < share_count_ && item_ < kContextsShown) {
+  if (item_ < base_count_ && item_ < kContextsShown) {
     char text[80];
-    format_context(text, sizeof(text), contexts_->get(shares_[item_].context));
+    format_context(text, sizeof(text), contexts_->get(bases_[item_]));
     print(item_++ > 0 ? ", %s" : "%s", text);
     return;
   }
-  if (share_count_ > kContextsShown) print(", … %u more", share_count_ - kContextsShown);
+  if (base_count_ > kContextsShown) print(", … %u more", base_count_ - kContextsShown);
   print("\n");
   merge_shares();
   part_ = Part::kUserStacks;

@@ -77,6 +77,7 @@ class TraceText {
 
   Result<void> make_groups();
   void merge_shares();
+  uint32_t context_index(uint32_t context) const { return context == 0 ? 0 : context - first_context_; }
   Share& share_of(uint32_t context);
   const Group& group() const { return groups_[group_]; }
   const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
@@ -105,7 +106,12 @@ class TraceText {
   PageBuffer<uint64_t> mark_bits_;
   PageBuffer<Share> shares_;
   uint32_t share_count_ = 0;
-  PageBuffer<uint32_t> share_places_;
+  PageBuffer<uint32_t> bases_;  // the same without user stacks
+  uint32_t base_count_ = 0;
+  struct Place {
+    uint32_t share, base;
+  };
+  PageBuffer<Place> places_;
 
   // Where the text is.
   uint64_t position_ = 0;  // of piece_ in the text
