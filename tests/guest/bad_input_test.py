@@ -11,10 +11,11 @@ GARBAGE = [
     "leak", "leak debug_64", "leak debug_64 0", "leak debug_64 -5", "leak debug_64 1x", "leak debug_64 99999999999999999999",
     "leak none 5", "leak debug_64 5 depth=0", "leak debug_64 5 depth=999", "leak debug_64 5 sideways", "free debug_64 1",
     "free none 1", "churn", "churn debug_64", "churn debug_64 5 irq", "leak debug_64 5\\nleak none 5", "limit", "settle down", "reap now",
+    "check now", "nocheck 1", "scan\\ncheck\\nchek", "overrun", "overrun debug_64", "wrongfree debug_64", "doublefree none", "usefree debug_64 5",
     "panic now", "panicked",
 ]
 # A file that none of these words change, and one that ends the guest if one of them is taken.
-FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#debug/alloc", "#debug/ctl"]
+FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#debug/alloc", "#debug/crime", "#debug/ctl"]
 READ_ONLY = ["#mem/kmemstat", "#mem/slab_stats", "#mem/arena_stats", "#mem/free", "#debug/leaky/leak", "#debug/leaky/clean"]
 
 
@@ -38,7 +39,7 @@ printf 'start depth=4' > /tmp/in; one '#mem/kmemtrace/debug_64' good; echo reset
 printf 'stop\\n\\n  reset \\n' > /tmp/in; one '#mem/kmemtrace/debug_64' good
 # Long: a megabyte in one write, without an end and in lines.
 yes start | head -c 1000000 > /tmp/long; yes x | tr -d '\\n' | head -c 1000000 > /tmp/one
-for file in '#mem/kmemtrace/debug_64' '#mem/kmemtrace/ctl' '#debug/alloc' '#debug/ctl'; do
+for file in '#mem/kmemtrace/debug_64' '#mem/kmemtrace/ctl' '#debug/alloc' '#debug/crime' '#debug/ctl'; do
   dd bs=1000000 if=/tmp/one of="$file" conv=notrunc 2> /dev/null && echo "taken: long $file"
 done
 dd bs=1000000 if=/tmp/long of='#debug/alloc' conv=notrunc 2> /dev/null && echo "taken: lines"
