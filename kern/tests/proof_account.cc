@@ -53,18 +53,13 @@ constexpr NamedSite kSites[] = {
     {proof_site_a, "proof_site_a"}, {proof_site_b, "proof_site_b"}, {proof_site_c, "proof_site_c"}};
 constexpr unsigned kMaxFrames = 20;
 
-}  // namespace
-
-uint64_t failures_of(TraceSource source, struct arena* arena) {
-  if (arena) {
-    struct arena_stats stats;
-    arena_stats(arena, &stats);
-    return stats.failures;
-  }
+uint64_t failures_of(kmem_cache* cache) {
   struct kmem_cache_stats stats;
-  kmem_cache_stats(source.cache(), &stats);
+  kmem_cache_stats(cache, &stats);
   return stats.failures;
 }
+
+}  // namespace
 
 // --- Life.
 
@@ -73,7 +68,7 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, bo
   largest_ = largest;
   source_ = source;
   failures_ = 0;
-  failures_before_ = failures_of(source, arena);
+  failures_before_ = arena ? 0 : failures_of(source.cache());
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
   for (Slot& slot : slots_) slot.state = SlotState::kEmpty;
@@ -346,10 +341,10 @@ void Account::compare_state() {
                                                               : KMC_TRACED | KMC_EVER_TRACED;
   if (flags != expected) difference("the flags are 0x%x", static_cast<unsigned>(flags));
   if (source_.live() != live()) difference("%lu are live, %u are held", source_.live(), live());
-  // What the quantum caches of an arena cannot serve is counted by them.
-  const uint64_t failures = failures_of(source_, arena_) - failures_before_;
-  if (!arena_ && failures != failures_)
-    difference("%lu failures are counted, there were %lu", failures, failures_.load());
+  // What the quantum caches of an arena cannot serve is counted by them, so an arena's failures are not compared.
+  if (arena_) return;
+  const uint64_t failures = failures_of(source_.cache()) - failures_before_;
+  if (failures != failures_) difference("%lu failures are counted, there were %lu", failures, failures_.load());
 }
 
 unsigned Account::compare(Hash& hash) {
@@ -485,8 +480,7 @@ void Account::compare_counters(const TraceCounters& counters, uint64_t missing) 
   }
 }
 
-// The number after `key` in what a dump says.
-static uint64_t field(std::string_view text, std::string_view key) {
+uint64_t number_after(std::string_view text, std::string_view key) {
   size_t at = text.find(key);
   if (at == std::string_view::npos) return kUnknown;
   uint64_t value = 0;
@@ -506,12 +500,13 @@ void Account::compare_dump(const TraceCounters& counters) {
   char text[1024];
   Result<size_t> size = trace_dump_read(*dump, text, sizeof(text), 0);
   const std::string_view head(text, size ? *size : 0);
-  const bool same = field(head, "\nseen ") == counters.seen && field(head, " recorded ") == counters.recorded &&
-                    field(head, " dropped ") == counters.dropped && field(head, " filtered ") == counters.filtered &&
-                    field(head, " freed ") == counters.freed && field(head, " cleared ") == counters.cleared &&
-                    field(head, " live ") == counters.live() && field(head, " bytes ") == counters.live_bytes &&
-                    field(head, " unmatched ") == counters.unmatched &&
-                    field(head, " untracked ") == live() - counters.live();
+  const bool same =
+      number_after(head, "\nseen ") == counters.seen && number_after(head, " recorded ") == counters.recorded &&
+      number_after(head, " dropped ") == counters.dropped && number_after(head, " filtered ") == counters.filtered &&
+      number_after(head, " freed ") == counters.freed && number_after(head, " cleared ") == counters.cleared &&
+      number_after(head, " live ") == counters.live() && number_after(head, " bytes ") == counters.live_bytes &&
+      number_after(head, " unmatched ") == counters.unmatched &&
+      number_after(head, " untracked ") == live() - counters.live();
   if (!same) difference("the dump says otherwise than the table: %.*s", 120, text);
   trace_dump_close(*dump);
 }

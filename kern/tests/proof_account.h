@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "arena.h"
 #include "src/trace/page_buffer.h"
@@ -207,7 +208,7 @@ class Account {
   Slot slots_[kSlots] = {};
 };
 
-// What `act` allocates with, for the fault injection.
-uint64_t failures_of(TraceSource source, arena* arena);
+// The number after `key` in the text of a dump; kUnknown if the key is not there.
+uint64_t number_after(std::string_view text, std::string_view key);
 
 }  // namespace proof

@@ -1,11 +1,11 @@
 // The proof of the tracer's promise: what a dump says is compared with an account of what is live that is kept without the
 // tracer (proof_account.h), while everything happens at once.
 //
-// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate from and free to two caches, an
-// arena, and a third cache that is destroyed and made afresh while it is traced, and whatever of each other's they find. Meanwhile the
-// controller, from a seed, starts with and without filters, stops, resets and marks, one source or all that there are; reaps;
-// switches checking on and off; sets the limit of trace memory; makes allocations, slabs and trace pages fail; and readers open dumps. After each round all
-// stand still and every source is compared.
+// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate from and free to two
+// caches, an arena, and a third cache that is destroyed and made afresh while it is traced, and whatever of each other's
+// they find. Meanwhile the controller, from a seed, starts with and without filters, stops, resets and marks, one source
+// or all that there are; reaps; switches checking on and off; sets the limit of trace memory; makes allocations, slabs and
+// trace pages fail; and readers open dumps. After each round all stand still and every source is compared.
 //
 // An episode is a fresh beginning with a seed of its own; the next one has the next seed. Under --icount an episode repeats
 // exactly: its events make a number that is printed. On the command line: `seed=N`, `rounds=N` (rounds in all, 20 for an
@@ -31,6 +31,7 @@ namespace {
 using proof::Account;
 using proof::Actor;
 using proof::Hash;
+using proof::number_after;
 using proof::Random;
 using proof::State;
 
@@ -115,16 +116,6 @@ void worker(void*) {
     if (random.one_in(32)) static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(5'000'000)}));
   }
   current_task()->pid = 0;
-}
-
-uint64_t number_after(std::string_view text, std::string_view key) {
-  size_t at = text.find(key);
-  uint64_t value = 0;
-  if (at == std::string_view::npos) return 0;
-  for (at += key.size(); at < text.size() && text[at] >= '0' && text[at] <= '9'; at++) {
-    value = value * 10 + static_cast<uint64_t>(text[at] - '0');
-  }
-  return value;
 }
 
 // Opens a dump, looks at the identities, and reads on to the end.
