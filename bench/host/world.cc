@@ -21,11 +21,13 @@
 #include "log.h"
 #include "pages.h"
 #include "slab_trace.h"
+#include "src/trace/recent_stacks.h"
 #include "src/trace/trace_memory.h"
 #include "src/trace/tracer.h"
 
 __thread struct host_cpu host_cpu = {};
 StackTable trace_stacks;
+ContextTable trace_contexts;
 
 namespace {
 
@@ -49,6 +51,7 @@ void world_start(uint64_t bytes) {
   world_become_cpu(0);
   trace_memory_init(bytes / 16);
   trace_memory_begin(SLAB_OS_MAX_CPUS);
+  recent_stacks_open(SLAB_OS_MAX_CPUS);
   if (!trace_stacks.open()) panic("no memory for the stack table");
 }
 
@@ -65,6 +68,7 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
+  this_thread.kernel_stack = stack_high;
 }
 
 void world_trace(kmem_cache* cache) {
@@ -94,8 +98,8 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
   return n;
 }
 
-CurrentContext trace_current_context() {
-  return {1, false};
+CurrentContext trace_find_context() {
+  return {1, 0};
 }
 uint32_t trace_current_pid() {
   return 0;

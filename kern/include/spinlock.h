@@ -6,6 +6,9 @@
 #include <cstdint>
 
 #include "arch/x86_64/interrupts.h"
+#ifndef STELE_HOST
+#include "cpu.h"
+#endif
 #include "lock_rank.h"
 #include "thread_annotations.h"
 
@@ -25,7 +28,38 @@ class CAPABILITY("spinlock") Spinlock {
 
  private:
   std::atomic<uint32_t> owner_{0};  // CPU number + 1, 0 when free
+  void spin();                      // until it is free, and takes it
+
   const LockRank rank_;
+};
+
+#if !defined(CONFIG_LOCK_RANK_CHECK) && !defined(STELE_HOST)
+inline void Spinlock::lock() {
+  Cpu& cpu = this_cpu();
+  uint32_t expected = 0;
+  if (!owner_.compare_exchange_strong(expected, cpu.id + 1, std::memory_order_acquire, std::memory_order_relaxed))
+      [[unlikely]] {
+    spin();
+  }
+  cpu.held_locks++;
+}
+
+inline void Spinlock::unlock() {
+  this_cpu().held_locks--;
+  owner_.store(0, std::memory_order_release);
+}
+#endif
+
+// Holds a lock for the life of a scope that has interrupts off anyway: a hook.
+class SCOPED_CAPABILITY HookGuard {
+ public:
+  explicit HookGuard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~HookGuard() RELEASE() { lock_.unlock(); }
+  HookGuard(const HookGuard&) = delete;
+  HookGuard& operator=(const HookGuard&) = delete;
+
+ private:
+  Spinlock& lock_;
 };
 
 // Holds a lock, with interrupts off, for the life of a scope.

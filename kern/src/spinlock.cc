@@ -35,12 +35,8 @@ void note_taken(Cpu& cpu, [[maybe_unused]] LockRank rank) {
 
 }  // namespace
 
-void Spinlock::lock() {
-  Cpu& cpu = this_cpu();
-#ifdef CONFIG_LOCK_RANK_CHECK
-  check_rank(cpu, rank_);
-#endif
-  const uint32_t me = cpu.id + 1;
+void Spinlock::spin() {
+  const uint32_t me = cpu_id() + 1;
   uint32_t expected = 0;
   uint32_t spins = 0;
   while (!owner_.compare_exchange_weak(expected, me, std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -53,8 +49,23 @@ void Spinlock::lock() {
     }
     expected = 0;
   }
+}
+
+#ifdef CONFIG_LOCK_RANK_CHECK
+void Spinlock::lock() {
+  Cpu& cpu = this_cpu();
+  check_rank(cpu, rank_);
+  spin();
   note_taken(cpu, rank_);
 }
+
+void Spinlock::unlock() {
+  Cpu& cpu = this_cpu();
+  cpu.held_locks--;
+  cpu.held_ranks &= ~rank_bit(rank_);
+  owner_.store(0, std::memory_order_release);
+}
+#endif
 
 bool Spinlock::try_lock() {
   Cpu& cpu = this_cpu();
@@ -63,15 +74,6 @@ bool Spinlock::try_lock() {
     return false;
   note_taken(cpu, rank_);
   return true;
-}
-
-void Spinlock::unlock() {
-  Cpu& cpu = this_cpu();
-  cpu.held_locks--;
-#ifdef CONFIG_LOCK_RANK_CHECK
-  cpu.held_ranks &= ~rank_bit(rank_);
-#endif
-  owner_.store(0, std::memory_order_release);
 }
 
 bool Spinlock::held() const {

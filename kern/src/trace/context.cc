@@ -17,8 +17,6 @@
 namespace {
 
 constexpr unsigned kVectors = 256;
-// Of Task::trace_call, beside the number and kTraceFromUser.
-constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
 
 constinit std::atomic<ProgramProvider> program_provider{nullptr};
 // Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the same.
@@ -78,7 +76,7 @@ void trace_program_changed(Task& task) {
   task.trace_call = 0;
 }
 
-CurrentContext trace_current_context() {
+CurrentContext trace_find_context() {
   const Cpu& cpu = this_cpu();
   if (in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), false};
   Task* const task = cpu.current;

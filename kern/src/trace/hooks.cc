@@ -11,6 +11,7 @@
 #include "arch/x86_64/time.h"
 #include "cpu.h"
 #include "log.h"
+#include "recent_stacks.h"
 #include "slab_trace.h"
 #include "trace_memory.h"
 #include "tracer.h"
@@ -48,18 +49,35 @@ bool sampled(const TraceTable& table, uint32_t size, const Cpu& cpu) {
 
 struct Stack {
   uint32_t id;
-  bool truncated;
+  uint32_t truncated;  // not 0: not all of it is recorded; a word, so that both are in one register
 };
 
-Stack current_stack(const void* frame_pointer, uint32_t depth) {
-  uint64_t frames[kAllocatorFrames + StackTable::kMaxFrames + 1];
-  // One more than is wanted tells whether something was cut off.
-  const size_t count =
-      walk_kernel_stack(reinterpret_cast<uint64_t>(frame_pointer), frames, kAllocatorFrames + depth + 1);
+// The stack that was walked. `count` is at most one more than is wanted, which tells whether something is cut off.
+Stack store_stack(const uint64_t* frames, size_t count, uint32_t depth) {
   size_t first = 0;
   while (first < count && in_allocator(frames[first])) first++;
   const size_t callers = count - first;
   return {trace_stacks.intern(StackKind::kKernel, frames + first, std::min<size_t>(callers, depth)), callers > depth};
+}
+
+[[gnu::noinline]] Stack walk_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, const Cpu& cpu) {
+  const uint32_t max = kAllocatorFrames + depth + 1;
+  if (const size_t count = recent ? recent->walk(frame_pointer, max, cpu) : 0) {
+    const Stack stack = store_stack(recent->return_addresses(), count, depth);
+    if (stack.id != 0) recent->name(stack.id, stack.truncated);
+    return stack;
+  }
+  uint64_t frames[kAllocatorFrames + StackTable::kMaxFrames + 1];
+  return store_stack(frames, walk_kernel_stack(frame_pointer, frames, max), depth);
+}
+
+Stack current_stack(const void* frame, uint32_t depth, const Cpu& cpu) {
+  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
+  RecentStack* recent = recent_stack(frame_pointer, cpu);
+  if (recent && recent->matches(frame_pointer, kAllocatorFrames + depth + 1, cpu)) {
+    return {recent->id(), recent->truncated()};
+  }
+  return walk_stack(recent, frame_pointer, depth, cpu);
 }
 
 void record_allocation(TraceTable* table, const void* object, size_t requested, const void* frame_pointer) {
@@ -68,12 +86,13 @@ void record_allocation(TraceTable* table, const void* object, size_t requested, 
   ASSERT(table);
   const TraceOptions& options = table->options();
   const auto size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX));
-  if (!wanted(options, size) || !sampled(*table, size, cpu)) {
+  if (table->selects() && (!wanted(options, size) || !sampled(*table, size, cpu))) {
     table->filter(reinterpret_cast<uint64_t>(object));
     return;
   }
-  trace_memory_prepare();
-  const Stack stack = current_stack(frame_pointer, options.depth);
+  if (trace_memory_low()) [[unlikely]]
+    trace_memory_prepare();
+  const Stack stack = current_stack(frame_pointer, options.depth, cpu);
   const CurrentContext context = trace_current_context();
   table->record({.object = reinterpret_cast<uint64_t>(object),
                  .size = size,
@@ -81,8 +100,13 @@ void record_allocation(TraceTable* table, const void* object, size_t requested, 
                  .context = context.id,
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
-                 .truncated = stack.truncated,
-                 .user_stack_lost = context.user_stack_lost});
+                 .truncated = stack.truncated != 0,
+                 .user_stack_lost = context.user_stack_lost != 0});
+}
+
+// As trace_table_of(), in fewer steps.
+TraceTable* table_of(kmem_cache* cache) {
+  return reinterpret_cast<TraceTable*>(__atomic_load_n(kmem_cache_trace_slot(cache), __ATOMIC_ACQUIRE));
 }
 
 void record_free(TraceTable* table, const void* object) {
@@ -100,7 +124,7 @@ void trace_seed_samplers() {
 }
 
 void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
-  record_allocation(trace_table_of(cache), object, requested, frame_pointer);
+  record_allocation(table_of(cache), object, requested, frame_pointer);
   return object;
 }
 
@@ -113,5 +137,5 @@ void arena_trace_free(struct arena* arena, void* address) {
 }
 
 void slab_trace_free(kmem_cache* cache, void* object) {
-  record_free(trace_table_of(cache), object);
+  record_free(table_of(cache), object);
 }

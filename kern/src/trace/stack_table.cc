@@ -11,9 +11,9 @@ namespace {
 constexpr uint32_t kGranule = 8;
 constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
 
-uint32_t hash_words(StackKind kind, const uint32_t* data, size_t words) {
-  uint64_t hash = static_cast<uint64_t>(kind) + 1;
-  for (size_t i = 0; i < words; i++) hash = (hash ^ data[i]) * 0x9e3779b97f4a7c15;
+constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+
+uint32_t hash_end(uint64_t hash) {
   hash ^= hash >> 29;
   return static_cast<uint32_t>(hash * 0xbf58476d1ce4e5b9 >> 32);
 }
@@ -25,19 +25,24 @@ bool equal_words(const uint32_t* a, const uint32_t* b, size_t words) {
   return i == words;
 }
 
-// Frames as they are stored; returns the number of words.
-size_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data) {
+// Frames as they are stored, and their hash; returns the number of words.
+size_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data, uint32_t* hash) {
+  uint64_t mixed = static_cast<uint64_t>(kind) + 1;
   if (kind == StackKind::kKernel) {
     for (size_t i = 0; i < count; i++) {
       const uint64_t offset = frames[i] - StackTable::kKernelBase;
       data[i] = offset <= UINT32_MAX ? static_cast<uint32_t>(offset) : UINT32_MAX;
+      mixed = (mixed ^ data[i]) * kFactor;
     }
+    *hash = hash_end(mixed);
     return count;
   }
   for (size_t i = 0; i < count; i++) {
     data[2 * i] = static_cast<uint32_t>(frames[i]);
     data[2 * i + 1] = static_cast<uint32_t>(frames[i] >> 32);
+    mixed = (mixed ^ frames[i]) * kFactor;
   }
+  *hash = hash_end(mixed);
   return 2 * count;
 }
 
@@ -114,8 +119,8 @@ void StackTable::give_back(Reservation reservation) {
 
 uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
   uint32_t data[kMaxWords];
-  const size_t words = pack(kind, frames, std::min(count, kMaxFrames), data);
-  const uint32_t hash = hash_words(kind, data, words);
+  uint32_t hash;
+  const size_t words = pack(kind, frames, std::min(count, kMaxFrames), data, &hash);
   Head& chain = head(hash);
   Entry* first = chain.load(std::memory_order_acquire);
   if (Entry* entry = find(first, nullptr, kind, hash, data, words)) return entry->id;

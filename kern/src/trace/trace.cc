@@ -9,6 +9,7 @@
 //   hooks.cc          what slab.c calls, with interrupts off, in any context but NMI
 //   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
 //   stack_table.cc    stacks, each once
+//   recent_stacks.cc  what each CPU has recorded lately, so that a stack is mostly found by comparing it
 //   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once; context.cc finds out which
 //                     one runs
 //   sampler.cc        which allocations a sampled trace records, and what they stand for
@@ -36,6 +37,7 @@
 #include "cpu.h"
 #include "log.h"
 #include "pages.h"
+#include "recent_stacks.h"
 #include "trace_memory.h"
 #include "tracer.h"
 
@@ -62,6 +64,7 @@ Result<void> trace_users_add() {
       opened = trace_contexts.open();
       if (!opened) trace_stacks.clear();
     }
+    if (opened) recent_stacks_open(cpu_count());
     if (!opened) {
       trace_memory_end();
       return opened.error();
@@ -74,6 +77,7 @@ Result<void> trace_users_add() {
 void trace_users_drop() {
   ASSERT(users > 0);
   if (--users > 0) return;
+  recent_stacks_close();
   trace_contexts.clear();
   trace_stacks.clear();
   trace_memory_end();

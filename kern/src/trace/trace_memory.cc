@@ -1,18 +1,15 @@
 #include "trace_memory.h"
 
-#include <atomic>
-
 #include "arena.h"
-#include "cpu.h"
 #include "lib/units.h"
 #include "log.h"
-#include "page_pool.h"
 #include "slab.h"
+
+constinit PagePool<size_t{kPagesPerHook} * kMaxCpus> trace_page_pool;
+constinit std::atomic<uint32_t> trace_pool_reserve{0};
 
 namespace {
 
-constinit PagePool<kPagesPerHook * kMaxCpus> pool;
-constinit std::atomic<uint32_t> reserve{0};  // what the pool should have
 constinit std::atomic<uint64_t> used{0};
 constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
@@ -29,9 +26,9 @@ void* page_from_arena() {
   return nullptr;
 }
 
-// Empties the pool.
+// Empties the trace_page_pool.
 void drain() {
-  while (void* page = pool.take()) trace_page_free(page);
+  while (void* page = trace_page_pool.take()) trace_page_free(page);
 }
 
 }  // namespace
@@ -44,20 +41,20 @@ void trace_memory_init(uint64_t limit_bytes) {
 }
 
 void trace_memory_begin(uint32_t cpus) {
-  reserve.store(kPagesPerHook * cpus, std::memory_order_relaxed);
+  trace_pool_reserve.store(kPagesPerHook * cpus, std::memory_order_relaxed);
   for (uint32_t i = 0; i < cpus; i++) trace_memory_prepare();
 }
 
 // A context is made for a process whether anything is traced or not. So another CPU may be just about to put a page into the
 // pool: then it sees there that the end has come.
 void trace_memory_end() {
-  reserve.exchange(0, std::memory_order_seq_cst);
+  trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
   drain();
 }
 
 void trace_memory_prepare() {
-  const uint32_t wanted = reserve.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < kPagesPerHook && pool.count() < wanted; i++) {
+  const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kPagesPerHook && trace_page_pool.count() < wanted; i++) {
     void* page = page_from_arena();
     if (!page) return;
     trace_page_return(page);
@@ -65,12 +62,12 @@ void trace_memory_prepare() {
 }
 
 void* trace_page_take() {
-  return pool.take();
+  return trace_page_pool.take();
 }
 
 void trace_page_return(void* page) {
-  if (!pool.put(page)) trace_page_free(page);
-  if (reserve.load(std::memory_order_seq_cst) == 0) drain();
+  if (!trace_page_pool.put(page)) trace_page_free(page);
+  if (trace_pool_reserve.load(std::memory_order_seq_cst) == 0) drain();
 }
 
 void trace_page_free(void* page) {

@@ -13,12 +13,20 @@
 // the others, which have filled it instead of beginning one.)
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "cpu.h"
+#include "page_pool.h"
 
 // The most that one hook takes: for a context a page of bases, one of contexts and a directory page; for two stacks two
 // entry pages and a directory page; for a record a page of records, a segment of buckets and a directory; one to spare.
 inline constexpr uint32_t kPagesPerHook = 10;
+
+// The pool, and how many pages it should have. For trace_memory_low().
+extern PagePool<size_t{kPagesPerHook} * kMaxCpus> trace_page_pool;
+extern std::atomic<uint32_t> trace_pool_reserve;
 
 // Once, at boot. `limit` in bytes.
 void trace_memory_init(uint64_t limit);
@@ -29,6 +37,10 @@ void trace_memory_end();
 
 // Tops the pool up, by kPagesPerHook pages at most. Any context but NMI; no lock of a rank below kArenaTags is held.
 void trace_memory_prepare();
+// Whether that has anything to do.
+inline bool trace_memory_low() {
+  return trace_page_pool.count() < trace_pool_reserve.load(std::memory_order_relaxed);
+}
 // A page with undefined contents from the pool, or nullptr at the limit or without memory. Any context, any lock.
 void* trace_page_take();
 // Any page that was taken goes back to the arena. The same context as trace_memory_prepare().

@@ -33,23 +33,7 @@ void TraceTable::destroy(TraceTable* table) {
   trace_page_free(table);
 }
 
-TraceRecord*& TraceTable::Store::bucket(uint32_t index) {
-  if (index < kFirstBuckets) return first[index];
-  index -= kFirstBuckets;
-  return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
-}
-
-uint32_t TraceTable::Store::bucket_of(uint32_t hash) const {
-  const uint32_t level = std::bit_floor(buckets);
-  const uint32_t index = hash & (2 * level - 1);
-  return index < buckets ? index : index - level;
-}
-
-TraceRecord* TraceTable::Store::take_record() {
-  if (TraceRecord* record = free) {
-    free = record->next();
-    return record;
-  }
+TraceRecord* TraceTable::Store::take_fresh_record() {
   if (!pages || pages->used == RecordPage::kRecords) {
     auto* page = static_cast<RecordPage*>(trace_page_take());
     if (!page) return nullptr;
@@ -96,33 +80,10 @@ void TraceTable::Store::release() {
   trace_page_free(directory);
 }
 
-void TraceTable::record(const TraceEvent& event) {
-  const Place where = place(event.object);
-  Shard& shard = shards_[where.shard];
-  Guard guard(shard.lock);
-  TraceCounters& counters = shard.counters;
-  counters.seen++;
-  TraceRecord* record = shard.store.take_record();
-  if (!record) {
-    counters.dropped++;
-    return;
-  }
-  counters.recorded++;
-  counters.live_bytes += event.size;
+void TraceTable::count_losses(TraceCounters& counters, const TraceEvent& event) {
   counters.stacks_lost += event.stack == 0 || event.user_stack_lost;
   counters.contexts_lost += event.context == 0;
   counters.truncated += event.truncated;
-
-  TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(where.hash));
-  record->object_mark_ = event.object << 16 | mark.load(std::memory_order_relaxed);
-  record->next_cpu_ = event.cpu;
-  record->set_next(head);
-  record->stack = event.stack;
-  record->size = event.size;
-  record->time = event.time;
-  record->context = event.context;
-  head = record;
-  if (++shard.store.live > shard.store.buckets) shard.store.grow();
 }
 
 void TraceTable::filter(uint64_t object) {
@@ -135,7 +96,7 @@ void TraceTable::filter(uint64_t object) {
 void TraceTable::forget(uint64_t object) {
   const Place where = place(object);
   Shard& shard = shards_[where.shard];
-  Guard guard(shard.lock);
+  HookGuard guard(shard.lock);
   Store& store = shard.store;
   TraceRecord*& head = store.bucket(store.bucket_of(where.hash));
   TraceRecord* before = nullptr;

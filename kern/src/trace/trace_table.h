@@ -98,7 +98,11 @@ class TraceTable {
   void set_options(const TraceOptions& options) {
     options_ = options;
     sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
+    selects_ =
+        options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0 || sample_step_ != 0;
   }
+  // Whether an allocation may be unwanted: there is a filter, or it is sampled.
+  bool selects() const { return selects_; }
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
 
@@ -106,7 +110,32 @@ class TraceTable {
   void filter(uint64_t object);
   // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
   // kTraceShard. Bound: the split of one bucket.
-  void record(const TraceEvent& event);
+  [[gnu::always_inline]] void record(const TraceEvent& event) {
+    const Place where = place(event.object);
+    Shard& shard = shards_[where.shard];
+    HookGuard guard(shard.lock);
+    TraceCounters& counters = shard.counters;
+    counters.seen++;
+    TraceRecord* record = shard.store.take_record();
+    if (!record) [[unlikely]] {
+      counters.dropped++;
+      return;
+    }
+    counters.recorded++;
+    counters.live_bytes += event.size;
+    if (event.stack == 0 || event.context == 0 || event.truncated || event.user_stack_lost) [[unlikely]] {
+      count_losses(counters, event);
+    }
+    TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(where.hash));
+    record->object_mark_ = event.object << 16 | mark.load(std::memory_order_relaxed);
+    record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
+    record->stack = event.stack;
+    record->size = event.size;
+    record->time = event.time;
+    record->context = event.context;
+    head = record;
+    if (++shard.store.live > shard.store.buckets) shard.store.grow();
+  }
   // Drops the record of an object that is being freed, or counts that there was none. Any context but NMI; takes
   // kTraceShard. Bound: one chain.
   void forget(uint64_t object);
@@ -150,9 +179,26 @@ class TraceTable {
     uint32_t live = 0;
     TraceRecord* first[kFirstBuckets] = {};
 
-    TraceRecord*& bucket(uint32_t index);
-    uint32_t bucket_of(uint32_t hash) const;
-    TraceRecord* take_record();
+    TraceRecord*& bucket(uint32_t index) {
+      if (index < kFirstBuckets) return first[index];
+      index -= kFirstBuckets;
+      return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
+    }
+    uint32_t bucket_of(uint32_t hash) const {
+      // The highest bit of `buckets`, which is never 0.
+      const uint32_t level = uint32_t{1} << (31 - __builtin_clz(buckets));
+      const uint32_t index = hash & (2 * level - 1);
+      return index < buckets ? index : index - level;
+    }
+    // One that was freed, or a fresh one; nullptr without memory.
+    TraceRecord* take_record() {
+      TraceRecord* record = free;
+      if (!record) [[unlikely]]
+        return take_fresh_record();
+      free = record->next();
+      return record;
+    }
+    TraceRecord* take_fresh_record();
     void grow();
     void release();
   };
@@ -162,6 +208,8 @@ class TraceTable {
     Store store GUARDED_BY(lock);
     TraceCounters counters GUARDED_BY(lock) = {};
   };
+
+  static void count_losses(TraceCounters& counters, const TraceEvent& event);
 
   struct Place {
     unsigned shard;
@@ -175,6 +223,7 @@ class TraceTable {
 
   TraceOptions options_;
   uint64_t sample_step_ = 0;
+  bool selects_ = false;
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);

@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "context_table.h"
+#include "cpu.h"
 #include "slab.h"
 #include "stack_table.h"
 #include "task.h"
@@ -46,9 +47,21 @@ void trace_report_to(void (*sink)(const char* text));
 // Who is allocating. After trace_memory_prepare(), interrupts off.
 struct CurrentContext {
   uint32_t id;
-  bool user_stack_lost;  // there is one and it could not be stored
+  uint32_t user_stack_lost;  // not 0: there is one and it could not be stored; a word, so that both are in one register
 };
-CurrentContext trace_current_context();
+CurrentContext trace_find_context();
+// What is in the upper half of Task::trace_call, beside kTraceFromUser.
+inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
+inline CurrentContext trace_current_context() {
+  const Cpu& cpu = this_cpu();
+  if (cpu.interrupt_depth == 0 && cpu.current) [[likely]] {
+    const uint64_t remembered = cpu.current->trace_call;
+    const auto id = static_cast<uint32_t>(remembered);
+    if (trace_contexts.valid(id)) [[likely]]
+      return {id, static_cast<uint32_t>((remembered & kUserStackLost) >> 32)};
+  }
+  return trace_find_context();
+}
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
 uint32_t trace_current_pid();
 

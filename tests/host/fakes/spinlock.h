@@ -26,6 +26,8 @@ class CAPABILITY("spinlock") Spinlock {
   const LockRank rank_;
 };
 
+using HookGuard = class Guard;
+
 class SCOPED_CAPABILITY Guard {
  public:
   explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
