@@ -52,6 +52,6 @@ def live_counts(output):
         if words[:1] == ["NAME"]:
             tables.append({})
             column = words.index("LIVE")
-        elif tables and len(words) > column and words[column].isdigit():
+        elif tables and len(words) > column and words[1] in ("A", "S"):
             tables[-1][words[0]] = int(words[column])
     return tables
