@@ -108,6 +108,10 @@ trace_table** TraceSource::trace_slot() const {
   return kmem_cache_trace_slot(cache());
 }
 void slab_trace_destroy(kmem_cache*) {}
+void arena_trace_destroy(struct arena*) {}
+bool slab_os_name_taken(const char* name) {
+  return arena_name_taken(name) != 0;
+}
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
 // Nothing lies between them: a stack begins with the allocator's caller by itself.
 extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};

@@ -11,9 +11,9 @@
 #include <random>
 #include <vector>
 
+#include "arch/x86_64/context.h"
 #include "src/trace/recent_stacks.h"
 #include "src/trace/trace_memory.h"
-#include "task.h"
 #include "trace_arena.h"
 
 namespace {

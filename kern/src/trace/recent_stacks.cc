@@ -1,6 +1,6 @@
 #include "recent_stacks.h"
 
-#include "task.h"
+#include "arch/x86_64/context.h"
 #include "trace_memory.h"
 
 constinit RecentStacks recent_stacks[kMaxCpus] = {};
