@@ -132,7 +132,7 @@ TEST(RecentStacks, WhatIsTooDeepOrElsewhereIsNotKept) {
   const auto entry = std::make_unique<RecentStack>();
   Stack stack;
   stack.make(random, RecentStack::kMaxFrames + 5, std::nullopt);
-  EXPECT_EQ(entry->walk(stack.bottom(), 60, stack.cpu), 0u);
+  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames + 1, stack.cpu), 0u);
   EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames, stack.cpu), size_t{RecentStack::kMaxFrames});
   Stack other;
   EXPECT_EQ(entry->walk(stack.bottom(), 10, other.cpu), 0u);

@@ -21,7 +21,7 @@
 
 class RecentStack {
  public:
-  static constexpr size_t kMaxFrames = 29;
+  static constexpr size_t kMaxFrames = 61;
 
   // Whether a walk of at most `max` frames from `frame_pointer` would find now what it found then. The stack's top is
   // `cpu.kernel_stack`.
@@ -86,7 +86,7 @@ class RecentStack {
   uint64_t pointers_[kMaxFrames + 1];
   uint64_t return_addresses_[kMaxFrames + 1];
 };
-static_assert(sizeof(RecentStack) == 512);
+static_assert(sizeof(RecentStack) == 1024);
 
 // Takes pages for `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
 void recent_stacks_open(uint32_t cpus);
