@@ -12,13 +12,14 @@ define MAKE_DEFCONFIG
 @$(KCONFIG_ENV) kconfig-conf --defconfig=fragments $(abspath Kconfig) > /dev/null
 endef
 
-# A new Kconfig leaves what was chosen as it is.
-$(DOTCONFIG): $(FRAGMENTS) | Kconfig $(BASE)/setup.stamp
-	$(MAKE_DEFCONFIG)
+# A new Kconfig leaves what was chosen as it is, and gives what it adds its default; make reads the file again then.
+$(DOTCONFIG): $(FRAGMENTS) Kconfig | $(BASE)/setup.stamp
+	$(if $(and $(wildcard $@),$(filter Kconfig,$?),$(if $(filter-out Kconfig,$?),,only)),\
+	  @$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null && touch $(abspath $@),\
+	  $(MAKE_DEFCONFIG))
 
 $(AUTOCONF_H): $(DOTCONFIG) Kconfig
 	@mkdir -p $(KCONFIG_DIR)/include/config $(KCONFIG_DIR)/include/generated
-	@$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null
 	@$(KCONFIG_ENV) kconfig-conf --silentoldconfig $(abspath Kconfig) > /dev/null
 	@touch $@
 
