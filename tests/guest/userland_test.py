@@ -135,6 +135,10 @@ class Userland(unittest.TestCase):
         self.assertEqual(result.stdout, TOOLS_SAY)
         self.assertEqual((result.status, result.stderr), (0, ""))
 
+    def test_tee_writes_a_command_whole(self):
+        result = guest("printf 'start\\nmark\\n' | tee #mem/kmemtrace/pipe; head -n 1 #mem/kmemtrace/pipe")
+        self.assertEqual(result.stdout, "start\nmark\nkmemtrace pipe state running objsize 88 depth 32 mark 1\n", result)
+
     def test_statuses_and_signals(self):
         result = guest(STATUSES)
         self.assertEqual(result.stdout, STATUSES_SAY)
