@@ -15,17 +15,17 @@ struct kmem_cache;
 struct arena;
 struct trace_table;
 
-/* Flags of a cache. */
+/* Flags of a cache. All fit in a byte, which is what each CPU has of them. */
 enum {
   KMC_NOTOUCH =
       0x1, /* never write to free objects: bufctls outside; for objects that are not memory of the direct map */
-  KMC_NOTRACE = 0x2,       /* cannot be traced: what the tracer and the allocator themselves live on */
-  KMC_NOMAGAZINE = 0x4,    /* straight from slabs */
-  KMC_QCACHE = 0x8,        /* quantum cache of an arena */
-  KMC_TRACED = 0x100,      /* record allocations (state; the tracer sets it) */
-  KMC_EVER_TRACED = 0x200, /* look records up on free (state; the tracer sets it) */
-  KMC_FAULTS = 0x400,      /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
-  KMC_CHECKED = 0x800,     /* what is freed may lie in a checked slab (state; kmem_cache_check_start sets it) */
+  KMC_NOTRACE = 0x2,      /* cannot be traced: what the tracer and the allocator themselves live on */
+  KMC_NOMAGAZINE = 0x4,   /* straight from slabs */
+  KMC_QCACHE = 0x8,       /* quantum cache of an arena */
+  KMC_TRACED = 0x10,      /* record allocations (state; the tracer sets it) */
+  KMC_EVER_TRACED = 0x20, /* look records up on free (state; the tracer sets it) */
+  KMC_FAULTS = 0x40,      /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
+  KMC_CHECKED = 0x80,     /* what is freed may lie in a checked slab (state; kmem_cache_check_start sets it) */
 };
 
 /* Flags of an allocation. */

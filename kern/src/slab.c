@@ -306,7 +306,7 @@ void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
 
 void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear) {
   struct kmem_cpu* const cpu = &cache->cpu[slab_os_cpu()];
-  cpu->flags = (cpu->flags & ~(uint32_t)clear) | (uint32_t)set;
+  cpu->flags = (uint8_t)((cpu->flags & ~clear) | set);
 }
 
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {

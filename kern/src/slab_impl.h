@@ -31,7 +31,7 @@ struct magazine_list {
 
 /* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of statistics. */
 struct kmem_cpu {
-  uint32_t flags;    /* this CPU's KMC_TRACED, KMC_EVER_TRACED and KMC_FAULTS */
+  uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_FAULTS and KMC_CHECKED */
   uint32_t rounds;   /* objects in `loaded` */
   uint32_t capacity; /* of `loaded`; 0 while there is none */
   uint32_t previous_rounds;
