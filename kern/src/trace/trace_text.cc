@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/digits.h"
 #include "lib/format.h"
 #include "symbols.h"
 
@@ -239,7 +240,7 @@ void TraceText::print_marks() {
 // The oldest records' contexts come first.
 void TraceText::print_context() {
   if (item_ < base_count_ && item_ < kContextsShown) {
-    char text[80];
+    char text[kContextText];
     format_context(text, sizeof(text), contexts_->get(bases_[item_]));
     print(item_++ > 0 ? ", %s" : "%s", text);
     return;
@@ -318,13 +319,36 @@ void TraceText::print_user_frame() {
   item_++;
 }
 
+// Most of a long dump consists of these lines.
+char* TraceText::put_object(char* to, const TraceRecord& at) {
+  to = put_hex(put_text(to, "\t0x"), at.object());
+  to = put_decimal(put_text(to, " size "), at.size);
+  to = put_decimal(put_text(to, " age "), copy_.age(at));
+  to = put_decimal(put_text(to, " mark "), at.mark());
+  to = put_decimal(put_text(to, " cpu "), at.cpu());
+  *to++ = ' ';
+  to = put_text(to, context_text(at.context));
+  *to++ = '\n';
+  return to;
+}
+
+std::string_view TraceText::context_text(uint32_t context) {
+  if (context_shown_ != context) {
+    const int length = format_context(context_text_, sizeof(context_text_), contexts_->get(context));
+    context_length_ = std::min(static_cast<size_t>(length), sizeof(context_text_) - 1);
+    context_shown_ = context;
+  }
+  return {context_text_, context_length_};
+}
+
+// As many as there is room for.
 void TraceText::print_object() {
-  if (item_ < group().count && item_ < kObjectsShown) {
-    const TraceRecord& at = record(item_++);
-    char context[80];
-    format_context(context, sizeof(context), contexts_->get(at.context));
-    print("\t0x%016lx size %u age %u mark %u cpu %u %s\n", at.object(), at.size, copy_.age(at), at.mark(), at.cpu(),
-          context);
+  const uint32_t shown = std::min(group().count, kObjectsShown);
+  if (item_ < shown) {
+    char* end = piece_ + length_;
+    do end = put_object(end, record(item_++));
+    while (item_ < shown && end + kObjectLine <= piece_ + kPiece);
+    length_ = static_cast<size_t>(end - piece_);
     return;
   }
   if (item_ < group().count) print("\t… %u more\n", group().count - item_);

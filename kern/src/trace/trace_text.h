@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "command.h"
 #include "context_table.h"
@@ -75,6 +76,11 @@ class TraceText {
     kEnd
   };
 
+  static constexpr size_t kContextText = 80;
+  // The longest line of an object: its words and spaces, an address, five numbers, a context.
+  static constexpr size_t kObjectLine = 32 + 16 + 5 * 10 + kContextText;
+  static_assert(kObjectLine <= kPiece);
+
   Result<void> make_groups();
   void merge_shares();
   uint32_t context_index(uint32_t context) const { return context == 0 ? 0 : context - first_context_; }
@@ -93,6 +99,9 @@ class TraceText {
   void print_user_stack();
   void print_user_frame();
   void print_object();
+  char* put_object(char* to, const TraceRecord& record);
+  // Valid until the next call; the same context again costs nothing.
+  std::string_view context_text(uint32_t context);
   __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
 
   const StackTable* stacks_ = nullptr;
@@ -122,4 +131,8 @@ class TraceText {
   uint32_t user_frame_ = 0;
   size_t length_ = 0;  // of piece_
   char piece_[kPiece];
+
+  uint32_t context_shown_ = UINT32_MAX;  // whose text it is; the number of none
+  size_t context_length_ = 0;
+  char context_text_[kContextText];
 };
