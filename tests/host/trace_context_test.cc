@@ -68,6 +68,13 @@ void trace_page_return(void* page) {
 
 namespace {
 
+// No other user stack of this size finds room without a page.
+void fill_stack_page() {
+  std::vector<uint64_t> frames = user_frames;
+  do frames[0]++;
+  while (trace_stacks.intern(StackKind::kUser, frames.data(), frames.size()) != 0);
+}
+
 class TraceContextTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -206,6 +213,7 @@ TEST_F(TraceContextTest, AUserStackThatIsLostLeavesTheBase) {
   const uint32_t base = trace_current_context().id;
   return_to_user();
   no_pages = true;
+  fill_stack_page();
   for (int i = 0; i < 3; i++) {
     const CurrentContext now = trace_current_context();
     EXPECT_EQ(now.id, base);

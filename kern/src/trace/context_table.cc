@@ -37,6 +37,11 @@ Result<void> ContextTable::open() {
   if (!memory) return Errno::ENOMEM;
   heads_ = static_cast<Heads*>(memory);
   memset(heads_, 0, sizeof(*heads_));
+  // No hook is to make a directory for the first context.
+  if (!pages_.obtain(0)) {
+    clear();
+    return Errno::ENOMEM;
+  }
   open_.store(true, std::memory_order_release);
   return {};
 }

@@ -72,6 +72,12 @@ Result<void> StackTable::open() {
     page = static_cast<Head*>(memory);
     for (uint32_t i = 0; i < kHeadsPerPage; i++) new (&page[i]) Head(nullptr);
   }
+  // No hook is to make a directory for the first stack.
+  trace_memory_prepare();
+  if (!pages_.obtain(0)) {
+    clear();
+    return Errno::ENOMEM;
+  }
   return {};
 }
 

@@ -5,7 +5,7 @@
 #include "log.h"
 #include "slab.h"
 
-constinit PagePool<size_t{kPagesPerHook} * kMaxCpus> trace_page_pool;
+constinit PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;
 constinit std::atomic<uint32_t> trace_pool_reserve{0};
 
 namespace {
@@ -41,8 +41,8 @@ void trace_memory_init(uint64_t limit_bytes) {
 }
 
 void trace_memory_begin(uint32_t cpus) {
-  trace_pool_reserve.store(kPagesPerHook * cpus, std::memory_order_relaxed);
-  for (uint32_t i = 0; i < cpus; i++) trace_memory_prepare();
+  trace_pool_reserve.store(kPagesPerHook * cpus + kSparePages, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < cpus + kSparePages; i++) trace_memory_prepare();
 }
 
 // A context is made for a process whether anything is traced or not. So another CPU may be just about to put a page into the
@@ -54,7 +54,9 @@ void trace_memory_end() {
 
 void trace_memory_prepare() {
   const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < kPagesPerHook && trace_page_pool.count() < wanted; i++) {
+  for (uint32_t i = 0; i < kPagesPerHook; i++) {
+    // The spare ones come one at a time.
+    if (trace_page_pool.count() + (i == 0 ? 0 : kSparePages) >= wanted) return;
     void* page = page_from_arena();
     if (!page) return;
     trace_page_return(page);

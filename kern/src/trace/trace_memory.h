@@ -6,9 +6,10 @@
 // trace_memory_prepare() before its first lock, which tops the pool up, and takes what it needs from the pool with
 // trace_page_take(), which takes no lock (page_pool.h).
 //
-// The pool cannot run dry while there is memory: a hook takes at most kPagesPerHook pages and restores as many as it
-// found missing, up to that number, before it begins; on each CPU one hook is under way at most (interrupts are off).
-// So kPagesPerHook times the number of CPUs are enough, and the pool has that many while anything is traced. (A hook that
+// The pool cannot run dry while there is memory: a hook takes at most kPagesPerHook pages, and before it begins it restores
+// what is missing of kPagesPerHook pages for each CPU, up to kPagesPerHook; on each CPU one hook is under way at most
+// (interrupts are off). Above these lie kSparePages, of which a hook restores one: as hooks that take many pages are rare,
+// that is all that one has to do, mostly, and no hook pays for all the pages that the one before it took. (A hook that
 // adds a stack may have to begin one page after another when others fill them first. Each of these is counted to one of
 // the others, which have filled it instead of beginning one.)
 #pragma once
@@ -21,11 +22,13 @@
 #include "page_pool.h"
 
 // The most that one hook takes: for a context a page of bases, one of contexts and a directory page; for two stacks two
-// entry pages and a directory page; for a record a page of records, a segment of buckets and a directory; one to spare.
-inline constexpr uint32_t kPagesPerHook = 10;
+// entry pages and a directory page; for a record a page of records and a segment of buckets.
+inline constexpr uint32_t kPagesPerHook = 8;
+// As many as an allocation takes whose stack and context are known: the last two.
+inline constexpr uint32_t kSparePages = 2;
 
 // The pool, and how many pages it should have. For trace_memory_low().
-extern PagePool<size_t{kPagesPerHook} * kMaxCpus> trace_page_pool;
+extern PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;
 extern std::atomic<uint32_t> trace_pool_reserve;
 
 // Once, at boot. `limit` in bytes.
@@ -35,7 +38,7 @@ void trace_memory_begin(uint32_t cpus);
 // Gives the pool back. Nothing is traced any more. Interrupts on.
 void trace_memory_end();
 
-// Tops the pool up, by kPagesPerHook pages at most. Any context but NMI; no lock of a rank below kArenaTags is held.
+// Tops the pool up: by one page, or as far as to the spare ones, but by kPagesPerHook at most. Any context but NMI; no lock of a rank below kArenaTags is held.
 void trace_memory_prepare();
 // Whether that has anything to do.
 inline bool trace_memory_low() {

@@ -7,9 +7,9 @@
 // goes is decided by the high bits of its address times an odd constant (Knuth, vol. 3, 6.4): objects of one cache
 // differ in few, regular bits, and only the high bits of the product depend on all of them.
 //
-// A shard begins with a few buckets of its own and then takes pages: of records, of buckets (512 a segment), and one
-// directory of segments, which ends the growth at 262,152 buckets a shard (four million records a table); beyond that
-// chains get longer. When there is no memory for buckets the chains get longer too; when there is none for a record,
+// A shard begins with a few buckets of its own and then takes pages: of records, and of buckets (512 a segment). Half of the
+// first segment is the directory of all, which ends the growth at 130,824 buckets a shard (two million records a table);
+// beyond that chains get longer. When there is no memory for buckets the chains get longer too; when there is none for a record,
 // the record is dropped and counted. Freed records are used again in the shard.
 //
 // Two identities hold in each shard whenever its lock is free:
@@ -158,8 +158,10 @@ class TraceTable {
  private:
   static constexpr uint32_t kFirstBuckets = 8;
   static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(TraceRecord*);
-  static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
-  static constexpr uint32_t kMaxBuckets = kFirstBuckets + kSegmentBuckets * kMaxSegments;
+  static constexpr uint32_t kMaxSegments = kSegmentBuckets / 2;
+  // The place of a bucket that is in a segment, counted from the beginning of the first, is its number and this.
+  static constexpr uint32_t kSegmentsFirst = kMaxSegments - kFirstBuckets;
+  static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments - kSegmentsFirst;
 
   struct RecordPage {
     static constexpr uint32_t kRecords = (kPageSize - 16) / sizeof(TraceRecord);
@@ -173,15 +175,15 @@ class TraceTable {
   // All that a shard has of records; clear() takes it away in one piece.
   struct Store {
     TraceRecord* free = nullptr;
-    RecordPage* pages = nullptr;  // the newest first; only that may have records that were never in use
-    Segment** directory = nullptr;
+    RecordPage* pages = nullptr;    // the newest first; only that may have records that were never in use
+    Segment** directory = nullptr;  // in the first segment
     uint32_t buckets = kFirstBuckets;
     uint32_t live = 0;
     TraceRecord* first[kFirstBuckets] = {};
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
-      index -= kFirstBuckets;
+      index += kSegmentsFirst;
       return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
     }
     uint32_t bucket_of(uint32_t hash) const {
