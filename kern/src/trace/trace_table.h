@@ -53,10 +53,11 @@ static_assert(sizeof(TraceRecord) == 32);
 
 // What happened to a table since it was made. Every field is a sum over the shards.
 struct TraceCounters {
-  uint64_t seen, recorded, dropped, filtered;
-  uint64_t freed, cleared;
-  uint64_t unmatched;   // frees without a record
+  // Those that change with every record come first, so that they share a line with the shard's lock.
+  uint64_t seen, recorded, freed;
   uint64_t live_bytes;  // asked for, of the records that are live
+  uint64_t dropped, filtered, cleared;
+  uint64_t unmatched;  // frees without a record
   uint64_t stacks_lost, contexts_lost, truncated;
 
   uint64_t live() const { return recorded - freed - cleared; }
@@ -174,12 +175,12 @@ class TraceTable {
 
   // All that a shard has of records; clear() takes it away in one piece.
   struct Store {
+    TraceRecord* first[kFirstBuckets] = {};
     TraceRecord* free = nullptr;
     RecordPage* pages = nullptr;    // the newest first; only that may have records that were never in use
     Segment** directory = nullptr;  // in the first segment
     uint32_t buckets = kFirstBuckets;
     uint32_t live = 0;
-    TraceRecord* first[kFirstBuckets] = {};
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -205,9 +206,10 @@ class TraceTable {
     void release();
   };
 
+  // Two lines are all that a hook touches of it.
   struct alignas(64) Shard {
-    Spinlock lock{LockRank::kTraceShard};
     Store store GUARDED_BY(lock);
+    Spinlock lock{LockRank::kTraceShard};
     TraceCounters counters GUARDED_BY(lock) = {};
   };
 
