@@ -111,6 +111,11 @@ void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear);
 /* The same bits in the flags that kmem_cache_flags shows. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
+/* What is in it, in one instruction: it lies at a fixed place (slab.c). */
+enum { KMEM_CACHE_TRACE_OFFSET = 120 };
+static inline struct trace_table* kmem_cache_trace(struct kmem_cache* cache) {
+  return __atomic_load_n((struct trace_table**)((char*)cache + KMEM_CACHE_TRACE_OFFSET), __ATOMIC_ACQUIRE);
+}
 
 /* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16 min=100"), NULL for none. 0, or a negated error
  * number. The caller may sleep and holds no spinlock. Implemented in src/trace/. */

@@ -25,10 +25,13 @@ struct arena;
 #define ALLOCATOR_TEXT __attribute__((section(".text.allocator")))
 #endif
 
-/* KMC_TRACED: `object` (never NULL) is being given to a caller who asked for `requested` bytes. Returns `object`. Interrupts off. */
-void* slab_trace_alloc(struct kmem_cache* cache, void* object, size_t requested, const void* frame_pointer);
-/* KMC_EVER_TRACED: `object` is being given back; called before it can be given to anyone else. Interrupts off. */
-void slab_trace_free(struct kmem_cache* cache, void* object);
+/* KMC_TRACED: `object` (never NULL) is being given to a caller who asked for `requested` bytes. Returns `object`. Interrupts are off; as
+ * its last act it gives `saved` to slab_os_irq_restore(), so that nothing need be kept for afterwards. */
+void* slab_trace_alloc(struct kmem_cache* cache, void* object, size_t requested, const void* frame_pointer,
+                       uint64_t saved);
+/* KMC_EVER_TRACED: `object` is being given back; called in the section in which it enters this CPU's magazine,
+ * or before one, so that nobody else can have it yet. Ends the section in the same way. */
+void slab_trace_free(struct kmem_cache* cache, void* object, uint64_t saved);
 /* The cache has been destroyed with `live` objects: prints what is known of them. Allocates nothing, waits for nothing. The caller holds a
  * reference. */
 void slab_trace_mourn(struct kmem_cache* cache, uint64_t live);

@@ -314,6 +314,7 @@ void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {
   __atomic_fetch_or(&cache->flags, (uint32_t)set, __ATOMIC_RELAXED);
 }
 
+_Static_assert(offsetof(struct kmem_cache, trace) == KMEM_CACHE_TRACE_OFFSET, "kmem_cache_trace");
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
   return &cache->trace;
 }

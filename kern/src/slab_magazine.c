@@ -16,6 +16,12 @@ static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
   __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
 }
 
+/* Which of the flags is set that was seen: read once more, so that the first look, which all take, is a test in memory. */
+static inline uint32_t flags_again(const struct kmem_cpu* cpu) {
+  __asm__("" ::: "memory");
+  return cpu->flags;
+}
+
 static void swap_magazines(struct kmem_cpu* cpu) {
   struct kmem_magazine* const loaded = cpu->loaded;
   const uint32_t rounds = cpu->rounds;
@@ -111,14 +117,14 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
     cpu = this_cpu(cache);
   }
   slab_os_count(&cpu->allocations, 1);
-  if (UNLIKELY(cpu->flags & KMC_TRACED)) slab_trace_alloc(cache, object, requested, frame);
+  if (UNLIKELY(cpu->flags & KMC_TRACED)) return slab_trace_alloc(cache, object, requested, frame, saved);
   slab_os_irq_restore(saved);
   return object;
 }
 
-/* One of the KMC_ALLOC_HOOKS is set. The object has left the loaded magazine; if it is not to be had it lies there still,
+/* KMC_FAULTS is set, and KMC_TRACED perhaps. The object has left the loaded magazine; if it is not to be had it lies there still,
  * above the rounds. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_hooked(struct kmem_cache* cache, void* object,
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(struct kmem_cache* cache, void* object,
                                                                          size_t requested, int flags, const void* frame,
                                                                          uint64_t saved) {
   struct kmem_cpu* const cpu = this_cpu(cache);
@@ -127,7 +133,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_hooked(struct 
     slab_os_count(&cpu->allocations, -1);
     return alloc_failed(cache, saved);
   }
-  if (cpu->flags & KMC_TRACED) slab_trace_alloc(cache, object, requested, frame);
+  if (cpu->flags & KMC_TRACED) return slab_trace_alloc(cache, object, requested, frame, saved);
   slab_os_irq_restore(saved);
   return object;
 }
@@ -143,7 +149,10 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   set_rounds(cpu, rounds - 1);
   void* const object = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
-  if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) return alloc_hooked(cache, object, requested, flags, frame, saved);
+  if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) {
+    if (UNLIKELY(flags_again(cpu) & KMC_FAULTS)) return alloc_faulty(cache, object, requested, flags, frame, saved);
+    return slab_trace_alloc(cache, object, requested, frame, saved);
+  }
   slab_os_irq_restore(saved);
   return object;
 }
@@ -230,24 +239,23 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct k
   saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
   slab_os_count(&cpu->frees, 1);
-  if (cpu->flags & KMC_EVER_TRACED) slab_trace_free(cache, object);
+  if (cpu->flags & KMC_EVER_TRACED) {
+    slab_trace_free(cache, object, saved);
+    saved = slab_os_irq_save();
+  }
   if (outcome == CHECK_UNCHECKED) {
-    free_object(cache, cpu, object, saved);
+    free_object(cache, this_cpu(cache), object, saved);
     return;
   }
   slab_os_irq_restore(saved);
   object_to_slab(cache, object);
 }
 
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_noted(struct kmem_cache* cache, struct kmem_cpu* cpu,
-                                                                      void* object, uint64_t saved) {
-  if (UNLIKELY(cpu->flags & KMC_CHECKED)) {
-    free_checked(cache, object, saved);
-    return;
-  }
-  slab_os_count(&cpu->frees, 1);
-  slab_trace_free(cache, object);
-  free_object(cache, cpu, object, saved);
+/* There is no room for the object in the loaded magazine. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(struct kmem_cache* cache, void* object,
+                                                                            uint64_t saved) {
+  slab_trace_free(cache, object, saved);
+  free_slow(cache, object, slab_os_irq_save());
 }
 
 ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
@@ -255,7 +263,19 @@ ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
   if (UNLIKELY(cpu->flags & (KMC_EVER_TRACED | KMC_CHECKED))) {
-    free_noted(cache, cpu, object, saved);
+    if (UNLIKELY(flags_again(cpu) & KMC_CHECKED)) {
+      free_checked(cache, object, saved);
+      return;
+    }
+    slab_os_count(&cpu->frees, 1);
+    const uint32_t rounds = cpu->rounds;
+    if (UNLIKELY(rounds == cpu->capacity)) {
+      free_traced_slow(cache, object, saved);
+      return;
+    }
+    set_rounds(cpu, rounds + 1);
+    cpu->loaded->objects[rounds] = object;
+    slab_trace_free(cache, object, saved);
     return;
   }
   slab_os_count(&cpu->frees, 1);

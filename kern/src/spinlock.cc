@@ -36,7 +36,7 @@ void note_taken(Cpu& cpu, [[maybe_unused]] LockRank rank) {
 }  // namespace
 
 void Spinlock::spin() {
-  const uint32_t me = cpu_id() + 1;
+  const uint32_t me = kLocked | (cpu_id() + 1);
   uint32_t expected = 0;
   uint32_t spins = 0;
   while (!owner_.compare_exchange_weak(expected, me, std::memory_order_acquire, std::memory_order_relaxed)) {
@@ -44,7 +44,7 @@ void Spinlock::spin() {
       cpu_relax();
       if (++spins == kSpinLimit) [[unlikely]] {
         panic("spinlock %p of rank %u is never released; CPU %u has it", static_cast<void*>(this),
-              static_cast<unsigned>(rank_), owner_.load(std::memory_order_relaxed) - 1);
+              static_cast<unsigned>(rank_), (owner_.load(std::memory_order_relaxed) & ~kLocked) - 1);
       }
     }
     expected = 0;
@@ -70,12 +70,13 @@ void Spinlock::unlock() {
 bool Spinlock::try_lock() {
   Cpu& cpu = this_cpu();
   uint32_t expected = 0;
-  if (!owner_.compare_exchange_strong(expected, cpu.id + 1, std::memory_order_acquire, std::memory_order_relaxed))
+  if (!owner_.compare_exchange_strong(expected, kLocked | (cpu.id + 1), std::memory_order_acquire,
+                                      std::memory_order_relaxed))
     return false;
   note_taken(cpu, rank_);
   return true;
 }
 
 bool Spinlock::held() const {
-  return owner_.load(std::memory_order_relaxed) == cpu_id() + 1;
+  return owner_.load(std::memory_order_relaxed) == (kLocked | (cpu_id() + 1));
 }

@@ -21,9 +21,7 @@ namespace {
 // A kernel stack with a chain of frames on it.
 class Stack {
  public:
-  Stack() : memory_(new uint64_t[kKernelStackSize / 8]()) {
-    cpu.kernel_stack = reinterpret_cast<uint64_t>(memory_.get()) + kKernelStackSize;
-  }
+  Stack() : memory_(new Memory()) { cpu.kernel_stack = reinterpret_cast<uint64_t>(memory_.get()) + kKernelStackSize; }
 
   // `count` frames with gaps from the bottom up; the last one's pointer is `end`, and with `zero` there is a frame without
   // a return address in between.
@@ -68,7 +66,10 @@ class Stack {
   Cpu cpu = {};
 
  private:
-  std::unique_ptr<uint64_t[]> memory_;
+  struct alignas(4096) Memory {
+    uint64_t words[kKernelStackSize / 8];
+  };
+  std::unique_ptr<Memory> memory_;
   std::vector<uint64_t*> frames_;
 };
 
@@ -97,8 +98,9 @@ TEST(RecentStacks, MatchWhenAWalkFindsTheSame) {
     stack.make(random, 1 + random() % 20, end);
     const auto max = static_cast<uint32_t>(1 + random() % 24);
     const std::vector<uint64_t> before = stack.walk(max);
-    ASSERT_EQ(entry->walk(stack.bottom(), max, stack.cpu), before.size());
-    ASSERT_TRUE(std::equal(before.begin(), before.end(), entry->return_addresses()));
+    uint64_t found[RecentStack::kMaxFrames];
+    ASSERT_EQ(entry->walk(stack.bottom(), max, stack.cpu, found), before.size());
+    ASSERT_TRUE(std::equal(before.begin(), before.end(), found));
     ASSERT_FALSE(entry->matches(stack.bottom(), max, stack.cpu)) << "it has no name yet";
     entry->name(7, true);
     ASSERT_TRUE(entry->matches(stack.bottom(), max, stack.cpu));
@@ -130,12 +132,13 @@ TEST(RecentStacks, MatchWhenAWalkFindsTheSame) {
 TEST(RecentStacks, WhatIsTooDeepOrElsewhereIsNotKept) {
   std::mt19937_64 random(2);
   const auto entry = std::make_unique<RecentStack>();
+  uint64_t found[RecentStack::kMaxFrames];
   Stack stack;
   stack.make(random, RecentStack::kMaxFrames + 5, std::nullopt);
-  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames + 1, stack.cpu), 0u);
-  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames, stack.cpu), size_t{RecentStack::kMaxFrames});
+  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames + 1, stack.cpu, found), 0u);
+  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames, stack.cpu, found), size_t{RecentStack::kMaxFrames});
   Stack other;
-  EXPECT_EQ(entry->walk(stack.bottom(), 10, other.cpu), 0u);
+  EXPECT_EQ(entry->walk(stack.bottom(), 10, other.cpu, found), 0u);
   EXPECT_FALSE(entry->matches(stack.bottom(), 10, other.cpu));
 }
 

@@ -17,6 +17,7 @@
 #include "cpus.h"
 #include "kmalloc.h"
 #include "slab.h"
+#include "slab_os.h"
 #include "slab_trace.h"
 
 namespace {
@@ -38,14 +39,20 @@ std::atomic<uint64_t> twice{0}, unmatched{0};
 
 }  // namespace
 
-void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*) {
-  std::lock_guard guard(records_mutex);
-  if (!records.insert(object).second) twice++;
+void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
+  {
+    std::lock_guard guard(records_mutex);
+    if (!records.insert(object).second) twice++;
+  }
+  slab_os_irq_restore(saved);
   return object;
 }
-void slab_trace_free(kmem_cache*, void* object) {
-  std::lock_guard guard(records_mutex);
-  if (records.erase(object) == 0) unmatched++;
+void slab_trace_free(kmem_cache*, void* object, uint64_t saved) {
+  {
+    std::lock_guard guard(records_mutex);
+    if (records.erase(object) == 0) unmatched++;
+  }
+  slab_os_irq_restore(saved);
 }
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}

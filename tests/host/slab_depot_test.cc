@@ -16,12 +16,16 @@
 #include "cpus.h"
 #include "pages.h"
 #include "slab.h"
+#include "slab_os.h"
 #include "slab_trace.h"
 
-void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*) {
+void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
+  slab_os_irq_restore(saved);
   return object;
 }
-void slab_trace_free(kmem_cache*, void*) {}
+void slab_trace_free(kmem_cache*, void*, uint64_t saved) {
+  slab_os_irq_restore(saved);
+}
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}
 

@@ -19,6 +19,7 @@
 #include "kmalloc.h"
 #include "pages.h"
 #include "slab.h"
+#include "slab_os.h"
 #include "slab_trace.h"
 
 namespace {
@@ -44,7 +45,7 @@ std::atomic<const void*> last_frame{nullptr};
 
 }  // namespace
 
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame) {
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame, uint64_t saved) {
   EXPECT_NE(object, nullptr);
   EXPECT_TRUE(host_cpu.interrupts_off);
   EXPECT_FALSE(kmem_cache_flags(cache) & KMC_NOTRACE);
@@ -52,14 +53,16 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   recorded++;
   last_requested = requested;
   last_frame = frame;
+  slab_os_irq_restore(saved);
   return object;
 }
-void slab_trace_free(kmem_cache*, void* object) {
+void slab_trace_free(kmem_cache*, void* object, uint64_t saved) {
   EXPECT_TRUE(host_cpu.interrupts_off);
   if (record_of(object).exchange(0))
     dropped++;
   else
     unmatched++;
+  slab_os_irq_restore(saved);
 }
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {

@@ -20,6 +20,7 @@
 #include "cpus.h"
 #include "kmalloc.h"
 #include "slab.h"
+#include "slab_os.h"
 #include "slab_trace.h"
 
 namespace {
@@ -35,12 +36,14 @@ std::atomic<uint64_t> recorded{0}, forgotten{0};
 
 }  // namespace
 
-void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*) {
+void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
   recorded++;
+  slab_os_irq_restore(saved);
   return object;
 }
-void slab_trace_free(kmem_cache*, void*) {
+void slab_trace_free(kmem_cache*, void*, uint64_t saved) {
   forgotten++;
+  slab_os_irq_restore(saved);
 }
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}

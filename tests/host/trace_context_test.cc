@@ -18,6 +18,14 @@ ContextTable trace_contexts;
 
 namespace {
 
+// As a hook asks.
+CurrentContext current_context() {
+  uint64_t remembered;
+  if (!trace_remembered_context(this_cpu(), &remembered)) return trace_find_context();
+  EXPECT_TRUE(trace_contexts.valid(static_cast<uint32_t>(remembered)));
+  return {static_cast<uint32_t>(remembered), (remembered & kUserStackLost) != 0};
+}
+
 int pages_out = 0;
 bool no_pages = false;
 
@@ -101,7 +109,7 @@ class TraceContextTest : public testing::Test {
   }
 
   void return_to_user() { task_.trace_call = kTraceFromUser; }
-  static const ContextTable::Context& context() { return *trace_contexts.get(trace_current_context().id); }
+  static const ContextTable::Context& context() { return *trace_contexts.get(current_context().id); }
 
   Cpu cpu_ = {};
   Task task_ = {};
@@ -123,20 +131,20 @@ TEST_F(TraceContextTest, AProcessHasItsProgramAndTheUserStackOfTheCall) {
 }
 
 TEST_F(TraceContextTest, TheUserStackIsWalkedOnceForEachCall) {
-  const uint32_t first = trace_current_context().id;
-  for (int i = 0; i < 10; i++) EXPECT_EQ(trace_current_context().id, first);
+  const uint32_t first = current_context().id;
+  for (int i = 0; i < 10; i++) EXPECT_EQ(current_context().id, first);
   EXPECT_EQ(walks, 1);
   user_frames = {0x403000};
-  EXPECT_EQ(trace_current_context().id, first) << "until it returns to user mode";
+  EXPECT_EQ(current_context().id, first) << "until it returns to user mode";
   return_to_user();
-  const uint32_t second = trace_current_context().id;
+  const uint32_t second = current_context().id;
   EXPECT_NE(second, first);
-  EXPECT_EQ(trace_current_context().id, second);
+  EXPECT_EQ(current_context().id, second);
   EXPECT_EQ(walks, 2);
   EXPECT_EQ(trace_contexts.get(first)->base, trace_contexts.get(second)->base);
   return_to_user();
   user_frames = {0x401000, 0x402000};
-  EXPECT_EQ(trace_current_context().id, first);
+  EXPECT_EQ(current_context().id, first);
   EXPECT_EQ(programs_asked, 1);
 }
 
@@ -174,7 +182,7 @@ TEST_F(TraceContextTest, WhatWasNeverInUserModeHasNoUserStack) {
 }
 
 TEST_F(TraceContextTest, AnInterruptIsNobodyElses) {
-  const uint32_t task = trace_current_context().id;
+  const uint32_t task = current_context().id;
   cpu_.interrupt_depth = 1;
   cpu_.interrupt_vector = kVectorIrqBase + 4;
   const ContextTable::Context& serial = context();
@@ -186,55 +194,55 @@ TEST_F(TraceContextTest, AnInterruptIsNobodyElses) {
   EXPECT_STREQ(context().base->name, "disk");
   // An exception is what ran.
   cpu_.interrupt_vector = kVectorPageFault;
-  EXPECT_EQ(trace_current_context().id, task);
+  EXPECT_EQ(current_context().id, task);
   EXPECT_EQ(trace_current_pid(), 12u);
   EXPECT_EQ(walks, 1);
 }
 
 TEST_F(TraceContextTest, NumbersFromAnEarlierTraceAreNotUsed) {
-  const uint32_t first = trace_current_context().id;
+  const uint32_t first = current_context().id;
   cpu_.interrupt_depth = 1;
   cpu_.interrupt_vector = kVectorIrqBase;
-  const uint32_t irq = trace_current_context().id;
+  const uint32_t irq = current_context().id;
   trace_contexts.clear();
   trace_stacks.clear();
-  EXPECT_EQ(trace_current_context().id, 0u) << "nothing is traced";
+  EXPECT_EQ(current_context().id, 0u) << "nothing is traced";
   ASSERT_TRUE(trace_stacks.open().ok());
   ASSERT_TRUE(trace_contexts.open().ok());
-  EXPECT_GT(trace_current_context().id, irq);
+  EXPECT_GT(current_context().id, irq);
   cpu_.interrupt_depth = 0;
-  EXPECT_GT(trace_current_context().id, first);
+  EXPECT_GT(current_context().id, first);
   EXPECT_STREQ(context().base->path, "/bin/sh");
   EXPECT_EQ(walks, 2);
 }
 
 TEST_F(TraceContextTest, AUserStackThatIsLostLeavesTheBase) {
   task_.trace_call = 0;
-  const uint32_t base = trace_current_context().id;
+  const uint32_t base = current_context().id;
   return_to_user();
   no_pages = true;
   fill_stack_page();
   for (int i = 0; i < 3; i++) {
-    const CurrentContext now = trace_current_context();
+    const CurrentContext now = current_context();
     EXPECT_EQ(now.id, base);
     EXPECT_TRUE(now.user_stack_lost);
   }
   EXPECT_EQ(walks, 1) << "it is not tried again in this call";
   no_pages = false;
-  EXPECT_TRUE(trace_current_context().user_stack_lost);
+  EXPECT_TRUE(current_context().user_stack_lost);
   return_to_user();
-  EXPECT_FALSE(trace_current_context().user_stack_lost);
+  EXPECT_FALSE(current_context().user_stack_lost);
   EXPECT_NE(context().user_stack, 0u);
 }
 
 TEST_F(TraceContextTest, ABaseThatIsLostIsTriedAgain) {
   no_pages = true;
-  EXPECT_EQ(trace_current_context().id, 0u);
-  EXPECT_EQ(trace_current_context().id, 0u);
-  EXPECT_FALSE(trace_current_context().user_stack_lost) << "it counts as a lost context";
+  EXPECT_EQ(current_context().id, 0u);
+  EXPECT_EQ(current_context().id, 0u);
+  EXPECT_FALSE(current_context().user_stack_lost) << "it counts as a lost context";
   EXPECT_EQ(walks, 0);
   no_pages = false;
-  EXPECT_NE(trace_current_context().id, 0u);
+  EXPECT_NE(current_context().id, 0u);
 }
 
 TEST_F(TraceContextTest, DeepStacksAreCut) {

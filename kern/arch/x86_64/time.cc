@@ -10,6 +10,8 @@
 #include "cpu.h"
 #include "log.h"
 
+constinit std::atomic<uint32_t> coarse_time{0};
+
 namespace {
 
 constexpr uint64_t kPitHz = 1'193'182;
@@ -19,13 +21,12 @@ constexpr unsigned kMaxTickHandlers = 4;
 constinit uint64_t start_tsc = 0;
 constinit uint64_t nanoseconds_per_tick = 0;  // 32.32 fixed point; 0 until measured
 constinit uint32_t timer_count = 0;
-constinit std::atomic<uint32_t> coarse{0};
 constinit uint64_t wall_at_boot = 0;
 void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {
   if (this_cpu().id == 0)
-    coarse.store(static_cast<uint32_t>(monotonic_now().value / 1'000'000), std::memory_order_relaxed);
+    coarse_time.store(static_cast<uint32_t>(monotonic_now().value / 1'000'000), std::memory_order_relaxed);
   for (auto* handler : tick_handlers) {
     if (handler) handler();
   }
@@ -126,9 +127,6 @@ Nanoseconds monotonic_now() {
   return {static_cast<uint64_t>(ticks * nanoseconds_per_tick >> 32)};
 }
 
-uint32_t coarse_milliseconds() {
-  return coarse.load(std::memory_order_relaxed);
-}
 uint64_t boot_wall_seconds() {
   return wall_at_boot;
 }

@@ -2,6 +2,8 @@
 // CPU.
 #pragma once
 
+#include <atomic>
+
 #include "lib/units.h"
 
 inline constexpr unsigned kTickHz = 250;
@@ -15,7 +17,10 @@ inline uint64_t tsc() {
 // Since boot. Any context; does not go backwards between CPUs by more than a few microseconds.
 Nanoseconds monotonic_now();
 // Milliseconds since boot, from a word that the tick updates: one load.
-uint32_t coarse_milliseconds();
+extern std::atomic<uint32_t> coarse_time;
+inline uint32_t coarse_milliseconds() {
+  return coarse_time.load(std::memory_order_relaxed);
+}
 // Seconds since 1970 at boot.
 uint64_t boot_wall_seconds();
 // Called on each CPU in each tick, in interrupt context.

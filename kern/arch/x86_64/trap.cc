@@ -209,7 +209,9 @@ void trap_dispatch_paranoid(TrapFrame* frame) {
     panic_from_trap(*frame, "double fault");
   }
   if (frame->vector == kVectorMachineCheck) panic_from_trap(*frame, "machine check");
+  cpu.interrupt_depth++;
   klog("NMI at 0x%lx ignored", frame->rip);
+  cpu.interrupt_depth--;
   cpu.in_nmi = outer;
 }
 

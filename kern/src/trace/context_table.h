@@ -62,6 +62,8 @@ class ContextTable {
   bool valid(uint32_t id) const {
     return id - base_.load(std::memory_order_relaxed) < size_.load(std::memory_order_relaxed);
   }
+  // The same of what was returned at any time, or is 0.
+  bool remembers(uint32_t id) const { return id >= base_.load(std::memory_order_relaxed); }
   // nullptr for 0. Lock-free.
   const Context* get(uint32_t id) const;
   // Ids are base() … base() + size() - 1.

@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "log.h"
 #include "recent_stacks.h"
+#include "slab_os.h"
 #include "slab_trace.h"
 #include "trace_memory.h"
 #include "tracer.h"
@@ -23,9 +24,6 @@ extern const char allocator_text_end[];
 }
 
 namespace {
-
-// kmem_cache_alloc under kmalloc under an ObjectCache, and some to spare.
-constexpr size_t kAllocatorFrames = 6;
 
 bool in_allocator(uint64_t return_address) {
   return return_address > reinterpret_cast<uint64_t>(allocator_text_start) &&
@@ -60,40 +58,38 @@ Stack store_stack(const uint64_t* frames, size_t count, uint32_t depth) {
   return {trace_stacks.intern(StackKind::kKernel, frames + first, std::min<size_t>(callers, depth)), callers > depth};
 }
 
-[[gnu::noinline]] Stack walk_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, const Cpu& cpu) {
-  const uint32_t max = kAllocatorFrames + depth + 1;
-  if (const size_t count = recent ? recent->walk(frame_pointer, max, cpu) : 0) {
-    const Stack stack = store_stack(recent->return_addresses(), count, depth);
+Stack walk_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, uint32_t max, const Cpu& cpu) {
+  uint64_t frames[TraceTable::kAllocatorFrames + StackTable::kMaxFrames + 1];
+  if (const size_t count = recent ? recent->walk(frame_pointer, max, cpu, frames) : 0) {
+    const Stack stack = store_stack(frames, count, depth);
     if (stack.id != 0) recent->name(stack.id, stack.truncated);
     return stack;
   }
-  uint64_t frames[kAllocatorFrames + StackTable::kMaxFrames + 1];
   return store_stack(frames, walk_kernel_stack(frame_pointer, frames, max), depth);
 }
 
-Stack current_stack(const void* frame, uint32_t depth, const Cpu& cpu) {
+Stack current_stack(const void* frame, const TraceTable& table, const Cpu& cpu) {
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* recent = recent_stack(frame_pointer, cpu);
-  if (recent && recent->matches(frame_pointer, kAllocatorFrames + depth + 1, cpu)) {
+  if (recent && recent->matches(frame_pointer, table.max_walk(), cpu)) {
     return {recent->id(), recent->truncated()};
   }
-  return walk_stack(recent, frame_pointer, depth, cpu);
+  return walk_stack(recent, frame_pointer, table.options().depth, table.max_walk(), cpu);
 }
 
-void record_allocation(TraceTable* table, const void* object, size_t requested, const void* frame_pointer) {
+void record_allocation(TraceTable* table, const void* object, uint32_t size, const void* frame_pointer) {
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
   ASSERT(table);
   const TraceOptions& options = table->options();
-  const auto size = static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX));
   if (table->selects() && (!wanted(options, size) || !sampled(*table, size, cpu))) {
     table->filter(reinterpret_cast<uint64_t>(object));
     return;
   }
   if (trace_memory_low()) [[unlikely]]
     trace_memory_prepare();
-  const Stack stack = current_stack(frame_pointer, options.depth, cpu);
-  const CurrentContext context = trace_current_context();
+  const Stack stack = current_stack(frame_pointer, *table, cpu);
+  const CurrentContext context = trace_find_context();
   table->record({.object = reinterpret_cast<uint64_t>(object),
                  .size = size,
                  .stack = stack.id,
@@ -104,14 +100,42 @@ void record_allocation(TraceTable* table, const void* object, size_t requested, 
                  .user_stack_lost = context.user_stack_lost != 0});
 }
 
-// As trace_table_of(), in fewer steps.
+// What is mostly the case: everything is wanted, stack and context are known, and the table has a record to spare. Calls nothing, so that no register need be saved for it. False, with nothing done, if it is otherwise.
+[[gnu::always_inline]] inline bool record_at_once(TraceTable* table, const void* object, uint64_t size,
+                                                  const void* frame) {
+  const Cpu& cpu = this_cpu();
+  if (table->selects() || trace_memory_low()) [[unlikely]]
+    return false;
+  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
+  const RecentStack* recent = recent_place(frame_pointer, cpu);
+  if (!recent->matches(frame_pointer, table->max_walk(), cpu)) [[unlikely]]
+    return false;
+  uint64_t context;
+  if (!trace_remembered_context(cpu, &context)) [[unlikely]]
+    return false;
+  static_assert(RecentStack::kTruncated == TraceTable::kFlag && kUserStackLost == TraceTable::kFlag);
+  return table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context, cpu.id);
+}
+
+[[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size, const void* frame,
+                                                uint64_t saved) {
+  record_allocation(table, object, static_cast<uint32_t>(size), frame);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
 TraceTable* table_of(kmem_cache* cache) {
-  return reinterpret_cast<TraceTable*>(__atomic_load_n(kmem_cache_trace_slot(cache), __ATOMIC_ACQUIRE));
+  return reinterpret_cast<TraceTable*>(kmem_cache_trace(cache));
 }
 
 void record_free(TraceTable* table, const void* object) {
   ASSERT(table);
   table->forget(reinterpret_cast<uint64_t>(object));
+}
+
+[[gnu::noinline, gnu::cold]] void finish_free(TraceTable* table, const void* object, uint64_t saved) {
+  record_free(table, object);
+  slab_os_irq_restore(saved);
 }
 
 }  // namespace
@@ -123,19 +147,28 @@ void trace_seed_samplers() {
   }
 }
 
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer) {
-  record_allocation(table_of(cache), object, requested, frame_pointer);
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer, uint64_t saved) {
+  TraceTable* const table = table_of(cache);
+  if (!record_at_once(table, object, requested, frame_pointer)) [[unlikely]]
+    return finish_alloc(table, object, requested, frame_pointer, saved);
+  slab_os_irq_restore(saved);
   return object;
 }
 
+void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
+  TraceTable* const table = table_of(cache);
+  if (!table->forget_at_once(reinterpret_cast<uint64_t>(object))) [[unlikely]] {
+    finish_free(table, object, saved);
+    return;
+  }
+  slab_os_irq_restore(saved);
+}
+
 void arena_trace_alloc(struct arena* arena, void* address, size_t requested, const void* frame_pointer) {
-  record_allocation(trace_table_of(arena), address, requested, frame_pointer);
+  record_allocation(trace_table_of(arena), address, static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX)),
+                    frame_pointer);
 }
 
 void arena_trace_free(struct arena* arena, void* address) {
   record_free(trace_table_of(arena), address);
-}
-
-void slab_trace_free(kmem_cache* cache, void* object) {
-  record_free(table_of(cache), object);
 }

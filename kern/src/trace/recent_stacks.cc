@@ -3,7 +3,25 @@
 #include "arch/x86_64/context.h"
 #include "trace_memory.h"
 
-constinit RecentStacks recent_stacks[kMaxCpus] = {};
+constinit RecentStack no_recent_stack;
+
+namespace {
+
+constexpr std::array<RecentStack*, kRecentStacks> none() {
+  std::array<RecentStack*, kRecentStacks> stacks = {};
+  stacks.fill(&no_recent_stack);
+  return stacks;
+}
+
+constexpr std::array<RecentStacks, kMaxCpus> none_anywhere() {
+  std::array<RecentStacks, kMaxCpus> all = {};
+  for (RecentStacks& recent : all) recent.stacks = none();
+  return all;
+}
+
+}  // namespace
+
+constinit std::array<RecentStacks, kMaxCpus> recent_stacks = none_anywhere();
 
 namespace {
 
@@ -13,45 +31,48 @@ constexpr uint64_t kPartOfLimit = 16;
 bool take_pages(RecentStacks& recent) {
   for (RecentPage*& place : recent.pages) {
     trace_memory_prepare();
-    auto* page = static_cast<RecentPage*>(trace_page_take());
-    if (!page) return false;
-    for (RecentStack& stack : *page) stack.forget();
-    place = page;
+    place = static_cast<RecentPage*>(trace_page_take());
+    if (!place) return false;
+    for (RecentStack& stack : *place) stack.forget();
   }
+  for (size_t i = 0; i < kRecentStacks; i++) recent.stacks[i] = &(*recent.pages[i % kRecentPages])[i / kRecentPages];
   return true;
 }
 
 }  // namespace
 
-bool RecentStack::ends(uint64_t next) const {
-  if (end_ == End::kOutside) return outside(next, pointers_[count_ - 1] + 16);
-  return next == pointers_[count_] && reinterpret_cast<const uint64_t*>(next)[1] == 0;
-}
-
-size_t RecentStack::walk(uint64_t frame_pointer, uint32_t max, const Cpu& cpu) {
+size_t RecentStack::walk(uint64_t frame_pointer, uint32_t max, const Cpu& cpu, uint64_t* return_addresses) {
   forget();
-  top_ = cpu.kernel_stack;
-  uint64_t above = top_ - kKernelStackSize;
-  count_ = 0;
+  const uint64_t top = cpu.kernel_stack;
+  if (top % kTopAlignment != 0 || max >= kTopAlignment) return 0;
+  first_ = frame_pointer;
+  unnamed_key_ = top + max;
   end_ = End::kOutside;
-  for (uint64_t pointer = frame_pointer; !outside(pointer, above);) {
+  Frame* frame = frames_;
+  size_t count = 0;
+  uint64_t above = top - kKernelStackSize;
+  for (uint64_t pointer = frame_pointer; !outside(pointer, above, top); frame++) {
     const auto* memory = reinterpret_cast<const uint64_t*>(pointer);
-    pointers_[count_] = pointer;
-    return_addresses_[count_] = memory[1];
-    if (memory[1] == 0) {
-      end_ = End::kZero;
+    const uint64_t return_address = memory[1];
+    *frame = {return_address, memory[0]};
+    if (return_address == 0) {
+      frame++;
+      end_ = End::kAnywhere;
       break;
     }
-    if (++count_ == max) {
-      end_ = End::kMax;
+    return_addresses[count] = return_address;
+    if (++count == max) {
+      frame++;
+      end_ = End::kAnywhere;
       break;
     }
-    if (count_ == kMaxFrames) return 0;
+    if (count == kMaxFrames) return 0;
     above = pointer + 16;
     pointer = memory[0];
   }
-  wanted_ = max;
-  return count_;
+  if (frame == frames_) return 0;
+  inner_ = static_cast<uint32_t>(frame - frames_ - 1);
+  return count;
 }
 
 void recent_stacks_open(uint32_t cpus) {
@@ -65,6 +86,7 @@ void recent_stacks_open(uint32_t cpus) {
 
 void recent_stacks_close() {
   for (RecentStacks& recent : recent_stacks) {
+    recent.stacks = none();
     for (RecentPage*& page : recent.pages) {
       if (page) trace_page_free(page);
       page = nullptr;

@@ -71,7 +71,7 @@ class StackTable {
 
  private:
   static constexpr size_t kMaxWords = 2 * kMaxFrames;
-  static constexpr uint32_t kHeadPages = 8;
+  static constexpr uint32_t kHeadPages = 4;
   static constexpr uint32_t kHeadsPerPage = kPageSize / sizeof(void*);
   static constexpr uint32_t kHeads = kHeadPages * kHeadsPerPage;
 

@@ -24,6 +24,8 @@ TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
 TraceTable* TraceTable::create() {
   trace_memory_prepare();
   void* page = trace_page_take();
+  // The first hook, which has a stack and a context to store, is to find the pool full.
+  for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
   return page ? new (page) TraceTable : nullptr;
 }
 
@@ -41,6 +43,7 @@ TraceRecord* TraceTable::Store::take_fresh_record() {
     page->used = 0;
     pages = page;
   }
+  if (++records > buckets) grow();
   return &pages->records[pages->used++];
 }
 
@@ -62,7 +65,7 @@ void TraceTable::Store::grow() {
   TraceRecord* kept = nullptr;
   for (TraceRecord* record = *link; record;) {
     TraceRecord* next = record->next();
-    TraceRecord*& list = (place(record->object()).hash & (2 * level - 1)) == buckets ? moved : kept;
+    TraceRecord*& list = (hash_of(mix(record->object())) & (2 * level - 1)) == buckets ? moved : kept;
     record->set_next(list);
     list = record;
     record = next;
@@ -70,6 +73,7 @@ void TraceTable::Store::grow() {
   *link = kept;
   target = moved;
   buckets++;
+  mask = 2 * std::bit_floor(buckets) - 1;
 }
 
 void TraceTable::Store::release() {
@@ -80,42 +84,57 @@ void TraceTable::Store::release() {
   trace_page_free(directory);
 }
 
-void TraceTable::count_losses(TraceCounters& counters, const TraceEvent& event) {
-  counters.stacks_lost += event.stack == 0 || event.user_stack_lost;
-  counters.contexts_lost += event.context == 0;
-  counters.truncated += event.truncated;
+TraceCounters TraceTable::Shard::counters() const {
+  return {.seen = tally.recorded + tally.dropped + tally.filtered,
+          .recorded = tally.recorded,
+          .dropped = tally.dropped,
+          .filtered = tally.filtered,
+          .freed = tally.freed,
+          .cleared = tally.cleared,
+          .unmatched = tally.unmatched,
+          .live_bytes = tally.live_bytes,
+          .stacks_lost = tally.stacks_lost,
+          .contexts_lost = tally.contexts_lost,
+          .truncated = tally.truncated};
+}
+
+void TraceTable::record(const TraceEvent& event) {
+  const uint64_t mixed = mix(event.object);
+  Shard& shard = shard_of(mixed);
+  Guard guard(shard.lock);
+  Store& store = shard.store;
+  Tally& tally = shard.tally;
+  TraceRecord* record = store.take_record();
+  if (!record) {
+    tally.dropped++;
+    return;
+  }
+  tally.recorded++;
+  tally.live_bytes += event.size;
+  tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
+  tally.contexts_lost += event.context == 0;
+  tally.truncated += event.truncated;
+  TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mixed)));
+  record->object_mark_ = event.object << 16 | mark.load(std::memory_order_relaxed);
+  record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
+  record->stack = event.stack;
+  record->size = event.size;
+  record->time = event.time;
+  record->context = event.context;
+  head = record;
 }
 
 void TraceTable::filter(uint64_t object) {
-  Shard& shard = shards_[place(object).shard];
+  Shard& shard = shard_of(mix(object));
   Guard guard(shard.lock);
-  shard.counters.seen++;
-  shard.counters.filtered++;
+  shard.tally.filtered++;
 }
 
 void TraceTable::forget(uint64_t object) {
-  const Place where = place(object);
-  Shard& shard = shards_[where.shard];
-  HookGuard guard(shard.lock);
-  Store& store = shard.store;
-  TraceRecord*& head = store.bucket(store.bucket_of(where.hash));
-  TraceRecord* before = nullptr;
-  for (TraceRecord* record = head; record; before = std::exchange(record, record->next())) {
-    if (record->object() != object) continue;
-    if (before) {
-      before->set_next(record->next());
-    } else {
-      head = record->next();
-    }
-    shard.counters.freed++;
-    shard.counters.live_bytes -= record->size;
-    record->object_mark_ = 0;
-    record->set_next(store.free);
-    store.free = record;
-    store.live--;
-    return;
-  }
-  shard.counters.unmatched++;
+  const uint64_t mixed = mix(object);
+  Shard& shard = shard_of(mixed);
+  Guard guard(shard.lock);
+  drop_record(shard, hash_of(mixed), object);
 }
 
 void TraceTable::clear() {
@@ -124,8 +143,8 @@ void TraceTable::clear() {
     {
       Guard guard(shard.lock);
       std::swap(old, shard.store);
-      shard.counters.cleared += old.live;
-      shard.counters.live_bytes = 0;
+      shard.tally.cleared += shard.live();
+      shard.tally.live_bytes = 0;
     }
     old.release();
   }
@@ -135,13 +154,13 @@ bool TraceTable::copy_shard(unsigned index, TraceRecord* records, size_t capacit
                             TraceCounters* counters) {
   Shard& shard = shards_[index];
   Guard guard(shard.lock);
-  if (*count + shard.store.live > capacity) return false;
+  if (*count + shard.live() > capacity) return false;
   for (const RecordPage* page = shard.store.pages; page; page = page->next) {
     for (uint64_t i = 0; i < page->used; i++) {
       if (page->records[i].used()) records[(*count)++] = page->records[i];
     }
   }
-  *counters += shard.counters;
+  *counters += shard.counters();
   return true;
 }
 
@@ -165,7 +184,7 @@ TraceCounters TraceTable::counters() {
   TraceCounters sum = {};
   for (Shard& shard : shards_) {
     Guard guard(shard.lock);
-    sum += shard.counters;
+    sum += shard.counters();
   }
   return sum;
 }

@@ -2,7 +2,7 @@
 //
 // A hash table in 16 shards, each with its own lock and counters. Within a shard it is linear hashing with chains
 // (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM
-// 1988): when there are more records than buckets, one bucket is split for each record added, so that no single
+// 1988): for each record more than ever before one bucket is split, so that no single
 // operation pays for a rehash and chains stay about one record long. The links lie inside the records. Where an object
 // goes is decided by the high bits of its address times an odd constant (Knuth, vol. 3, 6.4): objects of one cache
 // differ in few, regular bits, and only the high bits of the product depend on all of them.
@@ -14,6 +14,7 @@
 //
 // Two identities hold in each shard whenever its lock is free:
 //   seen = recorded + dropped + filtered        recorded = freed + cleared + live
+// A hook counts neither `seen` nor `live`, which follow; who asks gets them added up under the lock.
 // Cost for each record: 32 bytes, a quarter for the page header, about 8 for its bucket.
 #pragma once
 
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arch/x86_64/time.h"
 #include "command.h"
 #include "lib/units.h"
 #include "sampler.h"
@@ -53,11 +55,10 @@ static_assert(sizeof(TraceRecord) == 32);
 
 // What happened to a table since it was made. Every field is a sum over the shards.
 struct TraceCounters {
-  // Those that change with every record come first, so that they share a line with the shard's lock.
-  uint64_t seen, recorded, freed;
+  uint64_t seen, recorded, dropped, filtered;
+  uint64_t freed, cleared;
+  uint64_t unmatched;   // frees without a record
   uint64_t live_bytes;  // asked for, of the records that are live
-  uint64_t dropped, filtered, cleared;
-  uint64_t unmatched;  // frees without a record
   uint64_t stacks_lost, contexts_lost, truncated;
 
   uint64_t live() const { return recorded - freed - cleared; }
@@ -80,6 +81,8 @@ class TraceTable {
  public:
   static constexpr unsigned kShards = 16;
   static constexpr uint32_t kMaxMark = UINT16_MAX;
+  // kmem_cache_alloc under kmalloc under an ObjectCache, and some to spare.
+  static constexpr uint32_t kAllocatorFrames = 6;
 
   // Without memory nullptr. Takes one page; no tracer lock held.
   static TraceTable* create();
@@ -98,12 +101,15 @@ class TraceTable {
   const TraceOptions& options() const { return options_; }
   void set_options(const TraceOptions& options) {
     options_ = options;
+    max_walk_ = kAllocatorFrames + options.depth + 1;
     sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
     selects_ =
         options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0 || sample_step_ != 0;
   }
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
+  // Frames of a stack that are looked at: one more than is recorded tells whether something is cut off.
+  uint32_t max_walk() const { return max_walk_; }
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
 
@@ -111,35 +117,54 @@ class TraceTable {
   void filter(uint64_t object);
   // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
   // kTraceShard. Bound: the split of one bucket.
-  [[gnu::always_inline]] void record(const TraceEvent& event) {
-    const Place where = place(event.object);
-    Shard& shard = shards_[where.shard];
-    HookGuard guard(shard.lock);
-    TraceCounters& counters = shard.counters;
-    counters.seen++;
-    TraceRecord* record = shard.store.take_record();
+  void record(const TraceEvent& event);
+  // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing done, if it does. `stack`
+  // and `context` are known; with kFlag the stack was deeper, or there was a user stack that could not be stored.
+  // Bound: some 50 instructions.
+  static constexpr uint64_t kFlag = uint64_t{1} << 32;
+  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint64_t context,
+                                             uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    const uint64_t mixed = mix(object);
+    Shard& shard = shard_of(mixed);
+    Store& store = shard.store;
+    if (!shard.lock.lock_in_hook()) [[unlikely]]
+      return false;
+    TraceRecord* const record = store.free;
     if (!record) [[unlikely]] {
-      counters.dropped++;
-      return;
+      shard.lock.unlock_in_hook();
+      return false;
     }
-    counters.recorded++;
-    counters.live_bytes += event.size;
-    if (event.stack == 0 || event.context == 0 || event.truncated || event.user_stack_lost) [[unlikely]] {
-      count_losses(counters, event);
+    store.free = record->next();
+    shard.tally.recorded++;
+    shard.tally.live_bytes += size;
+    if (((stack | context) & kFlag) != 0) [[unlikely]] {
+      shard.tally.truncated += (stack & kFlag) != 0;
+      shard.tally.stacks_lost += (context & kFlag) != 0;
     }
-    TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(where.hash));
-    record->object_mark_ = event.object << 16 | mark.load(std::memory_order_relaxed);
-    record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
-    record->stack = event.stack;
-    record->size = event.size;
-    record->time = event.time;
-    record->context = event.context;
+    TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mixed)));
+    record->object_mark_ = object << 16 | mark.load(std::memory_order_relaxed);
+    record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | cpu;
+    record->stack = static_cast<uint32_t>(stack);
+    record->size = static_cast<uint32_t>(size);
+    record->time = coarse_milliseconds();
+    record->context = static_cast<uint32_t>(context);
     head = record;
-    if (++shard.store.live > shard.store.buckets) shard.store.grow();
+    shard.lock.unlock_in_hook();
+    return true;
   }
   // Drops the record of an object that is being freed, or counts that there was none. Any context but NMI; takes
   // kTraceShard. Bound: one chain.
   void forget(uint64_t object);
+  // The same, with interrupts off, unless it would have to wait: false, with nothing done.
+  [[gnu::always_inline]] bool forget_at_once(uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
+    const uint64_t mixed = mix(object);
+    Shard& shard = shard_of(mixed);
+    if (!shard.lock.lock_in_hook()) [[unlikely]]
+      return false;
+    drop_record(shard, hash_of(mixed), object);
+    shard.lock.unlock_in_hook();
+    return true;
+  }
   // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a few instructions.
   void clear();
 
@@ -180,7 +205,8 @@ class TraceTable {
     RecordPage* pages = nullptr;    // the newest first; only that may have records that were never in use
     Segment** directory = nullptr;  // in the first segment
     uint32_t buckets = kFirstBuckets;
-    uint32_t live = 0;
+    uint32_t mask = 2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
+    uint32_t records = 0;                   // that have ever been in use: not fewer than are live
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -188,16 +214,13 @@ class TraceTable {
       return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
     }
     uint32_t bucket_of(uint32_t hash) const {
-      // The highest bit of `buckets`, which is never 0.
-      const uint32_t level = uint32_t{1} << (31 - __builtin_clz(buckets));
-      const uint32_t index = hash & (2 * level - 1);
-      return index < buckets ? index : index - level;
+      const uint32_t index = hash & mask;
+      return index < buckets ? index : index & mask >> 1;
     }
-    // One that was freed, or a fresh one; nullptr without memory.
+    // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
     TraceRecord* take_record() {
       TraceRecord* record = free;
-      if (!record) [[unlikely]]
-        return take_fresh_record();
+      if (!record) return take_fresh_record();
       free = record->next();
       return record;
     }
@@ -206,28 +229,63 @@ class TraceTable {
     void release();
   };
 
+  // What is counted of a shard, first what changes with every record; `seen` and what is live follow from it.
+  struct Tally {
+    uint64_t recorded, freed, live_bytes;
+    uint64_t dropped, filtered, cleared, unmatched;
+    uint64_t stacks_lost, contexts_lost, truncated;
+  };
+
   // Two lines are all that a hook touches of it.
   struct alignas(64) Shard {
     Store store GUARDED_BY(lock);
     Spinlock lock{LockRank::kTraceShard};
-    TraceCounters counters GUARDED_BY(lock) = {};
+    Tally tally GUARDED_BY(lock) = {};
+
+    TraceCounters counters() const REQUIRES(lock);
+    uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
   };
 
-  static void count_losses(TraceCounters& counters, const TraceEvent& event);
+  // Takes the record of an object out of its shard, whose lock is held, or counts that there is none.
+  [[gnu::always_inline]] static void drop_record(Shard& shard, uint32_t hash,
+                                                 uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
+    Store& store = shard.store;
+    TraceRecord*& head = store.bucket(store.bucket_of(hash));
+    TraceRecord* record = head;
+    if (record && record->object() == object) [[likely]] {
+      head = record->next();
+    } else {
+      TraceRecord* before;
+      do {
+        before = record;
+        record = record ? record->next() : nullptr;
+        if (!record) {
+          shard.tally.unmatched++;
+          return;
+        }
+      } while (record->object() != object);
+      before->set_next(record->next());
+    }
+    shard.tally.freed++;
+    shard.tally.live_bytes -= record->size;
+    record->object_mark_ = 0;
+    record->next_cpu_ = reinterpret_cast<uint64_t>(store.free) << 16;
+    store.free = record;
+  }
 
-  struct Place {
-    unsigned shard;
-    uint32_t hash;
-  };
-  static Place place(uint64_t object) {
-    // The bytes of the product in reverse, so that the best mixed bits come first.
-    const uint64_t mixed = __builtin_bswap64(object * 0x9e3779b97f4a7c15);
-    return {static_cast<unsigned>(mixed % kShards), static_cast<uint32_t>(mixed / kShards)};
+  // The bytes of the product in reverse, so that the best mixed bits come first; the first four say the shard.
+  static uint64_t mix(uint64_t object) { return __builtin_bswap64(object * 0x9e3779b97f4a7c15); }
+  static uint32_t hash_of(uint64_t mixed) { return static_cast<uint32_t>(mixed / kShards); }
+  Shard& shard_of(uint64_t mixed) {
+    Shard* shard = &shards_[mixed % kShards];
+    asm("" : "+r"(shard));  // one base for all its fields, not an index for each
+    return *shard;
   }
 
   TraceOptions options_;
   uint64_t sample_step_ = 0;
   bool selects_ = false;
+  uint32_t max_walk_ = 0;
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);

@@ -52,15 +52,12 @@ struct CurrentContext {
 CurrentContext trace_find_context();
 // What is in the upper half of Task::trace_call, beside kTraceFromUser.
 inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
-inline CurrentContext trace_current_context() {
-  const Cpu& cpu = this_cpu();
-  if (cpu.interrupt_depth == 0 && cpu.current) [[likely]] {
-    const uint64_t remembered = cpu.current->trace_call;
-    const auto id = static_cast<uint32_t>(remembered);
-    if (trace_contexts.valid(id)) [[likely]]
-      return {id, static_cast<uint32_t>((remembered & kUserStackLost) >> 32)};
-  }
-  return trace_find_context();
+// What the current task remembers, the number and kUserStackLost; false if that is not it, or no longer.
+[[gnu::always_inline]] inline bool trace_remembered_context(const Cpu& cpu, uint64_t* context) {
+  if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
+    return false;
+  *context = cpu.current->trace_call;
+  return trace_contexts.remembers(static_cast<uint32_t>(*context));
 }
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
 uint32_t trace_current_pid();

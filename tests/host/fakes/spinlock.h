@@ -19,14 +19,14 @@ class CAPABILITY("spinlock") Spinlock {
   }
   bool try_lock() TRY_ACQUIRE(true) { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() RELEASE() { taken_.store(false, std::memory_order_release); }
+  bool lock_in_hook() TRY_ACQUIRE(true) { return try_lock(); }
+  void unlock_in_hook() RELEASE() { unlock(); }
   LockRank rank() const { return rank_; }
 
  private:
   std::atomic<bool> taken_{false};
   const LockRank rank_;
 };
-
-using HookGuard = class Guard;
 
 class SCOPED_CAPABILITY Guard {
  public:
