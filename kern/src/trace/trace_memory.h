@@ -22,10 +22,10 @@
 #include "page_pool.h"
 
 // The most that one hook takes: for a context a page of bases, one of contexts and a directory page; for two stacks two
-// entry pages and a directory page; for a record a page of records and a segment of buckets.
-inline constexpr uint32_t kPagesPerHook = 8;
-// As many as an allocation takes whose stack and context are known: the last two.
-inline constexpr uint32_t kSparePages = 2;
+// entry pages and a directory page; for a record a page of records, a segment of buckets and a directory.
+inline constexpr uint32_t kPagesPerHook = 9;
+// As many as an allocation takes whose stack and context are known: the last three.
+inline constexpr uint32_t kSparePages = 3;
 
 // The pool, and how many pages it should have. For trace_memory_low().
 extern PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;

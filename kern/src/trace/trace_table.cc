@@ -51,12 +51,11 @@ TraceRecord* TraceTable::Store::take_fresh_record() {
 // from.
 void TraceTable::Store::grow() {
   if (buckets == kMaxBuckets) return;
-  const uint32_t place_of_new = buckets + kSegmentsFirst;
-  if (!directory || place_of_new % kSegmentBuckets == 0) {
+  if (buckets == kFirstBuckets || buckets % kSegmentBuckets == 0) {
+    if (!directory && !(directory = static_cast<Segment**>(trace_page_take()))) return;
     auto* segment = static_cast<Segment*>(trace_page_take());
     if (!segment) return;
-    if (!directory) directory = reinterpret_cast<Segment**>(segment);
-    directory[place_of_new / kSegmentBuckets] = segment;
+    directory[buckets / kSegmentBuckets] = segment;
   }
   const uint32_t level = std::bit_floor(buckets);
   TraceRecord** link = &bucket(buckets - level);
@@ -79,8 +78,8 @@ void TraceTable::Store::grow() {
 void TraceTable::Store::release() {
   while (pages) trace_page_free(std::exchange(pages, pages->next));
   if (!directory) return;
-  const uint32_t segments = (buckets + kSegmentsFirst + kSegmentBuckets - 1) / kSegmentBuckets;
-  for (uint32_t i = 1; i < segments; i++) trace_page_free(directory[i]);
+  const uint32_t segments = buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
+  for (uint32_t i = 0; i < segments; i++) trace_page_free(directory[i]);
   trace_page_free(directory);
 }
 

@@ -7,9 +7,10 @@
 // goes is decided by the high bits of its address times an odd constant (Knuth, vol. 3, 6.4): objects of one cache
 // differ in few, regular bits, and only the high bits of the product depend on all of them.
 //
-// A shard begins with a few buckets of its own and then takes pages: of records, and of buckets (512 a segment). Half of the
-// first segment is the directory of all, which ends the growth at 130,824 buckets a shard (two million records a table);
-// beyond that chains get longer. When there is no memory for buckets the chains get longer too; when there is none for a record,
+// A shard begins with a few buckets of its own, whose places in the first segment stay empty, and then takes pages: of
+// records, of buckets (512 a segment), and one directory of segments, which ends the growth at 262,144 buckets a shard
+// (four million records a table); beyond that chains get longer. When there is no memory for buckets the chains get
+// longer too; when there is none for a record,
 // the record is dropped and counted. Freed records are used again in the shard.
 //
 // Two identities hold in each shard whenever its lock is free:
@@ -184,10 +185,8 @@ class TraceTable {
  private:
   static constexpr uint32_t kFirstBuckets = 8;
   static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(TraceRecord*);
-  static constexpr uint32_t kMaxSegments = kSegmentBuckets / 2;
-  // The place of a bucket that is in a segment, counted from the beginning of the first, is its number and this.
-  static constexpr uint32_t kSegmentsFirst = kMaxSegments - kFirstBuckets;
-  static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments - kSegmentsFirst;
+  static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
+  static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
 
   struct RecordPage {
     static constexpr uint32_t kRecords = (kPageSize - 16) / sizeof(TraceRecord);
@@ -202,15 +201,14 @@ class TraceTable {
   struct Store {
     TraceRecord* first[kFirstBuckets] = {};
     TraceRecord* free = nullptr;
-    RecordPage* pages = nullptr;    // the newest first; only that may have records that were never in use
-    Segment** directory = nullptr;  // in the first segment
+    RecordPage* pages = nullptr;  // the newest first; only that may have records that were never in use
+    Segment** directory = nullptr;
     uint32_t buckets = kFirstBuckets;
     uint32_t mask = 2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
     uint32_t records = 0;                   // that have ever been in use: not fewer than are live
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
-      index += kSegmentsFirst;
       return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
     }
     uint32_t bucket_of(uint32_t hash) const {
