@@ -98,9 +98,10 @@ TEST(RecentStacks, MatchWhenAWalkFindsTheSame) {
     stack.make(random, 1 + random() % 20, end);
     const auto max = static_cast<uint32_t>(1 + random() % 24);
     const std::vector<uint64_t> before = stack.walk(max);
-    uint64_t found[RecentStack::kMaxFrames];
-    ASSERT_EQ(entry->walk(stack.bottom(), max, stack.cpu, found), before.size());
-    ASSERT_TRUE(std::equal(before.begin(), before.end(), found));
+    std::vector<uint64_t> found;
+    ASSERT_EQ(entry->walk(stack.bottom(), max, stack.cpu, [&](uint64_t address) { found.push_back(address); }),
+              before.size());
+    ASSERT_EQ(found, before);
     ASSERT_FALSE(entry->matches(stack.bottom(), max, stack.cpu)) << "it has no name yet";
     entry->name(7, true);
     ASSERT_TRUE(entry->matches(stack.bottom(), max, stack.cpu));
@@ -132,13 +133,13 @@ TEST(RecentStacks, MatchWhenAWalkFindsTheSame) {
 TEST(RecentStacks, WhatIsTooDeepOrElsewhereIsNotKept) {
   std::mt19937_64 random(2);
   const auto entry = std::make_unique<RecentStack>();
-  uint64_t found[RecentStack::kMaxFrames];
+  const auto ignore = [](uint64_t) {};
   Stack stack;
   stack.make(random, RecentStack::kMaxFrames + 5, std::nullopt);
-  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames + 1, stack.cpu, found), 0u);
-  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames, stack.cpu, found), size_t{RecentStack::kMaxFrames});
+  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames + 1, stack.cpu, ignore), 0u);
+  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames, stack.cpu, ignore), size_t{RecentStack::kMaxFrames});
   Stack other;
-  EXPECT_EQ(entry->walk(stack.bottom(), 10, other.cpu, found), 0u);
+  EXPECT_EQ(entry->walk(stack.bottom(), 10, other.cpu, ignore), 0u);
   EXPECT_FALSE(entry->matches(stack.bottom(), 10, other.cpu));
 }
 

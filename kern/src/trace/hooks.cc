@@ -58,26 +58,45 @@ Stack store_stack(const uint64_t* frames, size_t count, uint32_t depth) {
   return {trace_stacks.intern(StackKind::kKernel, frames + first, std::min<size_t>(callers, depth)), callers > depth};
 }
 
-Stack walk_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, uint32_t max, const Cpu& cpu) {
-  uint64_t frames[TraceTable::kAllocatorFrames + StackTable::kMaxFrames + 1];
-  if (const size_t count = recent ? recent->walk(frame_pointer, max, cpu, frames) : 0) {
-    const Stack stack = store_stack(frames, count, depth);
-    if (stack.id != 0) recent->name(stack.id, stack.truncated);
-    return stack;
-  }
-  return store_stack(frames, walk_kernel_stack(frame_pointer, frames, max), depth);
+// Walks, keeps, packs and hashes in one pass; false if the stack is not one that is known and can be kept.
+[[gnu::noinline]] bool find_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, uint32_t max,
+                                  const Cpu& cpu, Stack* stack) {
+  uint32_t data[RecentStack::kMaxFrames];
+  StackTable::KernelFrames frames(data);
+  const size_t count = recent->walk(
+      frame_pointer, max, cpu, [&](uint64_t address) __attribute__((always_inline)) {
+        if (!frames.empty() || !in_allocator(address)) frames.add(address);
+      });
+  if (count == 0) return false;
+  stack->truncated = frames.cut(depth);
+  if (!trace_stacks.find(frames, &stack->id)) return false;
+  recent->name(stack->id, stack->truncated);
+  return true;
 }
 
-Stack current_stack(const void* frame, const TraceTable& table, const Cpu& cpu) {
+[[gnu::noinline]] Stack walk_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, uint32_t max) {
+  uint64_t frames[TraceTable::kAllocatorFrames + StackTable::kMaxFrames + 1];
+  const Stack stack = store_stack(frames, walk_kernel_stack(frame_pointer, frames, max), depth);
+  // It is kept when it is found the next time.
+  if (recent) recent->forget();
+  return stack;
+}
+
+Stack current_stack(const void* frame, const TraceTable& table, const Cpu& cpu, bool compare) {
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* recent = recent_stack(frame_pointer, cpu);
-  if (recent && recent->matches(frame_pointer, table.max_walk(), cpu)) {
-    return {recent->id(), recent->truncated()};
+  const uint32_t depth = table.options().depth, max = table.max_walk();
+  if (recent) {
+    if (compare && recent->matches(frame_pointer, max, cpu)) return {recent->id(), recent->truncated()};
+    Stack stack;
+    if (find_stack(recent, frame_pointer, depth, max, cpu, &stack)) return stack;
   }
-  return walk_stack(recent, frame_pointer, table.options().depth, table.max_walk(), cpu);
+  return walk_stack(recent, frame_pointer, depth, max);
 }
 
-void record_allocation(TraceTable* table, const void* object, uint32_t size, const void* frame_pointer) {
+// `compare`: whether the stack may be the one that is remembered.
+void record_allocation(TraceTable* table, const void* object, uint32_t size, const void* frame_pointer,
+                       bool compare = true) {
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
   ASSERT(table);
@@ -88,7 +107,12 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   }
   if (trace_memory_low()) [[unlikely]]
     trace_memory_prepare();
-  const Stack stack = current_stack(frame_pointer, *table, cpu);
+  const Stack stack = current_stack(frame_pointer, *table, cpu, compare);
+  uint64_t remembered;
+  if (stack.id != 0 && trace_remembered_context(cpu, &remembered)) [[likely]] {
+    const uint64_t word = stack.id | (stack.truncated ? TraceTable::kFlag : 0);
+    if (table->record_at_once(reinterpret_cast<uint64_t>(object), size, word, remembered, cpu.id)) return;
+  }
   const CurrentContext context = trace_find_context();
   table->record({.object = reinterpret_cast<uint64_t>(object),
                  .size = size,
@@ -100,26 +124,17 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
                  .user_stack_lost = context.user_stack_lost != 0});
 }
 
-// What is mostly the case: everything is wanted, stack and context are known, and the table has a record to spare. Calls nothing, so that no register need be saved for it. False, with nothing done, if it is otherwise.
-[[gnu::always_inline]] inline bool record_at_once(TraceTable* table, const void* object, uint64_t size,
-                                                  const void* frame) {
-  const Cpu& cpu = this_cpu();
-  if (table->selects() || trace_memory_low()) [[unlikely]]
-    return false;
-  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
-  const RecentStack* recent = recent_place(frame_pointer, cpu);
-  if (!recent->matches(frame_pointer, table->max_walk(), cpu)) [[unlikely]]
-    return false;
-  uint64_t context;
-  if (!trace_remembered_context(cpu, &context)) [[unlikely]]
-    return false;
-  static_assert(RecentStack::kTruncated == TraceTable::kFlag && kUserStackLost == TraceTable::kFlag);
-  return table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context, cpu.id);
-}
-
 [[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size, const void* frame,
                                                 uint64_t saved) {
   record_allocation(table, object, static_cast<uint32_t>(size), frame);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+// The same with a stack that is not the one remembered.
+[[gnu::noinline, gnu::cold]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
+                                                         const void* frame, uint64_t saved) {
+  record_allocation(table, object, static_cast<uint32_t>(size), frame, false);
   slab_os_irq_restore(saved);
   return object;
 }
@@ -147,10 +162,24 @@ void trace_seed_samplers() {
   }
 }
 
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame_pointer, uint64_t saved) {
+// What is mostly the case: everything is wanted, stack and context are known, and the table has a record to spare. That
+// calls nothing, so that no register need be saved for it. What is otherwise begins afresh.
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame, uint64_t saved) {
   TraceTable* const table = table_of(cache);
-  if (!record_at_once(table, object, requested, frame_pointer)) [[unlikely]]
-    return finish_alloc(table, object, requested, frame_pointer, saved);
+  const Cpu& cpu = this_cpu();
+  if (table->selects() || trace_memory_low()) [[unlikely]]
+    return finish_alloc(table, object, requested, frame, saved);
+  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
+  const RecentStack* recent = recent_place(frame_pointer, cpu);
+  if (!recent->matches(frame_pointer, table->max_walk(), cpu)) [[unlikely]]
+    return finish_alloc_of_stack(table, object, requested, frame, saved);
+  static_assert(RecentStack::kTruncated == TraceTable::kFlag && kUserStackLost == TraceTable::kFlag);
+  uint64_t context;
+  if (!trace_remembered_context(cpu, &context) ||
+      !table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->stack(), context, cpu.id))
+      [[unlikely]] {
+    return finish_alloc(table, object, requested, frame, saved);
+  }
   slab_os_irq_restore(saved);
   return object;
 }

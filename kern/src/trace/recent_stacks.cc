@@ -1,6 +1,5 @@
 #include "recent_stacks.h"
 
-#include "arch/x86_64/context.h"
 #include "trace_memory.h"
 
 constinit RecentStack no_recent_stack;
@@ -40,40 +39,6 @@ bool take_pages(RecentStacks& recent) {
 }
 
 }  // namespace
-
-size_t RecentStack::walk(uint64_t frame_pointer, uint32_t max, const Cpu& cpu, uint64_t* return_addresses) {
-  forget();
-  const uint64_t top = cpu.kernel_stack;
-  if (top % kTopAlignment != 0 || max >= kTopAlignment) return 0;
-  first_ = frame_pointer;
-  unnamed_key_ = top + max;
-  end_ = End::kOutside;
-  Frame* frame = frames_;
-  size_t count = 0;
-  uint64_t above = top - kKernelStackSize;
-  for (uint64_t pointer = frame_pointer; !outside(pointer, above, top); frame++) {
-    const auto* memory = reinterpret_cast<const uint64_t*>(pointer);
-    const uint64_t return_address = memory[1];
-    *frame = {return_address, memory[0]};
-    if (return_address == 0) {
-      frame++;
-      end_ = End::kAnywhere;
-      break;
-    }
-    return_addresses[count] = return_address;
-    if (++count == max) {
-      frame++;
-      end_ = End::kAnywhere;
-      break;
-    }
-    if (count == kMaxFrames) return 0;
-    above = pointer + 16;
-    pointer = memory[0];
-  }
-  if (frame == frames_) return 0;
-  inner_ = static_cast<uint32_t>(frame - frames_ - 1);
-  return count;
-}
 
 void recent_stacks_open(uint32_t cpus) {
   if (cpus * kRecentPages * kPageSize * kPartOfLimit > trace_memory_limit()) return;

@@ -12,11 +12,13 @@
 // trace begins if they are a small part of the limit, and given back with the stack table.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "arch/x86_64/context.h"
 #include "cpu.h"
 
 class RecentStack {
@@ -48,9 +50,10 @@ class RecentStack {
   static constexpr uint64_t kTruncated = uint64_t{1} << 32;
   uint64_t stack() const { return stack_; }
 
-  // Walks at most `max` frames and keeps them; the return addresses go to `return_addresses` too. 0, with nothing kept, if
-  // they do not lie on the task's own stack or are too many.
-  size_t walk(uint64_t frame_pointer, uint32_t max, const Cpu& cpu, uint64_t* return_addresses);
+  // Walks at most `max` frames, keeps them and calls visit() with each return address. How many they are; 0, with nothing
+  // kept, if they do not lie on the task's own stack or are too many.
+  template <typename Visit>
+  [[gnu::always_inline]] inline size_t walk(uint64_t frame_pointer, uint32_t max, const Cpu& cpu, Visit visit);
   // Ends what walk() began; without it nothing matches.
   void name(uint32_t id, bool truncated) {
     stack_ = id | (truncated ? kTruncated : 0);
@@ -97,6 +100,44 @@ class RecentStack {
   Frame frames_[kMaxFrames] = {};
 };
 static_assert(sizeof(RecentStack) <= 1024);
+
+template <typename Visit>
+inline size_t RecentStack::walk(uint64_t frame_pointer, uint32_t max, const Cpu& cpu, Visit visit) {
+  forget();
+  const uint64_t top = cpu.kernel_stack;
+  if (top % kTopAlignment != 0 || max >= kTopAlignment) return 0;
+  first_ = frame_pointer;
+  unnamed_key_ = top + max;
+  end_ = End::kOutside;
+  Frame* frame = frames_;
+  Frame* const last = frames_ + std::min<size_t>(max, kMaxFrames);
+  const uint64_t highest = top - 16;
+  const uint64_t* memory = reinterpret_cast<const uint64_t*>(frame_pointer);
+  if (outside(frame_pointer, top - kKernelStackSize, top)) return 0;
+  size_t zero = 0;
+  for (;;) {
+    const uint64_t next = memory[0];
+    const uint64_t return_address = memory[1];
+    frame->return_address = return_address;
+    frame->next = next;
+    frame++;
+    if (return_address == 0) [[unlikely]] {
+      zero = 1;
+      end_ = End::kAnywhere;
+      break;
+    }
+    visit(return_address);
+    if (frame == last) [[unlikely]] {
+      if (max > kMaxFrames) return 0;
+      end_ = End::kAnywhere;
+      break;
+    }
+    if (next < reinterpret_cast<uint64_t>(memory + 2) || next > highest || (next & 7) != 0) break;
+    memory = reinterpret_cast<const uint64_t*>(next);
+  }
+  inner_ = static_cast<uint32_t>(frame - frames_ - 1);
+  return inner_ + 1 - zero;
+}
 
 // Takes pages for `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
 void recent_stacks_open(uint32_t cpus);

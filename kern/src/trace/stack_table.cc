@@ -11,22 +11,9 @@ namespace {
 constexpr uint32_t kGranule = 8;
 constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
 
-constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+}  // namespace
 
-uint32_t hash_end(uint64_t hash) {
-  hash ^= hash >> 29;
-  return static_cast<uint32_t>(hash * 0xbf58476d1ce4e5b9 >> 32);
-}
-
-// Most look-ups end in one full compare; word by word it costs a fraction of memcmp.
-bool equal_words(const uint32_t* a, const uint32_t* b, size_t words) {
-  size_t i = 0;
-  while (i < words && a[i] == b[i]) i++;
-  return i == words;
-}
-
-// Frames as they are stored, and their hash; returns the number of words.
-size_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data, uint32_t* hash) {
+size_t StackTable::pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data, uint32_t* hash) {
   uint64_t mixed = static_cast<uint64_t>(kind) + 1;
   if (kind == StackKind::kKernel) {
     for (size_t i = 0; i < count; i++) {
@@ -45,8 +32,6 @@ size_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data
   *hash = hash_end(mixed);
   return 2 * count;
 }
-
-}  // namespace
 
 StackKind StackTable::View::kind() const {
   return entry_->kind;
@@ -89,16 +74,6 @@ void StackTable::clear() {
     if (page) trace_page_free(page);
     page = nullptr;
   }
-}
-
-StackTable::Entry* StackTable::find(Entry* first, const Entry* last, StackKind kind, uint32_t hash,
-                                    const uint32_t* data, size_t words) {
-  for (Entry* entry = first; entry != last; entry = entry->next.load(std::memory_order_acquire)) {
-    if (entry->hash == hash && entry->words == words && entry->kind == kind && equal_words(entry->data, data, words)) {
-      return entry;
-    }
-  }
-  return nullptr;
 }
 
 StackTable::Reservation StackTable::reserve(size_t words) {

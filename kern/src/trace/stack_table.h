@@ -64,13 +64,58 @@ class StackTable {
   // innermost first; 0 when it cannot be stored. Any context but NMI, after trace_memory_prepare(), no tracer lock held.
   // Lock-free. Bound: one pass over a chain and one over what others add to it meanwhile.
   uint32_t intern(StackKind kind, const uint64_t* frames, size_t count);
+  // A stack of kernel frames that is made ready while it is walked: each frame is packed and hashed at once, into an
+  // array of the caller's, which has room for all.
+  class KernelFrames {
+   public:
+    explicit KernelFrames(uint32_t* data) : data_(data), end_(data) {}
+    [[gnu::always_inline]] void add(uint64_t frame) {
+      const uint64_t offset = frame - kKernelBase;
+      outside_ |= offset;
+      *end_++ = static_cast<uint32_t>(offset);
+      mixed_ = (mixed_ ^ offset) * kFactor;
+    }
+    [[gnu::always_inline]] bool empty() const { return end_ == data_; }
+    // Whether there were more than `count`, which are forgotten.
+    [[gnu::always_inline]] bool cut(size_t count) {
+      if (end_ - data_ <= static_cast<ptrdiff_t>(count)) return false;
+      end_ = data_ + count;
+      mixed_ = kSeed;
+      for (const uint32_t* at = data_; at != end_; at++) mixed_ = (mixed_ ^ *at) * kFactor;
+      return true;
+    }
+
+   private:
+    friend class StackTable;
+    static constexpr uint64_t kSeed = static_cast<uint64_t>(StackKind::kKernel) + 1;
+    uint64_t mixed_ = kSeed;
+    uint64_t outside_ = 0;  // has high bits if a frame is not the kernel's, which is packed in another way
+    uint32_t* const data_;
+    uint32_t* end_;
+  };
+  // The same for such a stack. False, with nothing done, if it is not stored yet.
+  [[gnu::always_inline]] bool find(const KernelFrames& frames, uint32_t* id) const {
+    if (frames.outside_ > UINT32_MAX) return false;
+    const uint32_t hash = hash_end(frames.mixed_);
+    const Entry* entry = find(head(hash).load(std::memory_order_acquire), nullptr, StackKind::kKernel, hash,
+                              frames.data_, static_cast<size_t>(frames.end_ - frames.data_));
+    if (entry) *id = entry->id;
+    return entry != nullptr;
+  }
   // `id` must have come from intern() since the last clear(), or be 0.
   View view(uint32_t id) const;
   // Number of different stacks; exact when no intern() is under way.
   uint32_t size() const { return stacks_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+  static uint32_t hash_end(uint64_t hash) {
+    hash ^= hash >> 29;
+    return static_cast<uint32_t>(hash * 0xbf58476d1ce4e5b9 >> 32);
+  }
   static constexpr size_t kMaxWords = 2 * kMaxFrames;
+  // Frames as they are stored, and their hash; returns the number of words.
+  static size_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data, uint32_t* hash);
   static constexpr uint32_t kHeadPages = 4;
   static constexpr uint32_t kHeadsPerPage = kPageSize / sizeof(void*);
   static constexpr uint32_t kHeads = kHeadPages * kHeadsPerPage;
@@ -90,8 +135,28 @@ class StackTable {
     return heads_[index / kHeadsPerPage][index % kHeadsPerPage];
   }
   // Between `first` and `last`, which is not looked at.
-  static Entry* find(Entry* first, const Entry* last, StackKind kind, uint32_t hash, const uint32_t* data,
-                     size_t words);
+  [[gnu::always_inline]] static Entry* find(Entry* first, const Entry* last, StackKind kind, uint32_t hash,
+                                            const uint32_t* data, size_t words) {
+    for (Entry* entry = first; entry != last; entry = entry->next.load(std::memory_order_acquire)) {
+      if (entry->hash == hash && entry->words == words && entry->kind == kind && equal(entry->data, data, words)) {
+        return entry;
+      }
+    }
+    return nullptr;
+  }
+  // Most look-ups end in one full compare; two words at a time it costs a fraction of memcmp.
+  [[gnu::always_inline]] static bool equal(const uint32_t* a, const uint32_t* b, size_t words) {
+    const auto pair = [](const uint32_t* at) {
+      uint64_t two;
+      __builtin_memcpy(&two, at, sizeof(two));
+      return two;
+    };
+    size_t i = 0;
+    for (; i + 2 <= words; i += 2) {
+      if (pair(a + i) != pair(b + i)) return false;
+    }
+    return i == words || a[i] == b[i];
+  }
 
   // How far pages are used: `pages` have been begun, and the last of them is free from `offset` on.
   struct End {
