@@ -17,7 +17,7 @@ finish() { kill -"$1" $pid; wait $pid; echo "status $?" >&2; cat /tmp/out; }
 HEADING = re.compile(r"\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (changed )?outstanding allocations:")
 GROUP = re.compile(r"\t([+-]?\d+) bytes in ([+-]?\d+) allocations from stack")
 ADDRESS = re.compile(r"\taddr = ([0-9a-f]+) size = (\d+)")
-FRAME = re.compile(r"\t\t(.+\+0x[0-9a-f]+ \[kernel\]|0x[0-9a-f]+ \[/.*\]|stack information lost)")
+FRAME = re.compile(r"\t\t((?:.+\+)?0x[0-9a-f]+ \[[\w.]+\]|stack information lost)")
 COUNTER = re.compile(r"(\w+) (\d+)")
 
 
@@ -195,11 +195,25 @@ memleak -f -o 0 --source debug_64 1 2> /tmp/err; memleak -f --sort count -o 0 --
         self.assertIn(";debug_alloc_write;leak_at_depth;leak_at_depth 640\n", output)
 
     def test_user_stacks(self):
-        output = self.run_guest("echo start > '#mem/kmemtrace/leaky'; leakdemo leak 30; memleak -U -o 0 --source leaky 1 1")
-        [report] = reports_in(output)
-        [(_, objects, frames)] = report.groups
-        self.assertEqual(objects, 30)
-        self.assertGreaterEqual(sum(frame.endswith(" [/bin/leakdemo]") for frame in frames), 2, output)
+        """By function; a program whose file is another by now has addresses."""
+        output = self.run_guest("""
+cp /bin/leakdemo /tmp/demo
+echo start > '#mem/kmemtrace/leaky'; leakdemo leak 30; /tmp/demo leak 20; cat /bin/cxxtest > /tmp/demo
+memleak -U -o 0 --source leaky 1 1; memleak -U -f -o 0 --source leaky 1 2> /dev/null
+""")
+        folded = output.splitlines()[-2:]
+        [report] = reports_in("\n".join(output.splitlines()[:-2]))
+        [(_, replaced, addresses), (_, objects, frames)] = report.groups
+        self.assertEqual((objects, replaced), (30, 20))
+        names = [re.sub(r"\+0x[0-9a-f]+", "", frame) for frame in frames if not frame.endswith("[kernel]")]
+        self.assertEqual(names[-3:], ["main [leakdemo]", "__stele_start [leakdemo]", "_start [leakdemo]"], output)
+        self.assertIn("open [leakdemo]", names)
+        self.assertGreaterEqual(len([frame for frame in addresses if re.fullmatch(r"0x[0-9a-f]+ \[demo\]", frame)]), 3, output)
+        self.assertTrue(any(line.startswith("_start;") and ";main;" in line and line.endswith(" 5760") for line in folded), output)
+
+    def test_names_of_cxx_functions(self):
+        output = self.run_guest("memleak -U -f --with-self --source chan --source pipe -o 0 1 2> /dev/null")
+        self.assertRegex(output, r"(?m)^_start;.*;main;.*read_file\(std::")
 
     def test_its_own_allocations(self):
         """They are there with --with-self only: the open files at least."""

@@ -26,7 +26,6 @@
 
 #include "arguments.h"
 #include "dump.h"
-#include "kernel_symbols.h"
 #include "report.h"
 #include "snapshot.h"
 #include "traces.h"
@@ -65,7 +64,7 @@ class EndSignals {
 };
 
 int run(const Arguments& arguments) {
-  const KernelSymbols symbols;
+  Symbols symbols;
   const EndSignals signals;
   // Folded output is for programs: nothing else goes there.
   std::ostream& notes = arguments.folded ? std::cerr : std::cout;

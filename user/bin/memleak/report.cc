@@ -22,17 +22,19 @@ std::string number(double value, bool with_sign) {
   return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
 }
 
-void print_stack(std::ostream& out, const KernelSymbols& symbols, const StackKey& key, const Sum& sum, bool with_sign) {
+void print_stack(std::ostream& out, Symbols& symbols, const StackKey& key, const Sum& sum, bool with_sign) {
   out << '\t' << number(sum.bytes, with_sign) << " bytes in " << number(sum.objects, with_sign)
       << " allocations from stack\n";
   if (key.kernel.empty()) out << "\t\tstack information lost\n";
-  for (const uint64_t frame : key.kernel) out << "\t\t" << symbols.frame(frame) << '\n';
-  for (const uint64_t frame : key.user) out << "\t\t" << hexadecimal(frame) << " [" << key.program << "]\n";
+  for (const uint64_t frame : key.kernel) out << "\t\t" << symbols.kernel.frame(frame) << '\n';
+  for (const uint64_t frame : key.user) {
+    out << "\t\t" << symbols.programs.frame(key.program, key.build_id, frame) << '\n';
+  }
 }
 
 }  // namespace
 
-void print_report(std::ostream& out, const Arguments& arguments, const KernelSymbols& symbols, const Snapshot& snapshot,
+void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot,
                   const std::map<StackKey, Sum>& stacks) {
   std::vector<const std::pair<const StackKey, Sum>*> order;
   for (const auto& item : stacks) order.push_back(&item);
@@ -56,16 +58,16 @@ void print_report(std::ostream& out, const Arguments& arguments, const KernelSym
   print_left_out(out, snapshot, hidden);
 }
 
-void print_folded(std::ostream& out, const Arguments& arguments, const KernelSymbols& symbols,
-                  const Snapshot& snapshot) {
+void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot) {
   // Without offsets stacks can become the same.
   std::map<std::string, Sum> lines;
   for (const auto& [key, sum] : snapshot.stacks) {
     std::string line;
     for (auto frame = key.user.rbegin(); frame != key.user.rend(); frame++) {
-      line += hexadecimal(*frame) + " [" + key.program + "];";
+      line += symbols.programs.name(key.program, key.build_id, *frame) + ";";
     }
-    for (auto frame = key.kernel.rbegin(); frame != key.kernel.rend(); frame++) line += symbols.name(*frame) + ";";
+    for (auto frame = key.kernel.rbegin(); frame != key.kernel.rend(); frame++)
+      line += symbols.kernel.name(*frame) + ";";
     if (line.empty()) line = "[stack information lost];";
     line.pop_back();
     lines[line].bytes += sum.bytes;

@@ -5,7 +5,13 @@
 
 #include "arguments.h"
 #include "kernel_symbols.h"
+#include "program_symbols.h"
 #include "snapshot.h"
+
+struct Symbols {
+  KernelSymbols kernel;
+  ProgramSymbols programs;
+};
 
 // As the original prints it: a heading with the time; with -a a line for each allocation, the smallest first; the top
 // stacks, the largest last; and a line of what is missing.
@@ -17,10 +23,9 @@
 //   Left out: dropped 0, …
 //
 // `stacks` are the snapshot's, or with --diff what has changed in them; then numbers have signs.
-void print_report(std::ostream& out, const Arguments& arguments, const KernelSymbols& symbols, const Snapshot& snapshot,
+void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot,
                   const std::map<StackKey, Sum>& stacks);
 // A line for each stack: functions from the outermost to the innermost, then a number.
-void print_folded(std::ostream& out, const Arguments& arguments, const KernelSymbols& symbols,
-                  const Snapshot& snapshot);
+void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot);
 // `hidden`: what there are of stacks beyond the top ones.
 void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden);

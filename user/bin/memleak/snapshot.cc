@@ -41,13 +41,15 @@ uint64_t* keeps_out(const Arguments& arguments, const Dump& dump, const Dump::So
 
 StackKey key_of(const Arguments& arguments, const Dump& dump, const abi_tracedump_record& record) {
   const auto kernel = dump.stack(record.stack);
-  StackKey key{.kernel = {kernel.begin(), kernel.end()}, .user = {}, .program = {}};
+  StackKey key{.kernel = {kernel.begin(), kernel.end()}, .user = {}, .program = {}, .build_id = {}};
   if (!arguments.user_stacks) return key;
   const Dump::Context* const context = dump.context(record.context);
   if (context == nullptr || context->header.user_stack == 0) return key;
   const auto user = dump.stack(context->header.user_stack);
   key.user = {user.begin(), user.end()};
   key.program = context->path;
+  const std::size_t size = std::min<std::size_t>(context->header.build_id_size, sizeof(context->header.build_id));
+  key.build_id.assign(context->header.build_id, context->header.build_id + size);
   return key;
 }
 

@@ -15,7 +15,8 @@
 struct StackKey {
   std::vector<uint64_t> kernel;  // return addresses, the innermost caller's first
   std::vector<uint64_t> user;    // with -U
-  std::string program;           // with -U: whose stack `user` is
+  std::string program;           // with -U: the path of whose stack `user` is
+  std::string build_id;          // with -U: and the bytes of its build id
   auto operator<=>(const StackKey&) const = default;
 };
 
