@@ -26,7 +26,17 @@
 
 namespace {
 
-enum File : uint64_t { kRoot, kKmemstat, kSlabStats, kArenaStats, kFree, kTraceDirectory, kTraceCtl, kTraceDump, kKsyms };
+enum File : uint64_t {
+  kRoot,
+  kKmemstat,
+  kSlabStats,
+  kArenaStats,
+  kFree,
+  kTraceDirectory,
+  kTraceCtl,
+  kTraceDump,
+  kKsyms
+};
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"kmemstat", ABI_S_IFREG | 0444, kRoot},
