@@ -5,6 +5,7 @@
 //   kmemtrace/NAME        the trace of the cache or arena NAME: reading gives the dump taken at open, writing commands it
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
+//   ksyms                 the kernel's functions: address and name, a line each
 //
 // A file's text belongs to the open file and is made when it is opened, so that a reader in small pieces sees one
 // moment. Their nodes are dynamic: a channel to one holds a reference to the cache or arena, which keeps the structure
@@ -19,12 +20,23 @@
 #include "lib/string.h"
 #include "mem_stats.h"
 #include "slab.h"
+#include "symbols.h"
 #include "task.h"
 #include "trace.h"
 
 namespace {
 
-enum File : uint64_t { kRoot, kKmemstat, kSlabStats, kArenaStats, kFree, kTraceDirectory, kTraceCtl, kTraceDump };
+enum File : uint64_t {
+  kRoot,
+  kKmemstat,
+  kSlabStats,
+  kArenaStats,
+  kFree,
+  kTraceDirectory,
+  kTraceCtl,
+  kTraceDump,
+  kKsyms
+};
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"kmemstat", ABI_S_IFREG | 0444, kRoot},
@@ -34,6 +46,7 @@ constexpr TableEntry kTable[] = {
     {"kmemtrace", ABI_S_IFDIR | 0500, kRoot},
     {"ctl", ABI_S_IFREG | 0600, kTraceDirectory},
     {"tracedump", ABI_S_IFREG | 0400, kRoot},
+    {"ksyms", ABI_S_IFREG | 0400, kRoot},
 };
 constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
@@ -51,6 +64,13 @@ Result<void> print_trace_status(Text& text) {
     if (all) return {};
     size = TRY(std::move(length))
     +kPageSize;
+  }
+}
+
+void print_symbols(Text& text) {
+  for (size_t i = 0; i < symbol_count(); i++) {
+    const SymbolEntry symbol = symbol_entry(i);
+    text.print("%016lx T %s\n", symbol.address, symbol.name);
   }
 }
 
@@ -220,6 +240,9 @@ class MemDevice final : public TableDevice {
         return {};
       case kTraceCtl:
         return print_trace_status(text);
+      case kKsyms:
+        print_symbols(text);
+        return {};
       default:
         return Errno::EACCES;
     }

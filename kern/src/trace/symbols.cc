@@ -42,6 +42,17 @@ int symbol_format(char* buffer, size_t size, uint64_t return_address) {
   return format(buffer, size, "%s+0x%lx [kernel]", symbol.name, symbol.offset + 1);
 }
 
+size_t symbol_count() {
+  return ksyms_start[0];
+}
+
+SymbolEntry symbol_entry(size_t index) {
+  const uint32_t count = ksyms_start[0];
+  const uint32_t* addresses = ksyms_start + 1;
+  const uint32_t* names = addresses + count;
+  return {reinterpret_cast<const char*>(names + count + 1) + names[index], kKernelImageBase + addresses[index]};
+}
+
 // An ELF note: sizes of name ("GNU") and description, type, name, description.
 std::span<const uint8_t> kernel_build_id() {
   constexpr size_t kHeaderWords = 4;

@@ -1,0 +1,34 @@
+// What memleak was asked for.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+enum class Sort { kSize, kCount };
+
+struct Arguments {
+  static constexpr uint64_t kAnySize = std::numeric_limits<uint32_t>::max();  // what a trace's filter can say
+
+  bool show_allocations = false;
+  bool combined_only = false;
+  bool folded = false;
+  bool since_mark = false;
+  bool diff = false;
+  bool with_self = false;
+  bool user_stacks = false;
+  uint64_t older_ms = 500;
+  uint64_t min_size = 0;         // bytes
+  uint64_t max_size = kAnySize;  // bytes
+  uint64_t sample = 0;           // bytes between two sampling points; 0: all are recorded
+  uint64_t top = 10;
+  Sort sort = Sort::kSize;
+  uint64_t interval = 5;  // seconds
+  std::optional<uint64_t> count;
+  std::vector<std::string> sources;  // caches and arenas; empty: all
+};
+
+// For bad arguments it prints what is wrong and the usage, and ends the program with status 2; after -h with 0.
+Arguments parse_arguments(int argc, char** argv);

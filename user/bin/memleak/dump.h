@@ -1,0 +1,43 @@
+// #mem/tracedump as objects: abi/tracedump.h says what is in it.
+#pragma once
+
+#include <abi/tracedump.h>
+
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+class Dump {
+ public:
+  struct Source {
+    abi_tracedump_source header;
+    std::string name;
+    std::vector<abi_tracedump_record> records;
+  };
+  struct Context {
+    abi_tracedump_context header;
+    std::string path;
+  };
+
+  // All traces, as they are now. std::runtime_error if the file cannot be read, is damaged or of
+  // a version that is not known.
+  static Dump read();
+
+  uint64_t time() const { return time_; }  // nanoseconds since boot
+  const std::vector<Source>& sources() const { return sources_; }
+  // Return addresses, the innermost caller first; none if the stack was not recorded (0).
+  std::span<const uint64_t> stack(uint32_t id) const;
+  // nullptr if it was not recorded (0).
+  const Context* context(uint32_t id) const;
+
+ private:
+  Dump() = default;
+  void parse(std::span<const char> file);
+
+  uint64_t time_ = 0;
+  std::vector<Source> sources_;
+  std::unordered_map<uint32_t, Context> contexts_;
+  std::unordered_map<uint32_t, abi_tracedump_stack> stacks_;
+  std::vector<uint64_t> frames_;
+};

@@ -1,0 +1,57 @@
+#include "files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace {
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags) : number_(open(path.c_str(), flags | O_CLOEXEC)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// strerror has the kernel's error string, which the next call takes away.
+[[noreturn]] void failed(const std::string& path) {
+  throw std::runtime_error(path + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  constexpr std::size_t kPiece = 64 * 1024;
+  const Descriptor file(path, O_RDONLY);
+  if (file.number() < 0) failed(path);
+  std::string text;
+  for (;;) {
+    const std::size_t used = text.size();
+    if (text.capacity() < used + kPiece) text.reserve(2 * used + kPiece);
+    text.resize(used + kPiece);
+    const ssize_t got = read(file.number(), text.data() + used, kPiece);
+    if (got < 0 && errno != EINTR) failed(path);
+    text.resize(used + (got > 0 ? static_cast<std::size_t>(got) : 0));
+    if (got == 0) return text;
+  }
+}
+
+int write_command(const std::string& path, std::string_view text) {
+  const Descriptor file(path, O_WRONLY);
+  if (file.number() < 0) return errno;
+  ssize_t written;
+  do {
+    written = write(file.number(), text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  return written < 0 ? errno : 0;
+}

@@ -1,0 +1,146 @@
+#include "program_symbols.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "files.h"
+#include "kernel_symbols.h"
+
+namespace {
+
+// As in the System V ABI, edition 4.1, chapter 4, with the 64-bit types of its supplement for x86-64.
+struct FileHeader {
+  uint8_t identification[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, program_headers, section_headers;
+  uint32_t flags;
+  uint16_t size, program_header_size, program_header_count, section_header_size, section_header_count, names;
+};
+static_assert(sizeof(FileHeader) == 64);
+struct SectionHeader {
+  uint32_t name, type;
+  uint64_t flags, address, offset, size;
+  uint32_t link, info;
+  uint64_t alignment, entry_size;
+};
+static_assert(sizeof(SectionHeader) == 64);
+struct SymbolEntry {
+  uint32_t name;
+  uint8_t info, other;
+  uint16_t section;
+  uint64_t value, size;
+};
+static_assert(sizeof(SymbolEntry) == 24);
+struct NoteHeader {
+  uint32_t name_size, description_size, type;
+};
+constexpr uint32_t kSymbolTable = 2, kNotes = 7;  // types of sections
+constexpr uint8_t kFunction = 2;                  // type of a symbol
+constexpr uint32_t kBuildId = 3;                  // type of a note of "GNU"
+
+// Nothing if it is not all in the file.
+template <typename T>
+std::optional<T> at(std::string_view file, uint64_t offset) {
+  T value;
+  if (offset > file.size() || file.size() - offset < sizeof(T)) return {};
+  std::memcpy(&value, file.data() + offset, sizeof(T));
+  return value;
+}
+
+std::string_view part(std::string_view file, uint64_t offset, uint64_t size) {
+  return offset > file.size() ? std::string_view() : file.substr(offset, size);
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                         std::free);
+  return status == 0 && name.starts_with("_Z") ? text.get() : name;
+}
+
+std::string build_id_in(std::string_view notes) {
+  constexpr auto padded = [](uint64_t size) { return (size + 3) / 4 * 4; };
+  for (uint64_t offset = 0; const auto note = at<NoteHeader>(notes, offset);) {
+    const uint64_t name = offset + sizeof(NoteHeader), description = name + padded(note->name_size);
+    if (note->type == kBuildId && part(notes, name, note->name_size) == std::string_view("GNU", 4)) {
+      return std::string(part(notes, description, note->description_size));
+    }
+    offset = description + padded(note->description_size);
+  }
+  return {};
+}
+
+std::string with_program(uint64_t address, const std::string& path) {
+  return hexadecimal(address) + " [" + path.substr(path.rfind('/') + 1) + "]";
+}
+
+}  // namespace
+
+ProgramSymbols::Program ProgramSymbols::load(const std::string& path) {
+  try {
+    return parse(read_file(path));
+  } catch (const std::runtime_error&) {
+    return {};  // it is gone, or was never known
+  }
+}
+
+ProgramSymbols::Program ProgramSymbols::parse(std::string_view file) {
+  Program program;
+  const auto header = at<FileHeader>(file, 0);
+  if (!header || !file.starts_with("\x7f"
+                                   "ELF"))
+    return program;
+  const auto section_at = [&](uint32_t index) {
+    return at<SectionHeader>(file, header->section_headers + uint64_t{index} * header->section_header_size);
+  };
+  for (uint32_t i = 0; i < header->section_header_count; i++) {
+    const auto section = section_at(i);
+    if (!section) break;
+    const std::string_view contents = part(file, section->offset, section->size);
+    if (section->type == kNotes && program.build_id.empty()) program.build_id = build_id_in(contents);
+    const auto strings = section_at(section->link);
+    if (section->type != kSymbolTable || !strings) continue;
+    const std::string_view names = part(file, strings->offset, strings->size);
+    for (uint64_t offset = 0; const auto symbol = at<SymbolEntry>(contents, offset); offset += sizeof(SymbolEntry)) {
+      if ((symbol->info & 0xf) != kFunction || symbol->section == 0) continue;
+      const std::string_view name = part(names, symbol->name, names.size());
+      program.functions.push_back({symbol->value, symbol->size, std::string(name.substr(0, name.find('\0')))});
+    }
+  }
+  std::stable_sort(program.functions.begin(), program.functions.end(),
+                   [](const Function& a, const Function& b) { return a.address < b.address; });
+  return program;
+}
+
+// The call, or the instruction that faulted, is before the address. Functions in assembler may have no size.
+const ProgramSymbols::Function* ProgramSymbols::find(const std::string& path, std::string_view build_id,
+                                                     uint64_t return_address) {
+  auto known = programs_.find(path);
+  if (known == programs_.end()) known = programs_.emplace(path, load(path)).first;
+  const Program& program = known->second;
+  if (program.build_id != build_id) return nullptr;
+  const auto after = std::upper_bound(program.functions.begin(), program.functions.end(), return_address - 1,
+                                      [](uint64_t address, const Function& f) { return address < f.address; });
+  if (after == program.functions.begin()) return nullptr;
+  const Function& function = after[-1];
+  if (function.size != 0 && return_address - function.address > function.size) return nullptr;
+  return &function;
+}
+
+std::string ProgramSymbols::frame(const std::string& path, std::string_view build_id, uint64_t return_address) {
+  const Function* const function = find(path, build_id, return_address);
+  if (function == nullptr) return with_program(return_address, path);
+  return demangled(function->name) + "+" + with_program(return_address - function->address, path);
+}
+
+std::string ProgramSymbols::name(const std::string& path, std::string_view build_id, uint64_t return_address) {
+  const Function* const function = find(path, build_id, return_address);
+  return function == nullptr ? with_program(return_address, path) : demangled(function->name);
+}

@@ -1,0 +1,98 @@
+#include "report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace {
+
+double rank(const Arguments& arguments, const Sum& sum) {
+  return std::abs(arguments.sort == Sort::kSize ? sum.bytes : sum.objects);
+}
+
+std::string clock_time() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof(text), "%H:%M:%S", std::localtime(&now));
+  return text;
+}
+
+std::string number(double value, bool with_sign) {
+  const long long whole = std::llround(value);
+  return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
+}
+
+void print_stack(std::ostream& out, Symbols& symbols, const StackKey& key, const Sum& sum, bool with_sign) {
+  out << '\t' << number(sum.bytes, with_sign) << " bytes in " << number(sum.objects, with_sign)
+      << " allocations from stack\n";
+  if (key.kernel.empty()) out << "\t\tstack information lost\n";
+  for (const uint64_t frame : key.kernel) out << "\t\t" << symbols.kernel.frame(frame) << '\n';
+  for (const uint64_t frame : key.user) {
+    out << "\t\t" << symbols.programs.frame(key.program, key.build_id, frame) << '\n';
+  }
+}
+
+}  // namespace
+
+void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot,
+                  const std::map<StackKey, Sum>& stacks) {
+  std::vector<const std::pair<const StackKey, Sum>*> order;
+  for (const auto& item : stacks) order.push_back(&item);
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
+    return rank(arguments, a->second) > rank(arguments, b->second);
+  });
+  std::vector<Sum> hidden;
+  for (std::size_t i = arguments.top; i < order.size(); i++) hidden.push_back(order[i]->second);
+  order.resize(order.size() - hidden.size());
+  std::reverse(order.begin(), order.end());
+
+  out << '[' << clock_time() << "] Top " << order.size() << " stacks with "
+      << (arguments.diff ? "changed outstanding allocations:\n" : "outstanding allocations:\n");
+  std::vector<Allocation> allocations = snapshot.allocations;
+  std::stable_sort(allocations.begin(), allocations.end(),
+                   [](const Allocation& a, const Allocation& b) { return a.size < b.size; });
+  for (const Allocation& allocation : allocations) {
+    out << "\taddr = " << hexadecimal(allocation.address).substr(2) << " size = " << allocation.size << '\n';
+  }
+  for (const auto* item : order) print_stack(out, symbols, item->first, item->second, arguments.diff);
+  print_left_out(out, snapshot, hidden);
+}
+
+void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot) {
+  // Without offsets stacks can become the same.
+  std::map<std::string, Sum> lines;
+  for (const auto& [key, sum] : snapshot.stacks) {
+    std::string line;
+    for (auto frame = key.user.rbegin(); frame != key.user.rend(); frame++) {
+      line += symbols.programs.name(key.program, key.build_id, *frame) + ";";
+    }
+    for (auto frame = key.kernel.rbegin(); frame != key.kernel.rend(); frame++)
+      line += symbols.kernel.name(*frame) + ";";
+    if (line.empty()) line = "[stack information lost];";
+    line.pop_back();
+    lines[line].bytes += sum.bytes;
+    lines[line].objects += sum.objects;
+  }
+  for (const auto& [line, sum] : lines) {
+    out << line << ' ' << number(arguments.sort == Sort::kSize ? sum.bytes : sum.objects, false) << '\n';
+  }
+}
+
+void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden) {
+  const LeftOut& left = snapshot.left_out;
+  Sum rest;
+  for (const Sum& sum : hidden) {
+    rest.bytes += sum.bytes;
+    rest.objects += sum.objects;
+  }
+  out << "Left out: dropped " << left.dropped << ", filtered " << left.filtered << ", untracked " << left.untracked
+      << ", unmatched " << left.unmatched << ", stacks_lost " << left.stacks_lost << ", contexts_lost "
+      << left.contexts_lost << ", truncated " << left.truncated << ", younger " << left.younger << ", before_mark "
+      << left.before_mark << ", other_sizes " << left.other_sizes << ", own " << left.own << ", further_stacks "
+      << hidden.size();
+  if (!hidden.empty()) {
+    out << " (" << number(rest.bytes, false) << " bytes in " << number(rest.objects, false) << " allocations)";
+  }
+  out << "; traces: " << left.ours << " of memleak, " << left.others << " of others"
+      << (left.sampled ? ", estimated from samples" : "") << '\n';
+}

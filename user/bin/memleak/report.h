@@ -1,0 +1,31 @@
+// The text of a report.
+#pragma once
+
+#include <ostream>
+
+#include "arguments.h"
+#include "kernel_symbols.h"
+#include "program_symbols.h"
+#include "snapshot.h"
+
+struct Symbols {
+  KernelSymbols kernel;
+  ProgramSymbols programs;
+};
+
+// As the original prints it: a heading with the time; with -a a line for each allocation, the smallest first; the top
+// stacks, the largest last; and a line of what is missing.
+//
+//   [11:16:33] Top 2 stacks with outstanding allocations:
+//   <tab>addr = ffff800001234000 size = 16
+//   <tab>80 bytes in 5 allocations from stack
+//   <tab><tab>leak_at_depth+0x1d [kernel]
+//   Left out: dropped 0, …
+//
+// `stacks` are the snapshot's, or with --diff what has changed in them; then numbers have signs.
+void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot,
+                  const std::map<StackKey, Sum>& stacks);
+// A line for each stack: functions from the outermost to the innermost, then a number.
+void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot);
+// `hidden`: what there are of stacks beyond the top ones.
+void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden);
