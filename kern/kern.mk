@@ -8,7 +8,7 @@ KERN_CXX ?= g++
 
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
-  -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
+  -pg -mfentry -mnop-mcount -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -include $(AUTOCONF_H)
 KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
