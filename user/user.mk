@@ -4,6 +4,7 @@
 #
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
+#   user/lib   each folder user/lib/NAME is a static library of C++ for those: #include "NAME/file.h"
 #   user/ports each folder with a `build` is a recipe for user/ports/port
 #   user/etc   goes to /etc as it is
 
@@ -14,7 +15,7 @@ USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
 USER_CXX := $(TOOLCHAIN)/bin/x86_64-stele-g++ --sysroot=$(abspath $(SYSROOT))
 USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE
 USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
-USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
+USER_CXXFLAGS := -std=c++20 $(USER_FLAGS) -Iuser/lib
 
 # The toolchain: looked at again when its recipe changes; scripts/toolchain knows whether anything is to be done.
 USER_TOOLCHAIN := $(USER_OUT)/toolchain.stamp
@@ -46,7 +47,20 @@ $(SYSROOT)/lib/crt0.o: user/libc/crt0.S $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
 	@$(USER_CC) $(USER_CFLAGS) -c -o $@ $<
 
-# Programs of our own. One with C++ in it is linked with the C++ library, without those of its sections that nobody calls.
+# What programs of our own share.
+USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc))
+$(USER_LIBRARY_OBJECTS): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  UCXX  $<"
+	@$(USER_CXX) $(USER_CXXFLAGS) -MD -MP -c -o $@ $<
+USER_LIBRARIES := $(patsubst user/lib/%/,$(USER_OUT)/lib/lib%.a,$(wildcard user/lib/*/))
+$(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
+	@mkdir -p $(@D)
+	@rm -f $@
+	@$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
+
+# Programs of our own. One with C++ in it is linked with these and the C++ library, without those of its sections that nobody
+# calls.
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
@@ -57,10 +71,12 @@ $(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_TOOLCHAIN) $(SYSROOT_HEAD
 	@mkdir -p $$(@D)
 	@echo "  UCXX  $$<"
 	@$$(USER_CXX) $$(USER_CXXFLAGS) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/bin/$(1): $(patsubst user/bin/%,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c user/bin/$(1)/*.cc)) $(SYSROOT_LIBC)
+$(USER_OUT)/bin/$(1): $(patsubst user/bin/%,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c user/bin/$(1)/*.cc)) $(SYSROOT_LIBC) \
+  $(if $(wildcard user/bin/$(1)/*.cc),$(USER_LIBRARIES))
 	@mkdir -p $$(@D)
 	@echo "  ULINK $$@"
-	@$(if $(wildcard user/bin/$(1)/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^)
+	@$(if $(wildcard user/bin/$(1)/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^) \
+	  -Wl$$(comma)--start-group $$(filter $$(USER_OUT)/lib/%.a,$$^) -Wl$$(comma)--end-group
 endef
 comma := ,
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
@@ -99,4 +115,4 @@ $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
 	  cpio --quiet -o -H newc -R 0:0 --reproducible >$(abspath $@).new
 	@mv $@.new $@
 
--include $(LIBC_OBJECTS:.o=.d) $(wildcard $(USER_OUT)/obj/*/*.d)
+-include $(LIBC_OBJECTS:.o=.d) $(wildcard $(USER_OUT)/obj/*/*.d $(USER_OUT)/obj/lib/*/*.d)

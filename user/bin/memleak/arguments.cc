@@ -2,10 +2,11 @@
 
 #include <getopt.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+
+#include "tool/command_line.h"
 
 namespace {
 
@@ -62,31 +63,12 @@ memleak -s 512K -T 20
         With little overhead: one allocation in 512 KiB.
 )";
 
-[[noreturn]] void bad(const std::string& what) {
-  std::cerr << kSynopsis << "memleak: error: " << what << '\n';
-  std::exit(2);
-}
+constexpr CommandLine kLine = {.program = "memleak", .usage = kSynopsis};
 
 // For options of the original that need to see a process's calls.
 [[noreturn]] void needs_probes(std::string_view option, std::string_view instead) {
-  bad("argument " + std::string(option) + " needs probes, which this system does not have; " + std::string(instead));
-}
-
-uint64_t number(std::string_view name, std::string_view text, uint64_t low, uint64_t high) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high) return value;
-  bad("argument " + std::string(name) + ": \"" + std::string(text) + "\": a number from " + std::to_string(low) +
-      " to " + std::to_string(high) + " is wanted");
-}
-
-// K, M or G may follow.
-uint64_t bytes(std::string_view name, std::string_view text, uint64_t low, uint64_t high) {
-  constexpr std::string_view kUnits = "KMG";
-  const std::size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
-  if (unit == kUnits.npos) return number(name, text, low, high);
-  const std::size_t shift = 10 * (unit + 1);
-  return number(name, text.substr(0, text.size() - 1), (low + (1ul << shift) - 1) >> shift, high >> shift) << shift;
+  kLine.bad("argument " + std::string(option) + " needs probes, which this system does not have; " +
+            std::string(instead));
 }
 
 enum LongOption { kCombinedOnly = 256, kSort, kSinceMark, kDiff, kSource, kWithSelf, kWaMissingFree };
@@ -132,7 +114,7 @@ void parse_option(int option, Arguments& arguments) {
       arguments.show_allocations = true;
       break;
     case 'o':
-      arguments.older_ms = number("-o/--older", value, 0, kMost);
+      arguments.older_ms = kLine.number("-o/--older", value, 0, kMost);
       break;
     case kCombinedOnly:
       arguments.combined_only = true;
@@ -140,21 +122,21 @@ void parse_option(int option, Arguments& arguments) {
     case kWaMissingFree:
       break;  // no free is missed here
     case 's':
-      arguments.sample = bytes("-s/--sample-rate", value, 1, kMaxSample);
+      arguments.sample = kLine.bytes("-s/--sample-rate", value, 1, kMaxSample);
       if (arguments.sample == 1) arguments.sample = 0;
       break;
     case 'T':
-      arguments.top = number("-T/--top", value, 1, kMost);
+      arguments.top = kLine.number("-T/--top", value, 1, kMost);
       break;
     case 'z':
-      arguments.min_size = bytes("-z/--min-size", value, 0, Arguments::kAnySize);
+      arguments.min_size = kLine.bytes("-z/--min-size", value, 0, Arguments::kAnySize);
       break;
     case 'Z':
-      arguments.max_size = bytes("-Z/--max-size", value, 0, Arguments::kAnySize);
+      arguments.max_size = kLine.bytes("-Z/--max-size", value, 0, Arguments::kAnySize);
       break;
     case kSort:
       if (value != "size" && value != "count") {
-        bad("argument --sort: invalid choice: '" + std::string(value) + "' (choose from 'size', 'count')");
+        kLine.bad("argument --sort: invalid choice: '" + std::string(value) + "' (choose from 'size', 'count')");
       }
       arguments.sort = value == "size" ? Sort::kSize : Sort::kCount;
       break;
@@ -172,7 +154,7 @@ void parse_option(int option, Arguments& arguments) {
       break;
     case kSource:
       if (value.empty() || value == "ctl" || value.find('/') != value.npos) {
-        bad("argument --source: \"" + std::string(value) + "\" is not the name of a cache or arena");
+        kLine.bad("argument --source: \"" + std::string(value) + "\" is not the name of a cache or arena");
       }
       arguments.sources.emplace_back(value);
       break;
@@ -192,18 +174,18 @@ Arguments parse_arguments(int argc, char** argv) {
   for (int option; (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:fU", kOptions, nullptr)) != -1;) {
     parse_option(option, arguments);
   }
-  if (optind < argc) arguments.interval = number("interval", argv[optind++], 1, kMost);
-  if (optind < argc) arguments.count = number("count", argv[optind++], 1, kMost);
-  if (optind < argc) bad("unrecognized arguments: " + std::string(argv[optind]));
-  if (arguments.min_size > arguments.max_size) bad("min_size (-z) can't be greater than max_size (-Z)");
+  if (optind < argc) arguments.interval = kLine.number("interval", argv[optind++], 1, kMost);
+  if (optind < argc) arguments.count = kLine.number("count", argv[optind++], 1, kMost);
+  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  if (arguments.min_size > arguments.max_size) kLine.bad("min_size (-z) can't be greater than max_size (-Z)");
   if (arguments.combined_only && arguments.show_allocations) {
-    bad("argument -a/--show-allocs: not allowed with argument --combined-only");
+    kLine.bad("argument -a/--show-allocs: not allowed with argument --combined-only");
   }
   if (arguments.folded && (arguments.show_allocations || arguments.diff)) {
-    bad("argument -f/--folded: not allowed with -a/--show-allocs or --diff");
+    kLine.bad("argument -f/--folded: not allowed with -a/--show-allocs or --diff");
   }
   if (arguments.diff && arguments.show_allocations) {
-    bad("argument --diff: not allowed with argument -a/--show-allocs");
+    kLine.bad("argument --diff: not allowed with argument -a/--show-allocs");
   }
   if (arguments.combined_only) arguments.older_ms = 0;
   if (arguments.folded && !arguments.count) arguments.count = 1;

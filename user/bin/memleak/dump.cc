@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "files.h"
+#include "tool/files.h"
 
 namespace {
 

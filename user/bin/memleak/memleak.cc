@@ -11,15 +11,7 @@
 //
 // However it ends but by SIGKILL, what it started is stopped and reset: signals end the wait for the next report, and
 // closed output is seen by the write that fails.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <stdexcept>
@@ -28,40 +20,10 @@
 #include "dump.h"
 #include "report.h"
 #include "snapshot.h"
+#include "tool/end_signals.h"
 #include "traces.h"
 
 namespace {
-
-int signal_pipe[2];  // the handler has nothing else by which to reach the loop
-
-// Signals that end the program, as something that can be waited for.
-class EndSignals {
- public:
-  EndSignals() {
-    if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("no pipe");
-    struct sigaction action = {};
-    action.sa_handler = [](int) {
-      const int error = errno;
-      (void)!write(signal_pipe[1], "", 1);
-      errno = error;
-    };
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(number, &action, nullptr);
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, nullptr);
-  }
-  // True if one came within these seconds.
-  bool wait(std::chrono::seconds seconds) const {
-    using std::chrono::steady_clock, std::chrono::milliseconds, std::chrono::ceil;
-    const auto end = steady_clock::now() + seconds;
-    for (;;) {
-      const auto left = ceil<milliseconds>(end - steady_clock::now()).count();
-      pollfd descriptor = {.fd = signal_pipe[0], .events = POLLIN, .revents = 0};
-      constexpr long kLongest = 1'000'000'000;
-      if (poll(&descriptor, 1, static_cast<int>(std::clamp<long>(left, 0, kLongest))) > 0) return true;
-      if (left <= 0) return false;
-    }
-  }
-};
 
 int run(const Arguments& arguments) {
   Symbols symbols;

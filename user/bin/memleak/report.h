@@ -4,9 +4,9 @@
 #include <ostream>
 
 #include "arguments.h"
-#include "kernel_symbols.h"
-#include "program_symbols.h"
 #include "snapshot.h"
+#include "symbols/kernel_symbols.h"
+#include "symbols/program_symbols.h"
 
 struct Symbols {
   KernelSymbols kernel;

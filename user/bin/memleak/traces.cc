@@ -15,7 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "files.h"
+#include "tool/files.h"
 
 namespace {
 

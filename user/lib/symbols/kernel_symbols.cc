@@ -1,10 +1,10 @@
-#include "kernel_symbols.h"
+#include "symbols/kernel_symbols.h"
 
 #include <algorithm>
 #include <charconv>
 #include <string_view>
 
-#include "files.h"
+#include "tool/files.h"
 
 // Lines "ffffffff80104ac0 T name", addresses ascending.
 KernelSymbols::KernelSymbols() {

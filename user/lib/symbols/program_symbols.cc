@@ -1,4 +1,4 @@
-#include "program_symbols.h"
+#include "symbols/program_symbols.h"
 
 #include <cxxabi.h>
 
@@ -9,8 +9,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "files.h"
-#include "kernel_symbols.h"
+#include "symbols/kernel_symbols.h"
+#include "tool/files.h"
 
 namespace {
 
@@ -58,13 +58,6 @@ std::string_view part(std::string_view file, uint64_t offset, uint64_t size) {
   return offset > file.size() ? std::string_view() : file.substr(offset, size);
 }
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                         std::free);
-  return status == 0 && name.starts_with("_Z") ? text.get() : name;
-}
-
 std::string build_id_in(std::string_view notes) {
   constexpr auto padded = [](uint64_t size) { return (size + 3) / 4 * 4; };
   for (uint64_t offset = 0; const auto note = at<NoteHeader>(notes, offset);) {
@@ -81,17 +74,7 @@ std::string with_program(uint64_t address, const std::string& path) {
   return hexadecimal(address) + " [" + path.substr(path.rfind('/') + 1) + "]";
 }
 
-}  // namespace
-
-ProgramSymbols::Program ProgramSymbols::load(const std::string& path) {
-  try {
-    return parse(read_file(path));
-  } catch (const std::runtime_error&) {
-    return {};  // it is gone, or was never known
-  }
-}
-
-ProgramSymbols::Program ProgramSymbols::parse(std::string_view file) {
+Program parse(std::string_view file) {
   Program program;
   const auto header = at<FileHeader>(file, 0);
   if (!header || !file.starts_with("\x7f"
@@ -115,32 +98,55 @@ ProgramSymbols::Program ProgramSymbols::parse(std::string_view file) {
     }
   }
   std::stable_sort(program.functions.begin(), program.functions.end(),
-                   [](const Function& a, const Function& b) { return a.address < b.address; });
+                   [](const ProgramFunction& a, const ProgramFunction& b) { return a.address < b.address; });
   return program;
 }
 
-// The call, or the instruction that faulted, is before the address. Functions in assembler may have no size.
-const ProgramSymbols::Function* ProgramSymbols::find(const std::string& path, std::string_view build_id,
-                                                     uint64_t return_address) {
+}  // namespace
+
+Program read_program(const std::string& path) {
+  try {
+    return parse(read_file(path));
+  } catch (const std::runtime_error&) {
+    return {};
+  }
+}
+
+std::string demangled(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                         std::free);
+  return status == 0 ? text.get() : name;
+}
+
+const Program& ProgramSymbols::program(const std::string& path) {
   auto known = programs_.find(path);
-  if (known == programs_.end()) known = programs_.emplace(path, load(path)).first;
-  const Program& program = known->second;
-  if (program.build_id != build_id) return nullptr;
-  const auto after = std::upper_bound(program.functions.begin(), program.functions.end(), return_address - 1,
-                                      [](uint64_t address, const Function& f) { return address < f.address; });
-  if (after == program.functions.begin()) return nullptr;
-  const Function& function = after[-1];
-  if (function.size != 0 && return_address - function.address > function.size) return nullptr;
-  return &function;
+  if (known == programs_.end()) known = programs_.emplace(path, read_program(path)).first;
+  return known->second;
+}
+
+// The call, or the instruction that faulted, is before the address.
+std::optional<ProgramSymbols::Place> ProgramSymbols::find(const std::string& path, std::string_view build_id,
+                                                          uint64_t return_address) {
+  const Program& in = program(path);
+  if (in.build_id != build_id) return {};
+  const auto after = std::upper_bound(in.functions.begin(), in.functions.end(), return_address - 1,
+                                      [](uint64_t address, const ProgramFunction& f) { return address < f.address; });
+  if (after == in.functions.begin()) return {};
+  const ProgramFunction& function = after[-1];
+  const uint64_t offset = return_address - function.address;
+  if (function.size != 0 && offset > function.size) return {};
+  return Place{&function, offset};
 }
 
 std::string ProgramSymbols::frame(const std::string& path, std::string_view build_id, uint64_t return_address) {
-  const Function* const function = find(path, build_id, return_address);
-  if (function == nullptr) return with_program(return_address, path);
-  return demangled(function->name) + "+" + with_program(return_address - function->address, path);
+  const auto place = find(path, build_id, return_address);
+  if (!place) return with_program(return_address, path);
+  return demangled(place->function->name) + "+" + with_program(place->offset, path);
 }
 
 std::string ProgramSymbols::name(const std::string& path, std::string_view build_id, uint64_t return_address) {
-  const Function* const function = find(path, build_id, return_address);
-  return function == nullptr ? with_program(return_address, path) : demangled(function->name);
+  const auto place = find(path, build_id, return_address);
+  return place ? demangled(place->function->name) : with_program(return_address, path);
 }

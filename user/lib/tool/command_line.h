@@ -1,0 +1,18 @@
+// What programs say of arguments that they cannot take, in the manner of Python's argparse.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+struct CommandLine {
+  std::string_view program;
+  std::string_view usage;  // whole lines
+
+  // Prints the usage and what is wrong, and ends the program with status 2.
+  [[noreturn]] void bad(const std::string& what) const;
+  // The value `text` of the argument `name`; bad() if it is not a number from `low` to `high`.
+  uint64_t number(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const;
+  // The same; K, M or G may follow.
+  uint64_t bytes(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const;
+};

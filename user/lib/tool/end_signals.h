@@ -1,0 +1,15 @@
+// Signals that end a program, as something that can be waited for.
+#pragma once
+
+#include <chrono>
+
+// From its construction on SIGINT, SIGTERM, SIGHUP and SIGQUIT do nothing but end wait(), and closed output does nothing but
+// make writes fail. One for each program.
+class EndSignals {
+ public:
+  EndSignals();  // std::runtime_error
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+  // True if one has come, or comes within this time.
+  bool wait(std::chrono::milliseconds time) const;
+};
