@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/list.h"
 #include "lib/result.h"
 
 class Chan;
@@ -52,6 +53,14 @@ class ProbeConsumer {
 
   // Hits that the guard has kept out.
   std::atomic<uint64_t> kept_out{0};
+
+  // src/proc/user_probes.cc's.
+  struct {
+    ListNode link;
+    bool watches_memory = false;
+    bool leaving = false;
+    uint32_t calls = 0;  // of process_left and the two below it that are under way
+  } user_part;
 };
 
 // --- Kernel functions (src/trace/kernel_probes.cc). They are numbered from 0 in order of address, for as long as the system runs.

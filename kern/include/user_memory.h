@@ -13,3 +13,5 @@ Result<void> copy_to_user(uint64_t to, const void* from, size_t size);
 Result<size_t> copy_string_from_user(char* to, uint64_t from, size_t size);
 // As copy_from_user, but never sleeps: what is not mapped right now is false. Any context but NMI.
 bool load_user_now(void* to, uint64_t from, size_t size);
+// The same of eight bytes, with interrupts off.
+bool load_user_word(uint64_t from, uint64_t* to);

@@ -7,6 +7,7 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
 #include "cpu.h"
+#include "user_memory.h"
 
 extern "C" const char trap_entries_start[], trap_entries_end[];
 extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t* return_addresses,
@@ -63,6 +64,17 @@ size_t walk_user_stack(uint64_t* program_counters, size_t max) {
   program_counters[0] = entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
   // Interrupts are off, which makes trap.cc fail a fault instead of resolving it.
   return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1);
+}
+
+size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max) {
+  const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
+  size_t n = 0;
+  if (!returning && n < max) program_counters[n++] = entry.rip;
+  if (n == max || entry.rsp % 8 != 0 || !load_user_word(entry.rsp, &program_counters[n])) return n;
+  if (program_counters[n] == 0) return n;
+  n++;
+  // The caller's frame: the function has not made its own yet, or has left it already.
+  return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n);
 }
 
 size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,

@@ -17,6 +17,11 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 // which one may fault.
 size_t walk_user_stack(uint64_t* program_counters, size_t max);
 
+// The same where a function of a program is called (the breakpoint on its first instruction, before it has a frame) or is about
+// to return: first, of a call, the address after the function's five-byte nop; then the return address, which stands on top of
+// the stack, its caller's, and so on. Only while such a breakpoint is being handled.
+size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max);
+
 struct TrapFrame;
 // The same for a panic, which also wants to know what was interrupted: *entered gets the trap frame at which the walk
 // ended, or nullptr.

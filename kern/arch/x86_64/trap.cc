@@ -150,6 +150,13 @@ void interrupt(TrapFrame& frame) {
   if (cpu.need_resched && !frame.from_user() && (frame.rflags & kRflagsIf) && may_be_preempted(cpu)) schedule();
 }
 
+// True if it has been dealt with and the program goes on.
+bool user_breakpoint(TrapFrame& frame) {
+  if (!frame.from_user() || !higher.breakpoint || !higher.breakpoint(frame)) return false;
+  return_to_user(&frame);
+  return true;
+}
+
 Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call, void* argument) {
   const Guard guard(handlers_lock);
   for (Handler& handler : handlers[vector]) {
@@ -165,6 +172,7 @@ Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call
 }  // namespace
 
 void trap_dispatch(TrapFrame* frame) {
+  if (frame->vector == kVectorBreakpoint && user_breakpoint(*frame)) return;
   if (frame->vector < kExceptions) {
     exception(*frame);
   } else {
@@ -223,7 +231,7 @@ void trap_load_table() {
       if (i == kVectorDoubleFault) ist = kIstDoubleFault;
       if (i == kVectorNmi) ist = kIstNmi;
       if (i == kVectorMachineCheck) ist = kIstMachineCheck;
-      const uint8_t type = i == 3 ? 0xee : 0x8e;  // user mode may use the breakpoint instruction
+      const uint8_t type = i == kVectorBreakpoint ? 0xee : 0x8e;  // user mode may use the breakpoint instruction
       table[i] = {static_cast<uint16_t>(entry),
                   kKernelCode,
                   ist,

@@ -16,6 +16,7 @@ struct TrapFrame {
   bool from_user() const { return (cs & 3) == 3; }
 };
 
+inline constexpr uint8_t kVectorBreakpoint = 3;
 inline constexpr uint8_t kVectorPageFault = 14;
 inline constexpr uint64_t kVectorSystemCall = 0x100;  // in TrapFrame::vector only
 inline constexpr uint8_t kVectorIrqBase = 32;      // ISA interrupt n comes as kVectorIrqBase + n
@@ -34,13 +35,17 @@ const char* interrupt_name(uint8_t vector);
 // Sends `vector` to this CPU through its local interrupt controller. It has been taken when interrupts are next on.
 void interrupt_raise_self(uint8_t vector);
 
-// What higher layers register: each is called with interrupts on, on the kernel stack of the task that trapped.
+// What higher layers register: each is called with interrupts on, but for `breakpoint`, on the kernel stack of the task that
+// trapped.
 struct TrapHandlers {
   // A system call; puts its result into frame.rax.
   void (*system_call)(TrapFrame& frame);
   // A page fault at `address` in user mode, or by the kernel in a user-memory access (user_memory.h). True if it was
   // resolved.
   bool (*page_fault)(TrapFrame& frame, uint64_t address, bool write, bool execute);
+  // A breakpoint instruction in user mode, interrupts off since then: false if it is to be an exception like others. With
+  // `registers` other than rip and rsp unchanged; may turn interrupts on for a while.
+  bool (*breakpoint)(TrapFrame& frame);
   // Any other exception from user mode, or a page fault that was not resolved: turn it into a signal.
   void (*user_exception)(TrapFrame& frame, uint8_t vector, uint64_t address);
   // Just before each return to user mode: signals. May not return.

@@ -34,6 +34,25 @@ user_copy:
         ret
         .size user_copy, . - user_copy
 
+// int user_load_word(uint64_t from, uint64_t* to): 0, or 1 after a bad address.
+        .globl user_load_word
+        .type user_load_word, @function
+user_load_word:
+        pushq %rbp
+        movq %rsp, %rbp
+        STAC
+        MAY_FAULT movq (%rdi), %rax
+        CLAC
+        movq %rax, (%rsi)
+        xorl %eax, %eax
+        popq %rbp
+        ret
+773:    CLAC
+        movl $1, %eax
+        popq %rbp
+        ret
+        .size user_load_word, . - user_load_word
+
 // long user_copy_string(char* to, const char* from, size_t size): bytes before the NUL, `size` if there is none, -1 after a bad address.
         .globl user_copy_string
         .type user_copy_string, @function

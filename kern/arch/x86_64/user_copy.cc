@@ -4,6 +4,7 @@
 #include "user_memory.h"
 
 extern "C" int user_copy(void* to, const void* from, size_t size);
+extern "C" int user_load_word(uint64_t from, uint64_t* to);
 extern "C" long user_copy_string(char* to, const char* from, size_t size);
 
 namespace {
@@ -39,4 +40,8 @@ Result<size_t> copy_string_from_user(char* to, uint64_t from, size_t size) {
 bool load_user_now(void* to, uint64_t from, size_t size) {
   const InterruptsOff off;  // which makes trap.cc fail the fault instead of resolving it
   return in_user_space(from, size) && user_copy(to, reinterpret_cast<const void*>(from), size) == 0;
+}
+
+bool load_user_word(uint64_t from, uint64_t* to) {
+  return in_user_space(from, sizeof(*to)) && user_load_word(from, to) == 0;
 }

@@ -8,40 +8,13 @@
 
 #include "errstr.h"
 #include "lib/string.h"
+#include "src/proc/elf.h"
 #include "src/proc/process_impl.h"
 
 namespace {
 
 constexpr unsigned kMaxInterpreters = 4;  // scripts whose interpreter is a script
-constexpr size_t kHeadSize = 512;         // of a file: ELF header and program headers, or a script's first line
-constexpr unsigned kMaxSegments = 16;
-
-struct ElfHeader {
-  uint8_t ident[16];
-  uint16_t type, machine;
-  uint32_t version;
-  uint64_t entry, program_headers, section_headers;
-  uint32_t flags;
-  uint16_t header_size, program_header_size, program_header_count, section_header_size, section_header_count, names;
-};
-struct ProgramHeader {
-  uint32_t type, flags;
-  uint64_t offset, address, physical, file_size, memory_size, align;
-};
-constexpr uint8_t kElfIdent[] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian, version 1
-constexpr uint16_t kTypeExecutable = 2, kMachineX86_64 = 62;
-constexpr uint32_t kSegmentLoad = 1, kSegmentInterpreter = 3, kSegmentNote = 4;
-constexpr uint32_t kExecutable = 1, kWritable = 2, kReadable = 4;
-
-Result<size_t> read_at(Chan& file, uint64_t offset, void* to, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    const size_t got = TRY(file.device->read(file, static_cast<char*>(to) + done, size - done, offset + done));
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
-}
+constexpr size_t kHeadSize = 512;         // of a file: ELF header, or a script's first line
 
 Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path) {
   Ref<Chan> file = TRY(path_open(context, path, ABI_O_RDONLY, 0));
@@ -52,11 +25,7 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   return file;
 }
 
-Errno not_executable(const char* why) {
-  return fail(Errno::ENOEXEC, "not an executable of this system: %s", why);
-}
-
-Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ProgramHeader& segment) {
+Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSegment& segment) {
   if (segment.memory_size == 0) return {};
   if (segment.file_size > segment.memory_size || segment.address >= kStackTop ||
       segment.memory_size > kStackTop - segment.address) {
@@ -68,9 +37,9 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const Progr
   const uint64_t start = align_down(segment.address, kPageSize);
   const uint64_t before = segment.address - start;
   uint32_t protection = 0;
-  if (segment.flags & kReadable) protection |= ABI_PROT_READ;
-  if (segment.flags & kWritable) protection |= ABI_PROT_WRITE;
-  if (segment.flags & kExecutable) protection |= ABI_PROT_EXEC;
+  if (segment.flags & kElfReadable) protection |= ABI_PROT_READ;
+  if (segment.flags & kElfWritable) protection |= ABI_PROT_WRITE;
+  if (segment.flags & kElfExecutable) protection |= ABI_PROT_EXEC;
   const Result<void> result =
       space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize), protection,
                        segment.file_size ? file : Ref<Chan>(), segment.offset - before,
@@ -88,7 +57,7 @@ constexpr char kNoteName[] = "GNU";
 constexpr size_t kMaxNotes = 256;  // bytes that are looked at
 
 // Looks for the build id among the notes of `segment`; a program without one, or with a broken one, runs as well.
-Result<void> find_build_id(Chan& file, const ProgramHeader& segment, ProgramDescription& program) {
+Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescription& program) {
   char notes[kMaxNotes];
   const size_t wanted = std::min<uint64_t>(segment.file_size, sizeof(notes));
   if (segment.offset > INT64_MAX - wanted) return {};
@@ -115,35 +84,19 @@ Result<void> find_build_id(Chan& file, const ProgramHeader& segment, ProgramDesc
 
 Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head, size_t head_size,
                           ProgramDescription& program) {
-  ElfHeader header;
-  if (head_size < sizeof(header)) return not_executable("neither ELF nor a script");
-  memcpy(&header, head, sizeof(header));
-  if (memcmp(header.ident, kElfIdent, sizeof(kElfIdent)) != 0) return not_executable("neither ELF nor a script");
-  if (header.type != kTypeExecutable || header.machine != kMachineX86_64)
-    return not_executable("not a static x86-64 program");
-  if (header.program_header_size != sizeof(ProgramHeader) || header.program_header_count == 0 ||
-      header.program_header_count > kMaxSegments) {
-    return not_executable("wrong program headers");
-  }
-  ProgramHeader segments[kMaxSegments];
-  const size_t size = header.program_header_count * sizeof(ProgramHeader);
-  if (header.program_headers > INT64_MAX - size ||
-      TRY(read_at(*file, header.program_headers, segments, size)) != size) {
-    return not_executable("program headers are missing");
-  }
+  const ElfSegments elf = TRY(elf_segments(*file, head, head_size));
   bool loads = false;
-  for (unsigned i = 0; i < header.program_header_count; i++) {
-    if (segments[i].type == kSegmentInterpreter) return not_executable("not statically linked");
-    if (segments[i].type == kSegmentNote && program.build_id_size == 0) {
-      TRY(find_build_id(*file, segments[i], program));
-    }
-    if (segments[i].type != kSegmentLoad) continue;
-    TRY(add_segment(space, file, segments[i]));
+  for (unsigned i = 0; i < elf.count; i++) {
+    const ElfSegment& segment = elf.segments[i];
+    if (segment.type == kElfInterpreter) return not_executable("not statically linked");
+    if (segment.type == kElfNote && program.build_id_size == 0) TRY(find_build_id(*file, segment, program));
+    if (segment.type != kElfLoad) continue;
+    TRY(add_segment(space, file, segment));
     loads = true;
   }
   if (!loads) return not_executable("nothing to load");
-  if (header.entry >= kUserEnd) return not_executable("entry point outside");
-  return header.entry;
+  if (elf.entry >= kUserEnd) return not_executable("entry point outside");
+  return elf.entry;
 }
 
 // Writes 64-bit words to ascending addresses, some at a time.

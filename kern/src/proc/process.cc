@@ -28,6 +28,7 @@
 #include "log.h"
 #include "src/proc/process_impl.h"
 #include "src/proc/system_call.h"
+#include "src/proc/user_probes.h"
 #include "trace.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
@@ -336,6 +337,7 @@ void proc_init() {
   trace_register_program_provider(program_of);
   trap_register({.system_call = system_call,
                  .page_fault = page_fault,
+                 .breakpoint = user_probes_breakpoint,
                  .user_exception = user_exception,
                  .before_user = signals_before_user});
 }
