@@ -38,6 +38,8 @@ struct ProbeHit {
   const ProbeRegisters* registers;  // at the entry; at a return only what a result is in has a meaning
 };
 
+enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
+
 // Who is told. hit() is called with interrupts off, never in an NMI, and never for what happens on this CPU within a hit():
 // a guard for each CPU keeps that out and counts it here. It neither sleeps nor faults.
 class ProbeConsumer {
@@ -45,7 +47,7 @@ class ProbeConsumer {
   virtual void hit(const ProbeHit& hit) = 0;
   // The process, which is the current one, ends or becomes another program (interrupts on, may sleep): what it has entered will
   // not return, its memory is gone. Only for consumers with user probes or watching memory.
-  virtual void process_left(uint32_t pid) { static_cast<void>(pid); }
+  virtual void process_left(uint32_t pid, ProcessLeft how) { static_cast<void>(pid), static_cast<void>(how); }
   // The current process (interrupts on, may sleep) has got, or given back, a range of memory by mmap and munmap. For consumers
   // that watch memory.
   virtual void memory_mapped(uint64_t address, uint64_t size) { static_cast<void>(address), static_cast<void>(size); }
