@@ -22,6 +22,9 @@ struct ProcessInfo {
   char state;     // R S Z T as ps shows it
   char name[32];  // last component of the program's path
   char path[256];
+  char program[256];  // path of the ELF file: of a script, its interpreter's
+  uint8_t build_id_size;
+  uint8_t build_id[32];
   uint64_t memory_bytes;              // of user memory mapped
   uint64_t user_ticks, system_ticks;  // kTickHz a second
   uint64_t start_ticks;               // since boot

@@ -1,8 +1,9 @@
 """Processes as programs meet them (user/bin/proctest), and that they leave nothing behind."""
 import re
+import subprocess
 import unittest
 
-from guest import guest, live_counts
+from guest import BUILD, guest, live_counts
 
 CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer"]
 
@@ -24,6 +25,21 @@ class Proctest(unittest.TestCase):
 
     def test_four_cpus(self):
         self.check("--smp", "4")
+
+
+class Status(unittest.TestCase):
+    def test_program(self):
+        """The ELF file, for a script its interpreter's, by path and build id."""
+        long = "/tmp/" + "d" * 60 + "/" + "p" * 60
+        result = guest("mkdir $D; cp /bin/sh $0; printf '#!/bin/sh\\ncat /proc/$$/status\\n' > /tmp/x; chmod +x /tmp/x\n"
+                       "cat /proc/self/status; /tmp/x; $0 -c 'cat /proc/$$/status; :'".replace("$0", long).replace("$D", long.rpartition("/")[0]))
+        self.assertEqual((result.status, result.stderr), (0, ""))
+        paths, builds = (re.findall(rf"(?m)^{key}:\t(.*)$", result.stdout) for key in ("Path", "Build"))
+        self.assertEqual(paths, ["/bin/cat", "/bin/sh", long])
+        notes = [subprocess.run(["readelf", "-n", BUILD / "user/bin" / name], capture_output=True, text=True, check=True).stdout for name in ("busybox", "dash")]
+        self.assertEqual(builds[1], builds[2])
+        for build, note in zip(builds, notes):
+            self.assertIn(f"Build ID: {build}\n", note)
 
 
 class LeavesNothing(unittest.TestCase):

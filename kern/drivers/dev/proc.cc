@@ -111,6 +111,10 @@ void print_status(const ProcessInfo& info, Text& text) {
   text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n", info.uid, info.uid, info.uid, info.uid, info.gid, info.gid,
              info.gid, info.gid);
   text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024, info.memory_bytes / 1024);
+  // Not Linux's: which file it runs.
+  text.print("Path:\t%s\nBuild:\t", info.program);
+  for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
+  text.print("\n");
 }
 
 void print_uptime(Text& text) {

@@ -301,6 +301,12 @@ Result<ProcessInfo> process_info(uint32_t pid) {
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));
+  // The tracer's copy knows interpreters, but is shorter.
+  const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
+  copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
+  static_assert(sizeof(info.build_id) >= kMaxBuildId);
+  info.build_id_size = process->program.build_id_size;
+  memcpy(info.build_id, process->program.build_id, info.build_id_size);
   if (process->space) info.memory_bytes = process->space->resident_bytes();
   info.user_ticks = process->task ? process->task->user_ticks : process->user_ticks;
   info.system_ticks = process->task ? process->task->system_ticks : process->system_ticks;
