@@ -47,11 +47,11 @@ $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 
 $(BUILD)/ksyms-empty.S: $(KSYMS)
 	@mkdir -p $(@D)
-	@python3 $(KSYMS) < /dev/null > $@
+	@python3 $(KSYMS) --empty > $@
 $(BUILD)/stele.pass1: $(KERN_OBJ) $(KERN_SOURCES) $(BUILD)/ksyms-empty.o kern/kernel.ld
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
 $(BUILD)/ksyms.S: $(BUILD)/stele.pass1 $(KSYMS)
-	@nm -C $< | python3 $(KSYMS) > $@
+	@python3 $(KSYMS) $< > $@
 $(BUILD)/ksyms%.o: $(BUILD)/ksyms%.S
 	@$(KERN_CC) -c $< -o $@
 $(BUILD)/ksyms.o: $(BUILD)/ksyms.S

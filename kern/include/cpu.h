@@ -17,6 +17,7 @@ struct Cpu {
   uint64_t user_stack;    // 16: scratch for system call entry
   Task* current;          // 24
   uint32_t id;            // 32: 0..cpu_count()-1
+  uint32_t probes_off;    // 36: > 0: no probe is told what happens here (probe_guard.h)
   uint32_t apic_id;
   uint32_t
       interrupt_depth;  // interrupts and exceptions nested on this CPU, not counting those that came from user mode's system calls and faults

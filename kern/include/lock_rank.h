@@ -34,6 +34,7 @@ enum class LockRank : uint8_t {
   // Sleeping locks.
   kAddressSpace,  // regions of an address space
   kDeviceMutex,   // a device that sleeps while it works
+  kKernelProbes,  // which functions have probes
   kTraceControl,  // start, stop, reset, mark
   kDebugDevice,   // #debug: held around what it makes the kernel do
 };

@@ -97,6 +97,7 @@ void print_locks(const Cpu& cpu) {
 [[noreturn]] void end(const TrapFrame* frame, uint64_t frame_pointer, const char* pattern, va_list arguments) {
   interrupts_disable();
   Cpu& cpu = this_cpu();
+  cpu.probes_off++;
   unsigned nobody = kNobody;
   if (!panicking_cpu.compare_exchange_strong(nobody, cpu.id)) {
     if (nobody != cpu.id) halt_forever();

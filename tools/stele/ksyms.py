@@ -1,16 +1,24 @@
-"""Turns the output of `nm -C` into the assembler source of the kernel's symbol table (section .ksyms).
+"""Makes the assembler source of the kernel's symbol table and tables of probes (section .ksyms) out of a linked kernel.
 
-    nm -C stele.pass1 | python3 tools/stele/ksyms.py > ksyms.S
+    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S             # --empty instead of a kernel: tables with nothing in them
     python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a function moved between the two links
 
-The table: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
+The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
 names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which.
+
+The probes, which src/trace/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
+`ret` instructions. A function has all of its own or the build fails: that it leaves in no other way is looked at instruction by instruction.
 """
+import bisect
 import re
+import struct
 import subprocess
 import sys
 
 IMAGE_BASE = 0xFFFFFFFF80000000
+ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
+BLOCK = 32  # bytes of text for each entry of the block table: kProbeBlock
+SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 
 
 def plain_name(symbol):
@@ -62,11 +70,89 @@ def nm(path):
     return subprocess.run(["nm", "-C", path], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def emit(symbols):
+class Elf:
+    """What is wanted of a linked kernel: its text, and the functions in it."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.image = file.read()
+        (offset,) = struct.unpack_from("<Q", self.image, 0x28)
+        size, count, names = struct.unpack_from("<HHH", self.image, 0x3A)
+        # name, type, flags, address, offset, size, link, info, alignment, entry size
+        headers = [struct.unpack_from("<IIQQQQIIQQ", self.image, offset + i * size) for i in range(count)]
+        self.sections = {self.string(headers[names][4] + header[0]): header for header in headers}
+        text = self.sections[".text"]
+        self.start, self.text = text[3], self.image[text[4]:text[4] + text[5]]
+        symbols = next(header for header in headers if header[1] == SHT_SYMTAB)
+        self.read_functions(symbols, headers[symbols[6]][4])
+
+    def string(self, offset):
+        return self.image[offset:self.image.index(b"\0", offset)].decode()
+
+    def read_functions(self, symbols, strings):
+        """self.functions: [(address, size, name, file)]. Names of local symbols repeat; the file, a number, tells them apart."""
+        self.functions, file = [], 0
+        for offset in range(symbols[4], symbols[4] + symbols[5], 24):
+            name, info, _, _, address, size = struct.unpack_from("<IBBHQQ", self.image, offset)
+            if info & 15 == STT_FILE:
+                file += 1
+            elif info & 15 == STT_FUNC and self.start <= address < self.start + len(self.text):
+                self.functions.append((address, size, self.string(strings + name), file if info >> 4 == 0 else 0))
+
+    def places(self):
+        """Addresses of the functions that begin with the nop, ascending."""
+        at = {address for address, _, _, _ in self.functions}
+        return sorted(a for a in at if self.text[a - self.start:a - self.start + len(ENTRY)] == ENTRY)
+
+
+def parts_of(elf, places):
+    """[(start, end, index of the place)] ascending: the functions, and what gcc has moved away from them as cold."""
+    index = {address: i for i, address in enumerate(places)}
+    by_name = {(name, file): address for address, _, name, file in elf.functions}
+    parts = {}
+    for address, size, name, file in elf.functions:
+        whole = name.removesuffix(".cold")
+        owner = address if whole == name else by_name.get((whole, file), by_name.get((whole, 0)))
+        if owner is None:
+            sys.exit(f"ksyms: {name} belongs to no function")
+        if owner in index:
+            parts[address] = (address, address + size, index[owner])
+    return [parts[address] for address in sorted(parts)]
+
+
+def returns_of(path, elf, places):
+    """[(address of a `ret`, index of the place)], ascending."""
+    parts = parts_of(elf, places)
+    starts = [part[0] for part in parts]
+
+    def owner(address):
+        part = parts[bisect.bisect_right(starts, address) - 1]
+        return part[2] if part[0] <= address < part[1] else None
+
+    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-j", ".text", path], check=True, capture_output=True, text=True)
+    returns = []
+    for match in re.finditer(r"^([0-9a-f]{16}):\t(repz ret|ret|j\w+)\b *(\S*)", listing.stdout, re.MULTILINE):
+        address, instruction, target = int(match[1], 16), match[2], match[3]
+        place = owner(address)
+        if place is None:
+            continue
+        if instruction == "ret" and not target:
+            returns.append((address, place))
+        elif instruction.endswith("ret") or (not target.startswith("*") and owner(int(target, 16)) != place):
+            sys.exit(f"ksyms: the function at {places[place]:#x} is left at {address:#x} by '{instruction} {target}', which no probe sees")
+    return returns
+
+
+def emit_array(directive, values):
+    values = list(values)
+    for i in range(0, len(values), 16):
+        print(directive, ",".join(str(value) for value in values[i:i + 16]))
+
+
+def emit_symbols(symbols):
     print('.section .ksyms, "a"\n.balign 8\n.globl ksyms_start\nksyms_start:')
     print(f".long {len(symbols)}")
-    for address, _ in symbols:
-        print(f".long {address - IMAGE_BASE:#x}")
+    emit_array(".long", (f"{address - IMAGE_BASE:#x}" for address, _ in symbols))
     at = 0
     for _, name in symbols:
         print(f".long {at}")
@@ -74,12 +160,42 @@ def emit(symbols):
     print(f".long {at}")
     for _, name in symbols:
         print(f'.asciz "{name}"')
+
+
+def emit_probes(start, size, places, returns):
+    # A word more at the end of each, so that a loop that looks for an address may look one too far.
+    print(".balign 8\n.globl probe_places, probe_place_count, probe_place_blocks, probe_returns, probe_return_count, probe_return_places")
+    print(f"probe_place_count: .long {len(places)}\nprobe_return_count: .long {len(returns)}\nprobe_places:")
+    emit_array(".long", [f"{address - start:#x}" for address in places] + [0xFFFFFFFF])
+    print("probe_returns:")
+    emit_array(".long", [f"{address - start:#x}" for address, _ in returns] + [0xFFFFFFFF])
+    print("probe_place_blocks:")
+    emit_array(".short", (bisect.bisect_left(places, start + at) for at in range(0, size, BLOCK)))
+    print("probe_return_places:")
+    emit_array(".short", [place for _, place in returns] + [0])
+    print('.section .bss.probe_lists, "aw", @nobits\n.balign 64\n.globl probe_lists\nprobe_lists:')
+    print(f".space {8 * max(len(places), 1)}")
+
+
+def emit(path):
+    symbols, start, size, places, returns = [], 0, 0, [], []
+    if path:
+        elf = Elf(path)
+        symbols, start, size, places = functions(nm(path)), elf.start, len(elf.text), elf.places()
+        returns = returns_of(path, elf, places)
+    emit_symbols(symbols)
+    emit_probes(start, size, places, returns)
     print('.section .note.GNU-stack, "", @progbits')
 
 
+def main():
+    if sys.argv[1] != "--compare":
+        emit(None if sys.argv[1] == "--empty" else sys.argv[1])
+        return
+    before, after = sys.argv[2:]
+    if functions(nm(before)) != functions(nm(after)):
+        sys.exit("ksyms: functions moved between the two links")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--compare"]:
-        if functions(nm(sys.argv[2])) != functions(nm(sys.argv[3])):
-            sys.exit("ksyms: functions moved between the two links")
-    else:
-        emit(functions(sys.stdin))
+    main()

@@ -9,7 +9,7 @@
 #include "lib/string.h"
 
 static_assert(offsetof(Cpu, self) == 0 && offsetof(Cpu, kernel_stack) == 8 && offsetof(Cpu, user_stack) == 16);
-static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32);
+static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32 && offsetof(Cpu, probes_off) == 36);
 
 extern "C" void system_call_entry();
 extern "C" const uint64_t smap_sites_start[], smap_sites_end[];  // address, encoding of the last byte

@@ -67,6 +67,8 @@ FUNCTION trap_stubs
         pushq $vector
         .if vector == 2 || vector == 8 || vector == 18
         jmp trap_entry_paranoid
+        .elseif vector == 3
+        jmp trap_entry_breakpoint
         .else
         jmp trap_entry
         .endif
@@ -91,6 +93,23 @@ trap_return:
         swapgs
 1:      iretq
 END trap_entry
+
+// In the kernel it is a probe's: handled without any function that could be probed itself.
+FUNCTION trap_entry_breakpoint
+        testb $3, 24(%rsp)
+        jnz trap_entry
+        SAVE_REGISTERS
+        CLAC
+        cld
+        xorl %ebp, %ebp
+        movq %rsp, %rdi
+        call probe_breakpoint
+        testb %al, %al
+        jnz trap_return
+        movq %rsp, %rdi
+        call trap_dispatch
+        jmp trap_return
+END trap_entry_breakpoint
 
 FUNCTION trap_entry_paranoid
         SAVE_REGISTERS

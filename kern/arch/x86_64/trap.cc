@@ -22,6 +22,7 @@
 #include "lib/string.h"
 #include "log.h"
 #include "panic.h"
+#include "probe_guard.h"
 #include "spinlock.h"
 #include "task.h"
 
@@ -118,7 +119,8 @@ void page_fault_in_kernel(TrapFrame& frame, uint64_t address) {
   frame.rip = fixup;
 }
 
-void exception(TrapFrame& frame) {
+// Not probed before the address has been read: who is told of a call may walk a user stack, and fault.
+NOT_PROBED void exception(TrapFrame& frame) {
   const uint64_t address = frame.vector == kVectorPageFault ? read_cr2() : 0;
   if (!frame.from_user()) {
     if (frame.vector == kVectorPageFault) return page_fault_in_kernel(frame, address);
@@ -171,7 +173,7 @@ Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call
 
 }  // namespace
 
-void trap_dispatch(TrapFrame* frame) {
+NOT_PROBED void trap_dispatch(TrapFrame* frame) {
   if (frame->vector == kVectorBreakpoint && user_breakpoint(*frame)) return;
   if (frame->vector < kExceptions) {
     exception(*frame);
@@ -204,7 +206,8 @@ void return_to_user(TrapFrame* frame) {
   frame->rflags = (frame->rflags & kRflagsUser) | kRflagsAlways;
 }
 
-void trap_dispatch_paranoid(TrapFrame* frame) {
+NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
+  const ProbesOff nmi;
   Cpu& cpu = this_cpu();
   if (frame->vector == kVectorNmi && panicking()) halt_forever();
   const bool outer = cpu.in_nmi;

@@ -1,0 +1,43 @@
+#include "arch/x86_64/text_patch.h"
+
+#include "arch/x86_64/io.h"
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
+#include "lib/string.h"
+
+extern "C" const uint8_t text_start[], text_end[];
+
+namespace {
+
+constexpr uint32_t kNopTail = 0x0000441f;
+
+uint8_t* writable(uint64_t address) {
+  return static_cast<uint8_t*>(direct_map({address - kKernelImageBase}));
+}
+
+void serialise(void*) {
+  cpuid(0);
+}
+
+}  // namespace
+
+void text_write_byte(uint64_t address, uint8_t byte) {
+  __atomic_store_n(writable(address), byte, __ATOMIC_RELAXED);
+}
+
+void text_write_tail(uint64_t address, void (*target)()) {
+  uint32_t tail = kNopTail;
+  if (target) tail = static_cast<uint32_t>(reinterpret_cast<uint64_t>(target) - (address + kTextEntryBytes));
+  memcpy(writable(address + 1), &tail, sizeof(tail));
+}
+
+void text_sync() {
+  on_each_cpu(serialise, nullptr);
+}
+
+// FNV-1a.
+uint64_t text_checksum() {
+  uint64_t sum = 0xcbf29ce484222325;
+  for (const uint8_t* at = text_start; at < text_end; at++) sum = (sum ^ *at) * 0x100000001b3;
+  return sum;
+}

@@ -1,0 +1,70 @@
+// Where probes can be: tables that the build makes of the kernel that it has linked (tools/stele/ksyms.py).
+//
+// Offsets are from text_start, ascending; behind the last is one that is larger than all.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "probe_guard.h"
+
+struct ProbeItem;
+
+extern "C" {
+extern const char text_start[], text_end[];
+
+extern const uint32_t probe_place_count;
+extern const uint32_t probe_places[];        // offset of each function that can be probed: its nop
+extern const uint16_t probe_place_blocks[];  // for each block of text: the first place at or behind its beginning
+
+extern const uint32_t probe_return_count;
+extern const uint32_t probe_returns[];        // offset of each `ret` of those functions
+extern const uint16_t probe_return_places[];  // whose it is
+
+// Those who want to know, for each place. Not const: the table makes the room.
+extern std::atomic<ProbeItem*> probe_lists[];
+}
+
+inline constexpr uint32_t kProbeBlock = 32;
+
+NOT_PROBED inline uint64_t probe_place_address(uint32_t place) {
+  return reinterpret_cast<uint64_t>(text_start) + probe_places[place];
+}
+inline uint64_t probe_return_address(uint32_t index) {
+  return reinterpret_cast<uint64_t>(text_start) + probe_returns[index];
+}
+
+// The place at `address`, where one is.
+NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t address) {
+  const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(text_start));
+  uint32_t place = probe_place_blocks[offset / kProbeBlock];
+  while (probe_places[place] != offset) place++;
+  return place;
+}
+
+// The same where there may be none; false then.
+NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address, uint32_t* place) {
+  if (address < reinterpret_cast<uint64_t>(text_start) || address >= reinterpret_cast<uint64_t>(text_end)) return false;
+  const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(text_start));
+  uint32_t at = probe_place_blocks[offset / kProbeBlock];
+  while (probe_places[at] < offset) at++;
+  *place = at;
+  return probe_places[at] == offset;
+}
+
+// Whose `ret` is at `address`; false if there is none of a place.
+NOT_PROBED [[gnu::always_inline]] inline bool probe_find_return(uint64_t address, uint32_t* place) {
+  if (address < reinterpret_cast<uint64_t>(text_start) || address >= reinterpret_cast<uint64_t>(text_end)) return false;
+  const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(text_start));
+  uint32_t low = 0, high = probe_return_count;  // the first that is not below lies in low..high
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (probe_returns[middle] < offset) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  *place = probe_return_places[low];
+  return probe_returns[low] == offset;
+}
