@@ -25,6 +25,8 @@ enum class LockRank : uint8_t {
   kReaper,         // tasks that have ended
   kPageTable,      // an address space's page tables
   kInterrupts,     // interrupt routing, cross-CPU calls
+  kAddressSpaces,  // list of all address spaces
+  kProbeConsumers, // consumers of probes on programs
   kConsole,        // line discipline
   kPipe,           // one pipe
   kDevice,         // state of any other device
@@ -33,6 +35,7 @@ enum class LockRank : uint8_t {
   kProcessTable,   // process table, parent and child links
   // Sleeping locks.
   kAddressSpace,  // regions of an address space
+  kUserProbes,    // probes on programs
   kDeviceMutex,   // a device that sleeps while it works
   kKernelProbes,  // which functions have probes
   kTraceControl,  // start, stop, reset, mark

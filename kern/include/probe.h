@@ -57,11 +57,12 @@ class ProbeConsumer {
   std::atomic<uint64_t> kept_out{0};
 
   // src/proc/user_probes.cc's.
-  struct {
+  struct UserPart {
     ListNode link;
+    ProbeConsumer* consumer = nullptr;
+    uint32_t calls = 0;  // of process_left and the two below it that are under way
     bool watches_memory = false;
     bool leaving = false;
-    uint32_t calls = 0;  // of process_left and the two below it that are under way
   } user_part;
 };
 
@@ -98,7 +99,8 @@ struct UserProbe {
 // As for the kernel. `program` is an open ELF file. EINVAL, with the error string set, if at one of the addresses stands something else;
 // ENOMEM. A consumer may be given probes on several programs.
 Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program, std::span<const UserProbe> probes);
-// All of the consumer's, on all programs, and its watching of memory.
+// All of the consumer's, on all programs, and its watching of memory. Waits for hit(), process_left() and memory_…() that are under way:
+// no lock is held that these take.
 void user_probes_disarm(ProbeConsumer& consumer);
 // The consumer is told of mmap and munmap by all processes. Cannot fail.
 void user_probes_watch_memory(ProbeConsumer& consumer);

@@ -10,6 +10,12 @@ template <typename T>
 class RefCounted {
  public:
   void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
+  // For who found the object otherwise than by a reference, and knows that it is not freed yet: false if the last one is gone.
+  bool try_ref() {
+    uint32_t count = count_.load(std::memory_order_relaxed);
+    while (count != 0 && !count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed)) continue;
+    return count != 0;
+  }
   void unref() {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(static_cast<T*>(this));
   }

@@ -9,7 +9,7 @@
 // One task runs in a space, and only it changes the space. So other CPUs hold no translations that could be stale: a
 // task that moves to another CPU loads the tables afresh, and each change forgets its page on the CPU at hand. The
 // mutex is for those who look in from outside (#proc). It is not held while a file is read for a fault; user memory is
-// never touched with it held.
+// never touched with it held. For probes, the list of all spaces lets them be found; it holds no references.
 //
 // The stack's region has its full size from the start, and its pages come as they are used. Nothing is reserved: a
 // program that asks for more than there is gets what it asks for and is killed when it uses it.
@@ -21,8 +21,16 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
+#include "src/proc/user_probes.h"
+
+struct AllSpaces {
+  using Type = List<AddressSpace, &AddressSpace::all_link_>;
+};
 
 namespace {
+
+constinit Spinlock spaces_lock{LockRank::kAddressSpaces};
+constinit AllSpaces::Type all_spaces GUARDED_BY(spaces_lock);
 
 constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);  // what mmap hands out lies below
 
@@ -67,6 +75,11 @@ Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
   return {};
 }
 
+// Never writable, so that its pages are shared after fork for good.
+bool is_code_region(const VmRegion& region) {
+  return region.file && (region.protection & ABI_PROT_EXEC) && !(region.protection & ABI_PROT_WRITE);
+}
+
 uint64_t page_down(uint64_t address) {
   return align_down(address, kPageSize);
 }
@@ -89,6 +102,10 @@ void AddressSpace::destroy(AddressSpace* space) {
 }
 
 AddressSpace::~AddressSpace() NO_THREAD_SAFETY_ANALYSIS {
+  if (all_link_.linked()) {
+    const Guard guard(spaces_lock);
+    all_link_.unlink();
+  }
   while (VmRegion* region = regions_.pop_front()) {
     tables_.for_each(region->start, region->end,
                      [](uint64_t, const PageTables::Entry& entry) { drop_page(entry.physical); });
@@ -155,6 +172,8 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
   child->break_ = break_;
   child->arguments_start = arguments_start;
   child->arguments_size = arguments_size;
+  child->program = program;
+  child->code_replaced_ = code_replaced_;
   for (VmRegion& region : regions_) {
     VmRegion* const copy = TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
     copy->heap = region.heap;
@@ -173,6 +192,7 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
     });
     if (!result) return result.error();
   }
+  child->announce();  // with the parent locked: a walk over all spaces comes to one of the two
   return child;
 }
 
@@ -194,6 +214,7 @@ Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end) {
     if (region.end <= start) continue;
     if (region.start >= end) break;
     drop_pages(std::max(region.start, start), std::min(region.end, end));
+    code_replaced_ |= is_code_region(region);
     if (region.start >= start && region.end <= end) {
       Regions::remove(region);
       region_cache.destroy(&region);
@@ -341,6 +362,7 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   const MutexGuard guard(mutex_);
   const VmRegion* const region = find(address);
   if (!region || tables_.lookup(page).present) return {};
+  if (is_code_region(*region)) user_probes_page_filled(program, page, fresh.bytes());
   TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE, region->protection & ABI_PROT_EXEC));
   fresh.release();
   resident_.fetch_add(1, std::memory_order_relaxed);
@@ -379,4 +401,42 @@ size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
     address += part;
   }
   return done;
+}
+
+bool AddressSpace::is_code(uint64_t address) {
+  const MutexGuard guard(mutex_);
+  const VmRegion* const region = find(address);
+  return region && is_code_region(*region);
+}
+
+void AddressSpace::announce() {
+  const Guard guard(spaces_lock);
+  all_spaces.push_back(*this);
+}
+
+// The first space behind `after` (nullptr: of all) that is not being given back just now.
+Ref<AddressSpace> AddressSpace::next_space(const AddressSpace* after) {
+  const Guard guard(spaces_lock);
+  auto at = after ? ++AllSpaces::Type::Iterator(const_cast<ListNode*>(&after->all_link_)) : all_spaces.begin();
+  for (; at != all_spaces.end(); ++at) {
+    if ((*at).try_ref()) return Ref<AddressSpace>::adopt(&*at);
+  }
+  return {};
+}
+
+void AddressSpace::visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument) {
+  const MutexGuard guard(mutex_);
+  for (VmRegion& region : regions_) {
+    if (!is_code_region(region)) continue;
+    tables_.for_each(region.start, region.end, [&](uint64_t page, const PageTables::Entry& entry) {
+      visit(argument, page, static_cast<uint8_t*>(direct_map(entry.physical)));
+    });
+  }
+}
+
+void AddressSpace::for_each_code_page(const ProgramId& program,
+                                      void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument) {
+  for (Ref<AddressSpace> space = next_space(nullptr); space; space = next_space(space.get())) {
+    if (space->program == program) space->visit_code(visit, argument);
+  }
 }

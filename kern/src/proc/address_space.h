@@ -30,6 +30,13 @@ struct VmRegion {
   VmRegion(uint64_t from, uint64_t to, uint32_t prot) : start(from), end(to), protection(prot) {}
 };
 
+// A program, by its file.
+struct ProgramId {
+  const Device* device = nullptr;
+  uint64_t file = 0;  // qid path
+  bool operator==(const ProgramId&) const = default;
+};
+
 enum class FaultAccess : uint8_t { kRead, kWrite, kExecute };
 
 // The address space of one process, which alone changes it; others may read it with a reference. Every call may sleep.
@@ -66,12 +73,26 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Reads pages that are present, from outside; ends at the first that is not.
   size_t read(uint64_t address, void* data, size_t size);
 
+  // Whether `address` is in the program's code: what was mapped from its file to be executed and not written to. No page of it ever
+  // differs from the file, but by probes.
+  bool is_code(uint64_t address);
+  // Whether any of the code has been unmapped. For the space's own task.
+  bool code_replaced() const { return code_replaced_; }
+  // Others may find the space from now on. Before its first page of code.
+  void announce();
+  // Calls visit(argument, page, bytes) for each present page of code, at address `page`, of all spaces of `program`, with that one's
+  // lock held. A page that several share is visited several times.
+  static void for_each_code_page(const ProgramId& program, void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
+                                 void* argument);
+
   uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
   // This CPU's, from now on. Interrupts off.
   void activate() const { tables_.activate(); }
 
   // Where the program's arguments stand, one after the other with their NULs. Set before the space is used.
   uint64_t arguments_start = 0, arguments_size = 0;
+  // What its code is of. Set before announce().
+  ProgramId program;
 
  private:
   using Regions = List<VmRegion, &VmRegion::link>;
@@ -85,6 +106,13 @@ class AddressSpace : public RefCounted<AddressSpace> {
   Result<void> unmap_locked(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void drop_pages(uint64_t start, uint64_t end) REQUIRES(mutex_);
   Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable) REQUIRES(mutex_);
+
+  static Ref<AddressSpace> next_space(const AddressSpace* after);
+  void visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument) EXCLUDES(mutex_);
+
+  ListNode all_link_;  // under a lock of its own
+  bool code_replaced_ = false;
+  friend struct AllSpaces;
 
   Mutex mutex_{LockRank::kAddressSpace};
   // Under the mutex.

@@ -187,6 +187,8 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
   }
   program.space = TRY(AddressSpace::create());
   const uint64_t entry = TRY(load_elf(*program.space, file, head, size, program.description));
+  program.space->program = {file->device, file->qid.path};
+  program.space->announce();
   const std::string_view executable = file->path ? file->path : path;
   const size_t length = std::min(executable.size(), sizeof(program.description.path) - 1);
   memcpy(program.description.path, executable.data(), length);

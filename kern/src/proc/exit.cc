@@ -2,6 +2,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "log.h"
 #include "src/proc/process_impl.h"
+#include "src/proc/user_probes.h"
 #include "src/proc/wait.h"
 
 namespace {
@@ -40,6 +41,7 @@ void process_exit(int status) {
     process.pending = 0;
     task->interrupted = false;  // what follows may sleep
   }
+  user_probes_process_left(process.pid, ProcessLeft::kEnded);
   process_release_parts(process);
 
   bool reap = false;

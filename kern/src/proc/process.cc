@@ -137,6 +137,8 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   return frame.from_user();
 }
 
+}  // namespace
+
 void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
   struct Kind {
     const char* what;
@@ -179,8 +181,6 @@ void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
          frame.rsp);
   signal_force(process, kind.signal);
 }
-
-}  // namespace
 
 Process* current_process() {
   Task* const task = current_task();

@@ -121,6 +121,9 @@ inline int exited_status(int code) {
   return (code & 0xff) << 8;
 }
 
+// Turns an exception of the current process, in user mode, into a signal. `address` is the page fault's.
+void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address);
+
 // --- exec.cc
 
 // The strings that a program starts with: arguments, then environment, each with its NUL.

@@ -1,6 +1,7 @@
 // System calls on processes: fork, exec, wait, exit, and who they are.
 #include "arch/x86_64/interrupts.h"
 #include "src/proc/system_call.h"
+#include "src/proc/user_probes.h"
 #include "src/proc/wait.h"
 
 namespace {
@@ -74,6 +75,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     program = TRY(program_load(process.path_context(), path.view(), arguments));
   }
   // From here on nothing fails.
+  user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
   fd_close_for_exec(*process.fds);
   {
     const Guard guard(process_lock);

@@ -1,16 +1,246 @@
 // Probes on functions of programs.
+//
+// A probe is a breakpoint instruction, one byte, in place of the first byte of the five-byte nop that a function begins with, or of a
+// `ret`. Neither has to be executed where it stood: after a nop the program goes on five bytes further, and a `ret` is done by
+// loading the return address (user_probe_hit.cc). So nothing is single-stepped, no return address is borrowed, and signals,
+// exceptions and longjmp find what they expect. A program that reads its own code sees the breakpoints.
+//
+// What is probed is a file, by device and qid path, which is held open: it stays the same file when it is renamed or removed, and a
+// file that comes under its name is another one. Addresses are those that the program has in memory, as static programs all have.
+// Who overwrites a program's file while it runs gets what he deserves, but nothing from here: bytes are changed only where the
+// expected ones stand.
+//
+// Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other segments are never patched), and
+// is shared after fork. So a page of code has the same content in all spaces that map it, and is patched where it lies, by the direct
+// map. Two happenings put breakpoints there: a page that is filled is patched before it is mapped, under its space's lock; and arming
+// first makes the probes known and then goes through the pages present in all spaces, taking the lock of each. Whichever comes
+// second under that lock sees what the other did. Spaces that fork makes become known to the walk before their parent is unlocked.
+//
+// Being found. A hit looks for its probe with interrupts off and without a lock: program by hash, address by hash (ProbeTable).
+// Both are published whole, and freed only after a round of interrupts over all CPUs, which does not end while one of them has
+// interrupts off since before. Arming replaces the table; disarming empties entries in place, restores the bytes, and makes a round:
+// after it no hit() is under way. A CPU that ran into a breakpoint that is gone by the time that it looks executes the instruction
+// again, which is another one now. Arming ends with a round too, so that a CPU that looks sees at most one of the two happen.
+//
+// Locks: registry_lock, then those of spaces. consumers_lock is a spinlock for the list of consumers; while one of them is called for
+// an end of a process or a change of memory it is not held, but counted in the consumer, and disarming waits for that.
+//
+// Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap. docs/probes.md has what a hit costs.
 #include "src/proc/user_probes.h"
 
+#include <array>
+
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/smp.h"
+#include "kmalloc.h"
 #include "src/proc/user_probe_check.h"
+#include "src/proc/user_probe_table.h"
+#include "task.h"
 
-bool user_probes_breakpoint(TrapFrame&) {
-  return false;
+constinit UserProbesInUse user_probes_in_use;
+
+namespace {
+
+struct ProbedProgram {
+  ProgramId id;
+  Ref<Chan> file;  // so that the file stays this one
+  std::atomic<ProbeTable*> table{nullptr};
+  std::atomic<ProbedProgram*> next{nullptr};  // of its bucket
+  ProbedProgram* next_gone = nullptr;         // of those that nobody finds any more, but for CPUs that have it at hand
+};
+
+constexpr size_t kBuckets = 64;
+using Link = std::atomic<ProbedProgram*>;
+
+constinit Mutex registry_lock{LockRank::kUserProbes};
+// Changed under registry_lock.
+constinit std::array<Link, kBuckets> buckets{};
+
+using Consumers = List<ProbeConsumer::UserPart, &ProbeConsumer::UserPart::link>;
+constinit Spinlock consumers_lock{LockRank::kProbeConsumers};
+constinit Consumers consumers GUARDED_BY(consumers_lock);
+constinit WaitQueue calls_done;
+
+Link& bucket_of(const ProgramId& id) {
+  return buckets[(id.file ^ id.file >> 6 ^ id.file >> 12) % kBuckets];
 }
 
-Result<void> user_probes_arm(ProbeConsumer&, Chan& program, std::span<const UserProbe> probes) {
-  return user_probes_check(program, probes);
+ProbedProgram* find_program(const ProgramId& id) {
+  ProbedProgram* program = bucket_of(id).load(std::memory_order_acquire);
+  while (program && !(program->id == id)) program = program->next.load(std::memory_order_acquire);
+  return program;
 }
 
-void user_probes_disarm(ProbeConsumer&) {}
+// Every CPU has had interrupts on since.
+void round_of_interrupts() {
+  on_each_cpu([](void*) {}, nullptr);
+}
 
-void user_probes_watch_memory(ProbeConsumer&) {}
+void patch_all_pages(const ProbedProgram& program) {
+  AddressSpace::for_each_code_page(
+      program.id,
+      [](void* table, uint64_t page, uint8_t* bytes) { static_cast<const ProbeTable*>(table)->patch(page, bytes); },
+      program.table.load(std::memory_order_relaxed));
+}
+
+class NewProgram {
+ public:
+  static Result<NewProgram> make(Chan& file) {
+    void* const memory = kmalloc(sizeof(ProbedProgram), KM_SLEEP);
+    if (!memory) return Errno::ENOMEM;
+    auto* const program = new (memory) ProbedProgram;
+    program->id = {file.device, file.qid.path};
+    program->file = Ref<Chan>(&file);
+    return NewProgram(program);
+  }
+  NewProgram(NewProgram&& other) noexcept : program_(other.release()) {}
+  ~NewProgram() { destroy(program_); }
+  ProbedProgram* operator->() const { return program_; }
+  ProbedProgram* release() { return std::exchange(program_, nullptr); }
+  static void destroy(ProbedProgram* program) {
+    if (!program) return;
+    if (ProbeTable* const table = program->table.load(std::memory_order_relaxed)) ProbeTable::destroy(table);
+    program->~ProbedProgram();
+    kfree(program);
+  }
+
+ private:
+  explicit NewProgram(ProbedProgram* program) : program_(program) {}
+  ProbedProgram* program_;
+};
+
+void enlist(ProbeConsumer& consumer) {
+  const Guard guard(consumers_lock);
+  ProbeConsumer::UserPart& part = consumer.user_part;
+  if (part.link.linked()) return;
+  part.consumer = &consumer;
+  part.leaving = part.watches_memory = false;
+  consumers.push_back(part);
+  user_probes_in_use.consumers.fetch_add(1, std::memory_order_relaxed);
+}
+
+// When it returns no call of for_each_consumer is under way.
+void delist(ProbeConsumer& consumer) {
+  const Guard guard(consumers_lock);
+  ProbeConsumer::UserPart& part = consumer.user_part;
+  if (!part.link.linked()) return;
+  part.leaving = true;
+  calls_done.wait_uninterruptible(consumers_lock, [&] { return part.calls == 0; });
+  part.link.unlink();
+  user_probes_in_use.consumers.fetch_sub(1, std::memory_order_relaxed);
+  if (part.watches_memory) user_probes_in_use.watchers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// The next consumer after `last`, or the first. It stays in the list until it is given back as `last`.
+ProbeConsumer::UserPart* next_consumer(ProbeConsumer::UserPart* last, bool watchers_only) {
+  const Guard guard(consumers_lock);
+  ProbeConsumer::UserPart* found = nullptr;
+  Consumers::Iterator at = last ? ++Consumers::Iterator(&last->link) : consumers.begin();
+  for (; at != consumers.end() && !found; ++at) {
+    if (!(*at).leaving && (!watchers_only || (*at).watches_memory)) found = &*at;
+  }
+  if (found) found->calls++;
+  if (last && --last->calls == 0) calls_done.wake_all();
+  return found;
+}
+
+template <typename Tell>
+void for_each_consumer(bool watchers_only, Tell tell) {
+  ProbeConsumer::UserPart* part = nullptr;
+  while ((part = next_consumer(part, watchers_only))) tell(*part->consumer);
+}
+
+// Takes the consumer's probes off `program`; true if it had any.
+bool disarm_program(ProbedProgram& program, const ProbeConsumer& consumer) {
+  if (!program.table.load(std::memory_order_relaxed)->remove(consumer)) return false;
+  patch_all_pages(program);
+  return true;
+}
+
+// Takes all of the consumer's probes off; returns the programs without any, which nobody finds any more.
+ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
+  const MutexGuard guard(registry_lock);
+  ProbedProgram* gone = nullptr;
+  bool any = false;
+  for (Link& bucket : buckets) {
+    Link* link = &bucket;
+    while (ProbedProgram* const program = link->load(std::memory_order_relaxed)) {
+      const bool changed = disarm_program(*program, consumer);
+      any |= changed;
+      if (changed && program->table.load(std::memory_order_relaxed)->empty()) {
+        link->store(program->next.load(std::memory_order_relaxed), std::memory_order_release);
+        user_probes_in_use.programs.fetch_sub(1, std::memory_order_relaxed);
+        program->next_gone = gone;
+        gone = program;
+      } else {
+        link = &program->next;
+      }
+    }
+  }
+  if (any) round_of_interrupts();
+  return gone;
+}
+
+}  // namespace
+
+Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& file, std::span<const UserProbe> probes) {
+  if (probes.empty()) return {};
+  TRY(user_probes_check(file, probes));
+  NewProgram fresh = TRY(NewProgram::make(file));
+  const MutexGuard guard(registry_lock);
+  ProbedProgram* program = find_program(fresh->id);
+  ProbeTable* const old = program ? program->table.load(std::memory_order_relaxed) : nullptr;
+  ProbeTable* const table = TRY(ProbeTable::create(old, consumer, probes));
+  enlist(consumer);
+  if (program) {
+    program->table.store(table, std::memory_order_release);
+  } else {
+    program = fresh.release();
+    program->table.store(table, std::memory_order_relaxed);
+    Link& bucket = bucket_of(program->id);
+    program->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    user_probes_in_use.programs.fetch_add(1, std::memory_order_relaxed);
+    bucket.store(program, std::memory_order_release);
+  }
+  patch_all_pages(*program);
+  round_of_interrupts();
+  if (old) ProbeTable::destroy(old);
+  return {};
+}
+
+void user_probes_disarm(ProbeConsumer& consumer) {
+  ProbedProgram* gone = disarm_all(consumer);
+  while (gone) NewProgram::destroy(std::exchange(gone, gone->next_gone));
+  delist(consumer);
+}
+
+void user_probes_watch_memory(ProbeConsumer& consumer) {
+  enlist(consumer);
+  const Guard guard(consumers_lock);
+  if (std::exchange(consumer.user_part.watches_memory, true)) return;
+  user_probes_in_use.watchers.fetch_add(1, std::memory_order_relaxed);
+}
+
+const ProbeTable* user_probes_of(const ProgramId& id) {
+  const ProbedProgram* const program = find_program(id);
+  return program ? program->table.load(std::memory_order_acquire) : nullptr;
+}
+
+void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes) {
+  const InterruptsOff off;
+  if (const ProbeTable* const table = user_probes_of(program)) table->patch(page, bytes);
+}
+
+void user_probes_tell_left(uint32_t pid, ProcessLeft how) {
+  for_each_consumer(false, [&](ProbeConsumer& consumer) { consumer.process_left(pid, how); });
+}
+
+void user_probes_tell_memory(MemoryChange change, uint64_t address, uint64_t size) {
+  for_each_consumer(true, [&](ProbeConsumer& consumer) {
+    if (change == MemoryChange::kMapped) {
+      consumer.memory_mapped(address, size);
+    } else {
+      consumer.memory_unmapped(address, size);
+    }
+  });
+}

@@ -1,9 +1,44 @@
 // Probes on functions of programs: what the process layer calls. probe.h has what consumers see, user_probes.cc the theory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
-struct TrapFrame;
+#include "probe.h"
+#include "src/proc/address_space.h"
 
-// For TrapHandlers: false if the breakpoint is the program's own.
+struct TrapFrame;
+class ProbeTable;
+
+// How many there are: programs with probes, consumers with probes or watching memory, and those that watch.
+struct UserProbesInUse {
+  std::atomic<uint32_t> programs{0}, consumers{0}, watchers{0};
+};
+extern UserProbesInUse user_probes_in_use;
+
+// The probes on `program`; nullptr if there are none. Interrupts off, and for as long as they are.
+const ProbeTable* user_probes_of(const ProgramId& program);
+
+// For TrapHandlers: false if the breakpoint is the program's own. user_probe_hit.cc.
 bool user_probes_breakpoint(TrapFrame& frame);
+
+void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes);
+// A page of `program`'s code, at address `page`, is about to be mapped for the first time; its space is locked.
+inline void user_probes_page_filled(const ProgramId& program, uint64_t page, void* bytes) {
+  if (user_probes_in_use.programs.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    user_probes_patch_page(program, page, static_cast<uint8_t*>(bytes));
+  }
+}
+
+// The current process's own doings, in its own task; may sleep.
+enum class MemoryChange : uint8_t { kMapped, kUnmapped };
+void user_probes_tell_left(uint32_t pid, ProcessLeft how);
+void user_probes_tell_memory(MemoryChange change, uint64_t address, uint64_t size);
+inline void user_probes_process_left(uint32_t pid, ProcessLeft how) {
+  if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]] user_probes_tell_left(pid, how);
+}
+inline void user_probes_memory(MemoryChange change, uint64_t address, uint64_t size) {
+  if (user_probes_in_use.watchers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    user_probes_tell_memory(change, address, size);
+  }
+}

@@ -1,0 +1,95 @@
+// What happens when a program runs into a breakpoint.
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/trap.h"
+#include "probe_guard.h"
+#include "src/proc/process_impl.h"
+#include "src/proc/user_probe_check.h"
+#include "src/proc/user_probe_table.h"
+#include "src/proc/user_probes.h"
+#include "user_memory.h"
+
+namespace {
+
+static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi) &&
+              offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
+
+// Interrupts are off, and this CPU came from user mode: no other hit() is under way here.
+void tell(const ProbeTable& table, const ProbeSite& site, const TrapFrame& frame) {
+  const ProbesOff off;
+  for (const ProbeEntry& entry : table.entries(site)) {
+    ProbeConsumer* const consumer = entry.consumer.load(std::memory_order_acquire);
+    if (!consumer) continue;
+    consumer->hit({.tag = entry.tag,
+                   .returned = site.returns,
+                   .user = true,
+                   .stack_pointer = frame.rsp,
+                   .frame_pointer = 0,
+                   .registers = reinterpret_cast<const ProbeRegisters*>(&frame.r11)});
+  }
+}
+
+// There was no probe when it was looked for; whether there is something else than a breakpoint now. A probe that has come meanwhile is
+// found at the second look.
+bool is_gone(uint64_t address) {
+  uint8_t byte;
+  return load_user_now(&byte, address, 1) && byte != kBreakpoint;
+}
+
+// Whether what stands at `address` may be a probe's: it is not if the program has put other memory in the place of its code.
+bool may_be_probed(AddressSpace& space, uint64_t address) {
+  if (!space.code_replaced()) [[likely]] return true;
+  interrupts_enable();
+  const bool is_code = space.is_code(address);  // and stays it: this task alone changes its space
+  interrupts_disable();
+  return is_code;
+}
+
+// What the `ret` loads. The stack's page may have to be made first, which means that probes have to be looked for again.
+enum class Loaded : uint8_t { kAtOnce, kAfterFault, kBadAddress };
+Loaded load_return_address(uint64_t from, uint64_t* to) {
+  if (load_user_word(from, to)) [[likely]] return Loaded::kAtOnce;
+  interrupts_enable();
+  const bool loaded = copy_from_user(to, from, sizeof(*to)).ok();
+  interrupts_disable();
+  return loaded ? Loaded::kAfterFault : Loaded::kBadAddress;
+}
+
+}  // namespace
+
+bool user_probes_breakpoint(TrapFrame& frame) {
+  const uint64_t address = frame.rip - 1;
+  AddressSpace& space = *self().space;
+  if (!may_be_probed(space, address)) return false;
+  bool looked_twice = false;
+  for (;;) {
+    const ProbeTable* const table = user_probes_of(space.program);
+    const ProbeSite* const site = table ? table->find(address) : nullptr;
+    if (!site) [[unlikely]] {
+      if (is_gone(address)) {
+        frame.rip = address;
+        return true;
+      }
+      if (std::exchange(looked_twice, true)) return false;
+      continue;
+    }
+    if (!site->returns) {
+      frame.rip = address + sizeof(kFunctionNop);
+      tell(*table, *site, frame);
+      return true;
+    }
+    uint64_t target;
+    const Loaded loaded = load_return_address(frame.rsp, &target);
+    if (loaded == Loaded::kBadAddress) {
+      frame.rip = address;
+      interrupts_enable();
+      user_exception(frame, kVectorPageFault, frame.rsp);
+      interrupts_disable();
+      return true;
+    }
+    if (loaded == Loaded::kAfterFault) continue;
+    tell(*table, *site, frame);
+    frame.rip = target;
+    frame.rsp += sizeof(target);
+    return true;
+  }
+}
