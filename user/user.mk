@@ -59,6 +59,9 @@ $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 	@rm -f $@
 	@$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
 
+# Where a program's functions return (docs/probes.md). Once after each link.
+ADD_RETURNS = python3 tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele- $@
+
 # Programs of our own. One with C++ in it is linked with these and the C++ library, without those of its sections that nobody
 # calls.
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
@@ -72,11 +75,12 @@ $(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_TOOLCHAIN) $(SYSROOT_HEAD
 	@echo "  UCXX  $$<"
 	@$$(USER_CXX) $$(USER_CXXFLAGS) -MD -MP -c -o $$@ $$<
 $(USER_OUT)/bin/$(1): $(patsubst user/bin/%,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c user/bin/$(1)/*.cc)) $(SYSROOT_LIBC) \
-  $(if $(wildcard user/bin/$(1)/*.cc),$(USER_LIBRARIES))
+  $(if $(wildcard user/bin/$(1)/*.cc),$(USER_LIBRARIES)) tools/stele/returns.py
 	@mkdir -p $$(@D)
 	@echo "  ULINK $$@"
 	@$(if $(wildcard user/bin/$(1)/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^) \
 	  -Wl$$(comma)--start-group $$(filter $$(USER_OUT)/lib/%.a,$$^) -Wl$$(comma)--end-group
+	@$$(ADD_RETURNS)
 endef
 comma := ,
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
@@ -84,13 +88,15 @@ $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 # Programs of others: sources are kept beside the toolchain, so that `make clean` does not fetch them again.
 USER_PORTS := dash busybox
 define USER_PORT
-$(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC)
+$(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC) \
+  tools/stele/returns.py
 	@mkdir -p $$(@D)
 	@echo "  PORT  $(1)"
 	@CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
 	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' SYSROOT='$(abspath $(SYSROOT))' \
 	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
 	@cp $(USER_OUT)/ports/$(1)/out/$(1) $$@
+	@$$(ADD_RETURNS)
 endef
 $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 

@@ -3,7 +3,7 @@ import os
 import pathlib
 import unittest
 
-from stele import ksyms
+from stele import ksyms, returns
 from stele.dump import DumpError, UserStack, parse_ctl, parse_dumps, parse_ranges
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, judge, report
 from stele.source_lines import ProgramLines, SourceLines, build_id
@@ -196,6 +196,33 @@ class Names(unittest.TestCase):
                  "0000000000000000 t absolute", "                 U undefined"]
         self.assertEqual(ksyms.functions(lines),
                          [(0xFFFFFFFF80100000, "init"), (0xFFFFFFFF80100020, "init.2"), (0xFFFFFFFF80100040, "main")])
+
+
+class Returns(unittest.TestCase):
+    """What .stele.returns is made of."""
+
+    DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
+                   "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
+                   "  401005:\te8 00 00 00 00       \tcall   401100 <return_c3>\n"
+                   "  40100a:\tc3                   \tret\n"
+                   "  40100b:\tb8 c3 00 00 00       \tmov    $0xc3,%eax\n"
+                   "  401010:\t{returned}\n")
+
+    def test_instructions_are_found_not_bytes(self):
+        found = returns.returns_in(self.DISASSEMBLY.format(returned="c3                   \tret"))
+        self.assertEqual(found, [0x40100A, 0x401010])
+        self.assertEqual(returns.decode(returns.encode(found)), found)
+
+    def test_other_returns_fail(self):
+        for other in ("c2 08 00             \tret    $0x8", "f3 c3                \trepz ret", "cb                   \tlret"):
+            with self.subTest(other), self.assertRaises(returns.Unprobed):
+                returns.returns_in(self.DISASSEMBLY.format(returned=other))
+
+    def test_broken_sections_are_refused(self):
+        good = returns.encode([1, 2])
+        for bad in (b"", good[:-1], good + b"\0", b"X" + good[1:], good[:4] + b"\2" + good[5:]):
+            with self.subTest(bad), self.assertRaises(ValueError):
+                returns.decode(bad)
 
 
 class Programs(unittest.TestCase):

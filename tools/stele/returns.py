@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Puts the addresses of a program's `ret` instructions into its section .stele.returns, for probes on returns (docs/probes.md).
+
+    python3 tools/stele/returns.py PREFIX PROGRAM    # in place, with PREFIXobjdump and PREFIXobjcopy
+
+The section is not loaded and stays when debugging information is stripped. All in it is little-endian:
+
+    char magic[4] "SRET"; u32 version 1; u64 count; u64 address[count], ascending, as in the program's symbol table
+
+A probe takes the place of one byte and does what it did, so every return has to be the one-byte `ret`; what returns in another way
+fails the build.
+"""
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+SECTION = ".stele.returns"
+MAGIC, VERSION = b"SRET", 1
+HEADER = struct.Struct("<4sIQ")
+
+
+class Unprobed(Exception):
+    """A return that cannot be probed."""
+
+
+def returns_in(disassembly):
+    """The addresses, ascending, of the returns in what `objdump -d` has printed."""
+    found = []
+    for line in disassembly.splitlines():
+        parts = line.split("\t")
+        if len(parts) < 3 or not re.search(r"\b[il]?ret[lqw]?\b|\bsysret", parts[2]):
+            continue
+        if parts[1].split() != ["c3"]:
+            raise Unprobed(f"{line.strip()}: not a one-byte ret")
+        found.append(int(parts[0].strip().rstrip(":"), 16))
+    return sorted(found)
+
+
+def encode(addresses):
+    return HEADER.pack(MAGIC, VERSION, len(addresses)) + struct.pack(f"<{len(addresses)}Q", *addresses)
+
+
+def decode(data):
+    """The addresses in a section's content; ValueError."""
+    if len(data) < HEADER.size:
+        raise ValueError("too short")
+    magic, version, count = HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION or len(data) != HEADER.size + 8 * count:
+        raise ValueError("wrong header")
+    return list(struct.unpack_from(f"<{count}Q", data, HEADER.size))
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    prefix, program = sys.argv[1:]
+    disassembly = subprocess.run([prefix + "objdump", "-d", "-w", program], capture_output=True, check=True, text=True).stdout
+    try:
+        addresses = returns_in(disassembly)
+    except Unprobed as error:
+        sys.exit(f"{program}: {error}")
+    with tempfile.NamedTemporaryFile(prefix="stele-returns-") as section:
+        section.write(encode(addresses))
+        section.flush()
+        new = program + ".new"
+        subprocess.run([prefix + "objcopy", "--remove-section", SECTION, "--add-section", f"{SECTION}={section.name}", program, new], check=True)
+        os.rename(new, program)
+
+
+if __name__ == "__main__":
+    main()
