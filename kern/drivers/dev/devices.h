@@ -10,6 +10,7 @@ void pipe_device_init();
 void tmp_device_init();
 void proc_device_init();
 void mem_device_init();
+void probe_device_init();
 void debug_device_init();
 void bench_device_init();
 void p9_device_init();

@@ -16,6 +16,7 @@ void ns_init() {
   tmp_device_init();
   proc_device_init();
   mem_device_init();
+  probe_device_init();
 #ifdef CONFIG_DEBUG_DEVICE
   debug_device_init();
 #endif

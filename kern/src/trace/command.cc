@@ -4,6 +4,7 @@
 
 #include "errstr.h"
 #include "lib/format.h"
+#include "quoted.h"
 #include "sampler.h"
 #include "stack_table.h"
 #include "trace_table.h"
@@ -15,26 +16,6 @@ constexpr const char* words(CommandScope scope) {
              ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
              : "start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit N, reap or settle";
 }
-
-// What somebody typed, fit for a message.
-class Quoted {
- public:
-  explicit Quoted(std::string_view text) {
-    constexpr size_t kShown = sizeof(text_) - 4;
-    size_t length = 0;
-    for (; length < text.size() && length < kShown; length++) {
-      text_[length] = text[length] >= ' ' && text[length] <= '~' ? text[length] : '?';
-    }
-    if (length < text.size()) {
-      for (int i = 0; i < 3; i++) text_[length++] = '.';
-    }
-    text_[length] = 0;
-  }
-  const char* get() const { return text_; }
-
- private:
-  char text_[32];
-};
 
 constexpr uint32_t kMaxPid = INT32_MAX;
 // A page, without which nothing can be had, and more than there is memory.

@@ -87,6 +87,13 @@ CurrentContext trace_find_context() {
   return context_of_call(*task);
 }
 
+uint32_t trace_find_base() {
+  const Cpu& cpu = this_cpu();
+  if (in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
+  if (cpu.current) return base_of(*cpu.current);
+  return trace_contexts.intern(ContextKind::kKernelTask, 0, "boot");
+}
+
 uint32_t trace_current_pid() {
   const Task* task = current_task();
   return task && !in_interrupt(this_cpu()) ? task->pid : 0;

@@ -50,6 +50,8 @@ struct CurrentContext {
   uint32_t user_stack_lost;  // not 0: there is one and it could not be stored; a word, so that both are in one register
 };
 CurrentContext trace_find_context();
+// The same without a user stack: the task, the process or the interrupt; 0 if it cannot be stored.
+uint32_t trace_find_base();
 // What is in the upper half of Task::trace_call, beside kTraceFromUser.
 inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
 // What the current task remembers, the number and kUserStackLost; false if that is not it, or no longer.

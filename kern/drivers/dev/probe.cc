@@ -1,0 +1,290 @@
+// #probe: sessions that are told when functions are called; docs/probes.md is the manual.
+//
+//   functions   the kernel functions that can be probed
+//   clone       opening it makes a session and gives its ctl
+//   N/ctl N/counts
+//
+// A session lives as long as one of its files is open, whoever has it open: an open file holds a reference, a channel that is not
+// open holds none and looks its session up again when it is opened. Numbers are not used twice. The last reference that
+// goes takes the probes off and gives the memory back, in the close of whoever had it, also when it is killed.
+#include <algorithm>
+#include <array>
+
+#include "device.h"
+#include "devices.h"
+#include "errstr.h"
+#include "kmalloc.h"
+#include "lib/digits.h"
+#include "lib/format.h"
+#include "namespace.h"
+#include "probe_text.h"
+#include "src/proc/process_impl.h"
+#include "task.h"
+
+namespace {
+
+enum File : uint64_t { kRoot, kFunctions, kClone };
+constexpr TableEntry kTable[] = {
+    {"", ABI_S_IFDIR | 0555, kRoot},
+    {"functions", ABI_S_IFREG | 0400, kRoot},
+    {"clone", ABI_S_IFREG | 0600, kRoot},
+};
+
+// Files of a session.
+enum class Part : uint64_t { kDirectory, kCtl, kCounts };
+struct PartName {
+  const char* name;
+  uint32_t mode;
+};
+constexpr PartName kParts[] = {
+    {"", ABI_S_IFDIR | 0500},
+    {"ctl", ABI_S_IFREG | 0600},
+    {"counts", ABI_S_IFREG | 0400},
+};
+constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
+static_assert(std::size(kParts) <= kPartsOfSession);
+
+constexpr size_t kMaxCommand = size_t{64} << 10;
+
+// --- Sessions that live.
+
+struct Living {
+  ProbeSession* session = nullptr;
+  uint32_t files = 0;  // that are open
+};
+constexpr size_t kMaxSessions = 64;
+constinit Mutex living_mutex{LockRank::kDeviceMutex};
+constinit std::array<Living, kMaxSessions> living GUARDED_BY(living_mutex);
+constinit uint32_t next_number GUARDED_BY(living_mutex) = 1;
+
+Living* find_living(uint32_t number) REQUIRES(living_mutex) {
+  for (Living& one : living) {
+    if (one.session && one.session->number() == number) return &one;
+  }
+  return nullptr;
+}
+
+// A new session, with a reference.
+Result<ProbeSession*> make_session() {
+  const MutexGuard guard(living_mutex);
+  for (Living& one : living) {
+    if (one.session) continue;
+    one.session = TRY(ProbeSession::create(next_number));
+    one.files = 1;
+    next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
+    return one.session;
+  }
+  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one", kMaxSessions);
+}
+
+// With a reference. ENOENT.
+Result<ProbeSession*> hold_session(uint32_t number) {
+  const MutexGuard guard(living_mutex);
+  Living* const one = find_living(number);
+  if (!one) return Errno::ENOENT;
+  one->files++;
+  return one->session;
+}
+
+void release_session(ProbeSession* session) {
+  {
+    const MutexGuard guard(living_mutex);
+    Living& one = *find_living(session->number());
+    if (--one.files > 0) return;
+    one.session = nullptr;
+  }
+  ProbeSession::destroy(session);
+}
+
+// --- Open files.
+
+struct OpenPart {
+  ProbeSession* session;
+  Text* text;  // made at open; nullptr if there is none
+};
+
+// Programs, as the process that starts a session sees them.
+class Programs final : public ProbePrograms {
+ public:
+  Result<Chan*> open(std::string_view path) override {
+    Process* const process = current_process();
+    if (!process) return Errno::ENOENT;
+    return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0)).release();
+  }
+  void close(Chan* program) override { program->unref(); }
+};
+
+class ProbeDevice final : public TableDevice {
+ public:
+  constexpr ProbeDevice() : TableDevice("probe", kTable) {}
+
+  Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override {
+    if (chan->qid.path != kClone) return TableDevice::open(std::move(chan), flags, who);
+    if (!permitted(kTable[kClone].mode, 0, 0, who, wanted_by_open(flags))) return Errno::EACCES;
+    Ref<Chan> ctl = TRY(Chan::create(this, {}));
+    auto* const open = TRY(make_open());
+    Result<ProbeSession*> session = make_session();
+    if (!session) {
+      kfree(open);
+      return session.error();
+    }
+    *open = {*session, nullptr};
+    ctl->qid = qid_of((*session)->number(), Part::kCtl);
+    ctl->state = open;
+    ctl->is_open = true;
+    ctl->open_flags = flags;
+    return ctl;
+  }
+
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (chan.qid.directory) return Errno::EISDIR;
+    if (!chan.state) return Errno::EACCES;
+    if (!is_dynamic(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
+    const OpenPart& open = open_of(chan);
+    if (open.text) return open.text->read(buffer, size, offset);
+    char number[16];
+    const int length = format(number, sizeof(number), "%u\n", open.session->number());
+    return read_text({number, static_cast<size_t>(length)}, buffer, size, offset);
+  }
+
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    if (!is_dynamic(chan) || part_of(chan) != Part::kCtl) return Errno::EACCES;
+    if (size > kMaxCommand) return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu", size, kMaxCommand);
+    const std::string_view text(buffer, size);
+    const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; };
+    if (!std::all_of(text.begin(), text.end(), is_text)) {
+      return fail(Errno::EINVAL, "not text: expected commands, one a line");
+    }
+    Programs programs;
+    TRY(open_of(chan).session->command(text, programs));
+    return size;
+  }
+
+  void close(Chan& chan) override {
+    if (!chan.state) return;
+    if (!is_dynamic(chan)) {
+      Text::destroy(static_cast<Text*>(chan.state));
+      return;
+    }
+    OpenPart& open = open_of(chan);
+    Text::destroy(open.text);
+    release_session(open.session);
+    kfree(&open);
+  }
+
+ protected:
+  Result<void> open_file(Chan& chan, uint32_t flags) override {
+    if (is_dynamic(chan)) return open_part(chan, flags);
+    chan.state = TRY(text_of([](Text& text) -> Result<void> {
+      probe_print_functions(text);
+      return {};
+    }));
+    return {};
+  }
+
+  Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
+    if (!is_dynamic(directory)) {
+      if (directory.qid.path != kRoot) return Errno::ENOENT;
+      uint32_t number = 0;
+      if (!parse_session(name, &number)) return Errno::ENOENT;
+      const MutexGuard guard(living_mutex);
+      if (!find_living(number)) return Errno::ENOENT;
+      chan.qid = qid_of(number, Part::kDirectory);
+      return {};
+    }
+    for (uint64_t part = 1; part < std::size(kParts); part++) {
+      if (name != kParts[part].name) continue;
+      chan.qid = qid_of(number_of(directory), static_cast<Part>(part));
+      return {};
+    }
+    return Errno::ENOENT;
+  }
+
+  Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
+    fill_stat(stat, chan.qid.path, kParts[static_cast<uint64_t>(part_of(chan))].mode);
+    return {};
+  }
+
+  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override {
+    if (is_dynamic(directory)) {
+      const uint64_t part = index + 1;
+      if (part >= std::size(kParts)) return Errno::ENOENT;
+      fill_stat(entry, qid_of(number_of(directory), static_cast<Part>(part)).path, kParts[part].mode);
+      format(name, 256, "%s", kParts[part].name);
+      return {};
+    }
+    const MutexGuard guard(living_mutex);
+    for (const Living& one : living) {
+      if (!one.session || index-- > 0) continue;
+      fill_stat(entry, qid_of(one.session->number(), Part::kDirectory).path, kParts[0].mode);
+      format(name, 256, "%u", one.session->number());
+      return {};
+    }
+    return Errno::ENOENT;
+  }
+
+ private:
+  static Qid qid_of(uint32_t number, Part part) {
+    return {.path = kDynamic + number * kPartsOfSession + static_cast<uint64_t>(part),
+            .version = 0,
+            .directory = part == Part::kDirectory};
+  }
+  static uint32_t number_of(const Chan& chan) { return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession); }
+  static Part part_of(const Chan& chan) { return static_cast<Part>((chan.qid.path - kDynamic) % kPartsOfSession); }
+  static OpenPart& open_of(Chan& chan) { return *static_cast<OpenPart*>(chan.state); }
+
+  static bool parse_session(std::string_view name, uint32_t* number) {
+    uint64_t value = 0;
+    for (const char c : name) {
+      if (c < '0' || c > '9' || value > UINT32_MAX / 10) return false;
+      value = value * 10 + static_cast<uint64_t>(c - '0');
+    }
+    *number = static_cast<uint32_t>(value);
+    return !name.empty() && name.front() != '0' && value <= UINT32_MAX;
+  }
+
+  static Result<OpenPart*> make_open() {
+    void* const memory = kmalloc(sizeof(OpenPart), KM_SLEEP);
+    if (!memory) return Errno::ENOMEM;
+    return new (memory) OpenPart{};
+  }
+
+  template <typename Print>
+  static Result<Text*> text_of(Print print) {
+    Text* const text = TRY(Text::create());
+    Result<void> printed = print(*text);
+    if (printed && text->failed()) printed = Errno::ENOMEM;
+    if (printed) return text;
+    Text::destroy(text);
+    return printed.error();
+  }
+
+  static Result<void> open_part(Chan& chan, uint32_t) {
+    auto* const open = TRY(make_open());
+    Result<ProbeSession*> session = hold_session(number_of(chan));
+    if (!session) {
+      kfree(open);
+      return session.error();
+    }
+    *open = {*session, nullptr};
+    if (part_of(chan) == Part::kCounts) {
+      Result<Text*> text = text_of([&](Text& counts) { return probe_print_counts(*open->session, counts); });
+      if (!text) {
+        release_session(open->session);
+        kfree(open);
+        return text.error();
+      }
+      open->text = *text;
+    }
+    chan.state = open;
+    return {};
+  }
+};
+
+constinit ProbeDevice device;
+
+}  // namespace
+
+void probe_device_init() {
+  device_register(&device);
+}
