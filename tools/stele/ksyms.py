@@ -173,8 +173,9 @@ def emit_probes(start, size, places, returns):
     emit_array(".short", (bisect.bisect_left(places, start + at) for at in range(0, size, BLOCK)))
     print("probe_return_places:")
     emit_array(".short", [place for _, place in returns] + [0])
-    print('.section .bss.probe_lists, "aw", @nobits\n.balign 64\n.globl probe_lists\nprobe_lists:')
-    print(f".space {8 * max(len(places), 1)}")
+    print('.section .bss.probes, "aw", @nobits\n.balign 64\n.globl probe_lists, probe_places_changing, probe_returns_changing')
+    print(f"probe_lists: .space {8 * len(places) + 8}")
+    print(f"probe_places_changing: .space {len(places) + 1}\nprobe_returns_changing: .space {len(returns) + 1}")
 
 
 def emit(path):

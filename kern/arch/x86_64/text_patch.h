@@ -6,6 +6,9 @@
 // round. Who meets the breakpoint meanwhile goes on as if it were the nop (probe_breakpoint). A round serves as many changes
 // as wanted.
 //
+// An emulator that translates code may miss a byte that is written while it translates, and go on with what it has read
+// (QEMU 7.2 does, with several CPUs). What it has begun is over after a round, so what is to stay is written once more then.
+//
 // Nobody may be in the middle of what is changed: a function's entry is one instruction before and after, of five bytes.
 //
 // The code's mapping stays read-only: bytes are written where the direct map has the same memory.

@@ -111,44 +111,44 @@ bool wants_returns(uint32_t place) {
   return false;
 }
 
-void update_returns() {
+// Finds what differs from what the lists want.
+void find_changes() {
+  for (uint32_t place = 0; place < probe_place_count; place++) {
+    const bool is_call = text_byte(probe_place_address(place)) == kTextCall;
+    probe_places_changing[place] = is_call != (first_of(place) != nullptr);
+  }
   for (uint32_t i = 0; i < probe_return_count; i++) {
-    const uint64_t address = probe_return_address(i);
-    const uint8_t wanted = wants_returns(probe_return_places[i]) ? kTextBreakpoint : kTextReturn;
-    if (text_byte(address) != wanted) text_write_byte(address, wanted);
+    const bool is_breakpoint = text_byte(probe_return_address(i)) == kTextBreakpoint;
+    probe_returns_changing[i] = is_breakpoint != wants_returns(probe_return_places[i]);
   }
 }
 
-// Of those places that are to be changed.
-bool begin_entries() {
-  bool any = false;
+template <typename Change>
+void for_each_changing(Change change) {
   for (uint32_t place = 0; place < probe_place_count; place++) {
-    const uint64_t address = probe_place_address(place);
-    if ((text_byte(address) == kTextCall) == (first_of(place) != nullptr)) continue;
-    text_write_byte(address, kTextBreakpoint);
-    any = true;
+    if (probe_places_changing[place]) change(probe_place_address(place), first_of(place) != nullptr);
   }
-  return any;
 }
 
-template <typename Visit>
-void for_each_begun(Visit visit) {
-  for (uint32_t place = 0; place < probe_place_count; place++) {
-    const uint64_t address = probe_place_address(place);
-    if (text_byte(address) == kTextBreakpoint) visit(address, first_of(place) != nullptr);
+// Returns after entries, so that few are told without their call.
+void write_first_bytes() {
+  for_each_changing([](uint64_t address, bool call) { text_write_byte(address, call ? kTextCall : kTextNop); });
+  for (uint32_t i = 0; i < probe_return_count; i++) {
+    if (!probe_returns_changing[i]) continue;
+    text_write_byte(probe_return_address(i), wants_returns(probe_return_places[i]) ? kTextBreakpoint : kTextReturn);
   }
 }
 
 // When it returns, no CPU reads an item that is on no list.
 void update_text() {
-  update_returns();
-  const bool any = begin_entries();
+  find_changes();
+  for_each_changing([](uint64_t address, bool) { text_write_byte(address, kTextBreakpoint); });
   text_sync();
-  if (!any) return;
-  for_each_begun([](uint64_t address, bool call) { text_write_tail(address, call ? probe_entry : nullptr); });
+  for_each_changing([](uint64_t address, bool call) { text_write_tail(address, call ? probe_entry : nullptr); });
   text_sync();
-  for_each_begun([](uint64_t address, bool call) { text_write_byte(address, call ? kTextCall : kTextNop); });
+  write_first_bytes();
   text_sync();
+  write_first_bytes();
 }
 
 void link(ProbeItem* item) {

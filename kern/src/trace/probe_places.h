@@ -21,8 +21,9 @@ extern const uint32_t probe_return_count;
 extern const uint32_t probe_returns[];        // offset of each `ret` of those functions
 extern const uint16_t probe_return_places[];  // whose it is
 
-// Those who want to know, for each place. Not const: the table makes the room.
+// Room beside the tables: those who want to know, for each place; whether its code is just being changed, and a return's.
 extern std::atomic<ProbeItem*> probe_lists[];
+extern bool probe_places_changing[], probe_returns_changing[];
 }
 
 inline constexpr uint32_t kProbeBlock = 32;
