@@ -7,6 +7,7 @@
 #   user/lib   each folder user/lib/NAME is a static library of C++ for those: #include "NAME/file.h"
 #   user/ports each folder with a `build` is a recipe for user/ports/port
 #   user/etc   goes to /etc as it is
+#   docs/man   manual pages: formatted, for `man` in the guest
 
 USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
 USER_OUT := $(USER_BASE)/user
@@ -102,8 +103,9 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
 # The initial archive. Programs go in without debugging information; busybox is one file with a name for each applet.
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
-INITRD_FOLDERS := bin dev etc home host mem proc tmp
-$(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
+INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/man usr/man/cat1
+USER_MAN := $(wildcard docs/man/*.1)
+$(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
 	@rm -rf $(USER_OUT)/root
 	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))
@@ -115,6 +117,10 @@ $(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) user/user.mk
 	  ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/bin/$$applet || exit 1; \
 	done
 	@cp user/etc/* $(USER_OUT)/root/etc/
+	@for page in $(USER_MAN); do \
+	  mandoc -W error -T ascii -O width=78 $$page >$(USER_OUT)/page && \
+	    sed 's/.\x08//g' $(USER_OUT)/page >$(USER_OUT)/root/usr/man/cat1/$${page##*/} || exit 1; \
+	done
 	@chmod -R u=rwX,go=rX $(USER_OUT)/root
 	@echo "  CPIO  $@"
 	@cd $(USER_OUT)/root && find . -mindepth 1 | LC_ALL=C sort | \

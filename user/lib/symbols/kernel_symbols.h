@@ -14,14 +14,17 @@ class KernelSymbols {
   // "function", or the address.
   std::string name(uint64_t return_address) const;
 
- private:
   struct Function {
     uint64_t address;
     std::string name;
   };
+  // By address.
+  const std::vector<Function>& functions() const { return functions_; }
+  // Of a return address: the function that the call is in; nullptr if there is none.
   const Function* find(uint64_t return_address) const;
 
-  std::vector<Function> functions_;  // by address
+ private:
+  std::vector<Function> functions_;
 };
 
 std::string hexadecimal(uint64_t number);  // "0x12"

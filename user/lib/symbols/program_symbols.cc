@@ -45,6 +45,8 @@ constexpr uint32_t kSymbolTable = 2, kNotes = 7;  // types of sections
 constexpr uint8_t kFunction = 2;                  // type of a symbol
 constexpr uint32_t kBuildId = 3;                  // type of a note of "GNU"
 
+constexpr std::string_view kProbeNop("\x0f\x1f\x44\x00\x00", 5);  // nopl 0(%rax,%rax,1)
+
 // Nothing if it is not all in the file.
 template <typename T>
 std::optional<T> at(std::string_view file, uint64_t offset) {
@@ -94,7 +96,11 @@ Program parse(std::string_view file) {
     for (uint64_t offset = 0; const auto symbol = at<SymbolEntry>(contents, offset); offset += sizeof(SymbolEntry)) {
       if ((symbol->info & 0xf) != kFunction || symbol->section == 0) continue;
       const std::string_view name = part(names, symbol->name, names.size());
-      program.functions.push_back({symbol->value, symbol->size, std::string(name.substr(0, name.find('\0')))});
+      const auto code = section_at(symbol->section);
+      const bool probeable =
+          code && part(file, code->offset + (symbol->value - code->address), kProbeNop.size()) == kProbeNop;
+      program.functions.push_back(
+          {symbol->value, symbol->size, std::string(name.substr(0, name.find('\0'))), probeable});
     }
   }
   std::stable_sort(program.functions.begin(), program.functions.end(),

@@ -15,6 +15,7 @@ struct ProgramFunction {
   uint64_t address;
   uint64_t size;     // bytes; functions in assembler may have none
   std::string name;  // as the linker knows it: demangled() is what people read
+  bool probeable;    // it begins with the place for a probe that the compiler leaves
 };
 
 struct Program {
