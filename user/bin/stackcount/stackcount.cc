@@ -1,0 +1,110 @@
+// stackcount: from where, and how often, is a function called? After bcc's stackcount, in its format, with the kernel's probes
+// (docs/probes.md).
+//
+// The pattern (pattern.h) is compared with the kernel's list of functions, or with programs' symbol tables (functions.h). A
+// session of #probe (probe/session.h) puts probes on what matches and counts calls by stack inside the kernel, so no event passes
+// through stackcount; every so many seconds it reads the counts (counts.h) and prints what has come since the last time
+// (report.h). Names are looked up when that is printed: the kernel's in its symbols, a program's in its file, of which the kernel
+// has remembered path and build id, so that a process that has ended meanwhile has names too.
+//
+// As in the original, stacks of the kernel and of the program are both shown, and processes told apart, unless -K or -U asks for
+// one kind. A function of a program is called outside the kernel, so its stacks are the program's only.
+//
+// However it ends, the session ends with the process, and nothing stays probed. Signals end the wait for the next summary; the
+// probes are taken off before the last one is read, so that it is the last word.
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "counts.h"
+#include "functions.h"
+#include "pattern.h"
+#include "probe/session.h"
+#include "report.h"
+#include "tool/end_signals.h"
+#include "tool/files.h"
+#include "tool/processes.h"
+
+namespace {
+
+constexpr int kMostFrames = 61;                       // of a stack, what the kernel can keep
+constexpr std::chrono::seconds kForEver{99'999'999};  // three years, as the original has it
+
+std::vector<std::string> commands(const Arguments& arguments, const Pattern& pattern, const Functions& functions) {
+  std::vector<std::string> lines;
+  for (const std::string& word : functions.words) lines.push_back("count " + word);
+  const bool in_program = !pattern.program.empty();
+  const bool kernel = arguments.kernel_stacks && !in_program, user = arguments.user_stacks;
+  lines.push_back(std::string("stacks ") + (kernel ? user ? "both" : "kernel" : user ? "user" : "none"));
+  lines.push_back("depth " + std::to_string(kMostFrames));
+  // Frames of a program mean nothing without the process.
+  if (user || in_program || arguments.per_process || arguments.pid) lines.emplace_back("processes");
+  if (arguments.pid) lines.push_back("pid " + std::to_string(*arguments.pid));
+  if (arguments.cpu) lines.push_back("cpu " + std::to_string(*arguments.cpu));
+  return lines;
+}
+
+void flush() {
+  if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
+}
+
+int run(const Arguments& arguments) {
+  const Pattern pattern = parse_pattern(arguments.pattern);
+  ProbeSession session;
+  if (arguments.pid && !program_of_process(static_cast<uint32_t>(*arguments.pid))) {
+    throw std::runtime_error("there is no process " + std::to_string(*arguments.pid));
+  }
+  const Functions functions = find_functions(pattern, arguments.regexp, arguments.pid);
+  if (functions.count == 0) {
+    std::cout << "0 functions matched by \"" << arguments.pattern << "\". Exiting." << std::endl;
+    if (functions.unprobeable != 0) {
+      std::cerr << "stackcount: " << functions.unprobeable << " that cannot be probed match\n";
+    }
+    return 0;
+  }
+  Symbols symbols;
+  const EndSignals signals;
+  const std::vector<std::string> lines = commands(arguments, pattern, functions);
+  if (arguments.debug) {
+    for (const std::string& line : lines) std::cout << line << '\n';
+  }
+  session.command(lines);
+  session.command("start");
+  if (!arguments.folded) {
+    std::cout << "Tracing " << functions.count << " functions for \"" << arguments.pattern
+              << "\"... Hit Ctrl-C to end.\n";
+  }
+  flush();
+
+  const std::chrono::seconds interval(arguments.interval.value_or(arguments.duration.value_or(kForEver.count())));
+  std::chrono::seconds passed{0};
+  Counter counter;
+  for (bool ends = false; !ends;) {
+    ends = signals.wait(interval);
+    passed += interval;
+    if (arguments.duration && passed >= std::chrono::seconds(*arguments.duration)) ends = true;
+    if (ends) session.command("stop");
+    const Summary summary = counter.since_last(read_file(session.file("counts")));
+    print_summary(std::cout, arguments, symbols, summary);
+    print_losses(arguments.folded ? std::cerr : std::cout, summary.losses);
+    if (ends && !arguments.folded) std::cout << "Detaching...\n";
+    flush();
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(argc, argv);
+  try {
+    return run(arguments);
+  } catch (const std::exception& error) {
+    std::cerr << "stackcount: " << error.what() << '\n';
+    return 1;
+  }
+}
