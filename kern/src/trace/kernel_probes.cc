@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <new>
 
+#include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/probe_entry.h"
 #include "arch/x86_64/text_patch.h"
 #include "arch/x86_64/trap.h"
@@ -93,7 +94,7 @@ NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
   static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi));
   static_assert(offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
   ProbeHit hit = {0, true, false, frame.rsp, reinterpret_cast<uint64_t>(caller),
-                  reinterpret_cast<const ProbeRegisters*>(&frame.r11)};
+                  reinterpret_cast<const ProbeRegisters*>(&frame.r11), (frame.rflags & kRflagsIf) != 0};
   const RanksAside aside;
   for (const ProbeItem* item = first_of(place); item; item = after(item)) {
     if (!item->returns) continue;
@@ -177,7 +178,7 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
     return;
   const RanksAside aside;
   ProbeHit hit = {0, false, false, reinterpret_cast<uint64_t>(frame + 1), reinterpret_cast<uint64_t>(frame),
-                  &frame->registers};
+                  &frame->registers, (frame->flags & kRflagsIf) != 0};
   do {
     hit.tag = item->tag;
     item->consumer->hit(hit);

@@ -47,9 +47,10 @@ FoundStack intern(StackKind kind, const uint64_t* frames, size_t count, uint32_t
   return intern(StackKind::kUser, frames, walk_user_stack_of_call(returning, frames, depth + 1), depth);
 }
 
-// Taking a page from the arena takes locks, which whoever is hit may hold.
-[[gnu::noinline, gnu::cold]] void top_up(const Cpu& cpu) {
-  if (cpu.held_locks == 0) trace_memory_prepare();
+// Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or be inside the allocator; then a
+// later hit does it.
+[[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
+  if (hit.interrupts_on && cpu.held_locks == 0) trace_memory_prepare();
 }
 
 // The base that the current task remembers, if it is the one that is hit.
@@ -74,7 +75,7 @@ void ProbeSession::hit(const ProbeHit& hit) {
     return;
   }
   if (trace_memory_low()) [[unlikely]]
-    top_up(cpu);
+    top_up(hit, cpu);
   count(hit, rules_[hit.tag], cpu, part);
 }
 
