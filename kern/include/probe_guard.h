@@ -5,24 +5,47 @@
 // nearly every function can be probed, those of the tracer too.
 #pragma once
 
+#ifndef STELE_HOST
 #include <cstddef>
 
 #include "arch/x86_64/interrupts.h"
 #include "cpu.h"
+#endif
 
 // For the few functions that cannot be probed: those between a probe's entry and the guard, and where nobody may be told
 // yet (trap.cc). The compiler leaves out the nop that a probe takes the place of.
 #define NOT_PROBED __attribute__((no_instrument_function))
 
-// Keeps probes out on this CPU for the life of a scope; interrupts are off. Each hit that would have been is counted to its
-// consumers (ProbeConsumer::kept_out). For who calls hit(), and for who holds a lock that hit() takes.
+#ifndef STELE_HOST
+// Keeps probes out on this CPU for the life of a scope in which interrupts are off anyway. Each hit that would have been is
+// counted to its consumers (ProbeConsumer::kept_out). For who calls hit(); and for who does what hit() may not find half
+// done: holds a lock that it takes (then before the lock), or changes what is this CPU's.
+class ProbesOffHere {
+ public:
+  NOT_PROBED ProbesOffHere() { asm volatile("incl %%gs:%c0" ::"i"(offsetof(Cpu, probes_off)) : "memory", "cc"); }
+  NOT_PROBED ~ProbesOffHere() { asm volatile("decl %%gs:%c0" ::"i"(offsetof(Cpu, probes_off)) : "memory", "cc"); }
+  ProbesOffHere(const ProbesOffHere&) = delete;
+  ProbesOffHere& operator=(const ProbesOffHere&) = delete;
+};
+
+// The same, and turns interrupts off.
 class ProbesOff {
  public:
-  NOT_PROBED ProbesOff() { asm volatile("incl %%gs:%c0" ::"i"(offsetof(Cpu, probes_off)) : "memory", "cc"); }
-  NOT_PROBED ~ProbesOff() { asm volatile("decl %%gs:%c0" ::"i"(offsetof(Cpu, probes_off)) : "memory", "cc"); }
+  NOT_PROBED ProbesOff() {}
+  NOT_PROBED ~ProbesOff() {}
   ProbesOff(const ProbesOff&) = delete;
   ProbesOff& operator=(const ProbesOff&) = delete;
 
  private:
-  InterruptsOff off_;  // first in, last out
+  InterruptsOff interrupts_;  // first in, last out
+  ProbesOffHere probes_;
 };
+#else
+// Nobody probes there.
+struct ProbesOffHere {
+  ProbesOffHere() {}
+};
+struct ProbesOff {
+  ProbesOff() {}
+};
+#endif

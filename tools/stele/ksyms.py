@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 IMAGE_BASE = 0xFFFFFFFF80000000
+TEXT = IMAGE_BASE + 0x100000  # kProbeText
 ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
 BLOCK = 32  # bytes of text for each entry of the block table: kProbeBlock
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
@@ -83,6 +84,8 @@ class Elf:
         self.sections = {self.string(headers[names][4] + header[0]): header for header in headers}
         text = self.sections[".text"]
         self.start, self.text = text[3], self.image[text[4]:text[4] + text[5]]
+        if self.start != TEXT:
+            sys.exit(f"ksyms: the code begins at {self.start:#x}, and kProbeText says {TEXT:#x}")
         symbols = next(header for header in headers if header[1] == SHT_SYMTAB)
         self.read_functions(symbols, headers[symbols[6]][4])
 

@@ -213,7 +213,7 @@ void return_to_user(TrapFrame* frame) {
 }
 
 NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
-  const ProbesOff nmi;
+  const ProbesOffHere nmi;
   Cpu& cpu = this_cpu();
   if (frame->vector == kVectorNmi && panicking()) halt_forever();
   const bool outer = cpu.in_nmi;

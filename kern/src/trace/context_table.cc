@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/string.h"
+#include "probe_guard.h"
 
 namespace {
 
@@ -48,6 +49,7 @@ Result<void> ContextTable::open() {
 
 void ContextTable::clear() {
   {
+    const ProbesOff no_hit;
     Guard guard(lock_);
     open_.store(false, std::memory_order_relaxed);
     base_.store(base_.load(std::memory_order_relaxed) + size_.load(std::memory_order_relaxed),
@@ -82,6 +84,7 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
   copy_printable(wanted.path, program.path, &hash);
   wanted.hash = shortened(hash);
 
+  const ProbesOff no_hit;
   Guard guard(lock_);
   if (!is_open()) return 0;
   Base*& first = heads_->bases[wanted.hash % kHeads];
@@ -100,6 +103,7 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
 }
 
 uint32_t ContextTable::with_user_stack(uint32_t id, uint32_t user_stack) {
+  const ProbesOff no_hit;
   Guard guard(lock_);
   return is_open() ? find_or_add(get(id)->base, user_stack) : 0;
 }

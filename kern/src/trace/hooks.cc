@@ -5,12 +5,16 @@
 // stack table, the split of one bucket; once for each system call also a walk of kUserStackDepth user frames and one more
 // chain of the stack table and two of the context table. Bound of a free: one chain. What filters and sampling keep out costs a
 // counter.
+//
+// A hit of a probe uses the same tables, and may come wherever a function is called. So a hook that calls any keeps probes
+// off; what is mostly the case calls none.
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
 #include "cpu.h"
 #include "log.h"
+#include "probe_guard.h"
 #include "recent_stacks.h"
 #include "slab_os.h"
 #include "slab_trace.h"
@@ -97,6 +101,7 @@ Stack current_stack(const void* frame, const TraceTable& table, const Cpu& cpu, 
 // `compare`: whether the stack may be the one that is remembered.
 void record_allocation(TraceTable* table, const void* object, uint32_t size, const void* frame_pointer,
                        bool compare = true) {
+  const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
   ASSERT(table);
@@ -144,6 +149,7 @@ TraceTable* table_of(kmem_cache* cache) {
 }
 
 void record_free(TraceTable* table, const void* object) {
+  const ProbesOffHere no_hit;
   ASSERT(table);
   table->forget(reinterpret_cast<uint64_t>(object));
 }

@@ -179,11 +179,13 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
   const RanksAside aside;
   ProbeHit hit = {0, false, false, reinterpret_cast<uint64_t>(frame + 1), reinterpret_cast<uint64_t>(frame),
                   &frame->registers, (frame->flags & kRflagsIf) != 0};
-  do {
+  for (;;) {
     hit.tag = item->tag;
     item->consumer->hit(hit);
     item = after(item);
-  } while (item);
+    if (!item) [[likely]]
+      return;
+  }
 }
 
 NOT_PROBED void probe_kept_out(uint64_t after_nop) {

@@ -1,17 +1,18 @@
 // Where probes can be: tables that the build makes of the kernel that it has linked (tools/stele/ksyms.py).
 //
-// Offsets are from text_start, ascending; behind the last is one that is larger than all.
+// Offsets are from kProbeText, ascending; behind the last is one that is larger than all.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "arch/x86_64/paging.h"
 #include "probe_guard.h"
 
 struct ProbeItem;
 
 extern "C" {
-extern const char text_start[], text_end[];
+extern const char text_end[];
 
 extern const uint32_t probe_place_count;
 extern const uint32_t probe_places[];        // offset of each function that can be probed: its nop
@@ -26,18 +27,26 @@ extern std::atomic<ProbeItem*> probe_lists[];
 extern bool probe_places_changing[], probe_returns_changing[];
 }
 
+inline constexpr uint64_t kProbeText = kKernelImageBase + (1 << 20);  // where the code begins: ksyms.py makes sure of it
 inline constexpr uint32_t kProbeBlock = 32;
 
+NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_offset(uint64_t address) {
+  return static_cast<uint32_t>(address) - static_cast<uint32_t>(kProbeText);
+}
+NOT_PROBED [[gnu::always_inline]] inline bool probe_in_text(uint64_t address) {
+  return address >= kProbeText && address < reinterpret_cast<uint64_t>(text_end);
+}
+
 NOT_PROBED inline uint64_t probe_place_address(uint32_t place) {
-  return reinterpret_cast<uint64_t>(text_start) + probe_places[place];
+  return kProbeText + probe_places[place];
 }
 inline uint64_t probe_return_address(uint32_t index) {
-  return reinterpret_cast<uint64_t>(text_start) + probe_returns[index];
+  return kProbeText + probe_returns[index];
 }
 
 // The place at `address`, where one is.
 NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t address) {
-  const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(text_start));
+  const uint32_t offset = probe_offset(address);
   uint32_t place = probe_place_blocks[offset / kProbeBlock];
   while (probe_places[place] != offset) place++;
   return place;
@@ -45,8 +54,8 @@ NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t addres
 
 // The same where there may be none; false then.
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address, uint32_t* place) {
-  if (address < reinterpret_cast<uint64_t>(text_start) || address >= reinterpret_cast<uint64_t>(text_end)) return false;
-  const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(text_start));
+  if (!probe_in_text(address)) return false;
+  const uint32_t offset = probe_offset(address);
   uint32_t at = probe_place_blocks[offset / kProbeBlock];
   while (probe_places[at] < offset) at++;
   *place = at;
@@ -55,8 +64,8 @@ NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address,
 
 // Whose `ret` is at `address`; false if there is none of a place.
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_return(uint64_t address, uint32_t* place) {
-  if (address < reinterpret_cast<uint64_t>(text_start) || address >= reinterpret_cast<uint64_t>(text_end)) return false;
-  const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(text_start));
+  if (!probe_in_text(address)) return false;
+  const uint32_t offset = probe_offset(address);
   uint32_t low = 0, high = probe_return_count;  // the first that is not below lies in low..high
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;

@@ -140,6 +140,7 @@ void TraceTable::clear() {
   for (Shard& shard : shards_) {
     Store old;
     {
+      const ProbesOff no_hit;
       Guard guard(shard.lock);
       std::swap(old, shard.store);
       shard.tally.cleared += shard.live();
@@ -152,6 +153,7 @@ void TraceTable::clear() {
 bool TraceTable::copy_shard(unsigned index, TraceRecord* records, size_t capacity, size_t* count,
                             TraceCounters* counters) {
   Shard& shard = shards_[index];
+  const ProbesOff no_hit;
   Guard guard(shard.lock);
   if (*count + shard.live() > capacity) return false;
   for (const RecordPage* page = shard.store.pages; page; page = page->next) {
@@ -169,6 +171,7 @@ SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   }
   SampleSum sum(options_.sample);
   for (Shard& shard : shards_) {
+    const ProbesOff no_hit;
     Guard guard(shard.lock);
     for (const RecordPage* page = shard.store.pages; page; page = page->next) {
       for (uint64_t i = 0; i < page->used; i++) {
@@ -182,6 +185,7 @@ SampleWeight TraceTable::estimate(const TraceCounters& counters) {
 TraceCounters TraceTable::counters() {
   TraceCounters sum = {};
   for (Shard& shard : shards_) {
+    const ProbesOff no_hit;
     Guard guard(shard.lock);
     sum += shard.counters();
   }

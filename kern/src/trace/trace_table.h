@@ -26,6 +26,7 @@
 #include "arch/x86_64/time.h"
 #include "command.h"
 #include "lib/units.h"
+#include "probe_guard.h"
 #include "sampler.h"
 #include "spinlock.h"
 #include "trace.h"
@@ -291,6 +292,7 @@ static_assert(sizeof(TraceTable) <= kPageSize);
 template <typename Visit>
 bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = shards_[index];
+  const ProbesOff no_hit;
   const TryGuard guard(shard.lock);
   if (!guard) return false;
   for (const RecordPage* page = shard.store.pages; page; page = page->next) {

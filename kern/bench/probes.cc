@@ -1,0 +1,99 @@
+// A call of a probed function.
+#include <iterator>
+
+#include "arch/x86_64/frames.h"
+#include "bench.h"
+#include "probe.h"
+#include "src/trace/probe_session.h"
+
+namespace {
+
+[[gnu::noipa]] void bench_probed() {}
+
+uint32_t probed_function() {
+  for (uint32_t i = 0; i < kernel_function_count(); i++) {
+    if (kernel_function(i).address == reinterpret_cast<uint64_t>(bench_probed)) return i;
+  }
+  ASSERT(false);
+  __builtin_unreachable();
+}
+
+struct Nothing final : ProbeConsumer {
+  void hit(const ProbeHit&) override {}
+};
+
+// How many frames a hit has.
+struct Depth final : ProbeConsumer {
+  void hit(const ProbeHit& hit) override {
+    uint64_t frames[64];
+    depth = walk_kernel_stack(hit.frame_pointer, frames, std::size(frames));
+  }
+  size_t depth = 0;
+};
+
+// A consumer has the function probed for the life of a scope.
+class Probed {
+ public:
+  explicit Probed(ProbeConsumer& consumer, bool returns = false) : consumer_(consumer) {
+    const KernelProbe probe = {probed_function(), 0, returns};
+    ASSERT(kernel_probes_arm(consumer, {&probe, 1}).ok());
+  }
+  ~Probed() { kernel_probes_disarm(consumer_); }
+  Probed(const Probed&) = delete;
+  Probed& operator=(const Probed&) = delete;
+
+ private:
+  ProbeConsumer& consumer_;
+};
+
+// What stackcount starts.
+class Counted {
+ public:
+  Counted() : session_(ProbeSession::create(0).take()) {
+    ASSERT(session_->command("count bench_probed\nstart", no_programs_).ok());
+  }
+  ~Counted() { ProbeSession::destroy(session_); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  struct NoPrograms final : ProbePrograms {
+    Result<Chan*> open(std::string_view) override { return Errno::ENOENT; }
+    void close(Chan*) override {}
+  } no_programs_;
+  ProbeSession* const session_;
+};
+
+// The frames of "a call under stackcount": the function and ten callers.
+constexpr unsigned kFrames = 11;
+
+Cost calls() {
+  Cost cost;
+  at_depth(kFrames - 1, [&]() BENCH_INLINE { cost = least(8, 100, [](unsigned) BENCH_INLINE { bench_probed(); }); });
+  return cost;
+}
+
+}  // namespace
+
+KBENCH(probes, kTask) {
+  bench_row(calls(), "call");
+  {
+    Depth consumer;
+    const Probed probed(consumer);
+    calls();
+    ASSERT(consumer.depth == kFrames);
+  }
+  Nothing nothing;
+  {
+    const Probed probed(nothing);
+    bench_row(calls(), "call_probed");
+  }
+  {
+    const Probed probed(nothing, true);
+    bench_row(calls(), "call_probed_return");
+  }
+  {
+    const Counted counted;
+    bench_row(calls(), "call_counted");
+  }
+}
