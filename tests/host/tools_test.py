@@ -203,7 +203,7 @@ class Returns(unittest.TestCase):
 
     DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
                    "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
-                   "  401005:\te8 00 00 00 00       \tcall   401100 <return_c3>\n"
+                   "  401005:\te8 00 00 00 00       \tcall   401100 <ret>\n"
                    "  40100a:\tc3                   \tret\n"
                    "  40100b:\tb8 c3 00 00 00       \tmov    $0xc3,%eax\n"
                    "  401010:\t{returned}\n")

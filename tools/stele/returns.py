@@ -31,7 +31,7 @@ def returns_in(disassembly):
     found = []
     for line in disassembly.splitlines():
         parts = line.split("\t")
-        if len(parts) < 3 or not re.search(r"\b[il]?ret[lqw]?\b|\bsysret", parts[2]):
+        if len(parts) < 3 or not re.search(r"\b[il]?ret[lqw]?\b|\bsysret", parts[2].split("<")[0]):
             continue
         if parts[1].split() != ["c3"]:
             raise Unprobed(f"{line.strip()}: not a one-byte ret")

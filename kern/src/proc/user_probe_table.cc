@@ -130,8 +130,7 @@ void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
        site != sites.end() && site->address < page + kPageSize; ++site) {
     const size_t at = site->address - page;
     const uint8_t original = site->returns ? kReturnInstruction : kFunctionNop[0];
-    const bool live = is_live(*site);
-    if (!stands_at(bytes, at, live ? original : kBreakpoint, site->returns)) continue;
-    __atomic_store_n(&bytes[at], live ? kBreakpoint : original, __ATOMIC_RELEASE);
+    if (!stands_at(bytes, at, original, site->returns) && !stands_at(bytes, at, kBreakpoint, site->returns)) continue;
+    __atomic_store_n(&bytes[at], is_live(*site) ? kBreakpoint : original, __ATOMIC_RELEASE);
   }
 }

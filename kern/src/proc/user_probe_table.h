@@ -45,7 +45,7 @@ class ProbeTable {
   bool empty() const;
 
   // Puts the breakpoints of sites that have a consumer into `bytes`, the page of code at address `page`, and takes out those of
-  // sites that have none any more. Where something else stands than in the program that was looked at, nothing happens.
+  // sites that have none any more; also writes what is there already. Where something else stands than in the program that was looked at, nothing happens.
   void patch(uint64_t page, uint8_t* bytes) const;
 
  private:

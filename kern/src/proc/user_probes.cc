@@ -20,7 +20,8 @@
 // Both are published whole, and freed only after a round of interrupts over all CPUs, which does not end while one of them has
 // interrupts off since before. Arming replaces the table; disarming empties entries in place, restores the bytes, and makes a round:
 // after it no hit() is under way. A CPU that ran into a breakpoint that is gone by the time that it looks executes the instruction
-// again, which is another one now. Arming ends with a round too, so that a CPU that looks sees at most one of the two happen.
+// again, which is another one now. All bytes are written a second time after a round, since an emulator may have missed the first
+// (arch/x86_64/text_patch.h). Arming ends with a round too, so that a CPU that looks sees at most one of the two happen.
 //
 // Locks: registry_lock, then those of spaces. consumers_lock is a spinlock for the list of consumers; while one of them is called for
 // an end of a process or a change of memory it is not held, but counted in the consumer, and disarming waits for that.
@@ -76,11 +77,15 @@ void round_of_interrupts() {
   on_each_cpu([](void*) {}, nullptr);
 }
 
+// Makes all code of `program` what its table says; ends with a round.
 void patch_all_pages(const ProbedProgram& program) {
-  AddressSpace::for_each_code_page(
-      program.id,
-      [](void* table, uint64_t page, uint8_t* bytes) { static_cast<const ProbeTable*>(table)->patch(page, bytes); },
-      program.table.load(std::memory_order_relaxed));
+  const auto patch = [](void* table, uint64_t page, uint8_t* bytes) {
+    static_cast<const ProbeTable*>(table)->patch(page, bytes);
+  };
+  for (unsigned pass = 0; pass < 2; pass++) {
+    AddressSpace::for_each_code_page(program.id, patch, program.table.load(std::memory_order_relaxed));
+    round_of_interrupts();
+  }
 }
 
 class NewProgram {
@@ -150,13 +155,6 @@ void for_each_consumer(bool watchers_only, Tell tell) {
   while ((part = next_consumer(part, watchers_only))) tell(*part->consumer);
 }
 
-// Takes the consumer's probes off `program`; true if it had any.
-bool disarm_program(ProbedProgram& program, const ProbeConsumer& consumer) {
-  if (!program.table.load(std::memory_order_relaxed)->remove(consumer)) return false;
-  patch_all_pages(program);
-  return true;
-}
-
 // Takes all of the consumer's probes off; returns the programs without any, which nobody finds any more.
 ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   const MutexGuard guard(registry_lock);
@@ -165,7 +163,8 @@ ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   for (Link& bucket : buckets) {
     Link* link = &bucket;
     while (ProbedProgram* const program = link->load(std::memory_order_relaxed)) {
-      const bool changed = disarm_program(*program, consumer);
+      const bool changed = program->table.load(std::memory_order_relaxed)->remove(consumer);
+      if (changed) patch_all_pages(*program);
       any |= changed;
       if (changed && program->table.load(std::memory_order_relaxed)->empty()) {
         link->store(program->next.load(std::memory_order_relaxed), std::memory_order_release);
@@ -203,7 +202,6 @@ Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& file, std::span<cons
     bucket.store(program, std::memory_order_release);
   }
   patch_all_pages(*program);
-  round_of_interrupts();
   if (old) ProbeTable::destroy(old);
   return {};
 }

@@ -1,0 +1,157 @@
+#include "probed_program.h"
+
+#include "kmalloc.h"
+#include "ktest.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "namespace.h"
+#include "src/proc/elf.h"
+#include "src/proc/process_impl.h"
+
+namespace {
+
+struct ElfSymbol {
+  uint32_t name;
+  uint8_t info, other;
+  uint16_t section;
+  uint64_t value, size;
+};
+struct SectionHeader {
+  uint32_t name, type;
+  uint64_t flags, address, offset, size;
+  uint32_t link, info;
+  uint64_t align, entry_size;
+};
+constexpr size_t kReturnsHeader = 16;
+
+constinit Namespace* names = nullptr;
+constinit Process* parent = nullptr;
+
+PathContext root() {
+  if (!names) names = namespace_create().take();
+  return {.ns = names, .cwd = nullptr, .who = {}};
+}
+
+// A process 1 that is never started: what tests start are its children.
+void make_parent() {
+  if (parent) return;
+  parent = process_create().take();
+  {
+    const Guard guard(process_lock);
+    process_set_path(*parent, "/parent");
+  }
+  EXPECT(process_make_task(*parent));
+  EXPECT(process_insert(*parent, nullptr));
+  EXPECT(parent->pid == kInitPid);
+}
+
+template <typename T>
+T read_at_or_fail(Chan& file, uint64_t offset) {
+  T value{};
+  const Result<size_t> got = read_at(file, offset, &value, sizeof(value));
+  EXPECT(got);
+  return value;
+}
+
+}  // namespace
+
+ProbedProgram::ProbedProgram(const char* path) : file_(path_open(root(), path, ABI_O_RDONLY, 0).take()) {
+  symbols_ = load(".symtab", &symbols_size_);
+  names_ = load(".strtab", &names_size_);
+  returns_ = load(".stele.returns", &returns_size_);
+}
+
+ProbedProgram::~ProbedProgram() {
+  kfree(symbols_);
+  kfree(names_);
+  kfree(returns_);
+}
+
+ProbedProgram::Section ProbedProgram::section(std::string_view name) {
+  constexpr uint64_t kSectionTable = 40, kSectionCount = 60, kNamesIndex = 62;
+  const auto table = read_at_or_fail<uint64_t>(*file_, kSectionTable);
+  const auto count = read_at_or_fail<uint16_t>(*file_, kSectionCount);
+  const auto names_index = read_at_or_fail<uint16_t>(*file_, kNamesIndex);
+  const auto names_header = read_at_or_fail<SectionHeader>(*file_, table + names_index * sizeof(SectionHeader));
+  for (unsigned i = 0; i < count; i++) {
+    const auto header = read_at_or_fail<SectionHeader>(*file_, table + i * sizeof(SectionHeader));
+    char text[32] = {};
+    EXPECT(read_at(*file_, names_header.offset + header.name, text, sizeof(text) - 1));
+    if (name == text) return {header.offset, header.size};
+  }
+  EXPECT(!"section found");
+  return {0, 0};
+}
+
+char* ProbedProgram::load(std::string_view name, size_t* size) {
+  const Section found = section(name);
+  auto* const bytes = static_cast<char*>(kmalloc(found.size + 1, KM_SLEEP));
+  EXPECT(bytes);
+  const Result<size_t> got = read_at(*file_, found.offset, bytes, found.size);
+  EXPECT(got);
+  *size = found.size;
+  return bytes;
+}
+
+ProbedProgram::Function ProbedProgram::function(std::string_view name) {
+  Function found;
+  const auto* symbols = reinterpret_cast<const ElfSymbol*>(symbols_);
+  for (size_t i = 0; i < symbols_size_ / sizeof(ElfSymbol); i++) {
+    if (symbols[i].name < names_size_ && name == names_ + symbols[i].name) {
+      found.address = symbols[i].value;
+      found.size = symbols[i].size;
+    }
+  }
+  EXPECT(found.address != 0);
+  const auto* returns = reinterpret_cast<const uint64_t*>(returns_ + kReturnsHeader);
+  for (size_t i = 0; i < (returns_size_ - kReturnsHeader) / sizeof(uint64_t); i++) {
+    if (returns[i] < found.address || returns[i] >= found.address + found.size) continue;
+    EXPECT(found.return_count < kMaxReturns);
+    found.returns[found.return_count++] = returns[i];
+  }
+  return found;
+}
+
+uint32_t start_probetest(const char* what, unsigned n) {
+  make_parent();
+  char count[16];
+  format(count, sizeof(count), "%u", n);
+  Arguments arguments;
+  EXPECT(arguments.add("probetest") && arguments.add(what) && arguments.add(count));
+  arguments.arguments = 3;
+  Process* const process = process_create().take();
+  LoadedProgram program = program_load(root(), "/bin/probetest", arguments).take();
+  namespace_ref(names);
+  process->ns = names;
+  process->fds = fd_table_create().take();
+  process->space = std::move(program.space);
+  process->start_frame = program.frame;
+  process->program = program.description;
+  {
+    const Guard guard(process_lock);
+    process_set_path(*process, "/bin/probetest");
+  }
+  EXPECT(process_make_task(*process));
+  EXPECT(process_insert(*process, parent));
+  const uint32_t pid = process->pid;
+  task_start(process->task);
+  return pid;
+}
+
+int wait_for_probetest(uint32_t pid) {
+  Process* ended = nullptr;
+  int status = 0;
+  {
+    const Guard guard(process_lock);
+    parent->child_wait.wait_uninterruptible(process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+      Process* const process = process_find(pid);
+      if (!process || process->state != ProcessState::kZombie) return false;
+      ended = process;
+      return true;
+    });
+    status = ended->exit_status;
+    process_remove(*ended);
+  }
+  process_free(ended);
+  return status;
+}

@@ -1,0 +1,47 @@
+// Programs for tests of probes: run from a kernel task, and their functions by name.
+#pragma once
+
+#include <string_view>
+
+#include "device.h"
+#include "probe.h"
+
+// An open program; what it says of its functions. Fails the test if the program is not as expected.
+class ProbedProgram {
+ public:
+  static constexpr size_t kMaxReturns = 8;
+  struct Function {
+    uint64_t address = 0, size = 0;
+    uint64_t returns[kMaxReturns] = {};
+    size_t return_count = 0;
+    bool contains(uint64_t pc) const { return pc > address && pc <= address + size; }
+  };
+
+  explicit ProbedProgram(const char* path);
+  ~ProbedProgram();
+  ProbedProgram(const ProbedProgram&) = delete;
+  ProbedProgram& operator=(const ProbedProgram&) = delete;
+
+  Chan& file() { return *file_; }
+  // By its symbol, with the returns that .stele.returns has for it.
+  Function function(std::string_view name);
+
+ private:
+  struct Section {
+    uint64_t offset, size;
+  };
+  Section section(std::string_view name);
+  char* load(std::string_view name, size_t* size);
+
+  Ref<Chan> file_;
+  char *symbols_ = nullptr, *names_ = nullptr, *returns_ = nullptr;
+  size_t symbols_size_ = 0, names_size_ = 0, returns_size_ = 0;
+};
+
+// Starts /bin/probetest with the arguments; its PID. Process 1 is one that only waits for it.
+uint32_t start_probetest(const char* what, unsigned n = 1);
+// Waits until it has ended; its status as wait4 gives it.
+int wait_for_probetest(uint32_t pid);
+inline int run_probetest(const char* what, unsigned n = 1) {
+  return wait_for_probetest(start_probetest(what, n));
+}
