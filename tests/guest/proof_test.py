@@ -7,17 +7,23 @@ from guest import ROOT
 
 
 class Replay(unittest.TestCase):
-    def run_once(self):
-        run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--icount", "--smp", "4", "--ktest=trace_proof", "--cmdline",
-                              "rounds=40 seed=20240229"], capture_output=True, check=False)
+    def run_once(self, smp, rounds):
+        run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--icount", "--smp", smp, "--ktest=trace_proof", "--cmdline",
+                              f"rounds={rounds} seed=20240229"], capture_output=True, check=False)
         text = run.stderr.decode("utf-8", "replace")
         self.assertEqual(run.returncode, 0, text)
-        return re.findall(r"proof: (seed=.*)", text)
+        return text
+
+    def check(self, smp, rounds):
+        first = self.run_once(smp, rounds)
+        self.assertEqual(len(re.findall(r"proof: seed=.* hash ", first)), (rounds + 19) // 20, first)
+        self.assertEqual(self.run_once(smp, rounds), first)
 
     def test_an_episode_repeats_from_its_seed(self):
-        first = self.run_once()
-        self.assertEqual(len(first), 2, first)
-        self.assertEqual(self.run_once(), first)
+        self.check("4", 40)
+
+    def test_it_does_so_with_two_processors(self):
+        self.check("2", 10)
 
 
 if __name__ == "__main__":

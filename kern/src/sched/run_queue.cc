@@ -110,6 +110,7 @@ bool steal() {
 // In each tick on each CPU, interrupts off.
 void tick() {
   timers_run();
+  icount_tick();
   Cpu& cpu = this_cpu();
   Task* task = cpu.current;
   if (!task) return;
@@ -247,6 +248,7 @@ void sched_register_activate(void (*activate)(Process*)) {
 
 void sched_init() {
   adopt_idle_task();
+  icount_init();
   tasks_init();
   memory_task_init();
   tick_register(tick);
@@ -258,11 +260,9 @@ void sched_start_cpu() {
   RunQueue& queue = queues[cpu_id()];
   queue.started = true;
   for (;;) {
-    // An interrupt that comes between the look and the halt ends the halt: `sti` takes effect after the instruction
-    // that follows it.
     interrupts_disable();
     if (queue.load == 0 && !steal()) {
-      asm volatile("sti; hlt" ::: "memory");
+      idle_wait();
     } else {
       schedule();
       interrupts_enable();

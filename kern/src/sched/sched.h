@@ -28,5 +28,11 @@ void tasks_init();
 // The task that keeps the time of the memory core.
 void memory_task_init();
 
+// Waits for an interrupt on a CPU that has no task to run; interrupts off before, on after.
+void idle_wait();
+// Under an emulator that counts instructions: icount.cc. The second in each tick, interrupts off.
+void icount_init();
+void icount_tick();
+
 // Calls what is due on this CPU. In the tick.
 void timers_run();
