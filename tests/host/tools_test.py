@@ -1,7 +1,12 @@
 """The host tools that read dumps and symbols."""
+import contextlib
+import io
 import os
 import pathlib
+import subprocess
+import tempfile
 import unittest
+import unittest.mock
 
 from stele import ksyms, returns
 from stele.dump import DumpError, UserStack, parse_ctl, parse_dumps, parse_ranges
@@ -223,6 +228,80 @@ class Returns(unittest.TestCase):
         for bad in (b"", good[:-1], good + b"\0", b"X" + good[1:], good[:4] + b"\2" + good[5:]):
             with self.subTest(bad), self.assertRaises(ValueError):
                 returns.decode(bad)
+
+
+class ProbeTables(unittest.TestCase):
+    """Where probes on kernel functions can be, from a small kernel."""
+
+    SOURCE = """
+        extern int other(int), failed(int);
+        __attribute__((cold, noinline)) int failed(int a) { asm volatile(""); return a + 3; }
+        __attribute__((noinline)) int other(int a) { asm volatile(""); return a + 1; }
+        __attribute__((no_instrument_function, noinline)) int hidden(int a) { asm volatile(""); return a + 2; }
+        int several(int a) {
+            if (a == 1) { asm volatile("ret"); }
+            if (__builtin_expect(a == 2, 0)) { failed(a); failed(a + 1); return failed(7); }
+            return other(a) + hidden(a);
+        }
+        int leaves(int a) { %s return other(a); }
+    """
+    FLAGS = ["-O2", "-ffreestanding", "-fno-pic", "-no-pie", "-mcmodel=kernel", "-fno-asynchronous-unwind-tables", "-fcf-protection=none",
+             "-pg", "-mfentry", "-mnop-mcount", "-nostdlib", "-static", "-Wl,-Ttext=0xffffffff80100000,-e,several,--build-id=none"]
+
+    def link(self, *flags, leaves=""):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        elf = folder.name + "/kernel"
+        subprocess.run(["gcc", "-x", "c", "-", "-o", elf, *self.FLAGS, *flags], input=self.SOURCE % leaves, check=True, text=True)
+        return elf
+
+    def test_functions_and_their_returns(self):
+        path = self.link("-fno-optimize-sibling-calls")
+        elf = ksyms.Elf(path)
+        places = elf.places()
+        address = {name: address for address, _, name, _ in elf.functions}
+        self.assertEqual(places, sorted(address[name] for name in ("failed", "other", "several", "leaves")))
+        returns = ksyms.returns_of(ksyms.disassemble(path), elf, places)
+        self.assertTrue(all(elf.text[address - elf.start] == 0xC3 for address, _ in returns))
+        self.assertEqual([address for address, _ in returns], sorted(address for address, _ in returns))
+        count = [sum(place == places.index(address[name]) for _, place in returns) for name in ("failed", "other", "leaves")]
+        self.assertEqual(count, [1, 1, 1])
+        self.assertGreaterEqual(sum(place == places.index(address["several"]) for _, place in returns), 2)
+        # What was moved away as cold is the function's too.
+        cold = next((part for part in elf.functions if part[2] == "several.cold"), None)
+        self.assertIsNotNone(cold)
+        self.assertIn(places.index(address["several"]), [index for start, _, index in ksyms.parts_of(elf, places) if start == cold[0]])
+
+    def test_a_return_that_no_probe_sees_is_refused(self):
+        for flags, leaves in ((["-foptimize-sibling-calls"], ""), (["-fno-optimize-sibling-calls"], 'asm volatile("ret $8");'),
+                              (["-fno-optimize-sibling-calls"], 'asm volatile("repz ret");')):
+            with self.subTest(flags=flags, leaves=leaves), self.assertRaisesRegex(SystemExit, "which no probe sees"):
+                path = self.link(*flags, leaves=leaves)
+                elf = ksyms.Elf(path)
+                ksyms.returns_of(ksyms.disassemble(path), elf, elf.places())
+
+    def test_a_probes_handler_calls_nothing_that_can_be_probed(self):
+        for handler, fine in (("failed", True), ("several", False), ("hidden", True), ("calls_other", False)):
+            with self.subTest(handler=handler):
+                path = self.link("-fno-optimize-sibling-calls", "-fno-inline",
+                                 leaves="} __attribute__((no_instrument_function)) int calls_other(int a) { other(a); return other(a) + 1; } int more(int a) {")
+                elf = ksyms.Elf(path)
+                places = [place for place in elf.places() if (place, "failed") not in [(a, n) for a, _, n, _ in elf.functions]]
+                with unittest.mock.patch.object(ksyms, "HANDLERS", (handler,)), \
+                        contextlib.nullcontext() if fine else self.assertRaisesRegex(SystemExit, "which can be probed itself"):
+                    ksyms.check_handlers(ksyms.disassemble(path), elf, places)
+
+    def test_the_code_begins_where_the_kernel_thinks(self):
+        with self.assertRaisesRegex(SystemExit, "kProbeText"):
+            ksyms.Elf(self.link("-fno-optimize-sibling-calls", "-Wl,-Ttext=0xffffffff80200000"))
+
+    def test_tables_hold_every_place(self):
+        path = self.link("-fno-optimize-sibling-calls")
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            ksyms.emit(path)
+        self.assertIn("probe_place_count: .long 4\n", text.getvalue())
+        subprocess.run(["gcc", "-c", "-x", "assembler", "-", "-o", "/dev/null"], input=text.getvalue(), check=True, text=True)
 
 
 class Programs(unittest.TestCase):

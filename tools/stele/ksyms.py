@@ -17,6 +17,7 @@ import sys
 
 IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
+HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/trace/kernel_probes.cc
 ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
 BLOCK = 32  # bytes of text for each entry of the block table: kProbeBlock
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
@@ -123,7 +124,11 @@ def parts_of(elf, places):
     return [parts[address] for address in sorted(parts)]
 
 
-def returns_of(path, elf, places):
+def disassemble(path):
+    return subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-j", ".text", path], check=True, capture_output=True, text=True).stdout
+
+
+def returns_of(listing, elf, places):
     """[(address of a `ret`, index of the place)], ascending."""
     parts = parts_of(elf, places)
     starts = [part[0] for part in parts]
@@ -132,9 +137,8 @@ def returns_of(path, elf, places):
         part = parts[bisect.bisect_right(starts, address) - 1]
         return part[2] if part[0] <= address < part[1] else None
 
-    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-j", ".text", path], check=True, capture_output=True, text=True)
     returns = []
-    for match in re.finditer(r"^([0-9a-f]{16}):\t(repz ret|ret|j\w+)\b *(\S*)", listing.stdout, re.MULTILINE):
+    for match in re.finditer(r"^([0-9a-f]{16}):\t(repz ret|ret|j\w+)\b *(\S*)", listing, re.MULTILINE):
         address, instruction, target = int(match[1], 16), match[2], match[3]
         place = owner(address)
         if place is None:
@@ -144,6 +148,21 @@ def returns_of(path, elf, places):
         elif instruction.endswith("ret") or (not target.startswith("*") and owner(int(target, 16)) != place):
             sys.exit(f"ksyms: the function at {places[place]:#x} is left at {address:#x} by '{instruction} {target}', which no probe sees")
     return returns
+
+
+def check_handlers(listing, elf, places):
+    """What is done before the guard is on, or whether it is or not, must not come to a probe again."""
+    at = {name: (address, address + size) for address, size, name, _ in elf.functions}
+    calls = [(int(match[1], 16), int(match[2], 16))
+             for match in re.finditer(r"^([0-9a-f]{16}):\tcall +([0-9a-f]+) ", listing, re.MULTILINE)]
+    waiting, seen = [at[name] for name in HANDLERS if name in at], set()
+    while waiting:
+        start, end = waiting.pop()
+        if start in places:
+            sys.exit(f"ksyms: a probe's hit calls the function at {start:#x}, which can be probed itself")
+        seen.add(start)
+        called = {target for address, target in calls if start <= address < end}
+        waiting += [(address, address + size) for address, size, _, _ in elf.functions if address in called - seen]
 
 
 def emit_array(directive, values):
@@ -186,7 +205,9 @@ def emit(path):
     if path:
         elf = Elf(path)
         symbols, start, size, places = functions(nm(path)), elf.start, len(elf.text), elf.places()
-        returns = returns_of(path, elf, places)
+        listing = disassemble(path)
+        returns = returns_of(listing, elf, places)
+        check_handlers(listing, elf, places)
     emit_symbols(symbols)
     emit_probes(start, size, places, returns)
     print('.section .note.GNU-stack, "", @progbits')
