@@ -57,7 +57,7 @@ struct abi_tracedump_section {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_section, 32);
 
-enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2 };     /* kind of a source */
+enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2, ABI_TRACEDUMP_PROBE = 3 }; /* kind of a source */
 enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 }; /* its state */
 enum { ABI_TRACEDUMP_ZOMBIE = 1 };                             /* its flags: destroyed, with objects that live */
 

@@ -39,6 +39,7 @@ enum class LockRank : uint8_t {
   kDeviceMutex,   // a device that sleeps while it works
   kKernelProbes,  // which functions have probes
   kTraceControl,  // start, stop, reset, mark
+  kProbeReader,   // events of a session that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceControl
   kDebugDevice,   // #debug: held around what it makes the kernel do
 };

@@ -2,7 +2,7 @@
 //
 //   functions   the kernel functions that can be probed
 //   clone       opening it makes a session and gives its ctl
-//   N/ctl N/counts
+//   N/ctl N/counts N/events N/outstanding
 //
 // A session lives as long as one of its files is open, whoever has it open: an open file holds a reference, a channel that is not
 // open holds none and looks its session up again when it is opened. Numbers are not used twice. The last reference that
@@ -10,12 +10,13 @@
 #include <algorithm>
 #include <array>
 
+#include "arch/x86_64/time.h"
 #include "device.h"
 #include "devices.h"
 #include "errstr.h"
 #include "kmalloc.h"
-#include "lib/digits.h"
 #include "lib/format.h"
+#include "lib/string.h"
 #include "namespace.h"
 #include "probe_text.h"
 #include "src/proc/process_impl.h"
@@ -31,7 +32,7 @@ constexpr TableEntry kTable[] = {
 };
 
 // Files of a session.
-enum class Part : uint64_t { kDirectory, kCtl, kCounts };
+enum class Part : uint64_t { kDirectory, kCtl, kCounts, kEvents, kOutstanding };
 struct PartName {
   const char* name;
   uint32_t mode;
@@ -40,6 +41,8 @@ constexpr PartName kParts[] = {
     {"", ABI_S_IFDIR | 0500},
     {"ctl", ABI_S_IFREG | 0600},
     {"counts", ABI_S_IFREG | 0400},
+    {"events", ABI_S_IFREG | 0400},
+    {"outstanding", ABI_S_IFREG | 0400},
 };
 constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
 static_assert(std::size(kParts) <= kPartsOfSession);
@@ -99,9 +102,62 @@ void release_session(ProbeSession* session) {
 // --- Open files.
 
 struct OpenPart {
-  ProbeSession* session;
-  Text* text;  // made at open; nullptr if there is none
+  ProbeSession* session = nullptr;
+  // Made at open, of the files that have them.
+  Text* text = nullptr;
+  TraceBinary* outstanding = nullptr;
+  // Of events: what of a line has not been read yet; of ctl `begin` is what has been. One reads at a time.
+  Mutex reading{LockRank::kProbeReader};
+  size_t begin = 0, end = 0;
+  char line[kProbeEventLine + 32];
 };
+
+// As many lines as fit, or a part of one; 0 if there is no event.
+size_t take_lines(OpenPart& open, char* buffer, size_t size) {
+  const MutexGuard guard(open.reading);
+  size_t done = 0;
+  while (done < size) {
+    if (open.begin == open.end) {
+      ProbeEvent event;
+      bool any;
+      uint64_t lost;
+      if (!open.session->take_event(&event, &any, &lost)) break;
+      open.begin = 0;
+      open.end = lost > 0 ? static_cast<size_t>(format(open.line, sizeof(open.line), "lost %lu\n", lost)) : 0;
+      if (any) open.end += probe_format_event(open.line + open.end, event);
+    }
+    const size_t part = std::min(size - done, open.end - open.begin);
+    memcpy(buffer + done, open.line + open.begin, part);
+    open.begin += part;
+    done += part;
+  }
+  return done;
+}
+
+// What has been written moves the file's offset too, so how much has been read is known here.
+size_t read_number(OpenPart& open, char* buffer, size_t size, uint64_t offset) {
+  const MutexGuard guard(open.reading);
+  if (offset == 0) open.begin = 0;
+  char number[16];
+  const int length = format(number, sizeof(number), "%u\n", open.session->number());
+  const size_t part = read_text({number, static_cast<size_t>(length)}, buffer, size, open.begin);
+  open.begin += part;
+  return part;
+}
+
+// How long a reader sleeps before it looks again.
+constexpr Nanoseconds kStep{8'000'000};
+
+Result<size_t> read_events(Chan& chan, OpenPart& open, char* buffer, size_t size) {
+  for (;;) {
+    // What comes after this has been seen when nothing is left.
+    const bool ended = open.session->events_ended();
+    const size_t length = take_lines(open, buffer, size);
+    if (length > 0 || ended || size == 0) return length;
+    if (chan.open_flags & ABI_O_NONBLOCK) return Errno::EAGAIN;
+    TRY(task_sleep_until(monotonic_now() + kStep));
+  }
+}
 
 // Programs, as the process that starts a session sees them.
 class Programs final : public ProbePrograms {
@@ -122,13 +178,13 @@ class ProbeDevice final : public TableDevice {
     if (chan->qid.path != kClone) return TableDevice::open(std::move(chan), flags, who);
     if (!permitted(kTable[kClone].mode, 0, 0, who, wanted_by_open(flags))) return Errno::EACCES;
     Ref<Chan> ctl = TRY(Chan::create(this, {}));
-    auto* const open = TRY(make_open());
+    OpenPart* const open = TRY(make_open());
     Result<ProbeSession*> session = make_session();
     if (!session) {
-      kfree(open);
+      close_part(*open);
       return session.error();
     }
-    *open = {*session, nullptr};
+    open->session = *session;
     ctl->qid = qid_of((*session)->number(), Part::kCtl);
     ctl->state = open;
     ctl->is_open = true;
@@ -140,11 +196,11 @@ class ProbeDevice final : public TableDevice {
     if (chan.qid.directory) return Errno::EISDIR;
     if (!chan.state) return Errno::EACCES;
     if (!is_dynamic(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
-    const OpenPart& open = open_of(chan);
+    OpenPart& open = open_of(chan);
     if (open.text) return open.text->read(buffer, size, offset);
-    char number[16];
-    const int length = format(number, sizeof(number), "%u\n", open.session->number());
-    return read_text({number, static_cast<size_t>(length)}, buffer, size, offset);
+    if (open.outstanding) return open.outstanding->read(buffer, size, offset);
+    if (part_of(chan) == Part::kEvents) return read_events(chan, open, buffer, size);
+    return read_number(open, buffer, size, offset);
   }
 
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
@@ -166,15 +222,18 @@ class ProbeDevice final : public TableDevice {
       Text::destroy(static_cast<Text*>(chan.state));
       return;
     }
+    close_part(open_of(chan));
+  }
+
+  uint16_t poll(Chan& chan) override {
+    if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents) return ABI_POLLIN | ABI_POLLOUT;
     OpenPart& open = open_of(chan);
-    Text::destroy(open.text);
-    release_session(open.session);
-    kfree(&open);
+    return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }
 
  protected:
-  Result<void> open_file(Chan& chan, uint32_t flags) override {
-    if (is_dynamic(chan)) return open_part(chan, flags);
+  Result<void> open_file(Chan& chan, uint32_t) override {
+    if (is_dynamic(chan)) return open_part(chan);
     chan.state = TRY(text_of([](Text& text) -> Result<void> {
       probe_print_functions(text);
       return {};
@@ -259,22 +318,37 @@ class ProbeDevice final : public TableDevice {
     return printed.error();
   }
 
-  static Result<void> open_part(Chan& chan, uint32_t) {
-    auto* const open = TRY(make_open());
-    Result<ProbeSession*> session = hold_session(number_of(chan));
-    if (!session) {
-      kfree(open);
-      return session.error();
-    }
-    *open = {*session, nullptr};
-    if (part_of(chan) == Part::kCounts) {
-      Result<Text*> text = text_of([&](Text& counts) { return probe_print_counts(*open->session, counts); });
-      if (!text) {
-        release_session(open->session);
-        kfree(open);
-        return text.error();
+  static void close_part(OpenPart& open) {
+    Text::destroy(open.text);
+    if (open.outstanding) ProbeSession::delete_outstanding(open.outstanding);
+    if (open.session) release_session(open.session);
+    open.~OpenPart();
+    kfree(&open);
+  }
+
+  static Result<void> open_part(Chan& chan) {
+    OpenPart* const open = TRY(make_open());
+    const auto fill = [&]() -> Result<void> {
+      open->session = TRY(hold_session(number_of(chan)));
+      switch (part_of(chan)) {
+        case Part::kCounts:
+          open->text = TRY(text_of([&](Text& text) { return probe_print_counts(*open->session, text); }));
+          return {};
+        case Part::kEvents:
+          return open->session->open_events();
+        case Part::kOutstanding:
+          open->outstanding = TRY(open->session->copy_outstanding());
+          return {};
+        case Part::kCtl:
+        case Part::kDirectory:
+          break;
       }
-      open->text = *text;
+      return {};
+    };
+    const Result<void> filled = fill();
+    if (!filled) {
+      close_part(*open);
+      return filled;
     }
     chan.state = open;
     return {};

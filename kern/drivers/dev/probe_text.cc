@@ -1,5 +1,9 @@
 #include "probe_text.h"
 
+#include <algorithm>
+
+#include "lib/format.h"
+
 namespace {
 
 // Hexadecimal without leading zeros, faster than format(): a count has many.
@@ -68,4 +72,38 @@ Result<void> probe_print_counts(ProbeSession& session, Text& text) {
   if (counts.size() > 0) text.append("\n");
   for (uint32_t i = 0; i < counts.size(); i++) print_row(text, counts, counts[i]);
   return {};
+}
+
+size_t probe_format_event(char* line, const ProbeEvent& event) {
+  size_t length = 0;
+  const auto print = [&](const char* pattern, auto... values) {
+    length += static_cast<size_t>(format(line + length, kProbeEventLine - length, pattern, values...));
+    length = std::min(length, kProbeEventLine - 1);
+  };
+  // Names have no blanks here.
+  const auto print_name = [&](const char* name, size_t most) {
+    for (size_t i = 0; name[i] && i < most; i++) print("%c", name[i] > ' ' && name[i] <= '~' ? name[i] : '?');
+  };
+  constexpr size_t kLongestName = 256;
+  constexpr uint64_t kSecond = 1'000'000'000;
+  print("%lu.%09lu cpu %u pid %u name ", event.time / kSecond, event.time % kSecond, event.cpu, event.pid);
+  const ContextTable::Context* context = trace_contexts.get(event.context);
+  print_name(context ? context->base->name : "?", sizeof(context->base->name));
+  constexpr const char* kKinds[] = {" call ", " return ", " alloc ", " free "};
+  print("%s", kKinds[static_cast<size_t>(event.kind)]);
+  print_name(event.name, kLongestName);
+  switch (event.kind) {
+    case ProbeEvent::Kind::kCall:
+      for (const uint64_t value : event.values) print(" %lx", value);
+      break;
+    case ProbeEvent::Kind::kAlloc:
+      print(" %lx size %lu", event.values[0], event.values[1]);
+      break;
+    case ProbeEvent::Kind::kReturn:
+    case ProbeEvent::Kind::kFree:
+      print(" %lx", event.values[0]);
+      break;
+  }
+  print("\n");
+  return length;
 }

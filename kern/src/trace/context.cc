@@ -22,11 +22,6 @@ constinit std::atomic<ProgramProvider> program_provider{nullptr};
 // Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the same.
 constinit std::atomic<uint32_t> interrupt_contexts[kVectors];
 
-// An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is not.
-bool in_interrupt(const Cpu& cpu) {
-  return cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
-}
-
 uint32_t interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
   const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
@@ -71,6 +66,11 @@ void trace_register_program_provider(ProgramProvider provider) {
   program_provider.store(provider, std::memory_order_release);
 }
 
+// An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is not.
+bool trace_in_interrupt(const Cpu& cpu) {
+  return cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
+}
+
 void trace_program_changed(Task& task) {
   task.trace_base = 0;
   task.trace_call = 0;
@@ -78,7 +78,7 @@ void trace_program_changed(Task& task) {
 
 CurrentContext trace_find_context() {
   const Cpu& cpu = this_cpu();
-  if (in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), false};
+  if (trace_in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), false};
   Task* const task = cpu.current;
   if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), false};
   const uint64_t remembered = task->trace_call;
@@ -89,12 +89,12 @@ CurrentContext trace_find_context() {
 
 uint32_t trace_find_base() {
   const Cpu& cpu = this_cpu();
-  if (in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
+  if (trace_in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
   if (cpu.current) return base_of(*cpu.current);
   return trace_contexts.intern(ContextKind::kKernelTask, 0, "boot");
 }
 
 uint32_t trace_current_pid() {
   const Task* task = current_task();
-  return task && !in_interrupt(this_cpu()) ? task->pid : 0;
+  return task && !trace_in_interrupt(this_cpu()) ? task->pid : 0;
 }

@@ -2,9 +2,12 @@
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
+#include "arch/x86_64/time.h"
+#include "probe_guard.h"
 #include "probe_session.h"
 #include "recent_stacks.h"
 #include "trace_memory.h"
+#include "user_memory.h"
 
 namespace {
 
@@ -50,7 +53,7 @@ FoundStack intern(StackKind kind, const uint64_t* frames, size_t count, uint32_t
 // Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or be inside the allocator; then a
 // later hit does it.
 [[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
-  if (hit.interrupts_on && cpu.held_locks == 0) trace_memory_prepare();
+  if ((hit.user || hit.interrupts_on) && cpu.held_locks == 0) trace_memory_prepare();
 }
 
 // The base that the current task remembers, if it is the one that is hit.
@@ -63,20 +66,14 @@ FoundStack intern(StackKind kind, const uint64_t* frames, size_t count, uint32_t
 
 }  // namespace
 
-bool ProbeSession::wanted(const Cpu& cpu) const {
-  return (cpu_ == ProbeOptions::kAnyCpu || cpu_ == cpu.id) && (pid_ == 0 || pid_ == trace_current_pid());
+bool ProbeSession::wanted_here(const Cpu& cpu) const {
+  return cpu_ == ProbeOptions::kAnyCpu || cpu_ == cpu.id;
 }
 
-void ProbeSession::hit(const ProbeHit& hit) {
-  const Cpu& cpu = this_cpu();
-  CpuPart& part = parts_[cpu.id];
-  if (selects_ && !wanted(cpu)) [[unlikely]] {
-    increment(part.filtered);
-    return;
-  }
-  if (trace_memory_low()) [[unlikely]]
-    top_up(hit, cpu);
-  count(hit, rules_[hit.tag], cpu, part);
+// Of pairs the CPU of the allocation decides, wherever else its process then is.
+bool ProbeSession::wanted(const Cpu& cpu, uint8_t actions) const {
+  return (wanted_here(cpu) || (actions & (kProbeAllocates | kProbeFrees)) != 0) &&
+         (pid_ == 0 || pid_ == trace_current_pid());
 }
 
 [[gnu::always_inline]] inline void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
@@ -108,4 +105,208 @@ void ProbeSession::hit(const ProbeHit& hit) {
     if (context == 0) increment(part.contexts_lost);
   }
   if (!part.counts.add(stack, context)) increment(part.lost);
+}
+
+[[gnu::noinline]] void ProbeSession::act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
+  bool kept = true;
+  const bool here = wanted_here(cpu);
+  const uint8_t event = hit.returned ? kProbeReturnEvent : kProbeCallEvent;
+  if (here && (rule.actions & event) != 0) {
+    if (hit.returned) {
+      const uint64_t result = hit.registers->result();
+      kept = put_event(ProbeEvent::Kind::kReturn, rule.name, cpu, &result, 1);
+    } else {
+      const ProbeRegisters& r = *hit.registers;
+      const uint64_t arguments[] = {r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9};
+      kept = put_event(ProbeEvent::Kind::kCall, rule.name, cpu, arguments, std::size(arguments));
+    }
+  }
+  if ((rule.actions & kProbeFrees) != 0 && !hit.returned) {
+    frees(hit, rule, cpu, hit.registers->argument(rule.address - 1u));
+  }
+  if ((rule.actions & kProbeAllocates) != 0) {
+    kept &= hit.returned ? return_allocates(hit, rule, cpu) : call_allocates(hit, rule, cpu, part);
+  }
+  if (here && (rule.actions & kProbeCounts) != 0 && !hit.returned) {
+    count(hit, rule, cpu, part);
+  } else {
+    increment(kept ? part.done : part.lost);
+  }
+}
+
+bool ProbeSession::put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values,
+                             size_t count) {
+  ProbeEvent event;
+  event.time = monotonic_now().value;
+  event.name = name;
+  std::copy_n(values, count, event.values);
+  std::fill(event.values + count, std::end(event.values), 0);
+  event.pid = trace_current_pid();
+  event.context = trace_find_base();
+  event.cpu = static_cast<uint16_t>(cpu.id);
+  event.kind = kind;
+  return events_.load(std::memory_order_acquire)->put(event);
+}
+
+// --- Objects. Those of programs belong to the process; those of the kernel are everybody's.
+
+namespace {
+
+ProbeRunner runner_of(const ProbeHit& hit, const Cpu& cpu) {
+  if (hit.user) return ProbeRunner::process(cpu.current->pid);
+  if (trace_in_interrupt(cpu) || !cpu.current) return ProbeRunner::interrupts(cpu.id);
+  return ProbeRunner::task(cpu.current->id);
+}
+
+uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
+  return hit.user ? static_cast<uint16_t>(cpu.current->pid) : 0;
+}
+
+uint32_t shortened(uint64_t size) {
+  return static_cast<uint32_t>(std::min<uint64_t>(size, TraceOptions::kAnySize));
+}
+
+}  // namespace
+
+bool ProbeSession::wants_object(const TraceTable& table, uint64_t size, CpuPart& part) const {
+  const TraceOptions& options = table.options();
+  return shortened(size) >= options.min_size && shortened(size) <= options.max_size &&
+         (table.step() == 0 || part.sampler.take(shortened(size), table.step()));
+}
+
+bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
+  const ProbeRunner runner = runner_of(hit, cpu);
+  if (pairs_->within(runner, hit.stack_pointer)) return true;
+  const auto argument = [&](uint8_t number) { return number == 0 ? 0 : hit.registers->argument(number - 1u); };
+  ProbeCall call = {.stack_pointer = hit.stack_pointer,
+                    .size = argument(rule.alloc.size),
+                    .old = argument(rule.alloc.old),
+                    .where = argument(rule.alloc.result),
+                    .tag = hit.tag,
+                    .stack = 0,
+                    .wanted = false,
+                    .truncated = false};
+  if (rule.alloc.factor != 0 && __builtin_mul_overflow(call.size, argument(rule.alloc.factor), &call.size)) {
+    call.size = UINT64_MAX;
+  }
+  call.wanted = wanted_here(cpu) && wants_object(*objects_, call.size, part);
+  if (call.wanted) {
+    const FoundStack stack = hit.user ? user_stack(false, depth_) : kernel_stack(hit.frame_pointer, depth_, cpu);
+    call.stack = stack.id;
+    call.truncated = stack.truncated;
+  }
+  if (pairs_->enter(runner, call)) return true;
+  objects_->drop(hit.stack_pointer);
+  return false;
+}
+
+bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
+  ProbeCall call;
+  if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call)) return true;
+  uint64_t object = hit.registers->result();
+  if (rule.alloc.result != 0) {
+    if (static_cast<uint32_t>(object) != 0) return true;  // an int: it has failed
+    if (!load_user_word(call.where, &object)) {
+      objects_->drop(call.where);
+      return false;
+    }
+  }
+  const uint16_t owner = owner_of(hit, cpu);
+  // Addresses have 48 bits; what has more is none, and no table could hold it.
+  if (static_cast<int64_t>(object << 16) >> 16 != static_cast<int64_t>(object)) {
+    objects_->drop(object);
+    return false;
+  }
+  // realloc(p, 0) frees and returns 0; with another size 0 says that nothing has happened.
+  const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
+  const bool tells = object_events_.load(std::memory_order_acquire);
+  bool kept = true;
+  if (frees_old && objects_->forget(call.old, owner) && tells) {
+    kept = put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &call.old, 1);
+  }
+  if (object == 0) return kept;
+  if (!call.wanted) {
+    objects_->filter(object);
+    return kept;
+  }
+  objects_->record({.object = object,
+                    .size = shortened(call.size),
+                    .stack = call.stack,
+                    .context = trace_find_base(),
+                    .time = coarse_milliseconds(),
+                    .cpu = static_cast<uint16_t>(cpu.id),
+                    .truncated = call.truncated},
+                   owner);
+  if (!tells) return kept;
+  const uint64_t values[] = {object, call.size};
+  return put_event(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
+}
+
+void ProbeSession::frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, uint64_t object) {
+  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer) || object == 0) return;
+  if (!objects_->forget(object, owner_of(hit, cpu))) return;
+  if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
+}
+
+// --- What processes do that no function tells. Interrupts are on; what is shared with hits is used as in a hit.
+
+void ProbeSession::process_left(uint32_t pid, ProcessLeft how) {
+  if (pairs_) {
+    const ProbesOff off;
+    pairs_->forget(ProbeRunner::process(pid));
+  }
+  for (TraceTable* table : {objects_, memory_}) {
+    if (!table) continue;
+    table->leave(static_cast<uint16_t>(pid),
+                 how == ProcessLeft::kEnded ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
+  }
+}
+
+void ProbeSession::memory_mapped(uint64_t address, uint64_t size) {
+  const ProbesOff off;
+  const Cpu& cpu = this_cpu();
+  if (selects_ && !wanted(cpu, 0)) return;
+  if (trace_memory_low()) trace_memory_prepare();
+  if (!wants_object(*memory_, size, parts_[cpu.id])) {
+    memory_->filter(address);
+    return;
+  }
+  uint64_t frames[kProbeMaxDepth + 1];
+  const FoundStack stack = intern(StackKind::kUser, frames, walk_user_stack(frames, depth_ + 1), depth_);
+  memory_->record({.object = address,
+                   .size = shortened(size),
+                   .stack = stack.id,
+                   .context = trace_find_base(),
+                   .time = coarse_milliseconds(),
+                   .cpu = static_cast<uint16_t>(cpu.id),
+                   .truncated = stack.truncated},
+                  static_cast<uint16_t>(cpu.current->pid));
+  const uint64_t values[] = {address, size};
+  if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, 2);
+}
+
+void ProbeSession::memory_unmapped(uint64_t address, uint64_t size) {
+  if (pid_ != 0 && pid_ != trace_current_pid()) return;
+  if (!memory_->cut(address, size, static_cast<uint16_t>(current_task()->pid))) return;
+  const ProbesOff off;
+  if (object_events_.load(std::memory_order_acquire)) {
+    put_event(ProbeEvent::Kind::kFree, "munmap", this_cpu(), &address, 1);
+  }
+}
+
+void ProbeSession::hit(const ProbeHit& hit) {
+  const Cpu& cpu = this_cpu();
+  CpuPart& part = parts_[cpu.id];
+  const ProbeRule& rule = rules_[hit.tag];
+  if (selects_ && !wanted(cpu, rule.actions)) [[unlikely]] {
+    increment(part.filtered);
+    return;
+  }
+  if (trace_memory_low()) [[unlikely]]
+    top_up(hit, cpu);
+  if (rule.actions == kProbeCounts) [[likely]] {
+    count(hit, rule, cpu, part);
+  } else {
+    act(hit, rule, cpu, part);
+  }
 }

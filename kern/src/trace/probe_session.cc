@@ -1,8 +1,12 @@
 #include "probe_session.h"
 
+#include <algorithm>
+
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
 #include "errstr.h"
-#include "kmalloc.h"
+#include "lib/format.h"
+#include "symbols.h"
 #include "trace_memory.h"
 
 Result<ProbeSession*> ProbeSession::create(uint32_t number) {
@@ -15,7 +19,10 @@ Result<ProbeSession*> ProbeSession::create(uint32_t number) {
     return Errno::ENOMEM;
   }
   session->parts_ = static_cast<CpuPart*>(parts);
-  for (unsigned i = 0; i < cpu_count(); i++) new (&session->parts_[i]) CpuPart;
+  for (unsigned i = 0; i < cpu_count(); i++) {
+    new (&session->parts_[i]) CpuPart;
+    session->parts_[i].sampler.seed(tsc() + i);
+  }
   return session;
 }
 
@@ -33,6 +40,11 @@ ProbeSession::~ProbeSession() {
     forget_counts();
     trace_copy_free(parts_, cpu_count() * sizeof(CpuPart));
   }
+  for (TraceTable* table : {objects_, memory_}) {
+    if (table) TraceTable::destroy(table);
+  }
+  if (pairs_) trace_copy_free(pairs_, sizeof(ProbePairs));
+  if (ProbeEvents* events = events_.load()) ProbeEvents::destroy(events);
   const MutexGuard guard(mutex_);
   if (!user_) return;
   const MutexGuard control(trace_control);
@@ -147,6 +159,8 @@ Result<void> ProbeSession::prepare() {
     }
     user_ = true;
   }
+  TRY(make_tables());
+  if (functions_.has(kProbeCallEvent | kProbeReturnEvent)) TRY(make_events());
   rules_ = functions_.rules();
   kernel_stacks_ = has_kernel(options_.stacks);
   user_stacks_ = has_user(options_.stacks);
@@ -156,6 +170,36 @@ Result<void> ProbeSession::prepare() {
   pid_ = options_.objects.pid;
   cpu_ = options_.cpu;
   selects_ = pid_ != 0 || cpu_ != ProbeOptions::kAnyCpu;
+  return {};
+}
+
+Result<void> ProbeSession::make_tables() {
+  const auto make = [&](TraceTable** table) -> Result<void> {
+    if (!*table) *table = TraceTable::create();
+    if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
+    TraceOptions options = options_.objects;
+    options.depth = options_.depth;
+    (*table)->set_options(options);
+    return {};
+  };
+  if (options_.watch_memory) TRY(make(&memory_));
+  if (!functions_.has(kProbeAllocates | kProbeFrees)) return {};
+  TRY(make(&objects_));
+  if (pairs_) return {};
+  void* memory = trace_copy_alloc(sizeof(ProbePairs));
+  if (!memory) return Errno::ENOMEM;
+  pairs_ = new (memory) ProbePairs;
+  return {};
+}
+
+// A small part of the limit.
+Result<void> ProbeSession::make_events() {
+  if (events_.load(std::memory_order_relaxed)) return {};
+  constexpr uint64_t kPartOfLimit = 16;
+  const uint64_t pages = std::max<uint64_t>(trace_memory_limit() / kPageSize / kPartOfLimit, 1);
+  ProbeEvents* const events = ProbeEvents::create(pages);
+  if (!events) return fail(Errno::ENOMEM, "no trace memory for events");
+  events_.store(events, std::memory_order_release);
   return {};
 }
 
@@ -169,8 +213,10 @@ Result<void> ProbeSession::arm(ProbePrograms& programs) {
     }
     return {};
   };
+  if (pairs_) pairs_->clear();
   Result<void> armed = arm_programs();
   if (armed && !functions_.kernel_probes().empty()) armed = kernel_probes_arm(*this, functions_.kernel_probes());
+  if (armed && options_.watch_memory) user_probes_watch_memory(*this);
   if (!armed) user_probes_disarm(*this);
   return armed;
 }
@@ -185,6 +231,13 @@ void ProbeSession::disarm() {
 void ProbeSession::clear() {
   forget_counts();
   kept_out.store(0, std::memory_order_relaxed);
+  for (TraceTable* table : {objects_, memory_}) {
+    if (table) table->clear();
+  }
+  ProbeEvents* const events = events_.load(std::memory_order_relaxed);
+  if (!events) return;
+  const MutexGuard reading(reading_);
+  events->clear();
 }
 
 void ProbeSession::CpuPart::take_away() {
@@ -225,4 +278,56 @@ Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
 bool ProbeSession::tells_processes_apart() {
   const MutexGuard guard(mutex_);
   return options_.processes;
+}
+
+Result<void> ProbeSession::open_events() {
+  const MutexGuard guard(mutex_);
+  TRY(make_events());
+  object_events_.store(true, std::memory_order_release);
+  return {};
+}
+
+bool ProbeSession::take_event(ProbeEvent* event, bool* any, uint64_t* lost) {
+  const MutexGuard reading(reading_);
+  return events_.load(std::memory_order_acquire)->take(event, any, lost);
+}
+
+bool ProbeSession::events_ready() {
+  if (phase_.load(std::memory_order_acquire) == TracePhase::kStopped) return true;
+  const MutexGuard reading(reading_);
+  return !events_.load(std::memory_order_acquire)->empty();
+}
+
+bool ProbeSession::events_ended() {
+  return phase_.load(std::memory_order_acquire) == TracePhase::kStopped;
+}
+
+Result<TraceBinary*> ProbeSession::copy_outstanding() {
+  void* memory = trace_copy_alloc(sizeof(TraceBinary));
+  if (!memory) return Errno::ENOMEM;
+  auto* dump = new (memory) TraceBinary(trace_stacks, trace_contexts);
+  const auto copy = [&]() -> Result<void> {
+    const MutexGuard guard(mutex_);
+    TraceHeader header = {};
+    header.state = {.phase = phase_, .options = options_.objects, .mark = 0};
+    header.state.options.depth = options_.depth;
+    for (TraceTable* table : {objects_, memory_}) {
+      if (!table) continue;
+      format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u", number_);
+      TRY(dump->add(header, ABI_TRACEDUMP_PROBE, 0, *table, coarse_milliseconds));
+    }
+    return dump->finish({.time = monotonic_now().value,
+                         .memory_limit = trace_memory_limit(),
+                         .memory_used = trace_memory_used(),
+                         .build_id = kernel_build_id()});
+  };
+  const Result<void> copied = copy();
+  if (copied) return dump;
+  delete_outstanding(dump);
+  return copied.error();
+}
+
+void ProbeSession::delete_outstanding(TraceBinary* dump) {
+  dump->~TraceBinary();
+  trace_copy_free(dump, sizeof(TraceBinary));
 }

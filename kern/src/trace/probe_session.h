@@ -16,11 +16,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "page_buffer.h"
 #include "probe.h"
 #include "probe_counts.h"
+#include "probe_events.h"
 #include "probe_functions.h"
+#include "probe_pairs.h"
 #include "stack_counts.h"
+#include "trace_binary.h"
 #include "tracer.h"
 
 // Programs by their path, for arming: what the trace layer cannot reach itself.
@@ -71,8 +73,21 @@ class ProbeSession final : public ProbeConsumer {
   // All counts, added up and sorted, and what belongs to them. ENOMEM.
   Result<State> copy_counts(ProbeCounts& counts);
   bool tells_processes_apart();
+  // From now on what is allocated and freed is an event too. ENOMEM.
+  Result<void> open_events();
+  // The next event, as ProbeEvents::take(); false if there is none.
+  bool take_event(ProbeEvent* event, bool* any, uint64_t* lost);
+  // Whether a reader of events need not wait: there is one, or none will come until the next start.
+  bool events_ready();
+  bool events_ended();
+  // What is outstanding, to be deleted with delete_outstanding() before the session ends. ENOMEM.
+  Result<TraceBinary*> copy_outstanding();
+  static void delete_outstanding(TraceBinary* dump);
 
   void hit(const ProbeHit& hit) override;
+  void process_left(uint32_t pid, ProcessLeft how) override;
+  void memory_mapped(uint64_t address, uint64_t size) override;
+  void memory_unmapped(uint64_t address, uint64_t size) override;
 
  private:
   // Of one CPU: changed by it alone, with interrupts off.
@@ -80,6 +95,7 @@ class ProbeSession final : public ProbeConsumer {
     StackCounts::Part counts;
     std::atomic<uint64_t> filtered{0}, lost{0}, done{0};  // done: counted, but not by stack
     std::atomic<uint64_t> stacks_lost{0}, contexts_lost{0}, truncated{0};
+    Sampler sampler;
     StackCounts::Part::Contents taken;  // by clear, until it is freed
 
     void take_away();
@@ -100,17 +116,27 @@ class ProbeSession final : public ProbeConsumer {
   void disarm() REQUIRES(mutex_);
   void clear() REQUIRES(mutex_);
   void forget_counts();
+  Result<void> make_tables() REQUIRES(mutex_);
+  Result<void> make_events() REQUIRES(mutex_);
 
   // Hits.
   static void increment(std::atomic<uint64_t>& tally) {
     tally.store(tally.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  bool wanted(const Cpu& cpu) const;
+  bool wanted_here(const Cpu& cpu) const;
+  bool wanted(const Cpu& cpu, uint8_t actions) const;
   void count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part);
+  void act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part);
+  // Each is false if something was lost.
+  bool call_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part);
+  bool return_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
+  void frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, uint64_t object);
+  bool wants_object(const TraceTable& table, uint64_t size, CpuPart& part) const;
+  bool put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values, size_t count);
 
   const uint32_t number_;
 
-  // Read by hits: fixed before they come.
+  // Read by hits; all but the events is fixed before they come.
   CpuPart* parts_ = nullptr;
   const ProbeRule* rules_ = nullptr;
   bool selects_ = false;       // not all hits are wanted
@@ -121,10 +147,16 @@ class ProbeSession final : public ProbeConsumer {
   uint32_t depth_ = kProbeMaxDepth;
   uint32_t pid_ = 0;
   uint32_t cpu_ = ProbeOptions::kAnyCpu;
+  TraceTable* objects_ = nullptr;  // nullptr: nothing allocates
+  TraceTable* memory_ = nullptr;   // of mmap; nullptr: it is not watched
+  ProbePairs* pairs_ = nullptr;
+  std::atomic<ProbeEvents*> events_{nullptr};
+  std::atomic<bool> object_events_{false};  // somebody reads them
 
   Mutex mutex_{LockRank::kProbeSession};
-  TracePhase phase_ GUARDED_BY(mutex_) = TracePhase::kOff;
+  std::atomic<TracePhase> phase_{TracePhase::kOff};  // changed under mutex_
   ProbeOptions options_ GUARDED_BY(mutex_);
   ProbeFunctions functions_ GUARDED_BY(mutex_);
-  bool user_ GUARDED_BY(mutex_) = false;   // of the shared tables
+  Mutex reading_{LockRank::kDeviceMutex};  // of events
+  bool user_ GUARDED_BY(mutex_) = false;  // of the shared tables
 };

@@ -215,7 +215,7 @@ void TraceBinary::make_item(const Section& section, uint64_t offset, Piece& piec
       return;
     }
     case ABI_TRACEDUMP_RECORDS:
-      return piece.set(index, record_item(sources_[section.header.source]->copy[index]));
+      return piece.set(index, record_item(*sources_[section.header.source], index));
   }
 }
 
@@ -289,7 +289,8 @@ abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
           .reserved = 0};
 }
 
-abi_tracedump_record TraceBinary::record_item(const TraceRecord& record) const {
+abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t index) const {
+  const TraceRecord& record = source.copy[index];
   // Of its time a record has the low half.
   const uint64_t now = header_.time / kNanosecondsPerMillisecond;
   const uint64_t time = now - static_cast<uint32_t>(static_cast<uint32_t>(now) - record.time);
@@ -298,7 +299,8 @@ abi_tracedump_record TraceBinary::record_item(const TraceRecord& record) const {
           .time = time * kNanosecondsPerMillisecond,
           .stack = record.stack,
           .context = record.context,
-          .mark = static_cast<uint16_t>(record.mark()),
+          // Where marks are, probes have owners.
+          .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint16_t>(record.cpu()),
           .reserved = 0};
 }

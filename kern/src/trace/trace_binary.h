@@ -92,7 +92,7 @@ class TraceBinary {
   abi_tracedump_source source_item(uint32_t index) const;
   abi_tracedump_context context_item(uint32_t index) const;
   abi_tracedump_stack stack_item(uint32_t index) const;
-  abi_tracedump_record record_item(const TraceRecord& record) const;
+  abi_tracedump_record record_item(const Source& source, uint32_t index) const;
   void make_frames(uint64_t offset, Piece& piece) const;
 
   const StackTable* stacks_;

@@ -98,6 +98,10 @@ TraceCounters TraceTable::Shard::counters() const {
 }
 
 void TraceTable::record(const TraceEvent& event) {
+  record(event, static_cast<uint16_t>(mark.load(std::memory_order_relaxed)));
+}
+
+void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   const uint64_t mixed = mix(event.object);
   Shard& shard = shard_of(mixed);
   Guard guard(shard.lock);
@@ -114,7 +118,7 @@ void TraceTable::record(const TraceEvent& event) {
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
   TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mixed)));
-  record->object_mark_ = event.object << 16 | mark.load(std::memory_order_relaxed);
+  record->object_mark_ = word_of(event.object, mark_or_owner);
   record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
   record->stack = event.stack;
   record->size = event.size;
@@ -134,6 +138,108 @@ void TraceTable::forget(uint64_t object) {
   Shard& shard = shard_of(mixed);
   Guard guard(shard.lock);
   drop_record(shard, hash_of(mixed), object);
+}
+
+void TraceTable::drop(uint64_t object) {
+  Shard& shard = shard_of(mix(object));
+  Guard guard(shard.lock);
+  shard.tally.dropped++;
+}
+
+void TraceTable::free_record(Shard& shard, TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
+  Store& store = shard.store;
+  TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mix(record->object()))));
+  if (head == record) {
+    head = record->next();
+  } else {
+    TraceRecord* before = head;
+    while (before->next() != record) before = before->next();
+    before->set_next(record->next());
+  }
+  shard.tally.freed++;
+  shard.tally.live_bytes -= record->size;
+  record->object_mark_ = 0;
+  record->next_cpu_ = reinterpret_cast<uint64_t>(store.free) << 16;
+  store.free = record;
+}
+
+template <typename Visit>
+void TraceTable::visit_records(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  for (RecordPage* page = shard.store.pages; page; page = page->next) {
+    for (uint64_t i = 0; i < page->used; i++) {
+      if (page->records[i].used()) visit(page->records[i]);
+    }
+  }
+}
+
+bool TraceTable::forget(uint64_t object, uint16_t owner) {
+  const uint64_t mixed = mix(object);
+  Shard& shard = shard_of(mixed);
+  Guard guard(shard.lock);
+  const uint64_t word = word_of(object, owner);
+  TraceRecord* record = shard.store.bucket(shard.store.bucket_of(hash_of(mixed)));
+  while (record && record->object_mark_ != word) record = record->next();
+  if (record) {
+    free_record(shard, record);
+  } else {
+    shard.tally.unmatched++;
+  }
+  return record != nullptr;
+}
+
+void TraceTable::leave(uint16_t owner, Leave how) {
+  for (Shard& shard : shards_) {
+    const ProbesOff no_hit;
+    Guard guard(shard.lock);
+    visit_records(shard, [&](TraceRecord& record) NO_THREAD_SAFETY_ANALYSIS {
+      if (record.mark() != owner) return;
+      if (how == Leave::kKeep) {
+        record.object_mark_ = word_of(record.object(), 0);
+      } else {
+        free_record(shard, &record);
+        shard.tally.freed--;
+        shard.tally.cleared++;
+      }
+    });
+  }
+}
+
+bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
+  const uint64_t end = address + size;
+  // Ranges of one process have nothing in common, so one at most goes on behind the end.
+  TraceEvent behind = {};
+  bool any = false;
+  for (Shard& shard : shards_) {
+    const ProbesOff no_hit;
+    Guard guard(shard.lock);
+    visit_records(shard, [&](TraceRecord& record) NO_THREAD_SAFETY_ANALYSIS {
+      const uint64_t from = record.object(), to = from + record.size;
+      if (record.mark() != owner || to <= address || from >= end) return;
+      any = true;
+      if (to > end) {
+        behind = {.object = end,
+                  .size = static_cast<uint32_t>(to - end),
+                  .stack = record.stack,
+                  .context = record.context,
+                  .time = record.time,
+                  .cpu = static_cast<uint16_t>(record.cpu()),
+                  .truncated = false};
+      }
+      if (from < address) {
+        shard.tally.live_bytes -= to - address;
+        record.size = static_cast<uint32_t>(address - from);
+      } else {
+        free_record(shard, &record);
+      }
+    });
+  }
+  if (behind.object != 0) record(behind, owner);
+  if (any) return true;
+  Shard& shard = shard_of(mix(address));
+  const ProbesOff no_hit;
+  Guard guard(shard.lock);
+  shard.tally.unmatched++;
+  return false;
 }
 
 void TraceTable::clear() {

@@ -167,6 +167,20 @@ class TraceTable {
     shard.lock.unlock_in_hook();
     return true;
   }
+  // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID, is another than that of
+  // another process at the same address. The owner stands where else the mark does. The same contexts and bounds.
+  void record(const TraceEvent& event, uint16_t owner);
+  // False if there was none, which is counted.
+  bool forget(uint64_t object, uint16_t owner);
+  // Counts an allocation that could not be followed.
+  void drop(uint64_t object);
+  // The process is no more. Its records stay, as nobody's, or are cleared. Interrupts are off for one pass over the records of a shard,
+  // here and in cut().
+  enum class Leave : uint8_t { kKeep, kClear };
+  void leave(uint16_t owner, Leave how);
+  // Ranges of memory: gives back what of `owner`'s lies in `size` bytes from `address` on. What is left before it of a range is a
+  // shorter one, what is left behind it is recorded anew. False if there was none, which is counted.
+  bool cut(uint64_t address, uint64_t size, uint16_t owner);
   // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a few instructions.
   void clear();
 
@@ -271,6 +285,13 @@ class TraceTable {
     record->next_cpu_ = reinterpret_cast<uint64_t>(store.free) << 16;
     store.free = record;
   }
+
+  static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
+  // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
+  static void free_record(Shard& shard, TraceRecord* record);
+  // Of a shard whose lock is held.
+  template <typename Visit>
+  static void visit_records(Shard& shard, Visit visit);
 
   // The bytes of the product in reverse, so that the best mixed bits come first; the first four say the shard.
   static uint64_t mix(uint64_t object) { return __builtin_bswap64(object * 0x9e3779b97f4a7c15); }

@@ -61,6 +61,8 @@ inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
   *context = cpu.current->trace_call;
   return trace_contexts.remembers(static_cast<uint32_t>(*context));
 }
+// An interrupt is being handled, whatever the current task is.
+bool trace_in_interrupt(const Cpu& cpu);
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
 uint32_t trace_current_pid();
 
