@@ -9,7 +9,7 @@
 #include "ktest.h"
 #include "lib/string.h"
 #include "probe.h"
-#include "probed_program.h"
+#include "test_program.h"
 #include "process.h"
 #include "slab.h"
 #include "src/proc/process_impl.h"
@@ -96,9 +96,9 @@ class Recorder : public ProbeConsumer {
   std::atomic<bool> bad_{false};
 };
 
-class Probetest : public ProbedProgram {
+class Probetest : public TestProgram {
  public:
-  Probetest() : ProbedProgram("/bin/probetest") {
+  Probetest() : TestProgram("/bin/probetest") {
     for (uint32_t i = 0; i < kTags; i++) {
       functions[i] = function(kNames[i]);
       probes[i] = {functions[i].address, {functions[i].returns, functions[i].return_count}, i};
@@ -130,7 +130,7 @@ class Heap {
 // Probes as long as it lives.
 class Armed {
  public:
-  Armed(ProbedProgram& program, ProbeConsumer& consumer, std::span<const UserProbe> probes) : consumer_(consumer) {
+  Armed(TestProgram& program, ProbeConsumer& consumer, std::span<const UserProbe> probes) : consumer_(consumer) {
     EXPECT(user_probes_arm(consumer, program.file(), probes));
   }
   ~Armed() { user_probes_disarm(consumer_); }
@@ -222,8 +222,8 @@ KTEST(user_probes_other_ways_out) {
 
 // Returns whose stack is not there, with a probe on them.
 KTEST(user_probes_return_with_another_stack) {
-  ProbedProgram program("/bin/probetest");
-  const ProbedProgram::Function nowhere = program.function("probetest_return_nowhere"),
+  TestProgram program("/bin/probetest");
+  const TestProgram::Function nowhere = program.function("probetest_return_nowhere"),
                                 elsewhere = program.function("probetest_return_elsewhere");
   EXPECT(nowhere.return_count == 1 && elsewhere.return_count == 1);
   const UserProbe probes[] = {{nowhere.address, {nowhere.returns, 1}, kLeaf}, {elsewhere.address, {elsewhere.returns, 1}, kOuter}};

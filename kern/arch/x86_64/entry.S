@@ -94,10 +94,10 @@ trap_return:
 1:      iretq
 END trap_entry
 
-// In the kernel it is a probe's: handled without any function that could be probed itself.
+// In the kernel it is a probe's: handled without any function that could be probed itself. In a program it mostly is one too.
 FUNCTION trap_entry_breakpoint
         testb $3, 24(%rsp)
-        jnz trap_entry
+        jnz 1f
         SAVE_REGISTERS
         CLAC
         cld
@@ -109,6 +109,16 @@ FUNCTION trap_entry_breakpoint
         movq %rsp, %rdi
         call trap_dispatch
         jmp trap_return
+1:      swapgs
+        SAVE_REGISTERS
+        CLAC
+        cld
+        xorl %ebp, %ebp
+        movq %rsp, %rdi
+        call user_breakpoint_dispatch
+        RESTORE_REGISTERS
+        swapgs
+        iretq
 END trap_entry_breakpoint
 
 FUNCTION trap_entry_paranoid

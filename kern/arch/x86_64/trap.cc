@@ -30,6 +30,7 @@ extern "C" const char trap_stubs[];
 extern "C" const uint64_t exception_table_start[], exception_table_end[];  // address, fixup
 extern "C" void trap_dispatch(TrapFrame* frame);
 extern "C" void trap_dispatch_paranoid(TrapFrame* frame);
+extern "C" void user_breakpoint_dispatch(TrapFrame* frame);
 extern "C" void system_call_dispatch(TrapFrame* frame);
 extern "C" void return_to_user(TrapFrame* frame);
 extern "C" [[noreturn]] void enter_user_from(const TrapFrame* frame);
@@ -152,19 +153,6 @@ void interrupt(TrapFrame& frame) {
   if (cpu.need_resched && !frame.from_user() && (frame.rflags & kRflagsIf) && may_be_preempted(cpu)) schedule();
 }
 
-// True if the program goes on. A probe that is hit often costs less for a short way back: nothing but the two registers has changed,
-// and before_user has work only when it was interrupted.
-bool user_breakpoint(TrapFrame& frame) {
-  if (!frame.from_user() || !higher.breakpoint || !higher.breakpoint(frame)) return false;
-  const Cpu& cpu = this_cpu();
-  if (frame.rip >= kUserEnd || cpu.need_resched || cpu.current->interrupted.load(std::memory_order_relaxed)) {
-    return_to_user(&frame);
-  } else {
-    cpu.current->trace_call = kTraceFromUser;
-  }
-  return true;
-}
-
 Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call, void* argument) {
   const Guard guard(handlers_lock);
   for (Handler& handler : handlers[vector]) {
@@ -180,7 +168,6 @@ Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call
 }  // namespace
 
 NOT_PROBED void trap_dispatch(TrapFrame* frame) {
-  if (frame->vector == kVectorBreakpoint && user_breakpoint(*frame)) return;
   if (frame->vector < kExceptions) {
     exception(*frame);
   } else {
@@ -188,6 +175,20 @@ NOT_PROBED void trap_dispatch(TrapFrame* frame) {
   }
   interrupts_disable();
   if (frame->from_user()) return_to_user(frame);
+}
+
+// A probe that is hit often costs less for a short way back: nothing but rip and rsp has changed, and before_user has work only when
+// the task was interrupted.
+void user_breakpoint_dispatch(TrapFrame* frame) {
+  const bool done = higher.breakpoint && higher.breakpoint(*frame);
+  const Cpu& cpu = this_cpu();
+  if (done && frame->rip < kUserEnd && !cpu.need_resched &&
+      !cpu.current->interrupted.load(std::memory_order_relaxed)) [[likely]] {
+    cpu.current->trace_call = kTraceFromUser;
+    return;
+  }
+  if (!done) exception(*frame);
+  return_to_user(frame);
 }
 
 void system_call_dispatch(TrapFrame* frame) {

@@ -14,17 +14,21 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(Pr
               offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
 
 // Interrupts are off, and this CPU came from user mode: no other hit() is under way here.
-void tell(const ProbeTable& table, const ProbeSite& site, const TrapFrame& frame) {
-  const ProbesOff off;
+[[gnu::always_inline]] inline void tell(const ProbeTable& table, const ProbeSite& site, const TrapFrame& frame) {
+  const ProbesOffHere off;
+  ProbeHit hit = {.tag = 0,
+                  .returned = site.returns,
+                  .user = true,
+                  .stack_pointer = frame.rsp,
+                  .frame_pointer = 0,
+                  .registers = reinterpret_cast<const ProbeRegisters*>(&frame.r11),
+                  .interrupts_on = true};
   for (const ProbeEntry& entry : table.entries(site)) {
     ProbeConsumer* const consumer = entry.consumer.load(std::memory_order_acquire);
-    if (!consumer) continue;
-    consumer->hit({.tag = entry.tag,
-                   .returned = site.returns,
-                   .user = true,
-                   .stack_pointer = frame.rsp,
-                   .frame_pointer = 0,
-                   .registers = reinterpret_cast<const ProbeRegisters*>(&frame.r11)});
+    if (!consumer) [[unlikely]]
+      continue;
+    hit.tag = entry.tag;
+    consumer->hit(hit);
   }
 }
 
@@ -54,17 +58,27 @@ Loaded load_return_address(uint64_t from, uint64_t* to) {
   return loaded ? Loaded::kAfterFault : Loaded::kBadAddress;
 }
 
-}  // namespace
+// Tells of the probe, for which all is at hand, and does what the replaced instruction would have done.
+[[gnu::always_inline]] inline void pass(const ProbeTable& table, const ProbeSite& site, TrapFrame& frame, uint64_t target) {
+  if (!site.returns) {
+    frame.rip += sizeof(kFunctionNop) - 1;
+    tell(table, site, frame);
+  } else {
+    tell(table, site, frame);
+    frame.rip = target;
+    frame.rsp += sizeof(target);
+  }
+}
 
-bool user_probes_breakpoint(TrapFrame& frame) {
+// Whatever the breakpoint is.
+[[gnu::noinline]] bool pass_slowly(TrapFrame& frame, AddressSpace& space) {
   const uint64_t address = frame.rip - 1;
-  AddressSpace& space = *self().space;
   if (!may_be_probed(space, address)) return false;
   bool looked_twice = false;
   for (;;) {
     const ProbeTable* const table = user_probes_of(space.program);
     const ProbeSite* const site = table ? table->find(address) : nullptr;
-    if (!site) [[unlikely]] {
+    if (!site) {
       if (is_gone(address)) {
         frame.rip = address;
         return true;
@@ -72,13 +86,12 @@ bool user_probes_breakpoint(TrapFrame& frame) {
       if (std::exchange(looked_twice, true)) return false;
       continue;
     }
-    if (!site->returns) {
-      frame.rip = address + sizeof(kFunctionNop);
-      tell(*table, *site, frame);
+    uint64_t target = 0;
+    const Loaded loaded = site->returns ? load_return_address(frame.rsp, &target) : Loaded::kAtOnce;
+    if (loaded == Loaded::kAtOnce) {
+      pass(*table, *site, frame, target);
       return true;
     }
-    uint64_t target;
-    const Loaded loaded = load_return_address(frame.rsp, &target);
     if (loaded == Loaded::kBadAddress) {
       frame.rip = address;
       interrupts_enable();
@@ -86,10 +99,19 @@ bool user_probes_breakpoint(TrapFrame& frame) {
       interrupts_disable();
       return true;
     }
-    if (loaded == Loaded::kAfterFault) continue;
-    tell(*table, *site, frame);
-    frame.rip = target;
-    frame.rsp += sizeof(target);
-    return true;
   }
+}
+
+}  // namespace
+
+bool user_probes_breakpoint(TrapFrame& frame) {
+  AddressSpace& space = *self().space;
+  const ProbeTable* const table = user_probes_of(space.program);
+  const ProbeSite* const site = table ? table->find(frame.rip - 1) : nullptr;
+  uint64_t target = 0;
+  if (!site || space.code_replaced() || (site->returns && !load_user_word(frame.rsp, &target))) [[unlikely]] {
+    return pass_slowly(frame, space);
+  }
+  pass(*table, *site, frame, target);
+  return true;
 }

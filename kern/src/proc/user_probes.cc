@@ -39,36 +39,24 @@
 #include "task.h"
 
 constinit UserProbesInUse user_probes_in_use;
+// Changed under registry_lock.
+constinit std::array<std::atomic<ProbedProgram*>, kProbedProgramBuckets> probed_programs{};
 
 namespace {
 
-struct ProbedProgram {
-  ProgramId id;
-  Ref<Chan> file;  // so that the file stays this one
-  std::atomic<ProbeTable*> table{nullptr};
-  std::atomic<ProbedProgram*> next{nullptr};  // of its bucket
-  ProbedProgram* next_gone = nullptr;         // of those that nobody finds any more, but for CPUs that have it at hand
-};
-
-constexpr size_t kBuckets = 64;
 using Link = std::atomic<ProbedProgram*>;
 
 constinit Mutex registry_lock{LockRank::kUserProbes};
-// Changed under registry_lock.
-constinit std::array<Link, kBuckets> buckets{};
 
 using Consumers = List<ProbeConsumer::UserPart, &ProbeConsumer::UserPart::link>;
 constinit Spinlock consumers_lock{LockRank::kProbeConsumers};
 constinit Consumers consumers GUARDED_BY(consumers_lock);
 constinit WaitQueue calls_done;
 
-Link& bucket_of(const ProgramId& id) {
-  return buckets[(id.file ^ id.file >> 6 ^ id.file >> 12) % kBuckets];
-}
-
+// Under registry_lock.
 ProbedProgram* find_program(const ProgramId& id) {
-  ProbedProgram* program = bucket_of(id).load(std::memory_order_acquire);
-  while (program && !(program->id == id)) program = program->next.load(std::memory_order_acquire);
+  ProbedProgram* program = probed_program_bucket(id).load(std::memory_order_relaxed);
+  while (program && !(program->id == id)) program = program->next.load(std::memory_order_relaxed);
   return program;
 }
 
@@ -160,7 +148,7 @@ ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   const MutexGuard guard(registry_lock);
   ProbedProgram* gone = nullptr;
   bool any = false;
-  for (Link& bucket : buckets) {
+  for (Link& bucket : probed_programs) {
     Link* link = &bucket;
     while (ProbedProgram* const program = link->load(std::memory_order_relaxed)) {
       const bool changed = program->table.load(std::memory_order_relaxed)->remove(consumer);
@@ -196,7 +184,7 @@ Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& file, std::span<cons
   } else {
     program = fresh.release();
     program->table.store(table, std::memory_order_relaxed);
-    Link& bucket = bucket_of(program->id);
+    Link& bucket = probed_program_bucket(program->id);
     program->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
     user_probes_in_use.programs.fetch_add(1, std::memory_order_relaxed);
     bucket.store(program, std::memory_order_release);
@@ -217,11 +205,6 @@ void user_probes_watch_memory(ProbeConsumer& consumer) {
   const Guard guard(consumers_lock);
   if (std::exchange(consumer.user_part.watches_memory, true)) return;
   user_probes_in_use.watchers.fetch_add(1, std::memory_order_relaxed);
-}
-
-const ProbeTable* user_probes_of(const ProgramId& id) {
-  const ProbedProgram* const program = find_program(id);
-  return program ? program->table.load(std::memory_order_acquire) : nullptr;
 }
 
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes) {

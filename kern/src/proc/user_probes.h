@@ -1,6 +1,7 @@
 // Probes on functions of programs: what the process layer calls. probe.h has what consumers see, user_probes.cc the theory.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -16,8 +17,26 @@ struct UserProbesInUse {
 };
 extern UserProbesInUse user_probes_in_use;
 
-// The probes on `program`; nullptr if there are none. Interrupts off, and for as long as they are.
-const ProbeTable* user_probes_of(const ProgramId& program);
+// A program with probes, found by hash.
+struct ProbedProgram {
+  ProgramId id;
+  Ref<Chan> file;  // so that the file stays this one
+  std::atomic<ProbeTable*> table{nullptr};
+  std::atomic<ProbedProgram*> next{nullptr};  // of its bucket
+  ProbedProgram* next_gone = nullptr;         // of those that nobody finds any more, but for CPUs that have it at hand
+};
+inline constexpr size_t kProbedProgramBuckets = 64;
+extern std::array<std::atomic<ProbedProgram*>, kProbedProgramBuckets> probed_programs;
+inline std::atomic<ProbedProgram*>& probed_program_bucket(const ProgramId& id) {
+  return probed_programs[id.file % kProbedProgramBuckets];
+}
+
+// The probes on `id`; nullptr if there are none. Interrupts off, and for as long as they are.
+inline const ProbeTable* user_probes_of(const ProgramId& id) {
+  const ProbedProgram* program = probed_program_bucket(id).load(std::memory_order_acquire);
+  while (program && !(program->id == id)) program = program->next.load(std::memory_order_acquire);
+  return program ? program->table.load(std::memory_order_acquire) : nullptr;
+}
 
 // For TrapHandlers: false if the breakpoint is the program's own. user_probe_hit.cc.
 bool user_probes_breakpoint(TrapFrame& frame);

@@ -7,7 +7,7 @@
 #include "probe.h"
 
 // An open program; what it says of its functions. Fails the test if the program is not as expected.
-class ProbedProgram {
+class TestProgram {
  public:
   static constexpr size_t kMaxReturns = 8;
   struct Function {
@@ -17,10 +17,10 @@ class ProbedProgram {
     bool contains(uint64_t pc) const { return pc > address && pc <= address + size; }
   };
 
-  explicit ProbedProgram(const char* path);
-  ~ProbedProgram();
-  ProbedProgram(const ProbedProgram&) = delete;
-  ProbedProgram& operator=(const ProbedProgram&) = delete;
+  explicit TestProgram(const char* path);
+  ~TestProgram();
+  TestProgram(const TestProgram&) = delete;
+  TestProgram& operator=(const TestProgram&) = delete;
 
   Chan& file() { return *file_; }
   // By its symbol, with the returns that .stele.returns has for it.

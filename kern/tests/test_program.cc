@@ -1,4 +1,4 @@
-#include "probed_program.h"
+#include "test_program.h"
 
 #include "kmalloc.h"
 #include "ktest.h"
@@ -55,19 +55,19 @@ T read_at_or_fail(Chan& file, uint64_t offset) {
 
 }  // namespace
 
-ProbedProgram::ProbedProgram(const char* path) : file_(path_open(root(), path, ABI_O_RDONLY, 0).take()) {
+TestProgram::TestProgram(const char* path) : file_(path_open(root(), path, ABI_O_RDONLY, 0).take()) {
   symbols_ = load(".symtab", &symbols_size_);
   names_ = load(".strtab", &names_size_);
   returns_ = load(".stele.returns", &returns_size_);
 }
 
-ProbedProgram::~ProbedProgram() {
+TestProgram::~TestProgram() {
   kfree(symbols_);
   kfree(names_);
   kfree(returns_);
 }
 
-ProbedProgram::Section ProbedProgram::section(std::string_view name) {
+TestProgram::Section TestProgram::section(std::string_view name) {
   constexpr uint64_t kSectionTable = 40, kSectionCount = 60, kNamesIndex = 62;
   const auto table = read_at_or_fail<uint64_t>(*file_, kSectionTable);
   const auto count = read_at_or_fail<uint16_t>(*file_, kSectionCount);
@@ -83,7 +83,7 @@ ProbedProgram::Section ProbedProgram::section(std::string_view name) {
   return {0, 0};
 }
 
-char* ProbedProgram::load(std::string_view name, size_t* size) {
+char* TestProgram::load(std::string_view name, size_t* size) {
   const Section found = section(name);
   auto* const bytes = static_cast<char*>(kmalloc(found.size + 1, KM_SLEEP));
   EXPECT(bytes);
@@ -93,7 +93,7 @@ char* ProbedProgram::load(std::string_view name, size_t* size) {
   return bytes;
 }
 
-ProbedProgram::Function ProbedProgram::function(std::string_view name) {
+TestProgram::Function TestProgram::function(std::string_view name) {
   Function found;
   const auto* symbols = reinterpret_cast<const ElfSymbol*>(symbols_);
   for (size_t i = 0; i < symbols_size_ / sizeof(ElfSymbol); i++) {
