@@ -1,0 +1,108 @@
+// alloctest: leaks exactly so many bytes through each allocator that it is told, in a function named for it, for the test of
+// memleak.
+//
+//   alloctest [--leak BYTES] [--go] [--stay] KIND…
+//   alloctest --time                                 what malloc and free cost, before and after a line has come
+//   alloctest --as UID PROGRAM ARGUMENT…             runs a program as another user
+//
+//   --leak BYTES  that each leaks; 30000
+//   --go          says `ready` and waits for a line on standard input before it allocates
+//   --stay        says `done` and waits for a line, or the end of standard input, before it ends
+//
+// What it writes and reads passes by the C library's buffers: they would be allocations of its own.
+#include "alloctest.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+void* volatile forgotten;
+void* old_memory;
+
+void* must(void* memory) {
+  if (memory == nullptr) _exit(3);
+  return memory;
+}
+
+const Kind* find_kind(std::string_view name) {
+  for (std::size_t i = 0; i < kind_count; i++) {
+    if (name == kinds[i].name) return &kinds[i];
+  }
+  return nullptr;
+}
+
+namespace {
+
+void say(std::string_view text) {
+  (void)!write(STDOUT_FILENO, text.data(), text.size());
+}
+
+void await_line() {
+  char c = 0;
+  while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n') {
+  }
+}
+
+[[noreturn]] void time_pairs() {
+  std::free(must(std::malloc(100'000)));  // the heap is there now
+  for (const char* const state : {"before", "after"}) {
+    char line[64];
+    std::snprintf(line, sizeof(line), "%s %lu\n", state, time_of_pair());
+    say(line);
+    await_line();
+  }
+  _exit(0);
+}
+
+[[noreturn]] void usage() {
+  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       alloctest --as UID PROGRAM ARGUMENT…\nKINDs:");
+  for (std::size_t i = 0; i < kind_count; i++) {
+    say(" ");
+    say(kinds[i].name);
+  }
+  say("\n");
+  _exit(2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::size_t bytes = 30000;
+  bool go = false, stay = false;
+  int at = 1;
+  if (argc > 3 && std::string_view(argv[1]) == "--as") {
+    if (setuid(static_cast<uid_t>(std::strtoul(argv[2], nullptr, 10))) == 0) execvp(argv[3], argv + 3);
+    _exit(3);
+  }
+  if (argc == 2 && std::string_view(argv[1]) == "--time") time_pairs();
+  for (; at < argc && std::strncmp(argv[at], "--", 2) == 0; at++) {
+    const std::string_view option = argv[at];
+    if (option == "--go") {
+      go = true;
+    } else if (option == "--stay") {
+      stay = true;
+    } else if (option == "--leak" && at + 1 < argc) {
+      bytes = std::strtoul(argv[++at], nullptr, 10);
+    } else {
+      usage();
+    }
+  }
+  if (at == argc || bytes == 0 || bytes % 1000 != 0) usage();
+  for (int i = at; i < argc; i++) {
+    if (find_kind(argv[i]) == nullptr) usage();
+  }
+  old_memory = must(std::malloc(500));
+  if (go) {
+    say("ready\n");
+    await_line();
+  }
+  for (; at < argc; at++) find_kind(argv[at])->leak(bytes);
+  if (stay) {
+    say("done\n");
+    await_line();
+  }
+  _exit(0);
+}
