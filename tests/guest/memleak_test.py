@@ -227,15 +227,15 @@ memleak -U -o 0 --source leaky 1 1; memleak -U -f -o 0 --source leaky 1 2> /dev/
 
     def test_bad_arguments(self):
         bad = ["-x", "-o", "-o x", "-o -1", "0", "x", "1 0", "1 2 3", "-z 2 -Z 1", "-T 0", "-s 0", "-s 5G", "-s 1X", "--sort age", "-a --combined-only",
-               "-f -a", "-f --diff", "--diff -a", "--source ctl", "--source a/b", "-z 4G", "-p 1", "-c ls", "-t", "--nosuch"]
+               "-f -a", "-f --diff", "--diff -a", "--source ctl", "--source a/b", "-z 4G", "-t", "-O c", "--symbols-prefix x",
+               "--percpu", "-p 0", "-p 1 -c ls", "-c ' '", "-p 1 --source page", "-p 1 --since-mark", "-c ls --with-self", "-i 0", "--nosuch"]
         result = guest(PRELUDE + "\n".join(f"memleak {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) \"$(grep -c '^usage: memleak' "
                                            "/tmp/err)\" $(grep memleak: /tmp/err)" for arguments in bad) +
                        "\nmemleak --source none 1 1 > /dev/null; echo $?; memleak --source page_4096 1 1 > /dev/null; echo $?; memleak -h; cat \"$ctl\"")
         lines = result.stdout.splitlines()
         for arguments, line in zip(bad, lines):
             self.assertRegex(line, r"^2 0 1 memleak: .", arguments)
-        for arguments in ("-p 1", "-c ls", "-t"):
-            self.assertIn("needs probes", lines[bad.index(arguments)])
+        self.assertIn("needs a process", lines[bad.index("-t")])
         self.assertEqual(lines[len(bad):len(bad) + 2], ["1", "1"])
         self.assertEqual(result.stderr, "memleak: none: no cache or arena has this name; #mem/kmemstat shows them\n"
                                         "memleak: page_4096: it cannot be traced\n")

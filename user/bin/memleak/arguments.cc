@@ -11,13 +11,15 @@
 namespace {
 
 constexpr std::string_view kSynopsis =
-    "usage: memleak [-h] [-a] [-o OLDER] [--combined-only] [-s RATE] [-T TOP]\n"
-    "               [-z MIN_SIZE] [-Z MAX_SIZE] [--sort {size,count}] [-f] [-U]\n"
+    "usage: memleak [-h] [-p PID | -c COMMAND] [-t] [-a] [-o OLDER] [--combined-only]\n"
+    "               [-s RATE] [-T TOP] [-z MIN_SIZE] [-Z MAX_SIZE] [-O OBJ]\n"
+    "               [--symbols-prefix PREFIX] [--sort {size,count}] [-f] [-U]\n"
     "               [--since-mark] [--diff] [--source NAME] [--with-self]\n"
     "               [interval] [count]\n";
 
 constexpr std::string_view kDescription = R"(
-Trace outstanding memory allocations of the kernel that weren't freed.
+Trace outstanding memory allocations that weren't freed: those that a process
+makes with malloc, operator new, mmap and their like, or the kernel's.
 
 positional arguments:
   interval              interval in seconds to print outstanding allocations (5)
@@ -26,6 +28,12 @@ positional arguments:
 
 options:
   -h, --help            show this help message and exit
+  -p PID, --pid PID     the PID to trace; if not specified, trace the kernel's
+                        allocations
+  -c COMMAND, --command COMMAND
+                        execute and trace the specified command
+  -t, --trace           with -p or -c: print a message for each allocation and
+                        each free, and no reports
   -a, --show-allocs     show allocation addresses and sizes as well as stacks
   -o OLDER, --older OLDER
                         prune allocations younger than this age in milliseconds
@@ -41,6 +49,10 @@ options:
                         capture only allocations of at least this size
   -Z MAX_SIZE, --max-size MAX_SIZE
                         capture only allocations of at most this size
+  -O OBJ, --obj OBJ     with -p or -c: the program, if it is to be checked that
+                        the process runs this one
+  --symbols-prefix PREFIX
+                        with -p or -c: trace PREFIXmalloc, PREFIXfree, … instead
   --sort {size,count}   report sorted by size or count of allocations (size)
   -f, --folded          one line for each stack, outermost function first, and
                         its bytes (--sort count: its allocations)
@@ -52,6 +64,16 @@ options:
 
 EXAMPLES:
 
+memleak -p $(pidof allocs)
+        Trace a process's allocations and show a summary of those outstanding
+        every 5 seconds.
+memleak -ap $(pidof allocs) 10
+        The same every 10 seconds, with the address and size of each.
+memleak -p $(pidof allocs) -t
+        Show each single allocation and free.
+memleak -c "./allocs"
+        Run the command and trace its allocations; when it ends show what it has
+        not freed.
 memleak
         Trace the kernel's allocations and show a summary of those outstanding
         every 5 seconds.
@@ -65,13 +87,17 @@ memleak -s 512K -T 20
 
 constexpr CommandLine kLine = {.program = "memleak", .usage = kSynopsis};
 
-// For options of the original that need to see a process's calls.
-[[noreturn]] void needs_probes(std::string_view option, std::string_view instead) {
-  kLine.bad("argument " + std::string(option) + " needs probes, which this system does not have; " +
-            std::string(instead));
-}
-
-enum LongOption { kCombinedOnly = 256, kSort, kSinceMark, kDiff, kSource, kWithSelf, kWaMissingFree };
+enum LongOption {
+  kCombinedOnly = 256,
+  kSort,
+  kSinceMark,
+  kDiff,
+  kSource,
+  kWithSelf,
+  kWaMissingFree,
+  kPerCpu,
+  kSymbolsPrefix
+};
 constexpr option kOptions[] = {
     {"help", no_argument, nullptr, 'h'},
     {"pid", required_argument, nullptr, 'p'},
@@ -79,6 +105,9 @@ constexpr option kOptions[] = {
     {"show-allocs", no_argument, nullptr, 'a'},
     {"older", required_argument, nullptr, 'o'},
     {"command", required_argument, nullptr, 'c'},
+    {"obj", required_argument, nullptr, 'O'},
+    {"symbols-prefix", required_argument, nullptr, kSymbolsPrefix},
+    {"percpu", no_argument, nullptr, kPerCpu},
     {"combined-only", no_argument, nullptr, kCombinedOnly},
     {"wa-missing-free", no_argument, nullptr, kWaMissingFree},
     {"sample-rate", required_argument, nullptr, 's'},
@@ -105,11 +134,26 @@ void parse_option(int option, Arguments& arguments) {
       std::cout << kSynopsis << kDescription;
       std::exit(0);
     case 'p':
+      arguments.pid = kLine.number("-p/--pid", value, 1, kMost);
+      break;
     case 'c':
-      needs_probes(option == 'p' ? "-p/--pid" : "-c/--command",
-                   "without it memleak shows the kernel's allocations, with -U those of each program's system calls");
+      if (value.find_first_not_of(" \t\n") == value.npos) kLine.bad("argument -c/--command: there is no command");
+      arguments.command = value;
+      break;
     case 't':
-      needs_probes("-t/--trace", "-a shows each allocation that is outstanding");
+      arguments.trace = true;
+      break;
+    case 'i':  // which the original's manual page has, and the original has not
+      arguments.interval = kLine.number("-i", value, 1, kMost);
+      break;
+    case 'O':
+      arguments.object = value;
+      break;
+    case kSymbolsPrefix:
+      arguments.prefix = value;
+      break;
+    case kPerCpu:
+      kLine.bad("argument --percpu: this kernel has no allocator of memory for each CPU");
     case 'a':
       arguments.show_allocations = true;
       break;
@@ -167,16 +211,8 @@ void parse_option(int option, Arguments& arguments) {
   }
 }
 
-}  // namespace
-
-Arguments parse_arguments(int argc, char** argv) {
-  Arguments arguments;
-  for (int option; (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:fU", kOptions, nullptr)) != -1;) {
-    parse_option(option, arguments);
-  }
-  if (optind < argc) arguments.interval = kLine.number("interval", argv[optind++], 1, kMost);
-  if (optind < argc) arguments.count = kLine.number("count", argv[optind++], 1, kMost);
-  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+// What goes together.
+void check(const Arguments& arguments) {
   if (arguments.min_size > arguments.max_size) kLine.bad("min_size (-z) can't be greater than max_size (-Z)");
   if (arguments.combined_only && arguments.show_allocations) {
     kLine.bad("argument -a/--show-allocs: not allowed with argument --combined-only");
@@ -187,7 +223,36 @@ Arguments parse_arguments(int argc, char** argv) {
   if (arguments.diff && arguments.show_allocations) {
     kLine.bad("argument --diff: not allowed with argument -a/--show-allocs");
   }
+  if (arguments.pid && arguments.command) kLine.bad("argument -c/--command: not allowed with argument -p/--pid");
+  if (arguments.of_process()) {
+    if (!arguments.sources.empty()) kLine.bad("argument --source: caches and arenas are the kernel's, not a process's");
+    if (arguments.since_mark) kLine.bad("argument --since-mark: a process's allocations have no marks; --diff shows growth");
+    if (arguments.with_self) kLine.bad("argument --with-self: not allowed with -p/--pid or -c/--command");
+  } else {
+    constexpr const char* kNeedsProcess = ": needs a process, -p/--pid or -c/--command";
+    if (arguments.trace) kLine.bad(std::string("argument -t/--trace") + kNeedsProcess);
+    if (!arguments.object.empty()) kLine.bad(std::string("argument -O/--obj") + kNeedsProcess);
+    if (!arguments.prefix.empty()) kLine.bad(std::string("argument --symbols-prefix") + kNeedsProcess);
+  }
+}
+
+}  // namespace
+
+Arguments parse_arguments(int argc, char** argv) {
+  Arguments arguments;
+  for (int option; (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:O:i:fU", kOptions, nullptr)) != -1;) {
+    parse_option(option, arguments);
+  }
+  const bool has_interval = optind < argc;
+  if (optind < argc) arguments.interval = kLine.number("interval", argv[optind++], 1, kMost);
+  if (optind < argc) arguments.count = kLine.number("count", argv[optind++], 1, kMost);
+  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  check(arguments);
   if (arguments.combined_only) arguments.older_ms = 0;
-  if (arguments.folded && !arguments.count) arguments.count = 1;
+  if (arguments.folded && !arguments.count) {
+    arguments.count = 1;
+    // The one report of a command is that of its end.
+    if (arguments.command && !has_interval) arguments.interval = kMost;
+  }
   return arguments;
 }

@@ -10,8 +10,14 @@
 enum class Sort { kSize, kCount };
 
 struct Arguments {
+  // Whose allocations: those of a process, the command's or another, or the kernel's.
+  std::optional<uint64_t> pid;
+  std::optional<std::string> command;
+  bool of_process() const { return pid || command; }
+
   static constexpr uint64_t kAnySize = std::numeric_limits<uint32_t>::max();  // what a trace's filter can say
 
+  bool trace = false;
   bool show_allocations = false;
   bool combined_only = false;
   bool folded = false;
@@ -28,6 +34,8 @@ struct Arguments {
   uint64_t interval = 5;  // seconds
   std::optional<uint64_t> count;
   std::vector<std::string> sources;  // caches and arenas; empty: all
+  std::string object;                // the process's program; empty: whatever it runs
+  std::string prefix;                // of the names of malloc and its like
 };
 
 // For bad arguments it prints what is wrong and the usage, and ends the program with status 2; after -h with 0.

@@ -8,8 +8,11 @@
 
 namespace {
 
+struct Damaged {
+  const char* what;
+};
 [[noreturn]] void damaged(const char* what) {
-  throw std::runtime_error(std::string("#mem/tracedump: ") + what);
+  throw Damaged{what};
 }
 
 // The front of an item that may be longer than is known here.
@@ -36,10 +39,14 @@ std::vector<Item> items_of(std::span<const char> file, uint64_t offset, const ab
 
 }  // namespace
 
-Dump Dump::read() {
+Dump Dump::read(const std::string& path) {
   Dump dump;
-  const std::string file = read_file("#mem/tracedump");
-  dump.parse(file);
+  const std::string file = read_file(path);
+  try {
+    dump.parse(file);
+  } catch (const Damaged& damaged) {
+    throw std::runtime_error(path + ": " + damaged.what);
+  }
   return dump;
 }
 
@@ -105,6 +112,11 @@ std::span<const uint64_t> Dump::stack(uint32_t id) const {
   const auto found = stacks_.find(id);
   if (found == stacks_.end()) return {};
   return std::span(frames_).subspan(found->second.first_frame, found->second.frames);
+}
+
+bool Dump::is_user_stack(uint32_t id) const {
+  const auto found = stacks_.find(id);
+  return found != stacks_.end() && found->second.kind == ABI_TRACEDUMP_USER;
 }
 
 const Dump::Context* Dump::context(uint32_t id) const {

@@ -1,4 +1,4 @@
-// #mem/tracedump as objects: abi/tracedump.h says what is in it.
+// #mem/tracedump, or a session's `outstanding`, as objects: abi/tracedump.h says what is in it.
 #pragma once
 
 #include <abi/tracedump.h>
@@ -20,14 +20,14 @@ class Dump {
     std::string path;
   };
 
-  // All traces, as they are now. std::runtime_error if the file cannot be read, is damaged or of
-  // a version that is not known.
-  static Dump read();
+  // What the file says now. std::runtime_error if it cannot be read, is damaged or of a version that is not known.
+  static Dump read(const std::string& path = "#mem/tracedump");
 
   uint64_t time() const { return time_; }  // nanoseconds since boot
   const std::vector<Source>& sources() const { return sources_; }
   // Return addresses, the innermost caller first; none if the stack was not recorded (0).
   std::span<const uint64_t> stack(uint32_t id) const;
+  bool is_user_stack(uint32_t id) const;
   // nullptr if it was not recorded (0).
   const Context* context(uint32_t id) const;
 

@@ -1,16 +1,18 @@
-// memleak: which stacks of the kernel hold memory that nobody has freed? After bcc's memleak, in its format, from the
-// kernel's tracer (docs/tracer.md).
+// memleak: which stacks of the kernel, or of a process, hold memory that nobody has freed? After bcc's memleak, in its format.
 //
-// The tracer records each allocation with its stack; memleak starts it for all caches and arenas that can be traced
-// (traces.h), takes #mem/tracedump every so many seconds (dump.h), leaves out what options say and adds up what is left
-// by stack (snapshot.h), and prints that (report.h). No event passes through memleak, so none is lost between two
-// reports; what the tracer could not record it has counted, and the last line of a report says so.
+// Of the kernel: its tracer (docs/tracer.md) records each allocation with its stack; memleak starts it for all caches and arenas
+// that can be traced (traces.h) and takes #mem/tracedump every so many seconds. Of a process: a session of probes
+// (docs/probes.md) does the same with the functions of its allocator (process_trace.h, allocators.h) and gives a dump of the
+// same form. Either way the dump is read (dump.h), what options say is left out and what is left added up by stack
+// (snapshot.h), and that printed (report.h). No event passes through memleak, so none is lost between two reports; what
+// could not be recorded has been counted, and the last line of a report says so. Only -t shows events (events.h).
 //
 // Its own allocations, those of the process memleak, would show as leaks of the system calls by which it reads: they are left
 // out by PID, and counted.
 //
-// However it ends but by SIGKILL, what it started is stopped and reset: signals end the wait for the next report, and
-// closed output is seen by the write that fails.
+// However it ends but by SIGKILL, the traces that it started are stopped and reset: signals end the wait for the next report,
+// and closed output is seen by the write that fails. Probes go with the file of their session, in any case.
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -18,6 +20,7 @@
 
 #include "arguments.h"
 #include "dump.h"
+#include "process_trace.h"
 #include "report.h"
 #include "snapshot.h"
 #include "tool/end_signals.h"
@@ -25,30 +28,69 @@
 
 namespace {
 
-int run(const Arguments& arguments) {
+using std::chrono::milliseconds, std::chrono::seconds, std::chrono::steady_clock;
+
+int report_kernel(const Arguments& arguments, std::ostream& notes, const EndSignals& signals) {
   Symbols symbols;
+  symbols.kernel();
+  Reports reports(arguments, symbols);
+  notes << "Attaching to kernel allocators, Ctrl+C to quit." << std::endl;
+  const Traces traces(arguments);
+  if (arguments.diff) reports.start(take_snapshot(arguments, Dump::read(), traces));
+  for (uint64_t done = 0; !arguments.count || done < *arguments.count; done++) {
+    if (signals.wait(seconds(arguments.interval))) break;
+    reports.print(take_snapshot(arguments, Dump::read(), traces));
+  }
+  return 0;
+}
+
+enum class Waited { kTime, kSignal, kEnd };
+
+// For the time, a signal, or the process's end. std::runtime_error if it leaves its program.
+Waited wait(seconds time, const EndSignals& signals, ProcessTrace& trace) {
+  constexpr milliseconds kStep(100);
+  const auto end = steady_clock::now() + time;
+  for (;;) {
+    const ProcessTrace::State state = trace.state();
+    if (state == ProcessTrace::State::kOtherProgram) throw std::runtime_error(trace.description());
+    if (state == ProcessTrace::State::kEnded) return Waited::kEnd;
+    const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
+    if (left.count() <= 0) return Waited::kTime;
+    if (signals.wait(std::min(left, kStep))) return Waited::kSignal;
+  }
+}
+
+int report_process(const Arguments& arguments, std::ostream& notes, const EndSignals& signals) {
+  Symbols symbols;
+  Reports reports(arguments, symbols);
+  if (arguments.command) {
+    notes << "Executing '" << *arguments.command << "' and tracing the resulting process." << std::endl;
+  }
+  ProcessTrace trace(arguments, symbols.programs);
+  if (!trace.has_allocator()) std::cerr << "memleak: the program has no malloc; what it gets by mmap is followed\n";
+  notes << "Attaching to pid " << trace.pid() << ", Ctrl+C to quit." << std::endl;
+  trace.go();
+  if (arguments.trace) {
+    trace.print_events(std::cout, signals);
+    return 0;
+  }
+  for (uint64_t done = 0; !arguments.count || done < *arguments.count; done++) {
+    const Waited waited = wait(seconds(arguments.interval), signals, trace);
+    if (waited == Waited::kSignal) break;
+    // What a process has left when it ended is leaked, however young it is.
+    Arguments options = arguments;
+    if (waited == Waited::kEnd) options.older_ms = 0;
+    reports.print(take_snapshot(options, trace.dump(), trace.description()));
+    if (waited == Waited::kEnd) break;
+  }
+  return 0;
+}
+
+int run(const Arguments& arguments) {
   const EndSignals signals;
   // Folded output is for programs: nothing else goes there.
   std::ostream& notes = arguments.folded ? std::cerr : std::cout;
-  notes << "Attaching to kernel allocators, Ctrl+C to quit." << std::endl;
-  const Traces traces(arguments);
-  std::map<StackKey, Sum> before;
-  if (arguments.diff) before = take_snapshot(arguments, Dump::read(), traces).stacks;
-  for (uint64_t done = 0; !arguments.count || done < *arguments.count; done++) {
-    if (signals.wait(std::chrono::seconds(arguments.interval))) return 0;
-    Snapshot snapshot = take_snapshot(arguments, Dump::read(), traces);
-    if (arguments.folded) {
-      print_folded(std::cout, arguments, symbols, snapshot);
-      print_left_out(std::cerr, snapshot, {});
-    } else if (arguments.diff) {
-      print_report(std::cout, arguments, symbols, snapshot, difference(snapshot.stacks, before));
-      before = std::move(snapshot.stacks);
-    } else {
-      print_report(std::cout, arguments, symbols, snapshot, snapshot.stacks);
-    }
-    if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
-  }
-  return 0;
+  return arguments.of_process() ? report_process(arguments, notes, signals) : report_kernel(arguments, notes, signals);
 }
 
 }  // namespace

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <iostream>
+#include <span>
+#include <stdexcept>
+
+#include "allocators.h"
 
 namespace {
 
@@ -22,12 +27,24 @@ std::string number(double value, bool with_sign) {
   return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
 }
 
-void print_stack(std::ostream& out, Symbols& symbols, const StackKey& key, const Sum& sum, bool with_sign) {
+// Frames of the program. Of a process's own allocations the allocator's are passed over: who has called it is of interest.
+std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbols, const StackKey& key) {
+  std::span<const uint64_t> frames = key.user;
+  while (key.kernel.empty() && frames.size() > 1) {
+    const auto place = symbols.programs.find(key.program, key.build_id, frames.front());
+    if (!place || !is_allocator(place->function->name, arguments.prefix)) break;
+    frames = frames.subspan(1);
+  }
+  return frames;
+}
+
+void print_stack(std::ostream& out, const Arguments& arguments, Symbols& symbols, const StackKey& key, const Sum& sum) {
+  const bool with_sign = arguments.diff;
   out << '\t' << number(sum.bytes, with_sign) << " bytes in " << number(sum.objects, with_sign)
       << " allocations from stack\n";
-  if (key.kernel.empty()) out << "\t\tstack information lost\n";
-  for (const uint64_t frame : key.kernel) out << "\t\t" << symbols.kernel.frame(frame) << '\n';
-  for (const uint64_t frame : key.user) {
+  if (key.kernel.empty() && (key.user.empty() || !arguments.of_process())) out << "\t\tstack information lost\n";
+  for (const uint64_t frame : key.kernel) out << "\t\t" << symbols.kernel().frame(frame) << '\n';
+  for (const uint64_t frame : user_frames(arguments, symbols, key)) {
     out << "\t\t" << symbols.programs.frame(key.program, key.build_id, frame) << '\n';
   }
 }
@@ -54,7 +71,7 @@ void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbol
   for (const Allocation& allocation : allocations) {
     out << "\taddr = " << hexadecimal(allocation.address).substr(2) << " size = " << allocation.size << '\n';
   }
-  for (const auto* item : order) print_stack(out, symbols, item->first, item->second, arguments.diff);
+  for (const auto* item : order) print_stack(out, arguments, symbols, item->first, item->second);
   print_left_out(out, snapshot, hidden);
 }
 
@@ -63,11 +80,12 @@ void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbol
   std::map<std::string, Sum> lines;
   for (const auto& [key, sum] : snapshot.stacks) {
     std::string line;
-    for (auto frame = key.user.rbegin(); frame != key.user.rend(); frame++) {
+    const auto user = user_frames(arguments, symbols, key);
+    for (auto frame = user.rbegin(); frame != user.rend(); frame++) {
       line += symbols.programs.name(key.program, key.build_id, *frame) + ";";
     }
     for (auto frame = key.kernel.rbegin(); frame != key.kernel.rend(); frame++)
-      line += symbols.kernel.name(*frame) + ";";
+      line += symbols.kernel().name(*frame) + ";";
     if (line.empty()) line = "[stack information lost];";
     line.pop_back();
     lines[line].bytes += sum.bytes;
@@ -80,19 +98,41 @@ void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbol
 
 void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden) {
   const LeftOut& left = snapshot.left_out;
+  const bool of_process = !left.process.empty();
   Sum rest;
   for (const Sum& sum : hidden) {
     rest.bytes += sum.bytes;
     rest.objects += sum.objects;
   }
-  out << "Left out: dropped " << left.dropped << ", filtered " << left.filtered << ", untracked " << left.untracked
-      << ", unmatched " << left.unmatched << ", stacks_lost " << left.stacks_lost << ", contexts_lost "
-      << left.contexts_lost << ", truncated " << left.truncated << ", younger " << left.younger << ", before_mark "
-      << left.before_mark << ", other_sizes " << left.other_sizes << ", own " << left.own << ", further_stacks "
-      << hidden.size();
-  if (!hidden.empty()) {
-    out << " (" << number(rest.bytes, false) << " bytes in " << number(rest.objects, false) << " allocations)";
+  out << "Left out: dropped " << left.dropped << ", filtered " << left.filtered;
+  if (!of_process) out << ", untracked " << left.untracked;
+  out << ", unmatched " << left.unmatched << ", stacks_lost " << left.stacks_lost << ", contexts_lost "
+      << left.contexts_lost << ", truncated " << left.truncated << ", younger " << left.younger;
+  if (!of_process) {
+    out << ", before_mark " << left.before_mark << ", other_sizes " << left.other_sizes << ", own " << left.own;
   }
-  out << "; traces: " << left.ours << " of memleak, " << left.others << " of others"
-      << (left.sampled ? ", estimated from samples" : "") << '\n';
+  out << ", further_stacks " << hidden.size();
+  if (!hidden.empty()) {
+    // Who parses the original's output takes a line with "byte" in it for a stack's.
+    out << " (" << number(rest.bytes, false) << " B in " << number(rest.objects, false) << ")";
+  }
+  if (of_process) {
+    out << "; " << left.process;
+  } else {
+    out << "; traces: " << left.ours << " of memleak, " << left.others << " of others";
+  }
+  out << (left.sampled ? ", estimated from samples" : "") << '\n';
+}
+
+void Reports::print(Snapshot snapshot) {
+  if (arguments_.folded) {
+    print_folded(std::cout, arguments_, symbols_, snapshot);
+    print_left_out(std::cerr, snapshot, {});
+  } else if (arguments_.diff) {
+    print_report(std::cout, arguments_, symbols_, snapshot, difference(snapshot.stacks, before_));
+    before_ = std::move(snapshot.stacks);
+  } else {
+    print_report(std::cout, arguments_, symbols_, snapshot, snapshot.stacks);
+  }
+  if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
 }

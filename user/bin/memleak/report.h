@@ -1,7 +1,10 @@
 // The text of a report.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <ostream>
+#include <utility>
 
 #include "arguments.h"
 #include "snapshot.h"
@@ -9,8 +12,13 @@
 #include "symbols/program_symbols.h"
 
 struct Symbols {
-  KernelSymbols kernel;
   ProgramSymbols programs;
+  // Read when they are first asked for: reports of processes do not need them.
+  const KernelSymbols& kernel() {
+    if (!kernel_symbols) kernel_symbols.emplace();
+    return *kernel_symbols;
+  }
+  std::optional<KernelSymbols> kernel_symbols;
 };
 
 // As the original prints it: a heading with the time; with -a a line for each allocation, the smallest first; the top
@@ -29,3 +37,18 @@ void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbol
 void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot);
 // `hidden`: what there are of stacks beyond the top ones.
 void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden);
+
+// The reports of one run, one after the other.
+class Reports {
+ public:
+  Reports(const Arguments& arguments, Symbols& symbols) : arguments_(arguments), symbols_(symbols) {}
+  // What --diff compares the first report with.
+  void start(Snapshot snapshot) { before_ = std::move(snapshot.stacks); }
+  // To standard output, but that the last line of folded ones goes to standard error. std::runtime_error if it cannot be written.
+  void print(Snapshot snapshot);
+
+ private:
+  const Arguments& arguments_;
+  Symbols& symbols_;
+  std::map<StackKey, Sum> before_;
+};

@@ -30,7 +30,7 @@ void add_counters(LeftOut& sum, const abi_tracedump_source& source) {
 uint64_t* keeps_out(const Arguments& arguments, const Dump& dump, const Dump::Source& source,
                     const abi_tracedump_record& record, LeftOut& left_out) {
   const Dump::Context* const context = dump.context(record.context);
-  const bool own = context != nullptr && context->header.kind == ABI_TRACEDUMP_PROCESS &&
+  const bool own = !arguments.of_process() && context != nullptr && context->header.kind == ABI_TRACEDUMP_PROCESS &&
                    context->header.pid == static_cast<uint32_t>(getpid());
   if (own && !arguments.with_self) return &left_out.own;
   if (record.size < arguments.min_size || record.size > arguments.max_size) return &left_out.other_sizes;
@@ -40,17 +40,43 @@ uint64_t* keeps_out(const Arguments& arguments, const Dump& dump, const Dump::So
 }
 
 StackKey key_of(const Arguments& arguments, const Dump& dump, const abi_tracedump_record& record) {
-  const auto kernel = dump.stack(record.stack);
-  StackKey key{.kernel = {kernel.begin(), kernel.end()}, .user = {}, .program = {}, .build_id = {}};
-  if (!arguments.user_stacks) return key;
+  StackKey key;
+  const bool is_own = dump.is_user_stack(record.stack);
+  const auto stack = dump.stack(record.stack);
+  (is_own ? key.user : key.kernel).assign(stack.begin(), stack.end());
   const Dump::Context* const context = dump.context(record.context);
-  if (context == nullptr || context->header.user_stack == 0) return key;
-  const auto user = dump.stack(context->header.user_stack);
-  key.user = {user.begin(), user.end()};
+  if (context == nullptr) return key;
+  if (!is_own) {
+    if (!arguments.user_stacks || context->header.user_stack == 0) return key;
+    const auto user = dump.stack(context->header.user_stack);
+    key.user.assign(user.begin(), user.end());
+  }
   key.program = context->path;
   const std::size_t size = std::min<std::size_t>(context->header.build_id_size, sizeof(context->header.build_id));
   key.build_id.assign(context->header.build_id, context->header.build_id + size);
   return key;
+}
+
+void add_source(Snapshot& snapshot, const Arguments& arguments, const Dump& dump, const Dump::Source& source) {
+  add_counters(snapshot.left_out, source.header);
+  // Records are ordered by stack, so most belong to the group of the one before.
+  Sum* sum = nullptr;
+  uint32_t stack = 0, context = 0;
+  for (const abi_tracedump_record& record : source.records) {
+    if (uint64_t* const counter = keeps_out(arguments, dump, source, record, snapshot.left_out)) {
+      ++*counter;
+      continue;
+    }
+    if (sum == nullptr || record.stack != stack || record.context != context) {
+      sum = &snapshot.stacks[key_of(arguments, dump, record)];
+      stack = record.stack;
+      context = record.context;
+    }
+    const double objects = weight(source.header, record);
+    sum->objects += objects;
+    sum->bytes += objects * static_cast<double>(record.size);
+    if (arguments.show_allocations) snapshot.allocations.push_back({record.object, record.size});
+  }
 }
 
 }  // namespace
@@ -61,26 +87,15 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Trace
   for (const Dump::Source& source : dump.sources()) {
     if (!names.empty() && std::find(names.begin(), names.end(), source.name) == names.end()) continue;
     (traces.is_ours(source.name) ? snapshot.left_out.ours : snapshot.left_out.others)++;
-    add_counters(snapshot.left_out, source.header);
-    // Records are ordered by stack, so most belong to the group of the one before.
-    Sum* sum = nullptr;
-    uint32_t stack = 0, context = 0;
-    for (const abi_tracedump_record& record : source.records) {
-      if (uint64_t* const counter = keeps_out(arguments, dump, source, record, snapshot.left_out)) {
-        ++*counter;
-        continue;
-      }
-      if (sum == nullptr || record.stack != stack || record.context != context) {
-        sum = &snapshot.stacks[key_of(arguments, dump, record)];
-        stack = record.stack;
-        context = record.context;
-      }
-      const double objects = weight(source.header, record);
-      sum->objects += objects;
-      sum->bytes += objects * static_cast<double>(record.size);
-      if (arguments.show_allocations) snapshot.allocations.push_back({record.object, record.size});
-    }
+    add_source(snapshot, arguments, dump, source);
   }
+  return snapshot;
+}
+
+Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const std::string& process) {
+  Snapshot snapshot;
+  snapshot.left_out.process = process;
+  for (const Dump::Source& source : dump.sources()) add_source(snapshot, arguments, dump, source);
   return snapshot;
 }
 

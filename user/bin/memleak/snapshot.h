@@ -13,10 +13,10 @@
 
 // Numbers of stacks mean something in one dump only, so a stack is its frames.
 struct StackKey {
-  std::vector<uint64_t> kernel;  // return addresses, the innermost caller's first
-  std::vector<uint64_t> user;    // with -U
-  std::string program;           // with -U: the path of whose stack `user` is
-  std::string build_id;          // with -U: and the bytes of its build id
+  std::vector<uint64_t> kernel;  // return addresses, the innermost caller's first; none of a process's own allocations
+  std::vector<uint64_t> user;    // with -U, and of a process's own
+  std::string program;           // the path of whose stack `user` is
+  std::string build_id;          // and the bytes of its build id
   auto operator<=>(const StackKey&) const = default;
 };
 
@@ -40,6 +40,7 @@ struct LeftOut {
   // Traces.
   uint64_t ours = 0, others = 0;
   bool sampled = false;
+  std::string process;  // with -p and -c, in place of numbers of traces: what has become of it
 };
 
 struct Snapshot {
@@ -48,6 +49,9 @@ struct Snapshot {
   LeftOut left_out;
 };
 
+// Of the kernel's traces.
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Traces& traces);
+// Of a process, with what is to be said of it.
+Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const std::string& process);
 // The stacks of `after` and `before` with what has changed, and nothing else.
 std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after, const std::map<StackKey, Sum>& before);

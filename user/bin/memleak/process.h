@@ -1,0 +1,16 @@
+// A process that runs, as #proc shows it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+struct ProcessState {
+  std::string path;      // of its program
+  std::string build_id;  // the bytes of it
+  bool has_ended = false;  // and its parent has not looked yet
+};
+
+// Nothing if there is no such process.
+std::optional<ProcessState> process_state(pid_t pid);

@@ -1,0 +1,64 @@
+// The trace of one process: its allocator's functions are probed, and its mmap and munmap watched (docs/probes.md).
+//
+// For -p the process runs already. For -c it is made here and waits with its first instruction until go(). The probes are on
+// when the constructor returns, and gone with this object, or with memleak, whatever ends it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "arguments.h"
+#include "child.h"
+#include "dump.h"
+#include "probe/session.h"
+#include "process.h"
+#include "symbols/program_symbols.h"
+#include "tool/end_signals.h"
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path);  // for reading; std::runtime_error
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile();
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+class ProcessTrace {
+ public:
+  // std::runtime_error if there is no such process or program, or it cannot be probed.
+  ProcessTrace(const Arguments& arguments, ProgramSymbols& symbols);
+
+  pid_t pid() const { return pid_; }
+  // False if the program has no allocator: then only memory from mmap is seen.
+  bool has_allocator() const { return has_allocator_; }
+  // Lets the command begin. std::runtime_error if it cannot be run.
+  void go();
+
+  enum class State { kRuns, kEnded, kOtherProgram };
+  State state();
+  // Of the process, for people: "process 12 has ended with status 1".
+  std::string description();
+
+  // What is outstanding now; after the process has ended, what it had not freed.
+  Dump dump() const { return Dump::read(session_.file("outstanding")); }
+  // With -t: prints its single allocations until it ends or a signal comes.
+  void print_events(std::ostream& out, const EndSignals& signals);
+
+ private:
+  std::unique_ptr<Child> child_;
+  pid_t pid_ = -1;
+  ProcessState program_;  // that it runs, or will
+  std::string own_build_id_;
+  bool has_allocator_ = false;
+  ProbeSession session_;
+  std::unique_ptr<OpenFile> events_;  // with -t
+};
