@@ -2,7 +2,7 @@
 
 BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc \
-  kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/trace/recent_stacks.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc \
+  kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/trace/kernel_stacks.cc kern/src/trace/recent_stacks.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc \
   kern/src/trace/page_directory.cc kern/src/trace/trace_memory.cc kern/src/trace/sampler.cc
 BENCH_HOST_OBJ := $(patsubst %,$(BASE)/bench/objects/%.o,$(wildcard $(BENCH_HOST_SRC)))
 # As the kernel is compiled, where it matters for speed.

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/recent_stacks.cc kern/src/trace/trace_memory.cc tests/host/fakes/trace_arena.cc
+// Sources: kern/src/trace/recent_stacks.cc kern/src/trace/stack_table.cc kern/src/trace/trace_memory.cc tests/host/fakes/trace_arena.cc
 
 // Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever has changed meanwhile.
 
@@ -87,60 +87,140 @@ uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
   }
 }
 
-TEST(RecentStacks, MatchWhenAWalkFindsTheSame) {
+// What is skipped at the beginning.
+bool skipped(uint64_t address) {
+  return address == 0x1000;
+}
+
+// What is recorded of a stack, and whether that is not all.
+struct Recorded {
+  std::vector<uint64_t> frames;
+  bool truncated;
+};
+Recorded recorded(const Stack& stack, StackScope scope) {
+  std::vector<uint64_t> frames = stack.walk(scope.walk());
+  const auto first = scope.skips_allocator() ? std::find_if_not(frames.begin(), frames.end(), skipped) : frames.begin();
+  frames.erase(frames.begin(), first);
+  const bool truncated = frames.size() > scope.depth();
+  if (truncated) frames.resize(scope.depth());
+  return {frames, truncated};
+}
+
+// The entry holds just that, and adds up what the table does.
+void expect_kept(const RecentStack& entry, const Recorded& expected, StackTable& table) {
+  std::vector<uint64_t> frames;
+  for (const uint32_t frame : entry.frames()) frames.push_back(StackTable::unpacked(frame));
+  ASSERT_EQ(frames, expected.frames);
+  ASSERT_EQ(entry.truncated(), expected.truncated);
+  trace_memory_prepare();
+  const uint32_t id = table.intern(StackKind::kKernel, frames.data(), frames.size());
+  ASSERT_NE(id, 0u);
+  ASSERT_EQ(table.find_packed(entry.frames(), entry.sum()), id);
+}
+
+StackScope some_scope(std::mt19937_64& random) {
+  const auto depth = static_cast<uint32_t>(1 + random() % 24);
+  return random() % 4 ? StackScope::callers(depth) : StackScope::innermost(depth);
+}
+
+class RecentStackTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    trace_memory_init(uint64_t{64} << 20);
+    trace_memory_begin(1);
+    ASSERT_TRUE(table_.open().ok());
+  }
+  void TearDown() override {
+    table_.clear();
+    trace_memory_end();
+  }
+  StackTable table_;
+};
+
+// Random stacks, of which random words change, one or two at a time: return addresses, and where a frame leads to.
+TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
   std::mt19937_64 random(1);
   const auto entry = std::make_unique<RecentStack>();
-  unsigned matched = 0, refused = 0;
-  for (int i = 0; i < 30'000; i++) {
+  unsigned matched = 0, readdressed = 0, refreshed = 0, not_kept = 0;
+  for (int i = 0; i < 8'000; i++) {
     Stack stack;
     stack.make(random, 1, 0);
     const auto end = random() % 2 ? std::optional(some_end(random, stack)) : std::nullopt;
     stack.make(random, 1 + random() % 20, end);
-    const auto max = static_cast<uint32_t>(1 + random() % 24);
-    const std::vector<uint64_t> before = stack.walk(max);
-    std::vector<uint64_t> found;
-    ASSERT_EQ(entry->walk(stack.bottom(), max, stack.cpu, [&](uint64_t address) { found.push_back(address); }),
-              before.size());
-    ASSERT_EQ(found, before);
-    ASSERT_FALSE(entry->matches(stack.bottom(), max, stack.cpu)) << "it has no name yet";
-    entry->name(7, true);
-    ASSERT_TRUE(entry->matches(stack.bottom(), max, stack.cpu));
-    ASSERT_EQ(entry->id(), 7u);
-    ASSERT_TRUE(entry->truncated());
-    ASSERT_FALSE(entry->matches(stack.bottom(), max + 1, stack.cpu));
-    ASSERT_FALSE(entry->matches(stack.bottom() + 16, max, stack.cpu));
-    Cpu other = stack.cpu;
-    other.kernel_stack += kKernelStackSize;
-    ASSERT_FALSE(entry->matches(stack.bottom(), max, other));
+    StackScope scope = some_scope(random);
+    std::vector<uint64_t> before;
+    for (int change = 0; change < 12; change++) {
+      const std::vector<uint64_t> now = stack.walk(scope.walk());
+      const Recorded expected = recorded(stack, scope);
+      const RecentStack::Frame* const differs = entry->differs(stack.bottom(), scope, stack.cpu);
+      if (!differs) {
+        ASSERT_EQ(now, before) << "another stack";
+        matched++;
+      } else if (entry->readdress(differs, stack.bottom(), scope, stack.cpu)) {
+        ASSERT_NE(now, before);
+        readdressed++;
+      } else if (entry->refresh(stack.bottom(), scope, stack.cpu, skipped)) {
+        refreshed++;
+      } else {
+        // What is skipped has changed: then it begins afresh.
+        not_kept++;
+        ASSERT_TRUE(scope.skips_allocator());
+        ASSERT_TRUE(entry->refresh(stack.bottom(), scope, stack.cpu, skipped));
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_kept(*entry, expected, table_));
+      if (differs) {
+        ASSERT_NE(entry->differs(stack.bottom(), scope, stack.cpu), nullptr) << "it has no name yet";
+        entry->name(7);
+      }
+      ASSERT_EQ(entry->differs(stack.bottom(), scope, stack.cpu), nullptr);
+      ASSERT_EQ(entry->stack(), 7 | (expected.truncated ? RecentStack::kTruncated : 0));
+      before = now;
+      const StackScope deeper = StackScope::callers(scope.depth() + 1);
+      ASSERT_NE(entry->differs(stack.bottom(), deeper, stack.cpu), nullptr);
+      ASSERT_NE(entry->differs(stack.bottom() + 16, scope, stack.cpu), nullptr);
+      Cpu other = stack.cpu;
+      other.kernel_stack += kKernelStackSize;
+      ASSERT_NE(entry->differs(stack.bottom(), scope, other), nullptr);
 
-    // One word changes: a return address, or where a frame leads to.
-    uint64_t* const frame = stack.frames()[random() % stack.frames().size()];
-    if (random() % 2) {
-      frame[1] = random() % 3 ? 0x2000 : 0;
-    } else {
-      frame[0] = random() % 2 ? some_end(random, stack) : reinterpret_cast<uint64_t>(stack.frames().back());
+      for (uint64_t words = random() % 3; words > 0; words--) {
+        uint64_t* const frame = stack.frames()[random() % stack.frames().size()];
+        if (random() % 4) {
+          frame[1] = random() % 6 ? 0x1000 + random() % 4 : 0;
+        } else {
+          frame[0] = random() % 2 ? some_end(random, stack) : reinterpret_cast<uint64_t>(stack.frames().back());
+        }
+      }
+      if (random() % 8 == 0) scope = some_scope(random);
     }
-    const bool same = stack.walk(max) == before;
-    const bool matches = entry->matches(stack.bottom(), max, stack.cpu);
-    ASSERT_TRUE(same || !matches) << "another stack";
-    matched += matches;
-    refused += !matches;
   }
   EXPECT_GT(matched, 5'000u);
-  EXPECT_GT(refused, 5'000u);
+  EXPECT_GT(readdressed, 5'000u);
+  EXPECT_GT(refreshed, 5'000u);
+  EXPECT_GT(not_kept, 500u);
 }
 
-TEST(RecentStacks, WhatIsTooDeepOrElsewhereIsNotKept) {
+TEST(RecentStacks, WhatIsTooDeepElsewhereOrCannotBePackedIsNotKept) {
   std::mt19937_64 random(2);
   const auto entry = std::make_unique<RecentStack>();
-  const auto ignore = [](uint64_t) {};
   Stack stack;
   stack.make(random, RecentStack::kMaxFrames + 5, std::nullopt);
-  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames + 1, stack.cpu, ignore), 0u);
-  EXPECT_EQ(entry->walk(stack.bottom(), RecentStack::kMaxFrames, stack.cpu, ignore), size_t{RecentStack::kMaxFrames});
+  const StackScope most = StackScope::innermost(RecentStack::kMaxFrames - 1);
+  EXPECT_FALSE(entry->refresh(stack.bottom(), StackScope::innermost(RecentStack::kMaxFrames), stack.cpu, skipped));
+  ASSERT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
+  EXPECT_EQ(entry->frames().size(), RecentStack::kMaxFrames - 1);
+  EXPECT_TRUE(entry->truncated());
+  entry->name(1);
+  stack.frames()[3][1] = 0x7f0000001000;
+  const RecentStack::Frame* const differs = entry->differs(stack.bottom(), most, stack.cpu);
+  ASSERT_NE(differs, nullptr);
+  EXPECT_FALSE(entry->readdress(differs, stack.bottom(), most, stack.cpu));
+  EXPECT_FALSE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
+  EXPECT_NE(entry->differs(stack.bottom(), most, stack.cpu), nullptr);
+  stack.frames()[3][1] = 0x1001;
   Stack other;
-  EXPECT_EQ(entry->walk(stack.bottom(), 10, other.cpu, ignore), 0u);
-  EXPECT_FALSE(entry->matches(stack.bottom(), 10, other.cpu));
+  EXPECT_FALSE(entry->refresh(stack.bottom(), most, other.cpu, skipped));
+  EXPECT_NE(entry->differs(stack.bottom(), most, other.cpu), nullptr);
+  EXPECT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
 }
 
 TEST(RecentStacks, TakePagesOnlyIfTheyAreASmallPartOfTheLimit) {

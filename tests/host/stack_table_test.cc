@@ -69,11 +69,22 @@ TEST_F(StackTableTest, KernelAndUserStacksOfEqualWordsAreDifferent) {
   ASSERT_TRUE(table_.open().ok());
   // The user frame is stored as the two words that the kernel frames are.
   const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000, StackTable::kKernelBase + 0x20};
-  const uint64_t user[] = {uint64_t{0x20} << 32 | 0x1000};
+  const uint64_t user[] = {uint64_t{0x80000020} << 32 | 0x80001000};
   const uint32_t a = table_.intern(StackKind::kKernel, kernel, 2);
   const uint32_t b = table_.intern(StackKind::kUser, user, 1);
   EXPECT_NE(a, b);
   EXPECT_EQ(table_.view(b)[0], user[0]);
+}
+
+// As many words as there can be.
+TEST_F(StackTableTest, UserStacksAreKeptToTheLastFrame) {
+  ASSERT_TRUE(table_.open().ok());
+  Frames frames(StackTable::kMaxFrames, 0x7fff00001000);
+  const uint32_t a = table_.intern(StackKind::kUser, frames.data(), frames.size());
+  frames.back() += 0x100000000;
+  const uint32_t b = table_.intern(StackKind::kUser, frames.data(), frames.size());
+  EXPECT_NE(a, b);
+  EXPECT_EQ(stored(table_, b), Key(StackKind::kUser, frames));
 }
 
 TEST_F(StackTableTest, WhatIsTooDeepIsCut) {

@@ -3,51 +3,21 @@
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
+#include "kernel_stacks.h"
 #include "probe_guard.h"
 #include "probe_session.h"
-#include "recent_stacks.h"
 #include "trace_memory.h"
 #include "user_memory.h"
 
 namespace {
 
-struct FoundStack {
-  uint32_t id;
-  bool truncated;
-};
-
-// As the hooks of the allocator do it (hooks.cc), but all frames count.
-[[gnu::noinline]] bool find_stack(RecentStack* recent, uint64_t frame_pointer, uint32_t depth, const Cpu& cpu,
-                                  FoundStack* stack) {
-  uint32_t data[RecentStack::kMaxFrames];
-  StackTable::KernelFrames frames(data);
-  const size_t count = recent->walk(
-      frame_pointer, depth + 1, cpu, [&](uint64_t address) __attribute__((always_inline)) { frames.add(address); });
-  if (count == 0) return false;
-  stack->truncated = frames.cut(depth);
-  if (!trace_stacks.find(frames, &stack->id)) return false;
-  recent->name(stack->id, stack->truncated);
-  return true;
+RecordedStack store_user_stack(const uint64_t* frames, size_t count, uint32_t depth) {
+  return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)), count > depth};
 }
 
-FoundStack intern(StackKind kind, const uint64_t* frames, size_t count, uint32_t depth) {
-  return {trace_stacks.intern(kind, frames, std::min<size_t>(count, depth)), count > depth};
-}
-
-[[gnu::noinline]] FoundStack kernel_stack(uint64_t frame_pointer, uint32_t depth, const Cpu& cpu) {
-  RecentStack* recent = recent_stack(frame_pointer, cpu);
-  FoundStack stack;
-  if (recent && find_stack(recent, frame_pointer, depth, cpu, &stack)) return stack;
+[[gnu::noinline]] RecordedStack user_stack(bool returning, uint32_t depth) {
   uint64_t frames[kProbeMaxDepth + 1];
-  stack = intern(StackKind::kKernel, frames, walk_kernel_stack(frame_pointer, frames, depth + 1), depth);
-  // It is kept when it is found the next time.
-  if (recent) recent->forget();
-  return stack;
-}
-
-[[gnu::noinline]] FoundStack user_stack(bool returning, uint32_t depth) {
-  uint64_t frames[kProbeMaxDepth + 1];
-  return intern(StackKind::kUser, frames, walk_user_stack_of_call(returning, frames, depth + 1), depth);
+  return store_user_stack(frames, walk_user_stack_of_call(returning, frames, depth + 1), depth);
 }
 
 // Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or be inside the allocator; then a
@@ -80,18 +50,14 @@ bool ProbeSession::wanted(const Cpu& cpu, uint8_t actions) const {
                                                        CpuPart& part) {
   uint32_t stack = 0, context = 0;
   if (rule.user ? stacks_ : kernel_stacks_) {
+    const StackScope scope = StackScope::innermost(depth_);
     const RecentStack* recent = rule.user ? nullptr : recent_place(hit.frame_pointer, cpu);
-    bool truncated = false;
-    if (recent && recent->matches(hit.frame_pointer, depth_ + 1, cpu)) [[likely]] {
-      stack = recent->id();
-      truncated = recent->truncated();
-    } else {
-      const FoundStack found =
-          rule.user ? user_stack(hit.returned, depth_) : kernel_stack(hit.frame_pointer, depth_, cpu);
-      stack = found.id;
-      truncated = found.truncated;
-    }
-    if (truncated) increment(part.truncated);
+    const RecordedStack found = recent && !recent->differs(hit.frame_pointer, scope, cpu)
+                                    ? RecordedStack(recent->stack())
+                                : rule.user ? user_stack(hit.returned, depth_)
+                                            : record_kernel_stack(hit.frame_pointer, scope, cpu);
+    stack = found.id();
+    if (found.truncated()) increment(part.truncated);
     if (stack == 0) [[unlikely]]
       increment(part.stacks_lost);
   }
@@ -191,9 +157,11 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
   }
   call.wanted = wanted_here(cpu) && wants_object(*objects_, call.size, part);
   if (call.wanted) {
-    const FoundStack stack = hit.user ? user_stack(false, depth_) : kernel_stack(hit.frame_pointer, depth_, cpu);
-    call.stack = stack.id;
-    call.truncated = stack.truncated;
+    const RecordedStack stack =
+        hit.user ? user_stack(false, depth_)
+                 : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth_), cpu);
+    call.stack = stack.id();
+    call.truncated = stack.truncated();
   }
   if (pairs_->enter(runner, call)) return true;
   objects_->drop(hit.stack_pointer);
@@ -272,14 +240,14 @@ void ProbeSession::memory_mapped(uint64_t address, uint64_t size) {
     return;
   }
   uint64_t frames[kProbeMaxDepth + 1];
-  const FoundStack stack = intern(StackKind::kUser, frames, walk_user_stack(frames, depth_ + 1), depth_);
+  const RecordedStack stack = store_user_stack(frames, walk_user_stack(frames, depth_ + 1), depth_);
   memory_->record({.object = address,
                    .size = shortened(size),
-                   .stack = stack.id,
+                   .stack = stack.id(),
                    .context = trace_find_base(),
                    .time = coarse_milliseconds(),
                    .cpu = static_cast<uint16_t>(cpu.id),
-                   .truncated = stack.truncated},
+                   .truncated = stack.truncated()},
                   static_cast<uint16_t>(cpu.current->pid));
   const uint64_t values[] = {address, size};
   if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, 2);

@@ -1,5 +1,7 @@
 #include "recent_stacks.h"
 
+#include <new>
+
 #include "trace_memory.h"
 
 constinit RecentStack no_recent_stack;
@@ -30,9 +32,9 @@ constexpr uint64_t kPartOfLimit = 16;
 bool take_pages(RecentStacks& recent) {
   for (RecentPage*& place : recent.pages) {
     trace_memory_prepare();
-    place = static_cast<RecentPage*>(trace_page_take());
-    if (!place) return false;
-    for (RecentStack& stack : *place) stack.forget();
+    void* const page = trace_page_take();
+    if (!page) return false;
+    place = new (page) RecentPage;
   }
   for (size_t i = 0; i < kRecentStacks; i++) recent.stacks[i] = &(*recent.pages[i % kRecentPages])[i / kRecentPages];
   return true;

@@ -13,36 +13,33 @@ constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
 
 }  // namespace
 
-size_t StackTable::pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data, uint32_t* hash) {
-  uint64_t mixed = static_cast<uint64_t>(kind) + 1;
+uint64_t StackTable::pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data) {
+  uint64_t sum = 0;
   if (kind == StackKind::kKernel) {
     for (size_t i = 0; i < count; i++) {
-      const uint64_t offset = frames[i] - StackTable::kKernelBase;
-      data[i] = offset <= UINT32_MAX ? static_cast<uint32_t>(offset) : UINT32_MAX;
-      mixed = (mixed ^ data[i]) * kFactor;
+      data[i] = packs(frames[i]) ? static_cast<uint32_t>(frames[i]) : UINT32_MAX;
+      sum += weight(unpacked(data[i]), i);
     }
-    *hash = hash_end(mixed);
-    return count;
+    return key_of(kind, count, sum);
   }
   for (size_t i = 0; i < count; i++) {
     data[2 * i] = static_cast<uint32_t>(frames[i]);
     data[2 * i + 1] = static_cast<uint32_t>(frames[i] >> 32);
-    mixed = (mixed ^ frames[i]) * kFactor;
+    sum += weight(frames[i], i);
   }
-  *hash = hash_end(mixed);
-  return 2 * count;
+  return key_of(kind, 2 * count, sum);
 }
 
 StackKind StackTable::View::kind() const {
-  return entry_->kind;
+  return entry_->kind();
 }
 
 size_t StackTable::View::size() const {
-  return entry_->kind == StackKind::kKernel ? entry_->words : entry_->words / 2;
+  return kind() == StackKind::kKernel ? entry_->words() : entry_->words() / 2;
 }
 
 uint64_t StackTable::View::operator[](size_t index) const {
-  if (entry_->kind == StackKind::kKernel) return kKernelBase + entry_->data[index];
+  if (kind() == StackKind::kKernel) return unpacked(entry_->data[index]);
   return entry_->data[2 * index] | uint64_t{entry_->data[2 * index + 1]} << 32;
 }
 
@@ -100,23 +97,31 @@ void StackTable::give_back(Reservation reservation) {
 
 uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
   uint32_t data[kMaxWords];
-  uint32_t hash;
-  const size_t words = pack(kind, frames, std::min(count, kMaxFrames), data, &hash);
-  Head& chain = head(hash);
-  Entry* first = chain.load(std::memory_order_acquire);
-  if (Entry* entry = find(first, nullptr, kind, hash, data, words)) return entry->id;
+  const uint64_t key = pack(kind, frames, std::min(count, kMaxFrames), data);
+  return find_or_add(key, data);
+}
 
-  const Reservation reservation = reserve(words);
+uint32_t StackTable::intern_packed(std::span<const uint32_t> frames, uint64_t sum) {
+  return find_or_add(key_of(StackKind::kKernel, frames.size(), sum), frames.data());
+}
+
+uint32_t StackTable::find_or_add(uint64_t key, const uint32_t* data) {
+  Entry* const first = head(key).load(std::memory_order_acquire);
+  const Entry* entry = find(first, nullptr, key, data);
+  return entry ? entry->id : add(first, key, data);
+}
+
+uint32_t StackTable::add(Entry* first, uint64_t key, const uint32_t* data) {
+  const Reservation reservation = reserve(words_of(key));
   Entry* entry = reservation.entry;
   if (!entry) return 0;
+  Head& chain = head(key);
   new (&entry->next) std::atomic<Entry*>(first);
-  entry->hash = hash;
-  entry->words = static_cast<uint16_t>(words);
-  entry->kind = kind;
-  memcpy(entry->data, data, words * sizeof(uint32_t));
+  entry->key = key;
+  memcpy(entry->data, data, words_of(key) * sizeof(uint32_t));
   while (!chain.compare_exchange_weak(first, entry, std::memory_order_release, std::memory_order_acquire)) {
     const Entry* searched = entry->next.load(std::memory_order_relaxed);
-    if (Entry* other = find(first, searched, kind, hash, data, words)) {
+    if (Entry* other = find(first, searched, key, data)) {
       give_back(reservation);
       return other->id;
     }

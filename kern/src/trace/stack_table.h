@@ -15,12 +15,14 @@
 //   4. If another CPU has added the same stack meanwhile, that is the answer, and the place is given back if it is still
 //      the last one. If not, it is lost until clear(): at most one place for each race that another CPU has won.
 //
-// Kernel frames are stored as 32-bit offsets from the base of the kernel image, user frames in two words.
+// Kernel frames are stored as the lower half of the address, user frames in two words.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "lib/result.h"
 #include "page_directory.h"
@@ -64,83 +66,73 @@ class StackTable {
   // innermost first; 0 when it cannot be stored. Any context but NMI, after trace_memory_prepare(), no tracer lock held.
   // Lock-free. Bound: one pass over a chain and one over what others add to it meanwhile.
   uint32_t intern(StackKind kind, const uint64_t* frames, size_t count);
-  // A stack of kernel frames that is made ready while it is walked: each frame is packed and hashed at once, into an
-  // array of the caller's, which has room for all.
-  class KernelFrames {
-   public:
-    explicit KernelFrames(uint32_t* data) : data_(data), end_(data) {}
-    [[gnu::always_inline]] void add(uint64_t frame) {
-      const uint64_t offset = frame - kKernelBase;
-      outside_ |= offset;
-      *end_++ = static_cast<uint32_t>(offset);
-      mixed_ = (mixed_ ^ offset) * kFactor;
-    }
-    [[gnu::always_inline]] bool empty() const { return end_ == data_; }
-    // Whether there were more than `count`, which are forgotten.
-    [[gnu::always_inline]] bool cut(size_t count) {
-      if (end_ - data_ <= static_cast<ptrdiff_t>(count)) return false;
-      end_ = data_ + count;
-      mixed_ = kSeed;
-      for (const uint32_t* at = data_; at != end_; at++) mixed_ = (mixed_ ^ *at) * kFactor;
-      return true;
-    }
-
-   private:
-    friend class StackTable;
-    static constexpr uint64_t kSeed = static_cast<uint64_t>(StackKind::kKernel) + 1;
-    uint64_t mixed_ = kSeed;
-    uint64_t outside_ = 0;  // has high bits if a frame is not the kernel's, which is packed in another way
-    uint32_t* const data_;
-    uint32_t* end_;
-  };
-  // The same for such a stack. False, with nothing done, if it is not stored yet.
-  [[gnu::always_inline]] bool find(const KernelFrames& frames, uint32_t* id) const {
-    if (frames.outside_ > UINT32_MAX) return false;
-    const uint32_t hash = hash_end(frames.mixed_);
-    const Entry* entry = find(head(hash).load(std::memory_order_acquire), nullptr, StackKind::kKernel, hash,
-                              frames.data_, static_cast<size_t>(frames.end_ - frames.data_));
-    if (entry) *id = entry->id;
-    return entry != nullptr;
+  // The same for kernel frames that are packed; `sum` is that of their weights.
+  uint32_t intern_packed(std::span<const uint32_t> frames, uint64_t sum);
+  // The same if it is stored already; otherwise 0.
+  [[gnu::always_inline]] uint32_t find_packed(std::span<const uint32_t> frames, uint64_t sum) const {
+    const uint64_t key = key_of(StackKind::kKernel, frames.size(), sum);
+    const Entry* const entry = find(head(key).load(std::memory_order_acquire), nullptr, key, frames.data());
+    return entry ? entry->id : 0;
   }
+  // Whether a kernel frame can be packed into 32 bits: those that are left out follow from its sign.
+  static constexpr bool packs(uint64_t frame) { return frame == unpacked(static_cast<uint32_t>(frame)); }
+  static constexpr uint64_t unpacked(uint32_t frame) {
+    return static_cast<uint64_t>(int64_t{static_cast<int32_t>(frame)});
+  }
+  // Multilinear hashing: each frame has a weight of its own, so that who knows a stack that differs in few frames need not
+  // add all of them up again.
+  static uint64_t weight(uint64_t frame, size_t index) { return frame * kFactors[index]; }
+
   // `id` must have come from intern() since the last clear(), or be 0.
   View view(uint32_t id) const;
   // Number of different stacks; exact when no intern() is under way.
   uint32_t size() const { return stacks_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
-  static uint32_t hash_end(uint64_t hash) {
-    hash ^= hash >> 29;
-    return static_cast<uint32_t>(hash * 0xbf58476d1ce4e5b9 >> 32);
+  // Odd numbers that have nothing to do with each other (splitmix64).
+  static constexpr std::array<uint64_t, kMaxFrames> kFactors = [] {
+    std::array<uint64_t, kMaxFrames> factors;
+    uint64_t state = 0;
+    for (uint64_t& factor : factors) {
+      uint64_t z = state += 0x9e3779b97f4a7c15;
+      z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+      z = (z ^ z >> 27) * 0x94d049bb133111eb;
+      factor = z | 1;
+    }
+    return factors;
+  }();
+  // What is compared first: hash, words and kind.
+  static uint64_t key_of(StackKind kind, size_t words, uint64_t sum) {
+    const uint64_t shape = words << 1 | static_cast<uint64_t>(kind);
+    return ((sum ^ sum >> 29) * 0xbf58476d1ce4e5b9 & ~uint64_t{0xffff}) | shape;
   }
   static constexpr size_t kMaxWords = 2 * kMaxFrames;
-  // Frames as they are stored, and their hash; returns the number of words.
-  static size_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data, uint32_t* hash);
+  static constexpr size_t words_of(uint64_t key) { return (key & 0xffff) >> 1; }
+  // Frames as they are stored; returns their key.
+  static uint64_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data);
   static constexpr uint32_t kHeadPages = 4;
   static constexpr uint32_t kHeadsPerPage = kPageSize / sizeof(void*);
   static constexpr uint32_t kHeads = kHeadPages * kHeadsPerPage;
 
   struct Entry {
     std::atomic<Entry*> next;
-    uint32_t hash;
+    uint64_t key;
     uint32_t id;
-    uint16_t words;
-    StackKind kind;
     uint32_t data[];
+
+    size_t words() const { return words_of(key); }
+    StackKind kind() const { return static_cast<StackKind>(key & 1); }
   };
   using Head = std::atomic<Entry*>;
 
-  Head& head(uint32_t hash) const {
-    const uint32_t index = hash % kHeads;
+  Head& head(uint64_t key) const {
+    const uint32_t index = key >> 32 & (kHeads - 1);
     return heads_[index / kHeadsPerPage][index % kHeadsPerPage];
   }
   // Between `first` and `last`, which is not looked at.
-  [[gnu::always_inline]] static Entry* find(Entry* first, const Entry* last, StackKind kind, uint32_t hash,
-                                            const uint32_t* data, size_t words) {
+  [[gnu::always_inline]] static Entry* find(Entry* first, const Entry* last, uint64_t key, const uint32_t* data) {
     for (Entry* entry = first; entry != last; entry = entry->next.load(std::memory_order_acquire)) {
-      if (entry->hash == hash && entry->words == words && entry->kind == kind && equal(entry->data, data, words)) {
-        return entry;
-      }
+      if (entry->key == key && equal(entry->data, data, words_of(key))) return entry;
     }
     return nullptr;
   }
@@ -157,6 +149,10 @@ class StackTable {
     }
     return i == words || a[i] == b[i];
   }
+
+  // What is not in the chain that begins with `first`.
+  uint32_t add(Entry* first, uint64_t key, const uint32_t* data);
+  uint32_t find_or_add(uint64_t key, const uint32_t* data);
 
   // How far pages are used: `pages` have been begun, and the last of them is free from `offset` on.
   struct End {

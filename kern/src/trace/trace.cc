@@ -10,6 +10,7 @@
 //   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
 //   stack_table.cc    stacks, each once
 //   recent_stacks.cc  what each CPU has recorded lately, so that a stack is mostly found by comparing it
+//   kernel_stacks.cc  the number of the stack that is the current one, by way of the two
 //   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once; context.cc finds out which
 //                     one runs
 //   sampler.cc        which allocations a sampled trace records, and what they stand for

@@ -29,6 +29,7 @@
 #include "probe_guard.h"
 #include "sampler.h"
 #include "spinlock.h"
+#include "stack_scope.h"
 #include "trace.h"
 
 // One outstanding object. Also what a dump's copy consists of.
@@ -83,8 +84,6 @@ class TraceTable {
  public:
   static constexpr unsigned kShards = 16;
   static constexpr uint32_t kMaxMark = UINT16_MAX;
-  // kmem_cache_alloc under kmalloc under an ObjectCache, and some to spare.
-  static constexpr uint32_t kAllocatorFrames = 6;
 
   // Without memory nullptr. Takes one page; no tracer lock held.
   static TraceTable* create();
@@ -103,15 +102,15 @@ class TraceTable {
   const TraceOptions& options() const { return options_; }
   void set_options(const TraceOptions& options) {
     options_ = options;
-    max_walk_ = kAllocatorFrames + options.depth + 1;
+    scope_ = StackScope::callers(options.depth);
     sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
     selects_ =
         options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0 || sample_step_ != 0;
   }
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
-  // Frames of a stack that are looked at: one more than is recorded tells whether something is cut off.
-  uint32_t max_walk() const { return max_walk_; }
+  // What is recorded of a stack.
+  StackScope scope() const { return scope_; }
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
 
@@ -305,7 +304,7 @@ class TraceTable {
   TraceOptions options_;
   uint64_t sample_step_ = 0;
   bool selects_ = false;
-  uint32_t max_walk_ = 0;
+  StackScope scope_;
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);
