@@ -9,6 +9,7 @@
 #include <span>
 
 #include "lib/list.h"
+#include "arch/x86_64/interrupts.h"
 #include "lib/result.h"
 
 class Chan;
@@ -36,9 +37,10 @@ struct ProbeHit {
   // its caller, and so on. User: 0, walk_user_stack_of_call() finds the same.
   uint64_t frame_pointer;
   const ProbeRegisters* registers;  // at the entry; at a return only what a result is in has a meaning
+  uint64_t flags;                   // RFLAGS of whoever is hit
   // Whether whoever is hit may be interrupted. Otherwise it may be in the middle of a change of what this CPU alone has, the
   // allocator's magazines among it: nothing may be allocated.
-  bool interrupts_on = false;
+  bool interrupts_on() const { return (flags & kRflagsIf) != 0; }
 };
 
 enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };

@@ -22,7 +22,7 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(Pr
                   .stack_pointer = frame.rsp,
                   .frame_pointer = 0,
                   .registers = reinterpret_cast<const ProbeRegisters*>(&frame.r11),
-                  .interrupts_on = true};
+                  .flags = kRflagsIf};
   for (const ProbeEntry& entry : table.entries(site)) {
     ProbeConsumer* const consumer = entry.consumer.load(std::memory_order_acquire);
     if (!consumer) [[unlikely]]

@@ -84,7 +84,6 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
   copy_printable(wanted.path, program.path, &hash);
   wanted.hash = shortened(hash);
 
-  const ProbesOff no_hit;
   Guard guard(lock_);
   if (!is_open()) return 0;
   Base*& first = heads_->bases[wanted.hash % kHeads];
@@ -103,7 +102,6 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
 }
 
 uint32_t ContextTable::with_user_stack(uint32_t id, uint32_t user_stack) {
-  const ProbesOff no_hit;
   Guard guard(lock_);
   return is_open() ? find_or_add(get(id)->base, user_stack) : 0;
 }

@@ -7,8 +7,8 @@
 // As the stack table, but small and with a lock for each look-up: tasks remember their numbers, so that it is asked
 // about once for each process and once for each system call. A number is never given twice, also not after clear():
 // what was remembered from before is known to be stale by its lying outside. When no numbers are left (after four
-// billion), or no memory, the number 0 is returned, which the caller counts. Hits of probes ask too, whatever was interrupted
-// by them; so none may come while the lock is held.
+// billion), or no memory, the number 0 is returned, which the caller counts. Hooks and hits of probes ask; hits may not come
+// while the lock is held, and they do not, as both keep probes off.
 #pragma once
 
 #include <array>

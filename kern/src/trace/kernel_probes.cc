@@ -28,7 +28,6 @@
 #include <algorithm>
 #include <new>
 
-#include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/probe_entry.h"
 #include "arch/x86_64/text_patch.h"
 #include "arch/x86_64/trap.h"
@@ -94,7 +93,7 @@ NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
   static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi));
   static_assert(offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
   ProbeHit hit = {0, true, false, frame.rsp, reinterpret_cast<uint64_t>(caller),
-                  reinterpret_cast<const ProbeRegisters*>(&frame.r11), (frame.rflags & kRflagsIf) != 0};
+                  reinterpret_cast<const ProbeRegisters*>(&frame.r11), frame.rflags};
   const RanksAside aside;
   for (const ProbeItem* item = first_of(place); item; item = after(item)) {
     if (!item->returns) continue;
@@ -177,14 +176,17 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
   if (!item) [[unlikely]]
     return;
   const RanksAside aside;
-  ProbeHit hit = {0, false, false, reinterpret_cast<uint64_t>(frame + 1), reinterpret_cast<uint64_t>(frame),
-                  &frame->registers, (frame->flags & kRflagsIf) != 0};
-  for (;;) {
+  ProbeHit hit;  // one by one: gcc clears the whole of an aggregate first
+  hit.tag = item->tag;
+  hit.returned = hit.user = false;
+  hit.stack_pointer = reinterpret_cast<uint64_t>(frame + 1);
+  hit.frame_pointer = reinterpret_cast<uint64_t>(frame);
+  hit.registers = &frame->registers;
+  hit.flags = frame->flags;
+  item->consumer->hit(hit);
+  while ((item = after(item))) [[unlikely]] {
     hit.tag = item->tag;
     item->consumer->hit(hit);
-    item = after(item);
-    if (!item) [[likely]]
-      return;
   }
 }
 

@@ -23,7 +23,7 @@ RecordedStack store_user_stack(const uint64_t* frames, size_t count, uint32_t de
 // Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or be inside the allocator; then a
 // later hit does it.
 [[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
-  if ((hit.user || hit.interrupts_on) && cpu.held_locks == 0) trace_memory_prepare();
+  if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
 }
 
 // The base that the current task remembers, if it is the one that is hit.
