@@ -75,14 +75,30 @@ TEST(StackcountPattern, RegularExpressions) {
 }
 
 constexpr const char* kHead = "probe 1 state running functions 2\n";
-constexpr const char* kNoLosses = "hits 9 counted 9 filtered 0 lost 0 kept_out 0 stacks 2 stacks_lost 0 contexts_lost 0 truncated 0\n\n";
+constexpr const char* kNoLosses =
+    "hits 9 counted 9 filtered 0 lost 0 kept_out 0 stacks 2 stacks_lost 0 contexts_lost 0 truncated 0\n\n";
+
+// With each group's calls.
+struct Read {
+  std::vector<Count> counts;
+  Losses losses;
+};
+
+Read since_last(Counter& counter, const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) counter.add(line);
+  const Summary summary = counter.since_last();
+  Read read{{}, summary.losses};
+  for (const auto& [calls, what] : summary.groups) read.counts.push_back(parse_count(calls, *what));
+  return read;
+}
 
 TEST(StackcountCounts, WhatALineSays) {
   Counter counter;
-  const Summary summary = counter.since_last(
-      std::string(kHead) + kNoLosses +
-      "count 7 kernel ffffffff80101005 ffffffff80102010 user 401234 abc pid 12 name sh path /bin/sh build 00ff7f later 3 4 5\n"
-      "count 2 kernel ffffffff80101005\n");
+  const Read summary = since_last(counter, std::string(kHead) + kNoLosses +
+                                               "count 7 kernel ffffffff80101005 ffffffff80102010 user 401234 abc pid "
+                                               "12 name sh path /bin/sh build 00ff7f later 3 4 5\n"
+                                               "count 2 kernel ffffffff80101005\n");
   ASSERT_EQ(summary.counts.size(), 2u);
   EXPECT_EQ(summary.counts[0].calls, 2u);
   EXPECT_EQ(summary.counts[0].pid, 0u);
@@ -98,10 +114,11 @@ TEST(StackcountCounts, WhatALineSays) {
 TEST(StackcountCounts, OnlyWhatIsNew) {
   Counter counter;
   const std::string head = kHead;
-  counter.since_last(head + kNoLosses + "count 5 kernel 1\ncount 3 kernel 2\n");
-  const Summary summary = counter.since_last(
+  since_last(counter, head + kNoLosses + "count 5 kernel 1\ncount 3 kernel 2\n");
+  const Read summary = since_last(
+      counter,
       head + "hits 20 counted 18 filtered 0 lost 2 kept_out 1 stacks 3 stacks_lost 4 contexts_lost 5 truncated 6\n\n" +
-      "count 9 kernel 3\ncount 6 kernel 1\ncount 3 kernel 2\n");
+          "count 9 kernel 3\ncount 6 kernel 1\ncount 3 kernel 2\n");
   ASSERT_EQ(summary.counts.size(), 2u);
   EXPECT_EQ(summary.counts[0].calls, 1u);
   EXPECT_EQ(summary.counts[0].kernel.at(0), 1u);
@@ -110,17 +127,19 @@ TEST(StackcountCounts, OnlyWhatIsNew) {
   std::ostringstream text;
   print_losses(text, summary.losses);
   EXPECT_EQ(text.str(),
-            "Lost: 2 calls not counted, 1 calls by the tracer itself not counted, 4 calls counted without their stack, 5 calls counted "
-            "without their process, 6 calls counted with the innermost frames only\n");
+            "Lost: 2 calls not counted, 4 calls counted without their stack, 5 calls counted without their process, 6 "
+            "calls counted "
+            "with their innermost frames only\nLeft out: 1 calls made by the tracer itself\n");
   std::ostringstream nothing;
-  print_losses(nothing, counter.since_last(head + kNoLosses + "count 9 kernel 3\ncount 6 kernel 1\n").losses);
+  print_losses(nothing, {});
+  EXPECT_EQ(nothing.str(), "");
 }
 
 TEST(StackcountCounts, DamagedText) {
   Counter counter;
-  EXPECT_THROW(counter.since_last("count x kernel 1\n"), std::runtime_error);
-  EXPECT_THROW(counter.since_last("something else\n"), std::runtime_error);
-  EXPECT_TRUE(counter.since_last("").counts.empty());
+  EXPECT_THROW(counter.add("count x kernel 1"), std::runtime_error);
+  EXPECT_THROW(counter.add("something else"), std::runtime_error);
+  EXPECT_TRUE(counter.since_last().groups.empty());
 }
 
 // With a kernel of three functions.
@@ -130,22 +149,25 @@ class StackcountReport : public testing::Test {
     folder_ = testing::TempDir() + "stackcount_test." + std::to_string(getpid());
     std::filesystem::create_directories(folder_ + "/#mem");
     std::filesystem::current_path(folder_);
-    std::ofstream("#mem/ksyms") << "ffffffff80101000 T leaf\nffffffff80102000 T Middle::call\nffffffff80103000 T root\n";
+    std::ofstream("#mem/ksyms")
+        << "ffffffff80101000 T leaf\nffffffff80102000 T Middle::call\nffffffff80103000 T root\n";
   }
   ~StackcountReport() override {
     std::filesystem::current_path(back_);
     std::filesystem::remove_all(folder_);
   }
   std::string printed(const Arguments& arguments, const std::vector<Count>& counts) {
-    Symbols symbols;
+    FrameNames names(arguments.offset);
     std::ostringstream text;
-    print_summary(text, arguments, symbols, {.counts = counts, .losses = {}});
+    print_heading(text, arguments);
+    for (const Count& count : counts) print_count(text, arguments, names, count);
     return text.str();
   }
 
   const std::vector<uint64_t> stack_ = {0xffffffff80101005, 0xffffffff80102010, 0xffffffff801030a0};
   const Count kernel_only_{.calls = 3, .kernel = stack_, .user = {}, .pid = 0, .name = {}, .path = {}, .build_id = {}};
-  const Count both_{.calls = 12, .kernel = stack_, .user = {0x401005}, .pid = 7, .name = "sh", .path = "/none", .build_id = "x"};
+  const Count both_{
+      .calls = 12, .kernel = stack_, .user = {0x401005}, .pid = 7, .name = "sh", .path = "/none", .build_id = "x"};
 
  private:
   std::filesystem::path back_;
@@ -157,7 +179,8 @@ TEST_F(StackcountReport, Stacks) {
   EXPECT_EQ(printed({}, {both_}), "\n  leaf\n  Middle::call\n  root\n  [unknown]\n    sh [7]\n    12\n\n");
   Arguments arguments;
   arguments.delimited = true;
-  EXPECT_EQ(printed(arguments, {both_}), "\n  leaf\n  Middle::call\n  root\n    --\n  [unknown]\n    sh [7]\n    12\n\n");
+  EXPECT_EQ(printed(arguments, {both_}),
+            "\n  leaf\n  Middle::call\n  root\n    --\n  [unknown]\n    sh [7]\n    12\n\n");
   arguments.pid = 7;
   EXPECT_EQ(printed(arguments, {both_}), "\n  leaf\n  Middle::call\n  root\n    --\n  [unknown]\n    12\n\n");
   arguments.user_stacks = false;
@@ -178,7 +201,8 @@ TEST_F(StackcountReport, OffsetsAndAddresses) {
 TEST_F(StackcountReport, Folded) {
   Arguments arguments;
   arguments.folded = true;
-  EXPECT_EQ(printed(arguments, {kernel_only_, both_}), "root;Middle::call;leaf 3\nsh;[unknown];root;Middle::call;leaf 12\n");
+  EXPECT_EQ(printed(arguments, {kernel_only_, both_}),
+            "root;Middle::call;leaf 3\nsh;[unknown];root;Middle::call;leaf 12\n");
   arguments.delimited = true;
   EXPECT_EQ(printed(arguments, {both_}), "sh;[unknown];-;root;Middle::call;leaf 12\n");
   EXPECT_EQ(printed(arguments, {}), "");

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 
 namespace {
 
@@ -33,10 +32,12 @@ std::string bytes_in(std::string_view digits) {
   return bytes;
 }
 
-// "kernel FRAME… user FRAME… pid N name NAME path PATH build DIGITS" and whatever keys may come; each may be missing. No key
-// looks like a frame.
-Count parse_count(std::string_view text) {
+}  // namespace
+
+// No key looks like a frame.
+Count parse_count(uint64_t calls, std::string_view text) {
   Count count{};
+  count.calls = calls;
   std::vector<uint64_t>* frames = nullptr;
   while (!text.empty()) {
     const std::string_view word = take(text, ' ');
@@ -56,46 +57,44 @@ Count parse_count(std::string_view text) {
   return count;
 }
 
-}  // namespace
+void Counter::add(Numbers& numbers, std::string_view what, uint64_t number) {
+  auto found = numbers.find(what);
+  if (found == numbers.end()) found = numbers.emplace(what, Number{}).first;
+  found->second.now += number;
+}
 
-Summary Counter::since_last(std::string_view text) {
-  Summary summary;
-  const auto growth = [](Totals& known, std::string_view key, uint64_t value) {
-    auto found = known.find(key);
-    if (found == known.end()) found = known.emplace(std::string(key), 0).first;
-    return value - std::exchange(found->second, value);
-  };
-  std::map<std::string_view, uint64_t> now;
-  while (!text.empty()) {
-    const std::string_view line = take(text, '\n');
-    std::string_view rest = line;
-    const std::string_view word = take(rest, ' ');
-    if (word == "hits") {
-      rest = line;
-      while (!rest.empty()) {
-        const std::string_view key = take(rest, ' ');
-        const uint64_t grown = growth(counters_, key, number_in(take(rest, ' '), 10).value_or(0));
-        if (key == "lost") summary.losses.calls = grown;
-        if (key == "kept_out") summary.losses.kept_out = grown;
-        if (key == "stacks_lost") summary.losses.stacks = grown;
-        if (key == "contexts_lost") summary.losses.processes = grown;
-        if (key == "truncated") summary.losses.truncated = grown;
-      }
-    } else if (word == "count") {
-      const auto calls = number_in(take(rest, ' '), 10);
-      if (!calls) strange(line);
-      now[rest] += *calls;
-    } else if (!line.empty() && word != "probe") {
-      strange(line);
+void Counter::add(std::string_view line) {
+  std::string_view rest = line;
+  const std::string_view word = take(rest, ' ');
+  if (word == "count") {
+    const auto calls = number_in(take(rest, ' '), 10);
+    if (!calls) strange(line);
+    add(calls_, rest, *calls);
+  } else if (word == "hits") {
+    for (rest = line; !rest.empty();) {
+      const std::string_view key = take(rest, ' ');
+      add(counters_, key, number_in(take(rest, ' '), 10).value_or(0));
     }
+  } else if (!line.empty() && word != "probe") {
+    strange(line);
   }
-  for (const auto& [what, calls] : now) {
-    const uint64_t grown = growth(calls_, what, calls);
-    if (grown == 0) continue;
-    summary.counts.push_back(parse_count(what));
-    summary.counts.back().calls = grown;
+}
+
+Summary Counter::since_last() {
+  Summary summary;
+  for (auto& [what, calls] : calls_) {
+    if (const uint64_t grown = calls.grown(); grown != 0) summary.groups.push_back({grown, &what});
   }
-  std::stable_sort(summary.counts.begin(), summary.counts.end(),
-                   [](const Count& a, const Count& b) { return a.calls < b.calls; });
+  std::sort(summary.groups.begin(), summary.groups.end(),
+            [](const auto& a, const auto& b) { return a.calls != b.calls ? a.calls < b.calls : *a.what < *b.what; });
+  const auto counter = [&](std::string_view key) {
+    const auto found = counters_.find(key);
+    return found == counters_.end() ? 0 : found->second.grown();
+  };
+  summary.losses = {.calls = counter("lost"),
+                    .kept_out = counter("kept_out"),
+                    .stacks = counter("stacks_lost"),
+                    .processes = counter("contexts_lost"),
+                    .truncated = counter("truncated")};
   return summary;
 }

@@ -66,7 +66,7 @@ int run(const Arguments& arguments) {
     }
     return 0;
   }
-  Symbols symbols;
+  FrameNames names(arguments.offset && !arguments.folded);
   const EndSignals signals;
   const std::vector<std::string> lines = commands(arguments, pattern, functions);
   if (arguments.debug) {
@@ -88,8 +88,12 @@ int run(const Arguments& arguments) {
     passed += interval;
     if (arguments.duration && passed >= std::chrono::seconds(*arguments.duration)) ends = true;
     if (ends) session.command("stop");
-    const Summary summary = counter.since_last(read_file(session.file("counts")));
-    print_summary(std::cout, arguments, symbols, summary);
+    read_lines(session.file("counts"), [&](std::string_view line) { counter.add(line); });
+    const Summary summary = counter.since_last();
+    print_heading(std::cout, arguments);
+    for (const auto& [calls, what] : summary.groups) {
+      print_count(std::cout, arguments, names, parse_count(calls, *what));
+    }
     print_losses(arguments.folded ? std::cerr : std::cout, summary.losses);
     if (ends && !arguments.folded) std::cout << "Detaching...\n";
     flush();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -44,6 +45,27 @@ std::string read_file(const std::string& path) {
     text.resize(used + (got > 0 ? static_cast<std::size_t>(got) : 0));
     if (got == 0) return text;
   }
+}
+
+void read_lines(const std::string& path, const std::function<void(std::string_view)>& line) {
+  constexpr std::size_t kPiece = 64 * 1024;
+  const Descriptor file(path, O_RDONLY);
+  if (file.number() < 0) failed(path);
+  std::string text;  // what is left of the last piece, and the next
+  for (;;) {
+    const std::size_t left = text.size();
+    text.resize(left + kPiece);
+    const ssize_t got = read(file.number(), text.data() + left, kPiece);
+    if (got < 0 && errno != EINTR) failed(path);
+    text.resize(left + (got > 0 ? static_cast<std::size_t>(got) : 0));
+    std::size_t start = 0;
+    for (std::size_t end; (end = text.find('\n', std::max(start, left))) != text.npos; start = end + 1) {
+      line(std::string_view(text).substr(start, end - start));
+    }
+    text.erase(0, start);
+    if (got == 0) break;
+  }
+  if (!text.empty()) line(text);
 }
 
 int write_command(const std::string& path, std::string_view text) {
