@@ -130,7 +130,7 @@ class UserProbes(unittest.TestCase):
         body = "cxxtest >/tmp/out; status=$?; tail -n 1 /tmp/out; grep 'not ok' /tmp/out"
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "script").write_text(session(commands, body) + "\nexit $status\n", encoding="ascii")
-            output = self.run_script(". /host/script", "--share", folder)
+            output = self.run_script(". /host/script", "--share", folder, "--timeout", "400")  # ten million hits
         self.assertNotIn("not ok", output)
         self.assertRegex(output, r"(?m)^1\.\.\d+$")
 
