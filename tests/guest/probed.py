@@ -1,0 +1,71 @@
+"""What the tests of #probe share: functions of programs, as its commands name them, and what its files say."""
+import re
+import struct
+import subprocess
+
+from guest import BUILD
+from stele.returns import SECTION, decode
+
+PROGRAMS = BUILD / "user/bin"
+
+
+class Program:
+    """A program of the image, with the names and addresses of its functions."""
+
+    def __init__(self, name, path=None):
+        self.path = path or f"/bin/{name}"
+        self.functions = {}  # name: (address, size)
+        for line in self._run("nm", "-S", PROGRAMS / name).splitlines():
+            if found := re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) [tTwW] (\S+)", line):
+                self.functions[found[3]] = (int(found[1], 16), int(found[2], 16))
+        dumped = self._run("readelf", "-x", SECTION, PROGRAMS / name)
+        data = b"".join(bytes.fromhex("".join(re.findall(r"[0-9a-f]+", line[13:48]))) for line in dumped.splitlines()
+                        if line.startswith("  0x"))
+        self.returns = decode(data)
+
+    @staticmethod
+    def _run(*command):
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def at(self, name, returns=False):
+        """PATH:ADDRESS:NAME[:RETURN,...]"""
+        address, size = self.functions[name]
+        text = f"{self.path}:{address:x}:{name}"
+        if not returns:
+            return text
+        inside = [f"{at:x}" for at in self.returns if address <= at < address + size]
+        return f"{text}:{','.join(inside)}"
+
+    def allocators(self):
+        """Commands that follow all that newlib's allocator does."""
+        rules = [("_malloc_r", "size=2"), ("_calloc_r", "size=2*3"), ("_realloc_r", "size=3 old=2"),
+                 ("posix_memalign", "size=3 result=*1")]
+        lines = [f"alloc {self.at(name, True)} {rule}" for name, rule in rules if name in self.functions]
+        return "\n".join(lines + [f"free {self.at('_free_r')} address=2"])
+
+
+class Counts:
+    """What `counts` says."""
+
+    def __init__(self, text):
+        lines = text.splitlines()
+        words = lines[0].split()
+        self.number, self.state, self.functions = int(words[1]), words[3], int(words[5])
+        words = lines[1].split()
+        self.header = {key: int(value) for key, value in zip(words[::2], words[1::2])}
+        self.rows = [self._row(line.split()) for line in lines[3:]]
+
+    @staticmethod
+    def _row(words):
+        row = {"kernel": (), "user": (), "count": int(words[1])}
+        at = 2
+        while at < len(words):
+            key, at = words[at], at + 1
+            if key in ("kernel", "user"):
+                end = at
+                while end < len(words) and re.fullmatch("[0-9a-f]+", words[end]):
+                    end += 1
+                row[key], at = tuple(int(word, 16) for word in words[at:end]), end
+            else:
+                row[key], at = words[at], at + 1
+        return row
