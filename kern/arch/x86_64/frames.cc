@@ -77,6 +77,20 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
   return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n);
 }
 
+bool user_call_stands(uint64_t stack_pointer) {
+  constexpr unsigned kMaxCallers = 64;
+  // A function begins with pushing the frame pointer below the return address.
+  const uint64_t wanted = stack_pointer - 8;
+  uint64_t frame = (reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1)->rbp;
+  for (unsigned i = 0; i < kMaxCallers && frame != wanted; i++) {
+    if (frame > wanted) return false;
+    uint64_t next;
+    if (frame % 8 != 0 || !load_user_word(frame, &next) || next <= frame) return true;
+    frame = next;
+  }
+  return true;
+}
+
 size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,
                                  const TrapFrame** entered) {
   const Bounds bounds = stack_of(frame_pointer);

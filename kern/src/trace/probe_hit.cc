@@ -128,6 +128,11 @@ uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
   return hit.user ? static_cast<uint16_t>(cpu.current->pid) : 0;
 }
 
+// In the kernel every call returns.
+auto stands_of(const ProbeHit& hit) {
+  return [&hit](uint64_t stack_pointer) { return !hit.user || user_call_stands(stack_pointer); };
+}
+
 uint32_t shortened(uint64_t size) {
   return static_cast<uint32_t>(std::min<uint64_t>(size, TraceOptions::kAnySize));
 }
@@ -142,7 +147,7 @@ bool ProbeSession::wants_object(const TraceTable& table, uint64_t size, CpuPart&
 
 bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
   const ProbeRunner runner = runner_of(hit, cpu);
-  if (pairs_->within(runner, hit.stack_pointer)) return true;
+  if (pairs_->within(runner, hit.stack_pointer, stands_of(hit))) return true;
   const auto argument = [&](uint8_t number) { return number == 0 ? 0 : hit.registers->argument(number - 1u); };
   ProbeCall call = {.stack_pointer = hit.stack_pointer,
                     .size = argument(rule.alloc.size),
@@ -211,7 +216,7 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
 }
 
 void ProbeSession::frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, uint64_t object) {
-  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer) || object == 0) return;
+  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit)) || object == 0) return;
   if (!objects_->forget(object, owner_of(hit, cpu))) return;
   if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
 }

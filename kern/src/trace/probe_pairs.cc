@@ -8,14 +8,6 @@ ProbePairs::Slot* ProbePairs::find(ProbeRunner runner) {
   return nullptr;
 }
 
-bool ProbePairs::within(ProbeRunner runner, uint64_t stack_pointer) {
-  Slot* const slot = find(runner);
-  if (!slot) return false;
-  if (stack_pointer < slot->call.stack_pointer) return true;
-  slot->runner.store(0, std::memory_order_release);
-  return false;
-}
-
 bool ProbePairs::enter(ProbeRunner runner, const ProbeCall& call) {
   for (Slot& slot : bucket_of(runner)) {
     uint64_t free = 0;
