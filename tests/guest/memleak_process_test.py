@@ -193,6 +193,24 @@ mock_any = AnyText()
 EVENT = re.compile(r"\(b'(\S+)', (\d+), (\d+), b'(.{4})', (\d+\.\d{6}), b'(.*)'\)")
 
 
+class Lost(Process):
+    def test_no_memory(self):
+        """What there is no memory to record is counted, and what has been recorded is right."""
+        output = self.run_guest("echo 'limit 1M' > '#mem/kmemtrace/ctl'; memleak -c 'alloctest --leak 60000000 malloc'; memleak -c 'alloctest malloc'")
+        [report, after], _ = reports_in(output)
+        size, objects = report.by("leak_malloc")
+        self.assertEqual(size, 1000 * objects, output)
+        self.assertGreater(objects, 10_000)
+        self.assertGreater(report.left_out["dropped"], 60_000 - objects)
+        self.assertEqual((after.by("leak_malloc"), after.left_out["dropped"]), ((30000, 30), 0), output)
+
+    def test_long_paths(self):
+        folder = "/tmp/" + "d" * 100
+        output = self.run_guest(f"mkdir {folder}; cp /bin/alloctest {folder}/test; memleak -c '{folder}/test malloc'; cd {folder}; memleak -c './test malloc'")
+        for report in reports_in(output)[0]:
+            self.assertEqual(report.by("leak_malloc"), (30000, 30), output)
+
+
 class Trace(Process):
     def test_events(self):
         """Each allocation and each free, in the format of the original; all of what the program does."""

@@ -4,24 +4,25 @@
 //   (b'alloctest', 12, 0, b'....', 12.345679, b'alloc entered, size = 64')
 //   (b'alloctest', 12, 0, b'....', 12.345679, b'alloc exited, size = 64, result = 4a0010')
 //   (b'alloctest', 12, 0, b'....', 12.345701, b'free entered, address = 4a0010, size = 64')
+//
+// Made to be quick: what it takes longer than the process to allocate, the session has to drop.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <ostream>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 class Events {
  public:
-  explicit Events(std::ostream& out) : out_(out) {}
-  // Takes lines of a session's `events`, in pieces of any size.
-  void add(std::string_view piece);
+  // Takes lines of a session's `events`, in pieces of any size, and returns what is to be printed. It holds until the next call.
+  const std::string& add(std::string_view piece);
 
  private:
   void line(std::string_view text);
+  void print(const std::string_view* words, std::initializer_list<std::string_view> message);
 
-  std::ostream& out_;
-  std::string rest_;                      // of the last piece: the beginning of a line
-  std::map<uint64_t, std::string> sizes_;  // of what is outstanding, by address
+  std::string rest_;  // of the last piece: the beginning of a line
+  std::string text_;
+  std::unordered_map<uint64_t, std::string> sizes_;  // of what is outstanding, by address
 };

@@ -80,7 +80,7 @@ int report_process(const Arguments& arguments, std::ostream& notes, const EndSig
     // What a process has left when it ended is leaked, however young it is.
     Arguments options = arguments;
     if (waited == Waited::kEnd) options.older_ms = 0;
-    reports.print(take_snapshot(options, trace.dump(), trace.description()));
+    reports.print(take_snapshot(options, trace.dump(), trace.program(), trace.description()));
     if (waited == Waited::kEnd) break;
   }
   return 0;

@@ -110,21 +110,26 @@ std::string ProcessTrace::description() {
 }
 
 void ProcessTrace::print_events(std::ostream& out, const EndSignals& signals) {
-  constexpr int kStep = 100;  // milliseconds between two looks at the process
-  Events events(out);
-  for (bool stopped = false;;) {
-    if (!stopped && (signals.wait(std::chrono::milliseconds(0)) || state() != State::kRuns)) {
-      session_.command("stop");  // and what has come before is there to be read
-      stopped = true;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kStep(100);  // between two looks at the process
+  constexpr std::size_t kPiece = 64 * 1024;
+  const std::unique_ptr<char[]> piece = std::make_unique<char[]>(kPiece);
+  Events events;
+  bool stopped = false;
+  for (Clock::time_point next_look = Clock::now();;) {
+    if (!stopped && Clock::now() >= next_look) {
+      next_look = Clock::now() + kStep;
+      stopped = signals.wait(std::chrono::milliseconds(0)) || state() != State::kRuns;
+      if (stopped) session_.command("stop");  // and what has come before is there to be read
     }
     pollfd waiting = {.fd = events_->number(), .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, kStep) <= 0) continue;
-    char piece[16 * 1024];
-    const ssize_t got = read(events_->number(), piece, sizeof(piece));
+    if (poll(&waiting, 1, kStep.count()) <= 0) continue;
+    const ssize_t got = read(events_->number(), piece.get(), kPiece);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw std::runtime_error(session_.file("events") + ": " + std::strerror(errno));
     if (got == 0) return;
-    events.add({piece, static_cast<std::size_t>(got)});
-    if (!out.flush()) throw std::runtime_error("the output cannot be written");
+    if (!(out << events.add({piece.get(), static_cast<std::size_t>(got)})).flush()) {
+      throw std::runtime_error("the output cannot be written");
+    }
   }
 }

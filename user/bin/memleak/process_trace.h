@@ -38,6 +38,7 @@ class ProcessTrace {
   ProcessTrace(const Arguments& arguments, ProgramSymbols& symbols);
 
   pid_t pid() const { return pid_; }
+  const ProcessState& program() const { return program_; }
   // False if the program has no allocator: then only memory from mmap is seen.
   bool has_allocator() const { return has_allocator_; }
   // Lets the command begin. std::runtime_error if it cannot be run.

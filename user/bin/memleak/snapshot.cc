@@ -92,10 +92,19 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Trace
   return snapshot;
 }
 
-Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const std::string& process) {
+Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const ProcessState& program,
+                       const std::string& process) {
   Snapshot snapshot;
   snapshot.left_out.process = process;
   for (const Dump::Source& source : dump.sources()) add_source(snapshot, arguments, dump, source);
+  // The tracer keeps the beginning of a long path.
+  std::map<StackKey, Sum> stacks;
+  while (!snapshot.stacks.empty()) {
+    auto stack = snapshot.stacks.extract(snapshot.stacks.begin());
+    if (stack.key().build_id == program.build_id) stack.key().program = program.path;
+    stacks.insert(std::move(stack));
+  }
+  snapshot.stacks = std::move(stacks);
   return snapshot;
 }
 

@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "dump.h"
+#include "process.h"
 #include "traces.h"
 
 // Numbers of stacks mean something in one dump only, so a stack is its frames.
@@ -51,7 +52,8 @@ struct Snapshot {
 
 // Of the kernel's traces.
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Traces& traces);
-// Of a process, with what is to be said of it.
-Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const std::string& process);
+// Of a process: `program` is what it runs, `process` what is to be said of it.
+Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const ProcessState& program,
+                       const std::string& process);
 // The stacks of `after` and `before` with what has changed, and nothing else.
 std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after, const std::map<StackKey, Sum>& before);
