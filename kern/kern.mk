@@ -6,9 +6,11 @@ KSYMS  := tools/stele/ksyms.py
 KERN_CC  ?= gcc
 KERN_CXX ?= g++
 
+# A five-byte nop at the beginning of each function: a probe's place (src/trace/kernel_probes.cc).
+KERN_ENTRY_NOP := -pg -mfentry -mnop-mcount
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
-  -pg -mfentry -mnop-mcount -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
+  $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -include $(AUTOCONF_H)
 KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
@@ -61,6 +63,7 @@ $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
 	@python3 $(KSYMS) --compare $(BUILD)/stele.pass1 $@
 
-# For clangd and `make lint`: one entry for each source, with the flags above.
-$(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py
-	@python3 tools/compile_commands.py '$(KERN_CC) $(KERN_CFLAGS)' '$(KERN_CXX) $(KERN_CXXFLAGS)' $(KERN_SRC) > $@
+# For clangd and `make lint`: one entry for each source, with the flags above that clang has.
+$(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py kern/kern.mk
+	@python3 tools/compile_commands.py '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
+	  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS))' $(KERN_SRC) > $@

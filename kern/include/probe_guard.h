@@ -14,7 +14,7 @@
 
 // For the few functions that cannot be probed: those between a probe's entry and the guard, and where nobody may be told
 // yet (trap.cc). The compiler leaves out the nop that a probe takes the place of.
-#define NOT_PROBED __attribute__((no_instrument_function))
+#define NOT_PROBED [[gnu::no_instrument_function]]
 
 #ifndef STELE_HOST
 // Keeps probes out on this CPU for the life of a scope in which interrupts are off anyway. Each hit that would have been is

@@ -80,7 +80,8 @@ struct Walking : Counting {
     const uint64_t return_address = *reinterpret_cast<const uint64_t*>(hit.stack_pointer);
     // The walk ends at what a task begins with.
     const size_t caller = hit.returned ? 0 : 1;
-    if (!hit.returned && (count == 0 || frames[0] != probe_place_address(hit.tag) + kTextEntryBytes)) wrong.fetch_add(1);
+    if (!hit.returned && (count == 0 || frames[0] != probe_place_address(hit.tag) + kTextEntryBytes))
+      wrong.fetch_add(1);
     if (count > caller && frames[caller] != return_address) wrong.fetch_add(1);
   }
   uint32_t target = UINT32_MAX;
@@ -285,10 +286,14 @@ KTEST(kernel_probes_with_anything_held) {
   static constinit std::atomic<unsigned> interrupts{0};
   static bool registered = false;
   if (!registered) {
-    registered = interrupt_register_vector(kVectorDebugSelf - 1, "ktest", [](TrapFrame&, void*) {
-                   call_probed(2);
-                   interrupts++;
-                 }, nullptr).ok();
+    registered = interrupt_register_vector(
+                     kVectorDebugSelf - 1, "ktest",
+                     [](TrapFrame&, void*) {
+                       call_probed(2);
+                       interrupts++;
+                     },
+                     nullptr)
+                     .ok();
   }
   EXPECT(registered);
   interrupt_raise_self(kVectorDebugSelf - 1);

@@ -72,8 +72,12 @@ NOT_PROBED [[gnu::always_inline]] inline const ProbeItem* after(const ProbeItem*
 class RanksAside {
  public:
 #ifdef CONFIG_LOCK_RANK_CHECK
-  NOT_PROBED [[gnu::always_inline]] RanksAside() : held_(this_cpu().held_ranks) { this_cpu().held_ranks = 0; }
-  NOT_PROBED [[gnu::always_inline]] ~RanksAside() { this_cpu().held_ranks = held_; }
+  NOT_PROBED [[gnu::always_inline]] RanksAside() : held_(this_cpu().held_ranks) {
+    this_cpu().held_ranks = 0;
+  }
+  NOT_PROBED [[gnu::always_inline]] ~RanksAside() {
+    this_cpu().held_ranks = held_;
+  }
 
  private:
   const uint64_t held_;
@@ -88,18 +92,28 @@ NOT_PROBED void count_kept_out(uint32_t place, bool returned) {
   }
 }
 
-NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
-  const uint64_t caller[] = {frame.rbp, *reinterpret_cast<const uint64_t*>(frame.rsp)};
-  static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi));
-  static_assert(offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
-  ProbeHit hit = {0, true, false, frame.rsp, reinterpret_cast<uint64_t>(caller),
-                  reinterpret_cast<const ProbeRegisters*>(&frame.r11), frame.rflags};
-  const RanksAside aside;
-  for (const ProbeItem* item = first_of(place); item; item = after(item)) {
-    if (!item->returns) continue;
+// Those that want to know, from `item` on.
+NOT_PROBED [[gnu::noinline]] void tell(const ProbeItem* item, ProbeHit& hit) {
+  for (; item; item = after(item)) {
+    if (hit.returned && !item->returns) continue;
     hit.tag = item->tag;
     item->consumer->hit(hit);
   }
+}
+
+NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
+  static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi));
+  static_assert(offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
+  const uint64_t caller[] = {frame.rbp, *reinterpret_cast<const uint64_t*>(frame.rsp)};
+  ProbeHit hit = {.tag = 0,
+                  .returned = true,
+                  .user = false,
+                  .stack_pointer = frame.rsp,
+                  .frame_pointer = reinterpret_cast<uint64_t>(caller),
+                  .registers = reinterpret_cast<const ProbeRegisters*>(&frame.r11),
+                  .flags = frame.rflags};
+  const RanksAside aside;
+  tell(first_of(place), hit);
 }
 
 // --- The code, as the lists want it. Under probes_mutex.
@@ -184,10 +198,9 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
   hit.registers = &frame->registers;
   hit.flags = frame->flags;
   item->consumer->hit(hit);
-  while ((item = after(item))) [[unlikely]] {
-    hit.tag = item->tag;
-    item->consumer->hit(hit);
-  }
+  item = after(item);
+  if (item) [[unlikely]]
+    tell(item, hit);
 }
 
 NOT_PROBED void probe_kept_out(uint64_t after_nop) {

@@ -27,7 +27,8 @@ extern std::atomic<ProbeItem*> probe_lists[];
 extern bool probe_places_changing[], probe_returns_changing[];
 }
 
-inline constexpr uint64_t kProbeText = kKernelImageBase + (1 << 20);  // where the code begins: ksyms.py makes sure of it
+// Where the code begins: ksyms.py makes sure of it.
+inline constexpr uint64_t kProbeText = kKernelImageBase + (1 << 20);
 inline constexpr uint32_t kProbeBlock = 32;
 
 NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_offset(uint64_t address) {
