@@ -77,8 +77,10 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
   return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n);
 }
 
-bool user_call_stands(uint64_t stack_pointer) {
+bool user_call_stands(uint64_t stack_pointer, uint64_t return_address) {
   constexpr unsigned kMaxCallers = 64;
+  uint64_t stands;
+  if (load_user_word(stack_pointer, &stands) && stands != return_address) return false;
   // A function begins with pushing the frame pointer below the return address.
   const uint64_t wanted = stack_pointer - 8;
   uint64_t frame = (reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1)->rbp;

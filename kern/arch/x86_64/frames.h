@@ -21,9 +21,9 @@ size_t walk_user_stack(uint64_t* program_counters, size_t max);
 // to return: first, of a call, the address after the function's five-byte nop; then the return address, which stands on top of
 // the stack, its caller's, and so on. Only while such a breakpoint is being handled.
 size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max);
-// Whether the function whose return address stands at `stack_pointer` is among the callers of the one that is being called; also
+// Whether the function whose return address stands at `stack_pointer`, and was `return_address` when it was called, is among the callers of the one that is being called; also
 // where the chain of frames cannot be followed so far. The same context. Bound: kMaxCallers loads.
-bool user_call_stands(uint64_t stack_pointer);
+bool user_call_stands(uint64_t stack_pointer, uint64_t return_address);
 
 struct TrapFrame;
 // The same for a panic, which also wants to know what was interrupted: *entered gets the trap frame at which the walk

@@ -130,7 +130,9 @@ uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
 
 // In the kernel every call returns.
 auto stands_of(const ProbeHit& hit) {
-  return [&hit](uint64_t stack_pointer) { return !hit.user || user_call_stands(stack_pointer); };
+  return [&hit](const ProbeCall& call) {
+    return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
+  };
 }
 
 uint32_t shortened(uint64_t size) {
@@ -150,6 +152,7 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
   if (pairs_->within(runner, hit.stack_pointer, stands_of(hit))) return true;
   const auto argument = [&](uint8_t number) { return number == 0 ? 0 : hit.registers->argument(number - 1u); };
   ProbeCall call = {.stack_pointer = hit.stack_pointer,
+                    .return_address = 0,
                     .size = argument(rule.alloc.size),
                     .old = argument(rule.alloc.old),
                     .where = argument(rule.alloc.result),
@@ -168,6 +171,7 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
     call.stack = stack.id();
     call.truncated = stack.truncated();
   }
+  if (hit.user) load_user_word(hit.stack_pointer, &call.return_address);
   if (pairs_->enter(runner, call)) return true;
   objects_->drop(hit.stack_pointer);
   return false;

@@ -4,7 +4,7 @@
 // what is called from within is part of it, whether it allocates or frees, and calls from within are those that
 // lie lower on the stack. A return belongs to the call if it is at the same place. What is entered, or returns, at the same place or a
 // higher one while a call is kept says that the call has ended without a return (an exception, longjmp), and it is forgotten. So
-// does what is entered lower, if the call's frame is no longer among those of the callers: whoever has caught an exception may go on
+// does what is entered lower, if the call is no longer among those of the callers: whoever has caught an exception may go on
 // calling at lower places only.
 //
 // A table of buckets without a lock: a slot is taken and given back by compare-and-swap, and in between is used only by
@@ -18,6 +18,7 @@
 
 struct ProbeCall {
   uint64_t stack_pointer;
+  uint64_t return_address;  // what stands there, in a program
   uint64_t size;   // bytes
   uint64_t old;    // object that is freed if the call succeeds; 0: none
   uint64_t where;  // where the object will stand, if it is not the result
@@ -39,13 +40,13 @@ class ProbePairs {
  public:
   // All are lock-free, for any context but NMI, called by the runner itself with interrupts off. Bound: one bucket.
 
-  // A function is entered: whether that is part of a call that is kept. stands(p) says, of a call at a higher place p, whether it is
-  // still among the callers, as far as that can be known.
+  // A function is entered: whether that is part of a call that is kept. stands(call) says of a call at a higher place whether
+  // it is still among the callers, as far as that can be known.
   template <typename Stands>
   bool within(ProbeRunner runner, uint64_t stack_pointer, Stands stands) {
     Slot* const slot = find(runner);
     if (!slot) return false;
-    if (stack_pointer < slot->call.stack_pointer && stands(slot->call.stack_pointer)) return true;
+    if (stack_pointer < slot->call.stack_pointer && stands(slot->call)) return true;
     slot->runner.store(0, std::memory_order_release);
     return false;
   }
