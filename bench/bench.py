@@ -49,6 +49,8 @@ ROWS = [
     ("call_probed", "… probed, by a consumer that does nothing", "instructions", 90, "", ""),
     ("call_probed_return", "… and its return", "instructions", None, "", ""),
     ("call_counted", "… under stackcount", "instructions", 350, "", "7,519 bcc"),
+    ("user_pair", "malloc+free of a process, 64 bytes", "instructions", None, "", ""),
+    ("user_pair_added", "… added by memleak -p", "instructions", None, "", "12,817 kernel's, bcc"),
     ("host_untraced", "real processor: an untraced pair", "ns", None, "", ""),
     ("host_traced_ratio", "… a traced pair, in untraced ones", "ratio", None, "", ""),
     ("host_traced_ratio_2", "… two threads, one cache", "ratio", None, "", ""),
