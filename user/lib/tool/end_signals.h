@@ -7,9 +7,9 @@
 // make writes fail. One for each program.
 class EndSignals {
  public:
-  EndSignals();  // std::runtime_error
+  EndSignals();
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  // True if one has come, or comes within this time.
+  // True if one has come, or comes within this time (then at once).
   bool wait(std::chrono::milliseconds time) const;
 };
