@@ -89,6 +89,10 @@ def host_figures(program):
             "host_share_of_control": apart / together["traced/2"]}
 
 
+def unmeasured(values, counts_only):
+    return [row[0] for row in ROWS if row[0] not in values and not (counts_only and row[0].startswith("host_"))]
+
+
 def meets(value, target):
     if target is None:
         return True
@@ -163,6 +167,8 @@ def main():
         counts.write_baseline(values)
     if not options.counts_only:
         values |= host_figures(folder / "pairs_bench")
+    if missing := unmeasured(values, options.counts_only):
+        sys.exit(f"bench: rows that nobody measured: {', '.join(missing)}")
     paths = counts.hot_path(counts.build_folder() / "stele.elf")
     (folder / "untraced.txt").write_text("".join(
         f"{name}: {len(path)} instructions\n" + "".join(f"    {line}\n" for line in path) for name, path in paths.items()))

@@ -41,5 +41,6 @@ enum class LockRank : uint8_t {
   kTraceControl,  // start, stop, reset, mark
   kProbeReader,   // events of a session that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceControl
+  kFailNext,      // #debug: whose allocations are to fail
   kDebugDevice,   // #debug: held around what it makes the kernel do
 };

@@ -90,6 +90,8 @@ void task_discard(Task* task);
 // Ends the current task; its stack and structure are freed by a reaper task. A process has set `process` and `fpu` to
 // nullptr before it frees what they point at.
 [[noreturn]] void task_exit();
+// `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
+void task_register_exit(void (*leave)(Task&));
 // Makes task_drain_dead wait for the current task from now on: called before others can see that it is about to end.
 void task_will_exit();
 // Gives the CPU away.

@@ -48,6 +48,13 @@ class Bench(unittest.TestCase):
         self.assertTrue(all(row.keys() == {"name", "value", "unit", "target", "ok"} for row in figures))
         self.assertIn("MISSED", bench.table({"untraced": 70.0}))
 
+    def test_a_row_that_was_not_measured_is_named(self):
+        values = {row[0]: 1.0 for row in bench.ROWS}
+        self.assertEqual(bench.unmeasured(values, False), [])
+        del values["dump"], values["host_untraced"]
+        self.assertEqual(bench.unmeasured(values, False), ["dump", "host_untraced"])
+        self.assertEqual(bench.unmeasured(values, True), ["dump"])
+
     def test_every_row_of_the_baseline_is_explained(self):
         self.assertLessEqual(counts.baseline().keys(), {row[0] for row in bench.ROWS})
 

@@ -4,6 +4,7 @@
 //                reading shows what is held, and the reader's own failnext
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
+//                (failnext: debug_failnext.cc)
 //   crime        see debug_crime.cc
 //   ctl          panic
 //
@@ -21,6 +22,7 @@
 #include "arena.h"
 #include "cpu.h"
 #include "debug_crime.h"
+#include "debug_failnext.h"
 #include "device.h"
 #include "devices.h"
 #include "errstr.h"
@@ -421,48 +423,6 @@ Result<void> churn(const AllocCommand& command) {
 
 }  // namespace
 
-// --- failnext: the allocations of one process fail. The order is its task's, so that it ends with it and nobody else is hit.
-// While any task has one, the allocator asks before each allocation.
-
-namespace {
-
-constinit bool asking = false;  // under debug_mutex
-
-// What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is not.
-int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
-  const Cpu& cpu = this_cpu();
-  if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultOrder& order = cpu.current->fault_order;
-  if (order.fail == 0 || site == KMEM_FAULT_TRACE) return 0;
-  if (site == KMEM_FAULT_CACHE && (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE)) return 0;
-  if (order.skip > 0) {
-    order.skip--;
-    return 0;
-  }
-  order.fail--;
-  order.failed++;
-  return 1;
-}
-
-// Tasks that have ended have no order any more, so each command looks whether there is one at all.
-Result<void> fail_next(const AllocCommand& command) {
-  FaultOrder& order = current_task()->fault_order;
-  // The end of an order leaves the number of its failures to be read.
-  order = {.skip = command.after, .fail = command.count, .failed = command.count == 0 ? order.failed : 0};
-  bool wanted = false;
-  task_for_each([](Task& task, void* any) { *static_cast<bool*>(any) |= task.fault_order.fail > 0; }, &wanted);
-  if (asking && !wanted) {
-    kmem_faults_end();
-  } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
-    order = {};
-    return fail(Errno::EBUSY, "something else makes allocations fail");
-  }
-  asking = wanted;
-  return {};
-}
-
-}  // namespace
-
 // All lines are parsed before the first is done.
 [[gnu::noinline, gnu::noclone]] static Result<void> debug_alloc_write(std::string_view text) {
   TRY(check_command_text(text, kAllocSyntax));
@@ -488,7 +448,7 @@ Result<void> fail_next(const AllocCommand& command) {
         TRY(churn(command));
         break;
       case Verb::kFailNext:
-        TRY(fail_next(command));
+        TRY(debug_fail_next(command.count, command.after));
         break;
     }
   }
@@ -615,6 +575,7 @@ void debug_device_init() {
   if (!interrupt_register_vector(kVectorDebugSelf, "debug", debug_interrupt, nullptr)) {
     panic("the vector of #debug is taken");
   }
+  debug_failnext_init();
   device_register(&device);
 }
 

@@ -41,6 +41,7 @@ constinit unsigned free_stack_count = 0;
 
 constinit Spinlock reaper_lock{LockRank::kReaper};
 constinit List<Task, &Task::run_link> dead_tasks;
+void (*leave_task)(Task&) = nullptr;   // task_register_exit
 constinit uint32_t exiting_count = 0;  // tasks that have called task_will_exit and are not freed yet
 constinit WaitQueue reaper_wait, drain_wait;
 
@@ -186,7 +187,13 @@ void task_will_exit() {
   exiting_count++;
 }
 
+void task_register_exit(void (*leave)(Task&)) {
+  ASSERT(!leave_task);
+  leave_task = leave;
+}
+
 void task_exit() {
+  if (leave_task) leave_task(*current_task());
   task_will_exit();
   interrupts_disable();
   const Cpu& cpu = this_cpu();
