@@ -58,7 +58,8 @@ void await_line() {
 }
 
 [[noreturn]] void usage() {
-  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       alloctest --as UID PROGRAM ARGUMENT…\nKINDs:");
+  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       alloctest --as UID "
+      "PROGRAM ARGUMENT…\nKINDs:");
   for (std::size_t i = 0; i < kind_count; i++) {
     say(" ");
     say(kinds[i].name);

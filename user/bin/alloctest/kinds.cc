@@ -45,70 +45,93 @@ void unmap(void* memory, std::size_t size) {
 }  // namespace
 
 KIND(malloc) {
-  pieces(bytes, [] { return std::malloc(kPiece); }, std::free);
+  pieces(
+      bytes, [] { return std::malloc(kPiece); }, std::free);
+}
+// 16 bytes each second: what the manual page shows.
+KIND(slowly) {
+  for (std::size_t done = 0; done < bytes; done += 16) {
+    forgotten = must(std::malloc(16));
+    sleep(1);
+  }
 }
 KIND(calloc) {
-  pieces(bytes, [] { return std::calloc(kPiece / 10, 10); }, std::free);
+  pieces(
+      bytes, [] { return std::calloc(kPiece / 10, 10); }, std::free);
 }
 // From nothing, in place, and moving.
 KIND(realloc) {
-  pieces(bytes,
-         [] {
-           void* small = must(std::realloc(nullptr, 10));
-           void* const wall = must(std::malloc(10));
-           small = must(std::realloc(small, 5));
-           small = must(std::realloc(small, kPiece));
-           std::free(wall);
-           return small;
-         },
-         std::free);
+  pieces(
+      bytes,
+      [] {
+        void* small = must(std::realloc(nullptr, 10));
+        void* const wall = must(std::malloc(10));
+        small = must(std::realloc(small, 5));
+        small = must(std::realloc(small, kPiece));
+        std::free(wall);
+        return small;
+      },
+      std::free);
 }
 KIND(reallocarray) {
-  pieces(bytes, [] { return reallocarray(nullptr, kPiece / 10, 10); }, std::free);
+  pieces(
+      bytes, [] { return reallocarray(nullptr, kPiece / 10, 10); }, std::free);
 }
 KIND(reallocf) {
-  pieces(bytes, [] { return reallocf(std::malloc(10), kPiece); }, std::free);
+  pieces(
+      bytes, [] { return reallocf(std::malloc(10), kPiece); }, std::free);
 }
 KIND(posix_memalign) {
-  pieces(bytes,
-         [] {
-           void* memory = nullptr;
-           return posix_memalign(&memory, kAlignment, kPiece) == 0 ? memory : nullptr;
-         },
-         std::free);
+  pieces(
+      bytes,
+      [] {
+        void* memory = nullptr;
+        return posix_memalign(&memory, kAlignment, kPiece) == 0 ? memory : nullptr;
+      },
+      std::free);
 }
 KIND(aligned_alloc) {
-  pieces(bytes, [] { return aligned_alloc(kAlignment, kPiece); }, std::free);
+  pieces(
+      bytes, [] { return aligned_alloc(kAlignment, kPiece); }, std::free);
 }
 KIND(memalign) {
-  pieces(bytes, [] { return memalign(kAlignment, kPiece); }, std::free);
+  pieces(
+      bytes, [] { return memalign(kAlignment, kPiece); }, std::free);
 }
 KIND(valloc) {
-  pieces(bytes, [] { return valloc(kPiece); }, std::free);
+  pieces(
+      bytes, [] { return valloc(kPiece); }, std::free);
 }
 KIND(pvalloc) {
-  pieces(bytes, [] { return pvalloc(kPiece); }, std::free);
+  pieces(
+      bytes, [] { return pvalloc(kPiece); }, std::free);
 }
 KIND(strdup) {
   const std::string text(kPiece - 1, 'x');
-  pieces(bytes, [&] { return strdup(text.c_str()); }, std::free);
+  pieces(
+      bytes, [&] { return strdup(text.c_str()); }, std::free);
 }
 KIND(new) {
-  pieces(bytes, [] { return ::operator new(kPiece); }, [](void* p) { ::operator delete(p); });
+  pieces(
+      bytes, [] { return ::operator new(kPiece); }, [](void* p) { ::operator delete(p); });
 }
 KIND(new_array) {
-  pieces(bytes, [] { return ::operator new[](kPiece); }, [](void* p) { ::operator delete[](p); });
+  pieces(
+      bytes, [] { return ::operator new[](kPiece); }, [](void* p) { ::operator delete[](p); });
 }
 KIND(new_nothrow) {
-  pieces(bytes, [] { return ::operator new(kPiece, std::nothrow); }, [](void* p) { ::operator delete(p, kPiece); });
+  pieces(
+      bytes, [] { return ::operator new(kPiece, std::nothrow); }, [](void* p) { ::operator delete(p, kPiece); });
 }
 KIND(new_aligned) {
   constexpr std::align_val_t kTo{64};
-  pieces(bytes, [] { return ::operator new(kPiece, kTo); }, [](void* p) { ::operator delete(p, kTo); });
+  pieces(
+      bytes, [] { return ::operator new(kPiece, kTo); }, [](void* p) { ::operator delete(p, kTo); });
 }
 KIND(new_array_aligned) {
   constexpr std::align_val_t kTo{64};
-  pieces(bytes, [] { return ::operator new[](kPiece, kTo); }, [](void* p) { ::operator delete[](p, kTo); });
+  pieces(
+      bytes, [] { return ::operator new[](kPiece, kTo); }, [](void* p) { ::operator delete[](p, kTo); });
 }
 KIND(mmap) {
   forgotten = map(bytes);
@@ -172,12 +195,15 @@ KIND(before_kill) {
   kill(getpid(), SIGKILL);
 }
 KIND(pool) {
-  pieces(bytes, [] { return pool_realloc(pool_malloc(10), kPiece); }, pool_free);
+  pieces(
+      bytes, [] { return pool_realloc(pool_malloc(10), kPiece); }, pool_free);
 }
 
-#define ENTRY(name) {#name, leak_##name}
+#define ENTRY(name) \
+  { #name, leak_##name }
 const Kind kinds[] = {
     ENTRY(malloc),
+    ENTRY(slowly),
     ENTRY(calloc),
     ENTRY(realloc),
     ENTRY(reallocarray),

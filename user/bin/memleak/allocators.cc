@@ -19,9 +19,13 @@ struct Allocator {
 constexpr std::string_view kNewArguments = "size=1", kDeleteArguments = "address=1";
 
 constexpr Allocator kCore[] = {
-    {"_malloc_r", "size=2", ""},          {"_calloc_r", "size=2*3", ""}, {"_realloc_r", "size=3 old=2", ""},
-    {"_memalign_r", "size=3", ""},        {"_pvalloc_r", "size=2", ""},  // rounds up what it asks _memalign_r for
-    {"_valloc_r", "size=2", "_memalign_r"}, {"_free_r", "address=2", ""},
+    {"_malloc_r", "size=2", ""},
+    {"_calloc_r", "size=2*3", ""},
+    {"_realloc_r", "size=3 old=2", ""},
+    {"_memalign_r", "size=3", ""},
+    {"_pvalloc_r", "size=2", ""},  // rounds up what it asks _memalign_r for
+    {"_valloc_r", "size=2", "_memalign_r"},
+    {"_free_r", "address=2", ""},
 };
 constexpr Allocator kPublic[] = {
     {"malloc", "size=1", "_malloc_r"},
@@ -62,8 +66,8 @@ class Finder {
 
   const ProgramFunction* find(std::string_view name) const {
     const std::string wanted = std::string(prefix_) + std::string(name);
-    const auto found =
-        std::find_if(program_.functions.begin(), program_.functions.end(), [&](const auto& f) { return f.name == wanted; });
+    const auto found = std::find_if(program_.functions.begin(), program_.functions.end(),
+                                    [&](const auto& f) { return f.name == wanted; });
     return found == program_.functions.end() ? nullptr : &*found;
   }
 
@@ -95,7 +99,8 @@ class Finder {
     for (std::size_t at = 0; at + kCallSize <= code.size(); at++) {
       int32_t distance;
       std::memcpy(&distance, code.data() + at + 1, sizeof(distance));
-      if (code[at] == '\xe8' && function.address + at + kCallSize + static_cast<int64_t>(distance) == address) return true;
+      if (code[at] == '\xe8' && function.address + at + kCallSize + static_cast<int64_t>(distance) == address)
+        return true;
     }
     return false;
   }
@@ -129,12 +134,15 @@ AllocatorProbes allocator_probes(const std::string& path, const Program& program
 }
 
 bool is_allocator(std::string_view function, std::string_view prefix) {
-  const auto has = [&](const auto& list) { return std::find(std::begin(list), std::end(list), function) != std::end(list); };
+  const auto has = [&](const auto& list) {
+    return std::find(std::begin(list), std::end(list), function) != std::end(list);
+  };
   if (!prefix.empty() && function.starts_with(prefix)) {
     const std::string_view name = function.substr(prefix.size());
     if (std::any_of(std::begin(kPublic), std::end(kPublic), [&](const auto& a) { return a.name == name; })) return true;
   }
   const auto named = [&](const Allocator& allocator) { return allocator.name == function; };
-  return std::any_of(std::begin(kCore), std::end(kCore), named) || std::any_of(std::begin(kPublic), std::end(kPublic), named) ||
-         has(kNew) || has(kAlignedNew) || has(kDelete) || has(kOthers);
+  return std::any_of(std::begin(kCore), std::end(kCore), named) ||
+         std::any_of(std::begin(kPublic), std::end(kPublic), named) || has(kNew) || has(kAlignedNew) || has(kDelete) ||
+         has(kOthers);
 }

@@ -226,7 +226,8 @@ void check(const Arguments& arguments) {
   if (arguments.pid && arguments.command) kLine.bad("argument -c/--command: not allowed with argument -p/--pid");
   if (arguments.of_process()) {
     if (!arguments.sources.empty()) kLine.bad("argument --source: caches and arenas are the kernel's, not a process's");
-    if (arguments.since_mark) kLine.bad("argument --since-mark: a process's allocations have no marks; --diff shows growth");
+    if (arguments.since_mark)
+      kLine.bad("argument --since-mark: a process's allocations have no marks; --diff shows growth");
     if (arguments.with_self) kLine.bad("argument --with-self: not allowed with -p/--pid or -c/--command");
   } else {
     constexpr const char* kNeedsProcess = ": needs a process, -p/--pid or -c/--command";

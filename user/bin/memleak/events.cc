@@ -23,9 +23,9 @@ enum { kTime, kCpu = 2, kPid = 4, kName = 6, kKind = 7, kObject = 9, kSize = 11,
 void Events::print(const std::string_view* words, std::initializer_list<std::string_view> message) {
   // Seconds to microseconds, as there.
   const std::string_view time = words[kTime].substr(0, words[kTime].find('.') + 7);
-  for (const std::string_view part : {std::string_view("(b'"), words[kName], std::string_view("', "), words[kPid],
-                                      std::string_view(", "), words[kCpu], std::string_view(", b'....', "), time,
-                                      std::string_view(", b'")}) {
+  for (const std::string_view part :
+       {std::string_view("(b'"), words[kName], std::string_view("', "), words[kPid], std::string_view(", "),
+        words[kCpu], std::string_view(", b'....', "), time, std::string_view(", b'")}) {
     text_ += part;
   }
   for (const std::string_view part : message) text_ += part;

@@ -7,8 +7,8 @@
 #include <string>
 
 struct ProcessState {
-  std::string path;      // of its program
-  std::string build_id;  // the bytes of it
+  std::string path;        // of its program
+  std::string build_id;    // the bytes of it
   bool has_ended = false;  // and its parent has not looked yet
 };
 

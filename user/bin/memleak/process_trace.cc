@@ -72,7 +72,8 @@ ProcessTrace::ProcessTrace(const Arguments& arguments, ProgramSymbols& symbols) 
   const AllocatorProbes probes = allocator_probes(program_.path, program, arguments.prefix);
   has_allocator_ = probes.allocates && probes.frees;
   if (!arguments.prefix.empty() && !has_allocator_) {
-    throw std::runtime_error(program_.path + ": it has no " + arguments.prefix + (probes.allocates ? "free" : "malloc"));
+    throw std::runtime_error(program_.path + ": it has no " + arguments.prefix +
+                             (probes.allocates ? "free" : "malloc"));
   }
   session_.command(probes.commands);
   session_.command(options(arguments, pid_));

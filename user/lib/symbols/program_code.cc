@@ -70,7 +70,8 @@ std::vector<uint64_t> ProgramCode::returns(const ProgramFunction& function) cons
   return {first, std::lower_bound(first, returns_.end(), function.address + function.size)};
 }
 
-std::string probe_name(const std::string& path, const ProgramCode& code, const ProgramFunction& function, bool returns) {
+std::string probe_name(const std::string& path, const ProgramCode& code, const ProgramFunction& function,
+                       bool returns) {
   std::string name = path + ":" + digits(function.address) + ":" + function.name;
   if (!returns) return name;
   char before = ':';
