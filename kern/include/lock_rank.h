@@ -26,7 +26,7 @@ enum class LockRank : uint8_t {
   kPageTable,      // an address space's page tables
   kInterrupts,     // interrupt routing, cross-CPU calls
   kAddressSpaces,  // list of all address spaces
-  kProbeConsumers, // consumers of probes on programs
+  kConsumers,      // of probes on programs
   kConsole,        // line discipline
   kPipe,           // one pipe
   kDevice,         // state of any other device

@@ -9,13 +9,13 @@
 #include "ktest.h"
 #include "lib/string.h"
 #include "probe.h"
-#include "test_program.h"
 #include "process.h"
 #include "slab.h"
 #include "src/proc/process_impl.h"
 #include "src/proc/user_probes.h"
 #include "task.h"
 #include "team.h"
+#include "test_program.h"
 
 namespace {
 
@@ -224,9 +224,10 @@ KTEST(user_probes_other_ways_out) {
 KTEST(user_probes_return_with_another_stack) {
   TestProgram program("/bin/probetest");
   const TestProgram::Function nowhere = program.function("probetest_return_nowhere"),
-                                elsewhere = program.function("probetest_return_elsewhere");
+                              elsewhere = program.function("probetest_return_elsewhere");
   EXPECT(nowhere.return_count == 1 && elsewhere.return_count == 1);
-  const UserProbe probes[] = {{nowhere.address, {nowhere.returns, 1}, kLeaf}, {elsewhere.address, {elsewhere.returns, 1}, kOuter}};
+  const UserProbe probes[] = {{nowhere.address, {nowhere.returns, 1}, kLeaf},
+                              {elsewhere.address, {elsewhere.returns, 1}, kOuter}};
   Heap<Recorder> on_heap;
   Recorder& recorder = *on_heap;
   recorder.pairs = false;
@@ -249,7 +250,8 @@ KTEST(user_probes_fork_exec_exit_kill) {
     EXPECT(recorder.calls[kOuter] == 20 && recorder.returns[kOuter] == 20 && recorder.ended == 11);
     const uint32_t pid = start_probetest("exec", 5);
     EXPECT(wait_for_probetest(pid) == 0);
-    EXPECT(recorder.calls[kOuter] == 30 && recorder.ended == 12 && recorder.became_other == 1 && recorder.last_pid == pid);
+    EXPECT(recorder.calls[kOuter] == 30 && recorder.ended == 12 && recorder.became_other == 1 &&
+           recorder.last_pid == pid);
     const uint32_t killed = start_probetest("forever");
     while (recorder.calls[kLeaf] < 1000) task_yield();
     EXPECT(process_signal(static_cast<int32_t>(killed), ABI_SIGKILL, {}));

@@ -182,8 +182,8 @@ NOT_PROBED void trap_dispatch(TrapFrame* frame) {
 void user_breakpoint_dispatch(TrapFrame* frame) {
   const bool done = higher.breakpoint && higher.breakpoint(*frame);
   const Cpu& cpu = this_cpu();
-  if (done && frame->rip < kUserEnd && !cpu.need_resched &&
-      !cpu.current->interrupted.load(std::memory_order_relaxed)) [[likely]] {
+  if (done && frame->rip < kUserEnd && !cpu.need_resched && !cpu.current->interrupted.load(std::memory_order_relaxed))
+      [[likely]] {
     cpu.current->trace_call = kTraceFromUser;
     return;
   }

@@ -70,7 +70,8 @@ Result<void> check(Code& code, std::span<const UserProbe> probes) {
     if (!TRY(code.matches(probe.address, kFunctionNop)))
       return fail(Errno::EINVAL, "%lx: there begins no function that can be probed", probe.address);
     for (const uint64_t address : probe.returns) {
-      if (!TRY(code.matches(address, kReturn))) return fail(Errno::EINVAL, "%lx: there is no `ret` instruction", address);
+      if (!TRY(code.matches(address, kReturn)))
+        return fail(Errno::EINVAL, "%lx: there is no `ret` instruction", address);
     }
   }
   return {};

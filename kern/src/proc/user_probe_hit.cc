@@ -41,7 +41,8 @@ bool is_gone(uint64_t address) {
 
 // Whether what stands at `address` may be a probe's: it is not if the program has put other memory in the place of its code.
 bool may_be_probed(AddressSpace& space, uint64_t address) {
-  if (!space.code_replaced()) [[likely]] return true;
+  if (!space.code_replaced()) [[likely]]
+    return true;
   interrupts_enable();
   const bool is_code = space.is_code(address);  // and stays it: this task alone changes its space
   interrupts_disable();
@@ -51,7 +52,8 @@ bool may_be_probed(AddressSpace& space, uint64_t address) {
 // What the `ret` loads. The stack's page may have to be made first, which means that probes have to be looked for again.
 enum class Loaded : uint8_t { kAtOnce, kAfterFault, kBadAddress };
 Loaded load_return_address(uint64_t from, uint64_t* to) {
-  if (load_user_word(from, to)) [[likely]] return Loaded::kAtOnce;
+  if (load_user_word(from, to)) [[likely]]
+    return Loaded::kAtOnce;
   interrupts_enable();
   const bool loaded = copy_from_user(to, from, sizeof(*to)).ok();
   interrupts_disable();
@@ -59,7 +61,8 @@ Loaded load_return_address(uint64_t from, uint64_t* to) {
 }
 
 // Tells of the probe, for which all is at hand, and does what the replaced instruction would have done.
-[[gnu::always_inline]] inline void pass(const ProbeTable& table, const ProbeSite& site, TrapFrame& frame, uint64_t target) {
+[[gnu::always_inline]] inline void pass(const ProbeTable& table, const ProbeSite& site, TrapFrame& frame,
+                                        uint64_t target) {
   if (!site.returns) {
     frame.rip += sizeof(kFunctionNop) - 1;
     tell(table, site, frame);

@@ -69,8 +69,8 @@ Result<ProbeTable*> ProbeTable::create(const ProbeTable* old, ProbeConsumer& con
   for (size_t i = 0; i < items.size(); i++) sites += i == 0 || items[i].address != items[i - 1].address;
   const uint32_t slots = std::bit_ceil(2 * sites);
 
-  const size_t size = sizeof(ProbeTable) + items.size() * sizeof(ProbeEntry) + sites * sizeof(ProbeSite) +
-                      slots * sizeof(uint32_t);
+  const size_t size =
+      sizeof(ProbeTable) + items.size() * sizeof(ProbeEntry) + sites * sizeof(ProbeSite) + slots * sizeof(uint32_t);
   char* const memory = static_cast<char*>(kmalloc(size, KM_SLEEP));
   if (!memory) return Errno::ENOMEM;
   auto* const table = new (memory) ProbeTable;
@@ -118,9 +118,8 @@ bool ProbeTable::empty() const {
 }
 
 bool ProbeTable::is_live(const ProbeSite& site) const {
-  return std::ranges::any_of(entries(site), [](const ProbeEntry& entry) {
-    return entry.consumer.load(std::memory_order_acquire) != nullptr;
-  });
+  return std::ranges::any_of(
+      entries(site), [](const ProbeEntry& entry) { return entry.consumer.load(std::memory_order_acquire) != nullptr; });
 }
 
 void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {

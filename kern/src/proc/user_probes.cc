@@ -49,7 +49,7 @@ using Link = std::atomic<ProbedProgram*>;
 constinit Mutex registry_lock{LockRank::kUserProbes};
 
 using Consumers = List<ProbeConsumer::UserPart, &ProbeConsumer::UserPart::link>;
-constinit Spinlock consumers_lock{LockRank::kProbeConsumers};
+constinit Spinlock consumers_lock{LockRank::kConsumers};
 constinit Consumers consumers GUARDED_BY(consumers_lock);
 constinit WaitQueue calls_done;
 

@@ -54,7 +54,8 @@ enum class MemoryChange : uint8_t { kMapped, kUnmapped };
 void user_probes_tell_left(uint32_t pid, ProcessLeft how);
 void user_probes_tell_memory(MemoryChange change, uint64_t address, uint64_t size);
 inline void user_probes_process_left(uint32_t pid, ProcessLeft how) {
-  if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]] user_probes_tell_left(pid, how);
+  if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    user_probes_tell_left(pid, how);
 }
 inline void user_probes_memory(MemoryChange change, uint64_t address, uint64_t size) {
   if (user_probes_in_use.watchers.load(std::memory_order_relaxed) != 0) [[unlikely]] {

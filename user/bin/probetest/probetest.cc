@@ -190,7 +190,8 @@ int own_code(unsigned long) {
     const auto leaf = reinterpret_cast<uintptr_t>(probetest_leaf);
     const uintptr_t page = leaf & ~uintptr_t{4095};
     // From a page that stays.
-    char* const stub = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    char* const stub =
+        static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (stub == MAP_FAILED) return 1;
     // mmap(page, 8192, RWX, FIXED|…), then fill with int3 and call it: all in the stub, since the code at hand goes.
     unsigned char* at = reinterpret_cast<unsigned char*>(stub);
@@ -201,8 +202,8 @@ int own_code(unsigned long) {
       memcpy(at, &value, sizeof(value));
       at += sizeof(value);
     };
-    put({0x0f, 0x05});        // syscall: registers are set below
-    put({0x48, 0xbf});        // mov $page, %rdi
+    put({0x0f, 0x05});  // syscall: registers are set below
+    put({0x48, 0xbf});  // mov $page, %rdi
     put64(page);
     put({0xb9, 0x00, 0x20, 0, 0});  // mov $8192, %ecx
     put({0xb0, 0xcc});              // mov $0xcc, %al
@@ -213,7 +214,9 @@ int own_code(unsigned long) {
     register long r10 asm("r10") = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     register long r8 asm("r8") = -1;
     register long r9 asm("r9") = 0;
-    asm volatile("jmp *%[stub]" ::[stub] "b"(stub), "a"(ABI_SYS_mmap), "D"(page), "S"(8192L), "d"(7L), "r"(r10), "r"(r8), "r"(r9) : "memory");
+    asm volatile("jmp *%[stub]" ::[stub] "b"(stub), "a"(ABI_SYS_mmap), "D"(page), "S"(8192L), "d"(7L), "r"(r10),
+                 "r"(r8), "r"(r9)
+                 : "memory");
     __builtin_unreachable();
   });
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP ? 0 : 1;
@@ -248,7 +251,8 @@ int maps(unsigned long n) {
 int same_text(unsigned long) {
   const int file = open("/bin/probetest", O_RDONLY);
   if (file < 0) return 1;
-  const auto* headers = reinterpret_cast<const Elf64_Phdr*>(reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
+  const auto* headers =
+      reinterpret_cast<const Elf64_Phdr*>(reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
   for (int i = 0; i < __ehdr_start.e_phnum; i++) {
     const Elf64_Phdr& segment = headers[i];
     if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
@@ -277,10 +281,10 @@ struct {
   const char* name;
   int (*run)(unsigned long n);
 } const kinds[] = {
-    {"calls", calls},     {"branches", branches},    {"recursion", recursion},   {"exceptions", exceptions},
-    {"jumps", jumps},     {"signals", signals},      {"forks", forks},           {"exec", executes},
+    {"calls", calls},         {"branches", branches}, {"recursion", recursion},   {"exceptions", exceptions},
+    {"jumps", jumps},         {"signals", signals},   {"forks", forks},           {"exec", executes},
     {"int3", own_breakpoint}, {"own-code", own_code}, {"bad-return", bad_return}, {"far-return", far_return},
-    {"forever", forever}, {"maps", maps},            {"text", same_text},        {"mixed", mixed},
+    {"forever", forever},     {"maps", maps},         {"text", same_text},        {"mixed", mixed},
 };
 
 }  // namespace
@@ -290,6 +294,9 @@ int main(int argc, char** argv) {
   for (const auto& kind : kinds) {
     if (argc > 1 && strcmp(argv[1], kind.name) == 0) return kind.run(n);
   }
-  fprintf(stderr, "usage: probetest calls|branches|recursion|exceptions|jumps|signals|forks|exec|int3|own-code|bad-return|far-return|forever|maps|text|mixed [N]\n");
+  fprintf(stderr,
+          "usage: probetest "
+          "calls|branches|recursion|exceptions|jumps|signals|forks|exec|int3|own-code|bad-return|far-return|forever|"
+          "maps|text|mixed [N]\n");
   return 2;
 }
