@@ -162,5 +162,234 @@ cat "#probe/$n/outstanding" > /host/dump; cat "#probe/$n/counts"; exec 3>&-; ech
         self.assertGreater(source.counters["filtered"], 5)
 
 
+EVENT = re.compile(r"\d+\.\d{9} cpu \d+ pid \d+ name \S+ (call|return|alloc|free) (\S+)((?: \S+)*)")
+
+
+class Events(ProbeTest):
+    def events_in(self, output):
+        return [EVENT.fullmatch(line).groups() for line in output.splitlines() if re.match(r"\d+\.\d", line)]
+
+    def test_calls_and_returns(self):
+        output = self.run_guest("""exec 3<>#probe/clone; read n <&3
+echo 'event+return pipe_create
+event sys_pipe2
+start' >&3
+echo 1 | cat; echo 2 | cat
+echo stop >&3; cat #probe/$n/events; exec 3>&-""" + ENDS)
+        events = self.events_in(output)
+        self.assertEqual([event[:2] for event in events],
+                         2 * [("call", "sys_pipe2"), ("call", "pipe_create"), ("return", "pipe_create")], output)
+        self.assertEqual([len(event[2].split()) for event in events], 2 * [6, 6, 1])
+        self.check_nothing_left(output)
+
+    def test_reader_waits_and_ends(self):
+        output = self.run_guest("""exec 3<>#probe/clone; read n <&3
+echo 'event pipe_create' >&3
+cat #probe/$n/events & reader=$!
+echo start >&3
+for i in 1 2 3 4 5; do echo 1 | cat > /dev/null; done
+echo stop >&3; wait $reader; echo "status $?"; exec 3>&-""" + ENDS)
+        self.assertEqual(len(self.events_in(output)), 5, output)
+        self.assertIn("status 0\n", output)
+        self.check_nothing_left(output)
+
+    def test_waiting_reader_is_killed(self):
+        output = self.run_guest("""exec 3<>#probe/clone; read n <&3
+echo 'event pipe_create
+start' >&3
+cat #probe/$n/events & exec 2> /dev/null; kill $!; wait $!; echo "status $?"; exec 3>&-""" + ENDS)
+        self.assertIn("status 143\n", output)
+        self.check_nothing_left(output)
+
+    def test_lost(self):
+        output = self.run_guest("""exec 3<>#probe/clone; read n <&3
+echo 'event *
+start' >&3
+for i in 1 2 3; do ls / > /dev/null; done
+echo stop >&3; cat #probe/$n/events > /tmp/events; wc -l < /tmp/events; grep -c '^lost [0-9]*$' /tmp/events
+tail -n 1 /tmp/events; head -2 #probe/$n/counts; exec 3>&-""" + ENDS)
+        lines, losses, last, _, hits = output.splitlines()[:5]
+        lost = int(re.search(r" lost (\d+)", hits)[1])
+        counted = int(re.search(r" counted (\d+)", hits)[1])
+        self.assertEqual((int(losses), last), (1, f"lost {lost}"), output)
+        self.assertEqual(int(lines), counted + 1)
+        self.check_nothing_left(output)
+
+    def test_objects(self):
+        program = Program("heaptest")
+        rules = program.allocators()
+        output = self.run_guest(f"""exec 3<>#probe/clone; read n <&3
+echo '{rules}
+watch memory' >&3
+cat #probe/$n/events > /tmp/events & until [ -f /tmp/events ]; do :; done
+exec 4<#probe/$n/events
+echo start >&3
+heaptest objects > /dev/null; heaptest memory > /dev/null
+echo stop >&3; wait; cat /tmp/events; cat <&4; cat #probe/$n/outstanding > /tmp/dump; exec 3>&- 4<&-""" + ENDS)
+        events = self.events_in(output)
+        kinds = {event[:2] for event in events}
+        self.assertTrue({("alloc", "_malloc_r"), ("free", "_free_r"), ("alloc", "_realloc_r"), ("free", "_realloc_r"),
+                         ("alloc", "mmap"), ("free", "munmap"), ("alloc", "posix_memalign")} <= kinds, output)
+        self.assertIn("size", [event[2].split()[1] for event in events if event[0] == "alloc"][0])
+        self.check_nothing_left(output)
+
+
+class Sessions(ProbeTest):
+    def test_numbers_and_listing(self):
+        output = self.run_guest("""exec 3<>#probe/clone 4<>#probe/clone; read a <&3; read b <&4; echo $a $b; read again <&3; echo $?
+ls "#probe"; ls #probe/$b; exec 3>&-; ls "#probe"; cat #probe/$a/counts; cat #probe/$b/counts; exec 4>&-; ls '#probe'""",
+                                errors="cat: can't open '#probe/1/counts': No such file or directory\n")
+        self.assertEqual(output, "1 2\n1\n1\n2\nclone\nfunctions\ncounts\nctl\nevents\noutstanding\n2\nclone\nfunctions\n"
+                         "probe 2 state off functions 0\nhits 0 counted 0 filtered 0 lost 0 kept_out 0 stacks 0 stacks_lost 0 "
+                         "contexts_lost 0 truncated 0\nclone\nfunctions\n")
+
+    def test_lives_in_a_child_and_dies_with_it(self):
+        output = self.run_guest("""exec 3<>#probe/clone; read n <&3
+echo 'count pipe_create
+start' >&3
+sleep 1000 & child=$!
+exec 3>&-
+echo 1 | cat; tail -n 1 #probe/$n/counts; grep ' pipe_create' '#probe/functions'
+exec 2> /dev/null; kill $child; wait $child
+grep ' pipe_create' '#probe/functions'""" + ENDS)
+        self.assertIn("count 1 kernel ", output)
+        self.assertRegex(output, r"[0-9a-f]{16} pipe_create probed 1\n[0-9a-f]{16} pipe_create\n")
+        self.check_nothing_left(output)
+
+    def test_several_at_once(self):
+        output = self.run_guest("""exec 3<>#probe/clone 4<>#probe/clone
+echo 'count pipe_create
+start' >&3
+echo 'count pipe*
+stacks none
+start' >&4
+echo 1 | cat > /dev/null
+grep ' pipe_create' '#probe/functions'
+echo stop >&3
+echo 1 | cat > /dev/null
+cat #probe/1/counts; cat #probe/2/counts; exec 3>&- 4>&-""" + ENDS)
+        self.assertIn(" pipe_create probed 2\n", output)
+        self.assertIn("probe 1 state stopped functions 1\nhits 1 ", output)
+        self.assertIn("probe 2 state running functions 2\nhits 2 ", output)
+        self.check_nothing_left(output)
+
+    def test_no_more_than_64(self):
+        script = "".join(f"( exec 3<>#probe/clone; echo > /tmp/{i}; exec sleep 1000 ) & pids=\"$pids $!\"\n" for i in range(64))
+        output = self.run_guest(script + """i=0; while [ $i -lt 64 ]; do until [ -f /tmp/$i ]; do :; done; i=$((i + 1)); done
+ls '#probe' | grep -c '[0-9]'
+( exec 3<>#probe/clone ) 2> /tmp/error; cat /tmp/error
+exec 2> /dev/null; kill $pids; wait""" + ENDS)
+        self.assertTrue(output.startswith("64\n"), output)
+        self.assertIn("there are 64 sessions", output)
+        self.check_nothing_left(output)
+
+    def test_clear_and_start_again(self):
+        output = self.run_guest("""exec 3<>#probe/clone
+echo 'count pipe_create
+start' >&3
+echo 1 | cat > /dev/null; echo clear >&3; echo 1 | cat > /dev/null; echo 1 | cat > /dev/null; echo stop >&3; echo 1 | cat > /dev/null
+echo start >&3; echo 1 | cat > /dev/null; echo start >&3; echo stop >&3; echo stop >&3; head -n 2 #probe/1/counts
+echo clear >&3; tail -n 1 #probe/1/counts; exec 3>&-""" + ENDS)
+        self.assertIn("state stopped functions 1\nhits 3 counted 3 ", output)
+        self.assertIn("\nhits 0 counted 0 ", output)
+        self.check_nothing_left(output)
+
+    def test_many_names(self):
+        output = self.run_guest("""exec 3<>#probe/clone
+cut -d' ' -f2 '#probe/functions' | grep '^[a-z_0-9]*$' | sort -u | head -n 700 > /tmp/names
+{ echo count $(cat /tmp/names); echo start; } > /tmp/command; wc -c < /tmp/command; cat /tmp/command >&3
+ls / > /dev/null; echo stop >&3; head -n 2 #probe/1/counts; exec 3>&-""" + ENDS)
+        self.assertGreaterEqual(int(re.search(r"functions (\d+)", output)[1]), 500)
+        self.check_nothing_left(output)
+
+
+class BadInput(ProbeTest):
+    COMMANDS = {
+        "": "nothing to do",
+        "bogus": 'expected count, event',
+        "count": "takes names of functions",
+        "count no_such_function": '0 functions matched by "no_such_function"',
+        "count no_such*": '0 functions matched by "no_such*"',
+        "count /bin/sh": "PATH:ADDRESS:NAME",
+        "count /bin/sh:x:main": "PATH:ADDRESS:NAME",
+        "count /bin/sh:401000:main:zz": "PATH:ADDRESS:NAME",
+        "count /bin/sh:1:main\nstart": "",
+        "count /bin/nothere:401000:main\nstart": "",
+        "event+return /bin/sh:401000:main": "`ret` instructions are missing",
+        "alloc kmalloc": "size=N",
+        "alloc kmalloc size=7": "1 to 6",
+        "alloc kmalloc size=1 result=*2": "functions of programs",
+        "alloc kmalloc size=1\nalloc kmalloc size=2\nstart": "two ways",
+        "free kfree": "address=N",
+        "free kfree address=0": "address=N",
+        "watch": "watch memory",
+        "stacks all": "kernel, user, both or none",
+        "depth 0": "from 1 to 61",
+        "depth 62": "from 1 to 61",
+        "pid x": "a number from 1",
+        "cpu 63": "there are",
+        "min 1\nmax 99999999999": "a number from 0",
+        "count pipe_create\nmin 2\nmax 1\nstart": "min is at most max",
+        "sample 0": "a number from 1",
+        "start": "nothing to start",
+        "processes now": "nothing comes after",
+        "count pipe_create\nbogus": "expected count",
+    }
+
+    def test_commands(self):
+        script = "exec 3<>#probe/clone\n"
+        for text in self.COMMANDS:
+            script += f"printf '%s\\n' '{text}' >&3 && echo 'done: {text}'\n"
+        script += "cat #probe/1/counts; exec 3>&-" + ENDS
+        result = guest(script)
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), len(self.COMMANDS), result)
+        for line, (text, part) in zip(lines, self.COMMANDS.items()):
+            self.assertIn(part, line, text)
+        self.assertTrue(result.stdout.startswith("probe 1 state off functions "), result)
+        self.check_nothing_left(result.stdout)
+
+    def test_garbage(self):
+        result = guest("""exec 3<>#probe/clone 4<>#probe/clone
+head -c 3000 /dev/urandom >&3; head -c 70000 /dev/zero | tr '\\0' a >&3; printf 'count \\001\\n' >&3
+for f in ctl counts events outstanding; do echo x > #probe/4/$f; echo x > #probe/1/x; cat #probe/1/nothing; done
+echo x > #probe/1/counts; echo x > #probe/1/events; echo x > #probe/1/outstanding; echo x > '#probe/functions'; cat < #probe/clone
+echo 'count '$(printf '*%.0s' $(seq 1 300)) >&3; echo start >&3; echo stop >&3; rm #probe/1; mkdir #probe/x; echo > #probe/new
+exec 3>&- 4>&-""" + ENDS)
+        self.assertEqual(result.status, 0, result)
+        self.check_nothing_left(result.stdout)
+
+    def test_not_for_everyone(self):
+        result = guest("for f in clone functions; do su nobody -s /bin/sh -c \"cat '#probe/$f'\"; done; true")
+        self.assertNotIn("ffffffff8", result.stdout)
+
+    def test_little_memory(self):
+        output = self.run_guest("""echo 'limit 64K' > #mem/kmemtrace/ctl
+exec 3<>#probe/clone
+echo 'count *
+processes
+stacks both
+start' >&3
+for i in 1 2 3; do ls / | cat > /dev/null; done
+echo stop >&3; head -n 2 #probe/1/counts; grep '^limit' #mem/kmemtrace/ctl; exec 3>&-""" + ENDS)
+        header = dict(re.findall(r" ?(\w+) (\d+)", output.splitlines()[1]))
+        self.assertEqual(int(header["hits"]), int(header["counted"]) + int(header["filtered"]) + int(header["lost"]))
+        self.assertGreater(int(header["lost"]) + int(header["stacks_lost"]), 0, output)
+        self.check_nothing_left(output)
+
+    def test_no_memory(self):
+        result = guest("""echo 'limit 4K' > #mem/kmemtrace/ctl
+exec 3<>#probe/clone
+echo 'count pipe*
+start' >&3; echo $?; head -n 1 #probe/1/counts; exec 3>&-; echo 'limit 8M' > #mem/kmemtrace/ctl
+for i in 0 1 2 3 4 5 6 7 8 9; do for j in 0 1 2; do
+( echo "failnext 1 after=$i" > #debug/alloc; exec 3<>#probe/clone && echo 'count pipe_create
+start' >&3; echo "failnext 1 after=$j" > #debug/alloc; head -n 1 #probe/*/counts; cat #probe/*/outstanding; exec 3>&- ) > /dev/null 2>&1
+done; done""" + ENDS)
+        self.assertTrue(result.stdout.startswith("1\nprobe 1 state off functions 0\n"), result)
+        self.assertIn("out of memory", result.stderr.lower())
+        self.check_nothing_left(result.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()

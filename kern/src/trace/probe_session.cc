@@ -151,14 +151,7 @@ Result<void> ProbeSession::prepare() {
                 options_.objects.max_size);
   }
   TRY(functions_.build());
-  if (!user_) {
-    const MutexGuard control(trace_control);
-    if (!trace_users_add()) {
-      return fail(Errno::ENOMEM, "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
-                  trace_memory_used(), trace_memory_limit());
-    }
-    user_ = true;
-  }
+  TRY(use_tables());
   TRY(make_tables());
   if (functions_.has(kProbeCallEvent | kProbeReturnEvent)) TRY(make_events());
   rules_ = functions_.rules();
@@ -170,6 +163,18 @@ Result<void> ProbeSession::prepare() {
   pid_ = options_.objects.pid;
   cpu_ = options_.cpu;
   selects_ = pid_ != 0 || cpu_ != ProbeOptions::kAnyCpu;
+  return {};
+}
+
+// From now on numbers of stacks and contexts have a meaning, and there are pages for hits.
+Result<void> ProbeSession::use_tables() {
+  if (user_) return {};
+  const MutexGuard control(trace_control);
+  if (!trace_users_add()) {
+    return fail(Errno::ENOMEM, "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
+                trace_memory_used(), trace_memory_limit());
+  }
+  user_ = true;
   return {};
 }
 
@@ -256,9 +261,11 @@ void ProbeSession::forget_counts() {
 Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   const MutexGuard guard(mutex_);
   State state = {.phase = phase_,
-                 .functions = functions_.rule_count(),
+                 .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
                  .kept_out = kept_out.load(std::memory_order_relaxed),
                  .tallies = {}};
+  // Hits that must not allocate use what others have fetched.
+  if (user_) trace_memory_prepare();
   Tallies& sum = state.tallies;
   for (unsigned i = 0; i < cpu_count(); i++) {
     const CpuPart& part = parts_[i];
@@ -282,12 +289,14 @@ bool ProbeSession::tells_processes_apart() {
 
 Result<void> ProbeSession::open_events() {
   const MutexGuard guard(mutex_);
+  TRY(use_tables());
   TRY(make_events());
   object_events_.store(true, std::memory_order_release);
   return {};
 }
 
 bool ProbeSession::take_event(ProbeEvent* event, bool* any, uint64_t* lost) {
+  trace_memory_prepare();
   const MutexGuard reading(reading_);
   return events_.load(std::memory_order_acquire)->take(event, any, lost);
 }

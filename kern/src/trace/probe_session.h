@@ -116,6 +116,7 @@ class ProbeSession final : public ProbeConsumer {
   void disarm() REQUIRES(mutex_);
   void clear() REQUIRES(mutex_);
   void forget_counts();
+  Result<void> use_tables() REQUIRES(mutex_);
   Result<void> make_tables() REQUIRES(mutex_);
   Result<void> make_events() REQUIRES(mutex_);
 
