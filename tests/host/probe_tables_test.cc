@@ -1,0 +1,296 @@
+// Sources: kern/src/trace/stack_counts.cc kern/src/trace/probe_events.cc kern/src/trace/probe_pairs.cc kern/src/trace/trace_table.cc
+// kern/src/trace/sampler.cc tests/host/fakes/trace_world.cc
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include "src/trace/probe_events.h"
+#include "src/trace/probe_pairs.h"
+#include "src/trace/stack_counts.h"
+#include "src/trace/trace_table.h"
+#include "trace_world.h"
+
+std::atomic<uint32_t> coarse_time{0};
+
+namespace {
+
+using Keys = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
+
+Keys keys_of(const StackCounts::Part& part) {
+  Keys keys;
+  part.visit([&](StackCounts::Key key, uint64_t count) {
+    const bool added = keys.try_emplace({key.stack, key.context}, count).second;
+    EXPECT_TRUE(added);
+  });
+  return keys;
+}
+
+class Pages : public testing::Test {
+ protected:
+  void TearDown() override {
+    TraceWorld::fail_pages(0);
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+  }
+};
+using Counts = Pages;
+using Events = Pages;
+using Owners = Pages;
+
+TEST_F(Counts, AreExact) {
+  std::mt19937_64 random(1);
+  StackCounts::Part part;
+  Keys expected;
+  for (int i = 0; i < 300000; i++) {
+    // Numbers as tables give them out: regular, in one, in the other, in both.
+    const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8, context = static_cast<uint32_t>(random() % 7);
+    ASSERT_TRUE(part.add(stack, context));
+    expected[{stack, context}]++;
+  }
+  EXPECT_EQ(keys_of(part), expected);
+  EXPECT_EQ(part.keys(), expected.size());
+  StackCounts::Part::Contents taken;
+  part.take_away(taken);
+  EXPECT_TRUE(keys_of(part).empty());
+  ASSERT_TRUE(part.add(1, 2));
+  EXPECT_EQ(keys_of(part), (Keys{{{1, 2}, 1}}));
+  StackCounts::Part::release(taken);
+  part.take_away(taken);
+  StackCounts::Part::release(taken);
+}
+
+TEST_F(Counts, WithoutMemory) {
+  std::mt19937 random(3);
+  StackCounts::Part part;
+  TraceWorld::fail_pages(60);
+  Keys expected;
+  uint64_t lost = 0;
+  for (int i = 0; i < 200000; i++) {
+    const uint32_t stack = random() % 20000;
+    if (part.add(stack, 0)) {
+      expected[{stack, 0}]++;
+    } else {
+      lost++;
+    }
+  }
+  EXPECT_GT(lost, 0u);
+  EXPECT_EQ(keys_of(part), expected);
+  StackCounts::Part::Contents taken;
+  part.take_away(taken);
+  StackCounts::Part::release(taken);
+}
+
+ProbeEvent event(uint64_t number) {
+  ProbeEvent event = {};
+  event.time = number;
+  return event;
+}
+
+TEST_F(Events, ComeInOrderAndLossesStandWhereTheyWere) {
+  ProbeEvents* events = ProbeEvents::create(2);
+  ASSERT_NE(events, nullptr);
+  const uint32_t capacity = events->capacity();
+  ProbeEvent taken;
+  bool any;
+  uint64_t lost;
+  EXPECT_TRUE(events->empty());
+  EXPECT_FALSE(events->take(&taken, &any, &lost));
+  uint64_t next = 0;
+  for (int round = 0; round < 5; round++) {
+    const uint64_t first = next;
+    for (uint32_t i = 0; i < capacity; i++) ASSERT_TRUE(events->put(event(next++)));
+    for (int i = 0; i < 7; i++) ASSERT_FALSE(events->put(event(999)));
+    ASSERT_TRUE(events->take(&taken, &any, &lost));
+    EXPECT_TRUE(any && taken.time == first && lost == 0);
+    ASSERT_TRUE(events->put(event(next++)));  // takes the seven along
+    ASSERT_FALSE(events->put(event(999)));
+    for (uint64_t i = first + 1; i < next; i++) {
+      ASSERT_TRUE(events->take(&taken, &any, &lost));
+      ASSERT_TRUE(any);
+      ASSERT_EQ(taken.time, i);
+      ASSERT_EQ(lost, i == next - 1 ? 7u : 0u);
+    }
+    EXPECT_FALSE(events->empty());
+    ASSERT_TRUE(events->take(&taken, &any, &lost));  // the last one that was lost
+    EXPECT_TRUE(!any && lost == 1);
+    EXPECT_FALSE(events->take(&taken, &any, &lost));
+  }
+  ASSERT_TRUE(events->put(event(1)));
+  events->clear();
+  EXPECT_TRUE(events->empty());
+  ProbeEvents::destroy(events);
+}
+
+TEST_F(Events, WithoutMemory) {
+  TraceWorld::fail_pages(100);
+  EXPECT_EQ(ProbeEvents::create(4), nullptr);
+}
+
+ProbeCall call_at(uint64_t stack_pointer, uint32_t tag) {
+  ProbeCall call = {};
+  call.stack_pointer = stack_pointer;
+  call.tag = tag;
+  return call;
+}
+constexpr auto kStands = [](const ProbeCall&) { return true; };
+constexpr auto kGone = [](const ProbeCall&) { return false; };
+
+TEST(Pairs, OutermostCallIsKept) {
+  auto pairs = std::make_unique<ProbePairs>();
+  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::process(8);
+  ProbeCall call;
+  EXPECT_FALSE(pairs->within(a, 1000, kStands));
+  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+  ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+  EXPECT_TRUE(pairs->within(a, 900, kStands));
+  EXPECT_FALSE(pairs->within(b, 900, kStands));
+  EXPECT_FALSE(pairs->leave(a, 900, 2, &call));  // that of a call within
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_EQ(call.stack_pointer, 1000u);
+  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+}
+
+TEST(Pairs, CallsThatEndWithoutReturn) {
+  auto pairs = std::make_unique<ProbePairs>();
+  const ProbeRunner runner = ProbeRunner::task(1);
+  ProbeCall call;
+  for (const uint64_t next : {1000, 1008}) {  // entered at the same place, and higher
+    ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
+    EXPECT_FALSE(pairs->within(runner, next, kStands));
+    EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  }
+  ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
+  EXPECT_FALSE(pairs->leave(runner, 1008, 1, &call));  // something higher returns
+  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
+  EXPECT_FALSE(pairs->leave(runner, 1000, 2, &call));  // another function at the same place
+  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
+  EXPECT_FALSE(pairs->within(runner, 900, kGone));  // lower, and it is known that it is no more
+  EXPECT_FALSE(pairs->within(runner, 800, kStands));
+  ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
+  pairs->forget(runner);
+  EXPECT_FALSE(pairs->within(runner, 900, kStands));
+}
+
+TEST(Pairs, ManyRunners) {
+  auto pairs = std::make_unique<ProbePairs>();
+  std::set<uint32_t> kept;
+  for (uint32_t pid = 1; pid <= 400; pid++) {
+    if (pairs->enter(ProbeRunner::process(pid), call_at(pid * 16, pid))) kept.insert(pid);
+  }
+  EXPECT_GT(kept.size(), 200u);
+  EXPECT_LT(kept.size(), 400u);  // it says when it is full
+  ProbeCall call;
+  for (uint32_t pid = 1; pid <= 400; pid++) {
+    EXPECT_EQ(pairs->leave(ProbeRunner::process(pid), pid * 16, pid, &call), kept.count(pid) == 1);
+  }
+  EXPECT_TRUE(pairs->enter(ProbeRunner::process(1), call_at(1, 1)));
+  pairs->clear();
+  EXPECT_FALSE(pairs->within(ProbeRunner::process(1), 0, kStands));
+}
+
+TraceEvent object(uint64_t address, uint32_t size) {
+  return {.object = address, .size = size, .stack = 1, .context = 1, .time = 5, .cpu = 0, .truncated = false};
+}
+
+// {address, owner}: size
+std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) {
+  std::map<std::pair<uint64_t, uint32_t>, uint32_t> found;
+  std::vector<TraceRecord> records(100000);
+  size_t count = 0;
+  TraceCounters counters = {};
+  for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
+    EXPECT_TRUE(table.copy_shard(shard, records.data(), records.size(), &count, &counters));
+  }
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; i++) {
+    found[{records[i].object(), records[i].mark()}] = records[i].size;
+    bytes += records[i].size;
+  }
+  EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
+  EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);
+  EXPECT_EQ(counters.live_bytes, bytes);
+  return found;
+}
+
+TEST_F(Owners, AreToldApart) {
+  TraceTable* table = TraceTable::create();
+  for (uint16_t owner = 1; owner <= 20; owner++) {
+    for (uint64_t i = 0; i < 500; i++) table->record(object(0x400000 + i * 16, owner), owner);
+  }
+  EXPECT_EQ(records_of(*table).size(), 10000u);
+  EXPECT_TRUE(table->forget(0x400000, 3));
+  EXPECT_FALSE(table->forget(0x400000, 3));
+  EXPECT_FALSE(table->forget(0x400000, 21));
+  auto records = records_of(*table);
+  EXPECT_EQ(records.size(), 9999u);
+  EXPECT_EQ((records[{0x400000, 4}]), 4u);
+  table->leave(4, TraceTable::Leave::kClear);
+  EXPECT_EQ(records_of(*table).size(), 9499u);
+  table->leave(5, TraceTable::Leave::kKeep);
+  records = records_of(*table);
+  EXPECT_EQ(records.size(), 9499u);
+  EXPECT_EQ((records[{0x400000, 0}]), 5u);
+  EXPECT_FALSE(table->forget(0x400000, 5));  // of another with the same number
+  EXPECT_EQ(table->counters().unmatched, 3u);
+  EXPECT_EQ(table->counters().cleared, 500u);
+  table->drop(1);
+  EXPECT_EQ(table->counters().dropped, 1u);
+  TraceTable::destroy(table);
+}
+
+// Against a model of pages.
+TEST_F(Owners, Ranges) {
+  constexpr uint64_t kPage = 4096, kBase = 0x7f0000000000, kPages = 64;
+  std::mt19937 random(5);
+  TraceTable* table = TraceTable::create();
+  std::map<uint32_t, std::vector<int>> model;  // of each owner, for each page: number of its mapping, 0: none
+  int number = 0;
+  for (int i = 0; i < 20000; i++) {
+    const uint32_t owner = 1 + random() % 3;
+    auto& pages = model[owner];
+    pages.resize(kPages);
+    const uint64_t first = random() % kPages, count = 1 + random() % std::min<uint64_t>(kPages - first, 9);
+    const auto begin = pages.begin() + static_cast<long>(first), end = begin + static_cast<long>(count);
+    if (random() % 2 == 0) {
+      if (std::any_of(begin, end, [](int mapped) { return mapped != 0; })) continue;
+      std::fill(begin, end, ++number);
+      table->record(object(kBase + first * kPage, static_cast<uint32_t>(count * kPage)), static_cast<uint16_t>(owner));
+    } else {
+      const bool any = std::any_of(begin, end, [](int mapped) { return mapped != 0; });
+      // What is behind a hole in a range is another one.
+      for (uint64_t page = first + count; page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1]; page++) {
+        if (page == first + count) number++;
+        if (page + 1 == kPages || pages[page + 1] != pages[page]) {
+          const int old = pages[page];
+          for (uint64_t p = first + count; p <= page; p++) {
+            if (pages[p] == old) pages[p] = number;
+          }
+          break;
+        }
+      }
+      std::fill(begin, end, 0);
+      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, static_cast<uint16_t>(owner)), any);
+    }
+    if (i % 50 != 0) continue;
+    std::map<std::pair<uint64_t, uint32_t>, uint32_t> expected;
+    for (const auto& [who, mapped] : model) {
+      for (uint64_t page = 0; page < kPages; page++) {
+        if (mapped[page] == 0) continue;
+        uint64_t last = page;
+        while (last + 1 < kPages && mapped[last + 1] == mapped[page]) last++;
+        expected[{kBase + page * kPage, who}] = static_cast<uint32_t>((last - page + 1) * kPage);
+        page = last;
+      }
+    }
+    ASSERT_EQ(records_of(*table), expected) << i;
+  }
+  TraceTable::destroy(table);
+}
+
+}  // namespace

@@ -1,0 +1,121 @@
+// Sources: kern/src/trace/stack_counts.cc kern/src/trace/probe_events.cc kern/src/trace/probe_pairs.cc
+// tests/host/fakes/trace_world.cc
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include "src/trace/probe_events.h"
+#include "src/trace/probe_pairs.h"
+#include "src/trace/stack_counts.h"
+#include "trace_world.h"
+
+namespace {
+
+constexpr int kCpus = 4;
+
+template <typename Body>
+void on_cpus(Body body) {
+  std::vector<std::thread> threads;
+  for (int cpu = 0; cpu < kCpus; cpu++) threads.emplace_back(body, cpu);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// One CPU adds, another reads: what is read never shrinks and is never more than has been added.
+TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
+  constexpr uint64_t kAdds = 200000;
+  StackCounts::Part part;
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    uint64_t before = 0;
+    while (!done) {
+      uint64_t sum = 0;
+      part.visit([&](StackCounts::Key key, uint64_t count) {
+        ASSERT_LT(key.stack, 3000u);
+        sum += count;
+      });
+      ASSERT_GE(sum, before);
+      ASSERT_LE(sum, kAdds);
+      before = sum;
+    }
+  });
+  for (uint64_t i = 0; i < kAdds; i++) ASSERT_TRUE(part.add(static_cast<uint32_t>(i * 7919 % 3000), 0));
+  done = true;
+  reader.join();
+  uint64_t sum = 0;
+  part.visit([&](StackCounts::Key, uint64_t count) { sum += count; });
+  EXPECT_EQ(sum, kAdds);
+  StackCounts::Part::Contents taken;
+  part.take_away(taken);
+  StackCounts::Part::release(taken);
+}
+
+// Each CPU's events come in its order, whole; with those lost they are all.
+TEST(ProbeThreads, Events) {
+  constexpr uint64_t kEvents = 50000;
+  ProbeEvents* events = ProbeEvents::create(3);
+  std::atomic<bool> done{false};
+  uint64_t taken = 0, lost_in_all = 0;
+  std::thread reader([&] {
+    uint64_t next[kCpus] = {};
+    for (;;) {
+      const bool last = done;
+      ProbeEvent event;
+      bool any;
+      uint64_t lost;
+      while (events->take(&event, &any, &lost)) {
+        lost_in_all += lost;
+        if (!any) continue;
+        taken++;
+        ASSERT_LT(event.cpu, kCpus);
+        ASSERT_GE(event.time, next[event.cpu]);
+        next[event.cpu] = event.time + 1;
+        for (const uint64_t value : event.values) ASSERT_EQ(value, event.time * 16 + event.cpu);
+      }
+      if (last) return;
+      std::this_thread::yield();
+    }
+  });
+  std::atomic<uint64_t> put{0};
+  on_cpus([&](int cpu) {
+    for (uint64_t i = 0; i < kEvents; i++) {
+      ProbeEvent event = {};
+      event.time = i;
+      event.cpu = static_cast<uint16_t>(cpu);
+      for (uint64_t& value : event.values) value = i * 16 + static_cast<uint64_t>(cpu);
+      if (events->put(event)) put++;
+    }
+  });
+  done = true;
+  reader.join();
+  EXPECT_EQ(taken, put);
+  EXPECT_EQ(taken + lost_in_all, kCpus * kEvents);
+  ProbeEvents::destroy(events);
+}
+
+// Runners that share buckets do not see each other's calls.
+TEST(ProbeThreads, Pairs) {
+  auto pairs = std::make_unique<ProbePairs>();
+  const auto stands = [](const ProbeCall&) { return true; };
+  on_cpus([&](int cpu) {
+    for (uint32_t i = 0; i < 20000; i++) {
+      const uint32_t pid = i % 50 * kCpus + static_cast<uint32_t>(cpu) + 1;
+      const ProbeRunner runner = ProbeRunner::process(pid);
+      ASSERT_FALSE(pairs->within(runner, 50, stands));
+      ProbeCall call = {};
+      call.stack_pointer = 100;
+      call.size = pid;
+      call.tag = i;
+      ASSERT_TRUE(pairs->enter(runner, call));
+      ASSERT_TRUE(pairs->within(runner, 50, stands));
+      ASSERT_TRUE(pairs->leave(runner, 100, i, &call));
+      ASSERT_EQ(call.size, pid);
+    }
+  });
+}
+
+}  // namespace
