@@ -29,14 +29,9 @@ class Man(unittest.TestCase):
             console.type("man memleak\n")
             first = console.read_until("DESCRIPTION")
             self.assertIn("MEMLEAK(1)", first)
-<<<<<<< Updated upstream
             self.assertNotIn("SEE ALSO", first)
             console.type("G")
             self.assertIn("SEE ALSO", console.read_until("SEE ALSO"))
-=======
-            console.type("   ")
-            self.assertIn("OPTIONS", console.read_until("OPTIONS"))
->>>>>>> Stashed changes
             console.type("q")
             console.type("echo end$((6 * 7))\n")
             self.assertIn("end42", console.read_until("end42"))
