@@ -8,7 +8,8 @@
 
 namespace {
 
-[[gnu::noipa]] void bench_probed() {}
+// Wherever the code that comes before it ends, it is the first in its block of the tables of places.
+[[gnu::noipa, gnu::aligned(64)]] void bench_probed() {}
 
 uint32_t probed_function() {
   for (uint32_t i = 0; i < kernel_function_count(); i++) {

@@ -19,7 +19,7 @@ IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
 HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/trace/kernel_probes.cc
 ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
-BLOCK = 32  # bytes of text for each entry of the block table: kProbeBlock
+BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 
 
@@ -186,13 +186,16 @@ def emit_symbols(symbols):
 
 def emit_probes(start, size, places, returns):
     # A word more at the end of each, so that a loop that looks for an address may look one too far.
-    print(".balign 8\n.globl probe_places, probe_place_count, probe_place_blocks, probe_returns, probe_return_count, probe_return_places")
+    print(".balign 8\n.globl probe_places, probe_place_count, probe_place_blocks")
+    print(".globl probe_returns, probe_return_count, probe_return_blocks, probe_return_places")
     print(f"probe_place_count: .long {len(places)}\nprobe_return_count: .long {len(returns)}\nprobe_places:")
     emit_array(".long", [f"{address - start:#x}" for address in places] + [0xFFFFFFFF])
     print("probe_returns:")
     emit_array(".long", [f"{address - start:#x}" for address, _ in returns] + [0xFFFFFFFF])
     print("probe_place_blocks:")
     emit_array(".short", (bisect.bisect_left(places, start + at) for at in range(0, size, BLOCK)))
+    print("probe_return_blocks:")
+    emit_array(".short", (bisect.bisect_left(returns, (start + at, 0)) for at in range(0, size, BLOCK)))
     print("probe_return_places:")
     emit_array(".short", [place for _, place in returns] + [0])
     print('.section .bss.probes, "aw", @nobits\n.balign 64\n.globl probe_lists, probe_places_changing, probe_returns_changing')

@@ -20,6 +20,7 @@ extern const uint16_t probe_place_blocks[];  // for each block of text: the firs
 
 extern const uint32_t probe_return_count;
 extern const uint32_t probe_returns[];        // offset of each `ret` of those functions
+extern const uint16_t probe_return_blocks[];  // as probe_place_blocks
 extern const uint16_t probe_return_places[];  // whose it is
 
 // Room beside the tables: those who want to know, for each place; whether its code is just being changed, and a return's.
@@ -29,7 +30,7 @@ extern bool probe_places_changing[], probe_returns_changing[];
 
 // Where the code begins: ksyms.py makes sure of it.
 inline constexpr uint64_t kProbeText = kKernelImageBase + (1 << 20);
-inline constexpr uint32_t kProbeBlock = 32;
+inline constexpr uint32_t kProbeBlock = 64;
 
 NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_offset(uint64_t address) {
   return static_cast<uint32_t>(address) - static_cast<uint32_t>(kProbeText);
@@ -67,15 +68,8 @@ NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address,
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_return(uint64_t address, uint32_t* place) {
   if (!probe_in_text(address)) return false;
   const uint32_t offset = probe_offset(address);
-  uint32_t low = 0, high = probe_return_count;  // the first that is not below lies in low..high
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (probe_returns[middle] < offset) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  *place = probe_return_places[low];
-  return probe_returns[low] == offset;
+  uint32_t at = probe_return_blocks[offset / kProbeBlock];
+  while (probe_returns[at] < offset) at++;
+  *place = probe_return_places[at];
+  return probe_returns[at] == offset;
 }
