@@ -168,9 +168,9 @@ TEST_F(TraceBinaryTest, HasEverything) {
   record(0, 0x3000, 100, large, reaper, clock_now);
   record(0, 0x4000, 100, gone, reaper, clock_now);
   record(0, 0x5000, 1, 0, 0, clock_now - 4'294'967'000);  // the low halves have wrapped since
-  tables_[0]->forget(0xffff800000004000);
-  tables_[0]->forget(0xffff800000006000);
-  tables_[1]->filter(0x7000);
+  tables_[0]->forget(0xffff800000004000, 0);
+  tables_[0]->forget(0xffff800000006000, 0);
+  tables_[1]->filter(0);
   record(1, 0x8000, 4096, small, shell, clock_now);
   ASSERT_TRUE(take().ok());
   const Reader dump(read());
@@ -315,7 +315,7 @@ TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   for (uint32_t i = 0; i < 500; i++) record(0, 0x1000 + i * 64, 1, stack({i % 7}), context, 0);
   ASSERT_TRUE(take().ok());
   const std::string before = read();
-  for (uint32_t i = 0; i < 400; i++) tables_[0]->forget(0xffff800000001000 + i * 64);
+  for (uint32_t i = 0; i < 400; i++) tables_[0]->forget(0xffff800000001000 + i * 64, 0);
   for (uint32_t i = 0; i < 900; i++) {
     record(1, 0x1000 + i * 64, 1, stack({1000 + i}), contexts_.intern(ContextKind::kProcess, i, "other"), 0);
   }

@@ -89,7 +89,7 @@ class Life {
     if (what < 5 && !expected.live.empty()) return forget(table, expected.live.begin()->first);
     const uint64_t object = next_object_ += 64;
     if (what == 5) {
-      tables_[table]->filter(object);
+      tables_[table]->filter(0);
       expected.counters.seen++;
       expected.counters.filtered++;
       return;
@@ -124,7 +124,7 @@ class Life {
                             .stack = stack,
                             .context = context,
                             .time = 500,
-                            .cpu = 1,
+                            .cpu = static_cast<uint16_t>(which % 8),
                             .truncated = which % 16 == 0,
                             .user_stack_lost = user_stack_lost});
     TraceCounters& counters = expected.counters;
@@ -143,7 +143,7 @@ class Life {
 
   void forget(size_t table, uint64_t object) {
     Expected& expected = expected_[table];
-    tables_[table]->forget(object);
+    tables_[table]->forget(object, 0);
     expected.counters.freed++;
     expected.counters.live_bytes -= expected.live[object];
     expected.live.erase(object);

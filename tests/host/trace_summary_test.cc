@@ -40,7 +40,7 @@ class TraceSummaryTest : public testing::Test {
                             .stack = stack,
                             .context = 0,
                             .time = 0,
-                            .cpu = 0,
+                            .cpu = static_cast<uint16_t>(objects_ % 16),
                             .truncated = false});
   }
   std::vector<std::string> print(unsigned top) {

@@ -20,15 +20,14 @@ namespace {
 // Half of them as hooks do, where that is possible.
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
-  if (event.object % 128 == 0 && event.stack != 0 && event.context != 0) {
+  if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
     const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
-    const uint64_t context = event.context | (event.user_stack_lost ? TraceTable::kFlag : 0);
-    if (table.record_at_once(event.object, event.size, stack, context, event.cpu)) return;
+    if (table.record_at_once(event.object, event.size, stack, event.context, event.cpu)) return;
   }
   table.record(event);
 }
-void forget(TraceTable& table, uint64_t object) {
-  if (object % 128 != 0 || !table.forget_at_once(object)) table.forget(object);
+void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
+  if (object % 128 != 0 || !table.forget_at_once(object, cpu)) table.forget(object, cpu);
 }
 
 struct Expected {
@@ -121,8 +120,9 @@ class TraceTableTest : public testing::Test {
     model.counters.truncated += event.truncated;
     model.live[event.object] = {event, table_->mark};
   }
+  // By any CPU.
   void forget(Model& model, uint64_t object) {
-    ::forget(*table_, object);
+    ::forget(*table_, object, cpu_ = (cpu_ * 5 + 1) % 64);
     if (model.live.erase(object) > 0) {
       model.counters.freed++;
     } else {
@@ -149,7 +149,7 @@ class TraceTableTest : public testing::Test {
         // What a filter keeps out is freed, too.
         const uint64_t object = 0xffff900000000000 + random() % most * 64;
         if (random() % 2 == 0) {
-          table_->filter(object);
+          table_->filter(static_cast<uint32_t>(object / 64 % 64));
           model.counters.seen++;
           model.counters.filtered++;
         } else {
@@ -182,6 +182,7 @@ class TraceTableTest : public testing::Test {
   }
 
   TraceTable* table_ = nullptr;
+  uint32_t cpu_ = 0;
 };
 
 TEST_F(TraceTableTest, AgreesWithAModelWhileSmall) {
@@ -203,7 +204,7 @@ TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   for (uint64_t i = 1; i <= 1000; i++) {
     table_->record({.object = i * 4096, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
   }
-  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 4096);
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 4096, i % 3);
   const TraceCounters counters = table_->counters();
   EXPECT_EQ(counters.seen, 1000u);
   EXPECT_EQ(counters.dropped, 1000u);
@@ -223,12 +224,40 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
     }
     EXPECT_LE((TraceWorld::pages_out() - before) * 4096, kObjects * 48) << "stride " << stride;
     for (uint64_t i = 1; i <= kObjects; i++) {
-      table_->forget((0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000);
+      table_->forget((0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000, 0);
     }
     ASSERT_EQ(table_->counters().live(), 0u) << "stride " << stride;
     table_->clear();
   }
   EXPECT_EQ(table_->counters().unmatched, 0u);
+}
+
+// Each object is freed by another CPU than has it allocated; every shard has records of nearly every hash.
+TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
+  constexpr uint64_t kObjects = 20'000;
+  const auto object = [](uint64_t i) { return 0xffff800000000000 + i * 64; };
+  for (const bool owned : {false, true}) {
+    for (uint64_t i = 0; i < kObjects; i++) {
+      const TraceEvent event = {.object = object(i), .size = 1, .stack = 1, .context = 1, .time = 0,
+                                .cpu = static_cast<uint16_t>(i % 64), .truncated = false};
+      if (owned) {
+        table_->record(event, static_cast<uint16_t>(i % 5));
+      } else {
+        table_->record(event);
+      }
+    }
+    for (uint64_t i = 0; i < kObjects; i++) {
+      const auto cpu = static_cast<uint32_t>((i * 7 + 1) % 64);
+      if (owned) {
+        EXPECT_FALSE(table_->forget_of(5, object(i), cpu)) << "it is another's";
+        EXPECT_TRUE(table_->forget_of(static_cast<uint16_t>(i % 5), object(i), cpu));
+      } else {
+        ::forget(*table_, object(i), cpu);
+      }
+    }
+    EXPECT_EQ(table_->counters().live(), 0u);
+    EXPECT_EQ(table_->counters().unmatched, owned ? kObjects : 0);
+  }
 }
 
 TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
@@ -239,7 +268,7 @@ TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
     const std::vector<TraceRecord> records = copy(*table_, &counters);
     ASSERT_EQ(records.size(), 1u);
     EXPECT_EQ(records[0].object(), object);
-    table_->forget(object);
+    table_->forget(object, 0);
   }
   EXPECT_EQ(table_->counters().freed, 4u);
 }
@@ -252,13 +281,13 @@ TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
   table_->record(
       {.object = 0x4000, .size = 50'000'000, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
   table_->record({.object = 0x5000, .size = 64, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
-  table_->forget(0x2000);
+  table_->forget(0x2000, 1);
   EXPECT_EQ(estimate().whole_bytes(), 50'000'192u);
   EXPECT_EQ(estimate().whole_objects(), 4u);
   table_->set_options({.sample = 1'000'000});
   EXPECT_EQ(estimate().whole_bytes(), 53'000'096u) << "three times a rate and half a size, and the large one";
   EXPECT_EQ(estimate().whole_objects(), 46'878u) << "three times 15625.5, and one";
-  table_->forget(0x4000);
+  table_->forget(0x4000, 17);
   EXPECT_EQ(estimate().whole_bytes(), 3'000'096u);
   table_->clear();
   EXPECT_EQ(estimate().whole_bytes(), 0u);
@@ -267,8 +296,8 @@ TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
 
 TEST_F(TraceTableTest, WhatIsFilteredIsCountedAndTakesNoMemory) {
   TraceWorld::fail_pages(100);
-  for (uint64_t i = 1; i <= 1000; i++) table_->filter(i * 64);
-  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64);
+  for (uint64_t i = 1; i <= 1000; i++) table_->filter(i % 64);
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, i % 64);
   const TraceCounters counters = table_->counters();
   EXPECT_EQ(counters.seen, 1000u);
   EXPECT_EQ(counters.filtered, 1000u);
@@ -287,9 +316,9 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
       std::mt19937_64 random(t);
       std::vector<uint64_t> mine;
       for (int i = 0; i < 30'000; i++) {
-        if (random() % 8 == 0) table_->filter(random());
+        if (random() % 8 == 0) table_->filter(t);
         if (!mine.empty() && random() % 100 < 45) {
-          ::forget(*table_, mine.back());
+          ::forget(*table_, mine.back(), t);
           mine.pop_back();
         } else {
           // Every thread has its own addresses, interleaved with those of the others.

@@ -87,8 +87,8 @@ TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
   record(0x2000, 20, small, timer, 950);
   record(0x3000, 100, large, idle, 1000);
   record(0x4000, 1, small, shell, 960);
-  table_->forget(0xffff800000004000);
-  table_->forget(0xffff800000005000);
+  table_->forget(0xffff800000004000, 0);
+  table_->forget(0xffff800000005000, 0);
   EXPECT_EQ(dump(),
             "kmemtrace pipe state stopped objsize 64 depth 32 mark 1\n"
             "seen 4 recorded 4 dropped 0 filtered 0 freed 1 cleared 0 live 3 bytes 130 untracked 12 unmatched 1 "
@@ -112,7 +112,7 @@ TEST_F(TraceTextTest, StacksAreThoseOfTheLiveRecords) {
   stack({0x90});  // another trace's
   for (uint32_t i = 0; i < 10; i++) record(0x1000 + i * 64, 1, stack({0x10 + i % 3}), context, 0);
   record(0x2000, 1, stack({0x70}), context, 0);
-  table_->forget(0xffff800000002000);
+  table_->forget(0xffff800000002000, 0);
   record(0x3000, 1, 0, context, 0);
   const std::string text = dump();
   EXPECT_NE(text.find(" unmatched 0 stacks 3 stacks_lost 1 "), std::string::npos) << text;
@@ -126,7 +126,7 @@ TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
 }
 
 TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
-  table_->filter(0x1000);
+  table_->filter(0);
   ASSERT_TRUE(take_copy().ok());
   text_->header.state.options = {.depth = 8, .min_size = 100, .max_size = 4096, .pid = 12};
   const std::string text = read();

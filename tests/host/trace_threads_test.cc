@@ -31,15 +31,14 @@ namespace {
 // Half of them as hooks do, where that is possible.
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
-  if (event.object % 128 == 0 && event.stack != 0 && event.context != 0) {
+  if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
     const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
-    const uint64_t context = event.context | (event.user_stack_lost ? TraceTable::kFlag : 0);
-    if (table.record_at_once(event.object, event.size, stack, context, event.cpu)) return;
+    if (table.record_at_once(event.object, event.size, stack, event.context, event.cpu)) return;
   }
   table.record(event);
 }
-void forget(TraceTable& table, uint64_t object) {
-  if (object % 128 != 0 || !table.forget_at_once(object)) table.forget(object);
+void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
+  if (object % 128 != 0 || !table.forget_at_once(object, cpu)) table.forget(object, cpu);
 }
 
 constexpr unsigned kCpus = 4;
@@ -295,7 +294,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
       for (int i = 0; i < 12'000; i++) {
         const uint64_t object = next += 64;
         if (random() % 16 == 0) {
-          table->filter(object);
+          table->filter(cpu);
           filtered++;
         } else {
           trace_memory_prepare();
@@ -304,7 +303,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
         }
         const uint64_t other = exchange[random() % exchange.size()].exchange(object);
         if (other == 0) continue;
-        forget(*table, other);
+        forget(*table, other, cpu);
         freed++;
       }
       running--;
@@ -312,7 +311,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
     EXPECT_EQ(wrong, 0u);
     for (auto& object : exchange) {
       if (object == 0) continue;
-      table->forget(object);
+      table->forget(object, 0);
       freed++;
     }
     const TraceCounters counters = table->counters();

@@ -56,7 +56,7 @@ CurrentContext context_of_call(Task& task) {
   const uint64_t from_user = task.trace_call & kTraceFromUser;
   const uint32_t with_stack = from_user && task.process ? add_user_stack(base) : base;
   const bool lost = with_stack == 0;
-  task.trace_call = from_user | (lost ? kUserStackLost | base : with_stack);
+  task.trace_call = from_user | (lost ? kUserStackLost : with_stack);
   return {lost ? base : with_stack, lost};
 }
 
@@ -83,7 +83,8 @@ CurrentContext trace_find_context() {
   if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), false};
   const uint64_t remembered = task->trace_call;
   const auto id = static_cast<uint32_t>(remembered);
-  if (trace_contexts.valid(id)) return {id, (remembered & kUserStackLost) != 0};
+  if (trace_contexts.valid(id)) return {id, false};
+  if ((remembered & kUserStackLost) != 0 && trace_contexts.valid(task->trace_base)) return {task->trace_base, true};
   return context_of_call(*task);
 }
 

@@ -44,13 +44,13 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   ASSERT(table);
   const TraceOptions& options = table->options();
   if (table->selects() && (!wanted(options, size) || !sampled(*table, size, cpu))) {
-    table->filter(reinterpret_cast<uint64_t>(object));
+    table->filter(cpu.id);
     return;
   }
   if (trace_memory_low()) [[unlikely]]
     trace_memory_prepare();
   const RecordedStack stack = record_kernel_stack(reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
-  uint64_t remembered;
+  uint32_t remembered;
   if (stack.id() != 0 && trace_remembered_context(cpu, &remembered)) [[likely]] {
     if (table->record_at_once(reinterpret_cast<uint64_t>(object), size, stack.word(), remembered, cpu.id)) return;
   }
@@ -80,7 +80,7 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   const Cpu& cpu = this_cpu();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* const recent = recent_place(frame_pointer, cpu);
-  uint64_t context;
+  uint32_t context;
   if (!recent->readdress(differs, frame_pointer, table->scope(), cpu)) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
   const uint32_t id = trace_stacks.find_packed(recent->frames(), recent->sum());
@@ -102,7 +102,7 @@ TraceTable* table_of(kmem_cache* cache) {
 void record_free(TraceTable* table, const void* object) {
   const ProbesOffHere no_hit;
   ASSERT(table);
-  table->forget(reinterpret_cast<uint64_t>(object));
+  table->forget(reinterpret_cast<uint64_t>(object), cpu_id());
 }
 
 [[gnu::noinline, gnu::cold]] void finish_free(TraceTable* table, const void* object, uint64_t saved) {
@@ -126,13 +126,13 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   const Cpu& cpu = this_cpu();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   const RecentStack* const recent = recent_place(frame_pointer, cpu);
-  static_assert(RecentStack::kTruncated == TraceTable::kFlag && kUserStackLost == TraceTable::kFlag);
+  static_assert(RecentStack::kTruncated == TraceTable::kFlag);
   if (table->selects()) [[unlikely]]
     return finish_alloc(table, object, requested, frame, saved);
   const RecentStack::Frame* const differs = recent->differs(frame_pointer, table->scope(), cpu);
   if (differs) [[unlikely]]
     return finish_alloc_of_stack(table, object, requested, frame, saved, differs);
-  uint64_t context;
+  uint32_t context;
   if (!trace_remembered_context(cpu, &context) ||
       !table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->stack(), context, cpu.id))
       [[unlikely]] {
@@ -144,7 +144,7 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
 
 void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
   TraceTable* const table = table_of(cache);
-  if (!table->forget_at_once(reinterpret_cast<uint64_t>(object))) [[unlikely]] {
+  if (!table->forget_at_once(reinterpret_cast<uint64_t>(object), cpu_id())) [[unlikely]] {
     finish_free(table, object, saved);
     return;
   }

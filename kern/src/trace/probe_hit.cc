@@ -173,7 +173,7 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
   }
   if (hit.user) load_user_word(hit.stack_pointer, &call.return_address);
   if (pairs_->enter(runner, call)) return true;
-  objects_->drop(hit.stack_pointer);
+  objects_->drop(cpu.id);
   return false;
 }
 
@@ -184,26 +184,26 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
   if (rule.alloc.result != 0) {
     if (static_cast<uint32_t>(object) != 0) return true;  // an int: it has failed
     if (!load_user_word(call.where, &object)) {
-      objects_->drop(call.where);
+      objects_->drop(cpu.id);
       return false;
     }
   }
   const uint16_t owner = owner_of(hit, cpu);
   // Addresses have 48 bits; what has more is none, and no table could hold it.
   if (static_cast<int64_t>(object << 16) >> 16 != static_cast<int64_t>(object)) {
-    objects_->drop(object);
+    objects_->drop(cpu.id);
     return false;
   }
   // realloc(p, 0) frees and returns 0; with another size 0 says that nothing has happened.
   const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
   const bool tells = object_events_.load(std::memory_order_acquire);
   bool kept = true;
-  if (frees_old && objects_->forget(call.old, owner) && tells) {
+  if (frees_old && objects_->forget_of(owner, call.old, cpu.id) && tells) {
     kept = put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &call.old, 1);
   }
   if (object == 0) return kept;
   if (!call.wanted) {
-    objects_->filter(object);
+    objects_->filter(cpu.id);
     return kept;
   }
   objects_->record({.object = object,
@@ -221,7 +221,7 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
 
 void ProbeSession::frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, uint64_t object) {
   if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit)) || object == 0) return;
-  if (!objects_->forget(object, owner_of(hit, cpu))) return;
+  if (!objects_->forget_of(owner_of(hit, cpu), object, cpu.id)) return;
   if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
 }
 
@@ -245,7 +245,7 @@ void ProbeSession::memory_mapped(uint64_t address, uint64_t size) {
   if (selects_ && !wanted(cpu, 0)) return;
   if (trace_memory_low()) trace_memory_prepare();
   if (!wants_object(*memory_, size, parts_[cpu.id])) {
-    memory_->filter(address);
+    memory_->filter(cpu.id);
     return;
   }
   uint64_t frames[kProbeMaxDepth + 1];

@@ -21,6 +21,13 @@ TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
   return *this;
 }
 
+TraceTable::TraceTable() {
+  for (unsigned i = 0; i < kShards; i++) {
+    shards_[i].bit = static_cast<uint16_t>(1u << i);
+    shards_[i].others = static_cast<uint16_t>(~shards_[i].bit);
+  }
+}
+
 TraceTable* TraceTable::create() {
   trace_memory_prepare();
   void* page = trace_page_take();
@@ -64,7 +71,7 @@ void TraceTable::Store::grow() {
   TraceRecord* kept = nullptr;
   for (TraceRecord* record = *link; record;) {
     TraceRecord* next = record->next();
-    TraceRecord*& list = (hash_of(mix(record->object())) & (2 * level - 1)) == buckets ? moved : kept;
+    TraceRecord*& list = (hash_of(record->object()) & (2 * level - 1)) == buckets ? moved : kept;
     record->set_next(list);
     list = record;
     record = next;
@@ -102,8 +109,8 @@ void TraceTable::record(const TraceEvent& event) {
 }
 
 void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
-  const uint64_t mixed = mix(event.object);
-  Shard& shard = shard_of(mixed);
+  const uint32_t hash = hash_of(event.object);
+  Shard& shard = shard_of(event.cpu);
   Guard guard(shard.lock);
   Store& store = shard.store;
   Tally& tally = shard.tally;
@@ -117,7 +124,8 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
-  TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mixed)));
+  if ((home(hash) & shard.bit) == 0) homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
+  TraceRecord*& head = store.bucket(store.bucket_of(hash));
   record->object_mark_ = word_of(event.object, mark_or_owner);
   record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
   record->stack = event.stack;
@@ -127,28 +135,62 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   head = record;
 }
 
-void TraceTable::filter(uint64_t object) {
-  Shard& shard = shard_of(mix(object));
+void TraceTable::filter(uint32_t cpu) {
+  Shard& shard = shard_of(cpu);
   Guard guard(shard.lock);
   shard.tally.filtered++;
 }
 
-void TraceTable::forget(uint64_t object) {
-  const uint64_t mixed = mix(object);
-  Shard& shard = shard_of(mixed);
-  Guard guard(shard.lock);
-  drop_record(shard, hash_of(mixed), object);
+void TraceTable::forget(uint64_t object, uint32_t cpu) {
+  forget_word(word_of(object, 0), 16, cpu);
 }
 
-void TraceTable::drop(uint64_t object) {
-  Shard& shard = shard_of(mix(object));
+bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) {
+  return forget_word(word_of(object, owner), 0, cpu);
+}
+
+// Whoever frees an object has been given it, and so sees the bit of the shard that has its record.
+bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
+  const unsigned own = cpu % kShards;
+  const uint64_t object = static_cast<uint64_t>(static_cast<int64_t>(word) >> 16);
+  if (forget_in(own, word, ignored)) return true;
+  for (uint32_t left = home(hash_of(object)) & shards_[own].others; left != 0; left &= left - 1) {
+    if (forget_in(static_cast<unsigned>(std::countr_zero(left)), word, ignored)) return true;
+  }
+  Guard guard(shards_[own].lock);
+  shards_[own].tally.unmatched++;
+  return false;
+}
+
+bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
+  Shard& shard = shards_[index];
+  Guard guard(shard.lock);
+  Store& store = shard.store;
+  const uint32_t hash = hash_of(static_cast<uint64_t>(static_cast<int64_t>(word) >> 16));
+  bool is_home = false;
+  for (TraceRecord* record = store.bucket(store.bucket_of(hash)); record; record = record->next()) {
+    if ((record->object_mark_ ^ word) >> ignored == 0) {
+      free_record(shard, record);
+      return true;
+    }
+    is_home |= hash_of(record->object()) % kHomes == hash % kHomes;
+  }
+  // As long as there are so few buckets, all such records are in one chain.
+  if (!is_home && store.buckets <= kHomes) {
+    homes_[hash % kHomes].fetch_and(shard.others, std::memory_order_relaxed);
+  }
+  return false;
+}
+
+void TraceTable::drop(uint32_t cpu) {
+  Shard& shard = shard_of(cpu);
   Guard guard(shard.lock);
   shard.tally.dropped++;
 }
 
 void TraceTable::free_record(Shard& shard, TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
   Store& store = shard.store;
-  TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mix(record->object()))));
+  TraceRecord*& head = store.bucket(store.bucket_of(hash_of(record->object())));
   if (head == record) {
     head = record->next();
   } else {
@@ -156,11 +198,7 @@ void TraceTable::free_record(Shard& shard, TraceRecord* record) NO_THREAD_SAFETY
     while (before->next() != record) before = before->next();
     before->set_next(record->next());
   }
-  shard.tally.freed++;
-  shard.tally.live_bytes -= record->size;
-  record->object_mark_ = 0;
-  record->next_cpu_ = reinterpret_cast<uint64_t>(store.free) << 16;
-  store.free = record;
+  count_freed(shard, record);
 }
 
 template <typename Visit>
@@ -170,21 +208,6 @@ void TraceTable::visit_records(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALY
       if (page->records[i].used()) visit(page->records[i]);
     }
   }
-}
-
-bool TraceTable::forget(uint64_t object, uint16_t owner) {
-  const uint64_t mixed = mix(object);
-  Shard& shard = shard_of(mixed);
-  Guard guard(shard.lock);
-  const uint64_t word = word_of(object, owner);
-  TraceRecord* record = shard.store.bucket(shard.store.bucket_of(hash_of(mixed)));
-  while (record && record->object_mark_ != word) record = record->next();
-  if (record) {
-    free_record(shard, record);
-  } else {
-    shard.tally.unmatched++;
-  }
-  return record != nullptr;
 }
 
 void TraceTable::leave(uint16_t owner, Leave how) {
@@ -235,7 +258,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   }
   if (behind.object != 0) record(behind, owner);
   if (any) return true;
-  Shard& shard = shard_of(mix(address));
+  Shard& shard = shards_[0];
   const ProbesOff no_hit;
   Guard guard(shard.lock);
   shard.tally.unmatched++;

@@ -1,6 +1,12 @@
 // The outstanding objects of one cache, each with a record of where it came from.
 //
-// A hash table in 16 shards, each with its own lock and counters. Within a shard it is linear hashing with chains
+// A table has 16 shards, each with its own lock and counters; a CPU records in its own. So CPUs that free what they have
+// allocated have no line in common that either writes. Who frees an object finds its record in its own shard, mostly; if
+// not, `homes_` says where to look: a word for each of a few hundred values of the hash, with a bit for each shard that may
+// have records with it. A shard's bits are set, before the first such record is, and cleared, by who looks for an object in
+// vain and sees that there is none, under its lock. They change seldom, so that all CPUs can have them in their caches.
+//
+// A shard is a hash table that grows by linear hashing with chains
 // (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM
 // 1988): for each record more than ever before one bucket is split, so that no single
 // operation pays for a rehash and chains stay about one record long. The links lie inside the records. Where an object
@@ -8,8 +14,8 @@
 // differ in few, regular bits, and only the high bits of the product depend on all of them.
 //
 // A shard begins with a few buckets of its own, whose places in the first segment stay empty, and then takes pages: of
-// records, of buckets (512 a segment), and one directory of segments, which ends the growth at 262,144 buckets a shard
-// (four million records a table); beyond that chains get longer. When there is no memory for buckets the chains get
+// records, of buckets (512 a segment), and one directory of segments, which ends the growth at 262,144 buckets a shard;
+// beyond that chains get longer. When there is no memory for buckets the chains get
 // longer too; when there is none for a record,
 // the record is dropped and counted. Freed records are used again in the shard.
 //
@@ -50,6 +56,10 @@ class TraceRecord {
   TraceRecord* next() const { return reinterpret_cast<TraceRecord*>(static_cast<int64_t>(next_cpu_) >> 16); }
   void set_next(TraceRecord* next) { next_cpu_ = reinterpret_cast<uint64_t>(next) << 16 | (next_cpu_ & 0xffff); }
 
+  // Of a free one, which needs nothing else there.
+  TraceRecord* next_free() const { return reinterpret_cast<TraceRecord*>(next_cpu_); }
+  void set_next_free(TraceRecord* next) { next_cpu_ = reinterpret_cast<uint64_t>(next); }
+
   // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour.
   uint64_t object_mark_;
   uint64_t next_cpu_;
@@ -85,6 +95,7 @@ class TraceTable {
   static constexpr unsigned kShards = 16;
   static constexpr uint32_t kMaxMark = UINT16_MAX;
 
+  TraceTable();
   // Without memory nullptr. Takes one page; no tracer lock held.
   static TraceTable* create();
   // No hook uses it any more. No tracer lock held.
@@ -114,65 +125,69 @@ class TraceTable {
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
 
+  // `cpu` is the caller's, here and below.
+
   // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few instructions.
-  void filter(uint64_t object);
+  void filter(uint32_t cpu);
   // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
   // kTraceShard. Bound: the split of one bucket.
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing done, if it does. `stack`
-  // and `context` are known; with kFlag the stack was deeper, or there was a user stack that could not be stored.
+  // and `context` are known; with kFlag the stack was deeper.
   // Bound: some 50 instructions.
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
-  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint64_t context,
+  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
                                              uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    const uint64_t mixed = mix(object);
-    Shard& shard = shard_of(mixed);
+    const uint32_t hash = hash_of(object);
+    Shard& shard = shard_of(cpu);
     Store& store = shard.store;
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
     TraceRecord* const record = store.free;
-    if (!record) [[unlikely]] {
+    if (!record || (home(hash) & shard.bit) == 0) [[unlikely]] {
       shard.lock.unlock_in_hook();
       return false;
     }
-    store.free = record->next();
+    store.free = record->next_free();
     shard.tally.recorded++;
     shard.tally.live_bytes += size;
-    if (((stack | context) & kFlag) != 0) [[unlikely]] {
-      shard.tally.truncated += (stack & kFlag) != 0;
-      shard.tally.stacks_lost += (context & kFlag) != 0;
-    }
-    TraceRecord*& head = store.bucket(store.bucket_of(hash_of(mixed)));
+    if ((stack & kFlag) != 0) [[unlikely]]
+      shard.tally.truncated++;
+    TraceRecord*& head = store.bucket(store.bucket_of(hash));
     record->object_mark_ = object << 16 | mark.load(std::memory_order_relaxed);
     record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | cpu;
     record->stack = static_cast<uint32_t>(stack);
     record->size = static_cast<uint32_t>(size);
     record->time = coarse_milliseconds();
-    record->context = static_cast<uint32_t>(context);
+    record->context = context;
     head = record;
     shard.lock.unlock_in_hook();
     return true;
   }
   // Drops the record of an object that is being freed, or counts that there was none. Any context but NMI; takes
-  // kTraceShard. Bound: one chain.
-  void forget(uint64_t object);
-  // The same, with interrupts off, unless it would have to wait: false, with nothing done.
-  [[gnu::always_inline]] bool forget_at_once(uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
-    const uint64_t mixed = mix(object);
-    Shard& shard = shard_of(mixed);
+  // kTraceShard. Bound: a chain of each shard that may have it, mostly one.
+  void forget(uint64_t object, uint32_t cpu);
+  // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with nothing done.
+  [[gnu::always_inline]] bool forget_at_once(uint64_t object, uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    const uint32_t hash = hash_of(object);
+    Shard& shard = shard_of(cpu);
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
-    drop_record(shard, hash_of(mixed), object);
+    bool done = drop_record(shard, hash, object);
+    if (!done && (home(hash) & shard.others) == 0) {
+      shard.tally.unmatched++;
+      done = true;
+    }
     shard.lock.unlock_in_hook();
-    return true;
+    return done;
   }
   // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID, is another than that of
   // another process at the same address. The owner stands where else the mark does. The same contexts and bounds.
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was none, which is counted.
-  bool forget(uint64_t object, uint16_t owner);
+  bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
   // Counts an allocation that could not be followed.
-  void drop(uint64_t object);
+  void drop(uint32_t cpu);
   // The process is no more. Its records stay, as nobody's, or are cleared. Interrupts are off for one pass over the records of a shard,
   // here and in cut().
   enum class Leave : uint8_t { kKeep, kClear };
@@ -197,7 +212,7 @@ class TraceTable {
   bool try_visit(unsigned shard, Visit visit);
 
  private:
-  static constexpr uint32_t kFirstBuckets = 8;
+  static constexpr uint32_t kFirstBuckets = 4;
   static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(TraceRecord*);
   static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
   static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
@@ -215,11 +230,11 @@ class TraceTable {
   struct Store {
     TraceRecord* first[kFirstBuckets] = {};
     TraceRecord* free = nullptr;
-    RecordPage* pages = nullptr;  // the newest first; only that may have records that were never in use
     Segment** directory = nullptr;
     uint32_t buckets = kFirstBuckets;
     uint32_t mask = 2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
-    uint32_t records = 0;                   // that have ever been in use: not fewer than are live
+    RecordPage* pages = nullptr;  // the newest first; only that may have records that were never in use
+    uint64_t records = 0;         // that have ever been in use: not fewer than are live
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -233,7 +248,7 @@ class TraceTable {
     TraceRecord* take_record() {
       TraceRecord* record = free;
       if (!record) return take_fresh_record();
-      free = record->next();
+      free = record->next_free();
       return record;
     }
     TraceRecord* take_fresh_record();
@@ -252,17 +267,17 @@ class TraceTable {
   struct alignas(64) Shard {
     Store store GUARDED_BY(lock);
     Spinlock lock{LockRank::kTraceShard};
+    uint16_t bit = 0, others = 0;  // its own in a word of homes_, and all but it
     Tally tally GUARDED_BY(lock) = {};
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
   };
 
-  // Takes the record of an object out of its shard, whose lock is held, or counts that there is none.
-  [[gnu::always_inline]] static void drop_record(Shard& shard, uint32_t hash,
+  // Takes the record of an object out of the shard, whose lock is held; false if there is none.
+  [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
                                                  uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
-    Store& store = shard.store;
-    TraceRecord*& head = store.bucket(store.bucket_of(hash));
+    TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(hash));
     TraceRecord* record = head;
     if (record && record->object() == object) [[likely]] {
       head = record->next();
@@ -271,18 +286,20 @@ class TraceTable {
       do {
         before = record;
         record = record ? record->next() : nullptr;
-        if (!record) {
-          shard.tally.unmatched++;
-          return;
-        }
+        if (!record) return false;
       } while (record->object() != object);
       before->set_next(record->next());
     }
+    count_freed(shard, record);
+    return true;
+  }
+  // It is in no chain any more.
+  [[gnu::always_inline]] static void count_freed(Shard& shard, TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
     shard.tally.freed++;
     shard.tally.live_bytes -= record->size;
     record->object_mark_ = 0;
-    record->next_cpu_ = reinterpret_cast<uint64_t>(store.free) << 16;
-    store.free = record;
+    record->set_next_free(shard.store.free);
+    shard.store.free = record;
   }
 
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
@@ -292,19 +309,29 @@ class TraceTable {
   template <typename Visit>
   static void visit_records(Shard& shard, Visit visit);
 
-  // The bytes of the product in reverse, so that the best mixed bits come first; the first four say the shard.
-  static uint64_t mix(uint64_t object) { return __builtin_bswap64(object * 0x9e3779b97f4a7c15); }
-  static uint32_t hash_of(uint64_t mixed) { return static_cast<uint32_t>(mixed / kShards); }
-  Shard& shard_of(uint64_t mixed) {
-    Shard* shard = &shards_[mixed % kShards];
+  // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of whatever shard it is in. Or
+  // counts that there is none: false.
+  bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
+  bool forget_in(unsigned index, uint64_t word, unsigned ignored);
+
+  // The bytes of the product in reverse, so that the best mixed bits come first.
+  static uint32_t hash_of(uint64_t object) {
+    return static_cast<uint32_t>(__builtin_bswap64(object * 0x9e3779b97f4a7c15));
+  }
+  Shard& shard_of(uint32_t cpu) {
+    Shard* shard = &shards_[cpu % kShards];
     asm("" : "+r"(shard));  // one base for all its fields, not an index for each
     return *shard;
   }
+  uint16_t home(uint32_t hash) const { return homes_[hash % kHomes].load(std::memory_order_relaxed); }
 
   TraceOptions options_;
   uint64_t sample_step_ = 0;
   bool selects_ = false;
   StackScope scope_;
+  static constexpr uint32_t kHomes = 256;
+  std::atomic<uint16_t> homes_[kHomes] = {};
+  static_assert(kShards <= 16);
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);

@@ -52,14 +52,14 @@ struct CurrentContext {
 CurrentContext trace_find_context();
 // The same without a user stack: the task, the process or the interrupt; 0 if it cannot be stored.
 uint32_t trace_find_base();
-// What is in the upper half of Task::trace_call, beside kTraceFromUser.
+// In Task::trace_call, beside kTraceFromUser: instead of a number, that the user stack could not be stored.
 inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
-// What the current task remembers, the number and kUserStackLost; false if that is not it, or no longer.
-[[gnu::always_inline]] inline bool trace_remembered_context(const Cpu& cpu, uint64_t* context) {
+// What the current task remembers; false if that is not it, or not all, or no longer.
+[[gnu::always_inline]] inline bool trace_remembered_context(const Cpu& cpu, uint32_t* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
     return false;
-  *context = cpu.current->trace_call;
-  return trace_contexts.remembers(static_cast<uint32_t>(*context));
+  *context = static_cast<uint32_t>(cpu.current->trace_call);
+  return trace_contexts.remembers(*context);
 }
 // An interrupt is being handled, whatever the current task is.
 bool trace_in_interrupt(const Cpu& cpu);
