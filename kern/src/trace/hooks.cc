@@ -6,8 +6,9 @@
 // chain of the stack table and two of the context table. Bound of a free: one chain. What filters and sampling keep out costs a
 // counter.
 //
-// A hit of a probe uses the same tables, and may come wherever a function is called. So a hook that calls any keeps probes
-// off; what is mostly the case calls none.
+// A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is called. So an allocation's
+// hook that calls any keeps probes off; what is mostly the case calls none. A free's has to do with a trace's table alone, which
+// no hit knows.
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
@@ -100,7 +101,6 @@ TraceTable* table_of(kmem_cache* cache) {
 }
 
 void record_free(TraceTable* table, const void* object) {
-  const ProbesOffHere no_hit;
   ASSERT(table);
   table->forget(reinterpret_cast<uint64_t>(object), cpu_id());
 }
