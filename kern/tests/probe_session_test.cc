@@ -1,0 +1,213 @@
+// Sessions of #probe, with all CPUs calling what is probed.
+#include <algorithm>
+#include <atomic>
+
+#include "arch/x86_64/smp.h"
+#include "ktest.h"
+#include "slab.h"
+#include "src/trace/probe_session.h"
+#include "src/trace/trace_memory.h"
+#include "team.h"
+
+namespace {
+
+struct NoPrograms final : ProbePrograms {
+  Result<Chan*> open(std::string_view) override { return Errno::ENOENT; }
+  void close(Chan*) override {}
+};
+
+// What the tests probe.
+[[gnu::noipa]] void session_called() {}
+[[gnu::noipa]] void session_called_deep(unsigned depth) {
+  if (depth > 0) {
+    session_called_deep(depth - 1);
+  } else {
+    session_called();
+  }
+}
+[[gnu::noipa]] void* session_alloc(size_t size, void* object) {
+  return size == 0 ? nullptr : object;
+}
+[[gnu::noipa]] void session_free(void*) {}
+[[gnu::noipa]] void* session_outer_alloc(size_t size, void* object) {
+  session_free(session_alloc(size, object));
+  return object;
+}
+
+class Session {
+ public:
+  Session() : session_(ProbeSession::create(1).take()) {}
+  ~Session() { ProbeSession::destroy(session_); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  bool does(std::string_view text) { return session_->command(text, programs_).ok(); }
+  ProbeSession* operator->() { return session_; }
+  ProbeSession::State counts(ProbeCounts& counts) { return session_->copy_counts(counts).take(); }
+
+ private:
+  NoPrograms programs_;
+  ProbeSession* const session_;
+};
+
+ProbeCounts no_counts() {
+  return {trace_stacks, trace_contexts, false};
+}
+
+void all_cpus(void (*body)(void*), void* argument) {
+  Team team(body, argument);
+  for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+  team.join();
+}
+
+constexpr uint64_t kCalls = 5000;
+constexpr unsigned kDepths = 23;
+
+void call_at_depths(void*) {
+  for (uint64_t i = 0; i < kCalls; i++) session_called_deep(static_cast<unsigned>(i % kDepths));
+}
+
+}  // namespace
+
+KTEST(probe_session_counts_all_cpus) {
+  {
+    Session session;
+    EXPECT(session.does("count session_called\nstart"));
+    all_cpus(call_at_depths, nullptr);
+    {
+      ProbeCounts counts = no_counts();
+      const ProbeSession::State state = session.counts(counts);
+      EXPECT(state.tallies.counted == cpu_count() * kCalls && state.tallies.lost == 0 && state.tallies.stacks_lost == 0);
+      EXPECT(counts.size() == kDepths && counts.total() == cpu_count() * kCalls);
+    }
+    // The next ones are not told.
+    EXPECT(session.does("stop"));
+    call_at_depths(nullptr);
+    ProbeCounts counts = no_counts();
+    EXPECT(session.counts(counts).tallies.counted == cpu_count() * kCalls);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(probe_session_is_cleared_and_read_under_load) {
+  static std::atomic<bool> done;
+  static std::atomic<uint64_t> calls;
+  done = false;
+  calls = 0;
+  {
+    Session session;
+    EXPECT(session.does("count session_called\nprocesses\nstart"));
+    Team team(
+        [](void*) {
+          uint64_t made = 0;
+          for (; !done; made++) session_called_deep(static_cast<unsigned>(made % kDepths));
+          calls += made;
+        },
+        nullptr);
+    for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+    uint64_t cleared = 0;
+    for (int i = 0; i < 40; i++) {
+      uint64_t before = 0;
+      for (int j = 0; j < 3; j++) {
+        ProbeCounts counts(trace_stacks, trace_contexts, true);
+        const ProbeSession::State state = session.counts(counts);
+        EXPECT(state.tallies.counted >= before && state.tallies.lost == 0);
+        before = state.tallies.counted;
+        task_yield();
+      }
+      cleared += before;
+      EXPECT(session.does(i % 4 == 3 ? "stop\nclear\nstart" : "clear"));
+    }
+    EXPECT(session.does("clear"));
+    done = true;
+    team.join();
+    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    EXPECT(session.counts(counts).tallies.counted + cleared <= calls);
+    EXPECT(session.does("stop\nclear"));
+    ProbeCounts none(trace_stacks, trace_contexts, true);
+    EXPECT(session.counts(none).tallies.hits() == 0 && none.size() == 0);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(probe_session_events_of_all_cpus) {
+  {
+    Session session;
+    EXPECT(session->open_events().ok());
+    EXPECT(session.does("event+return session_called\nstart"));
+    Team team(call_at_depths, nullptr);
+    for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+    uint64_t seen = 0, lost = 0;
+    const uint64_t wanted = 2 * cpu_count() * kCalls;
+    while (seen + lost < wanted) {
+      ProbeEvent event;
+      bool any;
+      uint64_t missed;
+      if (!session->take_event(&event, &any, &missed)) {
+        task_yield();
+        continue;
+      }
+      lost += missed;
+      if (any) seen++;
+      EXPECT(!any || event.cpu < cpu_count());
+    }
+    team.join();
+    ProbeCounts counts = no_counts();
+    const ProbeSession::State state = session.counts(counts);
+    EXPECT(state.tallies.counted == seen && state.tallies.lost == lost);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(probe_session_pairs_of_all_cpus) {
+  {
+    Session session;
+    EXPECT(session.does("alloc session_alloc size=1\nalloc session_outer_alloc size=1\nfree session_free address=1\nstart"));
+    all_cpus(
+        [](void*) {
+          const uintptr_t base = 0xffffc00000000000 + uint64_t{cpu_id()} * 0x1000000;
+          for (uintptr_t i = 0; i < 3000; i++) {
+            void* const object = reinterpret_cast<void*>(base + i * 64);
+            if (i % 2 == 0) {
+              session_alloc(i + 1, object);
+            } else {
+              session_outer_alloc(i + 1, object);  // what it does within is its own
+            }
+            session_alloc(0, object);  // fails
+            if (i % 3 != 0) session_free(object);
+            if (i % 3 == 2) session_free(object);  // nobody knows it
+          }
+        },
+        nullptr);
+    TraceBinary* const dump = session->copy_outstanding().take();
+    abi_tracedump_source source;
+    const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
+    EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
+    EXPECT(source.kind == ABI_TRACEDUMP_PROBE && source.recorded == 3000 * cpu_count() && source.live == 1000 * cpu_count());
+    EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 && source.stacks_lost == 0);
+    ProbeSession::delete_outstanding(dump);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+// Everything that the kernel does, the tracer included, while pages of trace memory run out.
+KTEST(probe_session_counts_everything_with_little_memory) {
+  const uint64_t limit = trace_memory_limit();
+  for (const uint64_t bytes : {uint64_t{64} << 10, uint64_t{400} << 10, limit}) {
+    trace_memory_set_limit(bytes);
+    Session session;
+    EXPECT(session.does("count *\nstacks both\nprocesses\nstart"));
+    all_cpus(
+        [](void*) {
+          for (int i = 0; i < 200; i++) task_yield();
+        },
+        nullptr);
+    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    const ProbeSession::State state = session.counts(counts);
+    EXPECT(state.tallies.hits() == state.tallies.counted + state.tallies.filtered + state.tallies.lost);
+    EXPECT(state.tallies.counted > 0 && counts.total() == state.tallies.counted);
+    if (bytes == limit) EXPECT(state.tallies.lost == 0);
+  }
+  trace_memory_set_limit(limit);
+  EXPECT(trace_memory_used() == 0);
+}
