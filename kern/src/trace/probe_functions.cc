@@ -210,3 +210,9 @@ Result<void> ProbeFunctions::build() {
   }
   return {};
 }
+
+void ProbeFunctions::count_plainly() {
+  for (uint32_t i = 0; i < rule_count_; i++) {
+    if (rules_[i].actions == kProbeCounts && !rules_[i].user) rules_[i].actions = kProbeCountsPlainly;
+  }
+}

@@ -18,6 +18,8 @@ inline constexpr uint8_t kProbeCallEvent = 2;
 inline constexpr uint8_t kProbeReturnEvent = 4;
 inline constexpr uint8_t kProbeAllocates = 8;
 inline constexpr uint8_t kProbeFrees = 16;
+// Alone: counts by kernel stack, without a context and for everybody.
+inline constexpr uint8_t kProbeCountsPlainly = 32;
 
 struct ProbeRule {
   uint8_t actions;
@@ -56,6 +58,8 @@ class ProbeFunctions {
   std::span<const Program> programs() { return {programs_.items.data(), programs_.count}; }
   std::span<const UserProbe> probes_of(const Program& program) { return {user_probes_.data() + program.first, program.count}; }
   const char* path_of(const Program& program) { return &texts_.items[program.path]; }
+  // All that does nothing but counting a kernel function does it plainly.
+  void count_plainly();
   // Whether any rule has one of the actions.
   bool has(uint8_t actions) const { return (all_actions_ & actions) != 0; }
 

@@ -46,7 +46,7 @@ bool ProbeSession::wanted(const Cpu& cpu, uint8_t actions) const {
          (pid_ == 0 || pid_ == trace_current_pid());
 }
 
-[[gnu::always_inline]] inline void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                                                        CpuPart& part) {
   uint32_t stack = 0, context = 0;
   if (rule.user ? stacks_ : kernel_stacks_) {
@@ -271,7 +271,7 @@ void ProbeSession::memory_unmapped(uint64_t address, uint64_t size) {
   }
 }
 
-void ProbeSession::hit(const ProbeHit& hit) {
+[[gnu::noinline]] void ProbeSession::hit_slowly(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   CpuPart& part = parts_[cpu.id];
   const ProbeRule& rule = rules_[hit.tag];
@@ -281,9 +281,28 @@ void ProbeSession::hit(const ProbeHit& hit) {
   }
   if (trace_memory_low()) [[unlikely]]
     top_up(hit, cpu);
-  if (rule.actions == kProbeCounts) [[likely]] {
+  if (rule.actions == kProbeCounts || rule.actions == kProbeCountsPlainly) {
     count(hit, rule, cpu, part);
   } else {
     act(hit, rule, cpu, part);
   }
+}
+
+// What is mostly the case: only the stack is told apart, and it and its count are known. That calls nothing, so that no register need be
+// saved for it. What is otherwise begins afresh.
+void ProbeSession::hit(const ProbeHit& hit) {
+  const Cpu& cpu = this_cpu();
+  if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {
+    CpuPart& part = parts_[cpu.id];
+    const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
+    if (!recent->differs(hit.frame_pointer, StackScope::innermost(depth_), cpu)) [[likely]] {
+      const RecordedStack stack(recent->stack());
+      if (part.counts.add_known(stack.id())) [[likely]] {
+        if (stack.truncated()) [[unlikely]]
+          increment(part.truncated);
+        return;
+      }
+    }
+  }
+  hit_slowly(hit);
 }

@@ -163,6 +163,7 @@ Result<void> ProbeSession::prepare() {
   pid_ = options_.objects.pid;
   cpu_ = options_.cpu;
   selects_ = pid_ != 0 || cpu_ != ProbeOptions::kAnyCpu;
+  if (!selects_ && !processes_ && options_.stacks == ProbeStacks::kKernel) functions_.count_plainly();
   return {};
 }
 

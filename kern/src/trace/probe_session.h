@@ -126,6 +126,7 @@ class ProbeSession final : public ProbeConsumer {
   }
   bool wanted_here(const Cpu& cpu) const;
   bool wanted(const Cpu& cpu, uint8_t actions) const;
+  void hit_slowly(const ProbeHit& hit);
   void count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part);
   void act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part);
   // Each is false if something was lost.

@@ -41,6 +41,15 @@ class StackCounts {
       }
       return add_key(key, hash);
     }
+    // The same without a context, of what mostly is there: false, with nothing done, if it is not.
+    [[gnu::always_inline]] bool add_known(uint32_t stack) {
+      for (Entry* entry = bucket(bucket_of(hash_of(stack))); entry; entry = entry->next) {
+        if (entry->key != stack) continue;
+        entry->count.store(entry->count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return true;
+      }
+      return false;
+    }
 
     // Calls visit(key, count) for each key; also while its CPU adds. Not while clear() is under way.
     template <typename Visit>
