@@ -224,9 +224,9 @@ TEST_F(Owners, AreToldApart) {
     for (uint64_t i = 0; i < 500; i++) table->record(object(0x400000 + i * 16, owner), owner);
   }
   EXPECT_EQ(records_of(*table).size(), 10000u);
-  EXPECT_TRUE(table->forget(0x400000, 3));
-  EXPECT_FALSE(table->forget(0x400000, 3));
-  EXPECT_FALSE(table->forget(0x400000, 21));
+  EXPECT_TRUE(table->forget_of(3, 0x400000, 0));
+  EXPECT_FALSE(table->forget_of(3, 0x400000, 0));
+  EXPECT_FALSE(table->forget_of(21, 0x400000, 0));
   auto records = records_of(*table);
   EXPECT_EQ(records.size(), 9999u);
   EXPECT_EQ((records[{0x400000, 4}]), 4u);
@@ -236,7 +236,7 @@ TEST_F(Owners, AreToldApart) {
   records = records_of(*table);
   EXPECT_EQ(records.size(), 9499u);
   EXPECT_EQ((records[{0x400000, 0}]), 5u);
-  EXPECT_FALSE(table->forget(0x400000, 5));  // of another with the same number
+  EXPECT_FALSE(table->forget_of(5, 0x400000, 0));  // of another with the same number
   EXPECT_EQ(table->counters().unmatched, 3u);
   EXPECT_EQ(table->counters().cleared, 500u);
   table->drop(1);
