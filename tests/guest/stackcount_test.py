@@ -164,7 +164,7 @@ begin -sv pipe_create; echo 1 | cat > /dev/null; finish INT; grep -E ' T (pipe_c
 for i in 1 2 3 4; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
 begin -K -r '^.*$'; wc -l < '#probe/functions'; probed; sleep 1; finish INT; probed
 begin -c 1 -K '*'; kill -KILL $pid; wait $pid 2> /dev/null; until [ "$(probed)" = 0 ]; do sleep 0.1; done
-begin '*'; finish INT > /dev/null
+begin -c 0 '*'; finish INT > /dev/null
 kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
 """, "status 0\nstatus 0\n", options=("--smp", "4"))
         functions, probed, rest = text.split("\n", 2)
