@@ -77,7 +77,8 @@ KTEST(probe_session_counts_all_cpus) {
     {
       ProbeCounts counts = no_counts();
       const ProbeSession::State state = session.counts(counts);
-      EXPECT(state.tallies.counted == cpu_count() * kCalls && state.tallies.lost == 0 && state.tallies.stacks_lost == 0);
+      EXPECT(state.tallies.counted == cpu_count() * kCalls && state.tallies.lost == 0 &&
+             state.tallies.stacks_lost == 0);
       EXPECT(counts.size() == kDepths && counts.total() == cpu_count() * kCalls);
     }
     // The next ones are not told.
@@ -162,7 +163,8 @@ KTEST(probe_session_events_of_all_cpus) {
 KTEST(probe_session_pairs_of_all_cpus) {
   {
     Session session;
-    EXPECT(session.does("alloc session_alloc size=1\nalloc session_outer_alloc size=1\nfree session_free address=1\nstart"));
+    EXPECT(session.does(
+        "alloc session_alloc size=1\nalloc session_outer_alloc size=1\nfree session_free address=1\nstart"));
     all_cpus(
         [](void*) {
           const uintptr_t base = 0xffffc00000000000 + uint64_t{cpu_id()} * 0x1000000;
@@ -183,7 +185,8 @@ KTEST(probe_session_pairs_of_all_cpus) {
     abi_tracedump_source source;
     const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
     EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
-    EXPECT(source.kind == ABI_TRACEDUMP_PROBE && source.recorded == 3000 * cpu_count() && source.live == 1000 * cpu_count());
+    EXPECT(source.kind == ABI_TRACEDUMP_PROBE && source.recorded == 3000 * cpu_count() &&
+           source.live == 1000 * cpu_count());
     EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 && source.stacks_lost == 0);
     ProbeSession::delete_outstanding(dump);
   }

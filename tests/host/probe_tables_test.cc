@@ -264,7 +264,8 @@ TEST_F(Owners, Ranges) {
     } else {
       const bool any = std::any_of(begin, end, [](int mapped) { return mapped != 0; });
       // What is behind a hole in a range is another one.
-      for (uint64_t page = first + count; page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1]; page++) {
+      for (uint64_t page = first + count;
+           page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1]; page++) {
         if (page == first + count) number++;
         if (page + 1 == kPages || pages[page + 1] != pages[page]) {
           const int old = pages[page];

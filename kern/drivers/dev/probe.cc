@@ -38,11 +38,8 @@ struct PartName {
   uint32_t mode;
 };
 constexpr PartName kParts[] = {
-    {"", ABI_S_IFDIR | 0500},
-    {"ctl", ABI_S_IFREG | 0600},
-    {"counts", ABI_S_IFREG | 0400},
-    {"events", ABI_S_IFREG | 0400},
-    {"outstanding", ABI_S_IFREG | 0400},
+    {"", ABI_S_IFDIR | 0500},       {"ctl", ABI_S_IFREG | 0600},         {"counts", ABI_S_IFREG | 0400},
+    {"events", ABI_S_IFREG | 0400}, {"outstanding", ABI_S_IFREG | 0400},
 };
 constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
 static_assert(std::size(kParts) <= kPartsOfSession);
@@ -165,7 +162,8 @@ class Programs final : public ProbePrograms {
   Result<Chan*> open(std::string_view path) override {
     Process* const process = current_process();
     if (!process) return Errno::ENOENT;
-    return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0)).release();
+    return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0))
+    .release();
   }
   void close(Chan* program) override { program->unref(); }
 };
@@ -288,7 +286,9 @@ class ProbeDevice final : public TableDevice {
             .version = 0,
             .directory = part == Part::kDirectory};
   }
-  static uint32_t number_of(const Chan& chan) { return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession); }
+  static uint32_t number_of(const Chan& chan) {
+    return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession);
+  }
   static Part part_of(const Chan& chan) { return static_cast<Part>((chan.qid.path - kDynamic) % kPartsOfSession); }
   static OpenPart& open_of(Chan& chan) { return *static_cast<OpenPart*>(chan.state); }
 

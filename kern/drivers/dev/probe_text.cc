@@ -66,9 +66,10 @@ Result<void> probe_print_counts(ProbeSession& session, Text& text) {
   const ProbeSession::Tallies& tallies = state.tallies;
   text.print("probe %u state %s functions %u\n", session.number(), trace_phase_name(state.phase), state.functions);
   text.print(
-      "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu contexts_lost %lu truncated %lu\n",
-      tallies.hits(), tallies.counted, tallies.filtered, tallies.lost, state.kept_out, counts.size(), tallies.stacks_lost,
-      tallies.contexts_lost, tallies.truncated);
+      "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu contexts_lost %lu truncated "
+      "%lu\n",
+      tallies.hits(), tallies.counted, tallies.filtered, tallies.lost, state.kept_out, counts.size(),
+      tallies.stacks_lost, tallies.contexts_lost, tallies.truncated);
   if (counts.size() > 0) text.append("\n");
   for (uint32_t i = 0; i < counts.size(); i++) print_row(text, counts, counts[i]);
   return {};

@@ -8,7 +8,8 @@
 namespace {
 
 constexpr const char* kWords =
-    "count, event, event+return, alloc, free, watch memory, stacks, depth, processes, pid, cpu, min, max, sample, start, "
+    "count, event, event+return, alloc, free, watch memory, stacks, depth, processes, pid, cpu, min, max, sample, "
+    "start, "
     "stop or clear";
 
 constexpr bool is_space(char c) {
@@ -95,20 +96,22 @@ Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
   TRY(parse_functions(function, "alloc", command));
   for (std::string_view option = cut_word(&line); !option.empty(); option = cut_word(&line)) {
     if (!parse_alloc_option(option, &command->rule)) {
-      return fail(Errno::EINVAL, "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an argument, 1 to %u",
+      return fail(Errno::EINVAL,
+                  "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an argument, 1 to %u",
                   Quoted(option).get(), kProbeArguments);
     }
   }
   if (command->rule.size != 0) return {};
-  return fail(Errno::EINVAL, "alloc %s: size=N or size=N*N is missing, N an argument from 1 to %u", Quoted(function).get(),
-              kProbeArguments);
+  return fail(Errno::EINVAL, "alloc %s: size=N or size=N*N is missing, N an argument from 1 to %u",
+              Quoted(function).get(), kProbeArguments);
 }
 
 Result<void> parse_free(std::string_view line, ProbeCommand* command) {
   const std::string_view function = cut_word(&line);
   TRY(parse_functions(function, "free", command));
   const std::string_view option = cut_word(&line);
-  if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) && cut_word(&line).empty()) return {};
+  if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) && cut_word(&line).empty())
+    return {};
   return fail(Errno::EINVAL, "\"%s\": free takes FUNCTION address=N, N an argument from 1 to %u", Quoted(option).get(),
               kProbeArguments);
 }
@@ -184,8 +187,8 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     const bool good = found->bytes ? parse_bytes(text, found->low, found->high, &command->number)
                                    : parse_number(text, found->low, found->high, &command->number);
     if (!good) {
-      return fail(Errno::EINVAL, "\"%s\": %s takes a number from %lu to %lu%s", Quoted(text).get(), found->name, found->low,
-                  found->high, found->bytes ? "; K, M or G may follow" : "");
+      return fail(Errno::EINVAL, "\"%s\": %s takes a number from %lu to %lu%s", Quoted(text).get(), found->name,
+                  found->low, found->high, found->bytes ? "; K, M or G may follow" : "");
     }
   }
   const std::string_view rest = cut_word(&line);

@@ -63,8 +63,8 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command);
 // A function as it was typed.
 struct ProbeFunctionName {
   bool user;
-  std::string_view name;     // of a kernel function it may be a pattern
-  std::string_view path;     // of the program; all from here on only of a program's
+  std::string_view name;  // of a kernel function it may be a pattern
+  std::string_view path;  // of the program; all from here on only of a program's
   uint64_t address;
   std::string_view returns;  // addresses with commas; may be empty
 };

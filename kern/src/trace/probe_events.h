@@ -19,8 +19,8 @@
 struct ProbeEvent {
   enum class Kind : uint8_t { kCall, kReturn, kAlloc, kFree };
 
-  uint64_t time;     // nanoseconds since boot
-  const char* name;  // of the function; lives as long as the session
+  uint64_t time;       // nanoseconds since boot
+  const char* name;    // of the function; lives as long as the session
   uint64_t values[6];  // arguments; a result; an object and its size
   uint32_t pid;
   uint32_t context;  // a base, 0: not recorded

@@ -65,7 +65,8 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
   }
   const uint32_t before = namings_.count;
   const auto add = [&](uint32_t function) -> Result<void> {
-    if (!namings_.add({.place = function, .program = kKernel, .name = 0, .first_return = 0, .return_count = 0, .rule = rule})) {
+    if (!namings_.add(
+            {.place = function, .program = kKernel, .name = 0, .first_return = 0, .return_count = 0, .rule = rule})) {
       return no_memory();
     }
     return {};
@@ -78,9 +79,9 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
   } else {
     TRY(make_index());
     const uint32_t* const end = index_.data() + index_count_;
-    const uint32_t* found = std::lower_bound(index_.data(), const_cast<uint32_t*>(end), pattern, [](uint32_t i, std::string_view name) {
-      return std::string_view(kernel_function(i).name) < name;
-    });
+    const uint32_t* found = std::lower_bound(
+        index_.data(), const_cast<uint32_t*>(end), pattern,
+        [](uint32_t i, std::string_view name) { return std::string_view(kernel_function(i).name) < name; });
     for (; found < end && pattern == kernel_function(*found).name; found++) TRY(add(*found));
   }
   if (namings_.count == before) return no_match(pattern);
@@ -128,12 +129,14 @@ Result<void> ProbeFunctions::add_user(const ProbeFunctionName& function, ProbeRu
   }
   rule.user = true;
   if ((rule.actions & kProbeCallEvent) != 0 && !function.returns.empty()) rule.actions |= kProbeReturnEvent;
-  Naming naming = {.place = function.address,
-                   .program = TRY(find_program(function.path)),
-                   .name = TRY(add_text(function.name)),
-                   .first_return = returns_.count,
-                   .return_count = 0,
-                   .rule = rule};
+  Naming naming = {
+    .place = function.address,
+    .program = TRY(find_program(function.path)),
+    .name = TRY(add_text(function.name)),
+    .first_return = returns_.count,
+    .return_count = 0,
+    .rule = rule
+  };
   if ((rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0) {
     std::string_view returns = function.returns;
     uint64_t address = 0;
@@ -156,7 +159,8 @@ Result<void> ProbeFunctions::merge(ProbeRule& rule, const Naming& naming) {
     rule.address = naming.rule.address;
     return {};
   }
-  if ((rule.actions & kEither) != kEither && rule.alloc == naming.rule.alloc && rule.address == naming.rule.address) return {};
+  if ((rule.actions & kEither) != kEither && rule.alloc == naming.rule.alloc && rule.address == naming.rule.address)
+    return {};
   const char* name = naming.program == kKernel ? kernel_function(static_cast<uint32_t>(naming.place)).name
                                                : &texts_.items[naming.name];
   return fail(Errno::EINVAL, "%s is to allocate or free in two ways", Quoted(name).get());
@@ -167,7 +171,8 @@ Result<void> ProbeFunctions::build() {
   all_actions_ = 0;
   const uint32_t count = namings_.count;
   PageBuffer<uint32_t> order;
-  if (!order.reserve(count) || !rules_.reserve(count) || !kernel_probes_.reserve(count) || !user_probes_.reserve(count)) {
+  if (!order.reserve(count) || !rules_.reserve(count) || !kernel_probes_.reserve(count) ||
+      !user_probes_.reserve(count)) {
     return no_memory();
   }
   for (uint32_t i = 0; i < count; i++) order[i] = i;
@@ -201,9 +206,8 @@ Result<void> ProbeFunctions::build() {
     } else {
       const auto function = static_cast<uint32_t>(first.place);
       rule.name = kernel_function(function).name;
-      kernel_probes_[kernel_count_++] = {.function = function,
-                                         .tag = tag,
-                                         .returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0};
+      kernel_probes_[kernel_count_++] = {
+          .function = function, .tag = tag, .returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0};
     }
     all_actions_ |= rule.actions;
     rules_[rule_count_++] = rule;

@@ -32,8 +32,8 @@ struct ProbeRule {
 class ProbeFunctions {
  public:
   struct Program {
-    uint32_t path;      // in the texts
-    uint32_t first;     // of its probes
+    uint32_t path;   // in the texts
+    uint32_t first;  // of its probes
     uint32_t count = 0;
   };
 
@@ -56,7 +56,9 @@ class ProbeFunctions {
   const ProbeRule* rules() const { return &rules_[0]; }
   std::span<const KernelProbe> kernel_probes() { return {kernel_probes_.data(), kernel_count_}; }
   std::span<const Program> programs() { return {programs_.items.data(), programs_.count}; }
-  std::span<const UserProbe> probes_of(const Program& program) { return {user_probes_.data() + program.first, program.count}; }
+  std::span<const UserProbe> probes_of(const Program& program) {
+    return {user_probes_.data() + program.first, program.count};
+  }
   const char* path_of(const Program& program) { return &texts_.items[program.path]; }
   // All that does nothing but counting a kernel function does it plainly.
   void count_plainly();

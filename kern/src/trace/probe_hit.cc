@@ -46,8 +46,7 @@ bool ProbeSession::wanted(const Cpu& cpu, uint8_t actions) const {
          (pid_ == 0 || pid_ == trace_current_pid());
 }
 
-void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
-                                                       CpuPart& part) {
+void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
   uint32_t stack = 0, context = 0;
   if (rule.user ? stacks_ : kernel_stacks_) {
     const StackScope scope = StackScope::innermost(depth_);
@@ -130,9 +129,8 @@ uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
 
 // In the kernel every call returns.
 auto stands_of(const ProbeHit& hit) {
-  return [&hit](const ProbeCall& call) {
-    return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
-  };
+  return
+      [&hit](const ProbeCall& call) { return !hit.user || user_call_stands(call.stack_pointer, call.return_address); };
 }
 
 uint32_t shortened(uint64_t size) {
@@ -165,9 +163,8 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
   }
   call.wanted = wanted_here(cpu) && wants_object(*objects_, call.size, part);
   if (call.wanted) {
-    const RecordedStack stack =
-        hit.user ? user_stack(false, depth_)
-                 : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth_), cpu);
+    const RecordedStack stack = hit.user ? user_stack(false, depth_)
+                                         : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth_), cpu);
     call.stack = stack.id();
     call.truncated = stack.truncated();
   }

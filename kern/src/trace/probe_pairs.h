@@ -19,9 +19,9 @@
 struct ProbeCall {
   uint64_t stack_pointer;
   uint64_t return_address;  // what stands there, in a program
-  uint64_t size;   // bytes
-  uint64_t old;    // object that is freed if the call succeeds; 0: none
-  uint64_t where;  // where the object will stand, if it is not the result
+  uint64_t size;            // bytes
+  uint64_t old;             // object that is freed if the call succeeds; 0: none
+  uint64_t where;           // where the object will stand, if it is not the result
   uint32_t tag;
   uint32_t stack;
   bool wanted;  // it is to be recorded
@@ -68,9 +68,7 @@ class ProbePairs {
   };
   using Bucket = std::array<Slot, kWays>;
 
-  Bucket& bucket_of(ProbeRunner runner) {
-    return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - 5)];
-  }
+  Bucket& bucket_of(ProbeRunner runner) { return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - 5)]; }
   static_assert(kBuckets == 1 << 5);
   Slot* find(ProbeRunner runner);
 

@@ -95,7 +95,8 @@ Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& pro
       break;
   }
   if (phase_ != TracePhase::kOff) {
-    return fail(Errno::EBUSY, "functions and options come before the first start: open #probe/clone for another session");
+    return fail(Errno::EBUSY,
+                "functions and options come before the first start: open #probe/clone for another session");
   }
   switch (command.word) {
     case ProbeWord::kWatchMemory:

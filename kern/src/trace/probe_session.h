@@ -144,7 +144,7 @@ class ProbeSession final : public ProbeConsumer {
   bool selects_ = false;       // not all hits are wanted
   bool kernel_stacks_ = true;  // these are told apart
   bool user_stacks_ = false;
-  bool stacks_ = true;     // any of them
+  bool stacks_ = true;  // any of them
   bool processes_ = false;
   uint32_t depth_ = kProbeMaxDepth;
   uint32_t pid_ = 0;
@@ -160,5 +160,5 @@ class ProbeSession final : public ProbeConsumer {
   ProbeOptions options_ GUARDED_BY(mutex_);
   ProbeFunctions functions_ GUARDED_BY(mutex_);
   Mutex reading_{LockRank::kDeviceMutex};  // of events
-  bool user_ GUARDED_BY(mutex_) = false;  // of the shared tables
+  bool user_ GUARDED_BY(mutex_) = false;   // of the shared tables
 };
