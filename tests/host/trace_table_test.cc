@@ -238,8 +238,13 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
   const auto object = [](uint64_t i) { return 0xffff800000000000 + i * 64; };
   for (const bool owned : {false, true}) {
     for (uint64_t i = 0; i < kObjects; i++) {
-      const TraceEvent event = {.object = object(i), .size = 1, .stack = 1, .context = 1, .time = 0,
-                                .cpu = static_cast<uint16_t>(i % 64), .truncated = false};
+      const TraceEvent event = {.object = object(i),
+                                .size = 1,
+                                .stack = 1,
+                                .context = 1,
+                                .time = 0,
+                                .cpu = static_cast<uint16_t>(i % 64),
+                                .truncated = false};
       if (owned) {
         table_->record(event, static_cast<uint16_t>(i % 5));
       } else {

@@ -10,7 +10,7 @@ class RecordedStack {
   explicit RecordedStack(uint64_t word) : word_(word) {}
   RecordedStack(uint32_t id, bool truncated) : word_(id | (truncated ? RecentStack::kTruncated : 0)) {}
 
-  uint32_t id() const { return static_cast<uint32_t>(word_); }  // StackTable; 0: it could not be stored
+  uint32_t id() const { return static_cast<uint32_t>(word_); }         // StackTable; 0: it could not be stored
   bool truncated() const { return word_ >= RecentStack::kTruncated; }  // there are more frames
   uint64_t word() const { return word_; }
 

@@ -137,9 +137,9 @@ class RecentStack {
   uint64_t top_ = 0;  // of the stack
   uint64_t sum_ = 0;  // of the weights of what is recorded
   StackScope scope_;
-  uint32_t skip_ = 0;      // frames of the allocator that are skipped
-  uint32_t recorded_ = 0;  // behind them
-  uint32_t walked_ = 0;    // frames that have an address: the last one may have none
+  uint32_t skip_ = 0;              // frames of the allocator that are skipped
+  uint32_t recorded_ = 0;          // behind them
+  uint32_t walked_ = 0;            // frames that have an address: the last one may have none
   Frame frames_[kMaxFrames] = {};  // behind the last one addresses are 0
   uint32_t packed_[kMaxFrames] = {};
 };

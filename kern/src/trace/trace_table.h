@@ -233,8 +233,8 @@ class TraceTable {
     Segment** directory = nullptr;
     uint32_t buckets = kFirstBuckets;
     uint32_t mask = 2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
-    RecordPage* pages = nullptr;  // the newest first; only that may have records that were never in use
-    uint64_t records = 0;         // that have ever been in use: not fewer than are live
+    RecordPage* pages = nullptr;            // the newest first; only that may have records that were never in use
+    uint64_t records = 0;                   // that have ever been in use: not fewer than are live
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
