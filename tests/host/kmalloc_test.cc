@@ -1,0 +1,78 @@
+// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
+// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
+// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
+// tests/host/slab_world.cc
+// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "kmalloc.h"
+#include "slab.h"
+#include "slab_world.h"
+
+namespace {
+
+using host::expect_sound;
+using host::Held;
+using host::hold;
+using host::kMemory;
+using host::take_any;
+
+TEST(Kmalloc, AnySizeAgreesWithAModel) {
+  std::mt19937_64 random(5);
+  std::vector<Held> held;
+  for (int i = 0; i < 30'000; i++) {
+    if (random() % 600 >= held.size()) {
+      const size_t size = 1 + random() % (size_t{1} << (random() % 16));
+      void* const memory = kmalloc(size, KM_ATOMIC);
+      ASSERT_NE(memory, nullptr);
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(memory) % (size >= 4096 ? 4096 : 16), 0u) << size;
+      ASSERT_GE(kmalloc_usable_size(memory), size);
+      ASSERT_LE(kmalloc_usable_size(memory), std::max<size_t>(16, size * 2));
+      held.push_back(hold(memory, size, random()));
+    } else {
+      const Held object = take_any(held, random);
+      ASSERT_TRUE(object.intact());
+      kfree(object.memory);
+    }
+  }
+  for (const Held& object : held) {
+    ASSERT_TRUE(object.intact());
+    kfree(object.memory);
+  }
+  for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
+    if (std::string_view(kmem_cache_name(cache)).starts_with("kmalloc_")) expect_sound(cache, 0);
+  }
+}
+
+TEST(Kmalloc, EdgesOfItsDomain) {
+  EXPECT_EQ(kmalloc(0, KM_ATOMIC), nullptr);
+  EXPECT_EQ(kmalloc(SIZE_MAX, KM_ATOMIC), nullptr);
+  EXPECT_EQ(kmalloc(kMemory * 2, KM_ATOMIC), nullptr);
+  kfree(nullptr);
+  for (size_t size : {8192, 8193, 100'000}) {
+    auto* const memory = static_cast<unsigned char*>(kmalloc(size, KM_ZERO));
+    ASSERT_TRUE(std::all_of(memory, memory + size, [](unsigned char byte) { return byte == 0; }));
+    memset(memory, 1, size);
+    kfree(memory);
+  }
+}
+
+TEST(Kmalloc, UntilMemoryIsGone) {
+  std::vector<void*> all;
+  while (void* const memory = kmalloc(3'000 + all.size() % 40'000, KM_ATOMIC)) all.push_back(memory);
+  EXPECT_GT(all.size() * 3'000, kMemory / 20);
+  for (void* memory : all) kfree(memory);
+  // Most of it idles in magazines now. An atomic allocation does not touch them, one that may sleep has them emptied. Not all
+  // of memory is in one piece then: pages of boundary tags stay where they were taken.
+  EXPECT_EQ(kmalloc(kMemory / 64, KM_ATOMIC), nullptr);
+  void* const again = kmalloc(kMemory / 64, KM_SLEEP);
+  EXPECT_NE(again, nullptr);
+  kfree(again);
+}
+
+}  // namespace
