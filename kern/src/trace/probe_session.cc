@@ -181,7 +181,7 @@ Result<void> ProbeSession::use_tables() {
 }
 
 Result<void> ProbeSession::make_tables() {
-  const auto make = [&](TraceTable** table) -> Result<void> {
+  const auto make = [&](TraceTable** table) REQUIRES(mutex_) -> Result<void> {
     if (!*table) *table = TraceTable::create();
     if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
     TraceOptions options = options_.objects;
