@@ -1,0 +1,78 @@
+// One run of the proof of the tracer (trace_proof_test.cc) from a fresh beginning: the controller, which gives commands and
+// otherwise disturbs, has all stand still after each round, and compares.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "lib/result.h"
+#include "proof_account.h"
+#include "proof_workload.h"
+#include "src/trace/command.h"
+#include "src/trace/trace_memory.h"
+#include "team.h"
+
+namespace proof {
+
+struct Line {
+  TraceWord word;
+  TraceOptions options;
+};
+
+// The last commands and what came of them, for who looks for the cause of a difference.
+class History {
+ public:
+  void add(const char* name, std::string_view text, int error);
+  void print() const;
+
+ private:
+  static constexpr unsigned kEntries = 12, kLength = 160;
+  char entries_[kEntries][kLength] = {};
+  unsigned count_ = 0;
+};
+
+class Episode {
+ public:
+  explicit Episode(uint64_t seed);
+  ~Episode();
+  // False if there was a difference.
+  bool round();
+  uint64_t hash() const { return hash_.value(); }
+  uint64_t events() const;
+  void print_history() const { history_.print(); }
+
+ private:
+  struct Model {
+    State state;
+    uint32_t mark = 0;
+  };
+
+  void do_something();
+  void command();
+  Line random_line(bool may_start);
+  static Errno apply(Model& model, const Line& line, bool passes_over);
+  void give(std::span<const Line> lines, Account* one);
+  void renew_cache();
+  void change_faults();
+  void change_limit();
+  void change_checking();
+  void set_lossy();
+  void pause();
+  void resume();
+  bool compare();
+
+  Random random_;
+  Hash hash_;
+  Team team_{worker, nullptr};
+  Team readers_{reader, nullptr};
+  State others_;  // of all sources that have no account
+  const uint64_t usual_limit_ = trace_memory_limit();
+  bool low_limit_ = false;
+  bool pages_fail_ = false;
+  bool lossy_ = false;
+  bool good_ = true;
+  History history_;
+};
+
+}  // namespace proof

@@ -1,0 +1,116 @@
+#include "proof_workload.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/time.h"
+#include "log.h"
+
+namespace proof {
+
+constinit Account accounts[kAccounts];
+constinit Workload workload;
+constinit Faults faults;
+
+namespace {
+
+void act_somewhere(Actor& actor, bool prefers_to_free) {
+  accounts[actor.random.below(kAccounts)].act(actor, prefers_to_free);
+}
+
+void rest_while_paused() {
+  if (!workload.pause) return;
+  workload.paused++;
+  while (workload.pause) task_yield();
+  workload.paused--;
+}
+
+// Opens a dump, looks at the identities, and reads on to the end.
+void read_dump(Account& account) {
+  Result<TraceDump*> dump = trace_dump_open(account.source());
+  if (!dump) return;  // out of trace memory: trace_users_add
+  char text[1024];
+  uint64_t offset = 0;
+  while (const size_t size = trace_dump_read(*dump, text, sizeof(text), offset).take()) {
+    const std::string_view head(text, size);
+    if (offset == 0 && head.find("\nseen ") != std::string_view::npos) {
+      const auto value = [&](std::string_view key) { return number_after(head, key); };
+      workload.dumps++;
+      if (value("\nseen ") != value(" recorded ") + value(" dropped ") + value(" filtered ") ||
+          value(" recorded ") != value(" freed ") + value(" cleared ") + value(" live ")) {
+        workload.bad_dumps++;
+        klog("proof: a dump whose counters do not add up: %.*s", 160, text);
+      }
+    }
+    offset += size;
+    rest_while_paused();
+  }
+  trace_dump_close(*dump);
+}
+
+}  // namespace
+
+void on_interrupt(TrapFrame&, void*) {
+  if (!workload.interrupts) return;
+  Actor& actor = workload.interrupt_actors[cpu_id()];
+  for (unsigned n = 1 + actor.random.below(3); n > 0; n--) act_somewhere(actor, actor.random.one_in(2));
+}
+
+void on_timer(void*) {
+  if (!workload.interrupts) return;
+  Actor& actor = workload.interrupt_actors[cpu_id()];
+  for (unsigned n = 1 + actor.random.below(20); n > 0; n--) act_somewhere(actor, actor.random.one_in(2));
+  timer_arm(workload.timers[cpu_id()], monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
+}
+
+// In bursts, so that magazines go to the depot and come back, slabs fill and empty.
+void worker(void*) {
+  const unsigned number = workload.next_worker.fetch_add(1);
+  Actor& actor = workload.workers[number];
+  current_task()->pid = number % 2 ? kFirstPid + number / 2 % 2 : 0;
+  Random& random = actor.random;
+  while (!workload.stop) {
+    rest_while_paused();
+    const unsigned favours_free = random.below(4);
+    for (unsigned n = random.below(60); n > 0 && !workload.pause; n--) {
+      act_somewhere(actor, random.below(4) < favours_free);
+      if (random.one_in(24)) interrupt_raise_self(kVector);
+    }
+    if (random.one_in(2)) task_yield();
+    if (random.one_in(32)) static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(5'000'000)}));
+  }
+  current_task()->pid = 0;
+}
+
+void reader(void*) {
+  Random random;
+  random.seed(workload.next_reader.fetch_add(1));
+  while (!workload.stop) {
+    rest_while_paused();
+    Account& account = accounts[random.below(kAccounts)];
+    if (account.hold()) {
+      read_dump(account);
+      account.drop();
+    }
+    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(4'000'000)}));
+  }
+}
+
+int shall_fail(kmem_fault_site site, const void* source, size_t, int flags) {
+  const bool is_page_of_trace = site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP);
+  if (faults.none || (!is_page_of_trace && current_task() == faults.controller)) return 0;
+  uint32_t one_in = 0;
+  const auto is_one_of = [source](const auto& known) {
+    return std::find(std::begin(known), std::end(known), source) != std::end(known);
+  };
+  if (site == KMEM_FAULT_TRACE || is_one_of(faults.own_caches)) {
+    one_in = faults.pages_one_in;
+  } else if (is_one_of(faults.sources)) {
+    one_in = faults.caches_one_in;
+  }
+  return one_in != 0 && faults.random[cpu_id()].one_in(one_in);
+}
+
+}  // namespace proof

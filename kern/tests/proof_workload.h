@@ -1,0 +1,61 @@
+// Who allocates and frees while the tracer is put to the proof (trace_proof_test.cc), who reads dumps meanwhile, and what fails.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "arch/x86_64/trap.h"
+#include "cpu.h"
+#include "proof_account.h"
+#include "slab.h"
+#include "slab_trace.h"
+#include "task.h"
+#include "timer.h"
+
+namespace proof {
+
+inline constexpr unsigned kWorkers = 8;
+inline constexpr unsigned kReaders = 2;
+inline constexpr unsigned kAccounts = 7;
+inline constexpr unsigned kLastingAccounts = 3;  // the others are for caches that come and go
+inline constexpr uint8_t kVector = 0xf1;         // of the interrupt that CPUs send themselves
+inline constexpr uint32_t kFirstPid = 30'000;    // that workers take on
+
+extern Account accounts[kAccounts];
+
+struct Workload {
+  std::atomic<bool> pause{false}, stop{false}, interrupts{false};
+  std::atomic<unsigned> paused{0};
+  std::atomic<unsigned> next_worker{0}, next_reader{0};
+  Actor workers[kWorkers];
+  Actor interrupt_actors[kMaxCpus];
+  Timer timers[kMaxCpus] = {};
+  std::atomic<unsigned> bad_dumps{0};
+  std::atomic<uint64_t> dumps{0};
+};
+extern Workload workload;
+
+// Tasks, until workload.stop; at rest while workload.pause.
+void worker(void*);
+void reader(void*);
+// Interrupts do something while workload.interrupts. The second is the callback of workload.timers.
+void on_interrupt(TrapFrame&, void*);
+void on_timer(void*);
+
+struct Faults {
+  Random random[kMaxCpus];
+  std::atomic<uint32_t> caches_one_in{0};  // of the accounts' allocations
+  // Of the tracer's pages, and of what the slabs and magazines of all caches live on.
+  std::atomic<uint32_t> pages_one_in{0};
+  std::atomic<bool> none{false};  // while there is comparing
+  // For its commands memory fails only where it is the tracer's: then it is known how far they got.
+  std::atomic<const Task*> controller{nullptr};
+  std::atomic<void*> sources[kAccounts] = {};
+  kmem_cache* own_caches[16] = {};
+  bool on = false;  // the controller's
+};
+extern Faults faults;
+// For kmem_faults_begin().
+int shall_fail(kmem_fault_site site, const void* source, size_t size, int flags);
+
+}  // namespace proof
