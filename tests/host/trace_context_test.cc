@@ -20,10 +20,10 @@ namespace {
 
 // As a hook asks.
 CurrentContext current_context() {
-  uint64_t remembered;
+  uint32_t remembered;
   if (!trace_remembered_context(this_cpu(), &remembered)) return trace_find_context();
-  EXPECT_TRUE(trace_contexts.valid(static_cast<uint32_t>(remembered)));
-  return {static_cast<uint32_t>(remembered), (remembered & kUserStackLost) != 0};
+  EXPECT_TRUE(trace_contexts.valid(remembered));
+  return {remembered, false};
 }
 
 int pages_out = 0;
