@@ -99,7 +99,7 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 }
 
 CurrentContext trace_find_context() {
-  return {1, 0};
+  return {.id = 1};
 }
 uint32_t trace_current_pid() {
   return 0;

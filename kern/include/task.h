@@ -36,6 +36,7 @@ struct Task {
   // What the tracer remembers (src/trace/context.cc); 0 in a new task. The task's own, with interrupts off.
   uint32_t trace_base;  // context of what it is, without a user stack
   uint64_t trace_call;  // context of the system call or fault under way; kTraceFromUser after each return to user mode
+  uint32_t trace_cut;   // the same, if its user stack is deeper than what is recorded
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
 

@@ -23,7 +23,7 @@ CurrentContext current_context() {
   uint32_t remembered;
   if (!trace_remembered_context(this_cpu(), &remembered)) return trace_find_context();
   EXPECT_TRUE(trace_contexts.valid(remembered));
-  return {remembered, false};
+  return {.id = remembered};
 }
 
 int pages_out = 0;
@@ -225,13 +225,13 @@ TEST_F(TraceContextTest, AUserStackThatIsLostLeavesTheBase) {
   for (int i = 0; i < 3; i++) {
     const CurrentContext now = current_context();
     EXPECT_EQ(now.id, base);
-    EXPECT_TRUE(now.user_stack_lost);
+    EXPECT_EQ(now.user_stack, UserStack::kLost);
   }
   EXPECT_EQ(walks, 1) << "it is not tried again in this call";
   no_pages = false;
-  EXPECT_TRUE(current_context().user_stack_lost);
+  EXPECT_EQ(current_context().user_stack, UserStack::kLost);
   return_to_user();
-  EXPECT_FALSE(current_context().user_stack_lost);
+  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
   EXPECT_NE(context().user_stack, 0u);
 }
 
@@ -239,15 +239,57 @@ TEST_F(TraceContextTest, ABaseThatIsLostIsTriedAgain) {
   no_pages = true;
   EXPECT_EQ(current_context().id, 0u);
   EXPECT_EQ(current_context().id, 0u);
-  EXPECT_FALSE(current_context().user_stack_lost) << "it counts as a lost context";
+  EXPECT_EQ(current_context().user_stack, UserStack::kWhole) << "it counts as a lost context";
   EXPECT_EQ(walks, 0);
   no_pages = false;
   EXPECT_NE(current_context().id, 0u);
 }
 
 TEST_F(TraceContextTest, DeepStacksAreCut) {
-  user_frames.assign(100, 0x401000);
+  user_frames.assign(kUserStackDepth, 0x401000);
+  const uint32_t whole = current_context().id;
   EXPECT_EQ(trace_stacks.view(context().user_stack).size(), kUserStackDepth);
+  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
+  for (const size_t depth : {kUserStackDepth + 1, size_t{100}}) {
+    user_frames.assign(depth, 0x401000);
+    return_to_user();
+    walks = 0;
+    for (int i = 0; i < 3; i++) {
+      const CurrentContext now = current_context();
+      EXPECT_EQ(now.user_stack, UserStack::kCut) << "each time";
+      EXPECT_EQ(now.id, whole) << "what is there of it is the same";
+    }
+    EXPECT_EQ(walks, 1);
+  }
+  // A number from before the tables were emptied.
+  trace_contexts.clear();
+  trace_stacks.clear();
+  ASSERT_TRUE(trace_stacks.open().ok());
+  ASSERT_TRUE(trace_contexts.open().ok());
+  EXPECT_GT(current_context().id, whole);
+  EXPECT_EQ(current_context().user_stack, UserStack::kCut);
+  EXPECT_EQ(walks, 2);
+  // Another program, which has not been in user mode.
+  trace_program_changed(task_);
+  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
+  user_frames.resize(3);
+  return_to_user();
+  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
+  EXPECT_EQ(trace_stacks.view(context().user_stack).size(), 3u);
+}
+
+TEST_F(TraceContextTest, ADeepStackThatIsLostIsNotCutToo) {
+  task_.trace_call = 0;
+  static_cast<void>(current_context());
+  return_to_user();
+  no_pages = true;
+  user_frames.resize(1);
+  fill_stack_page();
+  user_frames.assign(100, 0x401000);
+  for (int i = 0; i < 2; i++) {
+    const CurrentContext now = current_context();
+    EXPECT_EQ(now.user_stack, UserStack::kLost);
+  }
 }
 
 }  // namespace

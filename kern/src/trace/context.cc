@@ -4,7 +4,9 @@
 // is in, with the user stack, which holds until it returns to user mode (trap.cc stores kTraceFromUser then, and does
 // no more for the tracer). So the user stack is walked once for each system call in which something is recorded. A
 // number from before the table was emptied is recognised as such.
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
@@ -42,22 +44,29 @@ uint32_t base_of(Task& task) {
   return task.trace_base = trace_contexts.intern(kind, task.pid, task.name, program);
 }
 
-// The number of `base` with the user stack of the task, which is the current one; 0 if either cannot be stored.
-uint32_t add_user_stack(uint32_t base) {
-  uint64_t frames[kUserStackDepth];
-  const size_t count = walk_user_stack(frames, kUserStackDepth);
-  const uint32_t stack = trace_stacks.intern(StackKind::kUser, frames, count);
-  return stack == 0 ? 0 : trace_contexts.with_user_stack(base, stack);
+// `base` with the user stack of the task, which is the current one; without it if either cannot be stored.
+CurrentContext add_user_stack(uint32_t base) {
+  uint64_t frames[kUserStackDepth + 1];
+  const size_t count = walk_user_stack(frames, std::size(frames));
+  const uint32_t stack = trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth));
+  const uint32_t with_stack = stack == 0 ? 0 : trace_contexts.with_user_stack(base, stack);
+  if (with_stack == 0) return {.id = base, .user_stack = UserStack::kLost};
+  return {.id = with_stack, .user_stack = count > kUserStackDepth ? UserStack::kCut : UserStack::kWhole};
 }
 
 CurrentContext context_of_call(Task& task) {
   const uint32_t base = base_of(task);
-  if (base == 0) return {0, false};
+  if (base == 0) return {.id = 0};
   const uint64_t from_user = task.trace_call & kTraceFromUser;
-  const uint32_t with_stack = from_user && task.process ? add_user_stack(base) : base;
-  const bool lost = with_stack == 0;
-  task.trace_call = from_user | (lost ? kUserStackLost : with_stack);
-  return {lost ? base : with_stack, lost};
+  const CurrentContext context = from_user && task.process ? add_user_stack(base) : CurrentContext{.id = base};
+  uint64_t remembered = context.id;
+  if (context.user_stack == UserStack::kLost) remembered = kUserStackLost;
+  if (context.user_stack == UserStack::kCut) {
+    task.trace_cut = context.id;
+    remembered = kUserStackCut;
+  }
+  task.trace_call = from_user | remembered;
+  return context;
 }
 
 }  // namespace
@@ -78,13 +87,18 @@ void trace_program_changed(Task& task) {
 
 CurrentContext trace_find_context() {
   const Cpu& cpu = this_cpu();
-  if (trace_in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), false};
+  if (trace_in_interrupt(cpu)) return {.id = interrupt_context(cpu.interrupt_vector)};
   Task* const task = cpu.current;
-  if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), false};
+  if (!task) return {.id = trace_contexts.intern(ContextKind::kKernelTask, 0, "boot")};
   const uint64_t remembered = task->trace_call;
   const auto id = static_cast<uint32_t>(remembered);
-  if (trace_contexts.valid(id)) return {id, false};
-  if ((remembered & kUserStackLost) != 0 && trace_contexts.valid(task->trace_base)) return {task->trace_base, true};
+  if (trace_contexts.valid(id)) return {.id = id};
+  if ((remembered & kUserStackLost) != 0 && trace_contexts.valid(task->trace_base)) {
+    return {.id = task->trace_base, .user_stack = UserStack::kLost};
+  }
+  if ((remembered & kUserStackCut) != 0 && trace_contexts.valid(task->trace_cut)) {
+    return {.id = task->trace_cut, .user_stack = UserStack::kCut};
+  }
   return context_of_call(*task);
 }
 

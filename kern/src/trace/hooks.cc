@@ -62,8 +62,8 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
                  .context = context.id,
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
-                 .truncated = stack.truncated(),
-                 .user_stack_lost = context.user_stack_lost != 0});
+                 .truncated = stack.truncated() || context.user_stack == UserStack::kCut,
+                 .user_stack_lost = context.user_stack == UserStack::kLost});
 }
 
 [[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size, const void* frame,

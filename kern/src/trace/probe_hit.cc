@@ -48,6 +48,7 @@ bool ProbeSession::wanted(const Cpu& cpu, uint8_t actions) const {
 
 void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
   uint32_t stack = 0, context = 0;
+  bool truncated = false;
   if (rule.user ? stacks_ : kernel_stacks_) {
     const StackScope scope = StackScope::innermost(depth_);
     const RecentStack* recent = rule.user ? nullptr : recent_place(hit.frame_pointer, cpu);
@@ -56,19 +57,21 @@ void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& 
                                 : rule.user ? user_stack(hit.returned, depth_)
                                             : record_kernel_stack(hit.frame_pointer, scope, cpu);
     stack = found.id();
-    if (found.truncated()) increment(part.truncated);
+    truncated = found.truncated();
     if (stack == 0) [[unlikely]]
       increment(part.stacks_lost);
   }
   if (user_stacks_ && !rule.user) {
     const CurrentContext found = trace_find_context();
     context = found.id;
-    if (found.user_stack_lost) increment(part.stacks_lost);
+    if (found.user_stack == UserStack::kLost) increment(part.stacks_lost);
+    truncated |= found.user_stack == UserStack::kCut;
     if (context == 0) increment(part.contexts_lost);
   } else if (processes_ || (rule.user && stacks_)) {
     if (!remembered_base(cpu, &context)) context = trace_find_base();
     if (context == 0) increment(part.contexts_lost);
   }
+  if (truncated) increment(part.truncated);
   if (!part.counts.add(stack, context)) increment(part.lost);
 }
 

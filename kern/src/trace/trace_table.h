@@ -86,7 +86,7 @@ struct TraceEvent {
   uint32_t context;
   uint32_t time;
   uint16_t cpu;
-  bool truncated;                // the stack was deeper than what was recorded
+  bool truncated;                // the stack, or that of the user, was deeper than what was recorded
   bool user_stack_lost = false;  // beside that of the kernel
 };
 

@@ -45,15 +45,23 @@ void trace_report_init();
 void trace_report_to(void (*sink)(const char* text));
 
 // Who is allocating. After trace_memory_prepare(), interrupts off.
+enum class UserStack : uint32_t {
+  kWhole,  // or there is none
+  kLost,   // it could not be stored
+  kCut,    // it is deeper than kUserStackDepth
+};
+// In one register.
 struct CurrentContext {
   uint32_t id;
-  uint32_t user_stack_lost;  // not 0: there is one and it could not be stored; a word, so that both are in one register
+  UserStack user_stack = UserStack::kWhole;
 };
 CurrentContext trace_find_context();
 // The same without a user stack: the task, the process or the interrupt; 0 if it cannot be stored.
 uint32_t trace_find_base();
-// In Task::trace_call, beside kTraceFromUser: instead of a number, that the user stack could not be stored.
+// In Task::trace_call, beside kTraceFromUser: instead of a number, which each record asks for then and is counted, that the
+// user stack could not be stored; that there was more of it, and the number is in Task::trace_cut.
 inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
+inline constexpr uint64_t kUserStackCut = uint64_t{1} << 33;
 // What the current task remembers; false if that is not it, or not all, or no longer.
 [[gnu::always_inline]] inline bool trace_remembered_context(const Cpu& cpu, uint32_t* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
