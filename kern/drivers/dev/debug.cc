@@ -7,6 +7,7 @@
 //                (failnext: debug_failnext.cc)
 //   crime        see debug_crime.cc
 //   ctl          panic
+//   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
 // NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or 20000 bytes), or `kernel_stack`.
 // The objects that `leak` allocates are held, by name, in the order in which they came. The lists that hold them lie in pages of an
@@ -30,12 +31,13 @@
 #include "lib/string.h"
 #include "log.h"
 #include "slab.h"
+#include "src/trace/kernel_probes.h"
 #include "task.h"
 #include "trace.h"
 
 namespace {
 
-enum File : uint64_t { kRoot, kAlloc, kCrime, kCtl, kLeakyDirectory, kLeakyClean, kLeakyLeak };
+enum File : uint64_t { kRoot, kAlloc, kCrime, kCtl, kLeakyDirectory, kLeakyClean, kLeakyLeak, kText };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"alloc", ABI_S_IFREG | 0600, kRoot},
@@ -44,6 +46,7 @@ constexpr TableEntry kTable[] = {
     {"leaky", ABI_S_IFDIR | 0555, kRoot},
     {"clean", ABI_S_IFREG | 0444, kLeakyDirectory},
     {"leak", ABI_S_IFREG | 0444, kLeakyDirectory},
+    {"text", ABI_S_IFREG | 0400, kRoot},
 };
 
 constexpr const char* kAllocSyntax =
@@ -484,7 +487,7 @@ class DebugDevice final : public TableDevice {
 
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
-    if (chan.qid.path == kAlloc) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
+    if (has_text(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
     return read_text({&static_cast<Leaky*>(chan.state)->byte, 1}, buffer, size, offset);
   }
 
@@ -506,7 +509,7 @@ class DebugDevice final : public TableDevice {
 
   void close(Chan& chan) override {
     if (!chan.state) return;
-    if (chan.qid.path == kAlloc) {
+    if (has_text(chan)) {
       Text::destroy(static_cast<Text*>(chan.state));
     } else {
       leaky_close(chan);
@@ -518,6 +521,8 @@ class DebugDevice final : public TableDevice {
     switch (chan.qid.path) {
       case kAlloc:
         return (flags & ABI_O_ACCMODE) == ABI_O_WRONLY ? Result<void>() : show_held(chan);
+      case kText:
+        return show_text_checksum(chan);
       case kLeakyClean:
       case kLeakyLeak:
         return leaky_open(chan);
@@ -527,6 +532,23 @@ class DebugDevice final : public TableDevice {
   }
 
  private:
+  static bool has_text(const Chan& chan) { return chan.qid.path == kAlloc || chan.qid.path == kText; }
+
+  static Result<void> keep(Chan& chan, Text* text) {
+    if (text->failed()) {
+      Text::destroy(text);
+      return Errno::ENOMEM;
+    }
+    chan.state = text;
+    return {};
+  }
+
+  static Result<void> show_text_checksum(Chan& chan) {
+    Text* const text = TRY(Text::create());
+    text->print("%016lx\n", kernel_text_checksum());
+    return keep(chan, text);
+  }
+
   // A line for each name: how many of its objects are held. And the reader's order, if it has had one.
   static Result<void> show_held(Chan& chan) {
     const FaultOrder order = current_task()->fault_order;
@@ -538,12 +560,7 @@ class DebugDevice final : public TableDevice {
       }
     }
     if (order.fail + order.failed > 0) text->print("failnext %lu failed %lu\n", order.fail, order.failed);
-    if (text->failed()) {
-      Text::destroy(text);
-      return Errno::ENOMEM;
-    }
-    chan.state = text;
-    return {};
+    return keep(chan, text);
   }
 
   static Result<void> control(std::string_view text) {
