@@ -75,6 +75,37 @@ class Counting(ProbeTest):
         counts = self.counts_of("count pipe_create\ndepth 2", "echo 1 | cat")
         self.assertEqual(([len(row["kernel"]) for row in counts.rows], counts.header["truncated"]), ([2], 1))
 
+    def test_more_text_than_memory(self):
+        """Lines are made when they are read: what fits into the session's memory can be read, all of it, whatever that takes as text."""
+        output = self.run_guest(f"""echo limit 16M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
+echo 'count *
+stacks both
+processes
+start' >&3
+i=0; while [ $i -lt 60 ]; do (echo $i | cat; ls /bin) > /dev/null; i=$((i + 1)); done
+echo stop >&3; head -n 2 "#probe/$n/counts"; awk '/^count/ {{ sum += $2; n++ }} END {{ print NR, n, sum }}' "#probe/$n/counts"
+wc -c < "#probe/$n/counts"; grep MemTotal /proc/meminfo; exec 3>&-{ENDS}""", "--mem", "64M")
+        self.check_nothing_left(output)
+        _, head, sums, size, memory = output.splitlines()[:5]
+        header = Counts("probe 1 state stopped functions 1\n" + head).header
+        self.assertEqual([int(word) for word in sums.split()], [header["stacks"] + 3, header["stacks"], header["counted"]])
+        self.assertGreater(int(size), int(memory.split()[1]) * 1024 / 2, "there are too few stacks for this test")
+
+    def test_read_piece_by_piece(self):
+        output = self.run_guest(f"""sum=$(cat '#debug/text'); exec 3<>#probe/clone; read n <&3
+echo 'count *
+stacks both
+start' >&3
+[ "$sum" != "$(cat '#debug/text')" ] && echo changed
+ls -R / > /dev/null 2>&1; echo stop >&3; [ "$sum" = "$(cat '#debug/text')" ] && echo as it was
+cat "#probe/$n/counts" > /tmp/all; dd if="#probe/$n/counts" of=/tmp/pieces bs=777 2> /dev/null; cmp /tmp/all /tmp/pieces && echo same
+exec 4< "#probe/$n/counts"; dd bs=1000 skip=100 count=1 <&4 2> /dev/null > /tmp/late; dd if=/tmp/all of=/tmp/part bs=1000 skip=100 count=1 2> /dev/null; cmp /tmp/part /tmp/late
+wc -c < /tmp/all; wc -c < /tmp/late; rm /tmp/all /tmp/pieces /tmp/late /tmp/part; exec 4<&- 3>&-{ENDS}""")
+        self.check_nothing_left(output)
+        lines = output.splitlines()
+        self.assertEqual(lines[:3] + lines[4:5], ["changed", "as it was", "same", "1000"], output)
+        self.assertGreater(int(lines[3]), 200_000)
+
     def test_everything(self):
         counts = self.counts_of("count *\nstacks both\nprocesses", "for i in 1 2 3 4; do sh -c 'ls / | cat' & done; wait")
         self.assertGreater(counts.functions, 1000)

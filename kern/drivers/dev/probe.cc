@@ -101,9 +101,9 @@ void release_session(ProbeSession* session) {
 struct OpenPart {
   ProbeSession* session = nullptr;
   // Made at open, of the files that have them.
-  Text* text = nullptr;
+  ProbeCountsText* counts = nullptr;
   TraceBinary* outstanding = nullptr;
-  // Of events: what of a line has not been read yet; of ctl `begin` is what has been. One reads at a time.
+  // Of events: what of a line has not been read yet; of ctl `begin` is what has been. One reads at a time, counts too.
   Mutex reading{LockRank::kProbeReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
@@ -195,7 +195,10 @@ class ProbeDevice final : public TableDevice {
     if (!chan.state) return Errno::EACCES;
     if (!is_dynamic(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
     OpenPart& open = open_of(chan);
-    if (open.text) return open.text->read(buffer, size, offset);
+    if (open.counts) {
+      const MutexGuard guard(open.reading);
+      return open.counts->read(buffer, size, offset);
+    }
     if (open.outstanding) return open.outstanding->read(buffer, size, offset);
     if (part_of(chan) == Part::kEvents) return read_events(chan, open, buffer, size);
     return read_number(open, buffer, size, offset);
@@ -319,7 +322,7 @@ class ProbeDevice final : public TableDevice {
   }
 
   static void close_part(OpenPart& open) {
-    Text::destroy(open.text);
+    ProbeCountsText::destroy(open.counts);
     if (open.outstanding) ProbeSession::delete_outstanding(open.outstanding);
     if (open.session) release_session(open.session);
     open.~OpenPart();
@@ -332,7 +335,7 @@ class ProbeDevice final : public TableDevice {
       open->session = TRY(hold_session(number_of(chan)));
       switch (part_of(chan)) {
         case Part::kCounts:
-          open->text = TRY(text_of([&](Text& text) { return probe_print_counts(*open->session, text); }));
+          open->counts = TRY(ProbeCountsText::create(*open->session));
           return {};
         case Part::kEvents:
           return open->session->open_events();

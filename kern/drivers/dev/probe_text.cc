@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kmalloc.h"
 #include "lib/format.h"
 
 namespace {
@@ -31,23 +32,6 @@ void print_word(Text& text, const char* key, const char* value) {
   }
 }
 
-void print_row(Text& text, const ProbeCounts& counts, const ProbeCounts::Row& row) {
-  text.print("count %lu", row.count);
-  if (row.kernel != 0) print_stack(text, " kernel", counts.stacks().view(row.kernel));
-  if (row.user != 0) print_stack(text, " user", counts.stacks().view(row.user));
-  if (const ContextTable::Context* context = counts.contexts().get(row.context)) {
-    const ContextTable::Base& base = *context->base;
-    if (counts.processes()) {
-      text.print(" pid %u", base.pid);
-      print_word(text, " name ", base.name);
-    }
-    if (base.path[0]) print_word(text, " path ", base.path);
-    if (base.build_id_size > 0) text.append(" build ");
-    for (unsigned i = 0; i < base.build_id_size; i++) text.print("%02x", base.build_id[i]);
-  }
-  text.append("\n");
-}
-
 }  // namespace
 
 void probe_print_functions(Text& text) {
@@ -60,20 +44,93 @@ void probe_print_functions(Text& text) {
   }
 }
 
-Result<void> probe_print_counts(ProbeSession& session, Text& text) {
-  ProbeCounts counts(trace_stacks, trace_contexts, session.tells_processes_apart());
-  const ProbeSession::State state = TRY(session.copy_counts(counts));
-  const ProbeSession::Tallies& tallies = state.tallies;
-  text.print("probe %u state %s functions %u\n", session.number(), trace_phase_name(state.phase), state.functions);
-  text.print(
+// --- Counts.
+
+Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
+  void* const memory = kmalloc(sizeof(ProbeCountsText), KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  auto* const text = new (memory) ProbeCountsText(session);
+  const auto fill = [&]() -> Result<void> {
+    text->piece_ = TRY(Text::create());
+    text->state_ = TRY(session.copy_counts(text->counts_));
+    return text->next_piece();
+  };
+  const Result<void> filled = fill();
+  if (filled) return text;
+  destroy(text);
+  return filled.error();
+}
+
+void ProbeCountsText::destroy(ProbeCountsText* text) {
+  if (!text) return;
+  Text::destroy(text->piece_);
+  text->~ProbeCountsText();
+  kfree(text);
+}
+
+void ProbeCountsText::print_head() {
+  const ProbeSession::Tallies& tallies = state_.tallies;
+  piece_->print("probe %u state %s functions %u\n", number_, trace_phase_name(state_.phase), state_.functions);
+  piece_->print(
       "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu contexts_lost %lu truncated "
       "%lu\n",
-      tallies.hits(), tallies.counted, tallies.filtered, tallies.lost, state.kept_out, counts.size(),
+      tallies.hits(), tallies.counted, tallies.filtered, tallies.lost, state_.kept_out, counts_.size(),
       tallies.stacks_lost, tallies.contexts_lost, tallies.truncated);
-  if (counts.size() > 0) text.append("\n");
-  for (uint32_t i = 0; i < counts.size(); i++) print_row(text, counts, counts[i]);
-  return {};
+  if (counts_.size() > 0) piece_->append("\n");
 }
+
+void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
+  Text& text = *piece_;
+  text.print("count %lu", row.count);
+  if (row.kernel != 0) print_stack(text, " kernel", counts_.stacks().view(row.kernel));
+  if (row.user != 0) print_stack(text, " user", counts_.stacks().view(row.user));
+  if (const ContextTable::Context* context = counts_.contexts().get(row.context)) {
+    const ContextTable::Base& base = *context->base;
+    if (counts_.processes()) {
+      text.print(" pid %u", base.pid);
+      print_word(text, " name ", base.name);
+    }
+    if (base.path[0]) print_word(text, " path ", base.path);
+    if (base.build_id_size > 0) text.append(" build ");
+    for (unsigned i = 0; i < base.build_id_size; i++) text.print("%02x", base.build_id[i]);
+  }
+  text.append("\n");
+}
+
+// Instead of the piece that is there the one behind it; an empty one at the end. ENOMEM leaves the one that is there, emptied.
+Result<void> ProbeCountsText::next_piece() {
+  constexpr size_t kPiece = size_t{32} << 10;
+  const uint64_t begin = piece_begin_ + piece_->view().size();
+  const uint32_t first_row = next_row_;
+  piece_->clear();
+  piece_begin_ = begin;
+  if (begin == 0) print_head();
+  while (next_row_ < counts_.size() && piece_->view().size() < kPiece) print_row(counts_[next_row_++]);
+  if (!piece_->failed()) return {};
+  piece_->clear();
+  next_row_ = first_row;
+  return Errno::ENOMEM;
+}
+
+Result<size_t> ProbeCountsText::read(char* buffer, size_t size, uint64_t offset) {
+  if (offset < piece_begin_) {
+    piece_->clear();
+    piece_begin_ = next_row_ = 0;
+  }
+  size_t done = 0;
+  while (done < size) {
+    const size_t part = piece_->read(buffer + done, size - done, offset + done - piece_begin_);
+    done += part;
+    if (part > 0) continue;
+    if (next_row_ == counts_.size() && piece_begin_ + piece_->view().size() > 0) break;
+    const Result<void> made = next_piece();
+    if (!made && done > 0) break;
+    TRY(made);
+  }
+  return done;
+}
+
+// --- Events.
 
 size_t probe_format_event(char* line, const ProbeEvent& event) {
   size_t length = 0;
