@@ -9,8 +9,7 @@
 void probe_print_functions(Text& text);
 
 // What a session has counted, at the moment when it is made. As text that may be more than there is memory (with all functions probed a
-// million stacks of 500 bytes): what is kept are the rows, and lines are made when they
-// are read. Lives no longer than the session.
+// million stacks of 500 bytes): what is kept are the rows, and lines are made when they are read. Lives no longer than the session.
 class ProbeCountsText {
  public:
   // ENOMEM.

@@ -7,10 +7,10 @@
 
 namespace {
 
+// Fits into an error string, with a word of eight characters before it.
 constexpr const char* kWords =
-    "count, event, event+return, alloc, free, watch memory, stacks, depth, processes, pid, cpu, min, max, sample, "
-    "start, "
-    "stop or clear";
+    "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, start, stop, "
+    "clear";
 
 constexpr bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r';
