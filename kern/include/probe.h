@@ -53,8 +53,8 @@ class ProbeConsumer {
   // The process, which is the current one, ends or becomes another program (interrupts on, may sleep): what it has entered will
   // not return, its memory is gone. Only for consumers with user probes or watching memory.
   virtual void process_left(uint32_t pid, ProcessLeft how) { static_cast<void>(pid), static_cast<void>(how); }
-  // The current process (interrupts on, may sleep) has got, or given back, a range of memory by mmap and munmap. For consumers
-  // that watch memory.
+  // The current process (interrupts on, may sleep) has got, or given back, a range of memory by mmap and munmap: whole pages, of
+  // which mmap was asked for the first `size` bytes; what is given back is told in whole pages. For consumers that watch memory.
   virtual void memory_mapped(uint64_t address, uint64_t size) { static_cast<void>(address), static_cast<void>(size); }
   virtual void memory_unmapped(uint64_t address, uint64_t size) { static_cast<void>(address), static_cast<void>(size); }
 

@@ -14,7 +14,7 @@ Result<int64_t> sys_mmap(const SystemCall& call) {
   const bool fixed = flags & ABI_MAP_FIXED;
   const uint64_t mapped = TRY(call.process.space->map_anonymous(address, size, protection, fixed));
   if (fixed) user_probes_memory(MemoryChange::kUnmapped, mapped, align_up(size, kPageSize));
-  user_probes_memory(MemoryChange::kMapped, mapped, align_up(size, kPageSize));
+  user_probes_memory(MemoryChange::kMapped, mapped, size);
   return static_cast<int64_t>(mapped);
 }
 

@@ -192,7 +192,8 @@ class TraceTable {
   // here and in cut().
   enum class Leave : uint8_t { kKeep, kClear };
   void leave(uint16_t owner, Leave how);
-  // Ranges of memory: gives back what of `owner`'s lies in `size` bytes from `address` on. What is left before it of a range is a
+  // Ranges of memory, whole pages, of which a record says how many bytes were asked for (so its end is in the last page): gives back what
+  // of `owner`'s lies in `size` bytes, whole pages, from `address` on. What is left before it of a range is a
   // shorter one, what is left behind it is recorded anew. False if there was none, which is counted.
   bool cut(uint64_t address, uint64_t size, uint16_t owner);
   // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a few instructions.
