@@ -89,7 +89,7 @@ Read since_last(Counter& counter, const std::string& text) {
   for (std::string line; std::getline(lines, line);) counter.add(line);
   const Summary summary = counter.since_last();
   Read read{{}, summary.losses};
-  for (const auto& [calls, what] : summary.groups) read.counts.push_back(parse_count(calls, *what));
+  for (const Summary::Group& group : summary.groups) read.counts.push_back(counter.count_of(group));
   return read;
 }
 

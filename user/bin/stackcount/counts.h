@@ -27,19 +27,40 @@ struct Losses {
   uint64_t truncated = 0;  // counted with the innermost frames only
 };
 
+// Of `calls` calls, what a line of the file says behind their number: "kernel FRAME… user FRAME… pid N name NAME path PATH build
+// DIGITS" and whatever keys may come; each may be missing.
+Count parse_count(uint64_t calls, std::string_view what);
+
+// Stacks by number, as a tree from the outermost frame on, which most of them share: 16 bytes for each frame that differs. All
+// functions of a kernel, called by all processes, have many.
+class StackTree {
+ public:
+  // Of a stack, the innermost frame first. The same stack has the same number; 0: no frames.
+  uint32_t number(const std::vector<uint64_t>& frames);
+  std::vector<uint64_t> frames(uint32_t number) const;
+
+ private:
+  struct Node {
+    uint64_t frame;
+    uint32_t caller;
+  };
+  uint32_t called(uint32_t caller, uint64_t frame);
+  static std::size_t hash(uint32_t caller, uint64_t frame);
+  void grow();
+
+  std::vector<Node> nodes_{{}};                               // by number; the first is none
+  std::vector<uint32_t> places_ = std::vector<uint32_t>(64);  // of nodes by hash, the next one if it is taken; 0: none
+};
+
 // What has come since the last time.
 struct Summary {
   struct Group {
     uint64_t calls;
-    const std::string* what;  // parse_count() reads it
+    uint32_t kernel, user, process;  // Counter::count_of() knows what they are
   };
   std::vector<Group> groups;  // fewest calls first
   Losses losses;
 };
-
-// Of `calls` calls, what a line of the file says behind their number: "kernel FRAME… user FRAME… pid N name NAME path PATH build
-// DIGITS" and whatever keys may come; each may be missing.
-Count parse_count(uint64_t calls, std::string_view what);
 
 // Summaries of what has come since the one before. What the session knows stays there: were it cleared, calls made between the
 // reading and the clearing would be lost.
@@ -47,21 +68,27 @@ class Counter {
  public:
   // A line of the file. std::runtime_error if it is not what it should be.
   void add(std::string_view line);
-  // After the last line. The summary holds until the next add().
+  // After the last line.
   Summary since_last();
+  Count count_of(const Summary::Group& group) const;
 
  private:
   struct Number {
     uint64_t known = 0, now = 0;
     uint64_t grown() { return now - std::exchange(known, std::exchange(now, 0)); }
   };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  struct Key {
+    uint32_t kernel, user, process;
+    bool operator==(const Key&) const = default;
   };
-  using Numbers = std::unordered_map<std::string, Number, Hash, std::equal_to<>>;
-  static void add(Numbers& numbers, std::string_view what, uint64_t number);
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  uint32_t process_of(Count&& count);
 
-  Numbers calls_;     // by what follows the number in a line
-  Numbers counters_;  // of the head
+  StackTree stacks_;
+  std::vector<Count> processes_;                          // without calls and stacks
+  std::unordered_map<std::string, uint32_t> process_of_;  // by all that is known of it
+  std::unordered_map<Key, Number, KeyHash> calls_;
+  std::unordered_map<std::string, Number> counters_;  // of the head
 };

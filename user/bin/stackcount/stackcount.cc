@@ -91,8 +91,8 @@ int run(const Arguments& arguments) {
     read_lines(session.file("counts"), [&](std::string_view line) { counter.add(line); });
     const Summary summary = counter.since_last();
     print_heading(std::cout, arguments);
-    for (const auto& [calls, what] : summary.groups) {
-      print_count(std::cout, arguments, names, parse_count(calls, *what));
+    for (const Summary::Group& group : summary.groups) {
+      print_count(std::cout, arguments, names, counter.count_of(group));
     }
     print_losses(arguments.folded ? std::cerr : std::cout, summary.losses);
     if (ends && !arguments.folded) std::cout << "Detaching...\n";
