@@ -179,11 +179,6 @@ class Text {
   void print(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
   void append(std::string_view bytes);
   bool failed() const { return failed_; }
-  // Forgets what was printed, and that memory was missing; keeps the memory.
-  void clear() {
-    size_ = 0;
-    failed_ = false;
-  }
   std::string_view view() const { return {data_, size_}; }
   // For Device::read.
   size_t read(char* buffer, size_t size, uint64_t offset) const;

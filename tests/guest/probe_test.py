@@ -409,6 +409,22 @@ echo stop >&3; head -n 2 #probe/1/counts; grep '^limit' #mem/kmemtrace/ctl; exec
         self.assertGreater(int(header["lost"]) + int(header["stacks_lost"]), 0, output)
         self.check_nothing_left(output)
 
+    def test_counts_by_the_hundred_thousand(self):
+        """They fit where memory is little, for several readers at once and in small pieces, and each copy agrees with itself."""
+        agrees = "awk '/^hits/ { counted = $4; rows = $12 } /^count/ { n += $2; m++ } END { print n == counted, m == rows, (m > 1000) }'"
+        output = self.run_guest(f"""while :; do echo a | cat; done > /dev/null & load=$!
+exec 3<>#probe/clone; read n <&3
+echo 'count *
+stacks both
+processes
+start' >&3; sleep 1
+exec 4< "#probe/$n/counts"; echo stop >&3; kill $load; wait $load 2> /dev/null; {agrees} <&4; exec 4<&-
+for i in 1 2 3; do {agrees} "#probe/$n/counts" & readers="$readers $!"; done; wait $readers
+dd bs=1000 "if=#probe/$n/counts" 2> /dev/null | {agrees}; exec 3>&-{ENDS}""",
+                                "--smp", "4", "--mem", "64")
+        self.assertEqual(output[:5 * 6], "1 1 1\n" * 5, output)
+        self.check_nothing_left(output)
+
     def test_no_memory(self):
         result = guest("""echo 'limit 4K' > #mem/kmemtrace/ctl
 exec 3<>#probe/clone

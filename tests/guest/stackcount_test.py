@@ -177,6 +177,17 @@ kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
         counts = [stack.count for stack in output.stacks]
         self.assertEqual(counts, sorted(counts))
 
+    def test_all_functions_with_both_stacks_in_little_memory(self):
+        """What cannot be had is counted, and said."""
+        text = self.run_guest("""
+for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
+begin '*'; sleep 2; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
+tail -n 2 /tmp/out; probed; test "$(grep -c '^    [0-9]' /tmp/out)" -gt 1000; echo $?
+echo 'limit 256K' > '#mem/kmemtrace/ctl'; begin '*'; echo 1 | cat; kill -INT $pid; wait $pid; echo $?; tail -n 3 /tmp/out
+""", options=("--smp", "4", "--mem", "64"))
+        out = r"Left out: \d+ calls made by the tracer itself\nDetaching...\n"
+        self.assertRegex(text, rf"^0\n{out}0\n0\n1\n0\nLost: \d+ calls not counted.*\n{out}$")
+
     def test_on_this_cpu_only(self):
         text = self.run_guest("""
 for cpu in 0 1; do begin -K -c $cpu tick; sleep 1; finish INT; done

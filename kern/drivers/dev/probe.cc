@@ -103,7 +103,7 @@ struct OpenPart {
   // Made at open, of the files that have them.
   ProbeCountsText* counts = nullptr;
   TraceBinary* outstanding = nullptr;
-  // Of events: what of a line has not been read yet; of ctl `begin` is what has been. One reads at a time, counts too.
+  // Of counts and events one reads at a time. Of events: what of a line has not been read yet; of ctl `begin` is what has been.
   Mutex reading{LockRank::kProbeReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
@@ -235,10 +235,13 @@ class ProbeDevice final : public TableDevice {
  protected:
   Result<void> open_file(Chan& chan, uint32_t) override {
     if (is_dynamic(chan)) return open_part(chan);
-    chan.state = TRY(text_of([](Text& text) -> Result<void> {
-      probe_print_functions(text);
-      return {};
-    }));
+    Text* const text = TRY(Text::create());
+    probe_print_functions(*text);
+    if (text->failed()) {
+      Text::destroy(text);
+      return Errno::ENOMEM;
+    }
+    chan.state = text;
     return {};
   }
 
@@ -311,18 +314,8 @@ class ProbeDevice final : public TableDevice {
     return new (memory) OpenPart{};
   }
 
-  template <typename Print>
-  static Result<Text*> text_of(Print print) {
-    Text* const text = TRY(Text::create());
-    Result<void> printed = print(*text);
-    if (printed && text->failed()) printed = Errno::ENOMEM;
-    if (printed) return text;
-    Text::destroy(text);
-    return printed.error();
-  }
-
   static void close_part(OpenPart& open) {
-    ProbeCountsText::destroy(open.counts);
+    if (open.counts) ProbeCountsText::destroy(open.counts);
     if (open.outstanding) ProbeSession::delete_outstanding(open.outstanding);
     if (open.session) release_session(open.session);
     open.~OpenPart();

@@ -1,38 +1,13 @@
 #include "probe_text.h"
 
 #include <algorithm>
+#include <bit>
+#include <new>
 
-#include "kmalloc.h"
+#include "lib/digits.h"
 #include "lib/format.h"
-
-namespace {
-
-// Hexadecimal without leading zeros, faster than format(): a count has many.
-void print_stack(Text& text, const char* kind, const StackTable::View& stack) {
-  text.append(kind);
-  for (size_t i = 0; i < stack.size(); i++) {
-    char digits[17] = {' '};
-    size_t length = 1;
-    const uint64_t address = stack[i];
-    for (int shift = 60; shift >= 0; shift -= 4) {
-      const uint64_t digit = address >> shift & 15;
-      if (digit == 0 && length == 1 && shift > 0) continue;
-      digits[length++] = "0123456789abcdef"[digit];
-    }
-    text.append({digits, length});
-  }
-}
-
-// Without blanks.
-void print_word(Text& text, const char* key, const char* value) {
-  text.append(key);
-  for (const char* c = value; *c; c++) {
-    const char printed = *c > ' ' && *c <= '~' ? *c : '?';
-    text.append({&printed, 1});
-  }
-}
-
-}  // namespace
+#include "lib/string.h"
+#include "src/trace/trace_memory.h"
 
 void probe_print_functions(Text& text) {
   const uint32_t count = kernel_function_count();
@@ -46,88 +21,111 @@ void probe_print_functions(Text& text) {
 
 // --- Counts.
 
+namespace {
+
+// Without leading zeros.
+char* put_address(char* to, uint64_t address) {
+  int shift = address == 0 ? 0 : (std::bit_width(address) - 1) & ~3;
+  for (; shift >= 0; shift -= 4) *to++ = "0123456789abcdef"[address >> shift & 15];
+  return to;
+}
+
+}  // namespace
+
 Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
-  void* const memory = kmalloc(sizeof(ProbeCountsText), KM_SLEEP);
+  void* const memory = trace_copy_alloc(sizeof(ProbeCountsText));
   if (!memory) return Errno::ENOMEM;
-  auto* const text = new (memory) ProbeCountsText(session);
-  const auto fill = [&]() -> Result<void> {
-    text->piece_ = TRY(Text::create());
-    text->state_ = TRY(session.copy_counts(text->counts_));
-    return text->next_piece();
-  };
-  const Result<void> filled = fill();
-  if (filled) return text;
-  destroy(text);
-  return filled.error();
+  auto* const text = new (memory) ProbeCountsText(session.tells_processes_apart());
+  Result<ProbeSession::State> state = session.copy_counts(text->counts_);
+  if (!state) {
+    destroy(text);
+    return state.error();
+  }
+  text->state_ = *state;
+  text->number_ = session.number();
+  text->print_head();
+  return text;
 }
 
 void ProbeCountsText::destroy(ProbeCountsText* text) {
-  if (!text) return;
-  Text::destroy(text->piece_);
   text->~ProbeCountsText();
-  kfree(text);
+  trace_copy_free(text, sizeof(ProbeCountsText));
+}
+
+size_t ProbeCountsText::read(char* buffer, size_t size, uint64_t offset) {
+  if (offset < position_) {
+    position_ = 0;
+    next_ = 0;
+    print_head();
+  }
+  size_t done = 0;
+  while (done < size) {
+    const uint64_t wanted = offset + done - position_;
+    if (wanted < length_) {
+      const size_t part = std::min<size_t>(size - done, length_ - wanted);
+      memcpy(buffer + done, piece_ + wanted, part);
+      done += part;
+      continue;
+    }
+    if (next_ == counts_.size()) break;
+    position_ += length_;
+    print_row(counts_[next_++]);
+  }
+  return done;
 }
 
 void ProbeCountsText::print_head() {
   const ProbeSession::Tallies& tallies = state_.tallies;
-  piece_->print("probe %u state %s functions %u\n", number_, trace_phase_name(state_.phase), state_.functions);
-  piece_->print(
+  const int length = format(
+      piece_, kPiece,
+      "probe %u state %s functions %u\n"
       "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu contexts_lost %lu truncated "
-      "%lu\n",
-      tallies.hits(), tallies.counted, tallies.filtered, tallies.lost, state_.kept_out, counts_.size(),
-      tallies.stacks_lost, tallies.contexts_lost, tallies.truncated);
-  if (counts_.size() > 0) piece_->append("\n");
+      "%lu\n%s",
+      number_, trace_phase_name(state_.phase), state_.functions, tallies.hits(), tallies.counted, tallies.filtered,
+      tallies.lost, state_.kept_out, counts_.size(), tallies.stacks_lost, tallies.contexts_lost, tallies.truncated,
+      counts_.size() > 0 ? "\n" : "");
+  length_ = static_cast<size_t>(length);
+}
+
+void ProbeCountsText::append(std::string_view bytes) {
+  memcpy(piece_ + length_, bytes.data(), bytes.size());
+  length_ += bytes.size();
+}
+
+void ProbeCountsText::print_stack(std::string_view kind, const StackTable::View& stack) {
+  append(kind);
+  for (size_t i = 0; i < stack.size(); i++) {
+    piece_[length_++] = ' ';
+    length_ = static_cast<size_t>(put_address(piece_ + length_, stack[i]) - piece_);
+  }
+}
+
+// Without blanks.
+void ProbeCountsText::print_word(std::string_view key, const char* value) {
+  append(key);
+  for (const char* c = value; *c; c++) piece_[length_++] = *c > ' ' && *c <= '~' ? *c : '?';
 }
 
 void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
-  Text& text = *piece_;
-  text.print("count %lu", row.count);
-  if (row.kernel != 0) print_stack(text, " kernel", counts_.stacks().view(row.kernel));
-  if (row.user != 0) print_stack(text, " user", counts_.stacks().view(row.user));
+  length_ = static_cast<size_t>(format(piece_, kPiece, "count %lu", row.count));
+  if (row.kernel != 0) print_stack(" kernel", counts_.stacks().view(row.kernel));
+  if (row.user != 0) print_stack(" user", counts_.stacks().view(row.user));
   if (const ContextTable::Context* context = counts_.contexts().get(row.context)) {
     const ContextTable::Base& base = *context->base;
     if (counts_.processes()) {
-      text.print(" pid %u", base.pid);
-      print_word(text, " name ", base.name);
+      append(" pid ");
+      length_ = static_cast<size_t>(put_decimal(piece_ + length_, base.pid) - piece_);
+      print_word(" name ", base.name);
     }
-    if (base.path[0]) print_word(text, " path ", base.path);
-    if (base.build_id_size > 0) text.append(" build ");
-    for (unsigned i = 0; i < base.build_id_size; i++) text.print("%02x", base.build_id[i]);
+    if (base.path[0]) print_word(" path ", base.path);
+    if (base.build_id_size > 0) append(" build ");
+    for (unsigned i = 0; i < base.build_id_size; i++) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      piece_[length_++] = kDigits[base.build_id[i] >> 4];
+      piece_[length_++] = kDigits[base.build_id[i] & 15];
+    }
   }
-  text.append("\n");
-}
-
-// Instead of the piece that is there the one behind it; an empty one at the end. ENOMEM leaves the one that is there, emptied.
-Result<void> ProbeCountsText::next_piece() {
-  constexpr size_t kPiece = size_t{32} << 10;
-  const uint64_t begin = piece_begin_ + piece_->view().size();
-  const uint32_t first_row = next_row_;
-  piece_->clear();
-  piece_begin_ = begin;
-  if (begin == 0) print_head();
-  while (next_row_ < counts_.size() && piece_->view().size() < kPiece) print_row(counts_[next_row_++]);
-  if (!piece_->failed()) return {};
-  piece_->clear();
-  next_row_ = first_row;
-  return Errno::ENOMEM;
-}
-
-Result<size_t> ProbeCountsText::read(char* buffer, size_t size, uint64_t offset) {
-  if (offset < piece_begin_) {
-    piece_->clear();
-    piece_begin_ = next_row_ = 0;
-  }
-  size_t done = 0;
-  while (done < size) {
-    const size_t part = piece_->read(buffer + done, size - done, offset + done - piece_begin_);
-    done += part;
-    if (part > 0) continue;
-    if (next_row_ == counts_.size() && piece_begin_ + piece_->view().size() > 0) break;
-    const Result<void> made = next_piece();
-    if (!made && done > 0) break;
-    TRY(made);
-  }
-  return done;
+  piece_[length_++] = '\n';
 }
 
 // --- Events.

@@ -2,36 +2,43 @@
 #pragma once
 
 #include "device.h"
-#include "src/trace/probe_counts.h"
 #include "src/trace/probe_session.h"
 
 // The functions that can be probed.
 void probe_print_functions(Text& text);
 
-// What a session has counted, at the moment when it is made. As text that may be more than there is memory (with all functions probed a
-// million stacks of 500 bytes): what is kept are the rows, and lines are made when they are read. Lives no longer than the session.
+// What a session has counted, copied when it is made; its text is made while it is read, without a lock of the session or the
+// tracer. Numbers of stacks in the copy have a meaning as long as the session lives: whoever has the text holds the session.
 class ProbeCountsText {
  public:
-  // ENOMEM.
-  static Result<ProbeCountsText*> create(ProbeSession& session);
+  static Result<ProbeCountsText*> create(ProbeSession& session);  // ENOMEM; may sleep
   static void destroy(ProbeCountsText* text);
-  // For Device::read, by one at a time. ENOMEM. Fast if each read goes on where the one before ended.
-  Result<size_t> read(char* buffer, size_t size, uint64_t offset);
+
+  // Bytes of the text from `offset` on; 0 at its end. By one at a time. Reading again from an earlier place goes through the text from
+  // the start.
+  size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
-  explicit ProbeCountsText(ProbeSession& session)
-      : counts_(trace_stacks, trace_contexts, session.tells_processes_apart()), number_(session.number()) {}
+  // The longest row has two stacks of addresses, each with a blank, and what there is of a program.
+  static constexpr size_t kPiece = 4096 - 128;
+  static constexpr size_t kLongestRow = size_t{2} * 17 * kProbeMaxDepth + sizeof(ContextTable::Base::name) +
+                                        sizeof(ContextTable::Base::path) + size_t{2} * kMaxBuildId + 128;
+  static_assert(kLongestRow <= kPiece);
+
+  explicit ProbeCountsText(bool processes) : counts_(trace_stacks, trace_contexts, processes) {}
   void print_head();
   void print_row(const ProbeCounts::Row& row);
-  Result<void> next_piece();
+  void print_stack(std::string_view kind, const StackTable::View& stack);
+  void print_word(std::string_view key, const char* value);
+  void append(std::string_view bytes);
 
   ProbeCounts counts_;
-  const uint32_t number_;
   ProbeSession::State state_ = {};
-  // The piece that has been made last.
-  Text* piece_ = nullptr;
-  uint64_t piece_begin_ = 0;  // its offset in the file
-  uint32_t next_row_ = 0;     // the first that is not in it, nor before it
+  uint32_t number_ = 0;
+  uint32_t next_ = 0;      // row behind the piece
+  uint64_t position_ = 0;  // of the piece in the text
+  size_t length_ = 0;      // of the piece: the head or a row
+  char piece_[kPiece];
 };
 
 // An event, as a line; fits in kProbeEventLine bytes. The length.

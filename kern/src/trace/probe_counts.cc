@@ -5,21 +5,11 @@
 #include "lib/string.h"
 
 Result<void> ProbeCounts::add(const StackCounts::Part& part) {
-  // Keys that are added meanwhile are found the next time.
-  const uint32_t keys = part.keys();
-  TRY(rows_.reserve(size_t{size_} + keys, size_));
-  const uint32_t before = size_;
-  uint32_t skipped = 0;
+  Result<void> added;
   part.visit([&](StackCounts::Key key, uint64_t count) {
-    if (size_ - before == keys) {
-      skipped++;
-    } else {
-      rows_[size_++] = row_of(key, count);
-    }
+    if (added) added = rows_.push(row_of(key, count));
   });
-  if (skipped == 0) return {};
-  size_ = before;
-  return add(part);
+  return added;
 }
 
 ProbeCounts::Row ProbeCounts::row_of(StackCounts::Key key, uint64_t count) const {
@@ -47,23 +37,22 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
 }
 
 void ProbeCounts::finish() {
-  Row* const rows = rows_.data();
   // Of programs that are the same the process that was seen first gives the name.
-  std::sort(rows, rows + size_, [this](const Row& a, const Row& b) {
+  std::sort(rows_.begin(), rows_.end(), [this](const Row& a, const Row& b) {
     const int order = compare(a, b);
     return order != 0 ? order < 0 : a.context < b.context;
   });
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < size_; i++) {
-    total_ += rows[i].count;
-    if (kept > 0 && compare(rows[kept - 1], rows[i]) == 0) {
-      rows[kept - 1].count += rows[i].count;
+  size_t kept = 0;
+  for (size_t i = 0; i < rows_.size(); i++) {
+    total_ += rows_[i].count;
+    if (kept > 0 && compare(rows_[kept - 1], rows_[i]) == 0) {
+      rows_[kept - 1].count += rows_[i].count;
     } else {
-      rows[kept++] = rows[i];
+      rows_[kept++] = rows_[i];
     }
   }
-  size_ = kept;
-  std::sort(rows, rows + size_, [](const Row& a, const Row& b) {
+  rows_.shrink(kept);
+  std::sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
     if (a.count != b.count) return a.count > b.count;
     if (a.kernel != b.kernel) return a.kernel < b.kernel;
     return a.user != b.user ? a.user < b.user : a.context < b.context;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "context_table.h"
-#include "page_buffer.h"
+#include "page_array.h"
 #include "stack_counts.h"
 #include "stack_table.h"
 
@@ -26,7 +26,7 @@ class ProbeCounts {
   // After the last: rows that say the same become one.
   void finish();
 
-  uint32_t size() const { return size_; }
+  uint32_t size() const { return static_cast<uint32_t>(rows_.size()); }
   const Row& operator[](uint32_t index) const { return rows_[index]; }
   uint64_t total() const { return total_; }
   const StackTable& stacks() const { return stacks_; }
@@ -40,7 +40,6 @@ class ProbeCounts {
   const StackTable& stacks_;
   const ContextTable& contexts_;
   const bool processes_;
-  PageBuffer<Row> rows_;
-  uint32_t size_ = 0;
+  PageArray<Row> rows_;
   uint64_t total_ = 0;
 };
