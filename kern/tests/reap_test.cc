@@ -2,12 +2,15 @@
 // of constructed and destructed objects equal.
 #include <array>
 #include <atomic>
+#include <iterator>
 
 #include "arch/x86_64/time.h"
+#include "arena.h"
 #include "cpu.h"
 #include "ktest.h"
 #include "log.h"
 #include "slab.h"
+#include "src/sched/sched.h"
 #include "team.h"
 
 namespace {
@@ -114,7 +117,83 @@ void reap(void*) {
   over = true;
 }
 
+// ---- The task `memory`, which looks more often than it does otherwise.
+
+class FrequentLooks {
+ public:
+  FrequentLooks() { memory_task_set_look({10'000'000}); }
+  ~FrequentLooks() { memory_task_set_look(kMemoryLook); }
+};
+
+// Waits until `condition` holds, and is false if it never does.
+template <typename Condition>
+bool comes_true(Condition condition) {
+  const Nanoseconds deadline = monotonic_now() + Nanoseconds{60'000'000'000};
+  while (!condition() && monotonic_now() < deadline) {
+    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{1'000'000}));
+  }
+  return condition();
+}
+
+// Nearly all of memory, in pieces that reap nothing when they are taken.
+class MostOfMemory {
+ public:
+  MostOfMemory() {
+    for (size_t size = kLargest; size >= kSmallest; size /= 2) {
+      while (count_ < std::size(pieces_) && free_bytes() > size + kLeft) {
+        void* const memory = arena_alloc(page_arena, size, KM_ATOMIC);
+        if (!memory) break;
+        pieces_[count_++] = {memory, size};
+      }
+    }
+  }
+  ~MostOfMemory() {
+    while (count_ > 0) {
+      const Piece& piece = pieces_[--count_];
+      arena_free(page_arena, piece.memory, piece.size);
+    }
+  }
+  static uint64_t free_bytes() {
+    struct arena_stats base;
+    arena_stats(base_arena, &base);
+    return base.total_bytes - base.allocated_bytes;
+  }
+
+ private:
+  static constexpr size_t kLargest = 16 << 20, kSmallest = 64 << 10, kLeft = 2 << 20;
+  struct Piece {
+    void* memory;
+    size_t size;
+  };
+  static inline Piece pieces_[512];  // too many for a stack; there is one of these at a time
+  size_t count_ = 0;
+};
+
 }  // namespace
+
+KTEST(memory_task_ends_intervals_and_reaps_the_surplus_when_little_is_free) {
+  cache = kmem_cache_create("ktest_idle", 1024, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  EXPECT(cache);
+  if (!cache) return;
+  Objects objects;
+  objects.take(cache, 2000);
+  objects.give(cache);
+  const uint64_t full = stats_of(cache).depot_full;
+  EXPECT(full > 0);
+  {
+    const FrequentLooks looks;
+    // Nobody needs them in an interval, so all are surplus. There is memory enough, so they stay.
+    EXPECT(comes_true([full] { return stats_of(cache).depot_surplus == full; }));
+    EXPECT(stats_of(cache).depot_reaped == 0 && stats_of(cache).depot_full == full);
+    const uint64_t before = MostOfMemory::free_bytes();
+    const MostOfMemory most;
+    EXPECT(MostOfMemory::free_bytes() < before / 16);
+    EXPECT(comes_true([full] { return stats_of(cache).depot_reaped == full; }));
+    EXPECT(stats_of(cache).depot_full == 0);
+  }
+  expect_sound(cache);
+  kmem_cache_destroy(cache);
+}
 
 KTEST(memory_magazines_grow_where_cpus_wait_for_each_other) {
   cache = kmem_cache_create("ktest_growing", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);

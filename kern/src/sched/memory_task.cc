@@ -1,6 +1,8 @@
 // The task that keeps the time of the memory core, which has none of its own: it ends the intervals over which depots
 // watch their working sets (kmem_update), and when little memory is free it has reaped what they do not use, before
 // those come to want who cannot wait for a reap: atomic allocations.
+#include <atomic>
+
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "log.h"
@@ -9,9 +11,10 @@
 
 namespace {
 
-constexpr Nanoseconds kLook{1'000'000'000};
 constexpr unsigned kLooksInInterval = 15;
 constexpr uint64_t kLowDivisor = 16;  // memory is low when less than this part of it is free
+
+constinit std::atomic<Nanoseconds> look{kMemoryLook};
 
 bool memory_is_low() {
   struct arena_stats base;
@@ -21,13 +24,17 @@ bool memory_is_low() {
 
 void memory_main(void*) {
   for (unsigned looks = 1;; looks++) {
-    static_cast<void>(task_sleep_until(monotonic_now() + kLook));
+    static_cast<void>(task_sleep_until(monotonic_now() + look.load()));
     if (looks % kLooksInInterval == 0) kmem_update();
     if (memory_is_low()) kmem_reap_some(KMEM_REAP_SURPLUS);
   }
 }
 
 }  // namespace
+
+void memory_task_set_look(Nanoseconds length) {
+  look = length;
+}
 
 void memory_task_init() {
   auto task = task_create("memory", memory_main, nullptr);

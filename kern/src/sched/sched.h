@@ -27,6 +27,10 @@ void reaper_take(Task& task);
 void tasks_init();
 // The task that keeps the time of the memory core.
 void memory_task_init();
+// How long it sleeps, from its next sleep on, between two looks whether memory is low; fifteen make an interval. A second, but in
+// tests.
+inline constexpr Nanoseconds kMemoryLook{1'000'000'000};
+void memory_task_set_look(Nanoseconds look);
 
 // Waits for an interrupt on a CPU that has no task to run; interrupts off before, on after.
 void idle_wait();
