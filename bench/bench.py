@@ -123,13 +123,14 @@ def draw(values, folder):
     matplotlib.rcParams["svg.hashsalt"] = "stele"
     from matplotlib import pyplot
 
+    # The legend stands below the axes, where no line runs.
     def finish(axes, what, name):
         axes.set_xlabel(what)
         axes.set_ylabel("instructions for a pair")
         axes.set_ylim(bottom=0 if axes.get_yscale() == "linear" else 50)
         axes.grid(True, alpha=0.3)
-        axes.legend()
-        axes.figure.savefig(folder / name, metadata={"Date": None})
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=3, frameon=False)
+        axes.figure.savefig(folder / name, bbox_inches="tight", metadata={"Date": None})
         pyplot.close(axes.figure)
 
     numbers = [1000, 10000, 100000]
