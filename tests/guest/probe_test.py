@@ -234,7 +234,7 @@ cat #probe/$n/events & exec 2> /dev/null; kill $!; wait $!; echo "status $?"; ex
         self.check_nothing_left(output)
 
     def test_lost(self):
-        output = self.run_guest("""exec 3<>#probe/clone; read n <&3
+        output = self.run_guest("""echo 'limit 1M' > #mem/kmemtrace/ctl; exec 3<>#probe/clone; read n <&3
 echo 'event *
 start' >&3
 for i in 1 2 3; do ls / > /dev/null; done

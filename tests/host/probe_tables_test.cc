@@ -92,7 +92,7 @@ ProbeEvent event(uint64_t number) {
 }
 
 TEST_F(Events, ComeInOrderAndLossesStandWhereTheyWere) {
-  ProbeEvents* events = ProbeEvents::create(2);
+  ProbeEvents* events = ProbeEvents::create(2, 2);
   ASSERT_NE(events, nullptr);
   const uint32_t capacity = events->capacity();
   ProbeEvent taken;
@@ -126,9 +126,37 @@ TEST_F(Events, ComeInOrderAndLossesStandWhereTheyWere) {
   ProbeEvents::destroy(events);
 }
 
+TEST_F(Events, KeepAsManyValuesAsAreAskedFor) {
+  uint32_t capacity = 0;
+  for (const uint32_t values : {ProbeEvent::kMaxValues, 2u}) {
+    ProbeEvents* events = ProbeEvents::create(1, values);
+    ASSERT_NE(events, nullptr);
+    EXPECT_GT(events->capacity(), capacity);  // shorter ones are more
+    capacity = events->capacity();
+    for (uint64_t i = 0; i < 3 * capacity; i++) {
+      const ProbeEvent put = {.time = i,
+                              .name = "name",
+                              .values = {i, i + 1, i + 2, i + 3, i + 4, i + 5},
+                              .pid = 4,
+                              .context = 5,
+                              .cpu = 6,
+                              .kind = ProbeEvent::Kind::kAlloc};
+      ASSERT_TRUE(events->put(put));
+      ProbeEvent taken = event(0);
+      bool any;
+      uint64_t lost;
+      ASSERT_TRUE(events->take(&taken, &any, &lost));
+      ASSERT_TRUE(taken.time == i && taken.name == put.name && taken.pid == 4 && taken.context == 5 && taken.cpu == 6 &&
+                  taken.kind == put.kind);
+      for (uint32_t v = 0; v < ProbeEvent::kMaxValues; v++) ASSERT_EQ(taken.values[v], v < values ? i + v : 0);
+    }
+    ProbeEvents::destroy(events);
+  }
+}
+
 TEST_F(Events, WithoutMemory) {
   TraceWorld::fail_pages(100);
-  EXPECT_EQ(ProbeEvents::create(4), nullptr);
+  EXPECT_EQ(ProbeEvents::create(4, 2), nullptr);
 }
 
 ProbeCall call_at(uint64_t stack_pointer, uint32_t tag) {

@@ -57,7 +57,7 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
 // Each CPU's events come in its order, whole; with those lost they are all.
 TEST(ProbeThreads, Events) {
   constexpr uint64_t kEvents = 50000;
-  ProbeEvents* events = ProbeEvents::create(3);
+  ProbeEvents* events = ProbeEvents::create(3, ProbeEvent::kMaxValues);
   std::atomic<bool> done{false};
   uint64_t taken = 0, lost_in_all = 0;
   std::thread reader([&] {

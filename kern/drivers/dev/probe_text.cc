@@ -1,7 +1,6 @@
 #include "probe_text.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 
 #include "lib/digits.h"
@@ -20,17 +19,6 @@ void probe_print_functions(Text& text) {
 }
 
 // --- Counts.
-
-namespace {
-
-// Without leading zeros.
-char* put_address(char* to, uint64_t address) {
-  int shift = address == 0 ? 0 : (std::bit_width(address) - 1) & ~3;
-  for (; shift >= 0; shift -= 4) *to++ = "0123456789abcdef"[address >> shift & 15];
-  return to;
-}
-
-}  // namespace
 
 Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
   void* const memory = trace_copy_alloc(sizeof(ProbeCountsText));
@@ -130,36 +118,47 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
 
 // --- Events.
 
-size_t probe_format_event(char* line, const ProbeEvent& event) {
-  size_t length = 0;
-  const auto print = [&](const char* pattern, auto... values) {
-    length += static_cast<size_t>(format(line + length, kProbeEventLine - length, pattern, values...));
-    length = std::min(length, kProbeEventLine - 1);
-  };
-  // Names have no blanks here.
-  const auto print_name = [&](const char* name, size_t most) {
-    for (size_t i = 0; name[i] && i < most; i++) print("%c", name[i] > ' ' && name[i] <= '~' ? name[i] : '?');
-  };
-  constexpr size_t kLongestName = 256;
+namespace {
+
+// Without blanks.
+char* put_name(char* to, const char* name, size_t most) {
+  for (size_t i = 0; name[i] && i < most; i++) *to++ = name[i] > ' ' && name[i] <= '~' ? name[i] : '?';
+  return to;
+}
+
+char* put_nanoseconds(char* to, uint64_t time) {
   constexpr uint64_t kSecond = 1'000'000'000;
-  print("%lu.%09lu cpu %u pid %u name ", event.time / kSecond, event.time % kSecond, event.cpu, event.pid);
+  to = put_decimal(to, time / kSecond);
+  *to++ = '.';
+  uint64_t rest = time % kSecond;
+  for (int i = 8; i >= 0; i--, rest /= 10) to[i] = static_cast<char>('0' + rest % 10);
+  return to + 9;
+}
+
+constexpr size_t kLongestName = 256;
+static_assert(kProbeEventLine >=
+              96 + sizeof(ContextTable::Base::name) + kLongestName + size_t{17} * ProbeEvent::kMaxValues);
+
+}  // namespace
+
+size_t probe_format_event(char* line, const ProbeEvent& event) {
+  char* to = put_nanoseconds(line, event.time);
+  to = put_decimal(put_text(to, " cpu "), event.cpu);
+  to = put_decimal(put_text(to, " pid "), event.pid);
   const ContextTable::Context* context = trace_contexts.get(event.context);
-  print_name(context ? context->base->name : "?", sizeof(context->base->name));
-  constexpr const char* kKinds[] = {" call ", " return ", " alloc ", " free "};
-  print("%s", kKinds[static_cast<size_t>(event.kind)]);
-  print_name(event.name, kLongestName);
-  switch (event.kind) {
-    case ProbeEvent::Kind::kCall:
-      for (const uint64_t value : event.values) print(" %lx", value);
-      break;
-    case ProbeEvent::Kind::kAlloc:
-      print(" %lx size %lu", event.values[0], event.values[1]);
-      break;
-    case ProbeEvent::Kind::kReturn:
-    case ProbeEvent::Kind::kFree:
-      print(" %lx", event.values[0]);
-      break;
+  to = put_name(put_text(to, " name "), context ? context->base->name : "?", sizeof(context->base->name));
+  constexpr std::string_view kKinds[] = {" call ", " return ", " alloc ", " free "};
+  to = put_name(put_text(to, kKinds[static_cast<size_t>(event.kind)]), event.name, kLongestName);
+  const auto put_value = [&to](uint64_t value) {
+    *to++ = ' ';
+    to = put_address(to, value);
+  };
+  if (event.kind == ProbeEvent::Kind::kCall) {
+    for (const uint64_t value : event.values) put_value(value);
+  } else {
+    put_value(event.values[0]);
   }
-  print("\n");
-  return length;
+  if (event.kind == ProbeEvent::Kind::kAlloc) to = put_decimal(put_text(to, " size "), event.values[1]);
+  *to++ = '\n';
+  return static_cast<size_t>(to - line);
 }

@@ -5,22 +5,19 @@
 
 #include "trace_memory.h"
 
-static_assert(sizeof(ProbeEvents) <= kPageSize);
-
-ProbeEvents* ProbeEvents::create(size_t pages) {
-  trace_memory_prepare();
-  void* memory = trace_page_take();
+ProbeEvents* ProbeEvents::create(size_t pages, uint32_t values) {
+  void* memory = trace_copy_alloc(sizeof(ProbeEvents));
   if (!memory) return nullptr;
-  auto* events = new (memory) ProbeEvents;
+  auto* events = new (memory) ProbeEvents(values);
   for (size_t i = 0; i < std::min(pages, kMaxPages); i++) {
     trace_memory_prepare();
-    auto* page = static_cast<Slot*>(trace_page_take());
-    if (!page) break;
-    events->pages_[i] = page;
-    for (uint32_t s = 0; s < kPerPage; s++) {
-      new (&page[s]) Slot{};
-      page[s].turn.store(events->capacity_++, std::memory_order_relaxed);
-    }
+    events->pages_[i] = static_cast<uint8_t*>(trace_page_take());
+    if (!events->pages_[i]) break;
+    events->capacity_ += events->per_page_;
+  }
+  for (uint32_t i = 0; i < events->capacity_; i++) {
+    new (&events->slot_at(i)) Slot{};
+    events->slot_at(i).turn.store(i, std::memory_order_relaxed);
   }
   if (events->capacity_ > 0) return events;
   destroy(events);
@@ -28,11 +25,11 @@ ProbeEvents* ProbeEvents::create(size_t pages) {
 }
 
 void ProbeEvents::destroy(ProbeEvents* events) {
-  for (Slot* page : events->pages_) {
+  for (uint8_t* page : events->pages_) {
     if (page) trace_page_free(page);
   }
   events->~ProbeEvents();
-  trace_page_free(events);
+  trace_copy_free(events, sizeof(ProbeEvents));
 }
 
 bool ProbeEvents::put(const ProbeEvent& event) {
@@ -51,8 +48,19 @@ bool ProbeEvents::put(const ProbeEvent& event) {
       break;
     }
   }
-  slot->event = event;
-  slot->lost = lost_.load(std::memory_order_relaxed) == 0 ? 0 : lost_.exchange(0, std::memory_order_relaxed);
+  slot->time = event.time;
+  slot->name = event.name;
+  slot->pid = event.pid;
+  slot->context = event.context;
+  slot->lost = 0;
+  slot->cpu = event.cpu;
+  slot->kind = event.kind;
+  std::copy_n(event.values, values_, slot->values());
+  if (lost_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    const uint64_t lost = lost_.exchange(0, std::memory_order_relaxed);
+    slot->lost = static_cast<uint32_t>(std::min<uint64_t>(lost, UINT32_MAX));
+    lost_.fetch_add(lost - slot->lost, std::memory_order_relaxed);
+  }
   slot->turn.store(place + 1, std::memory_order_release);
   return true;
 }
@@ -65,7 +73,14 @@ bool ProbeEvents::take(ProbeEvent* event, bool* any, uint64_t* lost) {
     *lost = lost_.exchange(0, std::memory_order_relaxed);
     return *lost > 0;
   }
-  *event = slot.event;
+  *event = {.time = slot.time,
+            .name = slot.name,
+            .values = {},
+            .pid = slot.pid,
+            .context = slot.context,
+            .cpu = slot.cpu,
+            .kind = slot.kind};
+  std::copy_n(slot.values(), values_, event->values);
   *lost = slot.lost;
   slot.turn.store(first_ + capacity_, std::memory_order_release);
   first_++;

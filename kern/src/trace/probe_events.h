@@ -6,6 +6,8 @@
 // off. When the slot of the next place has not been read yet, the event is lost and counted; the next one that is not
 // takes the number along, and so the reader finds it where the events were.
 //
+// Slots are as long as the queue's events need: the six arguments of a call are more than an object and its size.
+//
 // One reads at a time. Nobody is woken: that takes locks that whoever is hit may hold. The reader looks again in short steps.
 #pragma once
 
@@ -19,9 +21,10 @@
 struct ProbeEvent {
   enum class Kind : uint8_t { kCall, kReturn, kAlloc, kFree };
 
-  uint64_t time;       // nanoseconds since boot
-  const char* name;    // of the function; lives as long as the session
-  uint64_t values[6];  // arguments; a result; an object and its size
+  uint64_t time;     // nanoseconds since boot
+  const char* name;  // of the function; lives as long as the session
+  static constexpr uint32_t kMaxValues = 6;
+  uint64_t values[kMaxValues];  // arguments; a result; an object and its size
   uint32_t pid;
   uint32_t context;  // a base, 0: not recorded
   uint16_t cpu;
@@ -30,10 +33,11 @@ struct ProbeEvent {
 
 class ProbeEvents {
  public:
-  static constexpr size_t kMaxPages = 64;
+  static constexpr size_t kMaxPages = 1024;
 
-  // A queue of as many pages of trace memory, or of fewer if there are not so many; nullptr without any. No tracer lock held.
-  static ProbeEvents* create(size_t pages);
+  // A queue of as many pages of trace memory, or of fewer if there are not so many; nullptr without any. Of each event the first
+  // `values` values are kept. No tracer lock held; may sleep.
+  static ProbeEvents* create(size_t pages, uint32_t values);
   static void destroy(ProbeEvents* events);
 
   // False if it is lost. Any context but NMI. Lock-free.
@@ -45,23 +49,31 @@ class ProbeEvents {
   // Forgets all. As take().
   void clear();
   uint32_t capacity() const { return capacity_; }
+  uint32_t values() const { return values_; }
 
  private:
   struct Slot {
     std::atomic<uint64_t> turn;
-    uint64_t lost;
-    ProbeEvent event;
+    uint64_t time;
+    const char* name;
+    uint32_t pid, context, lost;
+    uint16_t cpu;
+    ProbeEvent::Kind kind;
+    uint64_t* values() { return reinterpret_cast<uint64_t*>(this + 1); }
   };
-  static constexpr uint32_t kPerPage = kPageSize / sizeof(Slot);
+  static_assert(sizeof(Slot) == 40);
 
+  explicit ProbeEvents(uint32_t values)
+      : values_(values), stride_(sizeof(Slot) + values * 8), per_page_(static_cast<uint32_t>(kPageSize) / stride_) {}
   Slot& slot_at(uint64_t place) {
     const auto index = static_cast<uint32_t>(place % capacity_);
-    return pages_[index / kPerPage][index % kPerPage];
+    return *reinterpret_cast<Slot*>(pages_[index / per_page_] + size_t{index % per_page_} * stride_);
   }
 
+  const uint32_t values_, stride_, per_page_;
   uint32_t capacity_ = 0;
   uint64_t first_ = 0;  // place of the oldest; the reader's
   alignas(64) std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> lost_{0};
-  std::array<Slot*, kMaxPages> pages_ = {};
+  std::array<uint8_t*, kMaxPages> pages_ = {};
 };

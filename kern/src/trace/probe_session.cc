@@ -199,14 +199,20 @@ Result<void> ProbeSession::make_tables() {
   return {};
 }
 
-// A small part of the limit.
+// Before the first start it is not known yet whether calls are events too: then it is made anew, and nothing is in it.
 Result<void> ProbeSession::make_events() {
-  if (events_.load(std::memory_order_relaxed)) return {};
-  constexpr uint64_t kPartOfLimit = 16;
+  const uint32_t values = functions_.has(kProbeCallEvent) ? ProbeEvent::kMaxValues : 2;
+  ProbeEvents* const old = events_.load(std::memory_order_relaxed);
+  if (old && old->values() >= values) return {};
+  constexpr uint64_t kPartOfLimit = 8;
   const uint64_t pages = std::max<uint64_t>(trace_memory_limit() / kPageSize / kPartOfLimit, 1);
-  ProbeEvents* const events = ProbeEvents::create(pages);
+  ProbeEvents* const events = ProbeEvents::create(pages, values);
   if (!events) return fail(Errno::ENOMEM, "no trace memory for events");
-  events_.store(events, std::memory_order_release);
+  {
+    const MutexGuard reading(reading_);
+    events_.store(events, std::memory_order_release);
+  }
+  if (old) ProbeEvents::destroy(old);
   return {};
 }
 

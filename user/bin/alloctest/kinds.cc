@@ -144,6 +144,13 @@ KIND(part_of_mmap) {
   unmap(memory + kPage, 2 * kPage);
   forgotten = memory;
 }
+// So many allocations, each freed at once.
+KIND(one_by_one) {
+  for (std::size_t i = 0; i < bytes; i++) {
+    forgotten = must(std::malloc(64));
+    std::free(forgotten);
+  }
+}
 // That was there before --go.
 KIND(free_old) {
   static_cast<void>(bytes);
@@ -221,6 +228,7 @@ const Kind kinds[] = {
     ENTRY(new_array_aligned),
     ENTRY(mmap),
     ENTRY(part_of_mmap),
+    ENTRY(one_by_one),
     ENTRY(free_old),
     ENTRY(failing),
     ENTRY(before_fork),

@@ -1,6 +1,7 @@
 #include "events.h"
 
 #include <charconv>
+#include <iterator>
 
 const std::string& Events::add(std::string_view piece) {
   text_.clear();
@@ -18,19 +19,13 @@ namespace {
 // Of a line's words.
 enum { kTime, kCpu = 2, kPid = 4, kName = 6, kKind = 7, kObject = 9, kSize = 11, kWords };
 
-}  // namespace
-
-void Events::print(const std::string_view* words, std::initializer_list<std::string_view> message) {
-  // Seconds to microseconds, as there.
-  const std::string_view time = words[kTime].substr(0, words[kTime].find('.') + 7);
-  for (const std::string_view part :
-       {std::string_view("(b'"), words[kName], std::string_view("', "), words[kPid], std::string_view(", "),
-        words[kCpu], std::string_view(", b'....', "), time, std::string_view(", b'")}) {
-    text_ += part;
-  }
-  for (const std::string_view part : message) text_ += part;
-  text_ += "')\n";
+uint64_t number_in(std::string_view text, int base) {
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number, base);
+  return number;
 }
+
+}  // namespace
 
 // 12.345678901 cpu 0 pid 12 name sh alloc malloc 4a0010 size 64
 // 12.345679904 cpu 0 pid 12 name sh free free 4a0010
@@ -50,16 +45,42 @@ void Events::line(std::string_view text) {
     return;
   }
   if (count <= kObject) return;
+  // Seconds to microseconds, as there.
+  heading_ = "(b'";
+  heading_ += words[kName];
+  heading_ += "', ";
+  heading_ += words[kPid];
+  heading_ += ", ";
+  heading_ += words[kCpu];
+  heading_ += ", b'....', ";
+  heading_ += words[kTime].substr(0, words[kTime].find('.') + 7);
+  heading_ += ", b'";
   const std::string_view object = words[kObject], size = words[kSize];
-  uint64_t address = 0;
-  std::from_chars(object.data(), object.data() + object.size(), address, 16);
+  const uint64_t address = number_in(object, 16);
   if (words[kKind] == "alloc" && count > kSize) {
-    print(words, {"alloc entered, size = ", size});
-    print(words, {"alloc exited, size = ", size, ", result = ", object});
-    sizes_[address] = size;
+    text_ += heading_;
+    text_ += "alloc entered, size = ";
+    text_ += size;
+    text_ += "')\n";
+    text_ += heading_;
+    text_ += "alloc exited, size = ";
+    text_ += size;
+    text_ += ", result = ";
+    text_ += object;
+    text_ += "')\n";
+    sizes_[address] = number_in(size, 10);
   } else if (words[kKind] == "free") {
-    const auto known = sizes_.find(address);
-    print(words, {"free entered, address = ", object, ", size = ", known != sizes_.end() ? known->second : "?"});
-    if (known != sizes_.end()) sizes_.erase(known);
+    text_ += heading_;
+    text_ += "free entered, address = ";
+    text_ += object;
+    text_ += ", size = ";
+    if (const auto known = sizes_.find(address); known != sizes_.end()) {
+      char digits[24];
+      text_.append(digits, std::to_chars(digits, std::end(digits), known->second).ptr);
+      sizes_.erase(known);
+    } else {
+      text_ += '?';
+    }
+    text_ += "')\n";
   }
 }

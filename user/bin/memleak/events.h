@@ -20,9 +20,9 @@ class Events {
 
  private:
   void line(std::string_view text);
-  void print(const std::string_view* words, std::initializer_list<std::string_view> message);
 
   std::string rest_;  // of the last piece: the beginning of a line
   std::string text_;
-  std::unordered_map<uint64_t, std::string> sizes_;  // of what is outstanding, by address
+  std::string heading_;                           // of the lines for one event
+  std::unordered_map<uint64_t, uint64_t> sizes_;  // of what is outstanding, by address
 };
