@@ -65,6 +65,14 @@ void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase,
 /* What arena_xalloc returned (any context but NMI), with the size that was asked for; anything else panics. */
 void arena_xfree(struct arena* arena, void* address, size_t size);
 
+/* From now on the arena gets what is asked of it from its source, each time, and gives it back there: it adds up what its users hold, and has no
+ * segments of its own to pay for. At once after arena_create, of an arena with a source and without quantum caches and constraints. */
+void arena_pass_on(struct arena* arena);
+
+/* What an allocation has to do besides now and then, memory for boundary tags or for the hash, is done now if it is due: one thing at most.
+ * Not 0 if it was. Who is to be quick calls this in place of allocating, when it has what it needs. Any context but NMI. */
+int arena_prepare(struct arena* arena);
+
 /* The same as arena_alloc and arena_free for those who hand on in pieces what they get: spans for caches, other arenas, boundary tags. Owners
  * are the callers of those, so nobody traces spans, and they are counted apart. */
 void* arena_span_alloc(struct arena* arena, size_t size, int flags);

@@ -14,6 +14,9 @@
 // lists. Other policies, and constraints on the address, are in arena_xalloc.cc. A segment that comes back is merged with its free neighbours; an imported span that is all free goes back to
 // the source.
 //
+// An arena may also only pass on what its source has, and add up who holds what (arena_pass_on): the tracer's does, whose hooks
+// are to be short.
+//
 // Requests of up to quantum_cache_max come from caches of one, two, … quanta, so from the magazines of the CPU.
 //
 // Boundary tags come from one pool. An operation takes those that it can need before it takes the arena's lock, and
@@ -46,8 +49,10 @@ using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_s
 
 namespace {
 
-// An operation that finds nothing imports: a span's tag, its segment's, and one for what is left of a segment.
-constexpr size_t kTagsForOperation = 3;
+// One for what is left of a segment; and where there is a source, for who finds nothing, those of a span and its segment.
+constexpr size_t tags_for_operation(const struct arena& arena) {
+  return arena.source ? 3 : 1;
+}
 
 constinit Spinlock list_lock{LockRank::kArena};
 constinit struct arena* first_arena = nullptr;
@@ -60,17 +65,21 @@ bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
   return memory && linear_hash_give(&arena.hash, memory, bytes);
 }
 
-// Brings the memory that the hash wants. One at a time does: what is brought to base_arena comes from it.
-void grow_hash(struct arena& arena) {
+// Brings the memory that the hash wants, if it wants any; whether it has. One at a time does: what is brought to base_arena
+// comes from it.
+bool grow_hash(struct arena& arena) {
+  if (linear_hash_wanted(&arena.hash) == 0) return false;  // a glance without the lock
   size_t bytes;
   {
     Guard guard(arena.lock());
     bytes = arena.hash_growing ? 0 : linear_hash_wanted(&arena.hash);
-    if (bytes == 0) return;
+    if (bytes == 0) return false;
     arena.hash_growing = true;
   }
   void* const memory = arena_span_alloc(base_arena, bytes, KM_ATOMIC);
-  if (!give_hash_memory(arena, memory, bytes) && memory) arena_span_free(base_arena, memory, bytes);
+  if (give_hash_memory(arena, memory, bytes)) return true;
+  if (memory) arena_span_free(base_arena, memory, bytes);
+  return false;
 }
 
 void* take_hash_memory(struct arena& arena, size_t* bytes) {
@@ -110,10 +119,32 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
   return base;
 }
 
+// What an arena that passes on has got, or is about to give back.
+void count_passed(struct arena& arena, size_t size) {
+  Guard guard(arena.lock());
+  arena.total_bytes = arena.imported_bytes = arena.allocated_bytes += size;
+  arena.allocations++;
+  arena.live++;
+}
+void count_returned(struct arena& arena, uintptr_t start, size_t size) {
+  Guard guard(arena.lock());
+  if (arena.allocated_bytes < size) panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
+  arena.total_bytes = arena.imported_bytes = arena.allocated_bytes -= size;
+  arena.frees++;
+  arena.live--;
+}
+
+uintptr_t pass_on(struct arena& arena, size_t size, int flags) {
+  void* const memory = arena.import(arena.source, size, flags);
+  if (memory) count_passed(arena, size);
+  return reinterpret_cast<uintptr_t>(memory);
+}
+
 // From the segments that are there, or from the source; 0 when there is no memory.
 uintptr_t try_unconstrained(struct arena& arena, size_t size, int flags) {
+  if (arena.passes_on) return pass_on(arena, size, flags);
   Tags tags;
-  if (!tags.reserve(kTagsForOperation)) return 0;
+  if (!tags.reserve(tags_for_operation(arena))) return 0;
   const uintptr_t address = allocate_present(arena, size, tags);
   return address ? address : allocate_imported(arena, size, flags, tags);
 }
@@ -237,6 +268,11 @@ void dismantle(struct arena& arena) {
 
 // A segment that is not an object of a quantum cache comes back.
 void free_segment(struct arena& arena, uintptr_t start, size_t size) {
+  if (arena.passes_on) {
+    count_returned(arena, start, size);
+    arena.export_(arena.source, reinterpret_cast<void*>(start), size);
+    return;
+  }
   Returned returned;
   {
     Tags tags;
@@ -339,6 +375,8 @@ static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
 
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                                                       int flags) {
+  // What the last one has left to do, so that arena_prepare() finds it too.
+  grow_hash(arena);
   // The source does not reap too: if each on the way down did, one that fails would do it many times.
   uintptr_t address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
   for (int extent = KMEM_REAP_SURPLUS; address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
@@ -349,8 +387,6 @@ ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_
     note_failure(arena);
     return 0;
   }
-  // A glance without the lock: it says when to look closer.
-  if (linear_hash_wanted(&arena.hash) > 0) grow_hash(arena);
   return address;
 }
 
@@ -397,12 +433,21 @@ void arena_destroy(struct arena* arena) {
   arena_release(arena);
 }
 
+int arena_prepare(struct arena* arena) {
+  return static_cast<int>(arena_impl::fill_tags_early() || grow_hash(*arena));
+}
+
+void arena_pass_on(struct arena* arena) {
+  ASSERT(arena->source && arena->quantum == arena->source->quantum && arena->quantum_cache_max == 0 && !arena->first);
+  arena->passes_on = true;
+}
+
 void arena_forbid_trace(struct arena* arena) {
   __atomic_fetch_or(&arena->flags, KMC_NOTRACE, __ATOMIC_RELAXED);
 }
 
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
-  ASSERT(base != 0 && base % arena->quantum == 0 && size % arena->quantum == 0);
+  ASSERT(base != 0 && base % arena->quantum == 0 && size % arena->quantum == 0 && !arena->passes_on);
   Tags tags;
   if (!tags.reserve(2)) return -static_cast<int>(Errno::ENOMEM);
   Guard guard(arena->lock());
@@ -432,6 +477,7 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   const size_t whole = align_up(size, arena->quantum);
   if (align == 0 || (align < arena->quantum && std::has_single_bit(align))) align = arena->quantum;
   const Constraints wanted{whole, align, phase, nocross, min, max};
+  ASSERT(!arena->passes_on);
   arena_impl::check(*arena, wanted, flags);
   if (fails_on_purpose(*arena, size, flags)) return nullptr;
   void* const address = reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
@@ -475,7 +521,7 @@ static void segment_stats(struct arena* arena, struct arena_stats* stats) {
   stats->live = arena->live;
   stats->segments = arena->tags;
   stats->hash_buckets = arena->hash.buckets;
-  stats->hash_items = arena->live;
+  stats->hash_items = arena->hash.items;
   stats->hash_bytes = linear_hash_bytes(&arena->hash);
   for (unsigned i = 0; i < kFreeLists; i++) stats->free_segments[i] = arena->free_segments[i];
   stats->failures = arena->failures;

@@ -42,6 +42,7 @@ struct arena {
   arena_import import;
   arena_export export_;
   struct arena* source;
+  bool passes_on;  // arena_pass_on()
   size_t quantum_cache_max;
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
 
@@ -99,6 +100,8 @@ class Tags {
   Segment* tags_ = nullptr;
 };
 
+// Fills the pool if an operation would soon have to. Whether it has. The same context as reserve().
+bool fill_tags_early();
 // The first tags of the pool. Once, at boot.
 void tags_init();
 // Of the pages that have been made into tags; they never come back.

@@ -11,17 +11,16 @@
 namespace arena_impl {
 namespace {
 
+// A list of runs of tags, each as long as the `size` of its first says. What is given back is a run of one; a page is one run, of
+// which tags are taken as they are wanted, so that no operation touches all of them.
 class TagPool {
  public:
-  // Links `count` more tags into the pool.
+  // Takes in a run.
   void add(Segment* tags, size_t count) {
     Guard guard(lock_);
-    for (size_t i = 0; i < count; i++) push(&tags[i]);
+    push(tags, count);
   }
-  void give(Segment* tag) {
-    Guard guard(lock_);
-    push(tag);
-  }
+  void give(Segment* tag) { add(tag, 1); }
   // `count` tags, linked by list_next; nullptr if that would touch the reserve.
   Segment* take(size_t count) {
     Guard guard(lock_);
@@ -41,22 +40,33 @@ class TagPool {
     return pop();
   }
 
+  // Whether one of the next few operations will have to fill it. A glance.
+  bool low() const { return __atomic_load_n(&free_count_, __ATOMIC_RELAXED) < kReserve + kSoon; }
+
   static constexpr size_t kReserve = kMaxCpus;
 
  private:
-  void push(Segment* tag) REQUIRES(lock_) {
-    tag->list_next = free_;
-    free_ = tag;
-    free_count_++;
+  static constexpr size_t kSoon = 8;  // tags of a few operations
+
+  void push(Segment* run, size_t count) REQUIRES(lock_) {
+    run->size = count;
+    run->list_next = free_;
+    free_ = run;
+    set_count(free_count_ + count);
   }
+  // The last of the first run.
   Segment* pop() REQUIRES(lock_) {
-    free_count_--;
-    return std::exchange(free_, free_->list_next);
+    Segment* const run = free_;
+    const size_t left = --run->size;
+    if (left == 0) free_ = run->list_next;
+    set_count(free_count_ - 1);
+    return run + left;
   }
+  void set_count(size_t count) REQUIRES(lock_) { __atomic_store_n(&free_count_, count, __ATOMIC_RELAXED); }
 
   Spinlock lock_{LockRank::kArenaTags};
   Segment* free_ GUARDED_BY(lock_) = nullptr;
-  size_t free_count_ GUARDED_BY(lock_) = 0;
+  size_t free_count_ = 0;  // changed with the lock
 };
 
 constinit TagPool tag_pool;
@@ -95,6 +105,10 @@ bool Tags::reserve(size_t count) {
     if (!fill_tag_pool()) return false;
   }
   return true;
+}
+
+bool fill_tags_early() {
+  return tag_pool.low() && fill_tag_pool();
 }
 
 Segment* Tags::make(uintptr_t start, size_t size, SegmentKind kind) {

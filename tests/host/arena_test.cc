@@ -164,6 +164,25 @@ void give_back(arena* source, void* base, size_t size) {
   arena_free(source, base, size);
 }
 
+// Who asks before each allocation finds that none of them has anything else to do: neither a page of tags nor memory for the
+// hash is got by one. This is the first test: later there are tags that others have given back.
+TEST(Arena, WhatIsDoneBesidesCanBeDoneBefore) {
+  std::vector<void*> pages;
+  unsigned times = 0;
+  for (unsigned i = 0; i < 5000; i++) {
+    while (arena_prepare(base_arena)) times++;
+    const struct arena_stats before = stats_of(base_arena);
+    pages.push_back(arena_span_alloc(base_arena, SLAB_OS_PAGE_SIZE, KM_ATOMIC));
+    ASSERT_TRUE(pages.back());
+    const struct arena_stats after = stats_of(base_arena);
+    ASSERT_EQ(after.tag_bytes, before.tag_bytes);
+    ASSERT_EQ(after.hash_bytes, before.hash_bytes);
+    ASSERT_EQ(after.allocations, before.allocations + 1);
+  }
+  EXPECT_GE(times, size_t{3});
+  for (void* page : pages) arena_span_free(base_arena, page, SLAB_OS_PAGE_SIZE);
+}
+
 TEST(Arena, ImportsSpansAndReturnsThemWhenTheyAreFree) {
   source_state = {};
   arena* const source = arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
@@ -244,6 +263,32 @@ TEST(Arena, HashAndTagsGrowWithTheSegments) {
   EXPECT_EQ(stats.segments, 2u) << "all has merged into one";
   EXPECT_EQ(stats.hash_buckets, 16u);
   arena_destroy(arena);
+}
+
+TEST(Arena, PassesOnWhatItsSourceHas) {
+  const uint64_t allocated = stats_of(base_arena).allocated_bytes;
+  arena* const passing =
+      arena_create("passing", 0, 0, SLAB_OS_PAGE_SIZE, arena_span_alloc, arena_span_free, base_arena, 0, KM_SLEEP);
+  arena_pass_on(passing);
+  void* const page = arena_alloc(passing, 100, KM_ATOMIC);
+  void* const pages = arena_alloc(passing, 2 * SLAB_OS_PAGE_SIZE, KM_ATOMIC);
+  ASSERT_TRUE(page && pages);
+  struct arena_stats stats = stats_of(passing);
+  EXPECT_EQ(stats.live, 2u);
+  EXPECT_EQ(stats.allocated_bytes, 3u * SLAB_OS_PAGE_SIZE);
+  EXPECT_EQ(stats.total_bytes, stats.allocated_bytes);
+  EXPECT_EQ(stats.direct_bytes, stats.allocated_bytes);
+  EXPECT_EQ(stats.segments, 0u) << "it pays for none";
+  EXPECT_GE(stats_of(base_arena).allocated_bytes, allocated + 3 * SLAB_OS_PAGE_SIZE);
+  EXPECT_EQ(arena_alloc(passing, size_t{1} << 40, KM_SLEEP), nullptr);
+  arena_free(passing, page, 100);
+  arena_free(passing, pages, 2 * SLAB_OS_PAGE_SIZE);
+  stats = stats_of(passing);
+  EXPECT_EQ(stats.live, 0u);
+  EXPECT_EQ(stats.total_bytes, 0u);
+  EXPECT_EQ(stats.frees, 2u);
+  EXPECT_EQ(stats.failures, 1u);
+  arena_destroy(passing);
 }
 
 TEST(Arena, BaseArenaCanBeUsedUpAndComesBack) {
