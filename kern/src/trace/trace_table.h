@@ -91,8 +91,13 @@ struct TraceEvent {
 };
 
 class TraceTable {
+  // The first member, so that a hook need not add its place to an index.
+  static constexpr uint32_t kHomes = 256;
+  std::atomic<uint16_t> homes_[kHomes] = {};
+
  public:
   static constexpr unsigned kShards = 16;
+  static_assert(kShards <= 16, "a bit for each in homes_");
   static constexpr uint32_t kMaxMark = UINT16_MAX;
 
   TraceTable();
@@ -283,12 +288,17 @@ class TraceTable {
     if (record && record->object() == object) [[likely]] {
       head = record->next();
     } else {
-      TraceRecord* before;
-      do {
+      if (!record) return false;
+      asm("" : "+r"(record));  // what goes on here is not begun before
+      TraceRecord* before = record;
+      while ((record = before->next())) {
+        if (record->object() == object) [[unlikely]]
+          break;
         before = record;
-        record = record ? record->next() : nullptr;
-        if (!record) return false;
-      } while (record->object() != object);
+        asm("" : "+r"(before));  // in one register
+      }
+      if (!record) return false;
+      asm("" : "+m"(before->next_cpu_));  // read again: to keep it would be an instruction a round
       before->set_next(record->next());
     }
     count_freed(shard, record);
@@ -330,9 +340,6 @@ class TraceTable {
   uint64_t sample_step_ = 0;
   bool selects_ = false;
   StackScope scope_;
-  static constexpr uint32_t kHomes = 256;
-  std::atomic<uint16_t> homes_[kHomes] = {};
-  static_assert(kShards <= 16);
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);
