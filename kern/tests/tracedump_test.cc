@@ -82,11 +82,11 @@ class Churn {
   Team team_;
 };
 
-// What is handed out of the page arena, but for the tracer's pages: those for records stay with the table.
+// What is handed out of all memory, but for the tracer's pages: those for records stay with the table.
 uint64_t bytes_in_use() {
   kmem_reap();
   struct arena_stats stats;
-  arena_stats(page_arena, &stats);
+  arena_stats(base_arena, &stats);
   return stats.allocated_bytes - trace_memory_used();
 }
 // A copy of the records; and what may idle in the slabs that caches keep, of all of them together.

@@ -73,6 +73,25 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   return object;
 }
 
+// Stack and context are known, but the shard has no record to spare, or others hold it.
+[[gnu::noinline]] void* finish_record(TraceTable* table, void* object, uint64_t size, uint64_t stack, uint32_t context,
+                                      uint64_t saved) {
+  const ProbesOffHere no_hit;
+  const Cpu& cpu = this_cpu();
+  ASSERT(!cpu.in_nmi);
+  if (trace_memory_low()) [[unlikely]]
+    trace_memory_prepare();
+  table->record({.object = reinterpret_cast<uint64_t>(object),
+                 .size = static_cast<uint32_t>(size),
+                 .stack = static_cast<uint32_t>(stack),
+                 .context = context,
+                 .time = coarse_milliseconds(),
+                 .cpu = static_cast<uint16_t>(cpu.id),
+                 .truncated = (stack & TraceTable::kFlag) != 0});
+  slab_os_irq_restore(saved);
+  return object;
+}
+
 // The stack is not that of the CPU's entry, which `differs` from it. Mostly it is still one that is known, and only return
 // addresses are others.
 [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size, const void* frame,
@@ -133,11 +152,11 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   if (differs) [[unlikely]]
     return finish_alloc_of_stack(table, object, requested, frame, saved, differs);
   uint32_t context;
-  if (!trace_remembered_context(cpu, &context) ||
-      !table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->stack(), context, cpu.id))
-      [[unlikely]] {
+  if (!trace_remembered_context(cpu, &context)) [[unlikely]]
     return finish_alloc(table, object, requested, frame, saved);
-  }
+  const uint64_t stack = recent->stack();
+  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, stack, context, cpu.id)) [[unlikely]]
+    return finish_record(table, object, requested, stack, context, saved);
   slab_os_irq_restore(saved);
   return object;
 }

@@ -35,8 +35,9 @@ void drain() {
 
 void trace_memory_init(uint64_t limit_bytes) {
   trace_memory_set_limit(limit_bytes);
-  trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free, page_arena, 0, KM_SLEEP);
+  trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free, base_arena, 0, KM_SLEEP);
   if (!trace_arena) panic("no memory for the tracer's arena");
+  arena_pass_on(trace_arena);
   arena_forbid_trace(trace_arena);
 }
 
@@ -55,8 +56,10 @@ void trace_memory_end() {
 void trace_memory_prepare() {
   const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < kPagesPerHook; i++) {
-    // The spare ones come one at a time.
-    if (trace_page_pool.count() + (i == 0 ? 0 : kSparePages) >= wanted) return;
+    // The spare ones come one at a time, and not from a hook that has something to do for base_arena.
+    const uint32_t count = trace_page_pool.count();
+    if (count + (i == 0 ? 0 : kSparePages) >= wanted) return;
+    if (count + kSparePages >= wanted && arena_prepare(base_arena)) return;
     void* page = page_from_arena();
     if (!page) return;
     trace_page_return(page);

@@ -1,14 +1,14 @@
 // The tracer's own memory: pages with a limit.
 //
-// Pages come from the arena `trace`, which imports from the page arena, so that what the tracer uses stands in
-// kmemstat. The arena's lock is an ordinary one, and the tracer's locks nest inside everything: no page can be fetched
+// Pages come from the arena `trace`, so that what the tracer uses stands in kmemstat. It passes on what base_arena has, and not
+// what the page arena has: a hook is not to make that one's next slab, which takes ten times as long as all else that it does. The arena's lock is an ordinary one, and the tracer's locks nest inside everything: no page can be fetched
 // from the arena while one of them is held. Therefore a pool of pages lies between. Each hook calls
 // trace_memory_prepare() before its first lock, which tops the pool up, and takes what it needs from the pool with
 // trace_page_take(), which takes no lock (page_pool.h).
 //
 // The pool cannot run dry while there is memory: a hook takes at most kPagesPerHook pages, and before it begins it restores
 // what is missing of kPagesPerHook pages for each CPU, up to kPagesPerHook; on each CPU one hook is under way at most
-// (interrupts are off). Above these lie kSparePages, of which a hook restores one: as hooks that take many pages are rare,
+// (interrupts are off). Above these lie kSparePages, of which a hook restores one, or does what base_arena needs for it: as hooks that take many pages are rare,
 // that is all that one has to do, mostly, and no hook pays for all the pages that the one before it took. (A hook that
 // adds a stack may have to begin one page after another when others fill them first. Each of these is counted to one of
 // the others, which have filled it instead of beginning one.)

@@ -40,7 +40,7 @@ uint64_t trace_arena::allocations() {
   return count;
 }
 
-arena* page_arena = nullptr;
+arena* base_arena = nullptr;
 
 arena* arena_create(const char*, uintptr_t, size_t, size_t, arena_import, arena_export, arena*, size_t, int) {
   return trace_arena_made();
@@ -68,6 +68,10 @@ void arena_span_free(arena* to, void* address, size_t size) {
   arena_free(to, address, size);
 }
 void arena_forbid_trace(arena*) {}
+void arena_pass_on(arena*) {}
+int arena_prepare(arena*) {
+  return 0;
+}
 int symbol_format(char* buffer, size_t size, uint64_t return_address) {
   return snprintf(buffer, size, "f%llx", static_cast<unsigned long long>(return_address & 0xffff));
 }
