@@ -5,9 +5,10 @@ BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc $(wildcard kern/
   kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/trace/kernel_stacks.cc kern/src/trace/recent_stacks.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc \
   kern/src/trace/page_directory.cc kern/src/trace/trace_memory.cc kern/src/trace/sampler.cc
 BENCH_HOST_OBJ := $(patsubst %,$(BASE)/bench/objects/%.o,$(wildcard $(BENCH_HOST_SRC)))
-# As the kernel is compiled, where it matters for speed.
+# As the kernel is compiled, where it matters for speed; and where it is linked, the return addresses fit into 32 bits, as the
+# kernel's do.
 BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
-  -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
+  -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
   -I bench/host -I tests/host/cpus -I kern -I kern/include
 
 $(BASE)/bench/objects/%.c.o: %.c bench/bench.mk
@@ -21,7 +22,7 @@ $(BASE)/bench/objects/%.cc.o: %.cc bench/bench.mk
 -include $(BENCH_HOST_OBJ:.o=.d)
 
 $(BENCH_HOST): $(BENCH_HOST_OBJ)
-	@g++ $(BENCH_FLAGS) $^ -lbenchmark -o $@
+	@g++ $(BENCH_FLAGS) -static -no-pie $^ -o $@
 # Seldom run, it is built with the tests, so that it goes on being built at all.
 host-tests: $(BENCH_HOST)
 

@@ -68,7 +68,9 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
-  this_thread.kernel_stack = stack_high;
+  // As where a task's stack begins: the entries of recent stacks want it round.
+  this_thread.kernel_stack =
+      reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize + kKernelStackSize;
 }
 
 void world_trace(kmem_cache* cache) {
