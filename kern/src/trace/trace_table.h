@@ -15,9 +15,9 @@
 //
 // A shard begins with a few buckets of its own, whose places in the first segment stay empty, and then takes pages: of
 // records, of buckets (512 a segment), and one directory of segments, which ends the growth at 262,144 buckets a shard;
-// beyond that chains get longer. When there is no memory for buckets the chains get
-// longer too; when there is none for a record,
-// the record is dropped and counted. Freed records are used again in the shard.
+// beyond that chains get longer: with a million records of one CPU they have four, and a pair takes 10 to 20 instructions more.
+// When there is no memory for buckets the chains get longer too; when there is none for a record, the record is dropped and
+// counted. Freed records are used again in the shard.
 //
 // Two identities hold in each shard whenever its lock is free:
 //   seen = recorded + dropped + filtered        recorded = freed + cleared + live
