@@ -37,7 +37,15 @@ void* memset(void* to, int byte, size_t n) {
 int memcmp(const void* a, const void* b, size_t n) {
   auto* x = static_cast<const unsigned char*>(a);
   auto* y = static_cast<const unsigned char*>(b);
-  for (size_t i = 0; i < n; i++) {
+  size_t i = 0;
+  // By words, until one differs: what is compared is mostly the same.
+  for (; i + sizeof(uint64_t) <= n; i += sizeof(uint64_t)) {
+    uint64_t v, w;
+    __builtin_memcpy(&v, x + i, sizeof(v));
+    __builtin_memcpy(&w, y + i, sizeof(w));
+    if (v != w) break;
+  }
+  for (; i < n; i++) {
     if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
   }
   return 0;

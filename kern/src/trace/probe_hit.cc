@@ -15,9 +15,12 @@ RecordedStack store_user_stack(const uint64_t* frames, size_t count, uint32_t de
   return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)), count > depth};
 }
 
-[[gnu::noinline]] RecordedStack user_stack(bool returning, uint32_t depth) {
+[[gnu::noinline]] RecordedStack user_stack(bool returning, uint32_t depth, RecentUserStacks& recent) {
   uint64_t frames[kProbeMaxDepth + 1];
-  return store_user_stack(frames, walk_user_stack_of_call(returning, frames, depth + 1), depth);
+  const size_t count = walk_user_stack_of_call(returning, frames, depth + 1), kept = std::min<size_t>(count, depth);
+  const uint32_t number =
+      recent.number(frames, kept, [&] { return trace_stacks.intern(StackKind::kUser, frames, kept); });
+  return {number, count > depth};
 }
 
 // Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or be inside the allocator; then a
@@ -54,7 +57,7 @@ void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& 
     const RecentStack* recent = rule.user ? nullptr : recent_place(hit.frame_pointer, cpu);
     const RecordedStack found = recent && !recent->differs(hit.frame_pointer, scope, cpu)
                                     ? RecordedStack(recent->stack())
-                                : rule.user ? user_stack(hit.returned, depth_)
+                                : rule.user ? user_stack(hit.returned, depth_, part.user_stacks)
                                             : record_kernel_stack(hit.frame_pointer, scope, cpu);
     stack = found.id();
     truncated = found.truncated();
@@ -166,7 +169,7 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
   }
   call.wanted = wanted_here(cpu) && wants_object(*objects_, call.size, part);
   if (call.wanted) {
-    const RecordedStack stack = hit.user ? user_stack(false, depth_)
+    const RecordedStack stack = hit.user ? user_stack(false, depth_, part.user_stacks)
                                          : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth_), cpu);
     call.stack = stack.id();
     call.truncated = stack.truncated();
@@ -206,14 +209,19 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
     objects_->filter(cpu.id);
     return kept;
   }
-  objects_->record({.object = object,
-                    .size = shortened(call.size),
-                    .stack = call.stack,
-                    .context = trace_find_base(),
-                    .time = coarse_milliseconds(),
-                    .cpu = static_cast<uint16_t>(cpu.id),
-                    .truncated = call.truncated},
-                   owner);
+  const uint32_t context = trace_find_base(), size = shortened(call.size);
+  if (call.stack == 0 || context == 0 ||
+      !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0), context, cpu.id,
+                                owner)) [[unlikely]] {
+    objects_->record({.object = object,
+                      .size = size,
+                      .stack = call.stack,
+                      .context = context,
+                      .time = coarse_milliseconds(),
+                      .cpu = static_cast<uint16_t>(cpu.id),
+                      .truncated = call.truncated},
+                     owner);
+  }
   if (!tells) return kept;
   const uint64_t values[] = {object, call.size};
   return put_event(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;

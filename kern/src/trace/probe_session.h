@@ -21,6 +21,7 @@
 #include "probe_events.h"
 #include "probe_functions.h"
 #include "probe_pairs.h"
+#include "recent_user_stacks.h"
 #include "stack_counts.h"
 #include "trace_binary.h"
 #include "tracer.h"
@@ -96,6 +97,7 @@ class ProbeSession final : public ProbeConsumer {
     std::atomic<uint64_t> filtered{0}, lost{0}, done{0};  // done: counted, but not by stack
     std::atomic<uint64_t> stacks_lost{0}, contexts_lost{0}, truncated{0};
     Sampler sampler;
+    RecentUserStacks user_stacks;
     StackCounts::Part::Contents taken;  // by clear, until it is freed
 
     void take_away();

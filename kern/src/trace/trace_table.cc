@@ -145,8 +145,22 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
   forget_word(word_of(object, 0), 16, cpu);
 }
 
-bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) {
-  return forget_word(word_of(object, owner), 0, cpu);
+// Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
+bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+  const uint64_t word = word_of(object, owner);
+  Shard& shard = shard_of(cpu);
+  if (shard.lock.lock_in_hook()) [[likely]] {
+    TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(hash_of(object)));
+    TraceRecord* const record = head;
+    const bool first = record && record->object_mark_ == word;
+    if (first) {
+      head = record->next();
+      count_freed(shard, record);
+    }
+    shard.lock.unlock_in_hook();
+    if (first) return true;
+  }
+  return forget_word(word, 0, cpu);
 }
 
 // Whoever frees an object has been given it, and so sees the bit of the shard that has its record.

@@ -142,7 +142,11 @@ class TraceTable {
   // Bound: some 50 instructions.
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
-                                             uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+                                             uint32_t cpu) {
+    return record_at_once(object, size, stack, context, cpu, mark.load(std::memory_order_relaxed));
+  }
+  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
+                                             uint32_t cpu, uint32_t mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
     Shard& shard = shard_of(cpu);
     Store& store = shard.store;
@@ -159,7 +163,7 @@ class TraceTable {
     if ((stack & kFlag) != 0) [[unlikely]]
       shard.tally.truncated++;
     TraceRecord*& head = store.bucket(store.bucket_of(hash));
-    record->object_mark_ = object << 16 | mark.load(std::memory_order_relaxed);
+    record->object_mark_ = object << 16 | mark_or_owner;
     record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | cpu;
     record->stack = static_cast<uint32_t>(stack);
     record->size = static_cast<uint32_t>(size);
@@ -187,7 +191,7 @@ class TraceTable {
     return done;
   }
   // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID, is another than that of
-  // another process at the same address. The owner stands where else the mark does. The same contexts and bounds.
+  // another process at the same address. The owner stands where else the mark does. With interrupts off; the same bounds.
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was none, which is counted.
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
