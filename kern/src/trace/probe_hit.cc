@@ -212,7 +212,7 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
   const uint32_t context = trace_find_base(), size = shortened(call.size);
   if (call.stack == 0 || context == 0 ||
       !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0), context, cpu.id,
-                                owner)) [[unlikely]] {
+                                [owner] { return owner; })) [[unlikely]] {
     objects_->record({.object = object,
                       .size = size,
                       .stack = call.stack,

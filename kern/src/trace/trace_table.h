@@ -143,10 +143,11 @@ class TraceTable {
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
                                              uint32_t cpu) {
-    return record_at_once(object, size, stack, context, cpu, mark.load(std::memory_order_relaxed));
+    return record_at_once(object, size, stack, context, cpu, [this] { return mark.load(std::memory_order_relaxed); });
   }
+  template <typename MarkOrOwner>
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
-                                             uint32_t cpu, uint32_t mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
+                                             uint32_t cpu, MarkOrOwner mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
     Shard& shard = shard_of(cpu);
     Store& store = shard.store;
@@ -163,7 +164,7 @@ class TraceTable {
     if ((stack & kFlag) != 0) [[unlikely]]
       shard.tally.truncated++;
     TraceRecord*& head = store.bucket(store.bucket_of(hash));
-    record->object_mark_ = object << 16 | mark_or_owner;
+    record->object_mark_ = object << 16 | mark_or_owner();
     record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | cpu;
     record->stack = static_cast<uint32_t>(stack);
     record->size = static_cast<uint32_t>(size);
