@@ -66,6 +66,14 @@ class Runner(unittest.TestCase):
         result = guest("ls / | wc -l", "--mem", "96M")
         self.assertEqual(result.status, 0, result)
 
+    def test_an_end_without_memory(self):
+        """The script's shell is killed while the kernel has all memory, and takes what the shell gave back, for good."""
+        leak = """for n in 10000 1000 100 10 1; do while echo "leak debug_1024 $n" > '#debug/alloc'; do :; done; done 2> /dev/null"""
+        for _ in range(5):
+            result = guest(f"for cpu in 1 2 3 4; do while :; do {leak}; done & done\n{leak}\nkill -9 $$",
+                           "--mem", "48M", "--timeout", "60", log=False)
+            self.assertEqual(result.status, 128 + 9, result)
+
     def test_share(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "note"), "w") as file:

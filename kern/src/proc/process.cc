@@ -113,6 +113,7 @@ TraceProgram program_of(const Task& task) {
 }
 
 constexpr Nanoseconds kInitPause{10'000'000};
+constexpr unsigned kInitPausesTold = 1'000;  // one in so many is told of: 10 s
 
 bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Process* const process = current_process();
@@ -129,6 +130,10 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   trace_report_out_of_memory();
   if (process->pid == kInitPid) {
     // The system ends with process 1, so it waits until others have given memory back or were killed, and faults again.
+    static unsigned pauses = 0;
+    if (pauses++ % kInitPausesTold == 0) {
+      klog("pid %u %s: waits for memory at 0x%lx", process->pid, process->name, address);
+    }
     (void)task_sleep_until(monotonic_now() + kInitPause);
     return true;
   }

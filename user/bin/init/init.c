@@ -6,7 +6,12 @@
  * of its own.
  *
  * Whatever loses its parent becomes a child of process 1, which reaps it.
+ *
+ * When the script has ended there may be no memory, and none that ever comes back: files and the kernel can hold all of
+ * it. So what it takes to say the status and to turn the machine off is there before the script is: the files are open,
+ * and all pages present.
  */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -73,10 +78,36 @@ static void open_standard(const char* in, const char* out, const char* error) {
   open_as(STDERR_FILENO, error, O_RDWR);
 }
 
-static void write_line(const char* path, const char* line) {
-  int fd = open(path, O_WRONLY);
-  if (fd < 0 || write(fd, line, strlen(line)) < 0) complain("cannot write", path);
-  if (fd >= 0) close(fd);
+static int open_to_write(const char* path) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) complain("cannot open", path);
+  return fd;
+}
+
+static void write_line(int fd, const char* line) {
+  if (write(fd, line, strlen(line)) < 0) complain("cannot write", line);
+}
+
+#define PAGE 4096
+#define STACK (4 * PAGE) /* more than what runs after the script uses */
+
+extern const Elf64_Ehdr __ehdr_start;
+
+/* Brings all pages of the program into memory, and as much stack as it uses. A child shares them only until its execve. */
+static void touch_all_pages(void) {
+  const Elf64_Phdr* headers = (const Elf64_Phdr*)((uintptr_t)&__ehdr_start + __ehdr_start.e_phoff);
+  for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+    if (headers[i].p_type != PT_LOAD) continue;
+    for (uintptr_t at = headers[i].p_vaddr; at < headers[i].p_vaddr + headers[i].p_memsz; at = (at | (PAGE - 1)) + 1) {
+      volatile char* byte = (volatile char*)at;
+      if (headers[i].p_flags & PF_W)
+        *byte = *byte;
+      else
+        (void)*byte;
+    }
+  }
+  volatile char stack[STACK];
+  for (size_t i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
 }
 
 /* Waits until `child` has ended; reaps all that ends meanwhile. Its status as a shell gives it. */
@@ -132,10 +163,12 @@ int main(void) {
   make_namespace();
 
   if (access(SCRIPT, F_OK) == 0) {
+    int status = open_to_write("#uart/3"), power = open_to_write("#cons/power");
+    touch_all_pages();
     char line[32];
     snprintf(line, sizeof line, "status %d\n", run_script());
-    write_line("#uart/3", line);
-    write_line("#cons/power", "off");
+    write_line(status, line);
+    write_line(power, "off");
     for (;;) pause();
   }
   for (;;) run_shell();
