@@ -4,6 +4,7 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "lib/string.h"
+#include "probe_guard.h"
 
 extern "C" const uint8_t text_start[], text_end[];
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr uint32_t kNopTail = 0x0000441f;
 
-uint8_t* writable(uint64_t address) {
+NOT_PROBED uint8_t* writable(uint64_t address) {
   return static_cast<uint8_t*>(direct_map({address - kKernelImageBase}));
 }
 
@@ -21,11 +22,12 @@ void serialise(void*) {
 
 }  // namespace
 
-void text_write_byte(uint64_t address, uint8_t byte) {
+// These two are called for each place that a probe is put at: their calls would be most of what a probe of all functions tells.
+NOT_PROBED void text_write_byte(uint64_t address, uint8_t byte) {
   __atomic_store_n(writable(address), byte, __ATOMIC_RELAXED);
 }
 
-void text_write_tail(uint64_t address, void (*target)()) {
+NOT_PROBED void text_write_tail(uint64_t address, void (*target)()) {
   uint32_t tail = kNopTail;
   if (target) tail = static_cast<uint32_t>(reinterpret_cast<uint64_t>(target) - (address + kTextEntryBytes));
   memcpy(writable(address + 1), &tail, sizeof(tail));
