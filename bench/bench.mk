@@ -22,7 +22,7 @@ $(BASE)/bench/objects/%.cc.o: %.cc bench/bench.mk
 -include $(BENCH_HOST_OBJ:.o=.d)
 
 $(BENCH_HOST): $(BENCH_HOST_OBJ)
-	@g++ $(BENCH_FLAGS) -static -no-pie $^ -o $@
+	@g++ $(BENCH_FLAGS) -no-pie $^ -lbenchmark -o $@
 # Seldom run, it is built with the tests, so that it goes on being built at all.
 host-tests: $(BENCH_HOST)
 

@@ -59,33 +59,42 @@ ROWS = [
 ]
 
 
-# A machine that has other things to do is asked again, for so long.
-HOST_TRIES = 20
+# A machine that has other things to do is asked again, so often. A round counts if each worker had so much of its processor.
+HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU = 20, 5, 5, 0.97
 
 
-def host_runs(program):
-    """What the host's benchmark prints, of five runs: where memory lies makes a difference, and that is another in each."""
-    runs, failures = [], []
-    while len(runs) < 5 and len(failures) < HOST_TRIES:
-        run = subprocess.run([str(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if run.returncode == 0:
-            runs.append(json.loads(run.stdout))
-        else:
-            failures.append(run.stderr.strip())
-    if not runs:
-        raise RuntimeError(f"the host's benchmark failed: {failures[-1]}")
-    return runs
+def host_run(program):
+    """{benchmark: nanoseconds for a pair}, each the median of the rounds that count; None if too few do."""
+    run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"], check=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    rounds = {}
+    for round_ in json.loads(run.stdout)["benchmarks"]:
+        if round_["run_type"] == "iteration":
+            times = rounds.setdefault(round_["name"].split("/")[0], [])
+            if round_["had_cpu"] >= HAD_CPU:
+                times.append(round_["real_time"])
+    if min(map(len, rounds.values())) < HOST_ROUNDS:
+        return None
+    return {name: statistics.median(times) for name, times in rounds.items()}
 
 
 def host_figures(program):
-    runs = host_runs(program)
+    """Medians of several runs: where memory lies makes a difference, and that is another in each."""
+    runs = []
+    for _ in range(HOST_TRIES):
+        run = host_run(program)
+        runs += [run] if run else []
+        if len(runs) == HOST_RUNS:
+            break
+    if not runs:
+        raise RuntimeError("the machine has other things to do: no worker of the host's benchmark had its processor long enough")
     nanoseconds = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     untraced = nanoseconds["untraced"]
     return {"host_untraced": untraced,
             "host_traced_ratio": nanoseconds["traced"] / untraced,
             "host_traced_ratio_2": nanoseconds["threads"] / untraced,
             "host_control_ratio_2": nanoseconds["processes"] / untraced,
-            "host_share_of_control": nanoseconds["share"]}
+            "host_share_of_control": statistics.median(run["processes"] / run["threads"] for run in runs)}
 
 
 def unmeasured(values, counts_only):

@@ -2,11 +2,14 @@
 // 256 objects of its own and allocates another.
 //
 // What two CPUs with one traced cache take is to be seen beside what they take when nothing is shared: two threads of this
-// process, and two processes with a world of their own, in turn. Both pairs of workers are bound to the same two CPUs, start
-// together and do the same number of pairs. On a machine that has other things to do a round counts only if each worker had
-// its CPU nearly all the time (of processor time to elapsed time), for only then did they run at the same time.
+// process, and two processes with a world of their own. All of them wait from the beginning for rounds to take part in. Both
+// pairs of workers are bound to the same two CPUs, start a round together and do the same number of pairs.
 //
-// Prints a JSON object: nanoseconds of processor time for a pair, and the share, medians of the rounds that count.
+// Google Benchmark asks for the rounds, each a repetition of a benchmark with one iteration, and prints them. Its time is that of
+// one pair, of the workers' processor time. On a machine that has other things to do a round counts only if each worker had its CPU
+// nearly all the time, for only then did they run at the same time: the counter `had_cpu` is the least of what they had, as
+// processor time to elapsed time.
+#include <benchmark/benchmark.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,11 +17,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
-#include <vector>
 
 #include "slab.h"
 #include "world.h"
@@ -27,11 +31,10 @@ namespace {
 
 constexpr unsigned kDepth = 8;  // calls below the worker's own few
 constexpr size_t kHeld = 256;
-constexpr unsigned kPairs = 200'000, kRounds = 60, kEnough = 5;
-constexpr double kHadCpu = 0.97;
+constexpr unsigned kPairs = 200'000, kRounds = 60;
 
-// Of a round, in this order.
 enum Phase : unsigned { kUntraced, kTraced, kTwoThreads, kTwoProcesses, kPhases };
+constexpr const char* kNames[kPhases] = {"untraced", "traced", "threads", "processes"};
 constexpr unsigned kWorkersOf[kPhases] = {1, 1, 2, 2};
 
 struct Timing {
@@ -40,8 +43,10 @@ struct Timing {
 };
 // What all workers see.
 struct Board {
-  std::atomic<unsigned> arrived[kRounds][kPhases], done[kRounds][kPhases];
-  Timing timings[kRounds][kPhases][2];
+  std::atomic<unsigned> rounds[kPhases];                  // that have been asked for
+  std::atomic<unsigned> arrived[kPhases], done[kPhases];  // workers, of all rounds
+  Timing timings[kPhases][2];
+  std::atomic<bool> over;
 };
 Board* board;
 
@@ -91,19 +96,19 @@ void bind(unsigned index) {
   return {used / kPairs, used / elapsed};
 }
 
-// All phases of all rounds; what others do is waited for.
-void work(unsigned index, bool is_thread, kmem_cache* untraced, kmem_cache* traced) {
-  for (unsigned round = 0; round < kRounds; round++) {
+// Takes part in the rounds that are a thread's, or a process', until it is over.
+[[gnu::noinline]] void work(unsigned index, bool is_thread, kmem_cache* untraced, kmem_cache* traced) {
+  const StackBegin begin(__builtin_frame_address(0));
+  std::array<unsigned, kPhases> rounds = {};
+  for (; !board->over; usleep(100)) {
     for (unsigned phase = 0; phase < kPhases; phase++) {
       const unsigned workers = kWorkersOf[phase];
-      if (is_thread == (phase != kTwoProcesses) && index < workers) {
-        std::atomic<unsigned>& arrived = board->arrived[round][phase];
-        arrived++;
-        while (arrived < workers) asm volatile("pause");
-        board->timings[round][phase][index] = pairs(phase == kUntraced ? untraced : traced, kDepth);
-        board->done[round][phase]++;
-      }
-      while (board->done[round][phase] < workers) usleep(100);
+      if (is_thread != (phase != kTwoProcesses) || index >= workers || board->rounds[phase] == rounds[phase]) continue;
+      rounds[phase]++;
+      board->arrived[phase]++;
+      while (board->arrived[phase] < rounds[phase] * workers) asm volatile("pause");
+      board->timings[phase][index] = pairs(phase == kUntraced ? untraced : traced, kDepth);
+      board->done[phase]++;
     }
   }
 }
@@ -123,36 +128,28 @@ pid_t start_process(unsigned index) {
   _exit(0);
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-// Of the rounds in which each worker had its CPU.
-struct Sums {
-  std::vector<double> phases[kPhases], share;
-};
-Sums collect() {
-  Sums sums;
-  for (const auto& round : board->timings) {
-    double means[kPhases] = {};
-    for (unsigned phase = 0; phase < kPhases; phase++) {
-      const Timing *const first = round[phase], *const end = first + kWorkersOf[phase];
-      if (std::any_of(first, end, [](const Timing& timing) { return timing.had_cpu < kHadCpu; })) continue;
-      for (const Timing* timing = first; timing != end; timing++) means[phase] += timing->nanoseconds / (end - first);
-      sums.phases[phase].push_back(means[phase]);
+void round(benchmark::State& state, Phase phase) {
+  const unsigned workers = kWorkersOf[phase];
+  double least = 1;
+  while (state.KeepRunning()) {
+    const unsigned rounds = ++board->rounds[phase];
+    while (board->done[phase] < rounds * workers) usleep(100);
+    double sum = 0;
+    for (unsigned index = 0; index < workers; index++) {
+      const Timing& timing = board->timings[phase][index];
+      sum += timing.nanoseconds;
+      least = std::min(least, timing.had_cpu);
     }
-    if (means[kTwoThreads] > 0 && means[kTwoProcesses] > 0) {
-      sums.share.push_back(means[kTwoProcesses] / means[kTwoThreads]);
-    }
+    state.SetIterationTime(sum / workers * 1e-9);
   }
-  return sums;
+  state.counters["had_cpu"] = least;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   board = static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (board == MAP_FAILED) return 2;
   const pid_t processes[] = {start_process(0), start_process(1)};
@@ -167,18 +164,15 @@ int main() {
       work(index, true, untraced, traced);
     });
   }
+  for (unsigned phase = 0; phase < kPhases; phase++) {
+    benchmark::RegisterBenchmark(kNames[phase], round, static_cast<Phase>(phase))
+        ->UseManualTime()
+        ->Iterations(1)
+        ->Repetitions(kRounds);
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  board->over = true;
   for (std::thread& thread : threads) thread.join();
   for (const pid_t process : processes) waitpid(process, nullptr, 0);
-  const Sums sums = collect();
-  if (sums.share.size() < kEnough) {
-    fprintf(stderr, "the machine has other things to do: in %zu of %u rounds each worker had its processor\n",
-            sums.share.size(), kRounds);
-    return 1;
-  }
-  printf(
-      "{\"untraced\": %.3f, \"traced\": %.3f, \"threads\": %.3f, \"processes\": %.3f, \"share\": %.3f, \"rounds\": "
-      "%zu}\n",
-      median(sums.phases[kUntraced]), median(sums.phases[kTraced]), median(sums.phases[kTwoThreads]),
-      median(sums.phases[kTwoProcesses]), median(sums.share), sums.share.size());
   return 0;
 }
