@@ -42,6 +42,14 @@ class ProbeEvents {
 
   // False if it is lost. Any context but NMI. Lock-free.
   bool put(const ProbeEvent& event);
+  // True if an event would be lost, which is counted then: asked before one is made, which costs much when all functions are
+  // probed, those that make it too. As put().
+  [[gnu::always_inline]] bool lose_if_full() {
+    const uint64_t place = next_.load(std::memory_order_relaxed);
+    if (static_cast<int64_t>(slot_at(place).turn.load(std::memory_order_acquire) - place) >= 0) return false;
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
   // The next one, and how many were lost before it; false if there is none. When only some that were lost are left, these are
   // given without an event (`*any` is false). By one at a time.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
@@ -65,7 +73,7 @@ class ProbeEvents {
 
   explicit ProbeEvents(uint32_t values)
       : values_(values), stride_(sizeof(Slot) + values * 8), per_page_(static_cast<uint32_t>(kPageSize) / stride_) {}
-  Slot& slot_at(uint64_t place) {
+  [[gnu::always_inline]] Slot& slot_at(uint64_t place) {
     const auto index = static_cast<uint32_t>(place % capacity_);
     return *reinterpret_cast<Slot*>(pages_[index / per_page_] + size_t{index % per_page_} * stride_);
   }

@@ -107,6 +107,8 @@ void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& 
 
 bool ProbeSession::put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values,
                              size_t count) {
+  ProbeEvents& events = *events_.load(std::memory_order_acquire);
+  if (events.lose_if_full()) return false;
   ProbeEvent event;
   event.time = monotonic_now().value;
   event.name = name;
@@ -116,7 +118,7 @@ bool ProbeSession::put_event(ProbeEvent::Kind kind, const char* name, const Cpu&
   event.context = trace_find_base();
   event.cpu = static_cast<uint16_t>(cpu.id);
   event.kind = kind;
-  return events_.load(std::memory_order_acquire)->put(event);
+  return events.put(event);
 }
 
 // --- Objects. Those of programs belong to the process; those of the kernel are everybody's.
