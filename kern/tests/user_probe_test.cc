@@ -48,7 +48,7 @@ class Recorder : public ProbeConsumer {
     depth_ = 0;
   }
   void memory_mapped(uint64_t address, uint64_t size) override {
-    if (address % kPageSize != 0 || size != 2 * kPageSize) bad_ = true;
+    if (address % kPageSize != 0 || size != 5000) bad_ = true;  // what `probetest maps` asks for
     mapped++;
   }
   void memory_unmapped(uint64_t address, uint64_t size) override {
