@@ -212,6 +212,22 @@ TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   EXPECT_EQ(counters.live(), 0u);
 }
 
+TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
+  const auto record_on = [&](uint64_t i, uint16_t cpu) {
+    table_->record(
+        {.object = i * 4096, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = cpu, .truncated = false});
+  };
+  for (uint64_t i = 1; i <= 10; i++) record_on(i, 0);
+  TraceWorld::fail_pages(100);
+  for (uint64_t i = 1; i <= 10; i++) table_->forget(i * 4096, 0);
+  for (uint64_t i = 1001; i <= 1010; i++) record_on(i, 5);
+  EXPECT_EQ(table_->counters().dropped, 0u);
+  EXPECT_EQ(table_->counters().live(), 10u);
+  for (uint64_t i = 1001; i <= 1010; i++) table_->forget(i * 4096, i % 2 == 0 ? 5 : 7);
+  EXPECT_EQ(table_->counters().unmatched, 0u);
+  EXPECT_EQ(table_->counters().live(), 0u);
+}
+
 // Regular addresses are what caches give out; each stride must find its objects, in any order of freeing, and take no
 // more memory than another.
 TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {

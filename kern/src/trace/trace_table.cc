@@ -109,16 +109,31 @@ void TraceTable::record(const TraceEvent& event) {
 }
 
 void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
+  const uint64_t word = word_of(event.object, mark_or_owner);
+  {
+    Shard& own = shard_of(event.cpu);
+    Guard guard(own.lock);
+    if (TraceRecord* record = own.store.take_record()) {
+      put_record(own, record, event, word);
+      return;
+    }
+  }
+  // Without memory there may be records that others have freed.
+  for (Shard& shard : shards_) {
+    const TryGuard guard(shard.lock);
+    if (!guard) continue;
+    if (TraceRecord* record = shard.store.take_free_record()) {
+      put_record(shard, record, event, word);
+      return;
+    }
+  }
+  drop(event.cpu);
+}
+
+void TraceTable::put_record(Shard& shard, TraceRecord* record, const TraceEvent& event, uint64_t word) {
   const uint32_t hash = hash_of(event.object);
-  Shard& shard = shard_of(event.cpu);
-  Guard guard(shard.lock);
   Store& store = shard.store;
   Tally& tally = shard.tally;
-  TraceRecord* record = store.take_record();
-  if (!record) {
-    tally.dropped++;
-    return;
-  }
   tally.recorded++;
   tally.live_bytes += event.size;
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
@@ -126,7 +141,7 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   tally.truncated += event.truncated;
   if ((home(hash) & shard.bit) == 0) homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
   TraceRecord*& head = store.bucket(store.bucket_of(hash));
-  record->object_mark_ = word_of(event.object, mark_or_owner);
+  record->object_mark_ = word;
   record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
   record->stack = event.stack;
   record->size = event.size;

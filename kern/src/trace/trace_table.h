@@ -1,6 +1,7 @@
 // The outstanding objects of one cache, each with a record of where it came from.
 //
-// A table has 16 shards, each with its own lock and counters; a CPU records in its own. So CPUs that free what they have
+// A table has 16 shards, each with its own lock and counters; a CPU records in its own, or, without memory, in one that has a
+// record to spare. So CPUs that free what they have
 // allocated have no line in common that either writes. Who frees an object finds its record in its own shard, mostly; if
 // not, `homes_` says where to look: a word for each of a few hundred values of the hash, with a bit for each shard that may
 // have records with it. A shard's bits are set, before the first such record is, and cleared, by who looks for an object in
@@ -135,7 +136,7 @@ class TraceTable {
   // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few instructions.
   void filter(uint32_t cpu);
   // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
-  // kTraceShard. Bound: the split of one bucket.
+  // kTraceShard. Bound: the split of one bucket, or one look at each shard.
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing done, if it does. `stack`
   // and `context` are known; with kFlag the stack was deeper.
@@ -257,9 +258,12 @@ class TraceTable {
     }
     // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
     TraceRecord* take_record() {
+      TraceRecord* record = take_free_record();
+      return record ? record : take_fresh_record();
+    }
+    TraceRecord* take_free_record() {
       TraceRecord* record = free;
-      if (!record) return take_fresh_record();
-      free = record->next_free();
+      if (record) free = record->next_free();
       return record;
     }
     TraceRecord* take_fresh_record();
@@ -318,6 +322,8 @@ class TraceTable {
     shard.store.free = record;
   }
 
+  // Records an allocation in the shard, whose lock is held.
+  void put_record(Shard& shard, TraceRecord* record, const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
   static void free_record(Shard& shard, TraceRecord* record);
