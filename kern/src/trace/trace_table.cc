@@ -118,16 +118,19 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
       return;
     }
   }
-  // Without memory there may be records that others have freed.
+  if (!record_in_any(event, word)) drop(event.cpu);
+}
+
+bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
   for (Shard& shard : shards_) {
     const TryGuard guard(shard.lock);
     if (!guard) continue;
     if (TraceRecord* record = shard.store.take_free_record()) {
       put_record(shard, record, event, word);
-      return;
+      return true;
     }
   }
-  drop(event.cpu);
+  return false;
 }
 
 void TraceTable::put_record(Shard& shard, TraceRecord* record, const TraceEvent& event, uint64_t word) {

@@ -322,6 +322,8 @@ class TraceTable {
     shard.store.free = record;
   }
 
+  // Records an allocation, without memory, in a shard in which there is a record that was freed; false if there is none.
+  bool record_in_any(const TraceEvent& event, uint64_t word);
   // Records an allocation in the shard, whose lock is held.
   void put_record(Shard& shard, TraceRecord* record, const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
