@@ -8,6 +8,7 @@
 #include "sampler.h"
 #include "stack_table.h"
 #include "trace_table.h"
+#include "words.h"
 
 namespace {
 
@@ -21,43 +22,6 @@ constexpr uint32_t kMaxPid = INT32_MAX;
 // A page, without which nothing can be had, and more than there is memory.
 constexpr uint64_t kMinLimit = kPageSize;
 constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
-
-constexpr bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
-
-// Cuts the next word off the front; empty when there is none.
-std::string_view next_word(std::string_view* line) {
-  while (!line->empty() && is_space(line->front())) line->remove_prefix(1);
-  size_t length = 0;
-  while (length < line->size() && !is_space((*line)[length])) length++;
-  const std::string_view word = line->substr(0, length);
-  line->remove_prefix(length);
-  return word;
-}
-
-// A decimal number from `low` to `high`; false for anything else.
-bool parse_number(std::string_view text, uint64_t low, uint64_t high, uint64_t* number) {
-  if (text.empty()) return false;
-  uint64_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return false;
-    value = value * 10 + static_cast<uint64_t>(c - '0');
-    if (value > high) return false;  // also keeps it from overflowing: `high` is far from the end
-  }
-  *number = value;
-  return value >= low;
-}
-
-// The same, in bytes, and K, M or G may follow.
-bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {
-  const char last = text.empty() ? '\0' : text.back();
-  const unsigned shift = last == 'K' ? 10 : last == 'M' ? 20 : last == 'G' ? 30 : 0;
-  if (shift > 0) text.remove_suffix(1);
-  if (!parse_number(text, 0, high >> shift, bytes)) return false;
-  *bytes <<= shift;
-  return *bytes >= low;
-}
 
 Result<void> parse_option(std::string_view option, TraceOptions* options) {
   const size_t equals = option.find('=');

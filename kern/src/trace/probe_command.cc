@@ -4,6 +4,7 @@
 #include "errstr.h"
 #include "quoted.h"
 #include "sampler.h"
+#include "words.h"
 
 namespace {
 
@@ -11,41 +12,6 @@ namespace {
 constexpr const char* kWords =
     "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, start, stop, "
     "clear";
-
-constexpr bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
-
-std::string_view cut_word(std::string_view* line) {
-  while (!line->empty() && is_space(line->front())) line->remove_prefix(1);
-  size_t length = 0;
-  while (length < line->size() && !is_space((*line)[length])) length++;
-  const std::string_view word = line->substr(0, length);
-  line->remove_prefix(length);
-  return word;
-}
-
-bool parse_number(std::string_view text, uint64_t low, uint64_t high, uint64_t* number) {
-  if (text.empty()) return false;
-  uint64_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return false;
-    value = value * 10 + static_cast<uint64_t>(c - '0');
-    if (value > high) return false;  // also keeps it from overflowing: `high` is far from the end
-  }
-  *number = value;
-  return value >= low;
-}
-
-// The same, in bytes, and K, M or G may follow.
-bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {
-  const char last = text.empty() ? '\0' : text.back();
-  const unsigned shift = last == 'K' ? 10 : last == 'M' ? 20 : last == 'G' ? 30 : 0;
-  if (shift > 0) text.remove_suffix(1);
-  if (!parse_number(text, 0, high >> shift, bytes)) return false;
-  *bytes <<= shift;
-  return *bytes >= low;
-}
 
 bool parse_hex(std::string_view text, uint64_t* number) {
   if (text.starts_with("0x")) text.remove_prefix(2);
@@ -92,9 +58,9 @@ bool parse_alloc_option(std::string_view option, ProbeAllocRule* rule) {
 }
 
 Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
-  const std::string_view function = cut_word(&line);
+  const std::string_view function = next_word(&line);
   TRY(parse_functions(function, "alloc", command));
-  for (std::string_view option = cut_word(&line); !option.empty(); option = cut_word(&line)) {
+  for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
     if (!parse_alloc_option(option, &command->rule)) {
       return fail(Errno::EINVAL,
                   "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an argument, 1 to %u",
@@ -107,10 +73,10 @@ Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
 }
 
 Result<void> parse_free(std::string_view line, ProbeCommand* command) {
-  const std::string_view function = cut_word(&line);
+  const std::string_view function = next_word(&line);
   TRY(parse_functions(function, "free", command));
-  const std::string_view option = cut_word(&line);
-  if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) && cut_word(&line).empty())
+  const std::string_view option = next_word(&line);
+  if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) && next_word(&line).empty())
     return {};
   return fail(Errno::EINVAL, "\"%s\": free takes FUNCTION address=N, N an argument from 1 to %u", Quoted(option).get(),
               kProbeArguments);
@@ -147,7 +113,7 @@ constexpr NumberWord kNumberWords[] = {
 };
 
 Result<void> parse_line(std::string_view line, ProbeCommand* command) {
-  const std::string_view word = cut_word(&line);
+  const std::string_view word = next_word(&line);
   *command = {};
   if (word == "count" || word == "event" || word == "event+return") {
     command->word = word == "count" ? ProbeWord::kCount : word == "event" ? ProbeWord::kEvent : ProbeWord::kEventReturn;
@@ -163,11 +129,11 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
   }
   if (word == "watch") {
     command->word = ProbeWord::kWatchMemory;
-    const std::string_view what = cut_word(&line);
+    const std::string_view what = next_word(&line);
     if (what != "memory") return fail(Errno::EINVAL, "\"%s\": expected watch memory", Quoted(what).get());
   } else if (word == "stacks") {
     command->word = ProbeWord::kStacks;
-    TRY(parse_stacks(cut_word(&line), &command->stacks));
+    TRY(parse_stacks(next_word(&line), &command->stacks));
   } else if (word == "processes") {
     command->word = ProbeWord::kProcesses;
   } else if (word == "start") {
@@ -183,7 +149,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     }
     if (!found) return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(word).get(), kWords);
     command->word = found->word;
-    const std::string_view text = cut_word(&line);
+    const std::string_view text = next_word(&line);
     const bool good = found->bytes ? parse_bytes(text, found->low, found->high, &command->number)
                                    : parse_number(text, found->low, found->high, &command->number);
     if (!good) {
@@ -191,7 +157,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
                   found->low, found->high, found->bytes ? "; K, M or G may follow" : "");
     }
   }
-  const std::string_view rest = cut_word(&line);
+  const std::string_view rest = next_word(&line);
   if (rest.empty()) return {};
   return fail(Errno::EINVAL, "\"%s\": nothing comes after that of %s", Quoted(rest).get(), Quoted(word).get());
 }
@@ -223,7 +189,7 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command) {
     const std::string_view line = text->substr(0, end);
     text->remove_prefix(end == text->npos ? text->size() : end + 1);
     std::string_view rest = line;
-    if (cut_word(&rest).empty()) continue;
+    if (next_word(&rest).empty()) continue;
     TRY(parse_line(line, command));
     return true;
   }
@@ -231,7 +197,7 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command) {
 }
 
 Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName* function) {
-  const std::string_view word = cut_word(functions);
+  const std::string_view word = next_word(functions);
   if (word.empty()) return false;
   *function = {};
   // In names of kernel functions colons come in pairs.
