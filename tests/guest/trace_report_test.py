@@ -47,10 +47,13 @@ class Reports(unittest.TestCase):
             self.assertEqual(result.status, 134, result)
             self.assertNotIn("again, while showing the first", result.stderr)
             self.assertRegex(result.stderr, r" are live in \d+ traces; most have:", result)
-            [leaked] = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
-            self.assertEqual((leaked[0], leaked[2]), (1024 * leaked[1], "debug_1024"))
-            # A CPU holds the lock of one shard at most.
-            self.assertIn(leaked[1], range(3000, 5001) if "not known" in result.stderr else [5000])
+            leaked = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
+            # What one CPU has recorded is in one shard; if a CPU was stopped with its lock held, the report says so.
+            if "not known" not in result.stderr:
+                self.assertEqual([group[1] for group in leaked], [5000])
+            for group in leaked:
+                self.assertEqual((group[0], group[2]), (1024 * group[1], "debug_1024"))
+                self.assertLessEqual(group[1], 5000)
 
     def test_panic_with_nothing_traced(self):
         result = guest("echo panic > #debug/ctl", log=False)
