@@ -2,14 +2,14 @@
 
 BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc \
-  kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/trace/kernel_stacks.cc kern/src/trace/recent_stacks.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc \
-  kern/src/trace/page_directory.cc kern/src/trace/trace_memory.cc kern/src/trace/sampler.cc
+  kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc kern/src/store/recent_stacks.cc kern/src/trace/trace_table.cc kern/src/store/stack_table.cc \
+  kern/src/store/trace_memory.cc kern/src/trace/sampler.cc
 BENCH_HOST_OBJ := $(patsubst %,$(BASE)/bench/objects/%.o,$(wildcard $(BENCH_HOST_SRC)))
 # As the kernel is compiled, where it matters for speed; and where it is linked, the return addresses fit into 32 bits, as the
 # kernel's do.
 BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
-  -I bench/host -I tests/host/cpus -I kern -I kern/include
+  -I bench/host -I tests/host/cpus -I kern -I kern/include -I kern/src
 
 $(BASE)/bench/objects/%.c.o: %.c bench/bench.mk
 	@mkdir -p $(@D)

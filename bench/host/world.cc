@@ -16,14 +16,14 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "boot.h"
-#include "cpu.h"
-#include "log.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/log.h"
 #include "pages.h"
 #include "slab_trace.h"
-#include "src/trace/recent_stacks.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
+#include "store/recent_stacks.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
 
 __thread struct host_cpu host_cpu = {};
 StackTable trace_stacks;

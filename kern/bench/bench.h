@@ -14,7 +14,7 @@
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "log.h"
+#include "core/log.h"
 #include "slab.h"
 
 // Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.

@@ -2,12 +2,12 @@
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
-#include "bench.h"
-#include "device.h"
+#include "bench/bench.h"
+#include "ns/device.h"
 #include "drivers/dev/devices.h"
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/format.h"
-#include "task.h"
+#include "sched/task.h"
 
 extern "C" const KernelBench kbenches_start[], kbenches_end[];
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "arch/x86_64/interrupts.h"
-#include "bench.h"
-#include "src/trace/trace_memory.h"
-#include "trace.h"
+#include "bench/bench.h"
+#include "store/trace_memory.h"
+#include "trace/trace.h"
 
 namespace {
 

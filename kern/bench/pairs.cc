@@ -1,10 +1,10 @@
 // An allocation and its free in a loop, in every kind of cache and context.
 #include <optional>
 
-#include "bench.h"
+#include "bench/bench.h"
 #include "kmalloc.h"
-#include "sizes.h"
-#include "task.h"
+#include "bench/sizes.h"
+#include "sched/task.h"
 
 namespace {
 

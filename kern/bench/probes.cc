@@ -2,9 +2,9 @@
 #include <iterator>
 
 #include "arch/x86_64/frames.h"
-#include "bench.h"
-#include "probe.h"
-#include "src/trace/probe_session.h"
+#include "bench/bench.h"
+#include "probe/probe.h"
+#include "probe/probe_session.h"
 
 namespace {
 

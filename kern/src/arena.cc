@@ -38,10 +38,10 @@
 #include "lib/result.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "log.h"
+#include "core/log.h"
 #include "slab.h"
 #include "slab_trace.h"
-#include "spinlock.h"
+#include "core/spinlock.h"
 
 using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span, arena_impl::hash_remove,
     arena_impl::kFreeLists, arena_impl::kQuantumCaches, arena_impl::release_segment, arena_impl::Returned,

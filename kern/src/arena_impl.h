@@ -9,7 +9,7 @@
 #include "arena.h"
 #include "linear_hash.h"
 #include "slab.h"
-#include "spinlock.h"
+#include "core/spinlock.h"
 
 namespace arena_impl {
 

@@ -4,9 +4,9 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "arena_impl.h"
-#include "cpu.h"
+#include "core/cpu.h"
 #include "lib/units.h"
-#include "log.h"
+#include "core/log.h"
 
 namespace arena_impl {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "arena_impl.h"
 #include "lib/units.h"
-#include "log.h"
+#include "core/log.h"
 
 namespace arena_impl {
 namespace {

@@ -11,7 +11,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "log.h"
+#include "core/log.h"
 #include "pages.h"
 #include "slab_trace.h"
 

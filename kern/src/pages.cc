@@ -12,10 +12,10 @@
 
 #include "arch/x86_64/paging.h"
 #include "arena.h"
-#include "boot.h"
+#include "core/boot.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 #include "slab.h"
 #include "slab_trace.h"
 

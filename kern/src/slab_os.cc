@@ -12,15 +12,15 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "boot.h"
-#include "cpu.h"
+#include "core/boot.h"
+#include "core/cpu.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 #include "pages.h"
-#include "spinlock.h"
-#include "symbols.h"
-#include "task.h"
+#include "core/spinlock.h"
+#include "core/symbols.h"
+#include "sched/task.h"
 
 extern "C" {
 // Functions of the allocator lie between them (kernel.ld).

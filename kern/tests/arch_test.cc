@@ -10,16 +10,16 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "boot.h"
-#include "cpu.h"
-#include "ktest.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "slab.h"
-#include "symbols.h"
-#include "task.h"
-#include "user_memory.h"
+#include "core/symbols.h"
+#include "sched/task.h"
+#include "core/user_memory.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-#include "ktest.h"
-#include "src/trace/trace_memory.h"
-#include "trace.h"
+#include "core/ktest.h"
+#include "store/trace_memory.h"
+#include "trace/trace.h"
 
 // The text of a dump, in memory that no trace sees.
 class DumpText {

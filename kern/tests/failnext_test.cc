@@ -2,9 +2,9 @@
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "slab.h"
-#include "team.h"
+#include "tests/team.h"
 
 namespace {
 

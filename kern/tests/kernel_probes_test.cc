@@ -7,15 +7,15 @@
 #include "arch/x86_64/text_patch.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
+#include "core/cpu.h"
 #include "kmalloc.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "probe.h"
-#include "probe_guard.h"
-#include "src/trace/kernel_probes.h"
-#include "src/trace/probe_places.h"
-#include "team.h"
+#include "probe/probe.h"
+#include "core/probe_guard.h"
+#include "probe/kernel_probes.h"
+#include "probe/probe_places.h"
+#include "tests/team.h"
 
 namespace {
 

@@ -4,10 +4,10 @@
 
 #include "arch/x86_64/trap.h"
 #include "kmalloc.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "log.h"
-#include "team.h"
+#include "core/log.h"
+#include "tests/team.h"
 
 namespace {
 

@@ -6,12 +6,12 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "cpu.h"
+#include "core/cpu.h"
 #include "kmalloc.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "team.h"
+#include "tests/team.h"
 
 namespace {
 

@@ -2,11 +2,11 @@
 
 #include <string_view>
 
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/units.h"
-#include "namespace.h"
-#include "ns_world.h"
+#include "ns/namespace.h"
+#include "tests/ns_world.h"
 
 namespace {
 

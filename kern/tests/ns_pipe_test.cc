@@ -2,10 +2,10 @@
 
 #include <atomic>
 
-#include "ktest.h"
-#include "namespace.h"
-#include "ns_world.h"
-#include "task.h"
+#include "core/ktest.h"
+#include "ns/namespace.h"
+#include "tests/ns_world.h"
+#include "sched/task.h"
 
 namespace {
 

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <string_view>
 
-#include "cpu.h"
-#include "ktest.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/units.h"
-#include "namespace.h"
-#include "ns_world.h"
-#include "task.h"
+#include "ns/namespace.h"
+#include "tests/ns_world.h"
+#include "sched/task.h"
 
 namespace {
 

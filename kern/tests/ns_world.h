@@ -4,11 +4,11 @@
 #include <string_view>
 
 #include "kmalloc.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "namespace.h"
+#include "core/log.h"
+#include "ns/namespace.h"
 #include "slab.h"
 
 // The live objects of the caches that these tests use, counted at construction; the destructor expects the same again.

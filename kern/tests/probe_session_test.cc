@@ -3,11 +3,11 @@
 #include <atomic>
 
 #include "arch/x86_64/smp.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "slab.h"
-#include "src/trace/probe_session.h"
-#include "src/trace/trace_memory.h"
-#include "team.h"
+#include "probe/probe_session.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
 
 namespace {
 

@@ -2,13 +2,13 @@
 
 #include <string_view>
 
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "slab.h"
-#include "src/proc/address_space.h"
-#include "src/proc/process_impl.h"
+#include "proc/address_space.h"
+#include "proc/process_impl.h"
 
 namespace {
 

@@ -1,14 +1,14 @@
-#include "proof_account.h"
+#include "tests/proof_account.h"
 
 #include <algorithm>
 #include <cstdarg>
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
+#include "core/cpu.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "symbols.h"
+#include "core/log.h"
+#include "core/symbols.h"
 
 namespace proof {
 

@@ -18,9 +18,9 @@
 #include <string_view>
 
 #include "arena.h"
-#include "src/trace/page_buffer.h"
-#include "src/trace/tracer.h"
-#include "trace.h"
+#include "store/page_buffer.h"
+#include "trace/tracer.h"
+#include "trace/trace.h"
 
 namespace proof {
 

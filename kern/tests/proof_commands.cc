@@ -1,8 +1,8 @@
 // The commands of an episode: what they are, what they must make of each trace, and whether they do.
 #include "lib/format.h"
-#include "log.h"
-#include "proof_episode.h"
-#include "task.h"
+#include "core/log.h"
+#include "tests/proof_episode.h"
+#include "sched/task.h"
 
 namespace proof {
 

@@ -1,11 +1,11 @@
-#include "proof_episode.h"
+#include "tests/proof_episode.h"
 
 #include <iterator>
 #include <string_view>
 
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 
 namespace proof {

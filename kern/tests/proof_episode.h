@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "lib/result.h"
-#include "proof_account.h"
-#include "proof_workload.h"
-#include "src/trace/command.h"
-#include "src/trace/trace_memory.h"
-#include "team.h"
+#include "tests/proof_account.h"
+#include "tests/proof_workload.h"
+#include "trace/command.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
 
 namespace proof {
 

@@ -1,4 +1,4 @@
-#include "proof_workload.h"
+#include "tests/proof_workload.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
-#include "log.h"
+#include "core/log.h"
 
 namespace proof {
 

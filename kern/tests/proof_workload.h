@@ -5,12 +5,12 @@
 #include <cstdint>
 
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "proof_account.h"
+#include "core/cpu.h"
+#include "tests/proof_account.h"
 #include "slab.h"
 #include "slab_trace.h"
-#include "task.h"
-#include "timer.h"
+#include "sched/task.h"
+#include "sched/timer.h"
 
 namespace proof {
 

@@ -6,12 +6,12 @@
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "cpu.h"
-#include "ktest.h"
-#include "log.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "core/log.h"
 #include "slab.h"
-#include "src/sched/sched.h"
-#include "team.h"
+#include "sched/sched.h"
+#include "tests/team.h"
 
 namespace {
 

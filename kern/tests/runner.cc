@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "ktest.h"
+#include "core/boot.h"
+#include "core/ktest.h"
 #include "lib/format.h"
-#include "power.h"
-#include "trace.h"
-#include "uart.h"
+#include "core/power.h"
+#include "trace/trace.h"
+#include "core/uart.h"
 
 extern "C" const KernelTest ktests_start[], ktests_end[];
 

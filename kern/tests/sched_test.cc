@@ -3,14 +3,14 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
-#include "errstr.h"
-#include "ktest.h"
+#include "core/errstr.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "slab.h"
-#include "task.h"
-#include "team.h"
-#include "timer.h"
+#include "sched/task.h"
+#include "tests/team.h"
+#include "sched/timer.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
-#include "test_program.h"
+#include "tests/test_program.h"
 
 #include "kmalloc.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "src/proc/elf.h"
-#include "src/proc/process_impl.h"
+#include "ns/namespace.h"
+#include "proc/elf.h"
+#include "proc/process_impl.h"
 
 namespace {
 

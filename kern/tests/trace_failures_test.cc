@@ -2,13 +2,13 @@
 // tested there: tests/host/trace_failures_test.cc. Here it is the rest: commands, flags, dumps, and the hooks themselves.)
 #include <atomic>
 
-#include "cpu.h"
-#include "ktest.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "task.h"
-#include "trace.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
+#include "sched/task.h"
+#include "trace/trace.h"
 
 namespace {
 

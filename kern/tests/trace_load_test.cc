@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <atomic>
 
-#include "boot.h"
-#include "cpu.h"
+#include "core/boot.h"
+#include "core/cpu.h"
 #include "kmalloc.h"
-#include "ktest.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "team.h"
-#include "trace.h"
+#include "core/ktest.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
+#include "tests/team.h"
+#include "trace/trace.h"
 
 namespace {
 

@@ -15,11 +15,11 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "cpu.h"
-#include "ktest.h"
-#include "proof_episode.h"
-#include "proof_workload.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "tests/proof_episode.h"
+#include "tests/proof_workload.h"
 
 namespace {
 

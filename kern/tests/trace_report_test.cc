@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "trace.h"
+#include "ns/namespace.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
+#include "trace/trace.h"
 
 namespace {
 

@@ -4,15 +4,15 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "cpu.h"
-#include "dump_text.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "tests/dump_text.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "trace.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
+#include "trace/trace.h"
 
 namespace {
 

@@ -6,14 +6,14 @@
 
 #include "abi/tracedump.h"
 #include "arena.h"
-#include "cpu.h"
-#include "ktest.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "src/trace/page_buffer.h"
-#include "src/trace/trace_memory.h"
-#include "team.h"
-#include "trace.h"
+#include "ns/namespace.h"
+#include "store/page_buffer.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
+#include "trace/trace.h"
 
 namespace {
 

@@ -18,7 +18,7 @@ $(1)_SRC := tests/host/$(1).cc $$(filter %.c %.cc,$$(shell sed '/^\/\//!q' tests
 $(1)_FLAGS := $(HOST_FLAGS) $(if $(filter %_threads_test,$(1)),-fsanitize=thread,-fsanitize=address$(comma)undefined -fno-sanitize-recover=all)
 $(1)_OBJ := $$(patsubst %,$(BUILD)/host/objects/$(1)/%.o,$$($(1)_SRC))
 $(1)_INC := $$(addprefix -I,$$(filter-out tests/host/,$$(sort $$(dir $$(filter tests/host/%,$$($(1)_SRC)))))) \
-  -I tests/host/cpus -I tests/host -I kern -I kern/include -I user/lib -I user/bin
+  -I tests/host/cpus -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
 $(BUILD)/host/objects/$(1)/%.c.o: %.c tests/host/host.mk
 	@mkdir -p $$(@D)

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/probe_command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+// Sources: kern/src/probe/probe_command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/probe_command.h"
+#include "probe/probe_command.h"
 #include "trace_world.h"
 
 namespace {

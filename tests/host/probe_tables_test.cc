@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/stack_counts.cc kern/src/trace/probe_events.cc kern/src/trace/probe_pairs.cc kern/src/trace/trace_table.cc
+// Sources: kern/src/probe/stack_counts.cc kern/src/probe/probe_events.cc kern/src/probe/probe_pairs.cc kern/src/trace/trace_table.cc
 // kern/src/trace/sampler.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <utility>
 
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/probe_events.h"
-#include "src/trace/probe_pairs.h"
-#include "src/trace/stack_counts.h"
-#include "src/trace/trace_table.h"
+#include "probe/probe_events.h"
+#include "probe/probe_pairs.h"
+#include "probe/stack_counts.h"
+#include "trace/trace_table.h"
 #include "trace_world.h"
 
 std::atomic<uint32_t> coarse_time{0};

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/recent_stacks.cc kern/src/trace/stack_table.cc kern/src/trace/trace_memory.cc tests/host/fakes/trace_arena.cc
+// Sources: kern/src/store/recent_stacks.cc kern/src/store/stack_table.cc kern/src/store/trace_memory.cc tests/host/fakes/trace_arena.cc
 
 // Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever has changed meanwhile.
 
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "arch/x86_64/context.h"
-#include "src/trace/recent_stacks.h"
-#include "src/trace/trace_memory.h"
+#include "store/recent_stacks.h"
+#include "store/trace_memory.h"
 #include "trace_arena.h"
 
 namespace {

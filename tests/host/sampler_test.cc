@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "src/trace/sampler.h"
+#include "trace/sampler.h"
 
 namespace {
 

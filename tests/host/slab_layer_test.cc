@@ -17,7 +17,7 @@
 #include "slab.h"
 #include "slab_os.h"
 #include "slab_trace.h"
-#include "src/linear_hash.h"
+#include "linear_hash.h"
 
 void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
   slab_os_irq_restore(saved);

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/stack_table.cc tests/host/fakes/trace_world.cc
+// Sources: kern/src/store/stack_table.cc tests/host/fakes/trace_world.cc
 
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/trace/stack_table.h"
+#include "store/stack_table.h"
 #include "trace_world.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/command.h"
-#include "src/trace/trace_table.h"
+#include "trace/command.h"
+#include "trace/trace_table.h"
 #include "trace_world.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/context.cc kern/src/trace/context_table.cc kern/src/trace/stack_table.cc
+// Sources: kern/src/store/context.cc kern/src/store/context_table.cc kern/src/store/stack_table.cc
 
 #include <asm/prctl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
-#include "src/trace/tracer.h"
+#include "trace/tracer.h"
 
 StackTable trace_stacks;
 ContextTable trace_contexts;

@@ -1,5 +1,5 @@
-// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc
-// kern/src/trace/trace_copy.cc kern/src/trace/trace_text.cc kern/src/trace/trace_binary.cc kern/src/trace/command.cc
+// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/store/stack_table.cc kern/src/store/context_table.cc
+// kern/src/trace/dump/trace_copy.cc kern/src/trace/dump/trace_text.cc kern/src/trace/dump/trace_binary.cc kern/src/trace/command.cc
 // kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 // A whole life of two traces, again and again, with each of its allocations failing in turn: pages of trace memory, and
@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/trace/trace_binary.h"
-#include "src/trace/trace_text.h"
+#include "trace/dump/trace_binary.h"
+#include "trace/dump/trace_text.h"
 #include "trace_world.h"
 
 namespace {

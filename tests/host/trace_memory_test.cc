@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/trace_memory.cc kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
+// Sources: kern/src/store/trace_memory.cc kern/src/store/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
 // tests/host/fakes/trace_arena.cc
 
 // The pool between hooks and the arena, with the tables that take from it and an arena that fails.
@@ -8,9 +8,9 @@
 
 #include <vector>
 
-#include "src/trace/stack_table.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/trace_table.h"
+#include "store/stack_table.h"
+#include "store/trace_memory.h"
+#include "trace/trace_table.h"
 #include "trace_arena.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Sources: kern/src/trace/summary.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
+// Sources: kern/src/trace/dump/summary.cc kern/src/trace/trace_table.cc kern/src/store/stack_table.cc
 // kern/src/trace/command.cc kern/src/trace/sampler.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/summary.h"
+#include "trace/dump/summary.h"
 #include "trace_world.h"
 
 namespace {

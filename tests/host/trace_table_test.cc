@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/trace/trace_table.h"
+#include "trace/trace_table.h"
 #include "trace_world.h"
 
 std::atomic<uint32_t> coarse_time{0};

@@ -1,5 +1,5 @@
-// Sources: kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
-// kern/src/trace/trace_memory.cc kern/src/trace/context_table.cc tests/host/fakes/trace_arena.cc
+// Sources: kern/src/store/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
+// kern/src/store/trace_memory.cc kern/src/store/context_table.cc tests/host/fakes/trace_arena.cc
 
 // Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.
 
@@ -17,11 +17,11 @@
 #include <thread>
 #include <vector>
 
-#include "src/trace/context_table.h"
-#include "src/trace/page_pool.h"
-#include "src/trace/stack_table.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/trace_table.h"
+#include "store/context_table.h"
+#include "store/page_pool.h"
+#include "store/stack_table.h"
+#include "store/trace_memory.h"
+#include "trace/trace_table.h"
 #include "trace_arena.h"
 
 std::atomic<uint32_t> coarse_time{0};

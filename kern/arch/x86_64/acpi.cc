@@ -4,7 +4,7 @@
 
 #include "arch/x86_64/paging.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 
 namespace {
 

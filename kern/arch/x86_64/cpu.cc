@@ -1,7 +1,7 @@
 // Processors: the per-CPU structures, segment descriptors, and the features that the kernel turns on. Segments exist
 // only because the architecture wants them; SYSCALL needs kernel code and data next to each other (Intel SDM volume 3,
 // section 5.8.8).
-#include "cpu.h"
+#include "core/cpu.h"
 
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"

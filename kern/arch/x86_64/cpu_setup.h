@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "cpu.h"
+#include "core/cpu.h"
 #include "lib/units.h"
 
 inline constexpr uint16_t kKernelCode = 0x08, kKernelData = 0x10, kUserData = 0x18 | 3, kUserCode = 0x20 | 3,

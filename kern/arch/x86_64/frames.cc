@@ -6,8 +6,8 @@
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "user_memory.h"
+#include "core/cpu.h"
+#include "core/user_memory.h"
 
 extern "C" const char trap_entries_start[], trap_entries_end[];
 extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t* return_addresses,

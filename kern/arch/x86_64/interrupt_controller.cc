@@ -7,8 +7,8 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "spinlock.h"
+#include "core/cpu.h"
+#include "core/spinlock.h"
 
 namespace {
 

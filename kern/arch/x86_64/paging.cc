@@ -18,12 +18,12 @@
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
-#include "boot.h"
+#include "core/boot.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 #include "pages.h"
 #include "slab.h"
-#include "spinlock.h"
+#include "core/spinlock.h"
 
 extern "C" const char image_start[], text_start[], text_end[], rodata_start[], rodata_end[], data_start[], data_end[];
 extern "C" char boot_stacks[], boot_stack_top[];

@@ -1,9 +1,9 @@
-// From a probed function to those who want to know (probe_entry.S, src/trace/kernel_probes.cc).
+// From a probed function to those who want to know (probe_entry.S, src/probe/kernel_probes.cc).
 #pragma once
 
 #include <cstdint>
 
-#include "probe.h"
+#include "probe/probe.h"
 
 struct TrapFrame;
 

@@ -19,10 +19,10 @@
 #include "arch/x86_64/trap.h"
 #include "arena.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 #include "pages.h"
 #include "slab.h"
-#include "task.h"
+#include "sched/task.h"
 
 extern "C" const char trampoline_start[], trampoline_end[], trampoline_parameters[];
 extern "C" uint64_t boot_pml4[];

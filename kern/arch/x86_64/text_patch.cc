@@ -4,7 +4,7 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "lib/string.h"
-#include "probe_guard.h"
+#include "core/probe_guard.h"
 
 extern "C" const uint8_t text_start[], text_end[];
 

@@ -7,8 +7,8 @@
 #include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "log.h"
+#include "core/cpu.h"
+#include "core/log.h"
 
 constinit std::atomic<uint32_t> coarse_time{0};
 

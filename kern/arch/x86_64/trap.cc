@@ -20,11 +20,11 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "lib/string.h"
-#include "log.h"
-#include "panic.h"
-#include "probe_guard.h"
-#include "spinlock.h"
-#include "task.h"
+#include "core/log.h"
+#include "core/panic.h"
+#include "core/probe_guard.h"
+#include "core/spinlock.h"
+#include "sched/task.h"
 
 extern "C" const char trap_stubs[];
 extern "C" const uint64_t exception_table_start[], exception_table_end[];  // address, fixup

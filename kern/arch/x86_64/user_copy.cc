@@ -1,7 +1,7 @@
 // user_memory.h over the assembly of user_copy.S.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/paging.h"
-#include "user_memory.h"
+#include "core/user_memory.h"
 
 extern "C" int user_copy(void* to, const void* from, size_t size);
 extern "C" int user_load_word(uint64_t from, uint64_t* to);

@@ -5,16 +5,16 @@
 // root's.
 
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/boot.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "lib/string.h"
-#include "log.h"
-#include "power.h"
-#include "process.h"
-#include "terminal.h"
-#include "uart.h"
+#include "core/log.h"
+#include "core/power.h"
+#include "proc/process.h"
+#include "drivers/dev/terminal.h"
+#include "core/uart.h"
 
 namespace {
 

@@ -9,12 +9,12 @@
 // functions here are what tests look for in reports.
 #ifdef CONFIG_DEBUG_DEVICE
 
-#include "debug_crime.h"
+#include "drivers/dev/debug_crime.h"
 
-#include "device.h"
-#include "errstr.h"
+#include "ns/device.h"
+#include "core/errstr.h"
 #include "slab.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 namespace {
 

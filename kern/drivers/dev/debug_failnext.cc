@@ -2,13 +2,13 @@
 // any task has one, the allocator asks before each allocation.
 #ifdef CONFIG_DEBUG_DEVICE
 
-#include "debug_failnext.h"
+#include "drivers/dev/debug_failnext.h"
 
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
 #include "slab.h"
-#include "task.h"
+#include "sched/task.h"
 
 namespace {
 

@@ -12,17 +12,17 @@
 // when it is destroyed. What is destroyed does not show, though open files of theirs go on.
 //
 // What is everyone's shows no kernel addresses.
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "mem_stats.h"
+#include "drivers/dev/mem_stats.h"
 #include "slab.h"
-#include "symbols.h"
-#include "task.h"
-#include "trace.h"
+#include "core/symbols.h"
+#include "sched/task.h"
+#include "trace/trace.h"
 
 namespace {
 

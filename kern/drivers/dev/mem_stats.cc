@@ -1,4 +1,4 @@
-#include "mem_stats.h"
+#include "drivers/dev/mem_stats.h"
 
 #include "arena.h"
 #include "pages.h"

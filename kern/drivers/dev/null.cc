@@ -1,7 +1,7 @@
 // #null: `null` swallows what is written and is empty, `zero` reads as zeros.
 
-#include "device.h"
-#include "devices.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
 #include "lib/string.h"
 
 namespace {

@@ -13,16 +13,16 @@
 #include <algorithm>
 #include <atomic>
 
-#include "device.h"
-#include "devices.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
 #include "drivers/virtio/virtio.h"
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
-#include "log.h"
-#include "namespace.h"
-#include "p9_message.h"
-#include "task.h"
+#include "core/log.h"
+#include "ns/namespace.h"
+#include "drivers/dev/p9_message.h"
+#include "sched/task.h"
 
 namespace {
 

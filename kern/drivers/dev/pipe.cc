@@ -10,13 +10,13 @@
 
 #include <algorithm>
 
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "task.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
 
 namespace {
 

@@ -11,16 +11,16 @@
 #include <array>
 
 #include "arch/x86_64/time.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "probe_text.h"
-#include "src/proc/process_impl.h"
-#include "task.h"
+#include "ns/namespace.h"
+#include "drivers/dev/probe_text.h"
+#include "proc/process_impl.h"
+#include "sched/task.h"
 
 namespace {
 

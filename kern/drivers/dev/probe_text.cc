@@ -1,4 +1,4 @@
-#include "probe_text.h"
+#include "drivers/dev/probe_text.h"
 
 #include <algorithm>
 #include <new>
@@ -6,7 +6,7 @@
 #include "lib/digits.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "src/trace/trace_memory.h"
+#include "store/trace_memory.h"
 
 void probe_print_functions(Text& text) {
   const uint32_t count = kernel_function_count();

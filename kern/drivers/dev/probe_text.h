@@ -1,8 +1,8 @@
 // What the files of #probe say, as text.
 #pragma once
 
-#include "device.h"
-#include "src/trace/probe_session.h"
+#include "ns/device.h"
+#include "probe/probe_session.h"
 
 // The functions that can be probed.
 void probe_print_functions(Text& text);

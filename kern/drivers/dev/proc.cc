@@ -11,14 +11,14 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "process.h"
+#include "proc/process.h"
 
 namespace {
 

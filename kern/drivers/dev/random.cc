@@ -5,16 +5,16 @@
 // is seeded at boot from the time stamp counter, RDSEED or RDRAND where the CPU has them, and the wall clock, and each
 // call stirs the time stamp counter in.
 
-#include "random.h"
+#include "core/random.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "arch/x86_64/time.h"
-#include "device.h"
-#include "devices.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
 #include "lib/string.h"
-#include "spinlock.h"
+#include "core/spinlock.h"
 
 namespace {
 

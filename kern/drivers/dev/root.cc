@@ -9,15 +9,15 @@
 
 #include <algorithm>
 
-#include "boot.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/boot.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "namespace.h"
+#include "core/log.h"
+#include "ns/namespace.h"
 
 namespace {
 

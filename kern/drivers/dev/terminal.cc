@@ -9,13 +9,13 @@
 // transmission of its echo, or the copying of one read. Output is cooked in pieces of 256 bytes, so that writers do not
 // hold it for long. Signals are sent after it has been dropped, since the process table's lock ranks above it.
 
-#include "terminal.h"
+#include "drivers/dev/terminal.h"
 
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
 #include "lib/string.h"
-#include "process.h"
+#include "proc/process.h"
 
 namespace {
 

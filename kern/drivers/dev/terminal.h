@@ -6,8 +6,8 @@
 
 #include "abi/syscall.h"
 #include "lib/result.h"
-#include "spinlock.h"
-#include "task.h"
+#include "core/spinlock.h"
+#include "sched/task.h"
 
 class Terminal {
  public:

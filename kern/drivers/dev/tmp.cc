@@ -14,16 +14,16 @@
 #include <atomic>
 
 #include "arch/x86_64/time.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/list.h"
 #include "lib/string.h"
-#include "namespace.h"
+#include "ns/namespace.h"
 #include "pages.h"
-#include "task.h"
+#include "sched/task.h"
 
 namespace {
 

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
-#include "spinlock.h"
-#include "task.h"
-#include "uart.h"
+#include "ns/device.h"
+#include "drivers/dev/devices.h"
+#include "core/errstr.h"
+#include "core/spinlock.h"
+#include "sched/task.h"
+#include "core/uart.h"
 
 namespace {
 

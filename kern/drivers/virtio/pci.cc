@@ -1,4 +1,4 @@
-#include "pci.h"
+#include "drivers/virtio/pci.h"
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"

@@ -4,17 +4,17 @@
 //
 // The lock is held for the filling of one chain, or in the interrupt for a look at at most kSlots replies.
 
-#include "virtio.h"
+#include "drivers/virtio/virtio.h"
 
 #include <atomic>
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
+#include "core/cpu.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "pci.h"
+#include "drivers/virtio/pci.h"
 
 namespace {
 

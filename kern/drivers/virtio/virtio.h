@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "lib/result.h"
-#include "spinlock.h"
-#include "task.h"
+#include "core/spinlock.h"
+#include "sched/task.h"
 
 class VirtioChannel {
  public:

@@ -9,12 +9,12 @@
 //
 // The list of devices is written at boot only.
 
-#include "chan.h"
+#include "ns/chan.h"
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 
 namespace {
 

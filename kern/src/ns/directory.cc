@@ -6,9 +6,9 @@
 
 #include <cstddef>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/string.h"
-#include "namespace.h"
+#include "ns/namespace.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
-#include "chan.h"
+#include "ns/chan.h"
 #include "drivers/dev/devices.h"
-#include "fd_table.h"
-#include "mount.h"
+#include "ns/fd_table.h"
+#include "ns/mount.h"
 
 void ns_init() {
   chan_init();

@@ -10,9 +10,9 @@
 // The table has some ten entries and changes at boot; a list under a spinlock serves. Channels leave the table under
 // the lock and are let go after it, because closing may sleep.
 
-#include "mount.h"
+#include "ns/mount.h"
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 
 namespace {

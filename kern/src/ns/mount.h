@@ -3,10 +3,10 @@
 
 #include <atomic>
 
-#include "device.h"
+#include "ns/device.h"
 #include "lib/list.h"
-#include "namespace.h"
-#include "spinlock.h"
+#include "ns/namespace.h"
+#include "core/spinlock.h"
 
 // One channel that stands at a place; several make a union.
 struct Mount {

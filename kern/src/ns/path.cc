@@ -15,11 +15,11 @@
 
 #include <algorithm>
 
-#include "chan.h"
-#include "errstr.h"
+#include "ns/chan.h"
+#include "core/errstr.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "mount.h"
+#include "ns/mount.h"
 
 namespace {
 

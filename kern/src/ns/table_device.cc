@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdarg>
 
-#include "device.h"
-#include "errstr.h"
+#include "ns/device.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"

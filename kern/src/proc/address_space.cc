@@ -13,7 +13,7 @@
 //
 // The stack's region has its full size from the start, and its pages come as they are used. Nothing is reserved: a
 // program that asks for more than there is gets what it asks for and is killed when it uses it.
-#include "src/proc/address_space.h"
+#include "proc/address_space.h"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "src/proc/user_probes.h"
+#include "proc/user_probes.h"
 
 struct AllSpaces {
   using Type = List<AddressSpace, &AddressSpace::all_link_>;

@@ -5,11 +5,11 @@
 #include <cstdint>
 
 #include "arch/x86_64/paging.h"
-#include "device.h"
+#include "ns/device.h"
 #include "lib/list.h"
 #include "lib/ref.h"
 #include "lib/result.h"
-#include "task.h"
+#include "sched/task.h"
 
 inline constexpr uint64_t kStackTop = kUserEnd - kPageSize;
 inline constexpr uint64_t kStackSize = 8 << 20;

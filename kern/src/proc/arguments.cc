@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "lib/string.h"
-#include "src/proc/process_impl.h"
-#include "user_memory.h"
+#include "proc/process_impl.h"
+#include "core/user_memory.h"
 
 namespace {
 constexpr size_t kMaxArguments = 128 << 10;  // bytes: strings with their NULs, and a pointer for each

@@ -1,6 +1,6 @@
-#include "src/proc/elf.h"
+#include "proc/elf.h"
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/string.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device.h"
+#include "ns/device.h"
 #include "lib/result.h"
 
 // A program header, as it stands in the file.

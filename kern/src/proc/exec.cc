@@ -6,10 +6,10 @@
 // the auxiliary vector (empty), the pointers to environment and arguments, and their number, as the System V ABI wants.
 #include <algorithm>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/string.h"
-#include "src/proc/elf.h"
-#include "src/proc/process_impl.h"
+#include "proc/elf.h"
+#include "proc/process_impl.h"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // How processes end, and how their parents learn of it.
 #include "arch/x86_64/interrupts.h"
-#include "log.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/user_probes.h"
-#include "src/proc/wait.h"
+#include "core/log.h"
+#include "proc/process_impl.h"
+#include "proc/user_probes.h"
+#include "proc/wait.h"
 
 namespace {
 

@@ -17,19 +17,19 @@
 // locks. Nothing is allocated or freed under it.
 //
 // PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not handed out again.
-#include "process.h"
+#include "proc/process.h"
 
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/system_call.h"
-#include "src/proc/user_probes.h"
-#include "trace.h"
+#include "core/log.h"
+#include "proc/process_impl.h"
+#include "proc/system_call.h"
+#include "proc/user_probes.h"
+#include "trace/trace.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
 constinit AllProcesses all_processes;

@@ -10,10 +10,10 @@
 #include "arch/x86_64/trap.h"
 #include "kmalloc.h"
 #include "lib/list.h"
-#include "process.h"
-#include "src/proc/address_space.h"
-#include "task.h"
-#include "trace.h"
+#include "proc/process.h"
+#include "proc/address_space.h"
+#include "sched/task.h"
+#include "trace/trace.h"
 
 inline constexpr uint32_t kMaxPid = 32767;
 inline constexpr uint32_t kInitPid = 1;

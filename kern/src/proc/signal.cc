@@ -15,9 +15,9 @@
 // instruction.
 #include "arch/x86_64/interrupts.h"
 #include "lib/string.h"
-#include "log.h"
-#include "src/proc/process_impl.h"
-#include "user_memory.h"
+#include "core/log.h"
+#include "proc/process_impl.h"
+#include "core/user_memory.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "arch/x86_64/time.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // System calls on memory.
-#include "src/proc/system_call.h"
-#include "src/proc/user_probes.h"
+#include "proc/system_call.h"
+#include "proc/user_probes.h"
 
 Result<int64_t> sys_brk(const SystemCall& call) {
   return static_cast<int64_t>(call.process.space->move_break(call.arguments[0]));

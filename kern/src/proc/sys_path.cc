@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "lib/string.h"
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // System calls on processes: fork, exec, wait, exit, and who they are.
 #include "arch/x86_64/interrupts.h"
-#include "src/proc/system_call.h"
-#include "src/proc/user_probes.h"
-#include "src/proc/wait.h"
+#include "proc/system_call.h"
+#include "proc/user_probes.h"
+#include "proc/wait.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // System calls on signals.
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 

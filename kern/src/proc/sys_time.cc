@@ -5,7 +5,7 @@
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 

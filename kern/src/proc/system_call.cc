@@ -1,5 +1,5 @@
 // From the trap to the function of a system call, and back.
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 #include "arch/x86_64/time.h"
 

@@ -6,8 +6,8 @@
 #include "abi/syscall.h"
 #include "arch/x86_64/trap.h"
 #include "lib/result.h"
-#include "src/proc/process_impl.h"
-#include "user_memory.h"
+#include "proc/process_impl.h"
+#include "core/user_memory.h"
 
 // A system call being made: by whom, and the six argument registers.
 struct SystemCall {

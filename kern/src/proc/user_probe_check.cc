@@ -1,12 +1,12 @@
-#include "src/proc/user_probe_check.h"
+#include "proc/user_probe_check.h"
 
 #include <algorithm>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "src/proc/elf.h"
+#include "proc/elf.h"
 
 namespace {
 

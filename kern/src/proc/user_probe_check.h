@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "probe.h"
+#include "probe/probe.h"
 
 // What stands where a probe may be: only its first byte is replaced.
 inline constexpr uint8_t kFunctionNop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};

@@ -1,12 +1,12 @@
 // What happens when a program runs into a breakpoint.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/trap.h"
-#include "probe_guard.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/user_probe_check.h"
-#include "src/proc/user_probe_table.h"
-#include "src/proc/user_probes.h"
-#include "user_memory.h"
+#include "core/probe_guard.h"
+#include "proc/process_impl.h"
+#include "proc/user_probe_check.h"
+#include "proc/user_probe_table.h"
+#include "proc/user_probes.h"
+#include "core/user_memory.h"
 
 namespace {
 

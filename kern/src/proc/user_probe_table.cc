@@ -1,4 +1,4 @@
-#include "src/proc/user_probe_table.h"
+#include "proc/user_probe_table.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "src/proc/user_probe_check.h"
+#include "proc/user_probe_check.h"
 
 namespace {
 

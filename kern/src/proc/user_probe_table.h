@@ -11,7 +11,7 @@
 #include <span>
 
 #include "lib/result.h"
-#include "probe.h"
+#include "probe/probe.h"
 
 struct ProbeEntry {
   std::atomic<ProbeConsumer*> consumer;

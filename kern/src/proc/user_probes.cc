@@ -27,16 +27,16 @@
 // an end of a process or a change of memory it is not held, but counted in the consumer, and disarming waits for that.
 //
 // Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap. docs/probes.md has what a hit costs.
-#include "src/proc/user_probes.h"
+#include "proc/user_probes.h"
 
 #include <array>
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/smp.h"
 #include "kmalloc.h"
-#include "src/proc/user_probe_check.h"
-#include "src/proc/user_probe_table.h"
-#include "task.h"
+#include "proc/user_probe_check.h"
+#include "proc/user_probe_table.h"
+#include "sched/task.h"
 
 constinit UserProbesInUse user_probes_in_use;
 // Changed under registry_lock.

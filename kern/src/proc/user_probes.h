@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "probe.h"
-#include "src/proc/address_space.h"
+#include "probe/probe.h"
+#include "proc/address_space.h"
 
 struct TrapFrame;
 class ProbeTable;

@@ -14,9 +14,9 @@
 #include <atomic>
 
 #include "arch/x86_64/io.h"
-#include "boot.h"
-#include "cpu.h"
-#include "src/sched/sched.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "sched/sched.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "log.h"
+#include "core/log.h"
 #include "slab.h"
-#include "src/sched/sched.h"
+#include "sched/sched.h"
 
 namespace {
 

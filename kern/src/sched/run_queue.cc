@@ -22,8 +22,8 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "lib/format.h"
-#include "log.h"
-#include "src/sched/sched.h"
+#include "core/log.h"
+#include "sched/sched.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What the files of the scheduler share.
 #pragma once
 
-#include "task.h"
+#include "sched/task.h"
 
 // How the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };

@@ -10,14 +10,14 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/paging.h"
 #include "arena.h"
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
+#include "core/log.h"
 #include "slab_trace.h"
-#include "src/sched/sched.h"
-#include "trace.h"
+#include "sched/sched.h"
+#include "trace/trace.h"
 
 namespace {
 

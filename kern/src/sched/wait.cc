@@ -11,9 +11,9 @@
 //
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
-#include "log.h"
-#include "src/sched/sched.h"
-#include "timer.h"
+#include "core/log.h"
+#include "sched/sched.h"
+#include "sched/timer.h"
 
 namespace {
 

@@ -1,14 +1,14 @@
-#include "command.h"
+#include "trace/command.h"
 
 #include <cstddef>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/format.h"
-#include "quoted.h"
-#include "sampler.h"
-#include "stack_table.h"
-#include "trace_table.h"
-#include "words.h"
+#include "lib/quoted.h"
+#include "trace/sampler.h"
+#include "store/stack_table.h"
+#include "trace/trace_table.h"
+#include "lib/words.h"
 
 namespace {
 

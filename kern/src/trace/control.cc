@@ -2,14 +2,14 @@
 #include <span>
 
 #include "arch/x86_64/smp.h"
-#include "cpu.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
 #include "lib/format.h"
-#include "page_buffer.h"
+#include "store/page_buffer.h"
 #include "slab_trace.h"
-#include "trace.h"
-#include "trace_memory.h"
-#include "tracer.h"
+#include "trace/trace.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
 
 namespace {
 

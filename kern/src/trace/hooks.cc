@@ -12,14 +12,14 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
-#include "kernel_stacks.h"
-#include "log.h"
-#include "probe_guard.h"
+#include "core/cpu.h"
+#include "store/kernel_stacks.h"
+#include "core/log.h"
+#include "core/probe_guard.h"
 #include "slab_os.h"
 #include "slab_trace.h"
-#include "trace_memory.h"
-#include "tracer.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
 
 namespace {
 

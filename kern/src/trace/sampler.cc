@@ -1,4 +1,4 @@
-#include "sampler.h"
+#include "trace/sampler.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Waits until the system has stopped allocating and freeing what `leaktest` is not about.
 #include "arch/x86_64/time.h"
-#include "errstr.h"
-#include "log.h"
-#include "tracer.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "trace/tracer.h"
 
 namespace {
 

@@ -33,14 +33,14 @@
 // Locks, outermost first: trace_control (sleeping) — a shard, or the context table: a hook holds one of them at a time.
 // Hooks take nothing else while they hold one of these; pages are fetched from the arena before. The stack table and the
 // page pool have none.
-#include "trace.h"
+#include "trace/trace.h"
 
-#include "cpu.h"
-#include "log.h"
+#include "core/cpu.h"
+#include "core/log.h"
 #include "pages.h"
-#include "recent_stacks.h"
-#include "trace_memory.h"
-#include "tracer.h"
+#include "store/recent_stacks.h"
+#include "store/trace_memory.h"
+#include "trace/tracer.h"
 
 constinit StackTable trace_stacks;
 constinit ContextTable trace_contexts;

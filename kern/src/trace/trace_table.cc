@@ -1,10 +1,10 @@
-#include "trace_table.h"
+#include "trace/trace_table.h"
 
 #include <bit>
 #include <new>
 #include <utility>
 
-#include "trace_memory.h"
+#include "store/trace_memory.h"
 
 TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
   seen += other.seen;

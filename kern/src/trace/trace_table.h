@@ -31,13 +31,13 @@
 #include <cstdint>
 
 #include "arch/x86_64/time.h"
-#include "command.h"
+#include "trace/command.h"
 #include "lib/units.h"
-#include "probe_guard.h"
-#include "sampler.h"
-#include "spinlock.h"
-#include "stack_scope.h"
-#include "trace.h"
+#include "core/probe_guard.h"
+#include "trace/sampler.h"
+#include "core/spinlock.h"
+#include "store/stack_scope.h"
+#include "trace/trace.h"
 
 // One outstanding object. Also what a dump's copy consists of.
 class TraceRecord {

@@ -1,14 +1,14 @@
 // What the tracer's parts share, for src/trace/ alone. The theory is in trace.cc.
 #pragma once
 
-#include "command.h"
-#include "context_table.h"
-#include "cpu.h"
+#include "trace/command.h"
+#include "store/context_table.h"
+#include "core/cpu.h"
 #include "slab.h"
-#include "stack_table.h"
-#include "task.h"
-#include "trace.h"
-#include "trace_table.h"
+#include "store/stack_table.h"
+#include "sched/task.h"
+#include "trace/trace.h"
+#include "trace/trace_table.h"
 
 extern StackTable trace_stacks;
 extern ContextTable trace_contexts;

@@ -17,11 +17,11 @@
 
 #include "arch/x86_64/paging.h"
 #include "arena.h"
-#include "boot.h"
-#include "log.h"
+#include "core/boot.h"
+#include "core/log.h"
 #include "pages.h"
 #include "slab_trace.h"
-#include "spinlock.h"
+#include "core/spinlock.h"
 
 namespace {
 

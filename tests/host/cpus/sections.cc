@@ -14,7 +14,7 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "cpus.h"
-#include "log.h"
+#include "core/log.h"
 
 __thread struct host_cpu host_cpu = {};
 

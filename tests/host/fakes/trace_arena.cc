@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "arena.h"
-#include "errstr.h"
-#include "log.h"
+#include "core/errstr.h"
+#include "core/log.h"
 #include "slab.h"
-#include "symbols.h"
+#include "core/symbols.h"
 
 namespace {
 

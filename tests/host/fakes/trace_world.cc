@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "errstr.h"
-#include "src/trace/trace_memory.h"
-#include "symbols.h"
+#include "core/errstr.h"
+#include "store/trace_memory.h"
+#include "core/symbols.h"
 #include "trace_world.h"
 
 namespace {
