@@ -68,12 +68,13 @@ leaktest-run:
 	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
 
-format: ## clang-format over kernel and host sources
+format: ## clang-format over every C and C++ source
 	@scripts/setup --developer
-	@git ls-files '*.c' '*.cc' '*.h' | grep -v ^user/ports/ | xargs clang-format -i
+	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
-lint: kernel ## layers, thread-safety analysis, clang-tidy
+lint: kernel ## formatting, layers, thread-safety analysis, clang-tidy
 	@scripts/setup --developer
+	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format --dry-run -Werror
 	@scripts/check-layers
 	@scripts/lint $(BASE)/compile_commands.json
 

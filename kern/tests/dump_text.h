@@ -29,7 +29,9 @@ class DumpText {
   bool has(std::string_view what) const { return text().find(what) != std::string_view::npos; }
   size_t count(std::string_view what) const {
     size_t n = 0;
-    for (size_t at = text().find(what); at != std::string_view::npos; at = text().find(what, at + 1)) n++;
+    for (size_t at = text().find(what); at != std::string_view::npos;
+         at = text().find(what, at + 1))
+      n++;
     return n;
   }
   // The number after " key " in the first two lines.

@@ -1,8 +1,8 @@
 // failnext of #debug on the live system: an order goes with its task.
 #ifdef CONFIG_DEBUG_DEVICE
 
-#include "drivers/dev/debug_failnext.h"
 #include "core/ktest.h"
+#include "drivers/dev/debug_failnext.h"
 #include "slab.h"
 #include "tests/team.h"
 

@@ -1,4 +1,5 @@
-// Who allocates and frees while the tracer is put to the proof (trace_proof_test.cc), who reads dumps meanwhile, and what fails.
+// Who allocates and frees while the tracer is put to the proof (trace_proof_test.cc), who reads
+// dumps meanwhile, and what fails.
 #pragma once
 
 #include <atomic>
@@ -6,11 +7,11 @@
 
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
-#include "tests/proof_account.h"
-#include "slab.h"
-#include "slab_trace.h"
 #include "sched/task.h"
 #include "sched/timer.h"
+#include "slab.h"
+#include "slab_trace.h"
+#include "tests/proof_account.h"
 
 namespace proof {
 

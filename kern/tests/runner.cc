@@ -1,16 +1,16 @@
-// Runs the tests that are linked into the kernel: the Test Anything Protocol, version 13, on the console. Tests run one
-// after the other in one kernel task; lines of the kernel log may stand between those of the protocol, which begin
-// without a time stamp.
+// Runs the tests that are linked into the kernel: the Test Anything Protocol, version 13, on the
+// console. Tests run one after the other in one kernel task; lines of the kernel log may stand
+// between those of the protocol, which begin without a time stamp.
 #include <atomic>
 #include <string_view>
 
 #include "arch/x86_64/time.h"
 #include "core/boot.h"
 #include "core/ktest.h"
-#include "lib/format.h"
 #include "core/power.h"
-#include "trace/trace.h"
 #include "core/uart.h"
+#include "lib/format.h"
+#include "trace/trace.h"
 
 extern "C" const KernelTest ktests_start[], ktests_end[];
 

@@ -1,15 +1,16 @@
-// Every cache of the system traced under load, one by one and all at once: nothing is lost, and nothing stays behind.
+// Every cache of the system traced under load, one by one and all at once: nothing is lost, and
+// nothing stays behind.
 #include <algorithm>
 #include <atomic>
 
 #include "core/boot.h"
 #include "core/cpu.h"
-#include "kmalloc.h"
 #include "core/ktest.h"
+#include "kmalloc.h"
 #include "store/trace_memory.h"
-#include "trace/tracer.h"
 #include "tests/team.h"
 #include "trace/trace.h"
+#include "trace/tracer.h"
 
 namespace {
 

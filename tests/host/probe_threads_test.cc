@@ -1,5 +1,5 @@
-// Sources: kern/src/probe/stack_counts.cc kern/src/probe/probe_events.cc kern/src/probe/probe_pairs.cc
-// tests/host/fakes/trace_world.cc
+// Sources: kern/src/probe/stack_counts.cc kern/src/probe/probe_events.cc
+// kern/src/probe/probe_pairs.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
       before = sum;
     }
   });
-  for (uint64_t i = 0; i < kAdds; i++) ASSERT_TRUE(part.add(static_cast<uint32_t>(i * 7919 % 3000), 0));
+  for (uint64_t i = 0; i < kAdds; i++)
+    ASSERT_TRUE(part.add(static_cast<uint32_t>(i * 7919 % 3000), 0));
   done = true;
   reader.join();
   uint64_t sum = 0;

@@ -109,7 +109,9 @@ class TraceContextTest : public testing::Test {
   }
 
   void return_to_user() { task_.trace_call = kTraceFromUser; }
-  static const ContextTable::Context& context() { return *trace_contexts.get(current_context().id); }
+  static const ContextTable::Context& context() {
+    return *trace_contexts.get(current_context().id);
+  }
 
   Cpu cpu_ = {};
   Task task_ = {};

@@ -168,7 +168,8 @@ uint32_t intern(StackTable& table, uint64_t index) {
   return table.intern(StackKind::kKernel, frames.data(), frames.size());
 }
 
-// All CPUs add the same stacks in the same order, so that nearly each is a race; or each in an order of its own.
+// All CPUs add the same stacks in the same order, so that nearly each is a race; or each in an
+// order of its own.
 TEST_F(TraceThreads, AStackNeverHasTwoNumbersWhoeverAddsIt) {
   constexpr uint64_t kStacks = 1500;
   static StackTable table;
@@ -241,7 +242,9 @@ TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
         const uint32_t base = table.intern(ContextKind::kProcess, pid, "program");
         const uint32_t id = base == 0 ? 0 : table.with_user_stack(base, pid);
         ids[cpu].push_back(id);
-        if (id == 0 || !table.valid(id) || table.get(id)->user_stack != pid || table.get(id)->base->pid != pid) wrong++;
+        if (id == 0 || !table.valid(id) || table.get(id)->user_stack != pid ||
+            table.get(id)->base->pid != pid)
+          wrong++;
       }
     });
     ASSERT_EQ(wrong, 0);
@@ -277,7 +280,8 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
           for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
             TraceCounters counters = {};
             size_t count = 0;
-            if (!table->copy_shard(shard, records.data(), records.size(), &count, &counters)) wrong++;
+            if (!table->copy_shard(shard, records.data(), records.size(), &count, &counters))
+              wrong++;
             if (counters.seen != counters.recorded + counters.dropped + counters.filtered) wrong++;
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
             if (counters.live_bytes != 64 * count) wrong++;

@@ -17,13 +17,15 @@ bool in_user_space(uint64_t address, size_t size) {
 
 Result<void> copy_from_user(void* to, uint64_t from, size_t size) {
   if (size == 0) return {};
-  if (!in_user_space(from, size) || user_copy(to, reinterpret_cast<const void*>(from), size) != 0) return Errno::EFAULT;
+  if (!in_user_space(from, size) || user_copy(to, reinterpret_cast<const void*>(from), size) != 0)
+    return Errno::EFAULT;
   return {};
 }
 
 Result<void> copy_to_user(uint64_t to, const void* from, size_t size) {
   if (size == 0) return {};
-  if (!in_user_space(to, size) || user_copy(reinterpret_cast<void*>(to), from, size) != 0) return Errno::EFAULT;
+  if (!in_user_space(to, size) || user_copy(reinterpret_cast<void*>(to), from, size) != 0)
+    return Errno::EFAULT;
   return {};
 }
 

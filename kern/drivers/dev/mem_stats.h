@@ -1,4 +1,5 @@
-// The texts of the files of #mem that are everyone's: what memory is used for, without kernel addresses. May sleep.
+// The texts of the files of #mem that are everyone's: what memory is used for, without kernel
+// addresses. May sleep.
 #pragma once
 
 #include "ns/device.h"

@@ -10,7 +10,8 @@ struct Task;
 
 inline constexpr unsigned kMaxCpus = CONFIG_MAX_CPUS;
 
-// Offsets of the first fields are known to assembly (arch/x86_64/entry.S) and checked in arch/x86_64/cpu.cc.
+// Offsets of the first fields are known to assembly (arch/x86_64/entry.S) and checked in
+// arch/x86_64/cpu.cc.
 struct Cpu {
   Cpu* self;              // 0
   uint64_t kernel_stack;  // 8: top of the current task's kernel stack, for system call entry
@@ -19,9 +20,9 @@ struct Cpu {
   uint32_t id;            // 32: 0..cpu_count()-1
   uint32_t probes_off;    // 36: > 0: no probe is told what happens here (probe_guard.h)
   uint32_t apic_id;
-  uint32_t
-      interrupt_depth;  // interrupts and exceptions nested on this CPU, not counting those that came from user mode's system calls and faults
-  uint32_t preempt_off;  // > 0: the scheduler does not take the CPU away
+  uint32_t interrupt_depth;  // interrupts and exceptions nested on this CPU, not counting those
+                             // that came from user mode's system calls and faults
+  uint32_t preempt_off;      // > 0: the scheduler does not take the CPU away
   bool need_resched;
   bool online;
   bool in_nmi;               // NMI or machine check: no allocation
@@ -56,7 +57,9 @@ Cpu& cpu(unsigned id);
 class PreemptOff {
  public:
   PreemptOff() { asm volatile("incl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc"); }
-  ~PreemptOff() { asm volatile("decl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc"); }
+  ~PreemptOff() {
+    asm volatile("decl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc");
+  }
   PreemptOff(const PreemptOff&) = delete;
   PreemptOff& operator=(const PreemptOff&) = delete;
 };

@@ -1,5 +1,5 @@
-// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=PATTERN` for those whose name contains it),
-// TAP on the console.
+// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=PATTERN` for those whose
+// name contains it), TAP on the console.
 #pragma once
 
 #include "core/log.h"
@@ -10,10 +10,11 @@ struct KernelTest {
 };
 
 // KTEST(name) { … EXPECT(condition); … }: runs in a kernel task, may sleep.
-#define KTEST(test_name)                                                                                      \
-  static void ktest_##test_name();                                                                            \
-  [[gnu::section(".ktests"), gnu::used, gnu::aligned(8)]] static const KernelTest ktest_entry_##test_name = { \
-      #test_name, ktest_##test_name};                                                                         \
+#define KTEST(test_name)                                                                     \
+  static void ktest_##test_name();                                                           \
+  [[gnu::section(".ktests"), gnu::used,                                                      \
+    gnu::aligned(8)]] static const KernelTest ktest_entry_##test_name = {#test_name,         \
+                                                                         ktest_##test_name}; \
   static void ktest_##test_name()
 
 // Marks the running test as failed and goes on. Any context.
@@ -22,7 +23,8 @@ void ktest_fail(const char* file, int line, const char* what);
   do {                                                            \
     if (!(condition)) ktest_fail(__FILE__, __LINE__, #condition); \
   } while (0)
-// A pseudo-random 64-bit number from a seed that is printed (and can be set by `seed=N` on the command line).
+// A pseudo-random 64-bit number from a seed that is printed (and can be set by `seed=N` on the
+// command line).
 unsigned long ktest_random();
 // Runs all and powers off.
 [[noreturn]] void ktest_run_all();

@@ -1,9 +1,10 @@
 // The order in which locks are taken.
 //
-// The rule: while a CPU holds a spinlock of rank r it may take only spinlocks of a rank lower than r. So the table below,
-// read from top to bottom, is the order in which locks nest. Two locks of one rank are never held together, except where
-// the rank says how. A sleeping lock (Mutex) may be taken only with no spinlock held, and follows the same rule among
-// sleeping locks. With CONFIG_LOCK_RANK_CHECK every acquisition is checked.
+// The rule: while a CPU holds a spinlock of rank r it may take only spinlocks of a rank lower than
+// r. So the table below, read from top to bottom, is the order in which locks nest. Two locks of
+// one rank are never held together, except where the rank says how. A sleeping lock (Mutex) may be
+// taken only with no spinlock held, and follows the same rule among sleeping locks. With
+// CONFIG_LOCK_RANK_CHECK every acquisition is checked.
 #pragma once
 
 #include <cstdint>

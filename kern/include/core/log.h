@@ -5,10 +5,12 @@
 extern "C" {
 #endif
 
-/* One line (the newline is added) to the console port, with a time stamp; lines of several CPUs do not mix. */
+/* One line (the newline is added) to the console port, with a time stamp; lines of several CPUs do
+ * not mix. */
 void klog(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 
-/* Stops every CPU, prints the message and a symbolic backtrace, and ends QEMU with the status that scripts/guest turns into 134. */
+/* Stops every CPU, prints the message and a symbolic backtrace, and ends QEMU with the status that
+ * scripts/guest turns into 134. */
 void panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noreturn, cold));
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// Spinlocks. Taking one turns interrupts off on this CPU until it is released, so that an interrupt handler may take any
-// lock; what runs under one is short and bounded and never sleeps.
+// Spinlocks. Taking one turns interrupts off on this CPU until it is released, so that an interrupt
+// handler may take any lock; what runs under one is short and bounded and never sleeps.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,9 @@ class CAPABILITY("spinlock") Spinlock {
   void lock() ACQUIRE();
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // As try_lock, but says nobody's name and is not counted, which takes two instructions: for a hook, which is over
-  // before anything else can happen on this CPU. In a build that checks ranks, and on the host, it waits.
+  // As try_lock, but says nobody's name and is not counted, which takes two instructions: for a
+  // hook, which is over before anything else can happen on this CPU. In a build that checks ranks,
+  // and on the host, it waits.
   bool lock_in_hook() TRY_ACQUIRE(true);
   void unlock_in_hook() RELEASE();
   // By this CPU, and not by a hook.
@@ -31,10 +32,12 @@ class CAPABILITY("spinlock") Spinlock {
   LockRank rank() const { return rank_; }
 
  private:
-  static constexpr uint32_t kLocked = uint32_t{1} << 30;  // not the sign, which gcc would test by a loop
+  static constexpr uint32_t kLocked = uint32_t{1}
+                                      << 30;  // not the sign, which gcc would test by a loop
 
-  std::atomic<uint32_t> owner_{0};  // 0 when free, else kLocked and the CPU's number + 1, which a hook leaves out
-  void spin();                      // until it is free, and takes it
+  std::atomic<uint32_t> owner_{
+      0};       // 0 when free, else kLocked and the CPU's number + 1, which a hook leaves out
+  void spin();  // until it is free, and takes it
 
   const LockRank rank_;
 };
@@ -89,7 +92,8 @@ class SCOPED_CAPABILITY Guard {
 // The same, if the lock is free; otherwise without it.
 class TryGuard {
  public:
-  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock), held_(lock.try_lock()) {}
+  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock),
+                                                                held_(lock.try_lock()) {}
   ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
     if (held_) lock_.unlock();
   }

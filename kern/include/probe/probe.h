@@ -1,20 +1,23 @@
-// Probes: a consumer is told, on the CPU where it happens, that a function of the kernel or of a program is called or returns.
+// Probes: a consumer is told, on the CPU where it happens, that a function of the kernel or of a
+// program is called or returns.
 //
-// Three parts meet here. src/probe/kernel_probes.cc puts probes on kernel functions, src/proc/user_probes.cc on functions of
-// programs; src/probe/probe_session.cc is the consumer behind #probe. docs/probes.md says what users see.
+// Three parts meet here. src/probe/kernel_probes.cc puts probes on kernel functions,
+// src/proc/user_probes.cc on functions of programs; src/probe/probe_session.cc is the consumer
+// behind #probe. docs/probes.md says what users see.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <span>
 
-#include "lib/list.h"
 #include "arch/x86_64/interrupts.h"
+#include "lib/list.h"
 #include "lib/result.h"
 
 class Chan;
 
-// The registers that a call may change, as the probes' entries and the trap entry (TrapFrame) save them, lowest address first.
+// The registers that a call may change, as the probes' entries and the trap entry (TrapFrame) save
+// them, lowest address first.
 struct ProbeRegisters {
   uint64_t r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
 
@@ -30,33 +33,45 @@ struct ProbeHit {
   uint32_t tag;   // as given with the probe
   bool returned;  // false: the function is being called; true: it is about to return
   bool user;      // it is a program's
-  // Where the return address stands. A call and its return have the same; calls made from within have lower ones. What is
-  // entered at the same or a higher place ends, without a return, all that was entered below (exceptions, longjmp).
+  // Where the return address stands. A call and its return have the same; calls made from within
+  // have lower ones. What is entered at the same or a higher place ends, without a return, all that
+  // was entered below (exceptions, longjmp).
   uint64_t stack_pointer;
-  // Kernel: of a frame from which walk_kernel_stack finds the function itself (the address after its nop; not at a return), then
-  // its caller, and so on. User: 0, walk_user_stack_of_call() finds the same.
+  // Kernel: of a frame from which walk_kernel_stack finds the function itself (the address after
+  // its nop; not at a return), then its caller, and so on. User: 0, walk_user_stack_of_call() finds
+  // the same.
   uint64_t frame_pointer;
-  const ProbeRegisters* registers;  // at the entry; at a return only what a result is in has a meaning
-  uint64_t flags;                   // RFLAGS of whoever is hit
-  // Whether whoever is hit may be interrupted. Otherwise it may be in the middle of a change of what this CPU alone has, the
-  // allocator's magazines among it: nothing may be allocated.
+  const ProbeRegisters*
+      registers;   // at the entry; at a return only what a result is in has a meaning
+  uint64_t flags;  // RFLAGS of whoever is hit
+  // Whether whoever is hit may be interrupted. Otherwise it may be in the middle of a change of
+  // what this CPU alone has, the allocator's magazines among it: nothing may be allocated.
   bool interrupts_on() const { return (flags & kRflagsIf) != 0; }
 };
 
 enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
 
-// Who is told. hit() is called with interrupts off, never in an NMI, and never for what happens on this CPU within a hit():
-// a guard for each CPU keeps that out and counts it here. It neither sleeps nor faults.
+// Who is told. hit() is called with interrupts off, never in an NMI, and never for what happens on
+// this CPU within a hit(): a guard for each CPU keeps that out and counts it here. It neither
+// sleeps nor faults.
 class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
-  // The process, which is the current one, ends or becomes another program (interrupts on, may sleep): what it has entered will
-  // not return, its memory is gone. Only for consumers with user probes or watching memory.
-  virtual void process_left(uint32_t pid, ProcessLeft how) { static_cast<void>(pid), static_cast<void>(how); }
-  // The current process (interrupts on, may sleep) has got, or given back, a range of memory by mmap and munmap: whole pages, of
-  // which mmap was asked for the first `size` bytes; what is given back is told in whole pages. For consumers that watch memory.
-  virtual void memory_mapped(uint64_t address, uint64_t size) { static_cast<void>(address), static_cast<void>(size); }
-  virtual void memory_unmapped(uint64_t address, uint64_t size) { static_cast<void>(address), static_cast<void>(size); }
+  // The process, which is the current one, ends or becomes another program (interrupts on, may
+  // sleep): what it has entered will not return, its memory is gone. Only for consumers with user
+  // probes or watching memory.
+  virtual void process_left(uint32_t pid, ProcessLeft how) {
+    static_cast<void>(pid), static_cast<void>(how);
+  }
+  // The current process (interrupts on, may sleep) has got, or given back, a range of memory by
+  // mmap and munmap: whole pages, of which mmap was asked for the first `size` bytes; what is given
+  // back is told in whole pages. For consumers that watch memory.
+  virtual void memory_mapped(uint64_t address, uint64_t size) {
+    static_cast<void>(address), static_cast<void>(size);
+  }
+  virtual void memory_unmapped(uint64_t address, uint64_t size) {
+    static_cast<void>(address), static_cast<void>(size);
+  }
 
   // Hits that the guard has kept out.
   std::atomic<uint64_t> kept_out{0};
@@ -71,7 +86,8 @@ class ProbeConsumer {
   } user_part;
 };
 
-// --- Kernel functions (src/probe/kernel_probes.cc). They are numbered from 0 in order of address, for as long as the system runs.
+// --- Kernel functions (src/probe/kernel_probes.cc). They are numbered from 0 in order of address,
+// for as long as the system runs.
 
 struct KernelFunction {
   uint64_t address;
@@ -87,25 +103,29 @@ struct KernelProbe {
   uint32_t tag;
   bool returns;  // the consumer is told of returns too
 };
-// Probes for a consumer that has none. When it returns every call of the functions on any CPU is told; on failure none is. ENOMEM. May
-// sleep; no lock held.
+// Probes for a consumer that has none. When it returns every call of the functions on any CPU is
+// told; on failure none is. ENOMEM. May sleep; no lock held.
 Result<void> kernel_probes_arm(ProbeConsumer& consumer, std::span<const KernelProbe> probes);
-// When it returns no hit() of it is under way or will come, and the text of functions without a probe is what it was. May sleep.
+// When it returns no hit() of it is under way or will come, and the text of functions without a
+// probe is what it was. May sleep.
 void kernel_probes_disarm(ProbeConsumer& consumer);
 
-// --- Functions of programs (src/proc/user_probes.cc). A probe is on a program's file: in every process that runs it now or later,
-// whatever the names of the file. Whose hits count is the consumer's to decide.
+// --- Functions of programs (src/proc/user_probes.cc). A probe is on a program's file: in every
+// process that runs it now or later, whatever the names of the file. Whose hits count is the
+// consumer's to decide.
 
 struct UserProbe {
-  uint64_t address;                   // of the function: a five-byte nop stands there
-  std::span<const uint64_t> returns;  // its `ret` instructions; empty: the consumer is not told of returns
+  uint64_t address;  // of the function: a five-byte nop stands there
+  std::span<const uint64_t>
+      returns;  // its `ret` instructions; empty: the consumer is not told of returns
   uint32_t tag;
 };
-// As for the kernel. `program` is an open ELF file. EINVAL, with the error string set, if at one of the addresses stands something else;
-// ENOMEM. A consumer may be given probes on several programs.
-Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program, std::span<const UserProbe> probes);
-// All of the consumer's, on all programs, and its watching of memory. Waits for hit(), process_left() and memory_…() that are under way:
-// no lock is held that these take.
+// As for the kernel. `program` is an open ELF file. EINVAL, with the error string set, if at one of
+// the addresses stands something else; ENOMEM. A consumer may be given probes on several programs.
+Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program,
+                             std::span<const UserProbe> probes);
+// All of the consumer's, on all programs, and its watching of memory. Waits for hit(),
+// process_left() and memory_…() that are under way: no lock is held that these take.
 void user_probes_disarm(ProbeConsumer& consumer);
 // The consumer is told of mmap and munmap by all processes. Cannot fail.
 void user_probes_watch_memory(ProbeConsumer& consumer);

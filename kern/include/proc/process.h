@@ -9,7 +9,8 @@
 #include "ns/namespace.h"
 #include "sched/task.h"
 
-// Makes process 1 from the file `path` of the root namespace, with arguments {path}. The kernel panics when process 1 ends.
+// Makes process 1 from the file `path` of the root namespace, with arguments {path}. The kernel
+// panics when process 1 ends.
 Result<void> process_start_init(const char* path);
 
 // The process of the current task, or nullptr.
@@ -37,8 +38,10 @@ uint32_t process_next(uint32_t pid);
 // The arguments as they stand in the process's memory, separated by NULs; ESRCH. May sleep.
 Result<size_t> process_command_line(uint32_t pid, char* buffer, size_t size);
 
-// Sends a signal to a process (pid > 0) or to a group (pid < 0). ESRCH, EPERM unless `who` is root or the owner. Any context when who.uid is 0.
+// Sends a signal to a process (pid > 0) or to a group (pid < 0). ESRCH, EPERM unless `who` is root
+// or the owner. Any context when who.uid is 0.
 Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
-// The group in the foreground of the terminal (tcsetpgrp), kept by the console: process_signal(-group, …) on ^C.
+// The group in the foreground of the terminal (tcsetpgrp), kept by the console:
+// process_signal(-group, …) on ^C.
 
 void proc_init();

@@ -7,10 +7,10 @@
 #include "abi/errno.h"
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
+#include "core/spinlock.h"
 #include "lib/list.h"
 #include "lib/result.h"
 #include "lib/units.h"
-#include "core/spinlock.h"
 
 struct Process;
 class WaitQueue;
@@ -31,11 +31,13 @@ struct Task {
   char name[32];
   uint32_t id;
   std::atomic<TaskState> state;
-  Process* process;        // nullptr for a kernel task
-  uint32_t pid;            // of the process, for the tracer; 0 for a kernel task
-  // What the tracer remembers (src/store/context.cc); 0 in a new task. The task's own, with interrupts off.
+  Process* process;  // nullptr for a kernel task
+  uint32_t pid;      // of the process, for the tracer; 0 for a kernel task
+  // What the tracer remembers (src/store/context.cc); 0 in a new task. The task's own, with
+  // interrupts off.
   uint32_t trace_base;  // context of what it is, without a user stack
-  uint64_t trace_call;  // context of the system call or fault under way; kTraceFromUser after each return to user mode
+  uint64_t trace_call;  // context of the system call or fault under way; kTraceFromUser after each
+                        // return to user mode
   uint32_t trace_cut;   // the same, if its user stack is deeper than what is recorded
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
@@ -49,14 +51,15 @@ struct Task {
   ListNode wait_link;               // lock of the wait queue that the task is on
   std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
   std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
-  uint64_t held_mutexes;            // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
+  uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
 
   // Context switch only.
   Context context;
   uint64_t stack_base;  // lowest address of the kernel stack, above its guard page
   void* stack_memory;   // the same in the direct map; nullptr for an idle task
-  FpuState* fpu;  // saved and restored when the task leaves and gets the CPU; nullptr for a kernel task. The process's
+  FpuState* fpu;  // saved and restored when the task leaves and gets the CPU; nullptr for a kernel
+                  // task. The process's
   void (*entry)(void*);
   void* argument;
   ListNode all_link;  // list of all tasks
@@ -65,12 +68,14 @@ struct Task {
   uint64_t stack_top() const { return stack_base + kKernelStackSize; }
 };
 
-// Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must not sleep); later each
-// CPU calls sched_start_cpu and never returns. Memory is there, interrupts may be on or off.
+// Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must
+// not sleep); later each CPU calls sched_start_cpu and never returns. Memory is there, interrupts
+// may be on or off.
 void sched_init();
 [[noreturn]] void sched_start_cpu();
-// What loads the address space of a task's process on this CPU when the task gets it. Called with interrupts off and a
-// run queue locked: it takes no lock. Kernel tasks run on the kernel's own tables.
+// What loads the address space of a task's process on this CPU when the task gets it. Called with
+// interrupts off and a run queue locked: it takes no lock. Kernel tasks run on the kernel's own
+// tables.
 void sched_register_activate(void (*activate)(Process* process));
 
 // A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
@@ -88,16 +93,18 @@ inline constexpr uint32_t kAnyCpu = UINT32_MAX;
 void task_start(Task* task, uint32_t cpu = kAnyCpu);
 // Frees a task that was created and never started.
 void task_discard(Task* task);
-// Ends the current task; its stack and structure are freed by a reaper task. A process has set `process` and `fpu` to
-// nullptr before it frees what they point at.
+// Ends the current task; its stack and structure are freed by a reaper task. A process has set
+// `process` and `fpu` to nullptr before it frees what they point at.
 [[noreturn]] void task_exit();
 // `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
 void task_register_exit(void (*leave)(Task&));
-// Makes task_drain_dead wait for the current task from now on: called before others can see that it is about to end.
+// Makes task_drain_dead wait for the current task from now on: called before others can see that it
+// is about to end.
 void task_will_exit();
 // Gives the CPU away.
 void task_yield();
-// Called from the tick and at the end of interrupts when need_resched is set and preemption is allowed.
+// Called from the tick and at the end of interrupts when need_resched is set and preemption is
+// allowed.
 void schedule();
 // Sets `interrupted` and wakes the task if it sleeps interruptibly. Any context.
 void task_interrupt(Task* task);
@@ -112,9 +119,9 @@ void task_drain_dead();
 class WaitQueue {
  public:
   constexpr WaitQueue() = default;
-  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by the caller when
-  // called and on return, and dropped while asleep. Interruptible: EINTR when a signal waits (the lock is held then
-  // too). Deadline: ETIMEDOUT.
+  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by
+  // the caller when called and on return, and dropped while asleep. Interruptible: EINTR when a
+  // signal waits (the lock is held then too). Deadline: ETIMEDOUT.
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
@@ -124,7 +131,8 @@ class WaitQueue {
     return {};
   }
   template <typename Condition>
-  void wait_uninterruptible(Spinlock& guard_lock, Condition condition) REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
+  void wait_uninterruptible(Spinlock& guard_lock, Condition condition)
+      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
   // Any context. The caller may hold locks of a rank above kWaitQueue.
@@ -132,8 +140,8 @@ class WaitQueue {
   void wake_all();
 
  private:
-  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be called with
-  // interrupts off by exactly one Guard on guard_lock.
+  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be
+  // called with interrupts off by exactly one Guard on guard_lock.
   Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
 
   Spinlock lock_{LockRank::kWaitQueue};
@@ -147,7 +155,8 @@ class CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   void lock() ACQUIRE();
-  // True if it was free, for whatever ranks are held. Task context, interrupts on or off; does not sleep.
+  // True if it was free, for whatever ranks are held. Task context, interrupts on or off; does not
+  // sleep.
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task(); }

@@ -1,11 +1,12 @@
-// What the boot loader handed over: PVH (xen/include/public/arch-x86/hvm/start_info.h) or Multiboot2
-// (specification 2.0, section 3.6). Both are read into one BootInfo before anything is allocated, since they lie in
-// memory that is otherwise free. Early memory is cut from the end of the largest usable range below 4 GiB.
+// What the boot loader handed over: PVH (xen/include/public/arch-x86/hvm/start_info.h) or
+// Multiboot2 (specification 2.0, section 3.6). Both are read into one BootInfo before anything is
+// allocated, since they lie in memory that is otherwise free. Early memory is cut from the end of
+// the largest usable range below 4 GiB.
 #include "core/boot.h"
 
 #include "arch/x86_64/paging.h"
-#include "lib/string.h"
 #include "core/log.h"
+#include "lib/string.h"
 
 extern "C" const char image_end[];
 
@@ -96,7 +97,8 @@ void parse_pvh(const PvhStartInfo& start) {
   if (start.command_line) copy_command_line(at<char>(start.command_line));
   if (start.version >= 1) {
     const auto* map = at<PvhMemory>(start.memory_map);
-    for (uint32_t i = 0; i < start.memory_map_entries; i++) add_memory(map[i].address, map[i].size, map[i].type);
+    for (uint32_t i = 0; i < start.memory_map_entries; i++)
+      add_memory(map[i].address, map[i].size, map[i].type);
   }
   if (start.module_count > 0) {
     const auto* module = at<PvhModule>(start.modules);
@@ -120,7 +122,8 @@ void parse_multiboot2(uint64_t address) {
       }
       case 6: {
         const uint32_t entry_size = *at<uint32_t>(body);
-        for (uint64_t e = body + 8; e + sizeof(Multiboot2Memory) <= p + tag->size; e += entry_size) {
+        for (uint64_t e = body + 8; e + sizeof(Multiboot2Memory) <= p + tag->size;
+             e += entry_size) {
           const auto* entry = at<Multiboot2Memory>(e);
           add_memory(entry->address, entry->size, entry->type);
         }
@@ -164,9 +167,12 @@ void* early_alloc(size_t size, size_t align) {
     if (range.start.value + range.size > kFourGiB) continue;
     if (!best || range.size > best->size) best = &range;
   }
-  if (!best || best->size < size + align + kPageSize) panic("no memory for %zu bytes at boot", size);
-  // The range's end stays page-aligned, so that what follows can use it as it is: each piece takes whole pages.
-  const uint64_t start = align_down(best->start.value + best->size - size, align > kPageSize ? align : kPageSize);
+  if (!best || best->size < size + align + kPageSize)
+    panic("no memory for %zu bytes at boot", size);
+  // The range's end stays page-aligned, so that what follows can use it as it is: each piece takes
+  // whole pages.
+  const uint64_t start =
+      align_down(best->start.value + best->size - size, align > kPageSize ? align : kPageSize);
   best->size = start - best->start.value;
   return direct_map({start});
 }
@@ -182,7 +188,8 @@ const char* boot_option(const char* name, size_t* length) {
     while (*p == ' ') p++;
     const char* word = p;
     while (*p && *p != ' ') p++;
-    if (static_cast<size_t>(p - word) < name_length || strncmp(word, name, name_length) != 0) continue;
+    if (static_cast<size_t>(p - word) < name_length || strncmp(word, name, name_length) != 0)
+      continue;
     const char* rest = word + name_length;
     if (rest != p && *rest != '=') continue;
     if (rest == p) {

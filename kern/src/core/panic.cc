@@ -1,5 +1,6 @@
-// The end, with an account of it: message, registers of what was interrupted, backtrace through all traps on this
-// stack, locks held, and what others have registered. Only this CPU runs; nothing is allocated, no lock is waited for.
+// The end, with an account of it: message, registers of what was interrupted, backtrace through all
+// traps on this stack, locks held, and what others have registered. Only this CPU runs; nothing is
+// allocated, no lock is waited for.
 #include "core/panic.h"
 
 #include <atomic>
@@ -11,12 +12,12 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
-#include "lib/format.h"
 #include "core/log.h"
 #include "core/power.h"
 #include "core/symbols.h"
-#include "sched/task.h"
 #include "core/uart.h"
+#include "lib/format.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -94,7 +95,8 @@ void print_locks(const Cpu& cpu) {
   print("  held locks: %u, ranks 0x%lx", cpu.held_locks, cpu.held_ranks);
 }
 
-[[noreturn]] void end(const TrapFrame* frame, uint64_t frame_pointer, const char* pattern, va_list arguments) {
+[[noreturn]] void end(const TrapFrame* frame, uint64_t frame_pointer, const char* pattern,
+                      va_list arguments) {
   interrupts_disable();
   Cpu& cpu = this_cpu();
   cpu.probes_off++;

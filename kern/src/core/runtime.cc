@@ -3,10 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/format.h"
 #include "core/log.h"
+#include "lib/format.h"
 
-// Of a processor that may lack the instruction (Warren, Hacker's Delight, 2nd edition, section 5-1).
+// Of a processor that may lack the instruction (Warren, Hacker's Delight, 2nd edition, section
+// 5-1).
 extern "C" int __popcountdi2(int64_t value) {
   uint64_t x = static_cast<uint64_t>(value);
   x -= x >> 1 & 0x5555555555555555;

@@ -1,5 +1,5 @@
-// Spinlocks: test and test-and-set. The owner's number is in the lock, so that a lock that is never released names who
-// has it.
+// Spinlocks: test and test-and-set. The owner's number is in the lock, so that a lock that is never
+// released names who has it.
 #include "core/spinlock.h"
 
 #include "arch/x86_64/io.h"
@@ -17,11 +17,13 @@ constexpr uint64_t rank_bit(LockRank rank) {
 
 #ifdef CONFIG_LOCK_RANK_CHECK
 void check_rank(const Cpu& cpu, LockRank rank) {
-  // Any rank held that is not above the one wanted. Two run queues may be held in order of CPU number.
+  // Any rank held that is not above the one wanted. Two run queues may be held in order of CPU
+  // number.
   uint64_t forbidden = rank_bit(rank) | (rank_bit(rank) - 1);
   if (rank == LockRank::kRunQueue) forbidden = rank_bit(rank) - 1;
   if ((cpu.held_ranks & forbidden) != 0 && !panicking()) [[unlikely]] {
-    panic("lock of rank %u taken while ranks 0x%lx (bits) are held", static_cast<unsigned>(rank), cpu.held_ranks);
+    panic("lock of rank %u taken while ranks 0x%lx (bits) are held", static_cast<unsigned>(rank),
+          cpu.held_ranks);
   }
 }
 #endif
@@ -39,12 +41,14 @@ void Spinlock::spin() {
   const uint32_t me = kLocked | (cpu_id() + 1);
   uint32_t expected = 0;
   uint32_t spins = 0;
-  while (!owner_.compare_exchange_weak(expected, me, std::memory_order_acquire, std::memory_order_relaxed)) {
+  while (!owner_.compare_exchange_weak(expected, me, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
     while (owner_.load(std::memory_order_relaxed) != 0) {
       cpu_relax();
       if (++spins == kSpinLimit) [[unlikely]] {
         panic("spinlock %p of rank %u is never released; CPU %u has it", static_cast<void*>(this),
-              static_cast<unsigned>(rank_), (owner_.load(std::memory_order_relaxed) & ~kLocked) - 1);
+              static_cast<unsigned>(rank_),
+              (owner_.load(std::memory_order_relaxed) & ~kLocked) - 1);
       }
     }
     expected = 0;

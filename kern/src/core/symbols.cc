@@ -1,9 +1,12 @@
-// Names of kernel functions. The build links the kernel twice; between the passes it makes a table of the functions of
-// the first and puts it into section .ksyms, after all that is read-only, so that no function moves:
+// Names of kernel functions. The build links the kernel twice; between the passes it makes a table
+// of the functions of the first and puts it into section .ksyms, after all that is read-only, so
+// that no function moves:
 //
-//   u32 count; u32 address_offset[count]; u32 name_offset[count + 1]; char names[] (each ends with NUL)
+//   u32 count; u32 address_offset[count]; u32 name_offset[count + 1];
+//   char names[] (each ends with NUL)
 //
-// Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter lists.
+// Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter
+// lists.
 #include "core/symbols.h"
 
 #include "arch/x86_64/paging.h"
@@ -50,12 +53,14 @@ SymbolEntry symbol_entry(size_t index) {
   const uint32_t count = ksyms_start[0];
   const uint32_t* addresses = ksyms_start + 1;
   const uint32_t* names = addresses + count;
-  return {reinterpret_cast<const char*>(names + count + 1) + names[index], kKernelImageBase + addresses[index]};
+  return {reinterpret_cast<const char*>(names + count + 1) + names[index],
+          kKernelImageBase + addresses[index]};
 }
 
 // An ELF note: sizes of name ("GNU") and description, type, name, description.
 std::span<const uint8_t> kernel_build_id() {
   constexpr size_t kHeaderWords = 4;
   if (build_id_note_end - build_id_note_start < static_cast<ptrdiff_t>(kHeaderWords)) return {};
-  return {reinterpret_cast<const uint8_t*>(build_id_note_start + kHeaderWords), build_id_note_start[1]};
+  return {reinterpret_cast<const uint8_t*>(build_id_note_start + kHeaderWords),
+          build_id_note_start[1]};
 }

@@ -1,5 +1,5 @@
-// Serial ports: 16550 UARTs at the four usual places. Output is polled, so that it works in any context and that a
-// panic needs nothing; input comes by interrupt.
+// Serial ports: 16550 UARTs at the four usual places. Output is polled, so that it works in any
+// context and that a panic needs nothing; input comes by interrupt.
 #include "core/uart.h"
 
 #include "arch/x86_64/io.h"
@@ -33,7 +33,8 @@ struct Port {
   Spinlock lock{LockRank::kLog};
 };
 
-constinit Port ports[kUartCount] = {{0x3f8, 4, "uart0"}, {0x2f8, 3, "uart1"}, {0x3e8, 4, "uart2"}, {0x2e8, 3, "uart3"}};
+constinit Port ports[kUartCount] = {
+    {0x3f8, 4, "uart0"}, {0x2f8, 3, "uart1"}, {0x3e8, 4, "uart2"}, {0x2e8, 3, "uart3"}};
 
 void wait_for(const Port& port, uint8_t status) {
   for (unsigned i = 0; i < kPatience && !(in8(port.base + kLineStatus) & status); i++) cpu_relax();
@@ -49,7 +50,8 @@ void send(const Port& port, const char* data, size_t size) {
 void on_interrupt(TrapFrame&, void* argument) {
   const unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(argument));
   const Port& port = ports[number];
-  while (in8(port.base + kLineStatus) & kReceiverReady) port.receive(number, in8(port.base + kData));
+  while (in8(port.base + kLineStatus) & kReceiverReady)
+    port.receive(number, in8(port.base + kData));
 }
 
 }  // namespace
@@ -93,7 +95,9 @@ bool uart_listen(unsigned number, void (*receive)(unsigned port, uint8_t byte)) 
   if (!uart_present(number)) return false;
   Port& port = ports[number];
   port.receive = receive;
-  if (!interrupt_register(port.irq, port.name, on_interrupt, reinterpret_cast<void*>(uintptr_t{number}))) return false;
+  if (!interrupt_register(port.irq, port.name, on_interrupt,
+                          reinterpret_cast<void*>(uintptr_t{number})))
+    return false;
   out8(port.base + kInterruptEnable, 0x01);
   return true;
 }

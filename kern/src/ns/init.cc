@@ -1,5 +1,5 @@
-#include "ns/chan.h"
 #include "drivers/dev/devices.h"
+#include "ns/chan.h"
 #include "ns/fd_table.h"
 #include "ns/mount.h"
 

@@ -1,28 +1,35 @@
 // Probes on kernel functions.
 //
-// Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe makes a call of probe_entry of it, which
-// tells those on the function's list, one after the other, and goes back behind it. For returns the function's `ret`
-// instructions become breakpoints: the handler tells the list and does what the `ret` would have done. The build makes tables
-// of both (probe_places.h). With no probe on a function its code is what the compiler made.
+// Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe makes a call
+// of probe_entry of it, which tells those on the function's list, one after the other, and goes
+// back behind it. For returns the function's `ret` instructions become breakpoints: the handler
+// tells the list and does what the `ret` would have done. The build makes tables of both
+// (probe_places.h). With no probe on a function its code is what the compiler made.
 //
-// Lists. Each place has a singly linked list of items. What changes lists and code has the sleeping lock; who reads them does
-// so with interrupts off and takes no lock. An item is complete when it is put in front of a list; one that is taken out keeps
-// its `next`, and is freed after a round through all CPUs (text_sync), when nobody can be reading it. All items of a consumer
-// are one piece of memory, so arming can fail in one place only, before anything has changed. The code follows the lists:
-// update_text() compares each place with its list and changes what differs, all together in three rounds.
+// Lists. Each place has a singly linked list of items. What changes lists and code has the sleeping
+// lock; who reads them does so with interrupts off and takes no lock. An item is complete when it
+// is put in front of a list; one that is taken out keeps its `next`, and is freed after a round
+// through all CPUs (text_sync), when nobody can be reading it. All items of a consumer are one
+// piece of memory, so arming can fail in one place only, before anything has changed. The code
+// follows the lists: update_text() compares each place with its list and changes what differs, all
+// together in three rounds.
 //
-// The guard. probe_entry and the breakpoint's handler look at Cpu::probes_off before anything else, and raise it while consumers
-// are told. So what a consumer calls is not told to any; it is counted as kept out. NMIs, machine checks and a panic raise it
-// too. What runs before the guard is looked at, or whatever it is, has no nop (NOT_PROBED): this file's handlers; trap_dispatch
-// and exception(), which must have read a page fault's address before a consumer can fault at a user stack; the handler of NMIs,
-// as far as its guard. They call nothing else. A breakpoint in the kernel has an entry of its own, so all else can be probed.
+// The guard. probe_entry and the breakpoint's handler look at Cpu::probes_off before anything else,
+// and raise it while consumers are told. So what a consumer calls is not told to any; it is counted
+// as kept out. NMIs, machine checks and a panic raise it too. What runs before the guard is looked
+// at, or whatever it is, has no nop (NOT_PROBED): this file's handlers; trap_dispatch and
+// exception(), which must have read a page fault's address before a consumer can fault at a user
+// stack; the handler of NMIs, as far as its guard. They call nothing else. A breakpoint in the
+// kernel has an entry of its own, so all else can be probed.
 //
-// Breakpoints. At a function's entry one stands while its code is being changed: no call need be told then, and it is skipped.
-// At a `ret` it is told. A handler that finds neither list nor breakpoint any more, because they have just been removed, does
-// the same: what stands at the place is known without looking.
+// Breakpoints. At a function's entry one stands while its code is being changed: no call need be
+// told then, and it is skipped. At a `ret` it is told. A handler that finds neither list nor
+// breakpoint any more, because they have just been removed, does the same: what stands at the place
+// is known without looking.
 //
-// Lock ranks. A hit comes whatever locks are held, of any rank, and its consumer may take locks that nobody holds but hits and
-// who keeps probes off meanwhile (ProbesOff). These nest inside everything; the checker of ranks begins anew for a hit.
+// Lock ranks. A hit comes whatever locks are held, of any rank, and its consumer may take locks
+// that nobody holds but hits and who keeps probes off meanwhile (ProbesOff). These nest inside
+// everything; the checker of ranks begins anew for a hit.
 #include "probe/kernel_probes.h"
 
 #include <algorithm>
@@ -32,9 +39,9 @@
 #include "arch/x86_64/text_patch.h"
 #include "arch/x86_64/trap.h"
 #include "core/log.h"
+#include "core/symbols.h"
 #include "probe/probe.h"
 #include "probe/probe_places.h"
-#include "core/symbols.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
 
@@ -88,7 +95,8 @@ class RanksAside {
 
 NOT_PROBED void count_kept_out(uint32_t place, bool returned) {
   for (const ProbeItem* item = first_of(place); item; item = after(item)) {
-    if (!returned || item->returns) item->consumer->kept_out.fetch_add(1, std::memory_order_relaxed);
+    if (!returned || item->returns)
+      item->consumer->kept_out.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -102,8 +110,10 @@ NOT_PROBED [[gnu::noinline]] void tell(const ProbeItem* item, ProbeHit& hit) {
 }
 
 NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
-  static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi));
-  static_assert(offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
+  static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
+                offsetof(ProbeRegisters, rdi));
+  static_assert(offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) ==
+                offsetof(ProbeRegisters, rax));
   const uint64_t caller[] = {frame.rbp, *reinterpret_cast<const uint64_t*>(frame.rsp)};
   ProbeHit hit = {.tag = 0,
                   .returned = true,
@@ -140,16 +150,19 @@ void find_changes() {
 template <typename Change>
 void for_each_changing(Change change) {
   for (uint32_t place = 0; place < probe_place_count; place++) {
-    if (probe_places_changing[place]) change(probe_place_address(place), first_of(place) != nullptr);
+    if (probe_places_changing[place])
+      change(probe_place_address(place), first_of(place) != nullptr);
   }
 }
 
 // Returns after entries, so that few are told without their call.
 void write_first_bytes() {
-  for_each_changing([](uint64_t address, bool call) { text_write_byte(address, call ? kTextCall : kTextNop); });
+  for_each_changing(
+      [](uint64_t address, bool call) { text_write_byte(address, call ? kTextCall : kTextNop); });
   for (uint32_t i = 0; i < probe_return_count; i++) {
     if (!probe_returns_changing[i]) continue;
-    text_write_byte(probe_return_address(i), wants_returns(probe_return_places[i]) ? kTextBreakpoint : kTextReturn);
+    text_write_byte(probe_return_address(i),
+                    wants_returns(probe_return_places[i]) ? kTextBreakpoint : kTextReturn);
   }
 }
 
@@ -158,7 +171,8 @@ void update_text() {
   find_changes();
   for_each_changing([](uint64_t address, bool) { text_write_byte(address, kTextBreakpoint); });
   text_sync();
-  for_each_changing([](uint64_t address, bool call) { text_write_tail(address, call ? probe_entry : nullptr); });
+  for_each_changing(
+      [](uint64_t address, bool call) { text_write_tail(address, call ? probe_entry : nullptr); });
   text_sync();
   write_first_bytes();
   text_sync();
@@ -173,7 +187,8 @@ void link(ProbeItem* item) {
 
 void unlink(const ProbeItem* item) {
   std::atomic<ProbeItem*>* link = &probe_lists[item->place];
-  while (link->load(std::memory_order_relaxed) != item) link = &link->load(std::memory_order_relaxed)->next;
+  while (link->load(std::memory_order_relaxed) != item)
+    link = &link->load(std::memory_order_relaxed)->next;
   link->store(item->next.load(std::memory_order_relaxed), std::memory_order_release);
 }
 

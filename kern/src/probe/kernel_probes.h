@@ -3,5 +3,6 @@
 
 #include <cstdint>
 
-// A sum of the kernel's code as it is now: with no probe on any function it is always the same. Any context.
+// A sum of the kernel's code as it is now: with no probe on any function it is always the same. Any
+// context.
 uint64_t kernel_text_checksum();

@@ -3,14 +3,15 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "lib/quoted.h"
-#include "trace/sampler.h"
 #include "lib/words.h"
+#include "trace/sampler.h"
 
 namespace {
 
 // Fits into an error string, with a word of eight characters before it.
 constexpr const char* kWords =
-    "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, start, stop, "
+    "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, "
+    "start, stop, "
     "clear";
 
 bool parse_hex(std::string_view text, uint64_t* number) {
@@ -18,7 +19,8 @@ bool parse_hex(std::string_view text, uint64_t* number) {
   if (text.empty() || text.size() > 16) return false;
   uint64_t value = 0;
   for (const char c : text) {
-    const bool digit = c >= '0' && c <= '9', small = c >= 'a' && c <= 'f', capital = c >= 'A' && c <= 'F';
+    const bool digit = c >= '0' && c <= '9', small = c >= 'a' && c <= 'f',
+               capital = c >= 'A' && c <= 'F';
     if (!digit && !small && !capital) return false;
     value = value << 4 | static_cast<uint64_t>(digit ? c - '0' : (small ? c - 'a' : c - 'A') + 10);
   }
@@ -36,7 +38,8 @@ bool parse_argument(std::string_view text, uint8_t* argument) {
 Result<void> parse_functions(std::string_view line, std::string_view word, ProbeCommand* command) {
   while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
   if (line.empty()) {
-    return fail(Errno::EINVAL, "%s takes names of functions, * and ? in them stand for others", Quoted(word).get());
+    return fail(Errno::EINVAL, "%s takes names of functions, * and ? in them stand for others",
+                Quoted(word).get());
   }
   command->functions = line;
   ProbeFunctionName function;
@@ -49,11 +52,14 @@ bool parse_alloc_option(std::string_view option, ProbeAllocRule* rule) {
   if (option.starts_with("size=") && rule->size == 0) {
     option.remove_prefix(5);
     const size_t star = option.find('*');
-    if (star != option.npos && !parse_argument(option.substr(star + 1), &rule->factor)) return false;
+    if (star != option.npos && !parse_argument(option.substr(star + 1), &rule->factor))
+      return false;
     return parse_argument(option.substr(0, star), &rule->size);
   }
-  if (option.starts_with("old=") && rule->old == 0) return parse_argument(option.substr(4), &rule->old);
-  if (option.starts_with("result=*") && rule->result == 0) return parse_argument(option.substr(8), &rule->result);
+  if (option.starts_with("old=") && rule->old == 0)
+    return parse_argument(option.substr(4), &rule->old);
+  if (option.starts_with("result=*") && rule->result == 0)
+    return parse_argument(option.substr(8), &rule->result);
   return option == "result=return" && rule->result == 0;
 }
 
@@ -63,7 +69,8 @@ Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
   for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
     if (!parse_alloc_option(option, &command->rule)) {
       return fail(Errno::EINVAL,
-                  "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an argument, 1 to %u",
+                  "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an "
+                  "argument, 1 to %u",
                   Quoted(option).get(), kProbeArguments);
     }
   }
@@ -76,10 +83,11 @@ Result<void> parse_free(std::string_view line, ProbeCommand* command) {
   const std::string_view function = next_word(&line);
   TRY(parse_functions(function, "free", command));
   const std::string_view option = next_word(&line);
-  if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) && next_word(&line).empty())
+  if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) &&
+      next_word(&line).empty())
     return {};
-  return fail(Errno::EINVAL, "\"%s\": free takes FUNCTION address=N, N an argument from 1 to %u", Quoted(option).get(),
-              kProbeArguments);
+  return fail(Errno::EINVAL, "\"%s\": free takes FUNCTION address=N, N an argument from 1 to %u",
+              Quoted(option).get(), kProbeArguments);
 }
 
 Result<void> parse_stacks(std::string_view which, ProbeStacks* stacks) {
@@ -92,7 +100,8 @@ Result<void> parse_stacks(std::string_view which, ProbeStacks* stacks) {
   } else if (which == "both") {
     *stacks = ProbeStacks::kBoth;
   } else {
-    return fail(Errno::EINVAL, "\"%s\": stacks takes kernel, user, both or none", Quoted(which).get());
+    return fail(Errno::EINVAL, "\"%s\": stacks takes kernel, user, both or none",
+                Quoted(which).get());
   }
   return {};
 }
@@ -116,7 +125,9 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
   const std::string_view word = next_word(&line);
   *command = {};
   if (word == "count" || word == "event" || word == "event+return") {
-    command->word = word == "count" ? ProbeWord::kCount : word == "event" ? ProbeWord::kEvent : ProbeWord::kEventReturn;
+    command->word = word == "count"   ? ProbeWord::kCount
+                    : word == "event" ? ProbeWord::kEvent
+                                      : ProbeWord::kEventReturn;
     return parse_functions(line, word, command);
   }
   if (word == "alloc") {
@@ -130,7 +141,8 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
   if (word == "watch") {
     command->word = ProbeWord::kWatchMemory;
     const std::string_view what = next_word(&line);
-    if (what != "memory") return fail(Errno::EINVAL, "\"%s\": expected watch memory", Quoted(what).get());
+    if (what != "memory")
+      return fail(Errno::EINVAL, "\"%s\": expected watch memory", Quoted(what).get());
   } else if (word == "stacks") {
     command->word = ProbeWord::kStacks;
     TRY(parse_stacks(next_word(&line), &command->stacks));
@@ -153,18 +165,21 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     const bool good = found->bytes ? parse_bytes(text, found->low, found->high, &command->number)
                                    : parse_number(text, found->low, found->high, &command->number);
     if (!good) {
-      return fail(Errno::EINVAL, "\"%s\": %s takes a number from %lu to %lu%s", Quoted(text).get(), found->name,
-                  found->low, found->high, found->bytes ? "; K, M or G may follow" : "");
+      return fail(Errno::EINVAL, "\"%s\": %s takes a number from %lu to %lu%s", Quoted(text).get(),
+                  found->name, found->low, found->high,
+                  found->bytes ? "; K, M or G may follow" : "");
     }
   }
   const std::string_view rest = next_word(&line);
   if (rest.empty()) return {};
-  return fail(Errno::EINVAL, "\"%s\": nothing comes after that of %s", Quoted(rest).get(), Quoted(word).get());
+  return fail(Errno::EINVAL, "\"%s\": nothing comes after that of %s", Quoted(rest).get(),
+              Quoted(word).get());
 }
 
 // The last colon that is not one of a pair, as in names of C++; npos if there is none.
 size_t last_single_colon(std::string_view text) {
-  for (size_t i = text.rfind(':'); i != text.npos; i = i == 0 ? text.npos : text.rfind(':', i - 1)) {
+  for (size_t i = text.rfind(':'); i != text.npos;
+       i = i == 0 ? text.npos : text.rfind(':', i - 1)) {
     if (i == 0 || text[i - 1] != ':') return i;
     if (--i == 0) break;
   }
@@ -208,7 +223,8 @@ Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName*
   function->user = true;
   const auto expected = [&] {
     return fail(Errno::EINVAL,
-                "\"%s\": a program's function is PATH:ADDRESS:NAME[:RETURN,RETURN...], addresses in hexadecimal",
+                "\"%s\": a program's function is PATH:ADDRESS:NAME[:RETURN,RETURN...], addresses "
+                "in hexadecimal",
                 Quoted(word).get());
   };
   // After a path with colons comes the first thing between two of them that is an address.
@@ -240,7 +256,8 @@ bool probe_next_return(std::string_view* returns, uint64_t* address) {
 
 bool probe_matches(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0;
-  size_t star = pattern.npos, tried = 0;  // the last `*`, and where in the name what follows it was looked for
+  size_t star = pattern.npos,
+         tried = 0;  // the last `*`, and where in the name what follows it was looked for
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

@@ -1,11 +1,12 @@
-// The words that are written to #probe/N/ctl: docs/probes.md is the manual. Nothing here knows which functions there are.
+// The words that are written to #probe/N/ctl: docs/probes.md is the manual. Nothing here knows
+// which functions there are.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "trace/command.h"
 #include "lib/result.h"
+#include "trace/command.h"
 
 enum class ProbeWord : uint8_t {
   kCount,
@@ -40,13 +41,15 @@ struct ProbeAllocRule {
   uint8_t size = 0;
   uint8_t factor = 0;  // the size is the product of the two
   uint8_t old = 0;     // the object that is freed when the call succeeds
-  uint8_t result = 0;  // the object is where this argument points, if the call returns 0; 0: what it returns
+  uint8_t result =
+      0;  // the object is where this argument points, if the call returns 0; 0: what it returns
   bool operator==(const ProbeAllocRule&) const = default;
 };
 
 struct ProbeCommand {
   ProbeWord word;
-  std::string_view functions;  // of the first five words: names, with blanks between them; one of kAlloc and kFree
+  std::string_view functions;  // of the first five words: names, with blanks between them; one of
+                               // kAlloc and kFree
   ProbeAllocRule rule;         // of kAlloc
   uint8_t address;             // of kFree: the argument that is the object
   ProbeStacks stacks;          // of kStacks
@@ -56,8 +59,8 @@ struct ProbeCommand {
 inline constexpr unsigned kProbeArguments = 6;
 inline constexpr uint32_t kProbeMaxDepth = 61;
 
-// Cuts the next line with a command off the front of *text and parses it. False: there was none left. EINVAL, with an
-// error string.
+// Cuts the next line with a command off the front of *text and parses it. False: there was none
+// left. EINVAL, with an error string.
 Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command);
 
 // A function as it was typed.
@@ -70,8 +73,10 @@ struct ProbeFunctionName {
 };
 // Cuts the next one off the front of *functions; false at the end. EINVAL, with an error string.
 Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName* function);
-// Cuts the next address off the front of what has been checked by probe_next_function; false at the end.
+// Cuts the next address off the front of what has been checked by probe_next_function; false at the
+// end.
 bool probe_next_return(std::string_view* returns, uint64_t* address);
 
-// `*` in the pattern is any characters, `?` any one. Linear but for patterns with several `*`, where it is the product of the lengths.
+// `*` in the pattern is any characters, `?` any one. Linear but for patterns with several `*`,
+// where it is the product of the lengths.
 bool probe_matches(std::string_view pattern, std::string_view name);

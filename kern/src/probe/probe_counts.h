@@ -1,11 +1,12 @@
-// What a session has counted, at one moment, for reading: the counts of all CPUs added up, most first.
+// What a session has counted, at one moment, for reading: the counts of all CPUs added up, most
+// first.
 #pragma once
 
 #include <cstdint>
 
+#include "probe/stack_counts.h"
 #include "store/context_table.h"
 #include "store/page_array.h"
-#include "probe/stack_counts.h"
 #include "store/stack_table.h"
 
 class ProbeCounts {
@@ -16,8 +17,8 @@ class ProbeCounts {
     uint64_t count;
   };
 
-  // The tables must keep their numbers as long as it is used. `processes`: different ones are told apart, otherwise different
-  // programs whose stacks are.
+  // The tables must keep their numbers as long as it is used. `processes`: different ones are told
+  // apart, otherwise different programs whose stacks are.
   ProbeCounts(const StackTable& stacks, const ContextTable& contexts, bool processes)
       : stacks_(stacks), contexts_(contexts), processes_(processes) {}
 

@@ -88,7 +88,8 @@ bool ProbeEvents::take(ProbeEvent* event, bool* any, uint64_t* lost) {
 }
 
 bool ProbeEvents::empty() const {
-  return next_.load(std::memory_order_relaxed) == first_ && lost_.load(std::memory_order_relaxed) == 0;
+  return next_.load(std::memory_order_relaxed) == first_ &&
+         lost_.load(std::memory_order_relaxed) == 0;
 }
 
 void ProbeEvents::clear() {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/errstr.h"
-#include "lib/string.h"
 #include "lib/quoted.h"
+#include "lib/string.h"
 
 namespace {
 
@@ -32,8 +32,8 @@ ProbeRule rule_of(const ProbeCommand& command) {
 }
 
 Errno no_match(std::string_view pattern) {
-  return fail(Errno::ENOENT, "0 functions matched by \"%.*s\"", static_cast<int>(std::min<size_t>(pattern.size(), 64)),
-              pattern.data());
+  return fail(Errno::ENOENT, "0 functions matched by \"%.*s\"",
+              static_cast<int>(std::min<size_t>(pattern.size(), 64)), pattern.data());
 }
 
 Errno no_memory() {
@@ -65,8 +65,12 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
   }
   const uint32_t before = namings_.count;
   const auto add = [&](uint32_t function) -> Result<void> {
-    if (!namings_.add(
-            {.place = function, .program = kKernel, .name = 0, .first_return = 0, .return_count = 0, .rule = rule})) {
+    if (!namings_.add({.place = function,
+                       .program = kKernel,
+                       .name = 0,
+                       .first_return = 0,
+                       .return_count = 0,
+                       .rule = rule})) {
       return no_memory();
     }
     return {};
@@ -80,8 +84,9 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
     TRY(make_index());
     const uint32_t* const end = index_.data() + index_count_;
     const uint32_t* found = std::lower_bound(
-        index_.data(), const_cast<uint32_t*>(end), pattern,
-        [](uint32_t i, std::string_view name) { return std::string_view(kernel_function(i).name) < name; });
+        index_.data(), const_cast<uint32_t*>(end), pattern, [](uint32_t i, std::string_view name) {
+          return std::string_view(kernel_function(i).name) < name;
+        });
     for (; found < end && pattern == kernel_function(*found).name; found++) TRY(add(*found));
   }
   if (namings_.count == before) return no_match(pattern);
@@ -124,19 +129,19 @@ Result<uint32_t> ProbeFunctions::find_program(std::string_view path) {
 Result<void> ProbeFunctions::add_user(const ProbeFunctionName& function, ProbeRule rule) {
   const bool wants_returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0;
   if (wants_returns && function.returns.empty()) {
-    return fail(Errno::EINVAL, "%s: its `ret` instructions are missing: PATH:ADDRESS:NAME:RETURN,RETURN...",
+    return fail(Errno::EINVAL,
+                "%s: its `ret` instructions are missing: PATH:ADDRESS:NAME:RETURN,RETURN...",
                 Quoted(function.name).get());
   }
   rule.user = true;
-  if ((rule.actions & kProbeCallEvent) != 0 && !function.returns.empty()) rule.actions |= kProbeReturnEvent;
-  Naming naming = {
-    .place = function.address,
-    .program = TRY(find_program(function.path)),
-    .name = TRY(add_text(function.name)),
-    .first_return = returns_.count,
-    .return_count = 0,
-    .rule = rule
-  };
+  if ((rule.actions & kProbeCallEvent) != 0 && !function.returns.empty())
+    rule.actions |= kProbeReturnEvent;
+  Naming naming = {.place = function.address,
+                   .program = TRY(find_program(function.path)),
+                   .name = TRY(add_text(function.name)),
+                   .first_return = returns_.count,
+                   .return_count = 0,
+                   .rule = rule};
   if ((rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0) {
     std::string_view returns = function.returns;
     uint64_t address = 0;
@@ -159,10 +164,12 @@ Result<void> ProbeFunctions::merge(ProbeRule& rule, const Naming& naming) {
     rule.address = naming.rule.address;
     return {};
   }
-  if ((rule.actions & kEither) != kEither && rule.alloc == naming.rule.alloc && rule.address == naming.rule.address)
+  if ((rule.actions & kEither) != kEither && rule.alloc == naming.rule.alloc &&
+      rule.address == naming.rule.address)
     return {};
-  const char* name = naming.program == kKernel ? kernel_function(static_cast<uint32_t>(naming.place)).name
-                                               : &texts_.items[naming.name];
+  const char* name = naming.program == kKernel
+                         ? kernel_function(static_cast<uint32_t>(naming.place)).name
+                         : &texts_.items[naming.name];
   return fail(Errno::EINVAL, "%s is to allocate or free in two ways", Quoted(name).get());
 }
 
@@ -207,7 +214,9 @@ Result<void> ProbeFunctions::build() {
       const auto function = static_cast<uint32_t>(first.place);
       rule.name = kernel_function(function).name;
       kernel_probes_[kernel_count_++] = {
-          .function = function, .tag = tag, .returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0};
+          .function = function,
+          .tag = tag,
+          .returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0};
     }
     all_actions_ |= rule.actions;
     rules_[rule_count_++] = rule;
@@ -217,6 +226,7 @@ Result<void> ProbeFunctions::build() {
 
 void ProbeFunctions::count_plainly() {
   for (uint32_t i = 0; i < rule_count_; i++) {
-    if (rules_[i].actions == kProbeCounts && !rules_[i].user) rules_[i].actions = kProbeCountsPlainly;
+    if (rules_[i].actions == kProbeCounts && !rules_[i].user)
+      rules_[i].actions = kProbeCountsPlainly;
   }
 }

@@ -1,16 +1,16 @@
 // The functions of a session of #probe: as they were named, and what to do when one is hit.
 //
-// Each naming is kept as it came, so that commands that fail can be taken back by forgetting the last of them; what is
-// probed follows from all together, when the session is first started: one rule for each function, whose number is the
-// tag of its probe.
+// Each naming is kept as it came, so that commands that fail can be taken back by forgetting the
+// last of them; what is probed follows from all together, when the session is first started: one
+// rule for each function, whose number is the tag of its probe.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "store/page_buffer.h"
 #include "probe/probe.h"
 #include "probe/probe_command.h"
+#include "store/page_buffer.h"
 
 // What a hit does, in ProbeRule::actions.
 inline constexpr uint8_t kProbeCounts = 1;
@@ -37,8 +37,8 @@ class ProbeFunctions {
     uint32_t count = 0;
   };
 
-  // Adds what one of the five commands with functions names. ENOENT if that is nothing, EINVAL, ENOMEM; each with an error string,
-  // and with a part of them added. May sleep.
+  // Adds what one of the five commands with functions names. ENOENT if that is nothing, EINVAL,
+  // ENOMEM; each with an error string, and with a part of them added. May sleep.
   Result<void> add(const ProbeCommand& command);
   // For taking back what was added meanwhile.
   struct Mark {
@@ -50,7 +50,8 @@ class ProbeFunctions {
   void forget_index() { index_ = {}, index_count_ = 0; }
   bool empty() const { return namings_.count == 0; }
 
-  // Makes the rules and the probes, after which nothing is added. EINVAL if a function is to do what does not go together, ENOMEM.
+  // Makes the rules and the probes, after which nothing is added. EINVAL if a function is to do
+  // what does not go together, ENOMEM.
   Result<void> build();
   uint32_t rule_count() const { return rule_count_; }
   const ProbeRule* rules() const { return &rules_[0]; }

@@ -1,30 +1,34 @@
-// What a session does when a function is hit. Interrupts are off, any lock may be held, and nothing here is hit itself.
+// What a session does when a function is hit. Interrupts are off, any lock may be held, and nothing
+// here is hit itself.
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
-#include "store/kernel_stacks.h"
 #include "core/probe_guard.h"
-#include "probe/probe_session.h"
-#include "store/trace_memory.h"
 #include "core/user_memory.h"
+#include "probe/probe_session.h"
+#include "store/kernel_stacks.h"
+#include "store/trace_memory.h"
 
 namespace {
 
 RecordedStack store_user_stack(const uint64_t* frames, size_t count, uint32_t depth) {
-  return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)), count > depth};
+  return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)),
+          count > depth};
 }
 
-[[gnu::noinline]] RecordedStack user_stack(bool returning, uint32_t depth, RecentUserStacks& recent) {
+[[gnu::noinline]] RecordedStack user_stack(bool returning, uint32_t depth,
+                                           RecentUserStacks& recent) {
   uint64_t frames[kProbeMaxDepth + 1];
-  const size_t count = walk_user_stack_of_call(returning, frames, depth + 1), kept = std::min<size_t>(count, depth);
-  const uint32_t number =
-      recent.number(frames, kept, [&] { return trace_stacks.intern(StackKind::kUser, frames, kept); });
+  const size_t count = walk_user_stack_of_call(returning, frames, depth + 1),
+               kept = std::min<size_t>(count, depth);
+  const uint32_t number = recent.number(
+      frames, kept, [&] { return trace_stacks.intern(StackKind::kUser, frames, kept); });
   return {number, count > depth};
 }
 
-// Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or be inside the allocator; then a
-// later hit does it.
+// Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or
+// be inside the allocator; then a later hit does it.
 [[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
   if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
 }
@@ -49,7 +53,8 @@ bool ProbeSession::wanted(const Cpu& cpu, uint8_t actions) const {
          (pid_ == 0 || pid_ == trace_current_pid());
 }
 
-void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
+void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                         CpuPart& part) {
   uint32_t stack = 0, context = 0;
   bool truncated = false;
   if (rule.user ? stacks_ : kernel_stacks_) {
@@ -78,7 +83,8 @@ void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& 
   if (!part.counts.add(stack, context)) increment(part.lost);
 }
 
-[[gnu::noinline]] void ProbeSession::act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
+[[gnu::noinline]] void ProbeSession::act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                                         CpuPart& part) {
   bool kept = true;
   const bool here = wanted_here(cpu);
   const uint8_t event = hit.returned ? kProbeReturnEvent : kProbeCallEvent;
@@ -105,8 +111,8 @@ void ProbeSession::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& 
   }
 }
 
-bool ProbeSession::put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values,
-                             size_t count) {
+bool ProbeSession::put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu,
+                             const uint64_t* values, size_t count) {
   ProbeEvents& events = *events_.load(std::memory_order_acquire);
   if (events.lose_if_full()) return false;
   ProbeEvent event;
@@ -137,8 +143,9 @@ uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
 
 // In the kernel every call returns.
 auto stands_of(const ProbeHit& hit) {
-  return
-      [&hit](const ProbeCall& call) { return !hit.user || user_call_stands(call.stack_pointer, call.return_address); };
+  return [&hit](const ProbeCall& call) {
+    return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
+  };
 }
 
 uint32_t shortened(uint64_t size) {
@@ -153,10 +160,13 @@ bool ProbeSession::wants_object(const TraceTable& table, uint64_t size, CpuPart&
          (table.step() == 0 || part.sampler.take(shortened(size), table.step()));
 }
 
-bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, CpuPart& part) {
+bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                                  CpuPart& part) {
   const ProbeRunner runner = runner_of(hit, cpu);
   if (pairs_->within(runner, hit.stack_pointer, stands_of(hit))) return true;
-  const auto argument = [&](uint8_t number) { return number == 0 ? 0 : hit.registers->argument(number - 1u); };
+  const auto argument = [&](uint8_t number) {
+    return number == 0 ? 0 : hit.registers->argument(number - 1u);
+  };
   ProbeCall call = {.stack_pointer = hit.stack_pointer,
                     .return_address = 0,
                     .size = argument(rule.alloc.size),
@@ -166,13 +176,15 @@ bool ProbeSession::call_allocates(const ProbeHit& hit, const ProbeRule& rule, co
                     .stack = 0,
                     .wanted = false,
                     .truncated = false};
-  if (rule.alloc.factor != 0 && __builtin_mul_overflow(call.size, argument(rule.alloc.factor), &call.size)) {
+  if (rule.alloc.factor != 0 &&
+      __builtin_mul_overflow(call.size, argument(rule.alloc.factor), &call.size)) {
     call.size = UINT64_MAX;
   }
   call.wanted = wanted_here(cpu) && wants_object(*objects_, call.size, part);
   if (call.wanted) {
-    const RecordedStack stack = hit.user ? user_stack(false, depth_, part.user_stacks)
-                                         : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth_), cpu);
+    const RecordedStack stack =
+        hit.user ? user_stack(false, depth_, part.user_stacks)
+                 : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth_), cpu);
     call.stack = stack.id();
     call.truncated = stack.truncated();
   }
@@ -213,8 +225,8 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
   }
   const uint32_t context = trace_find_base(), size = shortened(call.size);
   if (call.stack == 0 || context == 0 ||
-      !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0), context, cpu.id,
-                                [owner] { return owner; })) [[unlikely]] {
+      !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0),
+                                context, cpu.id, [owner] { return owner; })) [[unlikely]] {
     objects_->record({.object = object,
                       .size = size,
                       .stack = call.stack,
@@ -229,13 +241,16 @@ bool ProbeSession::return_allocates(const ProbeHit& hit, const ProbeRule& rule, 
   return put_event(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
 }
 
-void ProbeSession::frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, uint64_t object) {
+void ProbeSession::frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                         uint64_t object) {
   if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit)) || object == 0) return;
   if (!objects_->forget_of(owner_of(hit, cpu), object, cpu.id)) return;
-  if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
+  if (object_events_.load(std::memory_order_acquire))
+    put_event(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
 }
 
-// --- What processes do that no function tells. Interrupts are on; what is shared with hits is used as in a hit.
+// --- What processes do that no function tells. Interrupts are on; what is shared with hits is used
+// as in a hit.
 
 void ProbeSession::process_left(uint32_t pid, ProcessLeft how) {
   if (pairs_) {
@@ -269,7 +284,8 @@ void ProbeSession::memory_mapped(uint64_t address, uint64_t size) {
                    .truncated = stack.truncated()},
                   static_cast<uint16_t>(cpu.current->pid));
   const uint64_t values[] = {address, size};
-  if (object_events_.load(std::memory_order_acquire)) put_event(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, 2);
+  if (object_events_.load(std::memory_order_acquire))
+    put_event(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, 2);
 }
 
 void ProbeSession::memory_unmapped(uint64_t address, uint64_t size) {
@@ -298,8 +314,8 @@ void ProbeSession::memory_unmapped(uint64_t address, uint64_t size) {
   }
 }
 
-// What is mostly the case: only the stack is told apart, and it and its count are known. That calls nothing, so that no register need be
-// saved for it. What is otherwise begins afresh.
+// What is mostly the case: only the stack is told apart, and it and its count are known. That calls
+// nothing, so that no register need be saved for it. What is otherwise begins afresh.
 void ProbeSession::hit(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {

@@ -12,7 +12,8 @@ bool ProbePairs::enter(ProbeRunner runner, const ProbeCall& call) {
   for (Slot& slot : bucket_of(runner)) {
     uint64_t free = 0;
     if (slot.runner.load(std::memory_order_relaxed) != 0 ||
-        !slot.runner.compare_exchange_strong(free, runner.word, std::memory_order_acquire, std::memory_order_relaxed)) {
+        !slot.runner.compare_exchange_strong(free, runner.word, std::memory_order_acquire,
+                                             std::memory_order_relaxed)) {
       continue;
     }
     slot.call = call;

@@ -1,14 +1,17 @@
-// Calls of allocation functions that are under way, until they return: which return belongs to which call.
+// Calls of allocation functions that are under way, until they return: which return belongs to
+// which call.
 //
-// Of everybody who runs (a process, which has one thread; a kernel task; a CPU's interrupts) the outermost call is kept:
-// what is called from within is part of it, whether it allocates or frees, and calls from within are those that
-// lie lower on the stack. A return belongs to the call if it is at the same place. What is entered, or returns, at the same place or a
-// higher one while a call is kept says that the call has ended without a return (an exception, longjmp), and it is forgotten. So
-// does what is entered lower, if the call is no longer among those of the callers: whoever has caught an exception may go on
-// calling at lower places only.
+// Of everybody who runs (a process, which has one thread; a kernel task; a CPU's interrupts) the
+// outermost call is kept: what is called from within is part of it, whether it allocates or frees,
+// and calls from within are those that lie lower on the stack. A return belongs to the call if it
+// is at the same place. What is entered, or returns, at the same place or a higher one while a call
+// is kept says that the call has ended without a return (an exception, longjmp), and it is
+// forgotten. So does what is entered lower, if the call is no longer among those of the callers:
+// whoever has caught an exception may go on calling at lower places only.
 //
-// A table of buckets without a lock: a slot is taken and given back by compare-and-swap, and in between is used only by
-// whom it is kept for. When a bucket is full the call cannot be followed, which the caller counts.
+// A table of buckets without a lock: a slot is taken and given back by compare-and-swap, and in
+// between is used only by whom it is kept for. When a bucket is full the call cannot be followed,
+// which the caller counts.
 #pragma once
 
 #include <array>
@@ -38,10 +41,11 @@ struct ProbeRunner {
 
 class ProbePairs {
  public:
-  // All are lock-free, for any context but NMI, called by the runner itself with interrupts off. Bound: one bucket.
+  // All are lock-free, for any context but NMI, called by the runner itself with interrupts off.
+  // Bound: one bucket.
 
-  // A function is entered: whether that is part of a call that is kept. stands(call) says of a call at a higher place whether
-  // it is still among the callers, as far as that can be known.
+  // A function is entered: whether that is part of a call that is kept. stands(call) says of a call
+  // at a higher place whether it is still among the callers, as far as that can be known.
   template <typename Stands>
   bool within(ProbeRunner runner, uint64_t stack_pointer, Stands stands) {
     Slot* const slot = find(runner);
@@ -68,7 +72,9 @@ class ProbePairs {
   };
   using Bucket = std::array<Slot, kWays>;
 
-  Bucket& bucket_of(ProbeRunner runner) { return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - 5)]; }
+  Bucket& bucket_of(ProbeRunner runner) {
+    return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - 5)];
+  }
   static_assert(kBuckets == 1 << 5);
   Slot* find(ProbeRunner runner);
 

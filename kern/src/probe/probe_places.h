@@ -1,4 +1,5 @@
-// Where probes can be: tables that the build makes of the kernel that it has linked (tools/stele/ksyms.py).
+// Where probes can be: tables that the build makes of the kernel that it has linked
+// (tools/stele/ksyms.py).
 //
 // Offsets are from kProbeText, ascending; behind the last is one that is larger than all.
 #pragma once
@@ -15,15 +16,17 @@ extern "C" {
 extern const char text_end[];
 
 extern const uint32_t probe_place_count;
-extern const uint32_t probe_places[];        // offset of each function that can be probed: its nop
-extern const uint16_t probe_place_blocks[];  // for each block of text: the first place at or behind its beginning
+extern const uint32_t probe_places[];  // offset of each function that can be probed: its nop
+extern const uint16_t
+    probe_place_blocks[];  // for each block of text: the first place at or behind its beginning
 
 extern const uint32_t probe_return_count;
 extern const uint32_t probe_returns[];        // offset of each `ret` of those functions
 extern const uint16_t probe_return_blocks[];  // as probe_place_blocks
 extern const uint16_t probe_return_places[];  // whose it is
 
-// Room beside the tables: those who want to know, for each place; whether its code is just being changed, and a return's.
+// Room beside the tables: those who want to know, for each place; whether its code is just being
+// changed, and a return's.
 extern std::atomic<ProbeItem*> probe_lists[];
 extern bool probe_places_changing[], probe_returns_changing[];
 }

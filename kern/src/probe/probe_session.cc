@@ -5,8 +5,8 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
-#include "lib/format.h"
 #include "core/symbols.h"
+#include "lib/format.h"
 #include "store/trace_memory.h"
 
 Result<ProbeSession*> ProbeSession::create(uint32_t number) {
@@ -57,7 +57,8 @@ Result<void> ProbeSession::check(std::string_view text) {
   ProbeCommand command;
   bool any = false;
   while (TRY(probe_next_command(&text, &command))) any = true;
-  return any ? Result<void>() : fail(Errno::EINVAL, "nothing to do: expected a command, one a line");
+  return any ? Result<void>()
+             : fail(Errno::EINVAL, "nothing to do: expected a command, one a line");
 }
 
 Result<void> ProbeSession::command(std::string_view text, ProbePrograms& programs) {
@@ -95,8 +96,9 @@ Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& pro
       break;
   }
   if (phase_ != TracePhase::kOff) {
-    return fail(Errno::EBUSY,
-                "functions and options come before the first start: open #probe/clone for another session");
+    return fail(
+        Errno::EBUSY,
+        "functions and options come before the first start: open #probe/clone for another session");
   }
   switch (command.word) {
     case ProbeWord::kWatchMemory:
@@ -145,11 +147,13 @@ Result<void> ProbeSession::start(ProbePrograms& programs) {
 // What the first start needs. It may fail and be done again.
 Result<void> ProbeSession::prepare() {
   if (functions_.empty() && !options_.watch_memory) {
-    return fail(Errno::EINVAL, "nothing to start: count FUNCTION, event FUNCTION, alloc or watch memory come first");
+    return fail(
+        Errno::EINVAL,
+        "nothing to start: count FUNCTION, event FUNCTION, alloc or watch memory come first");
   }
   if (options_.objects.min_size > options_.objects.max_size) {
-    return fail(Errno::EINVAL, "min %u max %u: nothing has such a size; min is at most max", options_.objects.min_size,
-                options_.objects.max_size);
+    return fail(Errno::EINVAL, "min %u max %u: nothing has such a size; min is at most max",
+                options_.objects.min_size, options_.objects.max_size);
   }
   TRY(functions_.build());
   TRY(use_tables());
@@ -164,7 +168,8 @@ Result<void> ProbeSession::prepare() {
   pid_ = options_.objects.pid;
   cpu_ = options_.cpu;
   selects_ = pid_ != 0 || cpu_ != ProbeOptions::kAnyCpu;
-  if (!selects_ && !processes_ && options_.stacks == ProbeStacks::kKernel) functions_.count_plainly();
+  if (!selects_ && !processes_ && options_.stacks == ProbeStacks::kKernel)
+    functions_.count_plainly();
   return {};
 }
 
@@ -173,7 +178,8 @@ Result<void> ProbeSession::use_tables() {
   if (user_) return {};
   const MutexGuard control(trace_control);
   if (!trace_users_add()) {
-    return fail(Errno::ENOMEM, "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
+    return fail(Errno::ENOMEM,
+                "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
                 trace_memory_used(), trace_memory_limit());
   }
   user_ = true;
@@ -199,7 +205,8 @@ Result<void> ProbeSession::make_tables() {
   return {};
 }
 
-// Before the first start it is not known yet whether calls are events too: then it is made anew, and nothing is in it.
+// Before the first start it is not known yet whether calls are events too: then it is made anew,
+// and nothing is in it.
 Result<void> ProbeSession::make_events() {
   const uint32_t values = functions_.has(kProbeCallEvent) ? ProbeEvent::kMaxValues : 2;
   ProbeEvents* const old = events_.load(std::memory_order_relaxed);
@@ -228,7 +235,8 @@ Result<void> ProbeSession::arm(ProbePrograms& programs) {
   };
   if (pairs_) pairs_->clear();
   Result<void> armed = arm_programs();
-  if (armed && !functions_.kernel_probes().empty()) armed = kernel_probes_arm(*this, functions_.kernel_probes());
+  if (armed && !functions_.kernel_probes().empty())
+    armed = kernel_probes_arm(*this, functions_.kernel_probes());
   if (armed && options_.watch_memory) user_probes_watch_memory(*this);
   if (!armed) user_probes_disarm(*this);
   return armed;
@@ -255,7 +263,8 @@ void ProbeSession::clear() {
 
 void ProbeSession::CpuPart::take_away() {
   counts.take_away(taken);
-  for (std::atomic<uint64_t>* tally : {&filtered, &lost, &done, &stacks_lost, &contexts_lost, &truncated}) {
+  for (std::atomic<uint64_t>* tally :
+       {&filtered, &lost, &done, &stacks_lost, &contexts_lost, &truncated}) {
     tally->store(0, std::memory_order_relaxed);
   }
 }
@@ -330,7 +339,8 @@ Result<TraceBinary*> ProbeSession::copy_outstanding() {
     header.state.options.depth = options_.depth;
     for (TraceTable* table : {objects_, memory_}) {
       if (!table) continue;
-      format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u", number_);
+      format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u",
+             number_);
       TRY(dump->add(header, ABI_TRACEDUMP_PROBE, 0, *table, coarse_milliseconds));
     }
     return dump->finish({.time = monotonic_now().value,

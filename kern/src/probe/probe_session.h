@@ -1,13 +1,16 @@
 // A session of #probe: what its user has asked for, and what has been found.
 //
-// States, as those of a trace: off (being told what to do) → running → stopped → running …. From the first start on functions
-// and options are fixed and the session is a user of the tracer's tables, until it ends.
+// States, as those of a trace: off (being told what to do) → running → stopped → running …. From
+// the first start on functions and options are fixed and the session is a user of the tracer's
+// tables, until it ends.
 //
-// What hits change is each CPU's own (StackCounts, the tallies here), lock-free (ProbeEvents, ProbePairs) or the trace
-// tables', under a shard's lock; control, under the session's mutex, changes none of it while hits may come, but for what
-// clear() takes away in interprocessor interrupts. Memory that hits take comes from the pool of trace_memory.h. A hit may come with any
-// locks held, also those that taking a page from the arena needs, so the pool is topped up only in hits that come with
-// none: others do with what there is, and what then cannot be recorded is counted.
+// What hits change is each CPU's own (StackCounts, the tallies here), lock-free (ProbeEvents,
+// ProbePairs) or the trace tables', under a shard's lock; control, under the session's mutex,
+// changes none of it while hits may come, but for what clear() takes away in interprocessor
+// interrupts. Memory that hits take comes from the pool of trace_memory.h. A hit may come with any
+// locks held, also those that taking a page from the arena needs, so the pool is topped up only in
+// hits that come with none: others do with what there is, and what then cannot be recorded is
+// counted.
 //
 // Cost of a hit that is counted by a kernel stack of 11 frames: docs/speed.md.
 #pragma once
@@ -21,8 +24,8 @@
 #include "probe/probe_events.h"
 #include "probe/probe_functions.h"
 #include "probe/probe_pairs.h"
-#include "store/recent_user_stacks.h"
 #include "probe/stack_counts.h"
+#include "store/recent_user_stacks.h"
 #include "trace/dump/trace_binary.h"
 #include "trace/tracer.h"
 
@@ -60,8 +63,8 @@ class ProbeSession final : public ProbeConsumer {
   static void destroy(ProbeSession* session);
 
   uint32_t number() const { return number_; }
-  // Several commands, one a line; on failure nothing has changed and the error string is set. EINVAL, ENOENT, EBUSY, ENOMEM and what
-  // opening a program gives.
+  // Several commands, one a line; on failure nothing has changed and the error string is set.
+  // EINVAL, ENOENT, EBUSY, ENOMEM and what opening a program gives.
   Result<void> command(std::string_view text, ProbePrograms& programs);
 
   // For reading.
@@ -136,7 +139,8 @@ class ProbeSession final : public ProbeConsumer {
   bool return_allocates(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
   void frees(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, uint64_t object);
   bool wants_object(const TraceTable& table, uint64_t size, CpuPart& part) const;
-  bool put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values, size_t count);
+  bool put_event(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values,
+                 size_t count);
 
   const uint32_t number_;
 

@@ -30,7 +30,8 @@
   return true;
 }
 
-// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket that it is split from.
+// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
+// that it is split from.
 void StackCounts::Part::grow() {
   if (buckets_ == kMaxBuckets) return;
   if (buckets_ == kFirstBuckets || buckets_ % kSegmentBuckets == 0) {
@@ -70,8 +71,9 @@ void StackCounts::Part::take_away(Contents& contents) {
 void StackCounts::Part::release(Contents& contents) {
   while (contents.pages) trace_page_free(std::exchange(contents.pages, contents.pages->next));
   if (!contents.directory) return;
-  const uint32_t segments =
-      contents.buckets == kFirstBuckets ? 0 : (contents.buckets + kSegmentBuckets - 1) / kSegmentBuckets;
+  const uint32_t segments = contents.buckets == kFirstBuckets
+                                ? 0
+                                : (contents.buckets + kSegmentBuckets - 1) / kSegmentBuckets;
   for (uint32_t i = 0; i < segments; i++) trace_page_free(contents.directory[i]);
   trace_page_free(contents.directory);
   contents = {};

@@ -1,13 +1,16 @@
 // How often something has happened, by stack and context: the counts of a session of #probe.
 //
-// Each CPU has a table of its own, which it alone changes, with interrupts off: no lock is taken and no line shared, and
-// what a reader adds up is exact. A table is linear hashing with chains, as in trace_table.h: a bucket is split for each key
-// that is added, so that nobody pays for a rehash. Keys are never removed; a reader on another CPU goes through the
-// pages of entries, of which `used` says how many are complete, and not through the chains.
+// Each CPU has a table of its own, which it alone changes, with interrupts off: no lock is taken
+// and no line shared, and what a reader adds up is exact. A table is linear hashing with chains, as
+// in trace_table.h: a bucket is split for each key that is added, so that nobody pays for a rehash.
+// Keys are never removed; a reader on another CPU goes through the pages of entries, of which
+// `used` says how many are complete, and not through the chains.
 //
-// Clearing takes the tables away, CPU by CPU, in interprocessor interrupts, which cannot land inside add().
+// Clearing takes the tables away, CPU by CPU, in interprocessor interrupts, which cannot land
+// inside add().
 //
-// A key is the number of a stack and of a context in the shared tables. Cost for each key on each CPU: 32 bytes.
+// A key is the number of a stack and of a context in the shared tables. Cost for each key on each
+// CPU: 32 bytes.
 #pragma once
 
 #include <atomic>
@@ -29,14 +32,16 @@ class StackCounts {
     Part(const Part&) = delete;
     Part& operator=(const Part&) = delete;
 
-    // Counts one more. False, with nothing done, if there is no memory for a key that is not there yet. Interrupts off, on the CPU
-    // whose table it is, or nobody else uses it. Bound: one chain, and the split of one bucket.
+    // Counts one more. False, with nothing done, if there is no memory for a key that is not there
+    // yet. Interrupts off, on the CPU whose table it is, or nobody else uses it. Bound: one chain,
+    // and the split of one bucket.
     [[gnu::always_inline]] bool add(uint32_t stack, uint32_t context) {
       const uint64_t key = uint64_t{context} << 32 | stack;
       const uint32_t hash = hash_of(key);
       for (Entry* entry = bucket(bucket_of(hash)); entry; entry = entry->next) {
         if (entry->key != key) continue;
-        entry->count.store(entry->count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        entry->count.store(entry->count.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
         return true;
       }
       return add_key(key, hash);
@@ -45,13 +50,15 @@ class StackCounts {
     [[gnu::always_inline]] bool add_known(uint32_t stack) {
       for (Entry* entry = bucket(bucket_of(hash_of(stack))); entry; entry = entry->next) {
         if (entry->key != stack) continue;
-        entry->count.store(entry->count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        entry->count.store(entry->count.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
         return true;
       }
       return false;
     }
 
-    // Calls visit(key, count) for each key; also while its CPU adds. Not while clear() is under way.
+    // Calls visit(key, count) for each key; also while its CPU adds. Not while clear() is under
+    // way.
     template <typename Visit>
     void visit(Visit visit) const {
       for (const Page* page = pages_.load(std::memory_order_acquire); page; page = page->next) {
@@ -116,7 +123,8 @@ class StackCounts {
     std::atomic<Page*> pages_{nullptr};  // the newest first; only that has room
     std::atomic<uint32_t> keys_{0};
     uint32_t buckets_ = kFirstBuckets;
-    uint32_t mask_ = 2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets_`
+    uint32_t mask_ =
+        2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets_`
     Segment** directory_ = nullptr;
     Entry* first_[kFirstBuckets] = {};
   };

@@ -1,18 +1,19 @@
 // The scheduler: who runs where.
 //
-// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an empty queue it runs its
-// idle task, which first looks for a task to steal from a CPU that has more than one, then halts. A task that becomes
-// runnable goes to the CPU where it last ran if that has nothing to do, else to the one with the least to do. A task
-// that an interrupt wakes goes to the head of its queue and takes the CPU at once, so that input is answered while
-// others compute.
+// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an
+// empty queue it runs its idle task, which first looks for a task to steal from a CPU that has more
+// than one, then halts. A task that becomes runnable goes to the CPU where it last ran if that has
+// nothing to do, else to the one with the least to do. A task that an interrupt wakes goes to the
+// head of its queue and takes the CPU at once, so that input is answered while others compute.
 //
-// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with its CPU's run queue
-// locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in run_queue_wake; the winner alone may then
-// queue the task. kRunnable -> kRunning: the CPU that takes it off its queue.
+// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with
+// its CPU's run queue locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in
+// run_queue_wake; the winner alone may then queue the task. kRunnable -> kRunning: the CPU that
+// takes it off its queue.
 //
-// The run queue's lock is held across the switch: the task that leaves takes it, the task that comes releases it. So
-// when somebody else gets the lock of the CPU that a sleeping task was last on, that task's registers are saved and its
-// stack is not in use.
+// The run queue's lock is held across the switch: the task that leaves takes it, the task that
+// comes releases it. So when somebody else gets the lock of the CPU that a sleeping task was last
+// on, that task's registers are saved and its stack is not in use.
 //
 // Idle tasks are the stacks on which the CPUs came up. They are on no queue and never sleep.
 #include <atomic>
@@ -21,8 +22,8 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
-#include "lib/format.h"
 #include "core/log.h"
+#include "lib/format.h"
 #include "sched/sched.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // Timers: a list for each CPU, by deadline; the tick calls what is due.
 //
-// Few timers are armed at a time (sleeping tasks), so inserting walks the list. A callback runs with the queue
-// unlocked; `running` names it, so that timer_cancel can wait for its end.
+// Few timers are armed at a time (sleeping tasks), so inserting walks the list. A callback runs
+// with the queue unlocked; `running` names it, so that timer_cancel can wait for its end.
 #include "sched/timer.h"
 
 #include "arch/x86_64/time.h"

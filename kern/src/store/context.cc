@@ -1,9 +1,10 @@
 // Finds out who is allocating.
 //
-// A task remembers two numbers: what it is, which holds until exec, and the context of the system call or fault that it
-// is in, with the user stack, which holds until it returns to user mode (trap.cc stores kTraceFromUser then, and does
-// no more for the tracer). So the user stack is walked once for each system call in which something is recorded. A
-// number from before the table was emptied is recognised as such.
+// A task remembers two numbers: what it is, which holds until exec, and the context of the system
+// call or fault that it is in, with the user stack, which holds until it returns to user mode
+// (trap.cc stores kTraceFromUser then, and does no more for the tracer). So the user stack is
+// walked once for each system call in which something is recorded. A number from before the table
+// was emptied is recognised as such.
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -12,8 +13,8 @@
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "lib/string.h"
-#include "trace/trace.h"
 #include "store/trace_memory.h"
+#include "trace/trace.h"
 #include "trace/tracer.h"
 
 namespace {
@@ -21,14 +22,16 @@ namespace {
 constexpr unsigned kVectors = 256;
 
 constinit std::atomic<ProgramProvider> program_provider{nullptr};
-// Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the same.
+// Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the
+// same.
 constinit std::atomic<uint32_t> interrupt_contexts[kVectors];
 
 uint32_t interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
   const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
   // A vector may have been registered afresh, under another name.
-  if (trace_contexts.valid(remembered) && strcmp(trace_contexts.get(remembered)->base->name, name) == 0) {
+  if (trace_contexts.valid(remembered) &&
+      strcmp(trace_contexts.get(remembered)->base->name, name) == 0) {
     return remembered;
   }
   const uint32_t id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
@@ -44,21 +47,25 @@ uint32_t base_of(Task& task) {
   return task.trace_base = trace_contexts.intern(kind, task.pid, task.name, program);
 }
 
-// `base` with the user stack of the task, which is the current one; without it if either cannot be stored.
+// `base` with the user stack of the task, which is the current one; without it if either cannot be
+// stored.
 CurrentContext add_user_stack(uint32_t base) {
   uint64_t frames[kUserStackDepth + 1];
   const size_t count = walk_user_stack(frames, std::size(frames));
-  const uint32_t stack = trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth));
+  const uint32_t stack =
+      trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth));
   const uint32_t with_stack = stack == 0 ? 0 : trace_contexts.with_user_stack(base, stack);
   if (with_stack == 0) return {.id = base, .user_stack = UserStack::kLost};
-  return {.id = with_stack, .user_stack = count > kUserStackDepth ? UserStack::kCut : UserStack::kWhole};
+  return {.id = with_stack,
+          .user_stack = count > kUserStackDepth ? UserStack::kCut : UserStack::kWhole};
 }
 
 CurrentContext context_of_call(Task& task) {
   const uint32_t base = base_of(task);
   if (base == 0) return {.id = 0};
   const uint64_t from_user = task.trace_call & kTraceFromUser;
-  const CurrentContext context = from_user && task.process ? add_user_stack(base) : CurrentContext{.id = base};
+  const CurrentContext context =
+      from_user && task.process ? add_user_stack(base) : CurrentContext{.id = base};
   uint64_t remembered = context.id;
   if (context.user_stack == UserStack::kLost) remembered = kUserStackLost;
   if (context.user_stack == UserStack::kCut) {
@@ -75,7 +82,8 @@ void trace_register_program_provider(ProgramProvider provider) {
   program_provider.store(provider, std::memory_order_release);
 }
 
-// An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is not.
+// An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is
+// not.
 bool trace_in_interrupt(const Cpu& cpu) {
   return cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/string.h"
 #include "core/probe_guard.h"
+#include "lib/string.h"
 
 namespace {
 
@@ -26,8 +26,9 @@ uint32_t shortened(uint64_t hash) {
 }
 
 bool equal(const ContextTable::Base& a, const ContextTable::Base& b) {
-  return a.hash == b.hash && a.pid == b.pid && a.kind == b.kind && a.build_id_size == b.build_id_size &&
-         a.build_id == b.build_id && strcmp(a.name, b.name) == 0 && strcmp(a.path, b.path) == 0;
+  return a.hash == b.hash && a.pid == b.pid && a.kind == b.kind &&
+         a.build_id_size == b.build_id_size && a.build_id == b.build_id &&
+         strcmp(a.name, b.name) == 0 && strcmp(a.path, b.path) == 0;
 }
 
 }  // namespace
@@ -73,11 +74,13 @@ ContextTable::Base* ContextTable::make_base() {
   return &base_pages_->bases[base_pages_->used];
 }
 
-uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name, const TraceProgram& program) {
+uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
+                              const TraceProgram& program) {
   Base wanted = {};
   wanted.pid = pid;
   wanted.kind = kind;
-  wanted.build_id_size = static_cast<uint8_t>(std::min(program.build_id.size(), wanted.build_id.size()));
+  wanted.build_id_size =
+      static_cast<uint8_t>(std::min(program.build_id.size(), wanted.build_id.size()));
   std::copy_n(program.build_id.begin(), wanted.build_id_size, wanted.build_id.begin());
   uint64_t hash = uint64_t{pid} << 8 | static_cast<uint8_t>(kind);
   copy_printable(wanted.name, name, &hash);

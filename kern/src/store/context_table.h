@@ -1,14 +1,16 @@
 // Contexts, each kept once and named by a 32-bit number: who allocated.
 //
-// A context is what runs, the base (a process with its program, a kernel task, an interrupt), and, for a process, the
-// user stack of the system call or fault under way. Bases are large and few; they are stored apart, and a context of 24
-// bytes refers to one. A base is itself a context, without a user stack.
+// A context is what runs, the base (a process with its program, a kernel task, an interrupt), and,
+// for a process, the user stack of the system call or fault under way. Bases are large and few;
+// they are stored apart, and a context of 24 bytes refers to one. A base is itself a context,
+// without a user stack.
 //
-// As the stack table, but small and with a lock for each look-up: tasks remember their numbers, so that it is asked
-// about once for each process and once for each system call. A number is never given twice, also not after clear():
-// what was remembered from before is known to be stale by its lying outside. When no numbers are left (after four
-// billion), or no memory, the number 0 is returned, which the caller counts. Hooks and hits of probes ask; hits may not come
-// while the lock is held, and they do not, as both keep probes off.
+// As the stack table, but small and with a lock for each look-up: tasks remember their numbers, so
+// that it is asked about once for each process and once for each system call. A number is never
+// given twice, also not after clear(): what was remembered from before is known to be stale by its
+// lying outside. When no numbers are left (after four billion), or no memory, the number 0 is
+// returned, which the caller counts. Hooks and hits of probes ask; hits may not come while the lock
+// is held, and they do not, as both keep probes off.
 #pragma once
 
 #include <array>
@@ -17,9 +19,9 @@
 #include <span>
 #include <string_view>
 
+#include "core/spinlock.h"
 #include "lib/result.h"
 #include "store/page_directory.h"
-#include "core/spinlock.h"
 #include "trace/trace.h"
 
 class ContextTable {
@@ -52,11 +54,13 @@ class ContextTable {
   void clear();
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
-  // The number of a base, 0 when it cannot be stored or the table is not open. Texts and build ids are cut, and
-  // characters that cannot be printed become '?'. Any context but NMI, after trace_memory_prepare(); takes
-  // kContextTable. Bound: two chains.
-  uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name, const TraceProgram& program = {});
-  // The number of the context with the base of `id`, which is valid, and a user stack. The same otherwise.
+  // The number of a base, 0 when it cannot be stored or the table is not open. Texts and build ids
+  // are cut, and characters that cannot be printed become '?'. Any context but NMI, after
+  // trace_memory_prepare(); takes kContextTable. Bound: two chains.
+  uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
+                  const TraceProgram& program = {});
+  // The number of the context with the base of `id`, which is valid, and a user stack. The same
+  // otherwise.
   uint32_t with_user_stack(uint32_t id, uint32_t user_stack);
 
   // Whether it was returned since the last clear().

@@ -25,7 +25,8 @@ bool in_allocator(uint64_t return_address) {
   size_t first = 0;
   while (scope.skips_allocator() && first < count && in_allocator(frames[first])) first++;
   const size_t callers = count - first;
-  return {trace_stacks.intern(StackKind::kKernel, frames + first, std::min<size_t>(callers, scope.depth())),
+  return {trace_stacks.intern(StackKind::kKernel, frames + first,
+                              std::min<size_t>(callers, scope.depth())),
           callers > scope.depth()};
 }
 

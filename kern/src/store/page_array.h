@@ -1,5 +1,6 @@
-// An array that grows at its end, in pages of memory that no trace sees, as those of page_buffer.h: no piece of memory is larger
-// than a page but the list of pages, so it grows where memory is in pieces, and what it holds is never copied. May sleep.
+// An array that grows at its end, in pages of memory that no trace sees, as those of page_buffer.h:
+// no piece of memory is larger than a page but the list of pages, so it grows where memory is in
+// pieces, and what it holds is never copied. May sleep.
 #pragma once
 
 #include <compare>
@@ -29,7 +30,8 @@ class PageArray {
   // Leaves the first `size`, and gives back the pages behind them.
   void shrink(size_t size) {
     size_ = size;
-    while (page_count_ > (size + kItems - 1) / kItems) trace_copy_free(pages_[--page_count_], kPageSize);
+    while (page_count_ > (size + kItems - 1) / kItems)
+      trace_copy_free(pages_[--page_count_], kPageSize);
   }
 
   // For algorithms.
@@ -58,7 +60,9 @@ class PageArray {
     friend Iterator operator+(Iterator at, difference_type by) { return at += by; }
     friend Iterator operator+(difference_type by, Iterator at) { return at += by; }
     friend Iterator operator-(Iterator at, difference_type by) { return at -= by; }
-    friend difference_type operator-(const Iterator& a, const Iterator& b) { return a.index_ - b.index_; }
+    friend difference_type operator-(const Iterator& a, const Iterator& b) {
+      return a.index_ - b.index_;
+    }
     friend bool operator==(const Iterator& a, const Iterator& b) { return a.index_ == b.index_; }
     friend auto operator<=>(const Iterator& a, const Iterator& b) { return a.index_ <=> b.index_; }
 

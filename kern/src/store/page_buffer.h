@@ -14,7 +14,8 @@ class PageBuffer {
  public:
   PageBuffer() = default;
   PageBuffer(PageBuffer&& other) noexcept
-      : items_(std::exchange(other.items_, nullptr)), capacity_(std::exchange(other.capacity_, 0)) {}
+      : items_(std::exchange(other.items_, nullptr)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
   PageBuffer& operator=(PageBuffer&& other) noexcept {
     std::swap(items_, other.items_);
     std::swap(capacity_, other.capacity_);
@@ -24,7 +25,8 @@ class PageBuffer {
     if (items_) trace_copy_free(items_, bytes());
   }
 
-  // Room for at least `count` items, undefined but for the first `kept`, which are kept. ENOMEM, with all as it was.
+  // Room for at least `count` items, undefined but for the first `kept`, which are kept. ENOMEM,
+  // with all as it was.
   Result<void> reserve(size_t count, size_t kept = 0) {
     if (count <= capacity_) return {};
     PageBuffer larger;

@@ -1,5 +1,6 @@
-// Pages of trace memory by number: a radix tree of two levels that only grows. Neither reading nor growing takes a lock.
-// Its root is part of it, so that a small limit is not used up by what leads to the pages.
+// Pages of trace memory by number: a radix tree of two levels that only grows. Neither reading nor
+// growing takes a lock. Its root is part of it, so that a small limit is not used up by what leads
+// to the pages.
 #pragma once
 
 #include <atomic>
@@ -21,9 +22,10 @@ class PageDirectory {
     return leaf->pages[index % kFanout].load(std::memory_order_acquire);
   }
 
-  // Page number `index`, with undefined contents if it was not there; nullptr when none can be had. Who comes second puts
-  // the page that it brought back into the pool. Takes two pages of trace memory at most. Lock-free; any context but NMI,
-  // after trace_memory_prepare(), without a tracer lock unless that serialises all calls. Bound: the zeroing of a leaf.
+  // Page number `index`, with undefined contents if it was not there; nullptr when none can be had.
+  // Who comes second puts the page that it brought back into the pool. Takes two pages of trace
+  // memory at most. Lock-free; any context but NMI, after trace_memory_prepare(), without a tracer
+  // lock unless that serialises all calls. Bound: the zeroing of a leaf.
   void* obtain(uint32_t index) {
     if (index >= kMaxPages) return nullptr;
     Leaf* leaf = publish(root_[index / kFanout], [](void* page) { return new (page) Leaf; });
@@ -56,7 +58,9 @@ class PageDirectory {
     void* page = trace_page_take();
     if (!page) return place.load(std::memory_order_acquire);  // another CPU may have had more luck
     T* mine = make(page);
-    if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel, std::memory_order_acquire)) return mine;
+    if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+      return mine;
     trace_page_return(page);
     return there;
   }

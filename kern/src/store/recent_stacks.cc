@@ -36,7 +36,8 @@ bool take_pages(RecentStacks& recent) {
     if (!page) return false;
     place = new (page) RecentPage;
   }
-  for (size_t i = 0; i < kRecentStacks; i++) recent.stacks[i] = &(*recent.pages[i % kRecentPages])[i / kRecentPages];
+  for (size_t i = 0; i < kRecentStacks; i++)
+    recent.stacks[i] = &(*recent.pages[i % kRecentPages])[i / kRecentPages];
   return true;
 }
 

@@ -19,7 +19,9 @@ class StackScope {
   constexpr uint32_t depth() const { return word_ % kCallers; }
   constexpr bool skips_allocator() const { return word_ >= kCallers; }
   // Frames that are looked at: one more than is recorded tells whether something is cut off.
-  constexpr uint32_t walk() const { return depth() + 1 + (skips_allocator() ? kAllocatorFrames : 0); }
+  constexpr uint32_t walk() const {
+    return depth() + 1 + (skips_allocator() ? kAllocatorFrames : 0);
+  }
   constexpr uint32_t word() const { return word_; }
 
  private:

@@ -7,7 +7,8 @@
 
 namespace {
 
-// An id is the entry's page number and its place in the page. Place 0 is never used, so that no id is 0.
+// An id is the entry's page number and its place in the page. Place 0 is never used, so that no id
+// is 0.
 constexpr uint32_t kGranule = 8;
 constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
 
@@ -74,7 +75,8 @@ void StackTable::clear() {
 }
 
 StackTable::Reservation StackTable::reserve(size_t words) {
-  const auto size = static_cast<uint32_t>(align_up(offsetof(Entry, data) + words * sizeof(uint32_t), kGranule));
+  const auto size =
+      static_cast<uint32_t>(align_up(offsetof(Entry, data) + words * sizeof(uint32_t), kGranule));
   End before = end_.load(std::memory_order_acquire);
   End after;
   do {
@@ -119,7 +121,8 @@ uint32_t StackTable::add(Entry* first, uint64_t key, const uint32_t* data) {
   new (&entry->next) std::atomic<Entry*>(first);
   entry->key = key;
   memcpy(entry->data, data, words_of(key) * sizeof(uint32_t));
-  while (!chain.compare_exchange_weak(first, entry, std::memory_order_release, std::memory_order_acquire)) {
+  while (!chain.compare_exchange_weak(first, entry, std::memory_order_release,
+                                      std::memory_order_acquire)) {
     const Entry* searched = entry->next.load(std::memory_order_relaxed);
     if (Entry* other = find(first, searched, key, data)) {
       give_back(reservation);

@@ -1,19 +1,25 @@
 // Stacks, each kept once and named by a 32-bit number.
 //
-// An append-only hash table with chains, after the stack depots of KASAN and of Linux' lib/stackdepot.c. Equality is a
-// full compare of kind and frames, so two stacks never share a number. Numbers keep their meaning until clear(), which the
-// owner calls when nobody refers to any. When there is no memory, the number 0 is returned ("not recorded"), which the
-// caller counts.
+// An append-only hash table with chains, after the stack depots of KASAN and of Linux'
+// lib/stackdepot.c. Equality is a full compare of kind and frames, so two stacks never share a
+// number. Numbers keep their meaning until clear(), which the owner calls when nobody refers to
+// any. When there is no memory, the number 0 is returned ("not recorded"), which the caller counts.
 //
-// No lock is taken, neither to find a stack nor to add one, and a CPU that is stopped at any point holds up no other:
+// No lock is taken, neither to find a stack nor to add one, and a CPU that is stopped at any point
+// holds up no other:
 //   1. The chain is searched. Entries never change once they are linked in.
-//   2. A place is reserved by moving `end_`, a page number and an offset in one word, by compare-and-swap. Whoever needs
+//   2. A place is reserved by moving `end_`, a page number and an offset in one word, by
+//   compare-and-swap. Whoever needs
 //      the next page first puts it into the directory, also by compare-and-swap.
-//   3. The entry is filled in and becomes the first of its chain by compare-and-swap of the head. When that fails others
-//      have added entries before what was searched: these are searched too, and it is tried again. All entries of a chain
-//      have thus been compared with what is added to it, and a stack never has two numbers.
-//   4. If another CPU has added the same stack meanwhile, that is the answer, and the place is given back if it is still
-//      the last one. If not, it is lost until clear(): at most one place for each race that another CPU has won.
+//   3. The entry is filled in and becomes the first of its chain by compare-and-swap of the head.
+//   When that fails others
+//      have added entries before what was searched: these are searched too, and it is tried again.
+//      All entries of a chain have thus been compared with what is added to it, and a stack never
+//      has two numbers.
+//   4. If another CPU has added the same stack meanwhile, that is the answer, and the place is
+//   given back if it is still
+//      the last one. If not, it is lost until clear(): at most one place for each race that another
+//      CPU has won.
 //
 // Kernel frames are stored as the lower half of the address, user frames in two words.
 #pragma once
@@ -62,25 +68,31 @@ class StackTable {
   // Forgets every stack and frees the memory. No one uses the table. No tracer lock held.
   void clear();
 
-  // The number of the stack with these `count` return addresses (at most kMaxFrames; what is more is cut off),
-  // innermost first; 0 when it cannot be stored. Any context but NMI, after trace_memory_prepare(), no tracer lock held.
-  // Lock-free. Bound: one pass over a chain and one over what others add to it meanwhile.
+  // The number of the stack with these `count` return addresses (at most kMaxFrames; what is more
+  // is cut off), innermost first; 0 when it cannot be stored. Any context but NMI, after
+  // trace_memory_prepare(), no tracer lock held. Lock-free. Bound: one pass over a chain and one
+  // over what others add to it meanwhile.
   uint32_t intern(StackKind kind, const uint64_t* frames, size_t count);
   // The same for kernel frames that are packed; `sum` is that of their weights.
   uint32_t intern_packed(std::span<const uint32_t> frames, uint64_t sum);
   // The same if it is stored already; otherwise 0.
-  [[gnu::always_inline]] uint32_t find_packed(std::span<const uint32_t> frames, uint64_t sum) const {
+  [[gnu::always_inline]] uint32_t find_packed(std::span<const uint32_t> frames,
+                                              uint64_t sum) const {
     const uint64_t key = key_of(StackKind::kKernel, frames.size(), sum);
-    const Entry* const entry = find(head(key).load(std::memory_order_acquire), nullptr, key, frames.data());
+    const Entry* const entry =
+        find(head(key).load(std::memory_order_acquire), nullptr, key, frames.data());
     return entry ? entry->id : 0;
   }
-  // Whether a kernel frame can be packed into 32 bits: those that are left out follow from its sign.
-  static constexpr bool packs(uint64_t frame) { return frame == unpacked(static_cast<uint32_t>(frame)); }
+  // Whether a kernel frame can be packed into 32 bits: those that are left out follow from its
+  // sign.
+  static constexpr bool packs(uint64_t frame) {
+    return frame == unpacked(static_cast<uint32_t>(frame));
+  }
   static constexpr uint64_t unpacked(uint32_t frame) {
     return static_cast<uint64_t>(int64_t{static_cast<int32_t>(frame)});
   }
-  // Multilinear hashing: each frame has a weight of its own, so that who knows a stack that differs in few frames need not
-  // add all of them up again.
+  // Multilinear hashing: each frame has a weight of its own, so that who knows a stack that differs
+  // in few frames need not add all of them up again.
   static uint64_t weight(uint64_t frame, size_t index) { return frame * kFactors[index]; }
 
   // `id` must have come from intern() since the last clear(), or be 0.
@@ -130,7 +142,8 @@ class StackTable {
     return heads_[index / kHeadsPerPage][index % kHeadsPerPage];
   }
   // Between `first` and `last`, which is not looked at.
-  [[gnu::always_inline]] static Entry* find(Entry* first, const Entry* last, uint64_t key, const uint32_t* data) {
+  [[gnu::always_inline]] static Entry* find(Entry* first, const Entry* last, uint64_t key,
+                                            const uint32_t* data) {
     for (Entry* entry = first; entry != last; entry = entry->next.load(std::memory_order_acquire)) {
       if (entry->key == key && equal(entry->data, data, words_of(key))) return entry;
     }

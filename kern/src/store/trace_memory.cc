@@ -1,8 +1,8 @@
 #include "store/trace_memory.h"
 
 #include "arena.h"
-#include "lib/units.h"
 #include "core/log.h"
+#include "lib/units.h"
 #include "slab.h"
 
 constinit PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;
@@ -35,7 +35,8 @@ void drain() {
 
 void trace_memory_init(uint64_t limit_bytes) {
   trace_memory_set_limit(limit_bytes);
-  trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free, base_arena, 0, KM_SLEEP);
+  trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
+                             base_arena, 0, KM_SLEEP);
   if (!trace_arena) panic("no memory for the tracer's arena");
   arena_pass_on(trace_arena);
   arena_forbid_trace(trace_arena);
@@ -46,8 +47,8 @@ void trace_memory_begin(uint32_t cpus) {
   for (uint32_t i = 0; i < cpus + kSparePages; i++) trace_memory_prepare();
 }
 
-// A context is made for a process whether anything is traced or not. So another CPU may be just about to put a page into the
-// pool: then it sees there that the end has come.
+// A context is made for a process whether anything is traced or not. So another CPU may be just
+// about to put a page into the pool: then it sees there that the end has come.
 void trace_memory_end() {
   trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
   drain();
@@ -56,7 +57,8 @@ void trace_memory_end() {
 void trace_memory_prepare() {
   const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < kPagesPerHook; i++) {
-    // The spare ones come one at a time, and not from a hook that has something to do for base_arena.
+    // The spare ones come one at a time, and not from a hook that has something to do for
+    // base_arena.
     const uint32_t count = trace_page_pool.count();
     if (count + (i == 0 ? 0 : kSparePages) >= wanted) return;
     if (count + kSparePages >= wanted && arena_prepare(base_arena)) return;

@@ -5,10 +5,10 @@
 #include "core/errstr.h"
 #include "lib/format.h"
 #include "lib/quoted.h"
-#include "trace/sampler.h"
-#include "store/stack_table.h"
-#include "trace/trace_table.h"
 #include "lib/words.h"
+#include "store/stack_table.h"
+#include "trace/sampler.h"
+#include "trace/trace_table.h"
 
 namespace {
 
@@ -26,33 +26,38 @@ constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
 Result<void> parse_option(std::string_view option, TraceOptions* options) {
   const size_t equals = option.find('=');
   const std::string_view key = option.substr(0, equals);
-  const std::string_view text = equals == option.npos ? std::string_view() : option.substr(equals + 1);
+  const std::string_view text =
+      equals == option.npos ? std::string_view() : option.substr(equals + 1);
   uint64_t value = 0;
   if (key == "depth") {
     if (!parse_number(text, 1, StackTable::kMaxFrames, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes depth=N, N from 1 to %u", Quoted(option).get(),
-                  static_cast<unsigned>(StackTable::kMaxFrames));
+      return fail(Errno::EINVAL, "\"%s\": start takes depth=N, N from 1 to %u",
+                  Quoted(option).get(), static_cast<unsigned>(StackTable::kMaxFrames));
     }
     options->depth = static_cast<uint32_t>(value);
   } else if (key == "min" || key == "max") {
     if (!parse_bytes(text, 0, TraceOptions::kAnySize, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes min=N and max=N, N bytes, at most %u; K, M or G may follow",
+      return fail(Errno::EINVAL,
+                  "\"%s\": start takes min=N and max=N, N bytes, at most %u; K, M or G may follow",
                   Quoted(option).get(), TraceOptions::kAnySize);
     }
     (key == "min" ? options->min_size : options->max_size) = static_cast<uint32_t>(value);
   } else if (key == "pid") {
     if (!parse_number(text, 1, kMaxPid, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes pid=N, N from 1 to %u", Quoted(option).get(), kMaxPid);
+      return fail(Errno::EINVAL, "\"%s\": start takes pid=N, N from 1 to %u", Quoted(option).get(),
+                  kMaxPid);
     }
     options->pid = static_cast<uint32_t>(value);
   } else if (key == "sample") {
     if (!parse_bytes(text, kMinSampleRate, kMaxSampleRate, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes sample=N, N bytes from %lu to %luG; K, M or G may follow",
+      return fail(Errno::EINVAL,
+                  "\"%s\": start takes sample=N, N bytes from %lu to %luG; K, M or G may follow",
                   Quoted(option).get(), kMinSampleRate, kMaxSampleRate >> 30);
     }
     options->sample = value;
   } else {
-    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, sample=N, min=N, max=N and pid=N", Quoted(option).get());
+    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, sample=N, min=N, max=N and pid=N",
+                Quoted(option).get());
   }
   return {};
 }
@@ -62,14 +67,14 @@ Result<void> parse_start(std::string_view line, TraceOptions* options) {
     TRY(parse_option(option, options));
   }
   if (options->min_size <= options->max_size) return {};
-  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max", options->min_size,
-              options->max_size);
+  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max",
+              options->min_size, options->max_size);
 }
 
 Result<void> parse_limit(std::string_view text, uint64_t* limit) {
   if (parse_bytes(text, kMinLimit, kMaxLimit, limit)) return {};
-  return fail(Errno::EINVAL, "\"%s\": limit takes BYTES from %lu to %luG; K, M or G may follow", Quoted(text).get(),
-              kMinLimit, kMaxLimit >> 30);
+  return fail(Errno::EINVAL, "\"%s\": limit takes BYTES from %lu to %luG; K, M or G may follow",
+              Quoted(text).get(), kMinLimit, kMaxLimit >> 30);
 }
 
 Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand* command) {
@@ -103,8 +108,8 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
   }
   const std::string_view rest = next_word(&line);
   if (!rest.empty()) {
-    return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(), Quoted(word).get(),
-                command->word == TraceWord::kLimit ? "more " : "");
+    return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(),
+                Quoted(word).get(), command->word == TraceWord::kLimit ? "more " : "");
   }
   return {};
 }
@@ -178,7 +183,8 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
         return fail(Errno::EBUSY, "%.18s is being traced with%s: stop it first", name, options);
       }
       if (state.phase == TracePhase::kStopped && command.options.sample != state.options.sample) {
-        return fail(Errno::EBUSY, "%.30s has records with another sampling rate: reset it first", name);
+        return fail(Errno::EBUSY, "%.30s has records with another sampling rate: reset it first",
+                    name);
       }
       state.phase = TracePhase::kRunning;
       state.options = command.options;
@@ -194,7 +200,8 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
         return fail(Errno::EINVAL, "%.40s is not traced: start it before a mark", name);
       }
       if (state.mark == TraceTable::kMaxMark) {
-        return fail(Errno::ENOSPC, "%.40s has had %u marks, and there are no more: stop and reset it", name,
+        return fail(Errno::ENOSPC,
+                    "%.40s has had %u marks, and there are no more: stop and reset it", name,
                     state.mark);
       }
       state.mark++;

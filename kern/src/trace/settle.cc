@@ -40,7 +40,8 @@ Result<void> trace_settle() {
   for (unsigned i = 0; i < count; i++) drains[i].load(std::memory_order_relaxed)();
   uint64_t before = live_fingerprint();
   for (unsigned quiet = 0; quiet < kQuietTicks;) {
-    if (monotonic_now() > deadline) return fail(Errno::ETIMEDOUT, "caches were still changing after 5 seconds");
+    if (monotonic_now() > deadline)
+      return fail(Errno::ETIMEDOUT, "caches were still changing after 5 seconds");
     TRY(task_sleep_until(monotonic_now() + kTick));
     const uint64_t now = live_fingerprint();
     quiet = now == before ? quiet + 1 : 0;

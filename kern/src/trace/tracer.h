@@ -1,12 +1,12 @@
 // What the tracer's parts share, for src/trace/ alone. The theory is in trace.cc.
 #pragma once
 
-#include "trace/command.h"
-#include "store/context_table.h"
 #include "core/cpu.h"
-#include "slab.h"
-#include "store/stack_table.h"
 #include "sched/task.h"
+#include "slab.h"
+#include "store/context_table.h"
+#include "store/stack_table.h"
+#include "trace/command.h"
 #include "trace/trace.h"
 #include "trace/trace_table.h"
 
@@ -15,8 +15,8 @@ extern ContextTable trace_contexts;
 // Serialises start, stop, reset, mark and the opening of dumps.
 extern Mutex trace_control;
 
-// Tables and open dumps, which hold numbers of stacks and contexts. The first makes the shared tables ready, the last
-// empties them. ENOMEM.
+// Tables and open dumps, which hold numbers of stacks and contexts. The first makes the shared
+// tables ready, the last empties them. ENOMEM.
 Result<void> trace_users_add() REQUIRES(trace_control);
 void trace_users_drop() REQUIRES(trace_control);
 
@@ -35,7 +35,8 @@ uint64_t trace_untracked(TraceSource source, const TraceCounters& counters);
 // Frames of a user stack that are recorded.
 inline constexpr size_t kUserStackDepth = 16;
 
-// Tables that are in the slot of `source`, for reports. Before it is put there, and after it was taken away.
+// Tables that are in the slot of `source`, for reports. Before it is put there, and after it was
+// taken away.
 void trace_started_add(TraceTable* table, TraceSource source) REQUIRES(trace_control);
 void trace_started_remove(TraceTable* table) REQUIRES(trace_control);
 // Once: a panic shows the top of what is traced.
@@ -58,8 +59,9 @@ struct CurrentContext {
 CurrentContext trace_find_context();
 // The same without a user stack: the task, the process or the interrupt; 0 if it cannot be stored.
 uint32_t trace_find_base();
-// In Task::trace_call, beside kTraceFromUser: instead of a number, which each record asks for then and is counted, that the
-// user stack could not be stored; that there was more of it, and the number is in Task::trace_cut.
+// In Task::trace_call, beside kTraceFromUser: instead of a number, which each record asks for then
+// and is counted, that the user stack could not be stored; that there was more of it, and the
+// number is in Task::trace_cut.
 inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
 inline constexpr uint64_t kUserStackCut = uint64_t{1} << 33;
 // What the current task remembers; false if that is not it, or not all, or no longer.
@@ -71,11 +73,13 @@ inline constexpr uint64_t kUserStackCut = uint64_t{1} << 33;
 }
 // An interrupt is being handled, whatever the current task is.
 bool trace_in_interrupt(const Cpu& cpu);
-// The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt. Interrupts off.
+// The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt.
+// Interrupts off.
 uint32_t trace_current_pid();
 
 // Before the first sampled trace of all is started.
 void trace_seed_samplers() REQUIRES(trace_control);
 
-// Runs what trace_register_settle was given, and waits until no live count changes. ETIMEDOUT. May sleep.
+// Runs what trace_register_settle was given, and waits until no live count changes. ETIMEDOUT. May
+// sleep.
 Result<void> trace_settle();

@@ -3,13 +3,13 @@
 #include <new>
 
 #include "arch/x86_64/time.h"
-#include "lib/format.h"
 #include "core/log.h"
 #include "core/symbols.h"
-#include "trace/trace.h"
-#include "trace/dump/trace_binary.h"
+#include "lib/format.h"
 #include "store/trace_memory.h"
+#include "trace/dump/trace_binary.h"
 #include "trace/dump/trace_text.h"
+#include "trace/trace.h"
 #include "trace/tracer.h"
 
 class TraceBinaryDump {
@@ -40,19 +40,24 @@ TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
 void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
   const int length =
       can_be_traced
-          ? format(dump.off_text, sizeof(dump.off_text),
-                   "kmemtrace %s state off objsize %lu\nto trace it: echo start > #mem/kmemtrace/%s\n", header.name,
-                   header.object_size, header.name)
+          ? format(
+                dump.off_text, sizeof(dump.off_text),
+                "kmemtrace %s state off objsize %lu\nto trace it: echo start > #mem/kmemtrace/%s\n",
+                header.name, header.object_size, header.name)
           : format(dump.off_text, sizeof(dump.off_text),
-                   "kmemtrace %s state off objsize %lu\nit cannot be traced: the allocator or the tracer lives on it\n",
+                   "kmemtrace %s state off objsize %lu\nit cannot be traced: the allocator or the "
+                   "tracer lives on it\n",
                    header.name, header.object_size);
   dump.off_length = static_cast<size_t>(length);
 }
 
-// The copy holds numbers of stacks and contexts, so it is a user of their tables until it is closed.
-Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table) REQUIRES(trace_control) {
+// The copy holds numbers of stacks and contexts, so it is a user of their tables until it is
+// closed.
+Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table)
+    REQUIRES(trace_control) {
   TRY(trace_users_add());
-  const Result<void> copied = dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds);
+  const Result<void> copied =
+      dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds);
   if (!copied) {
     trace_users_drop();
     return copied.error();
@@ -79,9 +84,9 @@ Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
       ASSERT(added.ok());  // the table is a user
       dump.user = true;
     }
-    Result<TraceHeader*> header =
-        dump.binary.add(header_of(source), source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-                        source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table, coarse_milliseconds);
+    Result<TraceHeader*> header = dump.binary.add(
+        header_of(source), source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
+        source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table, coarse_milliseconds);
     if (!header) {
       source.release();
       return header.error();
@@ -168,9 +173,9 @@ Result<size_t> trace_status(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
   const auto place = [&] { return buffer + std::min(size, length); };
-  length +=
-      static_cast<size_t>(format(place(), rest(), "limit %lu used %lu stacks %u contexts %u\n", trace_memory_limit(),
-                                 trace_memory_used(), trace_stacks.size(), trace_contexts.size()));
+  length += static_cast<size_t>(
+      format(place(), rest(), "limit %lu used %lu stacks %u contexts %u\n", trace_memory_limit(),
+             trace_memory_used(), trace_stacks.size(), trace_contexts.size()));
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     // Not around the loop: TraceSource::next may end a cache, and so a trace.
     MutexGuard guard(trace_control);

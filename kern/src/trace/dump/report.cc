@@ -1,21 +1,22 @@
-// What the tracer writes to the log: whole dumps, for callers in the kernel; and reports, made when there may be no memory
-// and anything may be locked: of a cache that is destroyed with live objects, before a process is killed for want of
-// memory, and in a panic.
+// What the tracer writes to the log: whole dumps, for callers in the kernel; and reports, made when
+// there may be no memory and anything may be locked: of a cache that is destroyed with live
+// objects, before a process is killed for want of memory, and in a panic.
 //
-// For reports there is one summary, in static memory, for one report at a time. A table is kept from going away by the control lock,
-// which is only tried for; a panic, with all other CPUs stopped, does without: a table that is in the list is whole,
-// whatever the others were doing, or its shards are locked. Who reports while another does, or while a trace is being
-// started or stopped, says so and goes without.
+// For reports there is one summary, in static memory, for one report at a time. A table is kept
+// from going away by the control lock, which is only tried for; a panic, with all other CPUs
+// stopped, does without: a table that is in the list is whole, whatever the others were doing, or
+// its shards are locked. Who reports while another does, or while a trace is being started or
+// stopped, says so and goes without.
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
-#include "lib/format.h"
-#include "lib/string.h"
 #include "core/log.h"
 #include "core/panic.h"
+#include "lib/format.h"
+#include "lib/string.h"
 #include "slab_trace.h"
 #include "trace/dump/summary.h"
 #include "trace/trace.h"
@@ -108,7 +109,8 @@ void trace_started_add(TraceTable* table, TraceSource source) {
 
 void trace_started_remove(TraceTable* table) {
   std::atomic<TraceTable*>* link = &started;
-  while (link->load(std::memory_order_relaxed) != table) link = &link->load(std::memory_order_relaxed)->next_started;
+  while (link->load(std::memory_order_relaxed) != table)
+    link = &link->load(std::memory_order_relaxed)->next_started;
   link->store(table->next_started.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
@@ -123,8 +125,11 @@ void trace_report_to(void (*sink)(const char* text)) {
 
 void slab_trace_mourn(kmem_cache* cache, uint64_t live) {
   const TraceSource source(cache);
-  if (!trace_table_of(source)) return print("  nothing is known of them: %.40s was not traced", source.name());
-  if (!begin()) return print("  what is known of them cannot be told now: a trace is being changed, or reported");
+  if (!trace_table_of(source))
+    return print("  nothing is known of them: %.40s was not traced", source.name());
+  if (!begin())
+    return print(
+        "  what is known of them cannot be told now: a trace is being changed, or reported");
   if (TraceTable* table = trace_table_of(source)) report_destroyed(*table, live);
   end();
 }
@@ -133,7 +138,8 @@ void trace_report_out_of_memory() {
   if (!started.load(std::memory_order_acquire)) return;
   const uint64_t now = monotonic_now().value;
   uint64_t next = next_out_of_memory.load(std::memory_order_relaxed);
-  if (now < next || !next_out_of_memory.compare_exchange_strong(next, now + kPause.value, std::memory_order_relaxed)) {
+  if (now < next || !next_out_of_memory.compare_exchange_strong(next, now + kPause.value,
+                                                                std::memory_order_relaxed)) {
     left_out.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "lib/format.h"
 #include "core/symbols.h"
+#include "lib/format.h"
 
 namespace {
 
@@ -11,17 +11,19 @@ constexpr size_t kLine = 256;
 constexpr size_t kSum = 128;
 
 size_t set_of(const char* name, uint32_t stack) {
-  return ((reinterpret_cast<uintptr_t>(name) ^ stack) * 0x9e3779b97f4a7c15 >> 32) % TraceSummary::kSets;
+  return ((reinterpret_cast<uintptr_t>(name) ^ stack) * 0x9e3779b97f4a7c15 >> 32) %
+         TraceSummary::kSets;
 }
 
 }  // namespace
 
 void TraceSummary::Sum::format_to(char* buffer, size_t size) const {
-  const auto length = static_cast<size_t>(format(buffer, size, "%lu bytes in %lu allocations", bytes, objects));
+  const auto length =
+      static_cast<size_t>(format(buffer, size, "%lu bytes in %lu allocations", bytes, objects));
   if (estimate.whole_bytes() == bytes && estimate.whole_objects() == objects) return;
   if (length < size) {
-    format(buffer + length, size - length, " recorded (estimated %lu bytes in %lu)", estimate.whole_bytes(),
-           estimate.whole_objects());
+    format(buffer + length, size - length, " recorded (estimated %lu bytes in %lu)",
+           estimate.whole_bytes(), estimate.whole_objects());
   }
 }
 
@@ -36,7 +38,8 @@ void TraceSummary::add(const char* name, TraceTable& table) {
   SampleSum weights(table.options().sample);
   for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
     const bool visited = table.try_visit(shard, [&](const TraceRecord& record) {
-      add_record(name, record.stack, {.objects = 1, .bytes = record.size, .estimate = weights.add(record.size)});
+      add_record(name, record.stack,
+                 {.objects = 1, .bytes = record.size, .estimate = weights.add(record.size)});
     });
     locked_shards_ += !visited;
   }
@@ -91,22 +94,25 @@ void TraceSummary::print(unsigned top, const StackTable& stacks, void (*line)(co
   if (rest.objects > 0) {
     char sum[kSum];
     rest.format_to(sum, sizeof(sum));
-    format(text, sizeof(text), "  others: %s from %u%s stacks", sum, rest_stacks, lower_bounds ? " or more" : "");
+    format(text, sizeof(text), "  others: %s from %u%s stacks", sum, rest_stacks,
+           lower_bounds ? " or more" : "");
     line(text);
   }
   if (lower_bounds) {
-    format(text, sizeof(text), "  there are more than %zu stacks: some of the others may be from those above",
+    format(text, sizeof(text),
+           "  there are more than %zu stacks: some of the others may be from those above",
            kSets * kWays);
     line(text);
   }
   if (locked_shards_ > 0) {
-    format(text, sizeof(text), "  not known: %u of %u parts of the traces were locked", locked_shards_,
-           tables_ * TraceTable::kShards);
+    format(text, sizeof(text), "  not known: %u of %u parts of the traces were locked",
+           locked_shards_, tables_ * TraceTable::kShards);
     line(text);
   }
 }
 
-void TraceSummary::print_stack(const Place& place, const StackTable& stacks, void (*line)(const char* text)) {
+void TraceSummary::print_stack(const Place& place, const StackTable& stacks,
+                               void (*line)(const char* text)) {
   char text[kLine];
   char sum[kSum];
   place.sum.format_to(sum, sizeof(sum));

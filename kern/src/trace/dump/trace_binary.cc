@@ -46,9 +46,10 @@ TraceBinary::~TraceBinary() {
   }
 }
 
-Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table,
-                                      uint32_t (*now)()) {
-  if (source_count_ == sources_.capacity()) TRY(sources_.reserve(2 * source_count_ + 1, source_count_));
+Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags,
+                                      TraceTable& table, uint32_t (*now)()) {
+  if (source_count_ == sources_.capacity())
+    TRY(sources_.reserve(2 * source_count_ + 1, source_count_));
   void* memory = trace_copy_alloc(sizeof(Source));
   if (!memory) return Errno::ENOMEM;
   auto* source = new (memory) Source{.header = header, .kind = kind, .flags = flags, .copy = {}};
@@ -74,7 +75,8 @@ Result<void> TraceBinary::finish(const Moment& moment) {
   header_.time = moment.time;
   header_.memory_limit = moment.memory_limit;
   header_.memory_used = moment.memory_used;
-  header_.build_id_size = static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
+  header_.build_id_size =
+      static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
   std::copy_n(moment.build_id.begin(), header_.build_id_size, header_.build_id);
   return {};
 }
@@ -86,7 +88,9 @@ Result<void> TraceBinary::collect_contexts() {
   PageBuffer<uint64_t> wanted;
   TRY(wanted.reserve(count / kBits + 1));
   std::fill_n(wanted.data(), count / kBits + 1, 0);
-  const auto add = [&](uint32_t id) { wanted[(id - first) / kBits] |= uint64_t{1} << (id - first) % kBits; };
+  const auto add = [&](uint32_t id) {
+    wanted[(id - first) / kBits] |= uint64_t{1} << (id - first) % kBits;
+  };
   for (uint32_t i = 0; i < source_count_; i++) {
     const TraceCopy& copy = sources_[i]->copy;
     for (uint32_t r = 0; r < copy.size(); r++) {
@@ -96,7 +100,8 @@ Result<void> TraceBinary::collect_contexts() {
     }
   }
   uint32_t listed = 0;
-  for (uint32_t i = 0; i < count / kBits + 1; i++) listed += static_cast<uint32_t>(std::popcount(wanted[i]));
+  for (uint32_t i = 0; i < count / kBits + 1; i++)
+    listed += static_cast<uint32_t>(std::popcount(wanted[i]));
   TRY(context_list_.reserve(listed));
   TRY(bases_.reserve(listed));
   for (uint32_t i = 0; i < count; i++) {
@@ -105,7 +110,8 @@ Result<void> TraceBinary::collect_contexts() {
     const uint32_t base = contexts_->get(id)->base->id;
     if (base == id) bases_[base_count_++] = id;
     // A base is older than what refers to it.
-    const uint32_t* const found = std::lower_bound(bases_.data(), bases_.data() + base_count_, base);
+    const uint32_t* const found =
+        std::lower_bound(bases_.data(), bases_.data() + base_count_, base);
     context_list_[context_count_++] = {id, static_cast<uint32_t>(found - bases_.data())};
   }
   return {};
@@ -153,9 +159,13 @@ Result<void> TraceBinary::lay_out() {
 
 void TraceBinary::add_section(uint32_t tag, uint32_t item_size, uint64_t count, uint32_t source) {
   const uint64_t size = align_up(count * item_size, kAlignment);
-  sections_[section_count_++] = {
-      header_.size,
-      {.tag = tag, .item_size = item_size, .count = count, .size = size, .source = source, .reserved = 0}};
+  sections_[section_count_++] = {header_.size,
+                                 {.tag = tag,
+                                  .item_size = item_size,
+                                  .count = count,
+                                  .size = size,
+                                  .source = source,
+                                  .reserved = 0}};
   header_.size += sizeof(abi_tracedump_section) + size;
 }
 
@@ -176,8 +186,9 @@ size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) const {
 void TraceBinary::make_piece(uint64_t offset, Piece& piece) const {
   if (offset < sizeof(header_)) return piece.set(0, header_);
   const Section* const first = &sections_[0];
-  const Section* const after = std::upper_bound(
-      first, first + section_count_, offset, [](uint64_t at, const Section& section) { return at < section.offset; });
+  const Section* const after =
+      std::upper_bound(first, first + section_count_, offset,
+                       [](uint64_t at, const Section& section) { return at < section.offset; });
   const Section& section = after[-1];
   const uint64_t contents = section.offset + sizeof(section.header);
   if (offset < contents) {
@@ -308,8 +319,9 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t ind
 // All frames of the stack that frame number `index` belongs to.
 void TraceBinary::make_frames(uint64_t index, Piece& piece) const {
   const Stack* const first = &stack_list_[0];
-  const Stack* const after = std::upper_bound(first, first + stack_count_, index,
-                                              [](uint64_t at, const Stack& stack) { return at < stack.first_frame; });
+  const Stack* const after =
+      std::upper_bound(first, first + stack_count_, index,
+                       [](uint64_t at, const Stack& stack) { return at < stack.first_frame; });
   const Stack& stack = after[-1];
   const StackTable::View view = stacks_->view(stack.id);
   piece.offset = stack.first_frame * sizeof(uint64_t);

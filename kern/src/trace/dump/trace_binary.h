@@ -1,8 +1,9 @@
 // The binary dump: copies of all traces, laid out as abi/tracedump.h says.
 //
-// Only the records are copied. Where each section lies follows from how much there is of everything when the copies are
-// made; the bytes themselves are made while they are read, item by item, from any place on. Stacks and contexts are those
-// of the shared tables, which only grow: it is enough to know how many there were.
+// Only the records are copied. Where each section lies follows from how much there is of everything
+// when the copies are made; the bytes themselves are made while they are read, item by item, from
+// any place on. Stacks and contexts are those of the shared tables, which only grow: it is enough
+// to know how many there were.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +26,17 @@ class TraceBinary {
   };
 
   // The tables must keep their numbers as long as it is used.
-  TraceBinary(const StackTable& stacks, const ContextTable& contexts) : stacks_(&stacks), contexts_(&contexts) {}
+  TraceBinary(const StackTable& stacks, const ContextTable& contexts)
+      : stacks_(&stacks), contexts_(&contexts) {}
   TraceBinary(const TraceBinary&) = delete;
   TraceBinary& operator=(const TraceBinary&) = delete;
   ~TraceBinary();
 
-  // Copies one trace. `header`: all but the counters and what they count, which are put in; the caller adds `untracked`
-  // to what is returned. `kind` and `flags`: ABI_TRACEDUMP_*. ENOMEM. May sleep.
-  Result<TraceHeader*> add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table,
-                           uint32_t (*now)());
+  // Copies one trace. `header`: all but the counters and what they count, which are put in; the
+  // caller adds `untracked` to what is returned. `kind` and `flags`: ABI_TRACEDUMP_*. ENOMEM. May
+  // sleep.
+  Result<TraceHeader*> add(const TraceHeader& header, uint32_t kind, uint32_t flags,
+                           TraceTable& table, uint32_t (*now)());
   // After the last: how the file looks is settled. ENOMEM. May sleep.
   Result<void> finish(const Moment& moment);
 
@@ -74,12 +77,16 @@ class TraceBinary {
     uint32_t base;  // number of its base among the bases
   };
 
-  // Strings lie at fixed distances: "" first, then the names of sources, then name and path of each base of contexts.
+  // Strings lie at fixed distances: "" first, then the names of sources, then name and path of each
+  // base of contexts.
   static constexpr uint32_t kStringRoom = 72;
-  static_assert(sizeof(TraceHeader::name) <= kStringRoom && sizeof(ContextTable::Base::name) <= kStringRoom &&
+  static_assert(sizeof(TraceHeader::name) <= kStringRoom &&
+                sizeof(ContextTable::Base::name) <= kStringRoom &&
                 sizeof(ContextTable::Base::path) <= kStringRoom);
   uint32_t source_name(uint32_t index) const { return (1 + index) * kStringRoom; }
-  uint32_t base_name(uint32_t number) const { return (1 + source_count_ + 2 * number) * kStringRoom; }
+  uint32_t base_name(uint32_t number) const {
+    return (1 + source_count_ + 2 * number) * kStringRoom;
+  }
   const char* string_at(uint32_t number) const;
 
   Result<void> collect_contexts();

@@ -26,9 +26,10 @@ Result<void> TraceCopy::copy_records(TraceTable& table) {
 }
 
 void TraceCopy::sort() {
-  std::sort(records_.data(), records_.data() + size_, [this](const TraceRecord& a, const TraceRecord& b) {
-    if (a.stack != b.stack) return a.stack < b.stack;
-    if (a.time != b.time) return age(a) > age(b);
-    return a.object() < b.object();
-  });
+  std::sort(records_.data(), records_.data() + size_,
+            [this](const TraceRecord& a, const TraceRecord& b) {
+              if (a.stack != b.stack) return a.stack < b.stack;
+              if (a.time != b.time) return age(a) > age(b);
+              return a.object() < b.object();
+            });
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/symbols.h"
 #include "lib/digits.h"
 #include "lib/format.h"
-#include "core/symbols.h"
 
 namespace {
 
@@ -38,24 +38,26 @@ int format_context(char* buffer, size_t size, const ContextTable::Context* conte
 }  // namespace
 
 int TraceHeader::format_state(char* buffer, size_t size) const {
-  return format(buffer, size, "kmemtrace %s state %s objsize %lu depth %u mark %u", name, trace_phase_name(state.phase),
-                object_size, state.options.depth, state.mark);
+  return format(buffer, size, "kmemtrace %s state %s objsize %lu depth %u mark %u", name,
+                trace_phase_name(state.phase), object_size, state.options.depth, state.mark);
 }
 
 int TraceHeader::format_counters(char* buffer, size_t size) const {
   char stacks_text[24] = "";
   if (stacks) format(stacks_text, sizeof(stacks_text), " stacks %u", *stacks);
-  return format(
-      buffer, size,
-      "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu bytes %lu untracked %lu "
-      "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu estimated_bytes %lu estimated_objects %lu",
-      counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed, counters.cleared,
-      counters.live(), counters.live_bytes, untracked, counters.unmatched, stacks_text, counters.stacks_lost,
-      counters.contexts_lost, counters.truncated, estimate.whole_bytes(), estimate.whole_objects());
+  return format(buffer, size,
+                "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu "
+                "bytes %lu untracked %lu "
+                "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu estimated_bytes "
+                "%lu estimated_objects %lu",
+                counters.seen, counters.recorded, counters.dropped, counters.filtered,
+                counters.freed, counters.cleared, counters.live(), counters.live_bytes, untracked,
+                counters.unmatched, stacks_text, counters.stacks_lost, counters.contexts_lost,
+                counters.truncated, estimate.whole_bytes(), estimate.whole_objects());
 }
 
-Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts,
-                             uint32_t (*now)()) {
+Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
+                             const ContextTable& contexts, uint32_t (*now)()) {
   stacks_ = &stacks;
   contexts_ = &contexts;
   TRY(copy_.take(table, now));
@@ -169,7 +171,8 @@ void TraceText::print_header() {
 void TraceText::print_group() {
   print("\n%lu bytes in %u allocations from stack", group().bytes, group().count);
   if (header.state.options.sample != 0) {
-    print(", estimated %lu bytes in %lu allocations", group().estimate.whole_bytes(), group().estimate.whole_objects());
+    print(", estimated %lu bytes in %lu allocations", group().estimate.whole_bytes(),
+          group().estimate.whole_objects());
   }
   print("\n");
   if (record(0).stack == 0) print("\tthe stack was not recorded\n");
@@ -214,8 +217,8 @@ void TraceText::print_ages() {
     share.bytes += record(i).size;
     share.count++;
   }
-  print("\tage ms min %u avg %lu max %u, marks ", copy_.age(record(group().count - 1)), sum / group().count,
-        copy_.age(record(0)));
+  print("\tage ms min %u avg %lu max %u, marks ", copy_.age(record(group().count - 1)),
+        sum / group().count, copy_.age(record(0)));
   part_ = Part::kMarks;
   item_ = printed_ = 0;
 }
@@ -223,7 +226,9 @@ void TraceText::print_ages() {
 // One range of marks at a time; their bits are cleared on the way.
 void TraceText::print_marks() {
   while (item_ / kBitsPerWord < kMarkWords && !test_bit(mark_bits_, item_)) {
-    item_ += mark_bits_[item_ / kBitsPerWord] >> item_ % kBitsPerWord ? 1 : kBitsPerWord - item_ % kBitsPerWord;
+    item_ += mark_bits_[item_ / kBitsPerWord] >> item_ % kBitsPerWord
+                 ? 1
+                 : kBitsPerWord - item_ % kBitsPerWord;
   }
   if (item_ / kBitsPerWord >= kMarkWords) {
     print(", contexts ");
@@ -232,7 +237,8 @@ void TraceText::print_marks() {
     return;
   }
   const uint32_t first = item_;
-  for (; item_ <= TraceTable::kMaxMark && test_bit(mark_bits_, item_); item_++) clear_bit(mark_bits_, item_);
+  for (; item_ <= TraceTable::kMaxMark && test_bit(mark_bits_, item_); item_++)
+    clear_bit(mark_bits_, item_);
   print(printed_++ > 0 ? ",%u" : "%u", first);
   if (item_ - first > 1) print("-%u", item_ - 1);
 }
@@ -258,11 +264,13 @@ void TraceText::merge_shares() {
     return *contexts_->get(share.context);
   };
   const auto same_program = [](const ContextTable::Base& a, const ContextTable::Base& b) {
-    return strcmp(a.path, b.path) == 0 && a.build_id_size == b.build_id_size && a.build_id == b.build_id;
+    return strcmp(a.path, b.path) == 0 && a.build_id_size == b.build_id_size &&
+           a.build_id == b.build_id;
   };
   Share* const begin = shares_.data();
-  Share* end = std::remove_if(begin, begin + share_count_,
-                              [&](const Share& share) { return share.context == 0 || context(share).user_stack == 0; });
+  Share* end = std::remove_if(begin, begin + share_count_, [&](const Share& share) {
+    return share.context == 0 || context(share).user_stack == 0;
+  });
   std::sort(begin, end, [&](const Share& a, const Share& b) {
     const ContextTable::Context &x = context(a), &y = context(b);
     if (x.user_stack != y.user_stack) return x.user_stack < y.user_stack;
@@ -334,7 +342,8 @@ char* TraceText::put_object(char* to, const TraceRecord& at) {
 
 std::string_view TraceText::context_text(uint32_t context) {
   if (context_shown_ != context) {
-    const int length = format_context(context_text_, sizeof(context_text_), contexts_->get(context));
+    const int length =
+        format_context(context_text_, sizeof(context_text_), contexts_->get(context));
     context_length_ = std::min(static_cast<size_t>(length), sizeof(context_text_) - 1);
     context_shown_ = context;
   }

@@ -1,7 +1,7 @@
 // The text of a dump: a copy of a table, grouped by stack.
 //
-// Text is made piece by piece while it is read, so that neither symbols nor formatting are ever waited for by a hook. Reading again
-// from an earlier place begins again from the start.
+// Text is made piece by piece while it is read, so that neither symbols nor formatting are ever
+// waited for by a hook. Reading again from an earlier place begins again from the start.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 #include <optional>
 #include <string_view>
 
-#include "trace/command.h"
 #include "store/context_table.h"
 #include "store/page_buffer.h"
 #include "store/stack_table.h"
+#include "trace/command.h"
 #include "trace/dump/trace_copy.h"
 #include "trace/trace_table.h"
 
@@ -26,8 +26,8 @@ struct TraceHeader {
   TraceCounters counters;
   SampleWeight estimate;  // what the live records stand for
 
-  // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters are the last of a
-  // line. They return the lengths of the whole texts.
+  // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters
+  // are the last of a line. They return the lengths of the whole texts.
   int format_state(char* buffer, size_t size) const;
   int format_counters(char* buffer, size_t size) const;
 };
@@ -39,11 +39,14 @@ class TraceText {
   static constexpr uint32_t kContextsShown = 8;
   static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
 
-  // Copies the records of `table`, groups them by stack and sorts the groups. `now` in coarse milliseconds is asked for
-  // after the copy is made. ENOMEM. May sleep; `stacks` and `contexts` must keep their numbers while the text is used.
-  Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts, uint32_t (*now)());
+  // Copies the records of `table`, groups them by stack and sorts the groups. `now` in coarse
+  // milliseconds is asked for after the copy is made. ENOMEM. May sleep; `stacks` and `contexts`
+  // must keep their numbers while the text is used.
+  Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts,
+                    uint32_t (*now)());
 
-  // The caller fills in name, state and object size before copy(), which does the rest but `untracked`.
+  // The caller fills in name, state and object size before copy(), which does the rest but
+  // `untracked`.
   TraceHeader header = {};
 
   // Bytes of the text from `offset` on; 0 at its end.
@@ -56,7 +59,8 @@ class TraceText {
     uint32_t first;
     uint32_t count;
   };
-  // Of the records of a group, those of one context, or of all contexts with the same user stack in the same program.
+  // Of the records of a group, those of one context, or of all contexts with the same user stack in
+  // the same program.
   struct Share {
     uint64_t bytes;
     uint32_t count;
@@ -83,7 +87,9 @@ class TraceText {
 
   Result<void> make_groups();
   void merge_shares();
-  uint32_t context_index(uint32_t context) const { return context == 0 ? 0 : context - first_context_; }
+  uint32_t context_index(uint32_t context) const {
+    return context == 0 ? 0 : context - first_context_;
+  }
   Share& share_of(uint32_t context);
   const Group& group() const { return groups_[group_]; }
   const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
@@ -110,8 +116,8 @@ class TraceText {
   TraceCopy copy_;
   PageBuffer<Group> groups_;
   uint32_t group_count_ = 0;
-  // Of the group being printed: one bit for each mark; the contexts in the order in which its records bring them; where a
-  // context is among these, if it is.
+  // Of the group being printed: one bit for each mark; the contexts in the order in which its
+  // records bring them; where a context is among these, if it is.
   PageBuffer<uint64_t> mark_bits_;
   PageBuffer<Share> shares_;
   uint32_t share_count_ = 0;

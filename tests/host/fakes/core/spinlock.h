@@ -1,4 +1,5 @@
-// Stands in for kern/include/core/spinlock.h on the host: threads are the CPUs, and there are no interrupts.
+// Stands in for kern/include/core/spinlock.h on the host: threads are the CPUs, and there are no
+// interrupts.
 #pragma once
 
 #include <sched.h>
@@ -41,7 +42,8 @@ class SCOPED_CAPABILITY Guard {
 
 class TryGuard {
  public:
-  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock), held_(lock.try_lock()) {}
+  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock),
+                                                                held_(lock.try_lock()) {}
   ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
     if (held_) lock_.unlock();
   }
