@@ -21,9 +21,10 @@
 #include "core/log.h"
 #include "pages.h"
 #include "slab_trace.h"
+#include "store/current_context.h"
 #include "store/recent_stacks.h"
+#include "store/shared_tables.h"
 #include "store/trace_memory.h"
-#include "trace/tracer.h"
 
 __thread struct host_cpu host_cpu = {};
 StackTable trace_stacks;

@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/power.h"
 #include "core/uart.h"
+#include "drivers/dev/devices.h"
 #include "ns/namespace.h"
 #include "pages.h"
 #include "proc/process.h"
@@ -40,6 +41,7 @@ void finish_boot(void*) {
   klog("%u CPUs, %lu MiB of memory free", cpu_count(), memory_totals().free >> 20);
   proc_init();
   ns_init();
+  devices_init();
   size_t length;
   if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
   if (boot_option("poweroff", &length))
@@ -66,6 +68,7 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   memory_init();
   paging_use_page_arena();
   trace_init();
+  trace_report_init();
   sched_init();
   smp_start();
   time_start_tick();

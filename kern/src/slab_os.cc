@@ -17,10 +17,10 @@
 #include "core/log.h"
 #include "core/spinlock.h"
 #include "core/symbols.h"
+#include "core/task_head.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "sched/task.h"
 
 extern "C" {
 // Functions of the allocator lie between them (kernel.ld).
@@ -132,7 +132,7 @@ bool slab_os_check_new_cache(const char* name) {
 
 void slab_os_note_place(slab_os_place* place, const void* frame) {
   const Cpu& cpu = this_cpu();
-  const Task* const task = cpu.current;
+  const TaskHead* const task = cpu.current;
   const bool interrupt = cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
   const char* const name = interrupt ? interrupt_name(cpu.interrupt_vector)
                            : task    ? task->name

@@ -18,8 +18,8 @@
 #include "store/trace_memory.h"
 #include "tests/dump_text.h"
 #include "tests/team.h"
+#include "trace/control.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 

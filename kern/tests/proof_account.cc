@@ -9,6 +9,8 @@
 #include "core/symbols.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "sched/task.h"
+#include "store/shared_tables.h"
 
 namespace proof {
 

@@ -21,8 +21,7 @@
 
 #include "arena.h"
 #include "store/page_buffer.h"
-#include "trace/trace.h"
-#include "trace/tracer.h"
+#include "trace/control.h"
 
 namespace proof {
 

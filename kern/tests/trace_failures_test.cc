@@ -8,8 +8,8 @@
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
+#include "trace/control.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 

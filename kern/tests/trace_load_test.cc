@@ -10,7 +10,6 @@
 #include "store/trace_memory.h"
 #include "tests/team.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 

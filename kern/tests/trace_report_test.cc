@@ -6,8 +6,9 @@
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/trace_memory.h"
+#include "trace/control.h"
+#include "trace/dump/report.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include "core/ktest.h"
 #include "kmalloc.h"
 #include "lib/string.h"
+#include "sched/task.h"
 #include "store/trace_memory.h"
 #include "tests/dump_text.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 

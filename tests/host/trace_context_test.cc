@@ -1,4 +1,5 @@
-// Sources: kern/src/store/context.cc kern/src/store/context_table.cc kern/src/store/stack_table.cc
+// Sources: kern/src/store/current_context.cc kern/src/store/context_table.cc
+// kern/src/store/stack_table.cc
 
 #include <asm/prctl.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,9 @@
 // The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
-#include "trace/tracer.h"
+#include "store/context.h"
+#include "store/current_context.h"
+#include "store/shared_tables.h"
 
 StackTable trace_stacks;
 ContextTable trace_contexts;
@@ -37,7 +40,7 @@ std::string program_path;
 const uint8_t kBuildIdBytes[] = {1, 2, 3};
 const char* interrupt = "uart0";
 
-TraceProgram program_of(const Task&) {
+TraceProgram program_of(const TaskHead&) {
   programs_asked++;
   return {.path = program_path, .build_id = kBuildIdBytes};
 }
@@ -114,7 +117,7 @@ class TraceContextTest : public testing::Test {
   }
 
   Cpu cpu_ = {};
-  Task task_ = {};
+  TaskHead task_ = {};
 };
 
 TEST_F(TraceContextTest, AProcessHasItsProgramAndTheUserStackOfTheCall) {

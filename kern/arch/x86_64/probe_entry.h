@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "probe/probe.h"
+#include "arch/x86_64/probe_registers.h"
 
 struct TrapFrame;
 

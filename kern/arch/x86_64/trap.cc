@@ -192,7 +192,7 @@ void user_breakpoint_dispatch(TrapFrame* frame) {
   const bool done = higher.breakpoint && higher.breakpoint(*frame);
   const Cpu& cpu = this_cpu();
   if (done && frame->rip < kUserEnd && !cpu.need_resched &&
-      !cpu.current->interrupted.load(std::memory_order_relaxed)) [[likely]] {
+      !task_on(cpu)->interrupted.load(std::memory_order_relaxed)) [[likely]] {
     cpu.current->trace_call = kTraceFromUser;
     return;
   }

@@ -20,7 +20,7 @@ constinit bool asking GUARDED_BY(failnext_mutex) = false;
 int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultOrder& order = cpu.current->fault_order;
+  FaultOrder& order = task_on(cpu)->fault_order;
   if (order.fail == 0 || site == KMEM_FAULT_TRACE) return 0;
   if (site == KMEM_FAULT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))

@@ -6,7 +6,7 @@
 
 #include "lib/units.h"
 
-struct Task;
+struct TaskHead;
 
 inline constexpr unsigned kMaxCpus = CONFIG_MAX_CPUS;
 
@@ -16,7 +16,7 @@ struct Cpu {
   Cpu* self;              // 0
   uint64_t kernel_stack;  // 8: top of the current task's kernel stack, for system call entry
   uint64_t user_stack;    // 16: scratch for system call entry
-  Task* current;          // 24
+  TaskHead* current;      // 24
   uint32_t id;            // 32: 0..cpu_count()-1
   uint32_t probes_off;    // 36: > 0: no probe is told what happens here (probe_guard.h)
   uint32_t apic_id;
@@ -43,8 +43,8 @@ inline unsigned cpu_id() {
   asm volatile("movl %%gs:32, %0" : "=r"(id));
   return id;
 }
-inline Task* current_task() {
-  Task* task;
+inline TaskHead* current_task_head() {
+  TaskHead* task;
   asm volatile("movq %%gs:24, %0" : "=r"(task));
   return task;
 }

@@ -39,6 +39,7 @@ enum class LockRank : uint8_t {
   kUserProbes,    // probes on programs
   kDeviceMutex,   // a device that sleeps while it works
   kKernelProbes,  // which functions have probes
+  kTraceStore,    // users of the tables of stacks and contexts
   kTraceControl,  // start, stop, reset, mark
   kProbeReader,   // events of a session that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceControl

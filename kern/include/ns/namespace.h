@@ -70,5 +70,5 @@ struct PipeEnds {
 };
 Result<PipeEnds> pipe_create();
 
-// Devices, namespaces and channels. Once, at boot, after the scheduler runs.
+// Namespaces and channels. Once, at boot, after the scheduler runs.
 void ns_init();

@@ -7,13 +7,11 @@
 #include "abi/errno.h"
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
-#include "core/spinlock.h"
+#include "core/sleep.h"
+#include "core/task_head.h"
 #include "lib/list.h"
 #include "lib/result.h"
 #include "lib/units.h"
-
-struct Process;
-class WaitQueue;
 
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
@@ -24,21 +22,8 @@ struct FaultOrder {
   uint64_t failed;  // since the order was given
 };
 
-// In Task::trace_call: the trap frame at the top of the kernel stack is of an entry from user mode.
-inline constexpr uint64_t kTraceFromUser = uint64_t{1} << 63;
-
-struct Task {
-  char name[32];
-  uint32_t id;
+struct Task : TaskHead {
   std::atomic<TaskState> state;
-  Process* process;  // nullptr for a kernel task
-  uint32_t pid;      // of the process, for the tracer; 0 for a kernel task
-  // What the tracer remembers (src/store/context.cc); 0 in a new task. The task's own, with
-  // interrupts off.
-  uint32_t trace_base;  // context of what it is, without a user stack
-  uint64_t trace_call;  // context of the system call or fault under way; kTraceFromUser after each
-                        // return to user mode
-  uint32_t trace_cut;   // the same, if its user stack is deeper than what is recorded
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
 
@@ -48,7 +33,6 @@ struct Task {
   ListNode run_link;
   uint32_t slice;  // ticks left
 
-  ListNode wait_link;               // lock of the wait queue that the task is on
   std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
   std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
   uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
@@ -67,6 +51,14 @@ struct Task {
 
   uint64_t stack_top() const { return stack_base + kKernelStackSize; }
 };
+
+// The task that a CPU runs; nullptr before it has one.
+inline Task* task_on(const Cpu& cpu) {
+  return static_cast<Task*>(cpu.current);
+}
+inline Task* current_task() {
+  return static_cast<Task*>(current_task_head());
+}
 
 // Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must
 // not sleep); later each CPU calls sched_start_cpu and never returns. Memory is there, interrupts
@@ -108,73 +100,7 @@ void task_yield();
 void schedule();
 // Sets `interrupted` and wakes the task if it sleeps interruptibly. Any context.
 void task_interrupt(Task* task);
-// Sleeps; EINTR if interrupted. May sleep.
-Result<void> task_sleep_until(Nanoseconds deadline);
 // All tasks, under the scheduler's list lock: visit must not sleep.
 void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
 // Blocks until every task that has exited has been freed (for `settle`). May sleep.
 void task_drain_dead();
-
-// Where tasks wait for something to become true.
-class WaitQueue {
- public:
-  constexpr WaitQueue() = default;
-  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by
-  // the caller when called and on return, and dropped while asleep. Interruptible: EINTR when a
-  // signal waits (the lock is held then too). Deadline: ETIMEDOUT.
-  template <typename Condition>
-  Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
-      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
-    while (!condition()) {
-      TRY(sleep(guard_lock, true, deadline));
-    }
-    return {};
-  }
-  template <typename Condition>
-  void wait_uninterruptible(Spinlock& guard_lock, Condition condition)
-      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
-    while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
-  }
-  // Any context. The caller may hold locks of a rank above kWaitQueue.
-  void wake_one();
-  void wake_all();
-
- private:
-  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be
-  // called with interrupts off by exactly one Guard on guard_lock.
-  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
-
-  Spinlock lock_{LockRank::kWaitQueue};
-  List<Task, &Task::wait_link> waiters_;
-};
-
-// A lock that sleeps. Not for interrupts.
-class CAPABILITY("mutex") Mutex {
- public:
-  constexpr explicit Mutex(LockRank rank) : rank_(rank), state_lock_(LockRank::kDevice) {}
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
-  void lock() ACQUIRE();
-  // True if it was free, for whatever ranks are held. Task context, interrupts on or off; does not
-  // sleep.
-  bool try_lock() TRY_ACQUIRE(true);
-  void unlock() RELEASE();
-  bool held() const { return owner_ == current_task(); }
-
- private:
-  const LockRank rank_;
-  Spinlock state_lock_;
-  Task* owner_ = nullptr;
-  WaitQueue waiters_;
-};
-
-class SCOPED_CAPABILITY MutexGuard {
- public:
-  explicit MutexGuard(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~MutexGuard() RELEASE() { mutex_.unlock(); }
-  MutexGuard(const MutexGuard&) = delete;
-  MutexGuard& operator=(const MutexGuard&) = delete;
-
- private:
-  Mutex& mutex_;
-};

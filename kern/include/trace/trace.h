@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "arena.h"
@@ -12,32 +11,8 @@
 #include "lib/result.h"
 #include "slab.h"
 
-struct Task;
-
-// Once, after memory and CPUs are there: the trace arena with its limit, stack table, contexts,
-// control lock.
+// Once, after memory and CPUs are there: the trace arena with its limit.
 void trace_init();
-
-// --- Contexts. A 32-bit id that says who allocated; 0 is "not recorded". Contexts live only while
-// something is traced, so that a system that traces nothing does not collect the processes that
-// come and go: an id is made when it is first wanted, and remembered in the task.
-
-enum class ContextKind : uint8_t { kKernelTask, kProcess, kInterrupt };
-
-inline constexpr size_t kMaxBuildId = 20;
-// What a process runs.
-struct TraceProgram {
-  std::string_view path;
-  std::span<const uint8_t> build_id;  // of the ELF note; empty if there is none
-};
-// What the tracer asks of processes: which program does this task run? The task is the current one
-// and has a process; it lives as long as the answer. Called with interrupts off, in any context but
-// NMI; takes no lock.
-using ProgramProvider = TraceProgram (*)(const Task& task);
-void trace_register_program_provider(ProgramProvider provider);
-// The task is another program from now on (exec), and its user stack is none until it has entered
-// user mode again.
-void trace_program_changed(Task& task);
 
 // --- What can have a trace: a cache or an arena. A word that is copied freely; it holds no
 // reference by itself.
@@ -130,3 +105,5 @@ Result<size_t> trace_status(char* buffer, size_t size);
 // process is killed because there is none; at most every ten seconds. Allocates nothing, and waits
 // for no lock. Task context, no spinlock held.
 void trace_report_out_of_memory();
+// Once: a panic shows the same.
+void trace_report_init();

@@ -15,9 +15,9 @@
 #include "core/log.h"
 #include "core/power.h"
 #include "core/symbols.h"
+#include "core/task_head.h"
 #include "core/uart.h"
 #include "lib/format.h"
-#include "sched/task.h"
 
 namespace {
 
@@ -111,7 +111,7 @@ void print_locks(const Cpu& cpu) {
   vformat(message, sizeof(message), pattern, arguments);
   print("%s", "");
   print("kernel panic: %s", message);
-  const Task* task = cpu.current;
+  const TaskHead* task = cpu.current;
   print("  CPU %u of %u, task %s%s", cpu.id, cpu_count(), task ? task->name : "none",
         cpu.interrupt_depth ? ", in an interrupt" : "");
   if (frame) {

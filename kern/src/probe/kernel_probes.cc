@@ -39,10 +39,10 @@
 #include "arch/x86_64/text_patch.h"
 #include "arch/x86_64/trap.h"
 #include "core/log.h"
+#include "core/sleep.h"
 #include "core/symbols.h"
 #include "probe/probe.h"
 #include "probe/probe_places.h"
-#include "sched/task.h"
 #include "store/trace_memory.h"
 
 // One consumer's interest in one place.

@@ -290,7 +290,7 @@ void ProbeSession::memory_mapped(uint64_t address, uint64_t size) {
 
 void ProbeSession::memory_unmapped(uint64_t address, uint64_t size) {
   if (pid_ != 0 && pid_ != trace_current_pid()) return;
-  if (!memory_->cut(address, size, static_cast<uint16_t>(current_task()->pid))) return;
+  if (!memory_->cut(address, size, static_cast<uint16_t>(current_task_head()->pid))) return;
   const ProbesOff off;
   if (object_events_.load(std::memory_order_acquire)) {
     put_event(ProbeEvent::Kind::kFree, "munmap", this_cpu(), &address, 1);

@@ -46,9 +46,7 @@ ProbeSession::~ProbeSession() {
   if (pairs_) trace_copy_free(pairs_, sizeof(ProbePairs));
   if (ProbeEvents* events = events_.load()) ProbeEvents::destroy(events);
   const MutexGuard guard(mutex_);
-  if (!user_) return;
-  const MutexGuard control(trace_control);
-  trace_users_drop();
+  if (user_) trace_users_drop();
 }
 
 // --- Commands.
@@ -176,7 +174,6 @@ Result<void> ProbeSession::prepare() {
 // From now on numbers of stacks and contexts have a meaning, and there are pages for hits.
 Result<void> ProbeSession::use_tables() {
   if (user_) return {};
-  const MutexGuard control(trace_control);
   if (!trace_users_add()) {
     return fail(Errno::ENOMEM,
                 "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",

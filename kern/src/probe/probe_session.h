@@ -19,15 +19,16 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/sleep.h"
 #include "probe/probe.h"
 #include "probe/probe_counts.h"
 #include "probe/probe_events.h"
 #include "probe/probe_functions.h"
 #include "probe/probe_pairs.h"
 #include "probe/stack_counts.h"
+#include "store/current_context.h"
 #include "store/recent_user_stacks.h"
 #include "trace/dump/trace_binary.h"
-#include "trace/tracer.h"
 
 // Programs by their path, for arming: what the trace layer cannot reach itself.
 class ProbePrograms {

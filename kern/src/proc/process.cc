@@ -32,6 +32,7 @@
 #include "proc/process_impl.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
+#include "store/context.h"
 #include "trace/trace.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
@@ -110,7 +111,7 @@ Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAcce
   }
 }
 
-TraceProgram program_of(const Task& task) {
+TraceProgram program_of(const TaskHead& task) {
   const ProgramDescription& program = task.process->program;
   return {.path = program.path, .build_id = {program.build_id, program.build_id_size}};
 }

@@ -13,7 +13,7 @@
 #include "proc/address_space.h"
 #include "proc/process.h"
 #include "sched/task.h"
-#include "trace/trace.h"
+#include "store/context.h"
 
 inline constexpr uint32_t kMaxPid = 32767;
 inline constexpr uint32_t kInitPid = 1;

@@ -3,6 +3,7 @@
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "proc/wait.h"
+#include "store/context.h"
 
 namespace {
 

@@ -113,7 +113,7 @@ void tick() {
   timers_run();
   icount_tick();
   Cpu& cpu = this_cpu();
-  Task* task = cpu.current;
+  Task* task = task_on(cpu);
   if (!task) return;
   const uint32_t load = queues[cpu.id].load.load(std::memory_order_relaxed);
   if (is_idle(task)) {
@@ -157,7 +157,7 @@ void run_queue_unlock() NO_THREAD_SAFETY_ANALYSIS {
 void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   Cpu& cpu = this_cpu();
   RunQueue& queue = queues[cpu.id];
-  Task* const from = cpu.current;
+  Task* const from = task_on(cpu);
   Task* const idle = &idle_tasks[cpu.id];
   __atomic_store_n(&cpu.need_resched, false, __ATOMIC_RELAXED);
   if (leave != Leave::kRunnable) {
@@ -207,7 +207,7 @@ void run_queue_add(Task& task) {
       queue.ready.push_back(task);
     }
     queue.load++;
-    if (urgent || is_idle(cpu(target).current)) {
+    if (urgent || is_idle(task_on(cpu(target)))) {
       ask_for_reschedule(cpu(target));
       kick = target != me;
     }

@@ -202,7 +202,7 @@ void task_exit() {
   const Cpu& cpu = this_cpu();
   ASSERT(cpu.held_locks == 0 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
   run_queue_lock();
-  cpu.current->state = TaskState::kDead;
+  task_on(cpu)->state = TaskState::kDead;
   run_queue_switch(Leave::kDead);
   panic("a dead task runs");
 }

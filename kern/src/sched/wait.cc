@@ -35,7 +35,7 @@ constexpr uint64_t rank_bit(LockRank rank) {
 Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
                               Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
   Cpu& cpu = this_cpu();
-  Task& task = *cpu.current;
+  Task& task = *task_on(cpu);
   ASSERT(cpu.held_locks == 1 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
   if (interruptible && task.interrupted) return Errno::EINTR;
   if (deadline != kNever && monotonic_now() >= deadline) return Errno::ETIMEDOUT;
@@ -72,12 +72,12 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
 
 void WaitQueue::wake_one() {
   const Guard guard(lock_);
-  if (Task* task = waiters_.pop_front()) run_queue_wake(*task);
+  if (TaskHead* task = waiters_.pop_front()) run_queue_wake(static_cast<Task&>(*task));
 }
 
 void WaitQueue::wake_all() {
   const Guard guard(lock_);
-  while (Task* task = waiters_.pop_front()) run_queue_wake(*task);
+  while (TaskHead* task = waiters_.pop_front()) run_queue_wake(static_cast<Task&>(*task));
 }
 
 void task_interrupt(Task* task) {
@@ -127,7 +127,7 @@ void Mutex::unlock() NO_THREAD_SAFETY_ANALYSIS {
   const Guard guard(state_lock_);
   ASSERT(held());
 #ifdef CONFIG_LOCK_RANK_CHECK
-  if (owner_) owner_->held_mutexes &= ~rank_bit(rank_);
+  if (owner_) static_cast<Task*>(owner_)->held_mutexes &= ~rank_bit(rank_);
 #endif
   owner_ = nullptr;
   waiters_.wake_one();

@@ -21,8 +21,8 @@
 
 #include "core/spinlock.h"
 #include "lib/result.h"
+#include "store/context.h"
 #include "store/page_directory.h"
-#include "trace/trace.h"
 
 class ContextTable {
  public:

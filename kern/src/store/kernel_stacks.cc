@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
-#include "trace/tracer.h"
+#include "store/shared_tables.h"
 
 extern "C" {
 // Functions of the allocator lie between them (kernel.ld).

@@ -1,4 +1,6 @@
 // Start, stop, reset and mark, for one cache or arena or for all at once.
+#include "trace/control.h"
+
 #include <span>
 
 #include "arch/x86_64/smp.h"
@@ -7,9 +9,13 @@
 #include "lib/format.h"
 #include "slab_trace.h"
 #include "store/page_buffer.h"
+#include "store/shared_tables.h"
 #include "store/trace_memory.h"
-#include "trace/trace.h"
-#include "trace/tracer.h"
+#include "trace/hooks.h"
+#include "trace/settle.h"
+#include "trace/started.h"
+
+constinit Mutex trace_control{LockRank::kTraceControl};
 
 namespace {
 

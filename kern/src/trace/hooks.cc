@@ -11,6 +11,8 @@
 // A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is
 // called. So an allocation's hook that calls any keeps probes off; what is mostly the case calls
 // none. A free's has to do with a trace's table alone, which no hit knows.
+#include "trace/hooks.h"
+
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
@@ -19,9 +21,9 @@
 #include "core/probe_guard.h"
 #include "slab_os.h"
 #include "slab_trace.h"
+#include "store/current_context.h"
 #include "store/kernel_stacks.h"
 #include "store/trace_memory.h"
-#include "trace/tracer.h"
 
 namespace {
 

@@ -1,8 +1,13 @@
 // Waits until the system has stopped allocating and freeing what `leaktest` is not about.
+#include "trace/settle.h"
+
+#include <atomic>
+
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "core/log.h"
-#include "trace/tracer.h"
+#include "core/sleep.h"
+#include "trace/trace.h"
 
 namespace {
 

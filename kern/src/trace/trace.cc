@@ -39,51 +39,9 @@
 // from the arena before. The stack table and the page pool have none.
 #include "trace/trace.h"
 
-#include "core/cpu.h"
-#include "core/log.h"
 #include "pages.h"
-#include "store/recent_stacks.h"
 #include "store/trace_memory.h"
-#include "trace/tracer.h"
-
-constinit StackTable trace_stacks;
-constinit ContextTable trace_contexts;
-constinit Mutex trace_control{LockRank::kTraceControl};
-
-namespace {
-
-constinit uint32_t users GUARDED_BY(trace_control) = 0;
-
-}  // namespace
 
 void trace_init() {
   trace_memory_init(align_down(memory_totals().total / CONFIG_MEM_TRACE_LIMIT_DIVISOR, kPageSize));
-  trace_report_init();
-}
-
-Result<void> trace_users_add() {
-  if (users == 0) {
-    trace_memory_begin(cpu_count());
-    Result<void> opened = trace_stacks.open();
-    if (opened) {
-      opened = trace_contexts.open();
-      if (!opened) trace_stacks.clear();
-    }
-    if (opened) recent_stacks_open(cpu_count());
-    if (!opened) {
-      trace_memory_end();
-      return opened.error();
-    }
-  }
-  users++;
-  return {};
-}
-
-void trace_users_drop() {
-  ASSERT(users > 0);
-  if (--users > 0) return;
-  recent_stacks_close();
-  trace_contexts.clear();
-  trace_stacks.clear();
-  trace_memory_end();
 }

@@ -6,11 +6,12 @@
 #include "core/log.h"
 #include "core/symbols.h"
 #include "lib/format.h"
+#include "store/shared_tables.h"
 #include "store/trace_memory.h"
+#include "trace/control.h"
 #include "trace/dump/trace_binary.h"
 #include "trace/dump/trace_text.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 class TraceBinaryDump {
  public:
@@ -28,6 +29,12 @@ class TraceDump {
 };
 
 namespace {
+
+// Objects that are live and have no record; exact when it is quiet.
+uint64_t untracked(TraceSource source, const TraceCounters& counters) {
+  const uint64_t live = source.live();
+  return live > counters.live() ? live - counters.live() : 0;
+}
 
 TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
   TraceHeader header = {};
@@ -62,7 +69,7 @@ Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table)
     trace_users_drop();
     return copied.error();
   }
-  dump.text.header.untracked = trace_untracked(source, dump.text.header.counters);
+  dump.text.header.untracked = untracked(source, dump.text.header.counters);
   dump.off = false;
   return {};
 }
@@ -91,7 +98,7 @@ Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
       source.release();
       return header.error();
     }
-    (*header)->untracked = trace_untracked(source, (*header)->counters);
+    (*header)->untracked = untracked(source, (*header)->counters);
   }
   return dump.binary.finish({.time = monotonic_now().value,
                              .memory_limit = trace_memory_limit(),
@@ -100,11 +107,6 @@ Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
 }
 
 }  // namespace
-
-uint64_t trace_untracked(TraceSource source, const TraceCounters& counters) {
-  const uint64_t live = source.live();
-  return live > counters.live() ? live - counters.live() : 0;
-}
 
 Result<TraceDump*> trace_dump_open(TraceSource source) {
   void* memory = trace_copy_alloc(sizeof(TraceDump));
@@ -138,9 +140,7 @@ Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint6
 void trace_dump_close(TraceDump* dump) {
   const bool was_user = !dump->off;
   delete_untraced(dump);
-  if (!was_user) return;
-  MutexGuard guard(trace_control);
-  trace_users_drop();
+  if (was_user) trace_users_drop();
 }
 
 Result<TraceBinaryDump*> trace_binary_open() {
@@ -164,9 +164,7 @@ size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size,
 void trace_binary_close(TraceBinaryDump* dump) {
   const bool was_user = dump->user;
   delete_untraced(dump);
-  if (!was_user) return;
-  MutexGuard guard(trace_control);
-  trace_users_drop();
+  if (was_user) trace_users_drop();
 }
 
 Result<size_t> trace_status(char* buffer, size_t size) {
@@ -183,7 +181,7 @@ Result<size_t> trace_status(char* buffer, size_t size) {
     if (!table) continue;
     TraceHeader header = header_of(source);
     header.counters = table->counters();
-    header.untracked = trace_untracked(source, header.counters);
+    header.untracked = untracked(source, header.counters);
     header.estimate = table->estimate(header.counters);
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));

@@ -18,9 +18,12 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "slab_trace.h"
+#include "store/shared_tables.h"
+#include "trace/control.h"
+#include "trace/dump/report.h"
 #include "trace/dump/summary.h"
+#include "trace/started.h"
 #include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 
@@ -38,8 +41,6 @@ void to_log(const char* text) {
 constinit TraceSummary summary;
 constinit std::atomic<bool> summary_in_use{false};
 constinit std::atomic<void (*)(const char*)> line{to_log};
-// All that are in a slot, linked by next_started. Changed under the control lock.
-constinit std::atomic<TraceTable*> started{nullptr};
 constinit std::atomic<uint64_t> next_out_of_memory{0};  // nanoseconds since boot
 constinit std::atomic<unsigned> left_out{0};
 
@@ -73,7 +74,7 @@ void print_top() {
 }
 
 void add_all() {
-  for (TraceTable* table = started.load(std::memory_order_acquire); table;
+  for (TraceTable* table = trace_started_first(); table;
        table = table->next_started.load(std::memory_order_acquire)) {
     summary.add(table->source.name(), *table);
   }
@@ -84,7 +85,7 @@ void add_all() {
 
 void report_panic() {
   line.store(to_log, std::memory_order_relaxed);
-  if (!started.load(std::memory_order_acquire)) return;
+  if (!trace_started_first()) return;
   summary.clear();
   add_all();
   print_top();
@@ -100,19 +101,6 @@ void report_destroyed(TraceTable& table, uint64_t live) {
 }
 
 }  // namespace
-
-void trace_started_add(TraceTable* table, TraceSource source) {
-  table->source = source;
-  table->next_started.store(started.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  started.store(table, std::memory_order_release);
-}
-
-void trace_started_remove(TraceTable* table) {
-  std::atomic<TraceTable*>* link = &started;
-  while (link->load(std::memory_order_relaxed) != table)
-    link = &link->load(std::memory_order_relaxed)->next_started;
-  link->store(table->next_started.load(std::memory_order_relaxed), std::memory_order_release);
-}
 
 void trace_report_init() {
   panic_register_report(report_panic);
@@ -135,7 +123,7 @@ void slab_trace_mourn(kmem_cache* cache, uint64_t live) {
 }
 
 void trace_report_out_of_memory() {
-  if (!started.load(std::memory_order_acquire)) return;
+  if (!trace_started_first()) return;
   const uint64_t now = monotonic_now().value;
   uint64_t next = next_out_of_memory.load(std::memory_order_relaxed);
   if (now < next || !next_out_of_memory.compare_exchange_strong(next, now + kPause.value,

@@ -5,6 +5,8 @@
 // (trap.cc stores kTraceFromUser then, and does no more for the tracer). So the user stack is
 // walked once for each system call in which something is recorded. A number from before the table
 // was emptied is recognised as such.
+#include "store/current_context.h"
+
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -14,8 +16,6 @@
 #include "core/cpu.h"
 #include "lib/string.h"
 #include "store/trace_memory.h"
-#include "trace/trace.h"
-#include "trace/tracer.h"
 
 namespace {
 
@@ -39,7 +39,7 @@ uint32_t interrupt_context(uint8_t vector) {
   return id;
 }
 
-uint32_t base_of(Task& task) {
+uint32_t base_of(TaskHead& task) {
   if (trace_contexts.valid(task.trace_base)) return task.trace_base;
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
@@ -60,7 +60,7 @@ CurrentContext add_user_stack(uint32_t base) {
           .user_stack = count > kUserStackDepth ? UserStack::kCut : UserStack::kWhole};
 }
 
-CurrentContext context_of_call(Task& task) {
+CurrentContext context_of_call(TaskHead& task) {
   const uint32_t base = base_of(task);
   if (base == 0) return {.id = 0};
   const uint64_t from_user = task.trace_call & kTraceFromUser;
@@ -88,7 +88,7 @@ bool trace_in_interrupt(const Cpu& cpu) {
   return cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
 }
 
-void trace_program_changed(Task& task) {
+void trace_program_changed(TaskHead& task) {
   task.trace_base = 0;
   task.trace_call = 0;
 }
@@ -96,7 +96,7 @@ void trace_program_changed(Task& task) {
 CurrentContext trace_find_context() {
   const Cpu& cpu = this_cpu();
   if (trace_in_interrupt(cpu)) return {.id = interrupt_context(cpu.interrupt_vector)};
-  Task* const task = cpu.current;
+  TaskHead* const task = cpu.current;
   if (!task) return {.id = trace_contexts.intern(ContextKind::kKernelTask, 0, "boot")};
   const uint64_t remembered = task->trace_call;
   const auto id = static_cast<uint32_t>(remembered);
@@ -118,6 +118,6 @@ uint32_t trace_find_base() {
 }
 
 uint32_t trace_current_pid() {
-  const Task* task = current_task();
+  const TaskHead* task = current_task_head();
   return task && !trace_in_interrupt(this_cpu()) ? task->pid : 0;
 }
