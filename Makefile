@@ -22,6 +22,7 @@ MEM    ?= 512M
 BOOT   ?= direct
 CMD    ?=
 REPEAT ?= 5
+CMDLINE ?=
 
 # The packages come before everything that uses them: `make` starts again when the stamp was made.
 ifneq ($(filter-out clean help,$(or $(MAKECMDGOALS),all)),)
@@ -65,7 +66,7 @@ unexport CMD
 leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
 	+@MAKEFLAGS= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
-	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) "$$LEAKTEST_CMD"; \
+	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
 
 format: ## clang-format over every C and C++ source

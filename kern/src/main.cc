@@ -10,6 +10,7 @@
 #include "core/boot.h"
 #include "core/ktest.h"
 #include "core/log.h"
+#include "core/planted.h"
 #include "core/power.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
@@ -64,6 +65,7 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'",
        protocol == 0 ? "PVH" : "Multiboot2", boot_info().highest.value >> 20, acpi_info().cpu_count,
        boot_info().command_line);
+  planted_init();
   early_alloc_close();
   memory_init();
   paging_use_page_arena();

@@ -87,7 +87,7 @@ class LeakTest(unittest.TestCase):
         self.assertIn("exit status: 3\n", run.stdout)
 
     def test_a_kernel_that_is_broken(self):
-        """A pipe's buffer is not freed on close: configs/break-pipe.config."""
-        result = leaktest("ls / | cat", "--variant", "break-pipe")
+        """A pipe's buffer is not freed on close (kern/include/core/planted.h)."""
+        result = leaktest("ls / | cat", "--variant", "break", "--cmdline", "break=pipe_close")
         self.assertEqual(result.status, 1, result)
         self.assertRegex(result.stdout, r"of pipe_buffer from stack\n(.*\n)*? +\w*pipe\w*\+0x[0-9a-f]+  kern/drivers/dev/pipe\.cc:\d+\n")

@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/chan.h"
@@ -162,7 +163,9 @@ class Walk {
 
   Result<void> step(std::string_view name, Last last) {
     Ref<Chan> found_in;
-    at_ = TRY(lookup(name, found_in));
+    Result<Ref<Chan>> found = lookup(name, found_in);
+    if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_).release());
+    at_ = TRY(std::move(found));
     found_in_ = std::move(found_in);
     const bool slash = length_ > 0 && name_[length_ - 1] != '/';
     if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;

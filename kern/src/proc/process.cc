@@ -27,6 +27,7 @@
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "proc/process_impl.h"
@@ -211,6 +212,7 @@ Result<Process*> process_create() {
 }
 
 void process_release_parts(Process& process) {
+  if (planted(Planted::kExitFiles)) process.fds = nullptr;
   if (process.fds) fd_table_destroy(std::exchange(process.fds, nullptr));
   process.cwd.reset();
   if (process.ns) namespace_unref(std::exchange(process.ns, nullptr));
