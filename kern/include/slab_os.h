@@ -1,7 +1,7 @@
 /* All that slab.c wants of the world around it. C and C++.
  *
  * The kernel's implementation is kern/src/slab_os.cc and inline below; the host tests bring their
- * own (tests/host/slab_os_host.h), in which a signal plays the interrupt.
+ * own (tests/host/cpus/slab_os_host.h), in which a signal plays the interrupt.
  */
 #pragma once
 

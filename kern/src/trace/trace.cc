@@ -8,20 +8,24 @@
 // Parts
 //   hooks.cc          what slab.c calls, with interrupts off, in any context but NMI
 //   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
+//   sampler.cc        which allocations a sampled trace records, and what they stand for
+//   command.cc        the language and the state machine; control.cc makes it happen
+//   settle.cc         waits for quiet
+// Parts that probes use too, in store/
 //   stack_table.cc    stacks, each once
 //   recent_stacks.cc  what each CPU has recorded lately, so that a stack is mostly found by
 //                     comparing it
 //   kernel_stacks.cc  the number of the stack that is the current one, by way of the two
 //   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once;
-//                     context.cc finds out which one runs
-//   sampler.cc        which allocations a sampled trace records, and what they stand for
+//                     current_context.cc finds out which one runs
+//   shared_tables.cc  the tables of stacks and contexts, and who uses them
 //   trace_memory.cc   pages for all of them, with a limit
-//   command.cc        the language and the state machine; control.cc makes it happen
-//   trace_copy.cc     a copy of a table, for a dump; trace_text.cc makes text of it, dump.cc is the
-//                     files' side
+// What is read of it, in trace/dump/
+//   trace_copy.cc     a copy of a table, for a dump; trace_text.cc and trace_binary.cc make text
+//   and
+//                     bytes of it, dump.cc is the files' side
 //   summary.cc        the stacks that hold most, without allocating; report.cc says when that is
 //                     printed
-//   settle.cc         waits for quiet
 //
 // Promises, and what keeps them
 //   Nothing is lost silently. What cannot be recorded is counted, in the same shard and under the
@@ -34,9 +38,10 @@
 //   nobody looks at the table, and it is freed. Stack and context numbers keep their meaning while
 //   a table or an open dump may hold one (trace_users_add).
 //
-// Locks, outermost first: trace_control (sleeping) — a shard, or the context table: a hook holds
-// one of them at a time. Hooks take nothing else while they hold one of these; pages are fetched
-// from the arena before. The stack table and the page pool have none.
+// Locks, outermost first: trace_control and that of shared_tables.cc (both sleeping) — a shard, or
+// the context table: a hook holds one of them at a time. Hooks take nothing else while they hold
+// one of these; pages are fetched from the arena before. The stack table and the page pool have
+// none.
 #include "trace/trace.h"
 
 #include "pages.h"
