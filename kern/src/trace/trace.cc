@@ -22,8 +22,7 @@
 //   trace_memory.cc   pages for all of them, with a limit
 // What is read of it, in trace/dump/
 //   trace_copy.cc     a copy of a table, for a dump; trace_text.cc and trace_binary.cc make text
-//   and
-//                     bytes of it, dump.cc is the files' side
+//                     and bytes of it, dump.cc is the files' side
 //   summary.cc        the stacks that hold most, without allocating; report.cc says when that is
 //                     printed
 //
