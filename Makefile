@@ -41,7 +41,8 @@ $(SETUP): scripts/setup
 	@mkdir -p $(@D) && touch $@
 endif
 
-all: kernel initrd
+# The initial archive first: what it needs takes longest.
+all: initrd kernel
 
 include kern/kconfig.mk
 include kern/kern.mk
