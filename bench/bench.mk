@@ -26,14 +26,8 @@ $(BENCH_HOST): $(BENCH_HOST_OBJ)
 # Seldom run, it is built with the tests, so that it goes on being built at all.
 host-tests: $(BENCH_HOST)
 
-# A package that only this needs.
-BENCH_SETUP := $(BASE)/bench/setup.stamp
-$(BENCH_SETUP): scripts/setup
-	@scripts/setup --bench
-	@mkdir -p $(@D) && touch $@
-
 .PHONY: bench bench-baseline
-bench: all $(BENCH_HOST) $(BENCH_SETUP) ## every figure, beside its target and those of the peers; build/bench/
+bench: all $(BENCH_HOST) ## every figure, beside its target and those of the peers; build/bench/
 	@bench/bench.py
-bench-baseline: all $(BENCH_SETUP) ## the counts as they are now become what `make test` compares with
+bench-baseline: all ## the counts as they are now become what `make test` compares with
 	@bench/bench.py --counts-only --write-baseline
