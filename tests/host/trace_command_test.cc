@@ -1,4 +1,5 @@
-// Sources: kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
+// Sources: kern/src/trace/command.cc kern/src/trace/trace_options.cc kern/lib/format.cc
+// tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Sources: kern/src/trace/dump/summary.cc kern/src/trace/trace_table.cc
-// kern/src/store/stack_table.cc kern/src/trace/command.cc kern/src/trace/sampler.cc
+// kern/src/store/stack_table.cc kern/src/trace/trace_options.cc kern/src/trace/sampler.cc
 // kern/lib/format.cc tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Sources: kern/src/trace/dump/trace_text.cc kern/src/trace/dump/trace_copy.cc
 // kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/store/stack_table.cc
-// kern/src/store/context_table.cc kern/src/trace/command.cc kern/lib/format.cc
+// kern/src/store/context_table.cc kern/src/trace/trace_options.cc kern/lib/format.cc
 // tests/host/fakes/trace_world.cc
 
 #include <gtest/gtest.h>

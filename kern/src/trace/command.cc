@@ -1,9 +1,6 @@
 #include "trace/command.h"
 
-#include <cstddef>
-
 #include "core/errstr.h"
-#include "lib/format.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
 #include "store/stack_table.h"
@@ -116,30 +113,6 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
 
 }  // namespace
 
-int TraceOptions::format_filters(char* buffer, size_t size) const {
-  size_t length = 0;
-  const auto print = [&](const char* key, uint64_t value) {
-    const size_t used = length < size ? length : size;
-    length += static_cast<size_t>(format(buffer + used, size - used, " %s %lu", key, value));
-  };
-  if (size > 0) buffer[0] = 0;
-  if (min_size != 0) print("min", min_size);
-  if (max_size != kAnySize) print("max", max_size);
-  if (pid != 0) print("pid", pid);
-  if (sample != 0) print("sample", sample);
-  return static_cast<int>(length);
-}
-
-int TraceOptions::format_as_typed(char* buffer, size_t size) const {
-  char filters[kMaxFilters];
-  size_t spaces = 0;
-  format_filters(filters, sizeof(filters));
-  for (char* c = filters; *c; c++) {
-    if (*c == ' ' && spaces++ % 2 == 1) *c = '=';
-  }
-  return format(buffer, size, " depth=%u%s", depth, filters);
-}
-
 Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command) {
   while (!text->empty()) {
     size_t length = 0;
@@ -160,18 +133,6 @@ Result<void> trace_check_syntax(std::string_view text, CommandScope scope) {
   while (TRY(trace_next_command(&text, scope, &command))) any = true;
   if (!any) return fail(Errno::EINVAL, "nothing to do: expected %s", words(scope));
   return {};
-}
-
-const char* trace_phase_name(TracePhase phase) {
-  switch (phase) {
-    case TracePhase::kRunning:
-      return "running";
-    case TracePhase::kStopped:
-      return "stopped";
-    case TracePhase::kOff:
-      break;
-  }
-  return "off";
 }
 
 Result<void> trace_advance(TraceState& state, const TraceCommand& command, const char* name) {

@@ -15,11 +15,11 @@
 // the first is done.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "lib/result.h"
+#include "trace/trace_options.h"
 
 enum class TraceWord : uint8_t {
   kStart,
@@ -32,24 +32,6 @@ enum class TraceWord : uint8_t {
   kSettle,
   kLimit,
   kReap
-};
-
-struct TraceOptions {
-  static constexpr uint32_t kDefaultDepth = 32;
-  static constexpr uint32_t kAnySize = UINT32_MAX;  // sizes beyond it are recorded as this
-  uint32_t depth = kDefaultDepth;                   // frames of a stack that are recorded
-  // Filters: what does not meet all of them is counted, not recorded.
-  uint32_t min_size = 0;         // bytes asked for
-  uint32_t max_size = kAnySize;  // the same
-  uint32_t pid = 0;              // the process that allocates; 0 for whoever does
-  uint64_t sample = 0;  // bytes between two sampling points (sampler.h); 0: all are recorded
-
-  // The filters that are set, as " min N max N pid N sample N"; " depth=N min=N …" as one would
-  // type them. They return the lengths of the whole texts.
-  static constexpr size_t kMaxFilters = 72;  // bytes with the NUL
-  int format_filters(char* buffer, size_t size) const;
-  int format_as_typed(char* buffer, size_t size) const;
-  bool operator==(const TraceOptions&) const = default;
 };
 
 struct TraceCommand {
@@ -67,14 +49,6 @@ Result<bool> trace_next_command(std::string_view* text, CommandScope scope, Trac
 // All lines of a write. EINVAL if one is wrong or there is none.
 Result<void> trace_check_syntax(std::string_view text, CommandScope scope);
 
-enum class TracePhase : uint8_t { kOff, kRunning, kStopped };
-const char* trace_phase_name(TracePhase phase);
-
-struct TraceState {
-  TracePhase phase = TracePhase::kOff;
-  TraceOptions options;
-  uint32_t mark = 0;
-};
 // What `command` makes of the state of the cache `name`. EBUSY, EINVAL, ENOSPC, with an error
 // string and the state as it was.
 Result<void> trace_advance(TraceState& state, const TraceCommand& command, const char* name);

@@ -9,6 +9,7 @@
 //   hooks.cc          what slab.c calls, with interrupts off, in any context but NMI
 //   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
 //   sampler.cc        which allocations a sampled trace records, and what they stand for
+//   trace_options.h   what a trace is told to record, and its state
 //   command.cc        the language and the state machine; control.cc makes it happen
 //   settle.cc         waits for quiet
 // Parts that probes use too, in store/

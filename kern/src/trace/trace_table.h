@@ -38,9 +38,9 @@
 #include "core/spinlock.h"
 #include "lib/units.h"
 #include "store/stack_scope.h"
-#include "trace/command.h"
 #include "trace/sampler.h"
 #include "trace/trace.h"
+#include "trace/trace_options.h"
 
 // One outstanding object. Also what a dump's copy consists of.
 class TraceRecord {

@@ -12,8 +12,8 @@
 #include "store/context_table.h"
 #include "store/page_buffer.h"
 #include "store/stack_table.h"
-#include "trace/command.h"
 #include "trace/dump/trace_copy.h"
+#include "trace/trace_options.h"
 #include "trace/trace_table.h"
 
 // The first two lines of a dump, and a line of `ctl`.
