@@ -6,7 +6,8 @@
 #include <string_view>
 
 #include "lib/result.h"
-#include "trace/command.h"
+#include "probe/probe_options.h"
+#include "probe/probe_rule.h"
 
 enum class ProbeWord : uint8_t {
   kCount,
@@ -28,24 +29,6 @@ enum class ProbeWord : uint8_t {
   kClear
 };
 
-enum class ProbeStacks : uint8_t { kNone = 0, kKernel = 1, kUser = 2, kBoth = 3 };
-constexpr bool has_kernel(ProbeStacks stacks) {
-  return (static_cast<unsigned>(stacks) & 1) != 0;
-}
-constexpr bool has_user(ProbeStacks stacks) {
-  return (static_cast<unsigned>(stacks) & 2) != 0;
-}
-
-// Where a call's size and object are. Arguments are numbered from 1, as users number them; 0: none.
-struct ProbeAllocRule {
-  uint8_t size = 0;
-  uint8_t factor = 0;  // the size is the product of the two
-  uint8_t old = 0;     // the object that is freed when the call succeeds
-  uint8_t result =
-      0;  // the object is where this argument points, if the call returns 0; 0: what it returns
-  bool operator==(const ProbeAllocRule&) const = default;
-};
-
 struct ProbeCommand {
   ProbeWord word;
   std::string_view functions;  // of the first five words: names, with blanks between them; one of
@@ -55,9 +38,6 @@ struct ProbeCommand {
   ProbeStacks stacks;          // of kStacks
   uint64_t number;             // of kDepth, kPid, kCpu, kMin, kMax and kSample
 };
-
-inline constexpr unsigned kProbeArguments = 6;
-inline constexpr uint32_t kProbeMaxDepth = 61;
 
 // Cuts the next line with a command off the front of *text and parses it. False: there was none
 // left. EINVAL, with an error string.

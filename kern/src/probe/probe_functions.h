@@ -10,24 +10,8 @@
 
 #include "probe/probe.h"
 #include "probe/probe_command.h"
+#include "probe/probe_rule.h"
 #include "store/page_buffer.h"
-
-// What a hit does, in ProbeRule::actions.
-inline constexpr uint8_t kProbeCounts = 1;
-inline constexpr uint8_t kProbeCallEvent = 2;
-inline constexpr uint8_t kProbeReturnEvent = 4;
-inline constexpr uint8_t kProbeAllocates = 8;
-inline constexpr uint8_t kProbeFrees = 16;
-// Alone: counts by kernel stack, without a context and for everybody.
-inline constexpr uint8_t kProbeCountsPlainly = 32;
-
-struct ProbeRule {
-  uint8_t actions;
-  bool user;  // a program's function
-  ProbeAllocRule alloc;
-  uint8_t address;  // of the object that is freed: an argument, from 1
-  const char* name;
-};
 
 class ProbeFunctions {
  public:

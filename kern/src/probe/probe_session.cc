@@ -106,13 +106,13 @@ Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& pro
       options_.stacks = command.stacks;
       return {};
     case ProbeWord::kDepth:
-      options_.depth = static_cast<uint32_t>(command.number);
+      options_.trace.depth = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kProcesses:
       options_.processes = true;
       return {};
     case ProbeWord::kPid:
-      options_.objects.pid = static_cast<uint32_t>(command.number);
+      options_.trace.pid = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kCpu:
       if (command.number >= cpu_count()) {
@@ -121,13 +121,13 @@ Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& pro
       options_.cpu = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kMin:
-      options_.objects.min_size = static_cast<uint32_t>(command.number);
+      options_.trace.min_size = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kMax:
-      options_.objects.max_size = static_cast<uint32_t>(command.number);
+      options_.trace.max_size = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kSample:
-      options_.objects.sample = command.number;
+      options_.trace.sample = command.number;
       return {};
     default:
       return functions_.add(command);
@@ -149,9 +149,9 @@ Result<void> ProbeSession::prepare() {
         Errno::EINVAL,
         "nothing to start: count FUNCTION, event FUNCTION, alloc or watch memory come first");
   }
-  if (options_.objects.min_size > options_.objects.max_size) {
+  if (options_.trace.min_size > options_.trace.max_size) {
     return fail(Errno::EINVAL, "min %u max %u: nothing has such a size; min is at most max",
-                options_.objects.min_size, options_.objects.max_size);
+                options_.trace.min_size, options_.trace.max_size);
   }
   TRY(functions_.build());
   TRY(use_tables());
@@ -162,12 +162,11 @@ Result<void> ProbeSession::prepare() {
   user_stacks_ = has_user(options_.stacks);
   stacks_ = options_.stacks != ProbeStacks::kNone;
   processes_ = options_.processes;
-  depth_ = options_.depth;
-  pid_ = options_.objects.pid;
+  depth_ = options_.trace.depth;
+  pid_ = options_.trace.pid;
   cpu_ = options_.cpu;
-  selects_ = pid_ != 0 || cpu_ != ProbeOptions::kAnyCpu;
-  if (!selects_ && !processes_ && options_.stacks == ProbeStacks::kKernel)
-    functions_.count_plainly();
+  selects_ = options_.selects();
+  if (options_.plain()) functions_.count_plainly();
   return {};
 }
 
@@ -187,9 +186,7 @@ Result<void> ProbeSession::make_tables() {
   const auto make = [&](TraceTable** table) REQUIRES(mutex_) -> Result<void> {
     if (!*table) *table = TraceTable::create();
     if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
-    TraceOptions options = options_.objects;
-    options.depth = options_.depth;
-    (*table)->set_options(options);
+    (*table)->set_options(options_.trace);
     return {};
   };
   if (options_.watch_memory) TRY(make(&memory_));
@@ -332,8 +329,7 @@ Result<TraceBinary*> ProbeSession::copy_outstanding() {
   const auto copy = [&]() -> Result<void> {
     const MutexGuard guard(mutex_);
     TraceHeader header = {};
-    header.state = {.phase = phase_, .options = options_.objects, .mark = 0};
-    header.state.options.depth = options_.depth;
+    header.state = {.phase = phase_, .options = options_.trace, .mark = 0};
     for (TraceTable* table : {objects_, memory_}) {
       if (!table) continue;
       format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u",

@@ -24,6 +24,7 @@
 #include "probe/probe_counts.h"
 #include "probe/probe_events.h"
 #include "probe/probe_functions.h"
+#include "probe/probe_options.h"
 #include "probe/probe_pairs.h"
 #include "probe/stack_counts.h"
 #include "store/current_context.h"
@@ -38,16 +39,6 @@ class ProbePrograms {
 
  protected:
   ~ProbePrograms() = default;
-};
-
-struct ProbeOptions {
-  ProbeStacks stacks = ProbeStacks::kKernel;
-  uint32_t depth = kProbeMaxDepth;
-  bool processes = false;
-  bool watch_memory = false;
-  static constexpr uint32_t kAnyCpu = UINT32_MAX;
-  uint32_t cpu = kAnyCpu;
-  TraceOptions objects = {};  // depth excepted; its pid is that of all
 };
 
 class ProbeSession final : public ProbeConsumer {
