@@ -6,8 +6,10 @@
 #include "core/ktest.h"
 #include "probe/probe_session.h"
 #include "slab.h"
+#include "store/shared_tables.h"
 #include "store/trace_memory.h"
 #include "tests/team.h"
+#include "trace/dump/trace_binary.h"
 
 namespace {
 

@@ -22,6 +22,7 @@
 #include "ns/namespace.h"
 #include "proc/process_impl.h"
 #include "sched/task.h"
+#include "trace/dump/trace_binary.h"
 
 namespace {
 

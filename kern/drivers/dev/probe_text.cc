@@ -63,7 +63,7 @@ size_t ProbeCountsText::read(char* buffer, size_t size, uint64_t offset) {
 }
 
 void ProbeCountsText::print_head() {
-  const ProbeSession::Tallies& tallies = state_.tallies;
+  const ProbeTallies& tallies = state_.tallies;
   const int length = format(
       piece_, kPiece,
       "probe %u state %s functions %u\n"

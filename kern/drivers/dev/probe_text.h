@@ -3,6 +3,7 @@
 
 #include "ns/device.h"
 #include "probe/probe_session.h"
+#include "store/shared_tables.h"
 
 // The functions that can be probed.
 void probe_print_functions(Text& text);

@@ -42,7 +42,7 @@ enum class LockRank : uint8_t {
   kTraceStore,    // users of the tables of stacks and contexts
   kTraceControl,  // start, stop, reset, mark
   kProbeReader,   // events of a session that one reads at a time
-  kProbeSession,  // commands of a session of #probe: around arming, and around kTraceControl
+  kProbeSession,  // commands of a session of #probe: around arming, and around kTraceStore
   kFailNext,      // #debug: whose allocations are to fail
   kDebugDevice,   // #debug: held around what it makes the kernel do
 };

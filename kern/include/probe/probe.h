@@ -2,8 +2,8 @@
 // program is called or returns.
 //
 // Three parts meet here. src/probe/kernel_probes.cc puts probes on kernel functions,
-// src/proc/user_probes.cc on functions of programs; src/probe/probe_session.cc is the consumer
-// behind #probe. docs/probes.md says what users see.
+// src/proc/user_probes.cc on functions of programs; src/probe/probe_recorder.cc is the
+// consumer behind #probe. docs/probes.md says what users see.
 #pragma once
 
 #include <atomic>

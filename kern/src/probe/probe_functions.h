@@ -47,8 +47,8 @@ class ProbeFunctions {
   const char* path_of(const Program& program) { return &texts_.items[program.path]; }
   // All that does nothing but counting a kernel function does it plainly.
   void count_plainly();
-  // Whether any rule has one of the actions.
-  bool has(uint8_t actions) const { return (all_actions_ & actions) != 0; }
+  // Those of all rules.
+  uint8_t actions() const { return all_actions_; }
 
  private:
   static constexpr uint32_t kKernel = UINT32_MAX;
