@@ -1,8 +1,3 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c
-// kern/src/slab_check.c kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc
-// kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
-// kern/lib/format.cc tests/host/cpus/cpus.cc The C++ library goes first: kernel headers take the
-// names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <array>

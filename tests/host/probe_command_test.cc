@@ -1,12 +1,9 @@
-// Sources: kern/src/probe/probe_command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "probe/probe_command.h"
 #include "trace_world.h"
 

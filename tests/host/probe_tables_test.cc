@@ -1,7 +1,3 @@
-// Sources: kern/src/probe/stack_counts.cc kern/src/probe/probe_events.cc
-// kern/src/probe/probe_pairs.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
-// tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +6,6 @@
 #include <set>
 #include <utility>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "probe/probe_events.h"
 #include "probe/probe_pairs.h"
 #include "probe/stack_counts.h"

@@ -1,6 +1,3 @@
-// Sources: kern/src/probe/stack_counts.cc kern/src/probe/probe_events.cc
-// kern/src/probe/probe_pairs.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,7 +5,6 @@
 #include <thread>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "probe/probe_events.h"
 #include "probe/probe_pairs.h"
 #include "probe/stack_counts.h"

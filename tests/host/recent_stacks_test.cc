@@ -1,10 +1,6 @@
-// Sources: kern/src/store/recent_stacks.cc kern/src/store/stack_table.cc
-// kern/src/store/trace_memory.cc tests/host/fakes/trace_arena.cc
-
 // Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever
 // has changed meanwhile.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-// Sources: kern/src/trace/sampler.cc
-
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,12 +1,6 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c
-// kern/src/slab_check.c kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc
-// kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
-// kern/lib/format.cc tests/host/cpus/cpus.cc tests/host/slab_check_world.cc
-
 // Checking that is switched on and off while objects are out, with memory that fails, and under
 // load.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,11 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c
-// kern/src/slab_check.c kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc
-// kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
-// kern/lib/format.cc tests/host/cpus/cpus.cc tests/host/slab_check_world.cc
-
 // What is done to objects that must not be done to them, and what is said of it.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>

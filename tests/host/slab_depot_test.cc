@@ -1,8 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c
-// kern/src/slab_check.c kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc
-// kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
-// kern/lib/format.cc tests/host/cpus/cpus.cc Depots: the sizes of magazines, working sets, reaping,
-// and what constructors and destructors see of it.
+// Depots: the sizes of magazines, working sets, reaping, and what constructors and destructors see
+// of it.
 #include <gtest/gtest.h>
 #include <sched.h>
 

@@ -1,8 +1,4 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c
-// kern/src/slab_check.c kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc
-// kern/src/arena_tags.cc kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc
-// kern/lib/format.cc tests/host/cpus/cpus.cc The lower half of a cache: the colours of slabs, the
-// hash of bufctls.
+// The lower half of a cache: the colours of slabs, the hash of bufctls.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,3 @@
-// Sources: kern/src/store/stack_table.cc tests/host/fakes/trace_world.cc
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <map>

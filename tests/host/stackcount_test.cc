@@ -1,8 +1,5 @@
 // The parts of stackcount that need no system: which names a pattern means, and what is printed of
-// counts. user/bin/stackcount/pattern.cc user/bin/stackcount/counts.cc
-// user/bin/stackcount/report.cc user/lib/symbols/kernel_symbols.cc
-// user/lib/symbols/program_symbols.cc user/lib/tool/files.cc
-
+// counts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

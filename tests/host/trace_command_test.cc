@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/command.cc kern/src/trace/trace_options.cc kern/lib/format.cc
-// tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,7 +5,6 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "trace/command.h"
 #include "trace/trace_table.h"
 #include "trace_world.h"

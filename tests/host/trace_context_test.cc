@@ -1,6 +1,3 @@
-// Sources: kern/src/store/current_context.cc kern/src/store/context_table.cc
-// kern/src/store/stack_table.cc
-
 #include <asm/prctl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -9,7 +6,6 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
 #include "store/context.h"
@@ -56,12 +52,6 @@ size_t walk_user_stack(uint64_t* program_counters, size_t max) {
 const char* interrupt_name(uint8_t) {
   return interrupt;
 }
-
-// There is one thread.
-__thread struct host_cpu host_cpu;
-void host_interrupt_deliver() {}
-void Spinlock::lock() {}
-void Spinlock::unlock() {}
 
 void trace_memory_prepare() {}
 void* trace_page_take() {

@@ -1,13 +1,7 @@
-// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/store/stack_table.cc
-// kern/src/store/context_table.cc kern/src/trace/dump/trace_copy.cc
-// kern/src/trace/dump/trace_text.cc kern/src/trace/dump/trace_binary.cc
-// kern/src/trace/trace_options.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 // A whole life of two traces, again and again, with each of its allocations failing in turn: pages
 // of trace memory, and what dumps are copied to. Every time both identities hold in every shard,
 // the counters say what was lost and no more is lost than that one page, and all memory comes back.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <array>

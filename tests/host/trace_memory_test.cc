@@ -1,9 +1,5 @@
-// Sources: kern/src/store/trace_memory.cc kern/src/store/stack_table.cc
-// kern/src/trace/trace_table.cc kern/src/trace/sampler.cc tests/host/fakes/trace_arena.cc
-
 // The pool between hooks and the arena, with the tables that take from it and an arena that fails.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <vector>

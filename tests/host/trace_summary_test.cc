@@ -1,7 +1,3 @@
-// Sources: kern/src/trace/dump/summary.cc kern/src/trace/trace_table.cc
-// kern/src/store/stack_table.cc kern/src/trace/trace_options.cc kern/src/trace/sampler.cc
-// kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,7 +5,6 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "trace/dump/summary.h"
 #include "trace_world.h"
 

@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc tests/host/fakes/trace_world.cc
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,8 +1,3 @@
-// Sources: kern/src/trace/dump/trace_text.cc kern/src/trace/dump/trace_copy.cc
-// kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/store/stack_table.cc
-// kern/src/store/context_table.cc kern/src/trace/trace_options.cc kern/lib/format.cc
-// tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -11,7 +6,6 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "trace/dump/trace_text.h"
 #include "trace_world.h"
 

@@ -1,9 +1,5 @@
-// Sources: kern/src/store/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
-// kern/src/store/trace_memory.cc kern/src/store/context_table.cc tests/host/fakes/trace_arena.cc
-
 // Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 #include <sched.h>
 
