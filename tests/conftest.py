@@ -51,7 +51,7 @@ def cpus_of(item):
 def group_of(item):
     """The tests that have to run in one process, one after the other; None if any process may run this one."""
     runs_guests = item.path.parent.name != "host"
-    if runs_guests and cpus_of(item) > 1:
+    if runs_guests and cpus_of(item) > 1 and not item.get_closest_marker("icount"):
         return MANY_CPUS
     shares = item.get_closest_marker("shares")
     return shares.args[0] if shares else None

@@ -58,3 +58,8 @@ def live_counts(output):
         elif tables and len(words) > column and words[1] in ("A", "S"):
             tables[-1][words[0]] = int(words[column])
     return tables
+
+
+def sections_of(output):
+    """{name: what follows} of a script that writes `== NAME` before each of its parts."""
+    return {name: body for name, _, body in (part.partition("\n") for part in output.split("== ")[1:])}
