@@ -5,7 +5,7 @@ kern/tests/*_test.cc. An item is named FILE::NAME, and `make test TESTS=word` se
 
 Tests run in as many processes as there are CPUs (pytest-xdist). A guest with several CPUs has as many threads, so all tests that
 need one form the group MANY_CPUS, which one process runs one after the other, while the other processes run tests that need one
-CPU. A group is started first if it is long; whichever process is free takes the next.
+CPU.
 """
 import os
 import shlex
@@ -53,8 +53,14 @@ def group_of(item):
     runs_guests = item.path.parent.name != "host"
     if runs_guests and cpus_of(item) > 1 and not item.get_closest_marker("icount"):
         return MANY_CPUS
-    shares = item.get_closest_marker("shares")
-    return shares.args[0] if shares else None
+    return item.path.stem if item.get_closest_marker("shares") else None
+
+
+def rank(item):
+    """What takes long begins first."""
+    if group_of(item) == MANY_CPUS:
+        return 0
+    return 1 if item.get_closest_marker("icount") else 2
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,6 +73,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if group := group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=rank)
 
 
 def pytest_runtest_setup(item):

@@ -66,7 +66,7 @@ class Program(pytest.File):
         super().__init__(**arguments)
         self.program = BUILD / "host" / self.path.stem
         self.outcomes = None
-        self.add_marker(pytest.mark.shares(self.path.stem))
+        self.add_marker(pytest.mark.shares)
 
     def collect(self):
         if not self.program.exists():

@@ -1,7 +1,11 @@
 """Traces of arenas as a person uses them: what is leaked from them on purpose, and what kmemstat says of them."""
 import re
 
+import pytest
+
 from guest import dumps_in, guest, live_counts
+
+pytestmark = pytest.mark.cpus(1)
 
 LEAKS = """
 echo start > #mem/kmemtrace/ctl
@@ -29,6 +33,7 @@ def leaked(dump):
     return groups
 
 
+@pytest.mark.cpus(4)
 def test_each_stands_once_under_who_leaked_it():
     result = guest(LEAKS)
     assert (result.status, result.stderr) == (0, "page 3\nkmalloc 1\nkernel_stack 2\n"), result

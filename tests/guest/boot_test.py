@@ -36,8 +36,9 @@ def test_a_signal_is_a_status():
     assert guest("kill -9 $$").status == 128 + 9
 
 
+@pytest.mark.cpus(1)
 def test_timeout():
-    assert guest("sleep 1000", "--timeout", "5").status == 124
+    assert guest("sleep 1000", "--timeout", "2").status == 124
 
 
 def test_panic():

@@ -8,6 +8,8 @@ import pytest
 from console import Console
 from guest import guest, live_counts
 
+pytestmark = pytest.mark.cpus(1)
+
 SHARE = r"""
 cat /host/note; md5sum < /host/blob; ls /host/many | wc -l
 echo one > /host/new; echo two >> /host/new; mv /host/new /host/newer; cat /host/newer
@@ -53,6 +55,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.cpus(4)
 def test_a_folder_of_the_host(folder):
     result = guest(SHARE, "--share", str(folder))
     blob = (folder / "blob").read_bytes()
@@ -69,6 +72,7 @@ def test_a_folder_of_the_host(folder):
     assert (folder / "emptied").read_text() == ""
 
 
+@pytest.mark.cpus(4)
 def test_nothing_is_left_behind(folder):
     result = guest(BALANCE, "--share", str(folder))
     before, after = live_counts(result.stdout)

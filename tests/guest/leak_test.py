@@ -3,7 +3,11 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from guest import BUILD, ROOT, leaktest
+
+pytestmark = pytest.mark.cpus(1)
 
 
 def check_clean(command):
@@ -12,13 +16,13 @@ def check_clean(command):
     assert result.stdout.endswith("\nno leak\n"), result
 
 
+@pytest.mark.cpus(4)
 def test_leak_is_found_and_named():
     result = leaktest("leakdemo leak 3")
     assert result.status == 1, result
     assert re.search(r"LEAKED: 2880 bytes from 1 stacks", result.stdout)
     assert re.search(r"2880 bytes in 15 allocations of leaky from stack\n(.*\n)*?"
                                     r" +leaky_open\+0x[0-9a-f]+  kern/drivers/dev/debug\.cc:\d+\n", result.stdout)
-    assert (BUILD / "leaktest" / "report.txt").read_text() == result.stdout
 
 
 def test_the_line_named_is_the_allocation():
@@ -36,10 +40,12 @@ def test_ls():
     check_clean("ls /")
 
 
+@pytest.mark.cpus(4)
 def test_pipeline():
     check_clean("ls -l / | grep bin | wc -l")
 
 
+@pytest.mark.cpus(4)
 def test_loop_that_forks():
     check_clean("i=0; while [ $i -lt 10 ]; do (exit 0); cat /etc/profile > /tmp/x; i=$((i + 1)); done; rm /tmp/x")
 
@@ -48,6 +54,7 @@ def test_path_errors():
     check_clean("ls /none /bin/none/x '#none' '#mem/none' /etc/profile/x; true")
 
 
+@pytest.mark.cpus(4)
 def test_killed_and_failed_programs():
     check_clean("sleep 100 & kill $!; wait; none-such; sh -c 'kill -9 $$'; true")
 
@@ -87,12 +94,15 @@ def make(command):
                            f"CMD={command}"], capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.cpus(4)
 def test_make():
     run = make("leakdemo leak 3; echo 'done'")
     assert run.returncode == 1, run.stderr
     assert "leaky_open" in run.stdout
+    assert (BUILD / "leaktest" / "report.txt").read_text() == run.stdout
 
 
+@pytest.mark.cpus(4)
 def test_make_gives_the_command_as_it_was_typed():
     """What make would take for variables of its own, quotes, and more than one line."""
     command = """i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done\necho "<$i> '$(echo a b)' $$" | sed 's/[0-9]*$/pid/'; exit $i"""

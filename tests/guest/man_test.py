@@ -1,8 +1,12 @@
 """`man` in the guest: plain text for programs, a pager for people."""
 import re
 
+import pytest
+
 from console import Console
 from guest import ROOT, guest
+
+pytestmark = pytest.mark.cpus(1)
 
 PAGES = sorted(page.stem for page in (ROOT / "docs/man").glob("*.1"))
 

@@ -6,6 +6,8 @@ import pytest
 from guest import guest
 from memleak_test import ADDRESS, COUNTER, FRAME, GROUP, HEADING
 
+pytestmark = pytest.mark.cpus(1)
+
 KINDS = ["malloc", "calloc", "realloc", "reallocarray", "reallocf", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "strdup",
          "new", "new_array", "new_nothrow", "new_aligned", "new_array_aligned", "failing", "before_fork", "before_kill"]
 
@@ -245,6 +247,7 @@ def test_events():
     assert (list(live.values()).count(1000), list(live.values()).count(3000)) == (3, 1), output
 
 
+@pytest.mark.cpus(4)
 def test_a_burst():
     """None of what a loop does quicker than it can be printed is lost, unseen or seen."""
     output = run_guest("memleak -t -c 'alloctest --leak 20000 one_by_one' > out; grep -c 'alloc exited, size = 64,' out; "
@@ -281,6 +284,7 @@ memleak -T 100 -c ./script; memleak -c "sh script"
         assert report.left_out["unmatched"] == 0
 
 
+@pytest.mark.cpus(4)
 def test_nothing_stays_probed():
     """However memleak ends; and the process does not notice."""
     output = run_guest("""
@@ -294,6 +298,7 @@ memleak -c 'alloctest --leak 60000000 --stay malloc' 1 1 < /dev/null 2> /dev/nul
                      "clone\nfunctions\n")
 
 
+@pytest.mark.cpus(4)
 def test_two_at_once():
     output = run_guest("begin -o 0 1 -- malloc; memleak -o 0 -p $test 1 > second & wait_for Attaching second; go; next_reports; finish; wait; cat second")
     first, second = output.split("status 0\n")

@@ -6,6 +6,8 @@ import pytest
 
 from guest import BUILD, ctl_in, guest
 
+pytestmark = pytest.mark.cpus(1)
+
 # begin ARGUMENTS: starts memleak and waits for its first report, before which all traces run. next_reports: waits for one that began
 # after the call. finish SIGNAL: ends it, and shows what it wrote.
 PRELUDE = """
@@ -66,6 +68,7 @@ def check_nothing_traced(ctl):
     assert (memory["used"], traces) == (0, []), ctl
 
 
+@pytest.mark.cpus(4)
 def test_30000_bytes_of_each_kind():
     """A cache, kmalloc and pages. Interrupted, it leaves nothing traced."""
     output = run_guest("""
@@ -115,6 +118,7 @@ memleak --source debug_64 1 1 > /dev/null; cat "$ctl"
     check_nothing_traced(after_next)
 
 
+@pytest.mark.cpus(4)
 def test_several_at_once():
     """The one that ends first leaves the other's traces alone; somebody else's trace is looked at and left as it is."""
     output = run_guest("""

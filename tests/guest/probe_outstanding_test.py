@@ -1,8 +1,12 @@
 """What #probe/N/outstanding has: the objects of a program that are live, by who allocated them."""
 import re
 
+import pytest
+
 from probed import ENDS, Program, check_nothing_left, run_guest
 from stele.tracedump import TraceDump
+
+pytestmark = pytest.mark.cpus(1)
 
 
 def dump_of(folder, commands, work):

@@ -6,6 +6,15 @@ import pytest
 from guest import guest
 from probed import ENDS, Counts, Program, check_nothing_left, run_guest
 
+pytestmark = pytest.mark.cpus(1)
+
+def check_sums(counts):
+    header = counts.header
+    assert header["hits"] == header["counted"] + header["filtered"] + header["lost"]
+    assert sum(row["count"] for row in counts.rows) == header["counted"]
+    assert len(counts.rows) == header["stacks"]
+
+
 def counts_of(commands, work, *options):
     output = run_guest(f"""exec 3<>#probe/clone; read n <&3
 echo '{commands}
@@ -15,10 +24,7 @@ echo stop >&3; echo =; cat "#probe/$n/counts"; echo =; exec 3>&-{ENDS}""", *opti
     _, text, rest = output.split("=\n")
     check_nothing_left(rest)
     counts = Counts(text)
-    header = counts.header
-    assert header["hits"] == header["counted"] + header["filtered"] + header["lost"]
-    assert sum(row["count"] for row in counts.rows) == header["counted"], text
-    assert len(counts.rows) == header["stacks"]
+    check_sums(counts)
     return counts
 
 
@@ -67,14 +73,14 @@ def test_depth():
 
 def test_more_text_than_memory():
     """Lines are made when they are read: what fits into the session's memory can be read, all of it, whatever that takes as text."""
-    output = run_guest(f"""echo limit 16M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
+    output = run_guest(f"""echo limit 8M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
 processes
 start' >&3
-i=0; while [ $i -lt 60 ]; do (echo $i | cat; ls /bin) > /dev/null; i=$((i + 1)); done
+i=0; while [ $i -lt 30 ]; do (echo $i | cat; ls /bin) > /dev/null; i=$((i + 1)); done
 echo stop >&3; head -n 2 "#probe/$n/counts"; awk '/^count/ {{ sum += $2; n++ }} END {{ print NR, n, sum }}' "#probe/$n/counts"
-wc -c < "#probe/$n/counts"; grep MemTotal /proc/meminfo; exec 3>&-{ENDS}""", "--mem", "64M")
+wc -c < "#probe/$n/counts"; grep MemTotal /proc/meminfo; exec 3>&-{ENDS}""", "--mem", "32M")
     check_nothing_left(output)
     _, head, sums, size, memory = output.splitlines()[:5]
     header = Counts("probe 1 state stopped functions 1\n" + head).header
@@ -98,8 +104,18 @@ wc -c < /tmp/all; wc -c < /tmp/late; rm /tmp/all /tmp/pieces /tmp/late /tmp/part
     assert int(lines[3]) > 200_000
 
 
-def test_everything():
-    counts = counts_of("count *\nstacks both\nprocesses", "for i in 1 2 3 4; do sh -c 'ls / | cat' & done; wait")
+@pytest.mark.cpus(4)
+def test_everything(tmp_path):
+    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+echo 'count *
+stacks both
+processes
+start' >&3
+for i in 1 2 3 4; do sh -c 'ls / | cat' & done > /dev/null; wait
+echo stop >&3; cat "#probe/$n/counts" > /host/counts; exec 3>&-{ENDS}""", "--share", str(tmp_path))
+    check_nothing_left(output)
+    counts = Counts((tmp_path / "counts").read_text())
+    check_sums(counts)
     assert counts.functions > 1000
     assert counts.header["counted"] > 10000
     assert (counts.header["lost"], counts.header["stacks_lost"], counts.header["contexts_lost"]) == (0, 0, 0)
@@ -212,6 +228,7 @@ grep ' pipe_create' '#probe/functions'""" + ENDS)
     check_nothing_left(output)
 
 
+@pytest.mark.cpus(4)
 def test_several_at_once():
     output = run_guest("""exec 3<>#probe/clone 4<>#probe/clone
 echo 'count pipe_create
@@ -230,6 +247,7 @@ cat #probe/1/counts; cat #probe/2/counts; exec 3>&- 4>&-""" + ENDS)
     check_nothing_left(output)
 
 
+@pytest.mark.cpus(4)
 def test_no_more_than_64():
     script = "".join(f"( exec 3<>#probe/clone; echo > /tmp/{i}; exec sleep 1000 ) & pids=\"$pids $!\"\n" for i in range(64))
     output = run_guest(script + """i=0; while [ $i -lt 64 ]; do until [ -f /tmp/$i ]; do :; done; i=$((i + 1)); done
@@ -340,7 +358,8 @@ echo stop >&3; head -n 2 #probe/1/counts; grep '^limit' #mem/kmemtrace/ctl; exec
     check_nothing_left(output)
 
 
-def test_counts_by_the_hundred_thousand():
+@pytest.mark.cpus(4)
+def test_counts_in_little_memory():
     """They fit where memory is little, for several readers at once and in small pieces, and each copy agrees with itself."""
     agrees = "awk '/^hits/ { counted = $4; rows = $12 } /^count/ { n += $2; m++ } END { print n == counted, m == rows, (m > 1000) }'"
     output = run_guest(f"""while :; do echo a | cat; done > /dev/null & load=$!
@@ -352,7 +371,7 @@ start' >&3; sleep 1
 exec 4< "#probe/$n/counts"; echo stop >&3; kill $load; wait $load 2> /dev/null; {agrees} <&4; exec 4<&-
 for i in 1 2 3; do {agrees} "#probe/$n/counts" & readers="$readers $!"; done; wait $readers
 dd bs=1000 "if=#probe/$n/counts" 2> /dev/null | {agrees}; exec 3>&-{ENDS}""",
-                       "--mem", "64")
+                       "--mem", "24")
     assert output[:5 * 6] == "1 1 1\n" * 5, output
     check_nothing_left(output)
 

@@ -10,22 +10,16 @@ pytestmark = pytest.mark.icount
 
 
 def run_once(smp, rounds):
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--icount", "--smp", smp, "--ktest=trace_proof", "--cmdline",
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--icount", "--smp", smp, "--timeout", "900", "--ktest=trace_proof", "--cmdline",
                           f"rounds={rounds} seed=20240229"], capture_output=True, check=False)
     text = run.stderr.decode("utf-8", "replace")
     assert run.returncode == 0, text
     return text
 
 
-def check(smp, rounds):
+# An episode has 20 rounds.
+@pytest.mark.parametrize("smp, rounds", (("4", 20), ("2", 10), pytest.param("4", 200, marks=pytest.mark.long)))
+def test_an_episode_repeats_from_its_seed(smp, rounds):
     first = run_once(smp, rounds)
     assert len(re.findall(r"proof: seed=.* hash ", first)) == (rounds + 19) // 20, first
     assert run_once(smp, rounds) == first
-
-
-def test_an_episode_repeats_from_its_seed():
-    check("4", 40)
-
-
-def test_it_does_so_with_two_processors():
-    check("2", 10)

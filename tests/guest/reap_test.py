@@ -1,5 +1,9 @@
 """`reap` in #mem/kmemtrace/ctl: all memory that idles goes back, and what is live stays."""
+import pytest
+
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 SCRIPT = """
 show() { cat #mem/free; grep -w -e NAME -e debug_1024 -e debug_64 #mem/slab_stats; }

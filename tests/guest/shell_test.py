@@ -1,5 +1,9 @@
 """The shell, programs and what the kernel does with programs that go wrong."""
+import pytest
+
 from guest import guest, sections_of
+
+pytestmark = pytest.mark.cpus(1)
 
 
 # `#name/…` is a path where a path can be; every other # at the start of a word begins a comment.
@@ -97,6 +101,7 @@ def test_usual_tools():
     assert [line for i, line in enumerate(got) if i != 21] == [line for i, line in enumerate(expected) if i != 21]
 
 
+@pytest.mark.cpus(4)
 def test_fork_pipe_and_wait():
     result = guest("""
 i=0; while [ $i -lt 50 ]; do (exit $i) & i=$((i + 1)); done; wait; echo waited
@@ -117,6 +122,7 @@ def test_copies_are_private():
     assert result.stdout == "2\n1\n3\n1\n", result
 
 
+@pytest.mark.cpus(4)
 def test_many_processes_on_many_cpus():
     result = guest("""
 for w in 1 2 3 4 5 6 7 8; do
@@ -146,6 +152,6 @@ echo still here
 def test_end_of_memory():
     """A program that takes all memory is refused or killed; the kernel and the other programs go on."""
     result = guest("yes 12345678901234567890 | tr -d '\\n' | sort > /dev/null; echo status $?; ls / | wc -l",
-                   "--mem", "64M", "--timeout", "240")
+                   "--mem", "40M", "--timeout", "240")
     assert result.status == 0, result
     assert result.stdout.endswith("\n9\n") or result.stdout.endswith("\n8\n"), result

@@ -6,6 +6,8 @@ import pytest
 from console import Console
 from guest import guest
 
+pytestmark = pytest.mark.cpus(1)
+
 # begin ARGUMENTS: starts stackcount and waits until its probes are on. finish SIGNAL: ends it, and shows what it wrote.
 # probed: the functions that are probed.
 PRELUDE = """
@@ -166,11 +168,12 @@ begin -sv pipe_create; echo 1 | cat > /dev/null; finish INT; grep -E ' T (pipe_c
     assert stack.frames[0] == "pipe_create+0x5"
 
 
+@pytest.mark.cpus(4)
 def test_all_functions_under_load():
     """On four CPUs; then none is probed, and the system goes on."""
     text = run_guest("""
 for i in 1 2 3 4; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
-begin -K -r '^.*$'; wc -l < '#probe/functions'; probed; sleep 1; finish INT; probed
+begin -K -r '^.*$'; wc -l < '#probe/functions'; probed; sleep 0.3; finish INT; probed
 begin -c 1 -K '*'; kill -KILL $pid; wait $pid 2> /dev/null; until [ "$(probed)" = 0 ]; do sleep 0.1; done
 begin -c 0 '*'; finish INT > /dev/null
 kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
@@ -186,11 +189,12 @@ kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
     assert counts == sorted(counts)
 
 
+@pytest.mark.cpus(4)
 def test_all_functions_with_both_stacks_in_little_memory():
     """What cannot be had is counted, and said."""
     text = run_guest("""
 for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
-begin '*'; sleep 2; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
+begin '*'; sleep 0.5; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
 tail -n 2 /tmp/out; probed; test "$(grep -c '^    [0-9]' /tmp/out)" -gt 1000; echo $?
 echo 'limit 256K' > '#mem/kmemtrace/ctl'; begin '*'; echo 1 | cat; kill -INT $pid; wait $pid; echo $?; tail -n 3 /tmp/out
 """, options=("--mem", "64"))

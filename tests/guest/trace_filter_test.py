@@ -5,6 +5,8 @@ import pytest
 
 from guest import ctl_in, dumps_in, guest, sections_of
 
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
+
 
 @pytest.fixture(scope="module")
 def section():

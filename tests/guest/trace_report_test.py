@@ -1,7 +1,11 @@
 """What the kernel says of its traces when it kills for want of memory, and when it panics."""
 import re
 
+import pytest
+
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 TRACE_AND_LEAK = """
 echo start > '#mem/kmemtrace/debug_1024'; echo start > '#mem/kmemtrace/debug_64'
@@ -23,6 +27,7 @@ def groups_in(log):
     return groups
 
 
+@pytest.mark.cpus(4)
 def test_panic():
     result = guest(TRACE_AND_LEAK + "echo panic > #debug/ctl", log=False)
     assert result.status == 134, result
@@ -36,6 +41,7 @@ def test_panic():
     assert "not known" not in screen
 
 
+@pytest.mark.cpus(4)
 def test_panic_while_others_are_in_the_tracer():
     """They are stopped wherever they are, with whatever locks: the report goes on without them."""
     churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"

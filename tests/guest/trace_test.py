@@ -10,6 +10,8 @@ from guest import BUILD, ctl_in, dumps_in, guest, live_counts
 from stele.source_lines import build_id
 from stele.tracedump import Symbols, TraceDump
 
+pytestmark = pytest.mark.cpus(1)
+
 LEAK = ('echo start > #mem/kmemtrace/{cache}; echo "leak {cache} {n} {options}" > #debug/alloc; '
         'echo stop > #mem/kmemtrace/{cache}; cat #mem/kmemtrace/{cache}; '
         'echo "free {cache} {n}" > #debug/alloc; cat #mem/kmemtrace/{cache}')
@@ -304,9 +306,11 @@ cat "$ctl"
     assert ctl_in(section["errors"])[0]["limit"] == 4 << 20
 
 
-def test_start_stop_and_reset_under_load():
+@pytest.mark.cpus(4)
+@pytest.mark.parametrize("rounds", (1, pytest.param(10, marks=pytest.mark.long)))
+def test_start_stop_and_reset_under_load(rounds):
     """Traces go on and off on all caches, one after the other and all at once, while programs run. Then all is as it was."""
-    result = guest("""
+    result = guest(f"rounds={rounds}\n" + """
 settled() { echo settle > '#mem/kmemtrace/ctl'; cat #mem/kmemstat; }
 : > /tmp/load; (:) & wait; rm /tmp/load
 settled
@@ -315,7 +319,7 @@ load() { while [ -e /tmp/load ]; do ls / | cat > /tmp/out.$1; echo "churn debug_
 load 1 & load 2 & load 3 &
 ctl='#mem/kmemtrace/ctl'
 round=0
-while [ $round -lt 2 ]; do
+while [ $round -lt $rounds ]; do
   for t in '#mem/kmemtrace'/*; do
     [ "$t" = "$ctl" ] || { echo start > "$t" && echo mark > "$t"; } 2>/dev/null
   done
@@ -325,7 +329,7 @@ while [ $round -lt 2 ]; do
   round=$((round + 1))
 done
 round=0
-while [ $round -lt 10 ]; do
+while [ $round -lt $((4 * rounds)) ]; do
   echo start > "$ctl"; echo mark > "$ctl"; echo stop > "$ctl"; echo reset > "$ctl"
   round=$((round + 1))
 done
@@ -334,7 +338,7 @@ wait
 rm /tmp/out.*
 grep kmemtrace "$ctl"
 settled
-""", "--timeout", "300")
+""", "--timeout", "600")
     assert (result.status, result.stderr) == (0, ""), result
     assert "kmemtrace" not in result.stdout
     before, after = live_counts(result.stdout)

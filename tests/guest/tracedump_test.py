@@ -8,6 +8,8 @@ from guest import BUILD, dumps_in, guest, text
 from stele.tracedump import Symbols, TraceDump
 from stele.tracedump import text as as_text
 
+pytestmark = pytest.mark.cpus(1)
+
 OBJECT = re.compile(r"\t0x([0-9a-f]{16}) size (\d+) age (\d+) mark (\d+) cpu (\d+) (.+)")
 
 
@@ -37,6 +39,7 @@ def load(path):
     return dump
 
 
+@pytest.mark.cpus(4)
 def test_says_what_the_text_dumps_say(tmp_path):
     """Record for record: four caches and an arena, contexts, stacks, marks, filters and a sampled trace."""
     run_guest(tmp_path, """
@@ -137,6 +140,7 @@ cat '#mem/tracedump' > /host/large
     assert len({record.object for record in source.records}) == 250000
 
 
+@pytest.mark.cpus(4)
 def test_large_dumps_while_others_allocate(tmp_path):
     """Two dumps of 100,000 objects are read while another process allocates from the same cache. Then their memory is back."""
     output = run_guest(tmp_path, """

@@ -10,6 +10,8 @@ import pytest
 from guest import BUILD, guest
 from stele import returns
 
+pytestmark = pytest.mark.cpus(1)
+
 NOP = bytes.fromhex("0f1f440000")
 
 
@@ -85,6 +87,7 @@ def test_calls_are_counted_and_returns_told(program):
     assert re.findall(r"return probetest_branch (\w+)", output) == ["0", "9", "6", "15"]
 
 
+@pytest.mark.cpus(4)
 def test_processes_that_run_already_and_ends(program):
     body = ("probetest exec 5 || exit 1; probetest forks 3 || exit 2; kill -9 $forever; wait $forever; "
             "[ $? = 137 ] || exit 3; probetest exceptions 2 && probetest jumps 2 && probetest signals 2 || exit 4")
@@ -142,6 +145,7 @@ def test_every_function_of_a_program():
     assert re.search(r"(?m)^1\.\.\d+$", output)
 
 
+@pytest.mark.cpus(4)
 def test_probes_come_and_go_while_all_cpus_run(program):
     """Four processes do everything meanwhile and see no difference; afterwards their code is what it was."""
     probes = " ".join(program.probe(name, True) for name in program.functions if name.startswith("probetest_")

@@ -1,7 +1,11 @@
 """The shell and the tools as somebody else wrote them, with what this system changes in them; and the C library."""
 import re
 
+import pytest
+
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 # What a shell reads, and what it makes of every `#` in it: a comment, or a path of a device.
 WORDS = r"""
@@ -142,6 +146,7 @@ def test_tee_writes_a_command_whole():
     assert result.stdout == "start\nmark\nkmemtrace pipe state running objsize 88 depth 32 mark 1\n", result
 
 
+@pytest.mark.cpus(4)
 def test_statuses_and_signals():
     result = guest(STATUSES)
     assert result.stdout == STATUSES_SAY
