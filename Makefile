@@ -53,16 +53,16 @@ include bench/bench.mk
 
 .PHONY: all kernel initrd guest run iso leaktest leaktest-run format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
-initrd: $(BUILD)/initrd.cpio
+initrd: $(INITRD)
 guest: all # for scripts/guest
 
 run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M BOOT=direct|iso); ctrl-a x ends
-	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(BUILD)/initrd.cpio)
+	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD))
 
 iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
-$(BUILD)/stele.iso: $(KERNEL) $(BUILD)/initrd.cpio scripts/mkiso
+$(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 	@echo "  ISO   $@"
-	@scripts/mkiso $(KERNEL) $(BUILD)/initrd.cpio $@
+	@scripts/mkiso $(KERNEL) $(INITRD) $@
 
 # make ends with 2 whatever a recipe ends with, but under -q with 1 when something is left to be done. So this goal runs under -q,
 # where only the lines with + are carried out, and a leak leaves a line to be done.

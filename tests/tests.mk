@@ -1,20 +1,33 @@
-# Tests of the three kinds. `make test` runs all and ends with the line `N passed, M failed`.
+# Tests of the three kinds, run by pytest. The last line is `N passed, M failed`; what came of each test is in build/test.xml.
 #
-#   TESTS=pattern   only tests whose name contains it (guest and kernel tests)
+#   TESTS=word   only tests whose name (FILE::NAME, as failures show it) contains it; several words: one of them
 
 include tests/host/host.mk
 
+# Kernels besides the default one: configs/NAME.config. They have its initial archive.
+TEST_VARIANTS := checked break
+TEST_KERNELS := $(TEST_VARIANTS:%=$(BASE)/variant/%/stele.elf)
+ifeq ($(VARIANT),)
+$(TEST_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
+	@$(MAKE) VARIANT=$* $@
+endif
+
+# Debian's pytest, whichever Python comes first in the path.
 TESTS ?=
-.PHONY: test test-host test-kernel test-guest
-test: all host-tests ## every test
-	@scripts/test host kernel guest
+# Some tests wait more than they compute, so there is one process more than CPUs.
+PYTEST = pytest-3 --numprocesses $(shell expr $$(nproc) + 1) --dist loadgroup --junitxml $(BASE)/test.xml --words '$(TESTS)'
+
+.PHONY: test test-host test-kernel test-guest test-long
+test: all host-tests $(TEST_KERNELS) ## every test but the long ones (TESTS=word)
+	@$(PYTEST) -m 'not long' tests kern/tests
 test-host: host-tests ## the kernel's own source on the host, and the host tools
-	@scripts/test host
-test-kernel: all ## the tests inside the kernel
-	@scripts/test kernel
-test-guest: all ## the booted system, as a person would use it
-	@scripts/test guest
-export TESTS
+	@$(PYTEST) -m 'not long' tests/host
+test-kernel: all $(TEST_KERNELS) ## the tests inside the kernel
+	@$(PYTEST) -m 'not long' --ignore tests/host --ignore tests/guest tests kern/tests
+test-guest: all $(TEST_KERNELS) ## the booted system, as a person would use it
+	@$(PYTEST) -m 'not long' tests/guest
+test-long: all host-tests $(TEST_KERNELS) ## the tests that take long
+	@$(PYTEST) -m long tests kern/tests
 
 # A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.
 MINUTES ?= 10

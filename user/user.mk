@@ -1,5 +1,5 @@
 # Everything that runs in user mode, and the initial archive made of it. Included by the top Makefile, which sets BUILD,
-# BASE, VARIANT and TOOLCHAIN; gives $(BUILD)/initrd.cpio. Programs with their debugging information are $(USER_OUT)/bin/*.
+# BASE, VARIANT and TOOLCHAIN; gives $(INITRD). Programs with their debugging information are $(USER_OUT)/bin/*.
 # Variants differ in the kernel, so they share what is made here.
 #
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
@@ -11,6 +11,7 @@
 
 USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
 USER_OUT := $(USER_BASE)/user
+INITRD := $(USER_BASE)/initrd.cpio
 SYSROOT := $(USER_BASE)/sysroot
 USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
 USER_CXX := $(TOOLCHAIN)/bin/x86_64-stele-g++ --sysroot=$(abspath $(SYSROOT))
@@ -109,7 +110,7 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)
-$(BUILD)/initrd.cpio: $(USER_ALL) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
+$(INITRD): $(USER_ALL) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
 	@rm -rf $(USER_OUT)/root
 	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))

@@ -1,7 +1,11 @@
 """Traces of arenas as a person uses them: what is leaked from them on purpose, and what kmemstat says of them."""
-import unittest
+import re
+
+import pytest
 
 from guest import dumps_in, guest, live_counts
+
+pytestmark = pytest.mark.cpus(1)
 
 LEAKS = """
 echo start > #mem/kmemtrace/ctl
@@ -29,24 +33,25 @@ def leaked(dump):
     return groups
 
 
-class ArenaLeaks(unittest.TestCase):
-    def test_each_stands_once_under_who_leaked_it(self):
-        result = guest(LEAKS)
-        self.assertEqual((result.status, result.stderr), (0, "page 3\nkmalloc 1\nkernel_stack 2\n"), result)
-        *held, pages_freed, ranges_freed = dumps_in(result.stdout)
-        for dump in held:
-            self.assertEqual(dump.broken_identities(), [], result)
-            self.assertEqual(dump.lost(), {}, result)
-        frames = ["leak_at_depth"] * 4 + ["debug_alloc_write"]
-        where = {dump.name: leaked(dump) for dump in held if leaked(dump)}
-        self.assertEqual(where, {
-            "page": [(2 * 16384, 2, frames), (20000, 1, frames), (3 * 4096, 3, frames)],
-            "kernel_virtual": [(2 * 20480, 2, frames)],
-        }, result)
-        self.assertEqual((leaked(pages_freed), leaked(ranges_freed)), ([], []))
+@pytest.mark.cpus(4)
+def test_each_stands_once_under_who_leaked_it():
+    result = guest(LEAKS)
+    assert (result.status, result.stderr) == (0, "page 3\nkmalloc 1\nkernel_stack 2\n"), result
+    *held, pages_freed, ranges_freed = dumps_in(result.stdout)
+    for dump in held:
+        assert dump.broken_identities() == [], result
+        assert dump.lost() == {}, result
+    frames = ["leak_at_depth"] * 4 + ["debug_alloc_write"]
+    where = {dump.name: leaked(dump) for dump in held if leaked(dump)}
+    assert where == {
+        "page": [(2 * 16384, 2, frames), (20000, 1, frames), (3 * 4096, 3, frames)],
+        "kernel_virtual": [(2 * 20480, 2, frames)],
+    }, result
+    assert (leaked(pages_freed), leaked(ranges_freed)) == ([], [])
 
-    def test_sizes_and_interrupts(self):
-        result = guest("""
+
+def test_sizes_and_interrupts():
+    result = guest("""
 echo start > #mem/kmemtrace/page
 echo 'leak page 2 size=100000 irq
 leak kmalloc 3 size=9000 atomic' > #debug/alloc
@@ -56,21 +61,23 @@ echo 'free page 2
 free kmalloc 3' > #debug/alloc
 cat #debug/alloc
 """)
-        self.assertEqual((result.status, result.stderr), (0, ""), result)
-        [dump] = dumps_in(result.stdout)
-        [irq, task] = leaked(dump)
-        self.assertEqual((irq[:2], irq[2][:2]), ((200000, 2), ["leak_at_depth", "debug_interrupt"]))
-        self.assertEqual((task[:2], task[2][:2]), ((27000, 3), ["leak_at_depth", "debug_alloc_write"]))
+    assert (result.status, result.stderr) == (0, ""), result
+    [dump] = dumps_in(result.stdout)
+    [irq, task] = leaked(dump)
+    assert (irq[:2], irq[2][:2]) == ((200000, 2), ["leak_at_depth", "debug_interrupt"])
+    assert (task[:2], task[2][:2]) == ((27000, 3), ["leak_at_depth", "debug_alloc_write"])
 
-    def test_live_counts(self):
-        result = guest("echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat; echo 'leak kernel_stack 5' > #debug/alloc; cat #mem/kmemstat; "
-                       "echo 'free kernel_stack 5' > #debug/alloc; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat")
-        before, held, after = live_counts(result.stdout)
-        self.assertEqual((held["kernel_virtual"] - before["kernel_virtual"], after["kernel_virtual"]), (5, before["kernel_virtual"]), result)
-        self.assertGreaterEqual(held["page"], before["page"] + 5)
 
-    def test_what_cannot_be(self):
-        result = guest("""
+def test_live_counts():
+    result = guest("echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat; echo 'leak kernel_stack 5' > #debug/alloc; cat #mem/kmemstat; "
+                   "echo 'free kernel_stack 5' > #debug/alloc; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat")
+    before, held, after = live_counts(result.stdout)
+    assert (held["kernel_virtual"] - before["kernel_virtual"], after["kernel_virtual"]) == (5, before["kernel_virtual"]), result
+    assert held["page"] >= before["page"] + 5
+
+
+def test_what_cannot_be():
+    result = guest("""
 ls #mem/kmemtrace
 echo start > #mem/kmemtrace/trace
 echo start > #mem/kmemtrace/debug
@@ -80,16 +87,12 @@ echo 'leak kernel_stack 1 irq' > #debug/alloc
 echo 'leak page 1 size=0' > #debug/alloc
 echo 'free page 1' > #debug/alloc
 """)
-        names = result.stdout.split()
-        for name in ("base", "page", "kernel_virtual", "trace"):
-            self.assertEqual(names.count(name), 2 if name == "trace" else 1, result)
-        self.assertIn("it cannot be traced", result.stdout)
-        for line, pattern in zip(result.stderr.splitlines(), (
-                r"Operation not permitted: trace cannot be traced", r"Operation not permitted: debug cannot be traced",
-                r"Invalid argument: debug_64: only an arena and kmalloc take size=BYTES", r"Invalid argument: a kernel_stack is made only where",
-                r"Invalid argument: \"size=0\": a size is a number", r"Invalid argument: 0 objects of page are held, not 1"), strict=True):
-            self.assertRegex(line, pattern)
-
-
-if __name__ == "__main__":
-    unittest.main()
+    names = result.stdout.split()
+    for name in ("base", "page", "kernel_virtual", "trace"):
+        assert names.count(name) == (2 if name == "trace" else 1), result
+    assert "it cannot be traced" in result.stdout
+    for line, pattern in zip(result.stderr.splitlines(), (
+            r"Operation not permitted: trace cannot be traced", r"Operation not permitted: debug cannot be traced",
+            r"Invalid argument: debug_64: only an arena and kmalloc take size=BYTES", r"Invalid argument: a kernel_stack is made only where",
+            r"Invalid argument: \"size=0\": a size is a number", r"Invalid argument: 0 objects of page are held, not 1"), strict=True):
+        assert re.search(pattern, line)

@@ -1,7 +1,11 @@
 """Bad input to every file of #mem and #debug: a clear error, nothing lost, and the system goes on."""
-import unittest
+import re
+
+import pytest
 
 from guest import dumps_in, guest
+
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 # What people and programs write that is none of the words. All are rejected by every file that takes commands.
 GARBAGE = [
@@ -19,17 +23,14 @@ FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#debug/alloc", "#debu
 READ_ONLY = ["#mem/kmemstat", "#mem/slab_stats", "#mem/arena_stats", "#mem/free", "#mem/ksyms", "#debug/leaky/leak", "#debug/leaky/clean"]
 
 
-class BadInput(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        lines = []
-        for file in FILES:
-            for number, text in enumerate(GARBAGE):
-                lines.append(f"printf '{text.replace('%', '%%')}' > /tmp/in; one '{file}' {number}")
-        script = """
+def test_nothing_is_taken():
+    lines = []
+    for file in FILES:
+        for number, text in enumerate(GARBAGE):
+            lines.append(f"printf '{text.replace('%', '%%')}' > /tmp/in; one '{file}' {number}")
+    script = """
 one() {
-  cat /tmp/in > /tmp/copy
-  { dd bs=65536 if=/tmp/copy of="$1" conv=notrunc 2>&1; } > /tmp/message && [ -s /tmp/copy ] && echo "taken: $1 $2"
+  { dd bs=65536 if=/tmp/in of="$1" conv=notrunc 2>&1; } > /tmp/message && [ -s /tmp/in ] && echo "taken: $1 $2"
   return 0
 }
 """ + "\n".join(lines) + """
@@ -60,18 +61,14 @@ dd if=#mem/kmemstat bs=7 skip=1000000 2> /dev/null | wc -c
 cat #mem/kmemtrace/ctl #debug/alloc | grep -v '^limit [0-9]* used 0 stacks 0 contexts 0$'
 echo end
 """
-        cls.result = guest(script, "--timeout", "300")
-
-    def test_nothing_is_taken(self):
-        self.assertEqual((self.result.status, self.result.stdout, self.result.stderr), (0, "taken: #mem/kmemtrace/debug_64 good\n" * 2 + "0\nend\n", ""))
+    result = guest(script, "--timeout", "300")
+    assert (result.status, result.stdout, result.stderr) == (0, "taken: #mem/kmemtrace/debug_64 good\n" * 2 + "0\nend\n", "")
 
 
-class Messages(unittest.TestCase):
+@pytest.fixture(scope="module")
+def messages():
     """The shell shows what would have been right."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.result = guest("""
+    return guest("""
 echo nonsense > #mem/kmemtrace/debug_64
 echo 'start depth=0' > #mem/kmemtrace/debug_64
 echo mark > #mem/kmemtrace/debug_64
@@ -79,41 +76,45 @@ echo start > #mem/kmemtrace/kmem_slab
 echo 'leak debug_64' > #debug/alloc
 echo 'leak none 5' > #debug/alloc
 echo nonsense > #debug/ctl
-""")
-        cls.lines = cls.result.stderr.splitlines()
-
-    def check(self, line, pattern):
-        self.assertRegex(self.lines[line], pattern)
-
-    def test_one_line_for_each(self):
-        self.assertEqual(len(self.lines), 7, self.result)
-
-    def test_bad_word(self):
-        self.check(0, r"Invalid argument: .*expected start \[KEY=N \.\.\.\], stop, reset, mark")
-
-    def test_bad_value(self):
-        self.check(1, r"Invalid argument: .*depth=N.* from 1 to \d+")
-
-    def test_mark_before_start(self):
-        self.check(2, r"Invalid argument: .*start it before")
-
-    def test_not_traceable(self):
-        self.check(3, r"kmem_slab cannot be traced")
-
-    def test_debug_syntax(self):
-        self.check(4, r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\], free NAME N")
-
-    def test_no_such_cache(self):
-        self.check(5, r"no cache is called \"none\"")
-
-    def test_ctl(self):
-        self.check(6, r"panic")
+""").stderr.splitlines()
 
 
-class Concurrent(unittest.TestCase):
-    def test_writers_and_readers(self):
-        """Eight shells write good and bad words to the same files at once while others read: both identities hold at every moment."""
-        result = guest("""
+def test_one_line_for_each(messages):
+    assert len(messages) == 7, messages
+
+
+def test_bad_word(messages):
+    assert re.search(r"Invalid argument: .*expected start \[KEY=N \.\.\.\], stop, reset, mark", messages[0])
+
+
+def test_bad_value(messages):
+    assert re.search(r"Invalid argument: .*depth=N.* from 1 to \d+", messages[1])
+
+
+def test_mark_before_start(messages):
+    assert re.search(r"Invalid argument: .*start it before", messages[2])
+
+
+def test_not_traceable(messages):
+    assert re.search(r"kmem_slab cannot be traced", messages[3])
+
+
+def test_debug_syntax(messages):
+    assert re.search(r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\], free NAME N", messages[4])
+
+
+def test_no_such_cache(messages):
+    assert re.search(r"no cache is called \"none\"", messages[5])
+
+
+def test_ctl(messages):
+    assert re.search(r"panic", messages[6])
+
+
+@pytest.mark.cpus(4)
+def test_writers_and_readers():
+    """Eight shells write good and bad words to the same files at once while others read: both identities hold at every moment."""
+    result = guest("""
 worker() {
   n=0
   while [ $n -lt 15 ]; do
@@ -134,8 +135,8 @@ wait
 cat /tmp/out.*; rm /tmp/out.*
 echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl #debug/alloc
 """, "--timeout", "300")
-        self.assertEqual((result.status, result.stderr), (0, ""), result)
-        dumps = dumps_in(result.stdout)
-        self.assertGreater(len(dumps), 0)
-        for dump in dumps:
-            self.assertEqual(dump.broken_identities(), [])
+    assert (result.status, result.stderr) == (0, ""), result
+    dumps = dumps_in(result.stdout)
+    assert len(dumps) > 0
+    for dump in dumps:
+        assert dump.broken_identities() == []

@@ -5,6 +5,7 @@ import select
 import subprocess
 import time
 
+import guest
 from guest import BUILD, ROOT
 
 
@@ -15,7 +16,7 @@ class Console:
 
     def __init__(self, *options):
         self.master, slave = pty.openpty()
-        command = [str(ROOT / "scripts/run"), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")))]
+        command = [str(ROOT / "scripts/run"), "--smp", str(guest.cpus), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")))]
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
         os.close(slave)
 

@@ -1,14 +1,18 @@
 """Allocations that fail on purpose: `failnext`, and every system call with each of its allocations failing in turn."""
-import tempfile
-import unittest
+import re
 
-from guest import dumps_in, guest
+import pytest
+
+from guest import dumps_in, guest, sections_of
+
+# One CPU: with several what failtest sees of the page arena sways by a slab of it, in both directions.
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 
-class FailNext(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.result = guest("""
+@pytest.fixture(scope="module")
+def sections():
+    """What each section of one script has written to standard output and to standard error."""
+    result = guest("""
 section() { echo "== $1"; echo "== $1" >&2; }
 try() { printf "$1" > '#debug/alloc' && echo fine; }
 section next; try 'failnext 1\\nchurn debug_64 10\\n'; try 'churn debug_64 10\\n'
@@ -23,47 +27,53 @@ for text in failnext 'failnext x' 'failnext -1' 'failnext 1 2' 'failnext 1 after
 done
 try 'failnext 1\\nnonsense\\n'; try 'churn debug_64 10\\n'
 """)
-        cls.out, cls.err = ({name: body for name, _, body in (part.partition("\n") for part in text.split("== ")[1:])}
-                            for text in (cls.result.stdout, cls.result.stderr))
-
-    def test_the_next_one_fails_and_no_other(self):
-        self.assertIn("out of memory after 0 of 10", self.err["next"], self.result)
-        self.assertEqual(self.out["next"], "fine\n")
-
-    def test_after_some(self):
-        self.assertIn("out of memory after 7 of 10", self.err["after"], self.result)
-
-    def test_zero_ends_it(self):
-        self.assertEqual((self.out["zero"], self.err["zero"]), ("fine\n", ""), self.result)
-
-    def test_other_processes_are_not_hit(self):
-        self.assertEqual(self.out["others"], "fine\n", self.result)
-        self.assertIn(self.err["others"], ("", "Killed\n"), self.result)  # the other process, at a page fault
-
-    def test_what_fails_is_counted_and_not_recorded(self):
-        [dump] = dumps_in(self.out["traced"])
-        self.assertEqual((dump.counters["seen"], dump.counters["freed"], dump.counters["live"]), (5, 5, 0), self.result)
-        self.assertEqual(self.out["traced"].splitlines()[-1].split()[11], "3")  # column FAILED: next, after, traced
-
-    def test_bad_orders(self):
-        self.assertEqual(self.out["bad"], "fine\n", self.result)
-        self.assertEqual(self.err["bad"].count("Invalid argument"), 9, self.result)
+    return sections_of(result.stdout), sections_of(result.stderr)
 
 
-class EachAllocation(unittest.TestCase):
-    def check(self, *words, options=()):
-        result = guest("failtest " + " ".join(words), "--timeout", "300", *options)
-        self.assertRegex(result.stdout, r"\A\d+ operations, 0 failures\n\Z", result)
-        self.assertEqual((result.status, result.stderr), (0, ""), result)
-
-    def test_every_system_call_survives_each_failure(self):
-        self.check()
-
-    def test_the_host_s_folder_too(self):
-        # One CPU: with several what failtest sees of the page arena sways by a slab of it, in both directions.
-        with tempfile.TemporaryDirectory() as folder:
-            self.check("host", options=("--share", folder, "--smp", "1"))
+def test_the_next_one_fails_and_no_other(sections):
+    out, err = sections
+    assert "out of memory after 0 of 10" in err["next"]
+    assert out["next"] == "fine\n"
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_after_some(sections):
+    out, err = sections
+    assert "out of memory after 7 of 10" in err["after"]
+
+
+def test_zero_ends_it(sections):
+    out, err = sections
+    assert (out["zero"], err["zero"]) == ("fine\n", "")
+
+
+def test_other_processes_are_not_hit(sections):
+    out, err = sections
+    assert out["others"] == "fine\n"
+    assert err["others"] in ("", "Killed\n")  # the other process, at a page fault
+
+
+def test_what_fails_is_counted_and_not_recorded(sections):
+    out, _ = sections
+    [dump] = dumps_in(out["traced"])
+    assert (dump.counters["seen"], dump.counters["freed"], dump.counters["live"]) == (5, 5, 0)
+    assert out["traced"].splitlines()[-1].split()[11] == "3"  # column FAILED: next, after, traced
+
+
+def test_bad_orders(sections):
+    out, err = sections
+    assert out["bad"] == "fine\n"
+    assert err["bad"].count("Invalid argument") == 9
+
+
+def check(*words, options=()):
+    result = guest("failtest " + " ".join(words), "--timeout", "300", *options)
+    assert re.search(r"\A\d+ operations, 0 failures\n\Z", result.stdout), result
+    assert (result.status, result.stderr) == (0, ""), result
+
+
+def test_every_system_call_survives_each_failure():
+    check()
+
+
+def test_the_host_s_folder_too(tmp_path):
+    check("host", options=("--share", str(tmp_path)))

@@ -1,12 +1,14 @@
 """Files as programs see them: the shared folder of the host, files in memory, the namespace, job control on the console."""
 import hashlib
 import os
-import pathlib
-import tempfile
-import unittest
+import re
+
+import pytest
 
 from console import Console
 from guest import guest, live_counts
+
+pytestmark = pytest.mark.cpus(1)
 
 SHARE = r"""
 cat /host/note; md5sum < /host/blob; ls /host/many | wc -l
@@ -42,94 +44,90 @@ for i in 1 2 3 4; do work; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmem
 COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_32", "kmalloc_256")
 
 
-class Share(unittest.TestCase):
-    def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.folder = pathlib.Path(holder.name)
-        (self.folder / "note").write_text("from the host\n")
-        (self.folder / "emptied").write_text("text\n")
-        self.blob = os.urandom(300_000)
-        (self.folder / "blob").write_bytes(self.blob)
-        (self.folder / "many").mkdir()
-        for i in range(300):
-            (self.folder / "many" / f"a file with a rather long name, number {i}").write_text("x")
-
-    def test_a_folder_of_the_host(self):
-        result = guest(SHARE, "--share", str(self.folder))
-        digest = hashlib.md5(self.blob).hexdigest() + "  -"
-        lines = result.stdout.splitlines()
-        self.assertEqual(lines[:3], ["from the host", digest, "300"], result)
-        self.assertEqual(lines[3:7], ["one", "two", "not empty", "gone"], result)
-        self.assertIn(lines[7], ("300000,640", "-rw-r-----"), result)
-        self.assertEqual(lines[8:10], ["missing", "no folder"], result)
-        self.assertEqual(lines[10:18], [digest] * 8, result)
-        self.assertEqual(lines[18:], ["blob", "copy", "emptied", "newer", "note"], result)
-        self.assertEqual((self.folder / "copy").read_bytes(), self.blob)
-        self.assertEqual((self.folder / "newer").read_text(), "one\ntwo\n")
-        self.assertEqual((self.folder / "emptied").read_text(), "")
-
-    def test_nothing_is_left_behind(self):
-        result = guest(BALANCE, "--share", str(self.folder))
-        before, after = live_counts(result.stdout)
-        for cache in COUNTED:
-            self.assertEqual(before[cache], after[cache], f"{cache}\n{result}")
-
-    def test_without_a_share(self):
-        result = guest("ls /host | wc -l; ls '#p9/' 2>&1 | grep -c 'no such device'")
-        self.assertEqual(result.stdout.split(), ["0", "1"], result)
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "note").write_text("from the host\n")
+    (tmp_path / "emptied").write_text("text\n")
+    (tmp_path / "blob").write_bytes(os.urandom(300_000))
+    (tmp_path / "many").mkdir()
+    for i in range(300):
+        (tmp_path / "many" / f"a file with a rather long name, number {i}").write_text("x")
+    return tmp_path
 
 
-class Names(unittest.TestCase):
-    def test_paths(self):
-        lines = guest(NAMES).stdout.splitlines()
-        self.assertEqual(lines[:6], ["/tmp/a/b", "/tmp", "/proc", "x", "5",
-                                     "cmdline cons console null power random tty urandom zero "], lines)
-        expected = ["read-only", "read-only", "read-only", "Not a directory", "#nosuch: no such device",
-                    "cannot be moved into itself", "not empty", "nothing can be renamed|no files|Cross-device|link across"]
-        for line, pattern in zip(lines[6:], expected, strict=True):
-            self.assertRegex(line, f"(?i){pattern}", lines)
+@pytest.mark.cpus(4)
+def test_a_folder_of_the_host(folder):
+    result = guest(SHARE, "--share", str(folder))
+    blob = (folder / "blob").read_bytes()
+    digest = hashlib.md5(blob).hexdigest() + "  -"
+    lines = result.stdout.splitlines()
+    assert lines[:3] == ["from the host", digest, "300"], result
+    assert lines[3:7] == ["one", "two", "not empty", "gone"], result
+    assert lines[7] in ("300000,640", "-rw-r-----"), result
+    assert lines[8:10] == ["missing", "no folder"], result
+    assert lines[10:18] == [digest] * 8, result
+    assert lines[18:] == ["blob", "copy", "emptied", "newer", "note"], result
+    assert (folder / "copy").read_bytes() == blob
+    assert (folder / "newer").read_text() == "one\ntwo\n"
+    assert (folder / "emptied").read_text() == ""
 
 
-class Tmp(unittest.TestCase):
-    def test_full_tmp_can_be_emptied(self):
-        """Enough memory is left to run rm, and what was written is there again."""
-        fill = "dd if=/dev/zero of=/tmp/big bs=64k count=2000 2>&1 | grep -c 'No space left'; rm /tmp/big"
-        result = guest(f"{fill}; {fill}; ls /tmp; dd if=/dev/zero of=/tmp/x bs=64k count=300 2>/dev/null && echo room",
-                       "--mem", "64M")
-        self.assertEqual((result.status, result.stdout), (0, "1\n1\nroom\n"), result)
+@pytest.mark.cpus(4)
+def test_nothing_is_left_behind(folder):
+    result = guest(BALANCE, "--share", str(folder))
+    before, after = live_counts(result.stdout)
+    for cache in COUNTED:
+        assert before[cache] == after[cache], f"{cache}\n{result}"
 
 
-class JobControl(unittest.TestCase):
-    def test_stop_and_go_on(self):
-        with Console() as console:
-            console.read_until("# ")
-            console.type("sh -c 'echo running; sleep 1000'\r")
-            console.read_until("\nrunning")
-            console.type("\x1a")
-            self.assertIn("Stopped", console.read_until("# "))
-            console.type("bg; kill %1; wait; jobs\r")
-            self.assertIn("Terminated", console.read_until("# "))
-            # A job in the background that reads the console waits until it is in the foreground.
-            console.type("cat &\r")
-            console.read_until("# ")
-            console.type("echo the shell reads\r")
-            self.assertIn("\nthe shell reads\n", console.read_until("# "))
-            console.type("fg\r")
-            console.read_until("cat\r")
-            console.type("twice\r\x04")
-            self.assertIn("twice\ntwice\n", console.read_until("# "))
-            # ^U takes the line back.
-            console.type("echo wrong\x15echo right\r")
-            self.assertIn("\nright\n", console.read_until("# "))
-            # A pipeline is one job.
-            console.type("{ echo running >&2; yes; } | cat > /dev/null\r")
-            console.read_until("\nrunning")
-            console.type("\x03")
-            console.read_until("# ")
-            console.type("ps | grep -c '[y]es'\r")
-            self.assertIn("\n0\n", console.read_until("# "))
+def test_without_a_share():
+    result = guest("ls /host | wc -l; ls '#p9/' 2>&1 | grep -c 'no such device'")
+    assert result.stdout.split() == ["0", "1"], result
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_paths():
+    lines = guest(NAMES).stdout.splitlines()
+    assert lines[:6] == ["/tmp/a/b", "/tmp", "/proc", "x", "5",
+                         "cmdline cons console null power random tty urandom zero "], lines
+    expected = ["read-only", "read-only", "read-only", "Not a directory", "#nosuch: no such device",
+                "cannot be moved into itself", "not empty", "nothing can be renamed|no files|Cross-device|link across"]
+    for line, pattern in zip(lines[6:], expected, strict=True):
+        assert re.search(f"(?i){pattern}", line), lines
+
+
+def test_full_tmp_can_be_emptied():
+    """Enough memory is left to run rm, and what was written is there again."""
+    fill = "dd if=/dev/zero of=/tmp/big bs=64k count=2000 2>&1 | grep -c 'No space left'; rm /tmp/big"
+    result = guest(f"{fill}; {fill}; ls /tmp; dd if=/dev/zero of=/tmp/x bs=64k count=300 2>/dev/null && echo room",
+                   "--mem", "64M")
+    assert (result.status, result.stdout) == (0, "1\n1\nroom\n"), result
+
+
+def test_stop_and_go_on():
+    with Console() as console:
+        console.read_until("# ")
+        console.type("sh -c 'echo running; sleep 1000'\r")
+        console.read_until("\nrunning")
+        console.type("\x1a")
+        assert "Stopped" in console.read_until("# ")
+        console.type("bg; kill %1; wait; jobs\r")
+        assert "Terminated" in console.read_until("# ")
+        # A job in the background that reads the console waits until it is in the foreground.
+        console.type("cat &\r")
+        console.read_until("# ")
+        console.type("echo the shell reads\r")
+        assert "\nthe shell reads\n" in console.read_until("# ")
+        console.type("fg\r")
+        console.read_until("cat\r")
+        console.type("twice\r\x04")
+        assert "twice\ntwice\n" in console.read_until("# ")
+        # ^U takes the line back.
+        console.type("echo wrong\x15echo right\r")
+        assert "\nright\n" in console.read_until("# ")
+        # A pipeline is one job.
+        console.type("{ echo running >&2; yes; } | cat > /dev/null\r")
+        console.read_until("\nrunning")
+        console.type("\x03")
+        console.read_until("# ")
+        console.type("ps | grep -c '[y]es'\r")
+        assert "\n0\n" in console.read_until("# ")

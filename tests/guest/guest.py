@@ -8,6 +8,9 @@ from stele.dump import parse_ctl, parse_dumps
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
 
+CPUS = 4  # of a guest, where a test does not say otherwise: @pytest.mark.cpus(n)
+cpus = CPUS  # of the guests of the test that runs
+
 
 class Result:
     def __init__(self, status, stdout, stderr):
@@ -23,7 +26,7 @@ def text(data):
 
 def guest(script, *options, log=True):
     """Runs `script` in the guest. The kernel's log is left out of stderr unless `log` is false."""
-    command = [str(ROOT / "scripts/guest"), "--no-build", *options, "-c", script]
+    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(cpus), *options, "-c", script]
     if log:
         command[1:1] = ["--log", "/dev/null"]
     run = subprocess.run(command, capture_output=True, check=False)
@@ -31,7 +34,9 @@ def guest(script, *options, log=True):
 
 
 def leaktest(command, *options):
-    run = subprocess.run([str(ROOT / "scripts/leaktest"), *options, command], capture_output=True, check=False)
+    """Runs scripts/leaktest on `command`. The report is on standard output."""
+    run = subprocess.run([str(ROOT / "scripts/leaktest"), "--no-build", "--smp", str(cpus), "--report", "/dev/null", *options, command],
+                         capture_output=True, check=False)
     return Result(run.returncode, text(run.stdout), text(run.stderr))
 
 
@@ -55,3 +60,8 @@ def live_counts(output):
         elif tables and len(words) > column and words[1] in ("A", "S"):
             tables[-1][words[0]] = int(words[column])
     return tables
+
+
+def sections_of(output):
+    """{name: what follows} of a script that writes `== NAME` before each of its parts."""
+    return {name: body for name, _, body in (part.partition("\n") for part in output.split("== ")[1:])}

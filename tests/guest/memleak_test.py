@@ -1,9 +1,12 @@
 """memleak, run as its readers would: what leaks is reported with exactly its bytes, and nothing stays traced behind it."""
 import re
 import subprocess
-import unittest
+
+import pytest
 
 from guest import BUILD, ctl_in, guest
+
+pytestmark = pytest.mark.cpus(1)
 
 # begin ARGUMENTS: starts memleak and waits for its first report, before which all traces run. next_reports: waits for one that began
 # after the call. finish SIGNAL: ends it, and shows what it wrote.
@@ -54,65 +57,71 @@ def reports_in(output):
     return reports
 
 
-class Memleak(unittest.TestCase):
-    def run_guest(self, script, stderr=""):
-        result = guest(PRELUDE + script)
-        self.assertEqual((result.status, result.stderr), (0, stderr), result)
-        return result.stdout
+def run_guest(script, stderr=""):
+    result = guest(PRELUDE + script)
+    assert (result.status, result.stderr) == (0, stderr), result
+    return result.stdout
 
-    def check_nothing_traced(self, ctl):
-        memory, traces = ctl_in(ctl)
-        self.assertEqual((memory["used"], traces), (0, []), ctl)
 
-    def test_30000_bytes_of_each_kind(self):
-        """A cache, kmalloc and pages. Interrupted, it leaves nothing traced."""
-        output = self.run_guest("""
+def check_nothing_traced(ctl):
+    memory, traces = ctl_in(ctl)
+    assert (memory["used"], traces) == (0, []), ctl
+
+
+@pytest.mark.cpus(4)
+def test_30000_bytes_of_each_kind():
+    """A cache, kmalloc and pages. Interrupted, it leaves nothing traced."""
+    output = run_guest("""
 begin -o 0 -T 100 1
 printf 'leak kmalloc_16 1875 depth=2\\nleak kmalloc 30 size=1000 depth=3\\nleak page 10 size=3000 depth=4\\n' > '#debug/alloc'
 next_reports; finish INT; echo ===; cat "$ctl"
 """, "status 0\n")
-        output, _, ctl = output.partition("===\n")
-        *_, report = reports_in(output)
-        self.assertEqual(sorted(report.leaked()), [(30000, 10), (30000, 30), (30000, 1875)], output)
-        for _, objects, frames in report.groups:
-            if frames[0].startswith("leak_at_depth+"):
-                depth = {1875: 2, 30: 3, 10: 4}[objects]
-                names = [frame.partition("+")[0] for frame in frames]
-                self.assertEqual(names[:depth + 1], ["leak_at_depth"] * depth + ["debug_alloc_write"], output)
-        self.assertEqual([group[0] for group in report.groups], sorted(group[0] for group in report.groups), "the largest last")
-        self.assertEqual((report.left_out["dropped"], report.left_out["stacks_lost"], report.left_out["filtered"]), (0, 0, 0))
-        self.assertRegex(report.traces, r"^\d\d of memleak, 0 of others$")
-        self.check_nothing_traced(ctl)
+    output, _, ctl = output.partition("===\n")
+    *_, report = reports_in(output)
+    assert sorted(report.leaked()) == [(30000, 10), (30000, 30), (30000, 1875)], output
+    for _, objects, frames in report.groups:
+        if frames[0].startswith("leak_at_depth+"):
+            depth = {1875: 2, 30: 3, 10: 4}[objects]
+            names = [frame.partition("+")[0] for frame in frames]
+            assert names[:depth + 1] == ["leak_at_depth"] * depth + ["debug_alloc_write"], output
+    assert [group[0] for group in report.groups] == sorted(group[0] for group in report.groups), "the largest last"
+    assert (report.left_out["dropped"], report.left_out["stacks_lost"], report.left_out["filtered"]) == (0, 0, 0)
+    assert re.search(r"^\d\d of memleak, 0 of others$", report.traces)
+    check_nothing_traced(ctl)
 
-    def test_interval_and_count(self):
-        output = self.run_guest("""
+
+def test_interval_and_count():
+    output = run_guest("""
 set -- $(cat /proc/uptime); before=${1%.*}
 memleak 2 3; set -- $? $(cat /proc/uptime)
 echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 """)
-        output, _, rest = output.partition("===\n")
-        ended, _, ctl = rest.partition("\n")
-        self.assertEqual((len(reports_in(output)), ended), (3, "status 0, 1"))
-        self.check_nothing_traced(ctl)
+    output, _, rest = output.partition("===\n")
+    ended, _, ctl = rest.partition("\n")
+    assert (len(reports_in(output)), ended) == (3, "status 0, 1")
+    check_nothing_traced(ctl)
 
-    def test_however_it_ends(self):
-        """SIGTERM, closed output, and SIGKILL: then the next one finds what it has left."""
-        output = self.run_guest("""
+
+def test_however_it_ends():
+    """SIGTERM, closed output, and SIGKILL: then the next one finds what it has left."""
+    output = run_guest("""
 begin 1; finish TERM > /dev/null; cat "$ctl"; echo ===
 memleak 1 2> /tmp/err | head -n 1; cat "$ctl"; echo ===; cat /tmp/err; echo ===
 begin 1 ; kill -KILL $pid; wait $pid 2> /dev/null; grep -c state "$ctl"; echo ===
 memleak --source debug_64 1 1 > /dev/null; cat "$ctl"
 """, "status 0\n")
-        after_term, after_close, message, after_kill, after_next = output.split("===\n")
-        self.check_nothing_traced(after_term)
-        self.assertEqual(message, "memleak: the output cannot be written\n")
-        self.check_nothing_traced(after_close.partition("\n")[2])
-        self.assertGreater(int(after_kill), 20)
-        self.check_nothing_traced(after_next)
+    after_term, after_close, message, after_kill, after_next = output.split("===\n")
+    check_nothing_traced(after_term)
+    assert message == "memleak: the output cannot be written\n"
+    check_nothing_traced(after_close.partition("\n")[2])
+    assert int(after_kill) > 20
+    check_nothing_traced(after_next)
 
-    def test_several_at_once(self):
-        """The one that ends first leaves the other's traces alone; somebody else's trace is looked at and left as it is."""
-        output = self.run_guest("""
+
+@pytest.mark.cpus(4)
+def test_several_at_once():
+    """The one that ends first leaves the other's traces alone; somebody else's trace is looked at and left as it is."""
+    output = run_guest("""
 echo 'start depth=3' > '#mem/kmemtrace/debug_1024'
 echo 'leak debug_1024 3' > '#debug/alloc'
 begin --source debug_64 --source debug_1024 -o 0 1
@@ -120,38 +129,41 @@ memleak 1 1 > /dev/null
 echo 'leak debug_64 100' > '#debug/alloc'
 next_reports; finish INT; echo ===; cat "$ctl"
 """, "status 0\n")
-        output, _, ctl = output.partition("===\n")
-        *_, report = reports_in(output)
-        self.assertEqual(report.leaked(), [(3072, 3), (6400, 100)], output)
-        self.assertEqual(report.traces, "1 of memleak, 1 of others")
-        self.assertRegex(ctl, r"(?m)^kmemtrace debug_1024 state running .* depth 3 ")
-        self.assertEqual(ctl.count("state "), 1, ctl)
+    output, _, ctl = output.partition("===\n")
+    *_, report = reports_in(output)
+    assert report.leaked() == [(3072, 3), (6400, 100)], output
+    assert report.traces == "1 of memleak, 1 of others"
+    assert re.search(r"(?m)^kmemtrace debug_1024 state running .* depth 3 ", ctl)
+    assert ctl.count("state ") == 1, ctl
 
-    def test_allocations_sizes_and_order(self):
-        output = self.run_guest("""
+
+def test_allocations_sizes_and_order():
+    output = run_guest("""
 begin -a -o 0 -z 900 -Z 1K --sort count -T 1 --source kmalloc_1024 --source debug_64 1
 printf 'leak kmalloc 5 size=1000\\nleak kmalloc 7 size=900 depth=2\\nleak debug_64 9\\n' > '#debug/alloc'
 next_reports; finish INT
 memleak --source debug_64 --combined-only 1 1
 """, "status 0\n")
-        output, combined = output.split("Attaching", 2)[1:]
-        *_, report = reports_in("Attaching" + output)
-        self.assertEqual([size for _, size in report.addresses], [900] * 7 + [1000] * 5, output)
-        self.assertEqual(len(dict(report.addresses)), 12)
-        self.assertEqual((report.shown, report.leaked()), (1, [(6300, 7)]))
-        self.assertEqual((report.left_out["filtered"], report.left_out["further_stacks"]), (9, 1))
-        [report] = reports_in("Attaching" + combined)
-        self.assertEqual((report.shown, report.addresses), (0, []))
+    output, combined = output.split("Attaching", 2)[1:]
+    *_, report = reports_in("Attaching" + output)
+    assert [size for _, size in report.addresses] == [900] * 7 + [1000] * 5, output
+    assert len(dict(report.addresses)) == 12
+    assert (report.shown, report.leaked()) == (1, [(6300, 7)])
+    assert (report.left_out["filtered"], report.left_out["further_stacks"]) == (9, 1)
+    [report] = reports_in("Attaching" + combined)
+    assert (report.shown, report.addresses) == (0, [])
 
-    def test_age(self):
-        output = self.run_guest("""
+
+def test_age():
+    output = run_guest("""
 begin --source debug_64 -o 600000 1; echo 'leak debug_64 9' > '#debug/alloc'; next_reports; finish INT
 """, "status 0\n")
-        *_, report = reports_in(output)
-        self.assertEqual((report.groups, report.left_out["younger"]), ([], 9))
+    *_, report = reports_in(output)
+    assert (report.groups, report.left_out["younger"]) == ([], 9)
 
-    def test_difference_and_mark(self):
-        output = self.run_guest("""
+
+def test_difference_and_mark():
+    output = run_guest("""
 echo start > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 10' > '#debug/alloc'
 begin --diff --source debug_64 -o 0 1
 printf 'leak debug_64 100 depth=2\\nfree debug_64 4\\n' > '#debug/alloc'; next_reports
@@ -159,103 +171,104 @@ finish INT; echo ===
 echo mark > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 7 depth=3' > '#debug/alloc'
 memleak --since-mark --source debug_64 -o 0 1 1
 """, "status 0\n")
-        changes, marked = output.split("===\n")
-        # A report may come between the two commands, so it is the sum that counts.
-        sums = {}
-        *_, last = reports = reports_in(changes)
-        for report in reports:
-            for size, objects, frames in report.groups:
-                depth = [frame.partition("+")[0] for frame in frames].count("leak_at_depth")
-                sums[depth] = tuple(map(sum, zip(sums.get(depth, (0, 0)), (size, objects))))
-        self.assertEqual((sums, last.groups), ({1: (-256, -4), 2: (6400, 100)}, []), output)
-        [report] = reports_in(marked)
-        self.assertEqual((report.leaked(), report.left_out["before_mark"]), ([(448, 7)], 106))
+    changes, marked = output.split("===\n")
+    # A report may come between the two commands, so it is the sum that counts.
+    sums = {}
+    *_, last = reports = reports_in(changes)
+    for report in reports:
+        for size, objects, frames in report.groups:
+            depth = [frame.partition("+")[0] for frame in frames].count("leak_at_depth")
+            sums[depth] = tuple(map(sum, zip(sums.get(depth, (0, 0)), (size, objects))))
+    assert (sums, last.groups) == ({1: (-256, -4), 2: (6400, 100)}, []), output
+    [report] = reports_in(marked)
+    assert (report.leaked(), report.left_out["before_mark"]) == ([(448, 7)], 106)
 
-    def test_samples_stand_for_all(self):
-        output = self.run_guest("""
+
+def test_samples_stand_for_all():
+    output = run_guest("""
 begin -s 4K --source debug_64 -o 0 1; echo 'leak debug_64 200000' > '#debug/alloc'; next_reports; finish INT
 """, "status 0\n")
-        *_, report = reports_in(output)
-        [(size, objects)] = report.leaked()
-        # About 3100 records, 1.8 % standard error.
-        self.assertAlmostEqual(objects, 200_000, delta=20_000)
-        self.assertAlmostEqual(size, 64 * objects, delta=64)
-        self.assertGreater(report.left_out["filtered"], 190_000)
-        self.assertTrue(report.traces.endswith(", estimated from samples"))
+    *_, report = reports_in(output)
+    [(size, objects)] = report.leaked()
+    # About 3100 records, 1.8 % standard error.
+    assert objects == pytest.approx(200_000, abs=20_000)
+    assert size == pytest.approx(64 * objects, abs=64)
+    assert report.left_out["filtered"] > 190_000
+    assert report.traces.endswith(", estimated from samples")
 
-    def test_folded(self):
-        output = self.run_guest("""
+
+def test_folded():
+    output = run_guest("""
 echo start > '#mem/kmemtrace/debug_64'; printf 'leak debug_64 10 depth=2\\nleak debug_64 5 depth=3 irq\\n' > '#debug/alloc'
 memleak -f -o 0 --source debug_64 1 2> /tmp/err; memleak -f --sort count -o 0 --source debug_64 1 2> /dev/null
 """)
-        lines = [line.rpartition(" ") for line in output.splitlines()]
-        self.assertEqual([int(number) for _, _, number in lines], [640, 320, 10, 5], output)
-        self.assertEqual([stack.split(";")[-2:] for stack, _, _ in lines], [["leak_at_depth"] * 2] * 4)
-        self.assertIn("debug_interrupt;leak_at_depth;leak_at_depth;leak_at_depth 320\n", output)
-        self.assertIn(";debug_alloc_write;leak_at_depth;leak_at_depth 640\n", output)
+    lines = [line.rpartition(" ") for line in output.splitlines()]
+    assert [int(number) for _, _, number in lines] == [640, 320, 10, 5], output
+    assert [stack.split(";")[-2:] for stack, _, _ in lines] == [["leak_at_depth"] * 2] * 4
+    assert "debug_interrupt;leak_at_depth;leak_at_depth;leak_at_depth 320\n" in output
+    assert ";debug_alloc_write;leak_at_depth;leak_at_depth 640\n" in output
 
-    def test_user_stacks(self):
-        """By function; a program whose file is another by now has addresses."""
-        output = self.run_guest("""
+
+def test_user_stacks():
+    """By function; a program whose file is another by now has addresses."""
+    output = run_guest("""
 cp /bin/leakdemo /tmp/demo
 echo start > '#mem/kmemtrace/leaky'; leakdemo leak 30; /tmp/demo leak 20; cat /bin/cxxtest > /tmp/demo
 memleak -U -o 0 --source leaky 1 1; memleak -U -f -o 0 --source leaky 1 2> /dev/null
 """)
-        folded = output.splitlines()[-2:]
-        [report] = reports_in("\n".join(output.splitlines()[:-2]))
-        [(_, replaced, addresses), (_, objects, frames)] = report.groups
-        self.assertEqual((objects, replaced), (30, 20))
-        names = [re.sub(r"\+0x[0-9a-f]+", "", frame) for frame in frames if not frame.endswith("[kernel]")]
-        self.assertEqual(names[-3:], ["main [leakdemo]", "__stele_start [leakdemo]", "_start [leakdemo]"], output)
-        self.assertIn("open [leakdemo]", names)
-        self.assertGreaterEqual(len([frame for frame in addresses if re.fullmatch(r"0x[0-9a-f]+ \[demo\]", frame)]), 3, output)
-        self.assertTrue(any(line.startswith("_start;") and ";main;" in line and line.endswith(" 5760") for line in folded), output)
-
-    def test_names_of_cxx_functions(self):
-        output = self.run_guest("memleak -U -f --with-self --source chan --source pipe -o 0 1 2> /dev/null")
-        self.assertRegex(output, r"(?m)^_start;.*;main;.*read_file\(std::")
-
-    def test_its_own_allocations(self):
-        """They are there with --with-self only: the open files at least."""
-        output = self.run_guest("memleak --source chan -o 0 1 1 > /tmp/a; memleak --with-self --source chan -o 0 1 1 > /tmp/b; cat /tmp/a /tmp/b")
-        without, with_self = ("Attaching" + part for part in output.split("Attaching")[1:])
-        [without], [with_self] = reports_in(without), reports_in(with_self)
-        self.assertEqual(without.groups, [], output)
-        self.assertGreater(without.left_out["own"], 0)
-        self.assertGreater(len(with_self.groups), 0)
-        self.assertEqual(with_self.left_out["own"], 0)
-
-    def test_bad_arguments(self):
-        bad = ["-x", "-o", "-o x", "-o -1", "0", "x", "1 0", "1 2 3", "-z 2 -Z 1", "-T 0", "-s 0", "-s 5G", "-s 1X", "--sort age", "-a --combined-only",
-               "-f -a", "-f --diff", "--diff -a", "--source ctl", "--source a/b", "-z 4G", "-t", "-O c", "--symbols-prefix x",
-               "--percpu", "-p 0", "-p 1 -c ls", "-c ' '", "-p 1 --source page", "-p 1 --since-mark", "-c ls --with-self", "-i 0", "--nosuch"]
-        result = guest(PRELUDE + "\n".join(f"memleak {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) \"$(grep -c '^usage: memleak' "
-                                           "/tmp/err)\" $(grep memleak: /tmp/err)" for arguments in bad) +
-                       "\nmemleak --source none 1 1 > /dev/null; echo $?; memleak --source page_4096 1 1 > /dev/null; echo $?; memleak -h; cat \"$ctl\"")
-        lines = result.stdout.splitlines()
-        for arguments, line in zip(bad, lines):
-            self.assertRegex(line, r"^2 0 1 memleak: .", arguments)
-        self.assertIn("needs a process", lines[bad.index("-t")])
-        self.assertEqual(lines[len(bad):len(bad) + 2], ["1", "1"])
-        self.assertEqual(result.stderr, "memleak: none: no cache or arena has this name; #mem/kmemstat shows them\n"
-                                        "memleak: page_4096: it cannot be traced\n")
-        self.assertTrue(lines[len(bad) + 2].startswith("usage: memleak [-h]"))
-        self.check_nothing_traced(lines[-1] + "\n")
+    folded = output.splitlines()[-2:]
+    [report] = reports_in("\n".join(output.splitlines()[:-2]))
+    [(_, replaced, addresses), (_, objects, frames)] = report.groups
+    assert (objects, replaced) == (30, 20)
+    names = [re.sub(r"\+0x[0-9a-f]+", "", frame) for frame in frames if not frame.endswith("[kernel]")]
+    assert names[-3:] == ["main [leakdemo]", "__stele_start [leakdemo]", "_start [leakdemo]"], output
+    assert "open [leakdemo]" in names
+    assert len([frame for frame in addresses if re.fullmatch(r"0x[0-9a-f]+ \[demo\]", frame)]) >= 3, output
+    assert any(line.startswith("_start;") and ";main;" in line and line.endswith(" 5760") for line in folded), output
 
 
-class KernelSymbols(unittest.TestCase):
-    def test_as_the_linker_says(self):
-        result = guest("ls -l '#mem/ksyms'; cat '#mem/ksyms'")
-        mode, *lines = result.stdout.splitlines()
-        self.assertTrue(mode.startswith("-r-------- "), mode)
-        symbols = [(int(line[:16], 16), line[19:]) for line in lines]
-        self.assertTrue(all(line[16:19] == " T " for line in lines))
-        self.assertEqual(symbols, sorted(symbols, key=lambda symbol: symbol[0]))
-        listed = subprocess.run(["nm", "--defined-only", str(BUILD / "stele.elf")], capture_output=True, text=True, check=True).stdout
-        for name in ("kmem_cache_alloc", "kmem_cache_free", "system_call_entry"):
-            [address] = [int(line.split()[0], 16) for line in listed.splitlines() if line.split()[2] == name]
-            self.assertIn((address, name), symbols)
+def test_names_of_cxx_functions():
+    output = run_guest("memleak -U -f --with-self --source chan --source pipe -o 0 1 2> /dev/null")
+    assert re.search(r"(?m)^_start;.*;main;.*read_file\(std::", output)
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_its_own_allocations():
+    """They are there with --with-self only: the open files at least."""
+    output = run_guest("memleak --source chan -o 0 1 1 > /tmp/a; memleak --with-self --source chan -o 0 1 1 > /tmp/b; cat /tmp/a /tmp/b")
+    without, with_self = ("Attaching" + part for part in output.split("Attaching")[1:])
+    [without], [with_self] = reports_in(without), reports_in(with_self)
+    assert without.groups == [], output
+    assert without.left_out["own"] > 0
+    assert len(with_self.groups) > 0
+    assert with_self.left_out["own"] == 0
+
+
+def test_bad_arguments():
+    bad = ["-x", "-o", "-o x", "-o -1", "0", "x", "1 0", "1 2 3", "-z 2 -Z 1", "-T 0", "-s 0", "-s 5G", "-s 1X", "--sort age", "-a --combined-only",
+           "-f -a", "-f --diff", "--diff -a", "--source ctl", "--source a/b", "-z 4G", "-t", "-O c", "--symbols-prefix x",
+           "--percpu", "-p 0", "-p 1 -c ls", "-c ' '", "-p 1 --source page", "-p 1 --since-mark", "-c ls --with-self", "-i 0", "--nosuch"]
+    result = guest(PRELUDE + "\n".join(f"memleak {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) \"$(grep -c '^usage: memleak' "
+                                       "/tmp/err)\" $(grep memleak: /tmp/err)" for arguments in bad) +
+                   "\nmemleak --source none 1 1 > /dev/null; echo $?; memleak --source page_4096 1 1 > /dev/null; echo $?; memleak -h; cat \"$ctl\"")
+    lines = result.stdout.splitlines()
+    for arguments, line in zip(bad, lines):
+        assert re.search(r"^2 0 1 memleak: .", line), arguments
+    assert "needs a process" in lines[bad.index("-t")]
+    assert lines[len(bad):len(bad) + 2] == ["1", "1"]
+    assert result.stderr == ("memleak: none: no cache or arena has this name; #mem/kmemstat shows them\n"
+                                    "memleak: page_4096: it cannot be traced\n")
+    assert lines[len(bad) + 2].startswith("usage: memleak [-h]")
+    check_nothing_traced(lines[-1] + "\n")
+
+
+def test_as_the_linker_says():
+    result = guest("ls -l '#mem/ksyms'; cat '#mem/ksyms'")
+    mode, *lines = result.stdout.splitlines()
+    assert mode.startswith("-r-------- "), mode
+    symbols = [(int(line[:16], 16), line[19:]) for line in lines]
+    assert all(line[16:19] == " T " for line in lines)
+    assert symbols == sorted(symbols, key=lambda symbol: symbol[0])
+    listed = subprocess.run(["nm", "--defined-only", str(BUILD / "stele.elf")], capture_output=True, text=True, check=True).stdout
+    for name in ("kmem_cache_alloc", "kmem_cache_free", "system_call_entry"):
+        [address] = [int(line.split()[0], 16) for line in listed.splitlines() if line.split()[2] == name]
+        assert (address, name) in symbols

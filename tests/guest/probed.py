@@ -1,12 +1,13 @@
 """What the tests of #probe share: functions of programs, as its commands name them, and what its files say."""
 import re
-import struct
 import subprocess
 
-from guest import BUILD
+from guest import BUILD, ctl_in, guest
 from stele.returns import SECTION, decode
 
 PROGRAMS = BUILD / "user/bin"
+# What a script says last, so that check_nothing_left sees what is still probed.
+ENDS = '\nls "#probe"; cat #mem/kmemtrace/ctl'
 
 
 class Program:
@@ -69,3 +70,15 @@ class Counts:
             else:
                 row[key], at = words[at], at + 1
         return row
+
+
+def run_guest(script, *options, errors="", status=0):
+    result = guest(script, *options)
+    assert (result.status, result.stderr) == (status, errors), result
+    return result.stdout
+
+
+def check_nothing_left(output):
+    assert "clone\nfunctions\nlimit " in output
+    memory, traces = ctl_in(output[output.index("limit "):])
+    assert (memory["used"], memory["stacks"], memory["contexts"], traces) == (0, 0, 0, []), output

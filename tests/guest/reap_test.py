@@ -1,7 +1,9 @@
 """`reap` in #mem/kmemtrace/ctl: all memory that idles goes back, and what is live stays."""
-import unittest
+import pytest
 
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 SCRIPT = """
 show() { cat #mem/free; grep -w -e NAME -e debug_1024 -e debug_64 #mem/slab_stats; }
@@ -26,20 +28,15 @@ def parts(text):
     return shows
 
 
-class Reap(unittest.TestCase):
-    def test_memory_that_idles_goes_back(self):
-        result = guest(SCRIPT)
-        self.assertEqual(result.status, 0, result)
-        self.assertEqual(result.stdout.splitlines()[-1], "good", result)
-        (free_before, before), (free_after, after) = parts(result.stdout)
-        idle = before["debug_1024"]
-        self.assertEqual(idle["LIVE"], 0, result)
-        self.assertEqual(idle["MAGROUNDS"], 5000, result)
-        self.assertGreater(free_after - free_before, 4_500_000, result)
-        self.assertEqual((after["debug_1024"]["SLABS"], after["debug_1024"]["MAGROUNDS"]), (0, 0), result)
-        self.assertGreater(after["debug_1024"]["REAPED"], idle["FULLMAGS"], result)
-        self.assertEqual((after["debug_64"]["LIVE"], after["debug_64"]["SLABS"]), (3, 1), result)
-
-
-if __name__ == "__main__":
-    unittest.main()
+def test_memory_that_idles_goes_back():
+    result = guest(SCRIPT)
+    assert result.status == 0, result
+    assert result.stdout.splitlines()[-1] == "good", result
+    (free_before, before), (free_after, after) = parts(result.stdout)
+    idle = before["debug_1024"]
+    assert idle["LIVE"] == 0, result
+    assert idle["MAGROUNDS"] == 5000, result
+    assert free_after - free_before > 4_500_000, result
+    assert (after["debug_1024"]["SLABS"], after["debug_1024"]["MAGROUNDS"]) == (0, 0), result
+    assert after["debug_1024"]["REAPED"] > idle["FULLMAGS"], result
+    assert (after["debug_64"]["LIVE"], after["debug_64"]["SLABS"]) == (3, 1), result

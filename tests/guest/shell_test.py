@@ -1,59 +1,47 @@
 """The shell, programs and what the kernel does with programs that go wrong."""
-import unittest
+import pytest
 
-from guest import guest
+from guest import guest, sections_of
 
-
-class Sharp(unittest.TestCase):
-    """`#name/…` is a path where a path can be; every other # at the start of a word begins a comment."""
-
-    CASES = {
-        "echo a # comment": "a\n",
-        "echo a #comment": "a\n",
-        "echo a #comment/with slash": "a #comment/with slash\n",
-        "#comment\necho b": "b\n",
-        "#mem/kmemstat is a comment here\necho c": "c\n",
-        "#!/bin/sh\necho d": "d\n",
-        "echo e; #mem/kmemstat\necho f": "e\nf\n",
-        "echo #mem": "\n",
-        "echo '#mem' \"#mem\" \\#mem": "#mem #mem #mem\n",
-        "echo #mem/kmemtrace/x2": "#mem/kmemtrace/x2\n",
-        "echo a#mem/x b#c": "a#mem/x b#c\n",
-        "echo #Mem/x": "\n",
-        "echo #!/bin/x": "\n",
-        "echo #/x": "\n",
-        "x=#mem/free; echo $x": "#mem/free\n",
-        "echo ${#x} $#": "0 0\n",
-        "x=abcabc; echo ${#x} ${x#ab} ${x##*a}": "6 cabc bc\n",
-        "echo $((2#101)) 2> /dev/null || echo no": None,
-        "for f in #mem/free #debug/alloc; do echo $f; done": "#mem/free\n#debug/alloc\n",
-        "case x in #comment\nx) echo y;; esac": "y\n",
-        "[ -e #mem/free ] && echo yes": "yes\n",
-        "cat < #mem/free | head -n 1 | wc -l": "1\n",
-        "ls -d '#mem'": "#mem\n",
-        "cat #mem/none 2>&1 | head -c 4": "cat:",
-    }
-
-    @classmethod
-    def setUpClass(cls):
-        cls.cases = [(script, out) for script, out in cls.CASES.items() if out is not None]
-        parts = []
-        for number, (script, _) in enumerate(cls.cases):
-            parts.append(f"cat > /tmp/case <<'E{number}E'\n{script}\nE{number}E\necho '== {number}'; sh /tmp/case")
-        cls.result = guest("\n".join(parts))
-
-    def test_cases(self):
-        sections = {}
-        for part in self.result.stdout.split("== ")[1:]:
-            number, _, body = part.partition("\n")
-            sections[int(number)] = body
-        for number, (script, expected) in enumerate(self.cases):
-            with self.subTest(script=script):
-                self.assertEqual(sections.get(number), expected, self.result.stderr)
+pytestmark = pytest.mark.cpus(1)
 
 
-class Tools(unittest.TestCase):
-    SCRIPT = """
+# `#name/…` is a path where a path can be; every other # at the start of a word begins a comment.
+SHARP = {
+    "echo a # comment": "a\n",
+    "echo a #comment": "a\n",
+    "echo a #comment/with slash": "a #comment/with slash\n",
+    "#comment\necho b": "b\n",
+    "#mem/kmemstat is a comment here\necho c": "c\n",
+    "#!/bin/sh\necho d": "d\n",
+    "echo e; #mem/kmemstat\necho f": "e\nf\n",
+    "echo #mem": "\n",
+    "echo '#mem' \"#mem\" \\#mem": "#mem #mem #mem\n",
+    "echo #mem/kmemtrace/x2": "#mem/kmemtrace/x2\n",
+    "echo a#mem/x b#c": "a#mem/x b#c\n",
+    "echo #Mem/x": "\n",
+    "echo #!/bin/x": "\n",
+    "echo #/x": "\n",
+    "x=#mem/free; echo $x": "#mem/free\n",
+    "echo ${#x} $#": "0 0\n",
+    "x=abcabc; echo ${#x} ${x#ab} ${x##*a}": "6 cabc bc\n",
+    "for f in #mem/free #debug/alloc; do echo $f; done": "#mem/free\n#debug/alloc\n",
+    "case x in #comment\nx) echo y;; esac": "y\n",
+    "[ -e #mem/free ] && echo yes": "yes\n",
+    "cat < #mem/free | head -n 1 | wc -l": "1\n",
+    "ls -d '#mem'": "#mem\n",
+    "cat #mem/none 2>&1 | head -c 4": "cat:",
+}
+
+
+def test_sharp():
+    scripts = [f"cat > /tmp/case <<'E{number}E'\n{script}\nE{number}E\necho '== {number}'; sh /tmp/case" for number, script in enumerate(SHARP)]
+    result = guest("\n".join(scripts))
+    sections = sections_of(result.stdout)
+    assert {script: sections.get(str(number)) for number, script in enumerate(SHARP)} == SHARP, result.stderr
+
+
+USUAL_TOOLS = """
 set -e
 mkdir -p /tmp/a/b
 seq 1 1000 > /tmp/a/numbers
@@ -76,7 +64,9 @@ echo one two three | cut -d ' ' -f 2 | tr a-z A-Z
 cd /proc && pwd && cd - && cd / && pwd
 true && ! false && echo logic
 """
-    EXPECTED = """1000
+
+
+USUAL_TOOLS_SAY = """1000
 1
 2
 999
@@ -102,17 +92,18 @@ TWO
 logic
 """
 
-    def test_usual_tools(self):
-        result = guest(self.SCRIPT)
-        self.assertEqual((result.status, result.stderr), (0, ""), result)
-        expected, got = self.EXPECTED.splitlines(), result.stdout.splitlines()
-        # The folder that `cd -` names is where the script began.
-        self.assertEqual([line for i, line in enumerate(got) if i != 21], [line for i, line in enumerate(expected) if i != 21])
+
+def test_usual_tools():
+    result = guest(USUAL_TOOLS)
+    assert (result.status, result.stderr) == (0, ""), result
+    expected, got = USUAL_TOOLS_SAY.splitlines(), result.stdout.splitlines()
+    # The folder that `cd -` names is where the script began.
+    assert [line for i, line in enumerate(got) if i != 21] == [line for i, line in enumerate(expected) if i != 21]
 
 
-class Processes(unittest.TestCase):
-    def test_fork_pipe_and_wait(self):
-        result = guest("""
+@pytest.mark.cpus(4)
+def test_fork_pipe_and_wait():
+    result = guest("""
 i=0; while [ $i -lt 50 ]; do (exit $i) & i=$((i + 1)); done; wait; echo waited
 sh -c 'exit 42'; echo $?
 seq 1 100000 | sort -n | tail -n 1
@@ -122,24 +113,28 @@ echo $(echo a; echo b)
 sleep 100 & kill $!; wait $!; echo $?
 trap 'echo caught' TERM; kill -TERM $$; echo after
 """)
-        self.assertEqual(result.stdout, "waited\n42\n100000\n100000\na b\nsub\n3\n143\ncaught\nafter\n", result)
-        self.assertEqual(result.status, 0)
+    assert result.stdout == "waited\n42\n100000\n100000\na b\nsub\n3\n143\ncaught\nafter\n", result
+    assert result.status == 0
 
-    def test_copies_are_private(self):
-        result = guest("x=1; (x=2; echo $x); echo $x; x=3 sh -c 'echo $x'; echo $x")
-        self.assertEqual(result.stdout, "2\n1\n3\n1\n", result)
 
-    def test_many_processes_on_many_cpus(self):
-        result = guest("""
+def test_copies_are_private():
+    result = guest("x=1; (x=2; echo $x); echo $x; x=3 sh -c 'echo $x'; echo $x")
+    assert result.stdout == "2\n1\n3\n1\n", result
+
+
+@pytest.mark.cpus(4)
+def test_many_processes_on_many_cpus():
+    result = guest("""
 for w in 1 2 3 4 5 6 7 8; do
   (n=0; while [ $n -lt 25 ]; do echo $n | cat | cat > /tmp/$w; n=$((n + 1)); done; cat /tmp/$w) &
 done
 wait
 """, "--timeout", "240")
-        self.assertEqual((result.status, result.stdout), (0, "24\n" * 8), result)
+    assert (result.status, result.stdout) == (0, "24\n" * 8), result
 
-    def test_what_is_not_a_program(self):
-        result = guest("""
+
+def test_what_is_not_a_program():
+    result = guest("""
 echo 'not a program' > /tmp/text; chmod +x /tmp/text
 head -c 100 /bin/sh > /tmp/short; chmod +x /tmp/short
 head -c 3000 /bin/sh > /tmp/cut; chmod +x /tmp/cut
@@ -149,13 +144,14 @@ head -c 3000 /bin/sh > /tmp/cut; chmod +x /tmp/cut
 /bin/none; echo $?
 echo still here
 """)
-        lines = result.stdout.split()
-        self.assertEqual(lines[-2:], ["still", "here"], result)
-        self.assertTrue(all(int(status) != 0 for status in lines[:-2]), result)
+    lines = result.stdout.split()
+    assert lines[-2:] == ["still", "here"], result
+    assert all(int(status) != 0 for status in lines[:-2]), result
 
-    def test_end_of_memory(self):
-        """A program that takes all memory is refused or killed; the kernel and the other programs go on."""
-        result = guest("yes 12345678901234567890 | tr -d '\\n' | sort > /dev/null; echo status $?; ls / | wc -l",
-                       "--mem", "64M", "--timeout", "240")
-        self.assertEqual(result.status, 0, result)
-        self.assertTrue(result.stdout.endswith("\n9\n") or result.stdout.endswith("\n8\n"), result)
+
+def test_end_of_memory():
+    """A program that takes all memory is refused or killed; the kernel and the other programs go on."""
+    result = guest("yes 12345678901234567890 | tr -d '\\n' | sort > /dev/null; echo status $?; ls / | wc -l",
+                   "--mem", "40M", "--timeout", "240")
+    assert result.status == 0, result
+    assert result.stdout.endswith("\n9\n") or result.stdout.endswith("\n8\n"), result

@@ -1,9 +1,12 @@
 """stackcount, run as its readers would: counts are those of an account kept by the test, and nothing stays probed behind it."""
 import re
-import unittest
+
+import pytest
 
 from console import Console
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 # begin ARGUMENTS: starts stackcount and waits until its probes are on. finish SIGNAL: ends it, and shows what it wrote.
 # probed: the functions that are probed.
@@ -55,186 +58,197 @@ class Output:
         return sum(stack.count for stack in self.stacks if stack.frames[0] == function and process in (None, stack.process))
 
 
-class StackCount(unittest.TestCase):
-    def run_guest(self, script, stderr="", options=()):
-        result = guest(PRELUDE + script, *options)
-        self.assertEqual((result.status, result.stderr), (0, stderr), result)
-        return result.stdout
+def run_guest(script, stderr="", options=()):
+    result = guest(PRELUDE + script, *options)
+    assert (result.status, result.stderr) == (0, stderr), result
+    return result.stdout
 
-    def test_functions_of_pipes_while_a_pipeline_runs(self):
-        """One pipe for each pipeline, one write for each byte that dd copies into it; those with most calls last."""
-        text = self.run_guest("""
+
+def test_functions_of_pipes_while_a_pipeline_runs():
+    """One pipe for each pipeline, one write for each byte that dd copies into it; those with most calls last."""
+    text = run_guest("""
 begin -K 'pipe*'; for i in 1 2 3 4 5; do echo $i | cat > /dev/null; done; finish INT; echo ===
 begin -K 'PipeDevice::write'; dd if=/dev/zero bs=1 count=321 2> /dev/null | cat > /dev/null; finish INT; probed
 """, "status 0\nstatus 0\n")
-        created, _, written = text.partition("===\n")
-        written, probed = written.rsplit("\n", 2)[:2]
-        created, written = Output(created), Output(written)
-        self.assertEqual((created.functions, created.pattern), (2, "pipe*"))
-        [stack] = created.stacks
-        self.assertEqual((stack.count, stack.frames[:2], stack.process), (5, ["pipe_create", "sys_pipe2"], None))
-        self.assertEqual((written.total("PipeDevice::write"), written.lost, probed), (321, [], "0"))
-        self.assertEqual(written.stacks[0].frames[-1], "system_call_entry")
+    created, _, written = text.partition("===\n")
+    written, probed = written.rsplit("\n", 2)[:2]
+    created, written = Output(created), Output(written)
+    assert (created.functions, created.pattern) == (2, "pipe*")
+    [stack] = created.stacks
+    assert (stack.count, stack.frames[:2], stack.process) == (5, ["pipe_create", "sys_pipe2"], None)
+    assert (written.total("PipeDevice::write"), written.lost, probed) == (321, [], "0")
+    assert written.stacks[0].frames[-1] == "system_call_entry"
 
-    def test_both_stacks_of_two_processes(self):
-        """Without -K and -U the program's stack follows the kernel's, and processes are told apart; -p counts one and does not name it."""
-        text = self.run_guest("""
+
+def test_both_stacks_of_two_processes():
+    """Without -K and -U the program's stack follows the kernel's, and processes are told apart; -p counts one and does not name it."""
+    text = run_guest("""
 begin -d PipeDevice::write
 dd if=/dev/zero bs=1 count=100 2> /dev/null | cat > /dev/null; dd if=/dev/zero bs=1 count=200 2> /dev/null | cat > /dev/null; finish TERM; echo ===
 begin -p $$ -U pipe_create; echo 1 | cat > /dev/null; (echo 1 | cat > /dev/null); finish INT
 """, "status 0\nstatus 0\n")
-        both, one = map(Output, text.split("===\n"))
-        first, second = [stack for stack in both.stacks if stack.process == "dd"]
-        self.assertEqual([first.count, second.count], [100, 200])
-        self.assertNotEqual(first.pid, second.pid)
-        for stack in (first, second):
-            kernel, user = stack.frames[:stack.delimiter], stack.frames[stack.delimiter:]
-            self.assertEqual((kernel[0], kernel[-1]), ("PipeDevice::write", "system_call_entry"))
-            self.assertEqual((user[0], user[-1]), ("write", "_start"), user)
-            self.assertIn("dd_main", user)
-        self.assertEqual(first.frames, second.frames)
-        [stack] = one.stacks
-        self.assertEqual((stack.count, stack.process, stack.frames[:2]), (1, None, ["pipe", "evalpipe"]), text)
+    both, one = map(Output, text.split("===\n"))
+    first, second = [stack for stack in both.stacks if stack.process == "dd"]
+    assert [first.count, second.count] == [100, 200]
+    assert first.pid != second.pid
+    for stack in (first, second):
+        kernel, user = stack.frames[:stack.delimiter], stack.frames[stack.delimiter:]
+        assert (kernel[0], kernel[-1]) == ("PipeDevice::write", "system_call_entry")
+        assert (user[0], user[-1]) == ("write", "_start"), user
+        assert "dd_main" in user
+    assert first.frames == second.frames
+    [stack] = one.stacks
+    assert (stack.count, stack.process, stack.frames[:2]) == (1, None, ["pipe", "evalpipe"]), text
 
-    def test_functions_of_programs(self):
-        text = self.run_guest("""
+
+def test_functions_of_programs():
+    text = run_guest("""
 begin sh:evalpipe; for i in 1 2 3; do echo $i | cat > /dev/null; done; finish INT; echo ===
 begin '/bin/busybox:dd_*'; dd if=/dev/zero count=3 of=/dev/null 2> /dev/null; finish INT; echo ===
 begin -P c:malloc; leakdemo clean; libctest > /dev/null; finish INT; echo ===
 begin -s 'cxxtest:main'; cxxtest > /dev/null; finish INT
 """, 4 * "status 0\n")
-        pipes, busybox, malloc, cxx = map(Output, text.split("===\n"))
-        self.assertEqual((pipes.functions, pipes.total("evalpipe", "sh")), (1, 3))
-        self.assertEqual(pipes.stacks[-1].frames[-3:], ["main", "__stele_start", "_start"])
-        self.assertEqual(busybox.total("dd_main", "dd"), 1)
-        self.assertGreater(malloc.functions, 5)
-        self.assertGreater(malloc.total("malloc", "libctest"), 0)
-        self.assertTrue(all("_start" in stack.frames for stack in malloc.stacks if stack.process == "libctest"))
-        [stack] = cxx.stacks
-        self.assertRegex(" ".join(stack.frames), r"^main\+0x5 __stele_start\+0x[0-9a-f]+ _start\+0x[0-9a-f]+$")
+    pipes, busybox, malloc, cxx = map(Output, text.split("===\n"))
+    assert (pipes.functions, pipes.total("evalpipe", "sh")) == (1, 3)
+    assert pipes.stacks[-1].frames[-3:] == ["main", "__stele_start", "_start"]
+    assert busybox.total("dd_main", "dd") == 1
+    assert malloc.functions > 5
+    assert malloc.total("malloc", "libctest") > 0
+    assert all("_start" in stack.frames for stack in malloc.stacks if stack.process == "libctest")
+    [stack] = cxx.stacks
+    assert re.search(r"^main\+0x5 __stele_start\+0x[0-9a-f]+ _start\+0x[0-9a-f]+$", " ".join(stack.frames))
 
-    def test_names_after_the_program_is_gone(self):
-        """Another file of its name gives no names, not wrong ones."""
-        text = self.run_guest("""
+
+def test_names_after_the_program_is_gone():
+    """Another file of its name gives no names, not wrong ones."""
+    text = run_guest("""
 cp /bin/leakdemo /tmp/demo; begin -U path_open; leakdemo clean; /tmp/demo clean; cp /bin/cxxtest /tmp/demo; finish INT
 """, "status 0\n")
-        output = Output(text)
-        here = [stack.frames for stack in output.stacks if stack.process == "leakdemo"]
-        gone = [stack.frames for stack in output.stacks if stack.process == "demo"]
-        self.assertTrue(here and all(frames[-1] == "_start" for frames in here), text)
-        self.assertTrue(gone and all(set(frames) == {"[unknown]"} for frames in gone), text)
+    output = Output(text)
+    here = [stack.frames for stack in output.stacks if stack.process == "leakdemo"]
+    gone = [stack.frames for stack in output.stacks if stack.process == "demo"]
+    assert here and all(frames[-1] == "_start" for frames in here), text
+    assert gone and all(set(frames) == {"[unknown]"} for frames in gone), text
 
-    def test_intervals(self):
-        """Each shows what has come since the one before, and they sum up to everything."""
-        text = self.run_guest("""
+
+def test_intervals():
+    """Each shows what has come since the one before, and they sum up to everything."""
+    text = run_guest("""
 begin -K -T -i 1 -D 3 PipeDevice::write; n=0
 while kill -0 $pid 2> /dev/null && [ $n -lt 2000 ]; do echo x > /tmp/x; n=$((n + 1)); done; wait $pid; cat /tmp/out; echo ===
 begin -K -i 1 PipeDevice::write; for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero bs=1 count=50 2> /dev/null | cat > /dev/null; sleep 0.2; done
 finish INT
 """, "status 0\n")
-        timed, summed = map(Output, text.split("===\n"))
-        self.assertEqual(len(timed.times), 3)
-        self.assertEqual(summed.total("PipeDevice::write"), 400)
-        self.assertLessEqual(max(stack.count for stack in summed.stacks), 400)
+    timed, summed = map(Output, text.split("===\n"))
+    assert len(timed.times) == 3
+    assert summed.total("PipeDevice::write") == 400
+    assert max(stack.count for stack in summed.stacks) <= 400
 
-    def test_folded(self):
-        text = self.run_guest("""
+
+def test_folded():
+    text = run_guest("""
 stackcount -fd pipe_create > /tmp/a & pid=$!; until grep -q ' probed [0-9]*$' '#probe/functions'; do sleep 0.1; done; echo 1 | cat > /dev/null; kill -INT $pid; wait $pid; cat /tmp/a
 stackcount -fK pipe_create > /tmp/a & pid=$!; until grep -q ' probed [0-9]*$' '#probe/functions'; do sleep 0.1; done; echo 1 | cat > /dev/null; kill -INT $pid; wait $pid; cat /tmp/a
 """)
-        both, kernel = text.splitlines()
-        self.assertRegex(both, r"^sh;(?:\w+;)+evalpipe;pipe;-;system_call_entry;(?:\w+;)+sys_pipe2;pipe_create 1$")
-        self.assertRegex(kernel, r"^system_call_entry;(?:\w+;)+sys_pipe2;pipe_create 1$")
+    both, kernel = text.splitlines()
+    assert re.search(r"^sh;(?:\w+;)+evalpipe;pipe;-;system_call_entry;(?:\w+;)+sys_pipe2;pipe_create 1$", both)
+    assert re.search(r"^system_call_entry;(?:\w+;)+sys_pipe2;pipe_create 1$", kernel)
 
-    def test_offsets_and_addresses(self):
-        text = self.run_guest("""
+
+def test_offsets_and_addresses():
+    text = run_guest("""
 begin -sv pipe_create; echo 1 | cat > /dev/null; finish INT; grep -E ' T (pipe_create|system_call_entry)$' '#mem/ksyms'
 """, "status 0\n")
-        text, _, symbols = text.partition("Detaching...\n")
-        [stack] = Output(text + "Detaching...\n").stacks
-        starts = {line.split(" T ")[1]: int(line[:16], 16) for line in symbols.splitlines()}
-        for name, start in starts.items():
-            [(frame, address)] = [(frame, int(address, 16)) for frame, address in zip(stack.frames, stack.addresses) if frame.startswith(name + "+")]
-            self.assertEqual(frame, f"{name}+{address - start:#x}")
-        self.assertEqual(stack.frames[0], "pipe_create+0x5")
+    text, _, symbols = text.partition("Detaching...\n")
+    [stack] = Output(text + "Detaching...\n").stacks
+    starts = {line.split(" T ")[1]: int(line[:16], 16) for line in symbols.splitlines()}
+    for name, start in starts.items():
+        [(frame, address)] = [(frame, int(address, 16)) for frame, address in zip(stack.frames, stack.addresses) if frame.startswith(name + "+")]
+        assert frame == f"{name}+{address - start:#x}"
+    assert stack.frames[0] == "pipe_create+0x5"
 
-    def test_all_functions_under_load(self):
-        """On four CPUs; then none is probed, and the system goes on."""
-        text = self.run_guest("""
+
+@pytest.mark.cpus(4)
+def test_all_functions_under_load():
+    """On four CPUs; then none is probed, and the system goes on."""
+    text = run_guest("""
 for i in 1 2 3 4; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
-begin -K -r '^.*$'; wc -l < '#probe/functions'; probed; sleep 1; finish INT; probed
+begin -K -r '^.*$'; wc -l < '#probe/functions'; probed; sleep 0.3; finish INT; probed
 begin -c 1 -K '*'; kill -KILL $pid; wait $pid 2> /dev/null; until [ "$(probed)" = 0 ]; do sleep 0.1; done
 begin -c 0 '*'; finish INT > /dev/null
 kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
-""", "status 0\nstatus 0\n", options=("--smp", "4"))
-        functions, probed, rest = text.split("\n", 2)
-        self.assertEqual(functions, probed)
-        shown, _, last = rest.rpartition("Detaching...\n")
-        output = Output(shown + "Detaching...\n")
-        self.assertEqual((str(output.functions), last), (functions, "0\n0\n1\n"))
-        self.assertGreater(output.total("sys_pipe2"), 0)
-        self.assertEqual([line for line in output.lost if line.startswith("Lost")], [])
-        counts = [stack.count for stack in output.stacks]
-        self.assertEqual(counts, sorted(counts))
+""", "status 0\nstatus 0\n")
+    functions, probed, rest = text.split("\n", 2)
+    assert functions == probed
+    shown, _, last = rest.rpartition("Detaching...\n")
+    output = Output(shown + "Detaching...\n")
+    assert (str(output.functions), last) == (functions, "0\n0\n1\n")
+    assert output.total("sys_pipe2") > 0
+    assert [line for line in output.lost if line.startswith("Lost")] == []
+    counts = [stack.count for stack in output.stacks]
+    assert counts == sorted(counts)
 
-    def test_all_functions_with_both_stacks_in_little_memory(self):
-        """What cannot be had is counted, and said."""
-        text = self.run_guest("""
+
+@pytest.mark.cpus(4)
+def test_all_functions_with_both_stacks_in_little_memory():
+    """What cannot be had is counted, and said."""
+    text = run_guest("""
 for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
-begin '*'; sleep 2; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
+begin '*'; sleep 0.5; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
 tail -n 2 /tmp/out; probed; test "$(grep -c '^    [0-9]' /tmp/out)" -gt 1000; echo $?
 echo 'limit 256K' > '#mem/kmemtrace/ctl'; begin '*'; echo 1 | cat; kill -INT $pid; wait $pid; echo $?; tail -n 3 /tmp/out
-""", options=("--smp", "4", "--mem", "64"))
-        out = r"Left out: \d+ calls made by the tracer itself\nDetaching...\n"
-        self.assertRegex(text, rf"^0\n{out}0\n0\n1\n0\nLost: \d+ calls not counted.*\n{out}$")
+""", options=("--mem", "64"))
+    out = r"Left out: \d+ calls made by the tracer itself\nDetaching...\n"
+    assert re.search(rf"^0\n{out}0\n0\n1\n0\nLost: \d+ calls not counted.*\n{out}$", text)
 
-    def test_on_this_cpu_only(self):
-        text = self.run_guest("""
+
+@pytest.mark.cpus(2)
+def test_on_this_cpu_only():
+    text = run_guest("""
 for cpu in 0 1; do begin -K -c $cpu tick; sleep 1; finish INT; done
 stackcount -c 99 -D 1 tick; echo $?
-""", "status 0\nstatus 0\nstackcount: probes: Invalid argument: \"99\": cpu takes a number from 0 to 63\n", options=("--smp", "2"))
-        self.assertEqual(text.count("\n  tick\n"), 2)
-        self.assertTrue(text.endswith("Detaching...\n1\n"))
+""", "status 0\nstatus 0\nstackcount: probes: Invalid argument: \"99\": cpu takes a number from 0 to 63\n")
+    assert text.count("\n  tick\n") == 2
+    assert text.endswith("Detaching...\n1\n")
 
-    def test_ends_with_its_output(self):
-        text = self.run_guest("""
+
+def test_ends_with_its_output():
+    text = run_guest("""
 stackcount -K -i 1 tick 2> /tmp/err | head -n 1; cat /tmp/err; until [ "$(probed)" = 0 ]; do sleep 0.1; done; echo none
 """)
-        self.assertEqual(text.splitlines()[1:], ["stackcount: the output cannot be written", "none"])
-
-    def test_interrupted_at_the_console(self):
-        with Console() as console:
-            console.read_until(Console.PROMPT)
-            console.type("stackcount -K 'pipe*'\n")
-            self.assertIn("Tracing", console.read_until("to end."))
-            console.type("\x03")
-            self.assertIn("Detaching...", console.read_until("Detaching..."))
-            console.type("grep -c ' probed [0-9]' '#probe/functions'; echo end$((6 * 7))\n")
-            self.assertRegex(console.read_until("end42"), r"\b0\s+end42")
-
-    def test_what_cannot_be(self):
-        """Bad arguments are 2, what is not there is 1, no match is what the original says."""
-        bad = ["", "-x f", "-p x f", "-p 0 f", "-i 0 f", "-i x f", "-D 0 f", "-c -1 f", "f g", "-K -U f", "--nosuch f", "-i"]
-        script = "".join(f"stackcount {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) $(grep -c '^usage: stackcount' /tmp/err) "
-                         "$(grep stackcount: /tmp/err | tail -n 1)\n" for arguments in bad)
-        errors = {"t:sched:sched_switch": "no kernel tracepoints", "u:pthread:pthread_create": "no USDT tracepoints", "x:y:z": "Type must be",
-                  "p:a:b:c": "Too many", "nosuch:f": "unable to find library or program nosuch", "/nosuch:f": "unable to find", "-p 999 f": "no process 999",
-                  "-p 999 c:malloc": "no process 999", "-r '('": "bad regular expression", "sh:": "names no function"}
-        script += "".join(f"stackcount {arguments} 2>&1; echo $?\n" for arguments in errors)
-        script += "stackcount nosuch; echo $?; stackcount sh:nosuch; echo $?; stackcount probe_called; echo $?; stackcount -h | head -n 1; probed"
-        result = guest(PRELUDE + script)
-        lines = result.stdout.splitlines()
-        for arguments, line in zip(bad, lines):
-            self.assertRegex(line, r"^2 0 1 stackcount: .", arguments)
-        rest = lines[len(bad):]
-        for (arguments, message), line, status in zip(errors.items(), rest[0::2], rest[1::2]):
-            self.assertIn(message, line, arguments)
-            self.assertEqual(status, "1", arguments)
-        self.assertEqual(rest[2 * len(errors):], ['0 functions matched by "nosuch". Exiting.', "0", '0 functions matched by "sh:nosuch". Exiting.', "0",
-                                                  '0 functions matched by "probe_called". Exiting.', "0",
-                                                  "usage: stackcount [-h] [-p PID] [-c CPU] [-i INTERVAL] [-D DURATION] [-T] [-r]", "0"])
-        self.assertEqual(result.stderr, "stackcount: 1 that cannot be probed match\n")
+    assert text.splitlines()[1:] == ["stackcount: the output cannot be written", "none"]
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_interrupted_at_the_console():
+    with Console() as console:
+        console.read_until(Console.PROMPT)
+        console.type("stackcount -K 'pipe*'\n")
+        assert "Tracing" in console.read_until("to end.")
+        console.type("\x03")
+        assert "Detaching..." in console.read_until("Detaching...")
+        console.type("grep -c ' probed [0-9]' '#probe/functions'; echo end$((6 * 7))\n")
+        assert re.search(r"\b0\s+end42", console.read_until("end42"))
+
+
+def test_what_cannot_be():
+    """Bad arguments are 2, what is not there is 1, no match is what the original says."""
+    bad = ["", "-x f", "-p x f", "-p 0 f", "-i 0 f", "-i x f", "-D 0 f", "-c -1 f", "f g", "-K -U f", "--nosuch f", "-i"]
+    script = "".join(f"stackcount {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) $(grep -c '^usage: stackcount' /tmp/err) "
+                     "$(grep stackcount: /tmp/err | tail -n 1)\n" for arguments in bad)
+    errors = {"t:sched:sched_switch": "no kernel tracepoints", "u:pthread:pthread_create": "no USDT tracepoints", "x:y:z": "Type must be",
+              "p:a:b:c": "Too many", "nosuch:f": "unable to find library or program nosuch", "/nosuch:f": "unable to find", "-p 999 f": "no process 999",
+              "-p 999 c:malloc": "no process 999", "-r '('": "bad regular expression", "sh:": "names no function"}
+    script += "".join(f"stackcount {arguments} 2>&1; echo $?\n" for arguments in errors)
+    script += "stackcount nosuch; echo $?; stackcount sh:nosuch; echo $?; stackcount probe_called; echo $?; stackcount -h | head -n 1; probed"
+    result = guest(PRELUDE + script)
+    lines = result.stdout.splitlines()
+    for arguments, line in zip(bad, lines):
+        assert re.search(r"^2 0 1 stackcount: .", line), arguments
+    rest = lines[len(bad):]
+    for (arguments, message), line, status in zip(errors.items(), rest[0::2], rest[1::2]):
+        assert message in line, arguments
+        assert status == "1", arguments
+    assert rest[2 * len(errors):] == ['0 functions matched by "nosuch". Exiting.', "0", '0 functions matched by "sh:nosuch". Exiting.', "0",
+                                              '0 functions matched by "probe_called". Exiting.', "0",
+                                              "usage: stackcount [-h] [-p PID] [-c CPU] [-i INTERVAL] [-D DURATION] [-T] [-r]", "0"]
+    assert result.stderr == "stackcount: 1 that cannot be probed match\n"

@@ -1,8 +1,11 @@
 """What the kernel says of its traces when it kills for want of memory, and when it panics."""
 import re
-import unittest
+
+import pytest
 
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 TRACE_AND_LEAK = """
 echo start > '#mem/kmemtrace/debug_1024'; echo start > '#mem/kmemtrace/debug_64'
@@ -24,61 +27,61 @@ def groups_in(log):
     return groups
 
 
-class Reports(unittest.TestCase):
-    def test_panic(self):
-        result = guest(TRACE_AND_LEAK + "echo panic > #debug/ctl", log=False)
-        self.assertEqual(result.status, 134, result)
-        screen = result.stderr[result.stderr.index("kernel panic:"):]
-        self.assertIn("in 800 allocations are live in 2 traces", screen)
-        first, second = groups_in(screen)
-        self.assertEqual(first[:3], (300 * 1024, 300, "debug_1024"))
-        self.assertEqual(second[:3], (500 * 64, 500, "debug_64"))
-        self.assertEqual((first[3][:5], second[3][:2]), (["leak_at_depth"] * 5, ["leak_at_depth"] * 2))
-        self.assertIn("debug_alloc_write", first[3])
-        self.assertNotIn("not known", screen)
+@pytest.mark.cpus(4)
+def test_panic():
+    result = guest(TRACE_AND_LEAK + "echo panic > #debug/ctl", log=False)
+    assert result.status == 134, result
+    screen = result.stderr[result.stderr.index("kernel panic:"):]
+    assert "in 800 allocations are live in 2 traces" in screen
+    first, second = groups_in(screen)
+    assert first[:3] == (300 * 1024, 300, "debug_1024")
+    assert second[:3] == (500 * 64, 500, "debug_64")
+    assert (first[3][:5], second[3][:2]) == (["leak_at_depth"] * 5, ["leak_at_depth"] * 2)
+    assert "debug_alloc_write" in first[3]
+    assert "not known" not in screen
 
-    def test_panic_while_others_are_in_the_tracer(self):
-        """They are stopped wherever they are, with whatever locks: the report goes on without them."""
-        churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"
-        stat = "while :; do echo mark > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat' '#mem/tracedump' > /dev/null; done &"
-        for _ in range(5):
-            result = guest("echo start > '#mem/kmemtrace/ctl'; echo 'leak debug_1024 5000 depth=5' > #debug/alloc;" + churn.format("debug_64") +
-                           churn.format("debug_1024") + stat + stat + "sleep 0.3; echo panic > #debug/ctl", log=False)
-            self.assertEqual(result.status, 134, result)
-            self.assertNotIn("again, while showing the first", result.stderr)
-            self.assertRegex(result.stderr, r" are live in \d+ traces; most have:", result)
-            leaked = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
-            # What one CPU has recorded is in one shard; if a CPU was stopped with its lock held, the report says so.
-            if "not known" not in result.stderr:
-                self.assertEqual([group[1] for group in leaked], [5000])
-            for group in leaked:
-                self.assertEqual((group[0], group[2]), (1024 * group[1], "debug_1024"))
-                self.assertLessEqual(group[1], 5000)
 
-    def test_panic_with_nothing_traced(self):
-        result = guest("echo panic > #debug/ctl", log=False)
-        self.assertEqual(result.status, 134, result)
-        self.assertNotIn("allocations", result.stderr)
+@pytest.mark.cpus(4)
+def test_panic_while_others_are_in_the_tracer():
+    """They are stopped wherever they are, with whatever locks: the report goes on without them."""
+    churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"
+    stat = "while :; do echo mark > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat' '#mem/tracedump' > /dev/null; done &"
+    for _ in range(5):
+        result = guest("echo start > '#mem/kmemtrace/ctl'; echo 'leak debug_1024 5000 depth=5' > #debug/alloc;" + churn.format("debug_64") +
+                       churn.format("debug_1024") + stat + stat + "sleep 0.3; echo panic > #debug/ctl", log=False)
+        assert result.status == 134, result
+        assert "again, while showing the first" not in result.stderr
+        assert re.search(r" are live in \d+ traces; most have:", result.stderr), result
+        leaked = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
+        # What one CPU has recorded is in one shard; if a CPU was stopped with its lock held, the report says so.
+        if "not known" not in result.stderr:
+            assert [group[1] for group in leaked] == [5000]
+        for group in leaked:
+            assert (group[0], group[2]) == (1024 * group[1], "debug_1024")
+            assert group[1] <= 5000
 
-    def test_out_of_memory(self):
-        """A cache leaks until a process that wants memory of its own is killed; the log says who has it all."""
-        result = guest(TRACE_AND_LEAK + """
+
+def test_panic_with_nothing_traced():
+    result = guest("echo panic > #debug/ctl", log=False)
+    assert result.status == 134, result
+    assert "allocations" not in result.stderr
+
+
+def test_out_of_memory():
+    """A cache leaks until a process that wants memory of its own is killed; the log says who has it all."""
+    result = guest(TRACE_AND_LEAK + """
 for n in 10000 1000 100 10 1; do
   while echo "leak debug_1024 $n depth=3" > #debug/alloc; do :; done 2> /dev/null
 done
 text=x
 while :; do text="$text$text"; done
 """, "--mem", "48M", "--timeout", "100", log=False)
-        self.assertIn(result.status, (2, 128 + 9), result)
-        self.assertIn("out of memory at 0x", result.stderr)
-        reports = [float(when) for when in re.findall(r"\[ *(\d+\.\d+)\] .* are live in 2 traces; most have:", result.stderr)]
-        self.assertTrue(reports, result)
-        self.assertTrue(all(later - earlier >= 9 for earlier, later in zip(reports, reports[1:])), result)
-        groups = groups_in(result.stderr)
-        self.assertEqual((groups[0][2], groups[0][3][:3]), ("debug_1024", ["leak_at_depth"] * 3), result)
-        self.assertGreater(groups[0][0], 20 << 20)
-        self.assertIn("debug_alloc_write", groups[0][3])
-
-
-if __name__ == "__main__":
-    unittest.main()
+    assert result.status in (2, 128 + 9), result
+    assert "out of memory at 0x" in result.stderr
+    reports = [float(when) for when in re.findall(r"\[ *(\d+\.\d+)\] .* are live in 2 traces; most have:", result.stderr)]
+    assert reports, result
+    assert all(later - earlier >= 9 for earlier, later in zip(reports, reports[1:])), result
+    groups = groups_in(result.stderr)
+    assert (groups[0][2], groups[0][3][:3]) == ("debug_1024", ["leak_at_depth"] * 3), result
+    assert groups[0][0] > 20 << 20
+    assert "debug_alloc_write" in groups[0][3]

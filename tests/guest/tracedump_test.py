@@ -1,12 +1,14 @@
 """#mem/tracedump: the binary dump, read by the host's reader, beside the text dumps."""
 import pathlib
 import re
-import tempfile
-import unittest
+
+import pytest
 
 from guest import BUILD, dumps_in, guest, text
 from stele.tracedump import Symbols, TraceDump
 from stele.tracedump import text as as_text
+
+pytestmark = pytest.mark.cpus(1)
 
 OBJECT = re.compile(r"\t0x([0-9a-f]{16}) size (\d+) age (\d+) mark (\d+) cpu (\d+) (.+)")
 
@@ -24,26 +26,23 @@ def objects_of(dump_text):
     return objects
 
 
-class TraceDumps(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+def run_guest(folder, script, *options):
+    result = guest(script, "--share", str(folder), *options)
+    assert (result.status, result.stderr) == (0, ""), result
+    return result.stdout
 
-    def run_guest(self, script, *options):
-        result = guest(script, "--share", str(self.folder), *options)
-        self.assertEqual((result.status, result.stderr), (0, ""), result)
-        return result.stdout
 
-    def load(self, name):
-        dump = TraceDump.load(self.folder / name)
-        for source in dump.sources:
-            self.assertEqual(source.broken_identities(), [])
-        return dump
+def load(path):
+    dump = TraceDump.load(path)
+    for source in dump.sources:
+        assert source.broken_identities() == []
+    return dump
 
-    def test_says_what_the_text_dumps_say(self):
-        """Record for record: four caches and an arena, contexts, stacks, marks, filters and a sampled trace."""
-        self.run_guest("""
+
+@pytest.mark.cpus(4)
+def test_says_what_the_text_dumps_say(tmp_path):
+    """Record for record: four caches and an arena, contexts, stacks, marks, filters and a sampled trace."""
+    run_guest(tmp_path, """
 for cache in debug_64 debug_1024 kmalloc_128; do echo start > "#mem/kmemtrace/$cache"; done
 for depth in 1 2 3 5 8 13; do echo "leak debug_64 90 depth=$depth" > #debug/alloc; echo mark > '#mem/kmemtrace/debug_64'; done
 sh -c 'echo "leak debug_1024 40 irq" > #debug/alloc; echo "leak debug_1024 50 depth=2" > #debug/alloc'
@@ -56,66 +55,65 @@ echo settle > '#mem/kmemtrace/ctl'
 for name in debug_64 debug_1024 kmalloc_128 leaky kernel_virtual; do cat "#mem/kmemtrace/$name"; done > /host/text
 cat '#mem/tracedump' > /host/binary
 """)
-        dump = self.load("binary")
-        written = text((self.folder / "text").read_bytes())
-        texts = {parsed.name: parsed for parsed in dumps_in(written)}
-        self.assertEqual({source.name for source in dump.sources}, set(texts))
-        for source in dump.sources:
-            parsed = texts[source.name]
-            counters = dict(parsed.counters)
-            self.assertEqual(source.stacks, counters.pop("stacks"))
-            # Of other allocations in the arena, which come and go between the two.
-            moving = ("untracked", "unmatched") if source.kind == "arena" else ()
-            self.assertEqual({key: counters[key] for key in source.counters if key not in moving},
-                             {key: value for key, value in source.counters.items() if key not in moving})
-            header = dict(parsed.header)
-            self.assertEqual((source.kind, source.state),
-                             ("arena" if source.name == "kernel_virtual" else "cache", header.pop("state")))
-            self.assertEqual((source.object_size, source.mark), (int(header.pop("objsize")), int(header.pop("mark"))))
-            self.assertEqual(source.options, {key: int(value) for key, value in header.items()})
-        self.assertEqual([record.size for record in dump.source("kernel_virtual").records], [40960] * 25)
-        symbols = Symbols(BUILD / "stele.elf")
-        shown = objects_of(written)
-        for source in dump.sources:
-            later = set()
-            for record in source.records:
-                stack, size, age, mark, cpu, context = shown.pop(record.object)
-                self.assertEqual((record.size, record.mark, record.cpu), (size, mark, cpu))
-                self.assertEqual(dump.context_name(record.context), context)
-                self.assertEqual(tuple(map(symbols.frame, dump.stacks[record.stack].frames)), stack)
-                later.add(dump.age(record) - age)
-            self.assertAlmostEqual(sum(map(source.weight, source.records)), source.counters["estimated_objects"], delta=1)
-            # The text was taken before: all ages differ by the same time.
-            self.assertLessEqual(len(later), 1)
-        self.assertEqual(shown, {})
-        kinds = {dump.contexts[record.context].kind for source in dump.sources for record in source.records}
-        self.assertLessEqual({"process", "irq"}, kinds)
-        # What only the binary dump says: programs, and the user stacks that led to the allocations.
-        for context in (context for context in dump.contexts.values() if context.kind == "process"):
-            self.assertEqual((context.name, bool(context.build_id)), (pathlib.PurePath(context.path).name, True))
-            if context.user_stack:
-                self.assertEqual(dump.stacks[context.user_stack].kind, "user")
-        self.assertTrue(any(stack.kind == "user" and len(stack.frames) > 3 for stack in dump.stacks.values()))
-        # The reader's own text can be read back.
-        again = {parsed.name: parsed for parsed in dumps_in("\n".join(as_text(dump, symbols)))}
-        for name, parsed in texts.items():
-            self.assertEqual((again[name].header, again[name].counters | {"untracked": 0, "unmatched": 0}),
-                             (parsed.header, parsed.counters | {"untracked": 0, "unmatched": 0}))
-            self.assertEqual(sorted((group.bytes, group.frames, group.marks) for group in again[name].groups),
-                             sorted((group.bytes, group.frames, group.marks) for group in parsed.groups))
+    dump = load(tmp_path / "binary")
+    written = text((tmp_path / "text").read_bytes())
+    texts = {parsed.name: parsed for parsed in dumps_in(written)}
+    assert {source.name for source in dump.sources} == set(texts)
+    for source in dump.sources:
+        parsed = texts[source.name]
+        counters = dict(parsed.counters)
+        assert source.stacks == counters.pop("stacks")
+        # Of other allocations in the arena, which come and go between the two.
+        moving = ("untracked", "unmatched") if source.kind == "arena" else ()
+        assert {key: counters[key] for key in source.counters if key not in moving} == {key: value for key, value in source.counters.items() if key not in moving}
+        header = dict(parsed.header)
+        assert (source.kind, source.state) == ("arena" if source.name == "kernel_virtual" else "cache", header.pop("state"))
+        assert (source.object_size, source.mark) == (int(header.pop("objsize")), int(header.pop("mark")))
+        assert source.options == {key: int(value) for key, value in header.items()}
+    assert [record.size for record in dump.source("kernel_virtual").records] == [40960] * 25
+    symbols = Symbols(BUILD / "stele.elf")
+    shown = objects_of(written)
+    for source in dump.sources:
+        later = set()
+        for record in source.records:
+            stack, size, age, mark, cpu, context = shown.pop(record.object)
+            assert (record.size, record.mark, record.cpu) == (size, mark, cpu)
+            assert dump.context_name(record.context) == context
+            assert tuple(map(symbols.frame, dump.stacks[record.stack].frames)) == stack
+            later.add(dump.age(record) - age)
+        assert sum(map(source.weight, source.records)) == pytest.approx(source.counters["estimated_objects"], abs=1)
+        # The text was taken before: all ages differ by the same time.
+        assert len(later) <= 1
+    assert shown == {}
+    kinds = {dump.contexts[record.context].kind for source in dump.sources for record in source.records}
+    assert {"process", "irq"} <= kinds
+    # What only the binary dump says: programs, and the user stacks that led to the allocations.
+    for context in (context for context in dump.contexts.values() if context.kind == "process"):
+        assert (context.name, bool(context.build_id)) == (pathlib.PurePath(context.path).name, True)
+        if context.user_stack:
+            assert dump.stacks[context.user_stack].kind == "user"
+    assert any(stack.kind == "user" and len(stack.frames) > 3 for stack in dump.stacks.values())
+    # The reader's own text can be read back.
+    again = {parsed.name: parsed for parsed in dumps_in("\n".join(as_text(dump, symbols)))}
+    for name, parsed in texts.items():
+        assert (again[name].header, again[name].counters | {"untracked": 0, "unmatched": 0}) == (parsed.header, parsed.counters | {"untracked": 0, "unmatched": 0})
+        assert sorted((group.bytes, group.frames, group.marks) for group in again[name].groups) == sorted((group.bytes, group.frames, group.marks) for group in parsed.groups)
 
-    def test_nothing_traced(self):
-        self.run_guest("cat '#mem/tracedump' > /host/empty")
-        dump = self.load("empty")
-        self.assertEqual((dump.sources, dump.stacks, dump.contexts), ([], {}, {}))
 
-    def test_knows_the_kernel(self):
-        self.run_guest("cat '#mem/tracedump' > /host/empty")
-        self.assertIn(bytes.fromhex(self.load("empty").build_id), (BUILD / "stele.elf").read_bytes())
+def test_nothing_traced(tmp_path):
+    run_guest(tmp_path, "cat '#mem/tracedump' > /host/empty")
+    dump = load(tmp_path / "empty")
+    assert (dump.sources, dump.stacks, dump.contexts) == ([], {}, {})
 
-    def test_several_at_once_each_of_its_moment(self):
-        """In small pieces, and while what was copied is freed and the trace is reset."""
-        self.run_guest("""
+
+def test_knows_the_kernel(tmp_path):
+    run_guest(tmp_path, "cat '#mem/tracedump' > /host/empty")
+    assert bytes.fromhex(load(tmp_path / "empty").build_id) in (BUILD / "stele.elf").read_bytes()
+
+
+def test_several_at_once_each_of_its_moment(tmp_path):
+    """In small pieces, and while what was copied is freed and the trace is reset."""
+    run_guest(tmp_path, """
 t='#mem/kmemtrace/debug_64'
 echo start > "$t"
 echo 'leak debug_64 100 depth=4' > #debug/alloc; exec 3< '#mem/tracedump'
@@ -126,23 +124,26 @@ dd bs=13 <&3 > /host/first 2> /dev/null; cat <&4 >> /host/second
 exec 3<&- 4<&-
 cat #mem/kmemtrace/ctl > /host/ctl
 """)
-        self.assertEqual([len(self.load(name).source("debug_64").records) for name in ("first", "second")], [100, 150])
-        self.assertIn(" used 0 ", text((self.folder / "ctl").read_bytes()))
+    assert [len(load(tmp_path / name).source("debug_64").records) for name in ("first", "second")] == [100, 150]
+    assert " used 0 " in text((tmp_path / "ctl").read_bytes())
 
-    def test_250000_records(self):
-        self.run_guest("""
+
+def test_250000_records(tmp_path):
+    run_guest(tmp_path, """
 t='#mem/kmemtrace/debug_64'
 echo start > "$t"; echo 'leak debug_64 250000 depth=6' > #debug/alloc
 cat '#mem/tracedump' > /host/large
 """, "--mem", "1G")
-        dump = self.load("large")
-        [source] = dump.sources
-        self.assertEqual((len(source.records), source.stacks), (250000, 1))
-        self.assertEqual(len({record.object for record in source.records}), 250000)
+    dump = load(tmp_path / "large")
+    [source] = dump.sources
+    assert (len(source.records), source.stacks) == (250000, 1)
+    assert len({record.object for record in source.records}) == 250000
 
-    def test_large_dumps_while_others_allocate(self):
-        """Two dumps of 100,000 objects are read while another process allocates from the same cache. Then their memory is back."""
-        output = self.run_guest("""
+
+@pytest.mark.cpus(4)
+def test_large_dumps_while_others_allocate(tmp_path):
+    """Two dumps of 100,000 objects are read while another process allocates from the same cache. Then their memory is back."""
+    output = run_guest(tmp_path, """
 t='#mem/kmemtrace/debug_64'
 allocs() { awk '$1 == "debug_64" { print $7 }' '#mem/kmemstat'; }
 say() { echo "$1 allocs $(allocs) $(grep free '#mem/free')"; }
@@ -163,19 +164,15 @@ rm /tmp/churn; wait
 echo settle > '#mem/kmemtrace/ctl'
 say closed
 """, "--timeout", "120")
-        said = {words[0]: (int(words[2]), int(words[4])) for words in map(str.split, output.splitlines())}
-        allocs, free = ({when: values[i] for when, values in said.items()} for i in (0, 1))
-        self.assertGreater(allocs["read"], allocs["open"])
-        copies = 2 * 100_000 * 32
-        self.assertLess(free["open"], free["before"] - copies // 2)
-        self.assertGreater(free["closed"], free["before"] - copies // 4)
-        [parsed] = dumps_in(text((self.folder / "text").read_bytes()))
-        self.assertEqual(parsed.broken_identities(), [])
-        source = self.load("binary").source("debug_64")
-        for live in (parsed.counters["live"], len(source.records)):
-            self.assertIn(live, (100_000, 100_001))  # and what is being churned
-        self.assertGreaterEqual(source.counters["seen"], parsed.counters["seen"])
-
-
-if __name__ == "__main__":
-    unittest.main()
+    said = {words[0]: (int(words[2]), int(words[4])) for words in map(str.split, output.splitlines())}
+    allocs, free = ({when: values[i] for when, values in said.items()} for i in (0, 1))
+    assert allocs["read"] > allocs["open"]
+    copies = 2 * 100_000 * 32
+    assert free["open"] < free["before"] - copies // 2
+    assert free["closed"] > free["before"] - copies // 4
+    [parsed] = dumps_in(text((tmp_path / "text").read_bytes()))
+    assert parsed.broken_identities() == []
+    source = load(tmp_path / "binary").source("debug_64")
+    for live in (parsed.counters["live"], len(source.records)):
+        assert live in (100_000, 100_001)  # and what is being churned
+    assert source.counters["seen"] >= parsed.counters["seen"]

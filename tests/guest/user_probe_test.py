@@ -1,14 +1,16 @@
 """Probes on functions of programs, by #probe from the shell."""
+import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import pathlib
-import unittest
+
+import pytest
 
 from guest import BUILD, guest
 from stele import returns
+
+pytestmark = pytest.mark.cpus(1)
 
 NOP = bytes.fromhex("0f1f440000")
 
@@ -58,87 +60,97 @@ def counts(output):
     return calls, {name: int(value) for name, value in counters.items()}
 
 
-class UserProbes(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.program = Program("probetest")
+@pytest.fixture(scope="module")
+def program():
+    return Program("probetest")
 
-    def run_script(self, script, *options):
-        result = guest(script, "--timeout", "120", *options)
-        self.assertEqual(result.status, 0, result)
-        return result.stdout
 
-    def calls(self, output, name):
-        calls, counters = counts(output)
-        self.assertEqual(counters["lost"] + counters["stacks_lost"] + counters["kept_out"], 0, output)
-        return calls.get(self.program.functions[name][0] + len(NOP), 0)
+def run_script(script, *options):
+    result = guest(script, "--timeout", "120", *options)
+    assert result.status == 0, result
+    return result.stdout
 
-    def test_calls_are_counted_and_returns_told(self):
-        leaf, outer = (self.program.probe(name) for name in ("probetest_leaf", "probetest_outer"))
-        output = self.run_script(session([f"count {leaf} {outer}", "stacks user"], "probetest calls 100 || exit 1"))
-        self.assertEqual((self.calls(output, "probetest_leaf"), self.calls(output, "probetest_outer")), (200, 100))
-        output = self.run_script(session([f"event {self.program.probe('probetest_branch', True)}"],
-                                         'cat "#probe/$n/events" & probetest branches 4 || exit 1') + "; wait")
-        self.assertEqual(re.findall(r"call probetest_branch (\w+)", output), ["0", "1", "2", "3"])
-        self.assertEqual(re.findall(r"return probetest_branch (\w+)", output), ["0", "9", "6", "15"])
 
-    def test_processes_that_run_already_and_ends(self):
-        body = ("probetest exec 5 || exit 1; probetest forks 3 || exit 2; kill -9 $forever; wait $forever; "
-                "[ $? = 137 ] || exit 3; probetest exceptions 2 && probetest jumps 2 && probetest signals 2 || exit 4")
-        script = "probetest forever & forever=$!\n" + session([f"count {self.program.probe('probetest_outer')}", "stacks user"], body)
-        output = self.run_script(script + "\nprobetest text || exit 5")
-        self.assertEqual(self.calls(output, "probetest_outer"), 2 * 5 + 2 * 3 + 2 + 2)
+def calls_of(program, output, name):
+    calls, counters = counts(output)
+    assert counters["lost"] + counters["stacks_lost"] + counters["kept_out"] == 0, output
+    return calls.get(program.functions[name][0] + len(NOP), 0)
 
-    def test_file_with_several_names(self):
-        """busybox is probed as `ls` and as `busybox ls`."""
-        busybox = Program("busybox")
-        output = self.run_script(session([f"count {busybox.probe('ls_main')}", "stacks user"],
-                                         "ls / >/dev/null; busybox ls / >/dev/null; echo x | cat"))
-        self.assertEqual(counts(output)[1]["counted"], 2, output)
 
-    def test_file_that_is_removed_and_made_again(self):
-        """Who runs the file that is gone goes on being probed; the file that has its name now is another one."""
-        leaf, outer = (self.program.probe(name, path="/tmp/p") for name in ("probetest_leaf", "probetest_outer"))
-        hits = 'hits() { read a b; read a hits rest; echo $hits; }; now() { hits <"#probe/$n/counts"; }; '
-        body = (hits + "rm /tmp/p; before=$(now); while [ $(now) = $before ]; do sleep 0.01; done; "
-                "cp /bin/probetest /tmp/p; /tmp/p calls 100 || exit 2; kill -9 $old")
-        output = self.run_script("cp /bin/probetest /tmp/p; /tmp/p forever & old=$!\n"
-                                 + session([f"count {leaf} {outer}", "stacks user"], body))
-        self.assertEqual(self.calls(output, "probetest_outer"), 0)
-        self.assertGreater(self.calls(output, "probetest_leaf"), 0)
+def test_calls_are_counted_and_returns_told(program):
+    leaf, outer = (program.probe(name) for name in ("probetest_leaf", "probetest_outer"))
+    output = run_script(session([f"count {leaf} {outer}", "stacks user"], "probetest calls 100 || exit 1"))
+    assert (calls_of(program, output, "probetest_leaf"), calls_of(program, output, "probetest_outer")) == (200, 100)
+    output = run_script(session([f"event {program.probe('probetest_branch', True)}"],
+                                'cat "#probe/$n/events" & probetest branches 4 || exit 1') + "; wait")
+    assert re.findall(r"call probetest_branch (\w+)", output) == ["0", "1", "2", "3"]
+    assert re.findall(r"return probetest_branch (\w+)", output) == ["0", "9", "6", "15"]
 
-    def test_program_on_the_host_that_is_replaced(self):
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(self.program.file, folder + "/p")
-            shutil.copy(self.program.file, folder + "/new")
-            probe = self.program.probe("probetest_outer", path="/host/p")
-            body = "/host/p calls 5 || exit 1; mv /host/new /host/p || exit 2; /host/p calls 100 || exit 3"
-            output = self.run_script(session([f"count {probe}", "stacks user"], body), "--share", folder)
-        self.assertEqual(self.calls(output, "probetest_outer"), 5)
 
-    def test_every_function_of_a_program(self):
-        """cxxtest throws through, forks with, and catches signals in functions that all have probes, on their returns too."""
-        program = Program("cxxtest")
-        probes = program.probes_on_all()
-        self.assertGreater(len(probes), 1000)
-        commands, line = [], "event"
-        for probe in probes + [None]:
-            if probe is None or len(line) + len(probe) > 3000:
-                commands.append(line)
-                line = "event"
-            line += f" {probe}"
-        body = "cxxtest >/tmp/out; status=$?; tail -n 1 /tmp/out; grep 'not ok' /tmp/out"
-        with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "script").write_text(session(commands, body) + "\nexit $status\n", encoding="ascii")
-            output = self.run_script(". /host/script", "--share", folder, "--timeout", "400")  # ten million hits
-        self.assertNotIn("not ok", output)
-        self.assertRegex(output, r"(?m)^1\.\.\d+$")
+@pytest.mark.cpus(4)
+def test_processes_that_run_already_and_ends(program):
+    body = ("probetest exec 5 || exit 1; probetest forks 3 || exit 2; kill -9 $forever; wait $forever; "
+            "[ $? = 137 ] || exit 3; probetest exceptions 2 && probetest jumps 2 && probetest signals 2 || exit 4")
+    script = "probetest forever & forever=$!\n" + session([f"count {program.probe('probetest_outer')}", "stacks user"], body)
+    output = run_script(script + "\nprobetest text || exit 5")
+    assert calls_of(program, output, "probetest_outer") == 2 * 5 + 2 * 3 + 2 + 2
 
-    def test_probes_come_and_go_while_all_cpus_run(self):
-        """Four processes do everything meanwhile and see no difference; afterwards their code is what it was."""
-        probes = " ".join(self.program.probe(name, True) for name in self.program.functions if name.startswith("probetest_")
-                          and "." not in name)
-        script = f"""
+
+def test_file_with_several_names():
+    """busybox is probed as `ls` and as `busybox ls`."""
+    busybox = Program("busybox")
+    output = run_script(session([f"count {busybox.probe('ls_main')}", "stacks user"],
+                                "ls / >/dev/null; busybox ls / >/dev/null; echo x | cat"))
+    assert counts(output)[1]["counted"] == 2, output
+
+
+def test_file_that_is_removed_and_made_again(program):
+    """Who runs the file that is gone goes on being probed; the file that has its name now is another one."""
+    leaf, outer = (program.probe(name, path="/tmp/p") for name in ("probetest_leaf", "probetest_outer"))
+    hits = 'hits() { read a b; read a hits rest; echo $hits; }; now() { hits <"#probe/$n/counts"; }; '
+    body = (hits + "rm /tmp/p; before=$(now); while [ $(now) = $before ]; do sleep 0.01; done; "
+            "cp /bin/probetest /tmp/p; /tmp/p calls 100 || exit 2; kill -9 $old")
+    output = run_script("cp /bin/probetest /tmp/p; /tmp/p forever & old=$!\n"
+                        + session([f"count {leaf} {outer}", "stacks user"], body))
+    assert calls_of(program, output, "probetest_outer") == 0
+    assert calls_of(program, output, "probetest_leaf") > 0
+
+
+def test_program_on_the_host_that_is_replaced(program):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(program.file, folder + "/p")
+        shutil.copy(program.file, folder + "/new")
+        probe = program.probe("probetest_outer", path="/host/p")
+        body = "/host/p calls 5 || exit 1; mv /host/new /host/p || exit 2; /host/p calls 100 || exit 3"
+        output = run_script(session([f"count {probe}", "stacks user"], body), "--share", folder)
+    assert calls_of(program, output, "probetest_outer") == 5
+
+
+def test_every_function_of_a_program():
+    """cxxtest throws through, forks with, and catches signals in functions that all have probes, on their returns too."""
+    program = Program("cxxtest")
+    probes = program.probes_on_all()
+    assert len(probes) > 1000
+    commands, line = [], "event"
+    for probe in probes + [None]:
+        if probe is None or len(line) + len(probe) > 3000:
+            commands.append(line)
+            line = "event"
+        line += f" {probe}"
+    body = "cxxtest >/tmp/out; status=$?; tail -n 1 /tmp/out; grep 'not ok' /tmp/out"
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "script").write_text(session(commands, body) + "\nexit $status\n", encoding="ascii")
+        output = run_script(". /host/script", "--share", folder, "--timeout", "400")  # ten million hits
+    assert "not ok" not in output
+    assert re.search(r"(?m)^1\.\.\d+$", output)
+
+
+@pytest.mark.cpus(4)
+def test_probes_come_and_go_while_all_cpus_run(program):
+    """Four processes do everything meanwhile and see no difference; afterwards their code is what it was."""
+    probes = " ".join(program.probe(name, True) for name in program.functions if name.startswith("probetest_")
+                      and "." not in name)
+    script = f"""
             for i in 1 2 3 4; do (probetest mixed 20; echo status $?) & done
             for i in 1 2 3 4 5 6 7 8; do
               exec 3<>#probe/clone
@@ -149,18 +161,14 @@ class UserProbes(unittest.TestCase):
             done
             wait
             probetest text || exit 4"""
-        self.assertEqual(self.run_script(script, "--smp", "4"), "status 0\n" * 4)
-
-    def test_what_is_not_there(self):
-        address = self.program.functions["probetest_leaf"][0]
-        for function, said in ((f"/bin/probetest:{address + 1:x}:x", "there begins no function"),
-                               (f"/bin/probetest:{address:x}:x:{address:x}", "there is no `ret`"),
-                               ("/etc/profile:1000:x", "not an executable"), ("/bin/nosuch:1000:x", "no such file")):
-            with self.subTest(function):
-                result = guest(f"exec 3<>#probe/clone; echo 'event {function}' >&3 && echo start >&3; [ $? != 0 ]")
-                self.assertEqual(result.status, 0, result)
-                self.assertIn(said, result.stderr.lower())
+    assert run_script(script) == "status 0\n" * 4
 
 
-if __name__ == "__main__":
-    sys.exit(unittest.main())
+def test_what_is_not_there(program):
+    address = program.functions["probetest_leaf"][0]
+    for function, said in ((f"/bin/probetest:{address + 1:x}:x", "there begins no function"),
+                           (f"/bin/probetest:{address:x}:x:{address:x}", "there is no `ret`"),
+                           ("/etc/profile:1000:x", "not an executable"), ("/bin/nosuch:1000:x", "no such file")):
+        result = guest(f"exec 3<>#probe/clone; echo 'event {function}' >&3 && echo start >&3; [ $? != 0 ]")
+        assert result.status == 0, (function, result)
+        assert said in result.stderr.lower()

@@ -1,7 +1,11 @@
 """The shell and the tools as somebody else wrote them, with what this system changes in them; and the C library."""
-import unittest
+import re
+
+import pytest
 
 from guest import guest
+
+pytestmark = pytest.mark.cpus(1)
 
 # What a shell reads, and what it makes of every `#` in it: a comment, or a path of a device.
 WORDS = r"""
@@ -122,63 +126,68 @@ exit 42
 STATUSES_SAY = "3\n137\n127\n126\n0\n143\ncaught\nall\n143\ny\n"
 
 
-class Userland(unittest.TestCase):
-    maxDiff = None
-
-    def test_device_paths_and_comments(self):
-        result = guest(WORDS)
-        self.assertEqual(result.stdout, WORDS_READ)
-        self.assertEqual((result.status, result.stderr), (0, ""))
-
-    def test_tools(self):
-        result = guest(TOOLS)
-        self.assertEqual(result.stdout, TOOLS_SAY)
-        self.assertEqual((result.status, result.stderr), (0, ""))
-
-    def test_tee_writes_a_command_whole(self):
-        result = guest("printf 'start\\nmark\\n' | tee #mem/kmemtrace/pipe; head -n 1 #mem/kmemtrace/pipe")
-        self.assertEqual(result.stdout, "start\nmark\nkmemtrace pipe state running objsize 88 depth 32 mark 1\n", result)
-
-    def test_statuses_and_signals(self):
-        result = guest(STATUSES)
-        self.assertEqual(result.stdout, STATUSES_SAY)
-        self.assertEqual(result.status, 42)
-
-    def test_error_strings_stand_behind_the_message(self):
-        result = guest("echo nonsense > #cons/power; date > #cons/power; cp /etc/profile /bin/new; cat #nosuch/x; echo x > #nosuch/x; cat /nosuch")
-        self.assertIn("echo: Invalid argument: power takes: off, halt\n", result.stderr)
-        self.assertIn("date: standard output: Invalid argument: power takes: off, halt\n", result.stderr)
-        self.assertIn("cp: can't create '/bin/new': Read-only file system: #root is the initial archive", result.stderr)
-        self.assertIn("cat: can't open '#nosuch/x': No such device or address: #nosuch: no such device\n", result.stderr)
-        self.assertIn("cannot create #nosuch/x: No such device or address: #nosuch: no such device\n", result.stderr)
-        self.assertTrue(result.stderr.endswith("cat: can't open '/nosuch': No such file or directory\n"), result)
-        self.assertEqual(result.status, 1)
-
-    def test_leakdemo_says_how_it_is_used(self):
-        calls = ("", "leak", "leak x", "leak -1", "leak 1x", "clean 1", "other")
-        result = guest("".join(f"leakdemo {arguments}; echo $?\n" for arguments in calls))
-        self.assertEqual(result.stdout, "2\n" * len(calls))
-        self.assertEqual(result.stderr.count("usage: leakdemo clean"), len(calls))
-
-    def test_job_control_in_a_script(self):
-        """A script's process group has the console, so `set -m` does not wait for it."""
-        result = guest("set -m; sleep 50 & kill -STOP %1; kill -9 %1; wait %1; echo $?; sleep 0.01 | cat; echo done",
-                       "--timeout", "30")
-        self.assertEqual((result.status, result.stdout), (0, "137\ndone\n"), result)
-
-    def test_c_library(self):
-        result = guest("libctest < #null/null")
-        self.assertNotIn("not ok", result.stdout)
-        self.assertEqual(result.status, 0, result)
-        self.assertRegex(result.stdout, r"(?m)^1\.\.\d+$")
-
-    def test_cxx_library(self):
-        """Exceptions, streams, containers, static objects; and frame pointers through the library's own code."""
-        result = guest("cxxtest; echo $?; ls /tmp")
-        self.assertNotIn("not ok", result.stdout)
-        self.assertRegex(result.stdout, r"\n1\.\.\d+\n0\n$")
-        self.assertEqual((result.status, result.stderr), (0, ""))
+maxDiff = None
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_device_paths_and_comments():
+    result = guest(WORDS)
+    assert result.stdout == WORDS_READ
+    assert (result.status, result.stderr) == (0, "")
+
+
+def test_tools():
+    result = guest(TOOLS)
+    assert result.stdout == TOOLS_SAY
+    assert (result.status, result.stderr) == (0, "")
+
+
+def test_tee_writes_a_command_whole():
+    result = guest("printf 'start\\nmark\\n' | tee #mem/kmemtrace/pipe; head -n 1 #mem/kmemtrace/pipe")
+    assert result.stdout == "start\nmark\nkmemtrace pipe state running objsize 88 depth 32 mark 1\n", result
+
+
+@pytest.mark.cpus(4)
+def test_statuses_and_signals():
+    result = guest(STATUSES)
+    assert result.stdout == STATUSES_SAY
+    assert result.status == 42
+
+
+def test_error_strings_stand_behind_the_message():
+    result = guest("echo nonsense > #cons/power; date > #cons/power; cp /etc/profile /bin/new; cat #nosuch/x; echo x > #nosuch/x; cat /nosuch")
+    assert "echo: Invalid argument: power takes: off, halt\n" in result.stderr
+    assert "date: standard output: Invalid argument: power takes: off, halt\n" in result.stderr
+    assert "cp: can't create '/bin/new': Read-only file system: #root is the initial archive" in result.stderr
+    assert "cat: can't open '#nosuch/x': No such device or address: #nosuch: no such device\n" in result.stderr
+    assert "cannot create #nosuch/x: No such device or address: #nosuch: no such device\n" in result.stderr
+    assert result.stderr.endswith("cat: can't open '/nosuch': No such file or directory\n"), result
+    assert result.status == 1
+
+
+def test_leakdemo_says_how_it_is_used():
+    calls = ("", "leak", "leak x", "leak -1", "leak 1x", "clean 1", "other")
+    result = guest("".join(f"leakdemo {arguments}; echo $?\n" for arguments in calls))
+    assert result.stdout == "2\n" * len(calls)
+    assert result.stderr.count("usage: leakdemo clean") == len(calls)
+
+
+def test_job_control_in_a_script():
+    """A script's process group has the console, so `set -m` does not wait for it."""
+    result = guest("set -m; sleep 50 & kill -STOP %1; kill -9 %1; wait %1; echo $?; sleep 0.01 | cat; echo done",
+                   "--timeout", "30")
+    assert (result.status, result.stdout) == (0, "137\ndone\n"), result
+
+
+def test_c_library():
+    result = guest("libctest < #null/null")
+    assert "not ok" not in result.stdout
+    assert result.status == 0, result
+    assert re.search(r"(?m)^1\.\.\d+$", result.stdout)
+
+
+def test_cxx_library():
+    """Exceptions, streams, containers, static objects; and frame pointers through the library's own code."""
+    result = guest("cxxtest; echo $?; ls /tmp")
+    assert "not ok" not in result.stdout
+    assert re.search(r"\n1\.\.\d+\n0\n$", result.stdout)
+    assert (result.status, result.stderr) == (0, "")

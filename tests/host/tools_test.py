@@ -1,13 +1,12 @@
 """The host tools that read dumps and symbols."""
 import contextlib
 import io
-import os
-import pathlib
+import re
 import subprocess
-import tempfile
-import unittest
-import unittest.mock
 
+import pytest
+
+from guest import BUILD, ROOT
 from stele import ksyms, returns
 from stele.dump import DumpError, UserStack, parse_ctl, parse_dumps, parse_ranges
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, judge, report
@@ -40,200 +39,214 @@ def dump(name="debug_64", groups=(), **changes):
         GROUP.format(bytes=64 * objects, objects=objects, marks=marks, more=objects - 1) for objects, marks in groups)
 
 
-class Dumps(unittest.TestCase):
-    def test_whole(self):
-        [parsed] = parse_dumps(dump(groups=[(100, "1-2,5")]))
-        self.assertEqual(parsed.name, "debug_64")
-        self.assertEqual(parsed.header["state"], "stopped")
-        self.assertEqual(parsed.counters["untracked"], 12)
-        [group] = parsed.groups
-        self.assertEqual((group.bytes, group.objects, group.marks), (6400, 100, {1, 2, 5}))
-        self.assertEqual(group.frames, ["leak_at_depth+0x34 [kernel]", "debug_alloc_write+0x12 [kernel]"])
-        self.assertEqual(group.summary, "age ms min 12 avg 530 max 2800, marks 1-2,5, contexts pid 12 sh")
-
-    def test_several_and_what_is_off(self):
-        text = dump("a", [(1, "0")]) + "kmemtrace b state off objsize 64\nto trace it: echo start > …\n" + dump("c")
-        self.assertEqual([parsed.name for parsed in parse_dumps(text)], ["a", "c"])
-
-    def test_stack_that_was_not_recorded(self):
-        text = dump(groups=[(1, "0")]).replace("\tleak_at_depth+0x34 [kernel]\n\tdebug_alloc_write+0x12 [kernel]\n",
-                                               "\tthe stack was not recorded\n")
-        self.assertEqual(parse_dumps(text)[0].groups[0].frames, ["the stack was not recorded"])
-
-    def test_new_keys_at_the_end(self):
-        [parsed] = parse_dumps(dump().replace("truncated 0\n", "truncated 0 sampled 7\n"))
-        self.assertEqual(parsed.counters["sampled"], 7)
-
-    def test_filters(self):
-        [parsed] = parse_dumps(dump().replace(" mark 4\n", " mark 4 min 100 pid 12\n"))
-        self.assertEqual((parsed.header["mark"], parsed.header["min"], parsed.header["pid"]), ("4", "100", "12"))
-
-    def test_sampled(self):
-        text = dump(groups=[(100, "0"), (1, "0")]).replace(" mark 4\n", " mark 4 sample 4096\n")
-        text = text.replace("100 allocations from stack\n", "100 allocations from stack, estimated 409600 bytes in 6400 allocations\n")
-        [parsed] = parse_dumps(text)
-        self.assertEqual(parsed.header["sample"], "4096")
-        self.assertEqual([group.estimated for group in parsed.groups], [(409600, 6400), None])
-        self.assertEqual(parsed.broken_identities(), [])
-
-    def test_user_stacks(self):
-        more = "\tuser stack of pid 13 cat, 1 bytes in 1 allocations\n\t\t0x401001 [/bin/cat]\n\t… 3 more user stacks\n"
-        [parsed] = parse_dumps(dump(groups=[(100, "1-2")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK + more, 1))
-        [group] = parsed.groups
-        self.assertEqual(len(group.frames), 2)
-        self.assertEqual([(stack.owner, stack.bytes, stack.objects, stack.build_id, stack.frames) for stack in group.user_stacks],
-                         [("pid 12 sh and 1 more", 640, 10, "0a1b", ["0x401001 [/bin/sh]", "0x402000 [/bin/sh]"]),
-                          ("pid 13 cat", 1, 1, "", ["0x401001 [/bin/cat]"])])
-
-    def test_ctl(self):
-        line = dump().replace("\n", " ", 1)
-        text = "limit 65536 used 4096\n" + line + line.replace("debug_64", "b").replace("truncated 0", "truncated 0 sampled 7 max 9")
-        memory, (first, second) = parse_ctl(text)
-        self.assertEqual(memory, {"limit": 65536, "used": 4096})
-        self.assertEqual((first.name, first.header, first.counters["truncated"]),
-                         ("debug_64", {"state": "stopped", "objsize": "64", "depth": "32", "mark": "4"}, 0))
-        self.assertEqual((second.header["max"], second.counters["sampled"]), ("9", 7))
-        self.assertEqual(parse_ctl("limit 65536 used 0\n"), ({"limit": 65536, "used": 0}, []))
-        self.assertEqual(parse_dumps("limit 65536 used 0\n" + dump())[0].name, "debug_64")
-        with self.assertRaises(DumpError):
-            parse_ctl("")
-
-    def test_cut_off(self):
-        with self.assertRaises(DumpError):
-            parse_dumps(HEADER.format(name="x"))
-
-    def test_nothing(self):
-        self.assertEqual(parse_dumps("no dump\n"), [])
-
-    def test_identities(self):
-        for changes, broken in (({}, 0), ({"seen": 1}, 1), ({"freed": 1}, 1), ({"bytes": 1}, 1), ({"live": 99}, 2)):
-            [parsed] = parse_dumps(dump(groups=[(100, "0")], **changes))
-            self.assertEqual(len(parsed.broken_identities()), broken, changes)
-
-    def test_ranges(self):
-        self.assertEqual(parse_ranges("0"), {0})
-        self.assertEqual(parse_ranges("0-2,4,8-9"), {0, 1, 2, 4, 8, 9})
+def test_whole():
+    [parsed] = parse_dumps(dump(groups=[(100, "1-2,5")]))
+    assert parsed.name == "debug_64"
+    assert parsed.header["state"] == "stopped"
+    assert parsed.counters["untracked"] == 12
+    [group] = parsed.groups
+    assert (group.bytes, group.objects, group.marks) == (6400, 100, {1, 2, 5})
+    assert group.frames == ["leak_at_depth+0x34 [kernel]", "debug_alloc_write+0x12 [kernel]"]
+    assert group.summary == "age ms min 12 avg 530 max 2800, marks 1-2,5, contexts pid 12 sh"
 
 
-class Judgement(unittest.TestCase):
-    def judge(self, text, repeat=5, settled=True):
-        return judge(parse_dumps(text), repeat, settled)
-
-    def test_alive_in_all_generations(self):
-        self.assertEqual(self.judge(dump(groups=[(5, "0-4")])).status, LEAKED)
-
-    def test_one_generation_may_miss(self):
-        self.assertEqual(self.judge(dump(groups=[(4, "0-1,3-4")])).status, LEAKED)
-        self.assertEqual(self.judge(dump(groups=[(3, "0,2,4")])).status, CLEAN)
-
-    def test_many_objects_of_one_generation_are_no_leak(self):
-        verdict = self.judge(dump(groups=[(1000, "0")]))
-        self.assertEqual((verdict.status, len(verdict.others)), (CLEAN, 1))
-
-    def test_one_run(self):
-        self.assertEqual(self.judge(dump(groups=[(1, "0")]), repeat=1).status, LEAKED)
-
-    def test_clean(self):
-        self.assertEqual(self.judge(dump()).status, CLEAN)
-
-    def test_what_is_lost_is_not_clean(self):
-        for lost in ({"dropped": 1, "seen": 51}, {"stacks_lost": 1}, {"contexts_lost": 1}):
-            self.assertEqual(self.judge(dump(**lost)).status, UNKNOWN, lost)
-            groups = [(5, "0-4")]
-            changes = {"dropped": 1, "seen": 56} if "dropped" in lost else lost
-            self.assertEqual(self.judge(dump(groups=groups, **changes)).status, LEAKED, lost)
-
-    def test_not_settled_is_not_clean(self):
-        self.assertEqual(self.judge(dump(), settled=False).status, UNKNOWN)
-
-    def test_no_dump_is_not_clean(self):
-        self.assertEqual(self.judge("").status, UNKNOWN)
-
-    def test_broken_identity_is_not_clean(self):
-        self.assertEqual(self.judge(dump(seen=7)).status, UNKNOWN)
-
-    def test_report(self):
-        class NoLines:
-            def look_up(self, frames):
-                return {"leak_at_depth+0x34 [kernel]": [("inner", "a.h:1"), ("leak_at_depth", "kern/a.cc:2")]}
-
-        class UserLines:
-            def look_up(self, stacks):
-                return {("0a1b", "0x401001 [/bin/sh]"): [("write", "user/libc/file.c:2")]}
-
-        dumps = parse_dumps(dump(groups=[(10, "0-4"), (2, "3")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK, 1))
-        text = report(judge(dumps, 5), dumps, "some command", "3", 5, NoLines(), UserLines())
-        self.assertIn("    user stack of pid 12 sh and 1 more, 640 bytes in 10 allocations\n"
-                      "        write  user/libc/file.c:2\n        0x402000 [/bin/sh]\n", text)
-        self.assertIn("leak test of: some command\n", text)
-        self.assertIn("exit status: 3", text)
-        self.assertIn("LEAKED: 640 bytes from 1 stacks", text)
-        self.assertIn("    inner (inlined)  a.h:1\n    leak_at_depth+0x34  kern/a.cc:2\n    debug_alloc_write+0x12", text)
-        self.assertIn("not repeated (not counted): 1 stacks", text)
-        self.assertTrue(text.endswith("\nleak\n"))
+def test_several_and_what_is_off():
+    text = dump("a", [(1, "0")]) + "kmemtrace b state off objsize 64\nto trace it: echo start > …\n" + dump("c")
+    assert [parsed.name for parsed in parse_dumps(text)] == ["a", "c"]
 
 
-class Names(unittest.TestCase):
-    CASES = {
-        "kernel_main": "kernel_main",
-        "arena_alloc(arena*, unsigned long, int)": "arena_alloc",
-        "copy_file(Chan*) [clone .part.0]": "copy_file",
-        "walk.isra.0": "walk",
-        "(anonymous namespace)::DebugDevice::write(Chan&, char const*, unsigned long)": "DebugDevice::write",
-        "StackTable::view(unsigned int) const": "StackTable::view",
-        "Result<int> parse<int>(char const*)": "parse",
-        "run()::{lambda(int)#1}::operator()(int) const": None,
-        "operator delete(void*, unsigned long)": "operator delete",
-        "Device::walk(Chan&)::{lambda()#2}::_FUN()": None,
-    }
-
-    def test_plain_names(self):
-        for symbol, expected in self.CASES.items():
-            with self.subTest(symbol=symbol):
-                name = ksyms.plain_name(symbol)
-                if expected is not None:
-                    self.assertEqual(name, expected)
-                self.assertTrue(name)
-                self.assertNotIn("(", name.replace("operator()", ""))
-
-    def test_equal_names_are_told_apart_by_address(self):
-        lines = ["ffffffff80100020 t init(int)", "ffffffff80100000 t init()", "ffffffff80100040 T main", "ffffffff80200000 d data",
-                 "0000000000000000 t absolute", "                 U undefined"]
-        self.assertEqual(ksyms.functions(lines),
-                         [(0xFFFFFFFF80100000, "init"), (0xFFFFFFFF80100020, "init.2"), (0xFFFFFFFF80100040, "main")])
+def test_stack_that_was_not_recorded():
+    text = dump(groups=[(1, "0")]).replace("\tleak_at_depth+0x34 [kernel]\n\tdebug_alloc_write+0x12 [kernel]\n",
+                                           "\tthe stack was not recorded\n")
+    assert parse_dumps(text)[0].groups[0].frames == ["the stack was not recorded"]
 
 
-class Returns(unittest.TestCase):
-    """What .stele.returns is made of."""
-
-    DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
-                   "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
-                   "  401005:\te8 00 00 00 00       \tcall   401100 <ret>\n"
-                   "  40100a:\tc3                   \tret\n"
-                   "  40100b:\tb8 c3 00 00 00       \tmov    $0xc3,%eax\n"
-                   "  401010:\t{returned}\n")
-
-    def test_instructions_are_found_not_bytes(self):
-        found = returns.returns_in(self.DISASSEMBLY.format(returned="c3                   \tret"))
-        self.assertEqual(found, [0x40100A, 0x401010])
-        self.assertEqual(returns.decode(returns.encode(found)), found)
-
-    def test_other_returns_fail(self):
-        for other in ("c2 08 00             \tret    $0x8", "f3 c3                \trepz ret", "cb                   \tlret"):
-            with self.subTest(other), self.assertRaises(returns.Unprobed):
-                returns.returns_in(self.DISASSEMBLY.format(returned=other))
-
-    def test_broken_sections_are_refused(self):
-        good = returns.encode([1, 2])
-        for bad in (b"", good[:-1], good + b"\0", b"X" + good[1:], good[:4] + b"\2" + good[5:]):
-            with self.subTest(bad), self.assertRaises(ValueError):
-                returns.decode(bad)
+def test_new_keys_at_the_end():
+    [parsed] = parse_dumps(dump().replace("truncated 0\n", "truncated 0 sampled 7\n"))
+    assert parsed.counters["sampled"] == 7
 
 
-class ProbeTables(unittest.TestCase):
-    """Where probes on kernel functions can be, from a small kernel."""
+def test_filters():
+    [parsed] = parse_dumps(dump().replace(" mark 4\n", " mark 4 min 100 pid 12\n"))
+    assert (parsed.header["mark"], parsed.header["min"], parsed.header["pid"]) == ("4", "100", "12")
 
-    SOURCE = """
+
+def test_sampled():
+    text = dump(groups=[(100, "0"), (1, "0")]).replace(" mark 4\n", " mark 4 sample 4096\n")
+    text = text.replace("100 allocations from stack\n", "100 allocations from stack, estimated 409600 bytes in 6400 allocations\n")
+    [parsed] = parse_dumps(text)
+    assert parsed.header["sample"] == "4096"
+    assert [group.estimated for group in parsed.groups] == [(409600, 6400), None]
+    assert parsed.broken_identities() == []
+
+
+def test_user_stacks():
+    more = "\tuser stack of pid 13 cat, 1 bytes in 1 allocations\n\t\t0x401001 [/bin/cat]\n\t… 3 more user stacks\n"
+    [parsed] = parse_dumps(dump(groups=[(100, "1-2")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK + more, 1))
+    [group] = parsed.groups
+    assert len(group.frames) == 2
+    assert [(stack.owner, stack.bytes, stack.objects, stack.build_id, stack.frames) for stack in group.user_stacks] == [("pid 12 sh and 1 more", 640, 10, "0a1b", ["0x401001 [/bin/sh]", "0x402000 [/bin/sh]"]),
+                      ("pid 13 cat", 1, 1, "", ["0x401001 [/bin/cat]"])]
+
+
+def test_ctl():
+    line = dump().replace("\n", " ", 1)
+    text = "limit 65536 used 4096\n" + line + line.replace("debug_64", "b").replace("truncated 0", "truncated 0 sampled 7 max 9")
+    memory, (first, second) = parse_ctl(text)
+    assert memory == {"limit": 65536, "used": 4096}
+    assert (first.name, first.header, first.counters["truncated"]) == ("debug_64", {"state": "stopped", "objsize": "64", "depth": "32", "mark": "4"}, 0)
+    assert (second.header["max"], second.counters["sampled"]) == ("9", 7)
+    assert parse_ctl("limit 65536 used 0\n") == ({"limit": 65536, "used": 0}, [])
+    assert parse_dumps("limit 65536 used 0\n" + dump())[0].name == "debug_64"
+    with pytest.raises(DumpError):
+        parse_ctl("")
+
+
+def test_cut_off():
+    with pytest.raises(DumpError):
+        parse_dumps(HEADER.format(name="x"))
+
+
+def test_nothing():
+    assert parse_dumps("no dump\n") == []
+
+
+def test_identities():
+    for changes, broken in (({}, 0), ({"seen": 1}, 1), ({"freed": 1}, 1), ({"bytes": 1}, 1), ({"live": 99}, 2)):
+        [parsed] = parse_dumps(dump(groups=[(100, "0")], **changes))
+        assert len(parsed.broken_identities()) == broken, changes
+
+
+def test_ranges():
+    assert parse_ranges("0") == {0}
+    assert parse_ranges("0-2,4,8-9") == {0, 1, 2, 4, 8, 9}
+
+
+def verdict_on(text, repeat=5, settled=True):
+    return judge(parse_dumps(text), repeat, settled)
+
+
+def test_alive_in_all_generations():
+    assert verdict_on(dump(groups=[(5, "0-4")])).status == LEAKED
+
+
+def test_one_generation_may_miss():
+    assert verdict_on(dump(groups=[(4, "0-1,3-4")])).status == LEAKED
+    assert verdict_on(dump(groups=[(3, "0,2,4")])).status == CLEAN
+
+
+def test_many_objects_of_one_generation_are_no_leak():
+    verdict = verdict_on(dump(groups=[(1000, "0")]))
+    assert (verdict.status, len(verdict.others)) == (CLEAN, 1)
+
+
+def test_one_run():
+    assert verdict_on(dump(groups=[(1, "0")]), repeat=1).status == LEAKED
+
+
+def test_clean():
+    assert verdict_on(dump()).status == CLEAN
+
+
+def test_what_is_lost_is_not_clean():
+    for lost in ({"dropped": 1, "seen": 51}, {"stacks_lost": 1}, {"contexts_lost": 1}):
+        assert verdict_on(dump(**lost)).status == UNKNOWN, lost
+        groups = [(5, "0-4")]
+        changes = {"dropped": 1, "seen": 56} if "dropped" in lost else lost
+        assert verdict_on(dump(groups=groups, **changes)).status == LEAKED, lost
+
+
+def test_not_settled_is_not_clean():
+    assert verdict_on(dump(), settled=False).status == UNKNOWN
+
+
+def test_no_dump_is_not_clean():
+    assert verdict_on("").status == UNKNOWN
+
+
+def test_broken_identity_is_not_clean():
+    assert verdict_on(dump(seen=7)).status == UNKNOWN
+
+
+def test_report():
+    class NoLines:
+        def look_up(self, frames):
+            return {"leak_at_depth+0x34 [kernel]": [("inner", "a.h:1"), ("leak_at_depth", "kern/a.cc:2")]}
+
+    class UserLines:
+        def look_up(self, stacks):
+            return {("0a1b", "0x401001 [/bin/sh]"): [("write", "user/libc/file.c:2")]}
+
+    dumps = parse_dumps(dump(groups=[(10, "0-4"), (2, "3")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK, 1))
+    text = report(judge(dumps, 5), dumps, "some command", "3", 5, NoLines(), UserLines())
+    assert ("    user stack of pid 12 sh and 1 more, 640 bytes in 10 allocations\n"
+            "        write  user/libc/file.c:2\n        0x402000 [/bin/sh]\n") in text
+    assert "leak test of: some command\n" in text
+    assert "exit status: 3" in text
+    assert "LEAKED: 640 bytes from 1 stacks" in text
+    assert "    inner (inlined)  a.h:1\n    leak_at_depth+0x34  kern/a.cc:2\n    debug_alloc_write+0x12" in text
+    assert "not repeated (not counted): 1 stacks" in text
+    assert text.endswith("\nleak\n")
+
+
+PLAIN_NAMES = {
+    "kernel_main": "kernel_main",
+    "arena_alloc(arena*, unsigned long, int)": "arena_alloc",
+    "copy_file(Chan*) [clone .part.0]": "copy_file",
+    "walk.isra.0": "walk",
+    "(anonymous namespace)::DebugDevice::write(Chan&, char const*, unsigned long)": "DebugDevice::write",
+    "StackTable::view(unsigned int) const": "StackTable::view",
+    "Result<int> parse<int>(char const*)": "parse",
+    "run()::{lambda(int)#1}::operator()(int) const": None,
+    "operator delete(void*, unsigned long)": "operator delete",
+    "Device::walk(Chan&)::{lambda()#2}::_FUN()": None,
+}
+
+
+@pytest.mark.parametrize("symbol, expected", PLAIN_NAMES.items(), ids=range(len(PLAIN_NAMES)))
+def test_plain_names(symbol, expected):
+    name = ksyms.plain_name(symbol)
+    assert expected in (None, name)
+    assert name
+    assert "(" not in name.replace("operator()", "")
+
+
+def test_equal_names_are_told_apart_by_address():
+    lines = ["ffffffff80100020 t init(int)", "ffffffff80100000 t init()", "ffffffff80100040 T main", "ffffffff80200000 d data",
+             "0000000000000000 t absolute", "                 U undefined"]
+    assert ksyms.functions(lines) == [(0xFFFFFFFF80100000, "init"), (0xFFFFFFFF80100020, "init.2"), (0xFFFFFFFF80100040, "main")]
+
+
+# What .stele.returns is made of.
+DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
+               "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
+               "  401005:\te8 00 00 00 00       \tcall   401100 <ret>\n"
+               "  40100a:\tc3                   \tret\n"
+               "  40100b:\tb8 c3 00 00 00       \tmov    $0xc3,%eax\n"
+               "  401010:\t{returned}\n")
+
+
+def test_instructions_are_found_not_bytes():
+    found = returns.returns_in(DISASSEMBLY.format(returned="c3                   \tret"))
+    assert found == [0x40100A, 0x401010]
+    assert returns.decode(returns.encode(found)) == found
+
+
+def test_other_returns_fail():
+    for other in ("c2 08 00             \tret    $0x8", "f3 c3                \trepz ret", "cb                   \tlret"):
+        with pytest.raises(returns.Unprobed):
+            returns.returns_in(DISASSEMBLY.format(returned=other))
+
+
+def test_broken_sections_are_refused():
+    good = returns.encode([1, 2])
+    for bad in (b"", good[:-1], good + b"\0", b"X" + good[1:], good[:4] + b"\2" + good[5:]):
+        with pytest.raises(ValueError):
+            returns.decode(bad)
+
+
+# Where probes on kernel functions can be, from a small kernel.
+SOURCE = """
         extern int other(int), failed(int);
         __attribute__((cold, noinline)) int failed(int a) { asm volatile(""); return a + 3; }
         __attribute__((noinline)) int other(int a) { asm volatile(""); return a + 1; }
@@ -245,100 +258,100 @@ class ProbeTables(unittest.TestCase):
         }
         int leaves(int a) { %s return other(a); }
     """
-    FLAGS = ["-O2", "-ffreestanding", "-fno-pic", "-no-pie", "-mcmodel=kernel", "-fno-asynchronous-unwind-tables", "-fcf-protection=none",
-             "-pg", "-mfentry", "-mnop-mcount", "-nostdlib", "-static", "-Wl,-Ttext=0xffffffff80100000,-e,several,--build-id=none"]
 
-    def link(self, *flags, leaves=""):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        elf = folder.name + "/kernel"
-        subprocess.run(["gcc", "-x", "c", "-", "-o", elf, *self.FLAGS, *flags], input=self.SOURCE % leaves, check=True, text=True)
-        return elf
 
-    def test_functions_and_their_returns(self):
-        path = self.link("-fno-optimize-sibling-calls")
+FLAGS = ["-O2", "-ffreestanding", "-fno-pic", "-no-pie", "-mcmodel=kernel", "-fno-asynchronous-unwind-tables", "-fcf-protection=none",
+         "-pg", "-mfentry", "-mnop-mcount", "-nostdlib", "-static", "-Wl,-Ttext=0xffffffff80100000,-e,several,--build-id=none"]
+
+
+def link(folder, *flags, leaves=""):
+    elf = str(folder / "kernel")
+    subprocess.run(["gcc", "-x", "c", "-", "-o", elf, *FLAGS, *flags], input=SOURCE % leaves, check=True, text=True)
+    return elf
+
+
+def test_functions_and_their_returns(tmp_path):
+    path = link(tmp_path, "-fno-optimize-sibling-calls")
+    elf = ksyms.Elf(path)
+    places = elf.places()
+    address = {name: address for address, _, name, _ in elf.functions}
+    assert places == sorted(address[name] for name in ("failed", "other", "several", "leaves"))
+    returns = ksyms.returns_of(ksyms.disassemble(path), elf, places)
+    assert all(elf.text[address - elf.start] == 0xC3 for address, _ in returns)
+    assert [address for address, _ in returns] == sorted(address for address, _ in returns)
+    count = [sum(place == places.index(address[name]) for _, place in returns) for name in ("failed", "other", "leaves")]
+    assert count == [1, 1, 1]
+    assert sum(place == places.index(address["several"]) for _, place in returns) >= 2
+    # What was moved away as cold is the function's too.
+    cold = next((part for part in elf.functions if part[2] == "several.cold"), None)
+    assert cold is not None
+    assert places.index(address["several"]) in [index for start, _, index in ksyms.parts_of(elf, places) if start == cold[0]]
+
+
+def test_a_return_that_no_probe_sees_is_refused(tmp_path):
+    for flags, leaves in ((["-foptimize-sibling-calls"], ""), (["-fno-optimize-sibling-calls"], 'asm volatile("ret $8");'),
+                          (["-fno-optimize-sibling-calls"], 'asm volatile("repz ret");')):
+        with pytest.raises(SystemExit, match="which no probe sees"):
+            path = link(tmp_path, *flags, leaves=leaves)
+            elf = ksyms.Elf(path)
+            ksyms.returns_of(ksyms.disassemble(path), elf, elf.places())
+
+
+def test_a_probes_handler_calls_nothing_that_can_be_probed(tmp_path, monkeypatch):
+    for handler, fine in (("failed", True), ("several", False), ("hidden", True), ("calls_other", False)):
+        path = link(tmp_path, "-fno-optimize-sibling-calls", "-fno-inline",
+                    leaves="} __attribute__((no_instrument_function)) int calls_other(int a) { other(a); return other(a) + 1; } int more(int a) {")
         elf = ksyms.Elf(path)
-        places = elf.places()
-        address = {name: address for address, _, name, _ in elf.functions}
-        self.assertEqual(places, sorted(address[name] for name in ("failed", "other", "several", "leaves")))
-        returns = ksyms.returns_of(ksyms.disassemble(path), elf, places)
-        self.assertTrue(all(elf.text[address - elf.start] == 0xC3 for address, _ in returns))
-        self.assertEqual([address for address, _ in returns], sorted(address for address, _ in returns))
-        count = [sum(place == places.index(address[name]) for _, place in returns) for name in ("failed", "other", "leaves")]
-        self.assertEqual(count, [1, 1, 1])
-        self.assertGreaterEqual(sum(place == places.index(address["several"]) for _, place in returns), 2)
-        # What was moved away as cold is the function's too.
-        cold = next((part for part in elf.functions if part[2] == "several.cold"), None)
-        self.assertIsNotNone(cold)
-        self.assertIn(places.index(address["several"]), [index for start, _, index in ksyms.parts_of(elf, places) if start == cold[0]])
-
-    def test_a_return_that_no_probe_sees_is_refused(self):
-        for flags, leaves in ((["-foptimize-sibling-calls"], ""), (["-fno-optimize-sibling-calls"], 'asm volatile("ret $8");'),
-                              (["-fno-optimize-sibling-calls"], 'asm volatile("repz ret");')):
-            with self.subTest(flags=flags, leaves=leaves), self.assertRaisesRegex(SystemExit, "which no probe sees"):
-                path = self.link(*flags, leaves=leaves)
-                elf = ksyms.Elf(path)
-                ksyms.returns_of(ksyms.disassemble(path), elf, elf.places())
-
-    def test_a_probes_handler_calls_nothing_that_can_be_probed(self):
-        for handler, fine in (("failed", True), ("several", False), ("hidden", True), ("calls_other", False)):
-            with self.subTest(handler=handler):
-                path = self.link("-fno-optimize-sibling-calls", "-fno-inline",
-                                 leaves="} __attribute__((no_instrument_function)) int calls_other(int a) { other(a); return other(a) + 1; } int more(int a) {")
-                elf = ksyms.Elf(path)
-                places = [place for place in elf.places() if (place, "failed") not in [(a, n) for a, _, n, _ in elf.functions]]
-                with unittest.mock.patch.object(ksyms, "HANDLERS", (handler,)), \
-                        contextlib.nullcontext() if fine else self.assertRaisesRegex(SystemExit, "which can be probed itself"):
-                    ksyms.check_handlers(ksyms.disassemble(path), elf, places)
-
-    def test_the_code_begins_where_the_kernel_thinks(self):
-        with self.assertRaisesRegex(SystemExit, "kProbeText"):
-            ksyms.Elf(self.link("-fno-optimize-sibling-calls", "-Wl,-Ttext=0xffffffff80200000"))
-
-    def test_tables_hold_every_place(self):
-        path = self.link("-fno-optimize-sibling-calls")
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            ksyms.emit(path)
-        self.assertIn("probe_place_count: .long 4\n", text.getvalue())
-        subprocess.run(["gcc", "-c", "-x", "assembler", "-", "-o", "/dev/null"], input=text.getvalue(), check=True, text=True)
+        places = [place for place in elf.places() if (place, "failed") not in [(a, n) for a, _, n, _ in elf.functions]]
+        monkeypatch.setattr(ksyms, "HANDLERS", (handler,))
+        with contextlib.nullcontext() if fine else pytest.raises(SystemExit, match="which can be probed itself"):
+            ksyms.check_handlers(ksyms.disassemble(path), elf, places)
 
 
-class Programs(unittest.TestCase):
-    """Look-ups in the user programs that were built."""
-
-    def test_a_function_has_file_and_line(self):
-        root = pathlib.Path(__file__).resolve().parent.parent.parent
-        folder = pathlib.Path(os.environ.get("STELE_BUILD", root / "build")) / "user/bin"
-        if not (folder / "leakdemo").exists():
-            raise unittest.SkipTest("no program was built")
-        address = next(int(line.split()[0], 16) for line in ksyms.nm(folder / "leakdemo") if line.endswith(" T main"))
-        known, wrong = f"{address + 1:#x} [/bin/leakdemo]", "0x10 [/bin/leakdemo]"
-        identity = build_id(folder / "leakdemo")
-        lines = ProgramLines(folder, root)
-        places = lines.look_up([UserStack("pid 1 a", 1, 1, identity, [known, wrong]), UserStack("pid 2 b", 1, 1, "0a1b", [known])])
-        self.assertEqual(list(places), [(identity, known)])
-        [(function, place)] = places[identity, known]
-        self.assertEqual(function, "main")
-        self.assertRegex(place, r"^user/bin/leakdemo/leakdemo\.c:\d+$")
+def test_the_code_begins_where_the_kernel_thinks(tmp_path):
+    with pytest.raises(SystemExit, match="kProbeText"):
+        ksyms.Elf(link(tmp_path, "-fno-optimize-sibling-calls", "-Wl,-Ttext=0xffffffff80200000"))
 
 
-class Source(unittest.TestCase):
+def test_tables_hold_every_place(tmp_path):
+    path = link(tmp_path, "-fno-optimize-sibling-calls")
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        ksyms.emit(path)
+    assert "probe_place_count: .long 4\n" in text.getvalue()
+    subprocess.run(["gcc", "-c", "-x", "assembler", "-", "-o", "/dev/null"], input=text.getvalue(), check=True, text=True)
+
+
+def test_a_program_s_function_has_file_and_line():
+    folder = BUILD / "user/bin"
+    if not (folder / "leakdemo").exists():
+        pytest.skip("no program was built")
+    address = next(int(line.split()[0], 16) for line in ksyms.nm(folder / "leakdemo") if line.endswith(" T main"))
+    known, wrong = f"{address + 1:#x} [/bin/leakdemo]", "0x10 [/bin/leakdemo]"
+    identity = build_id(folder / "leakdemo")
+    lines = ProgramLines(folder, ROOT)
+    places = lines.look_up([UserStack("pid 1 a", 1, 1, identity, [known, wrong]), UserStack("pid 2 b", 1, 1, "0a1b", [known])])
+    assert list(places) == [(identity, known)]
+    [(function, place)] = places[identity, known]
+    assert function == "main"
+    assert re.search(r"^user/bin/leakdemo/leakdemo\.c:\d+$", place)
+
+
+@pytest.fixture(scope="module")
+def kernel_lines():
     """Look-ups in the kernel that was built."""
+    elf = BUILD / "stele.elf"
+    if not elf.exists():
+        pytest.skip("no kernel was built")
+    return SourceLines(elf, ROOT)
 
-    @classmethod
-    def setUpClass(cls):
-        root = pathlib.Path(__file__).resolve().parent.parent.parent
-        elf = pathlib.Path(os.environ.get("STELE_BUILD", root / "build")) / "stele.elf"
-        if not elf.exists():
-            raise unittest.SkipTest("no kernel was built")
-        cls.root, cls.lines = root, SourceLines(elf, root)
 
-    def test_a_function_has_file_and_line(self):
-        [(function, place)] = self.lines.look_up(["sys_write+0x1 [kernel]"])["sys_write+0x1 [kernel]"]
-        self.assertEqual(function, "sys_write")
-        file, _, line = place.rpartition(":")
-        self.assertIn("sys_write", "".join((self.root / file).read_text().splitlines()[int(line) - 1 : int(line) + 1]))
+def test_a_kernel_function_has_file_and_line(kernel_lines):
+    [(function, place)] = kernel_lines.look_up(["sys_write+0x1 [kernel]"])["sys_write+0x1 [kernel]"]
+    assert function == "sys_write"
+    file, _, line = place.rpartition(":")
+    assert "sys_write" in "".join((ROOT / file).read_text().splitlines()[int(line) - 1 : int(line) + 1])
 
-    def test_what_is_unknown_is_left_out(self):
-        self.assertEqual(self.lines.look_up(["nothing+0x1 [kernel]", "the stack was not recorded", "main+0x4 [dash]"]), {})
+
+def test_what_is_unknown_is_left_out(kernel_lines):
+    assert kernel_lines.look_up(["nothing+0x1 [kernel]", "the stack was not recorded", "main+0x4 [dash]"]) == {}

@@ -2,7 +2,8 @@
 import pathlib
 import re
 import subprocess
-import unittest
+
+import pytest
 
 from stele.tracedump import (CONTEXT, CONTEXTS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
                              STRINGS, TraceDump, TraceDumpError)
@@ -38,61 +39,66 @@ def binary(extra=b"", unknown=(), version=1):
                        3, 0, b"\x01\x02\x03".ljust(32, b"\0")) + extra + data
 
 
-class BinaryDumps(unittest.TestCase):
-    def check(self, data):
-        dump = TraceDump(data)
-        self.assertEqual((dump.build_id, dump.time, dump.memory_limit, dump.memory_used), ("010203", 3_500_000_000, 65536, 4096))
-        [source] = dump.sources
-        self.assertIs(dump.source("pipe"), source)
-        self.assertEqual((source.kind, source.state, source.zombie, source.object_size, source.mark), ("cache", "stopped", True, 64, 3))
-        self.assertEqual(source.options, {"depth": 32, "pid": 12, "sample": 512})
-        self.assertEqual((source.counters["untracked"], source.counters["truncated"], source.counters["estimated_objects"]), (9, 0, 10))
-        self.assertEqual(source.broken_identities(), [])
-        self.assertEqual(dump.stacks[17].frames, (0xFFFFFFFF80001234, 0xFFFFFFFF80005678))
-        context = dump.contexts[5]
-        self.assertEqual((str(context), context.path, context.build_id), ("pid 12 sh", "/bin/sh", "abcd"))
-        known, unknown = source.records
-        self.assertEqual((known.object, known.stack, known.mark, known.cpu, dump.age(known)), (0xFFFF800000001000, 17, 3, 1, 1500))
-        self.assertEqual((unknown.size, unknown.stack, dump.context_name(unknown.context)), (1000, 0, "unknown"))
-        self.assertAlmostEqual(source.weight(known), 8.5104, places=4)
+def check(data):
+    dump = TraceDump(data)
+    assert (dump.build_id, dump.time, dump.memory_limit, dump.memory_used) == ("010203", 3_500_000_000, 65536, 4096)
+    [source] = dump.sources
+    assert dump.source("pipe") is source
+    assert (source.kind, source.state, source.zombie, source.object_size, source.mark) == ("cache", "stopped", True, 64, 3)
+    assert source.options == {"depth": 32, "pid": 12, "sample": 512}
+    assert (source.counters["untracked"], source.counters["truncated"], source.counters["estimated_objects"]) == (9, 0, 10)
+    assert source.broken_identities() == []
+    assert dump.stacks[17].frames == (0xFFFFFFFF80001234, 0xFFFFFFFF80005678)
+    context = dump.contexts[5]
+    assert (str(context), context.path, context.build_id) == ("pid 12 sh", "/bin/sh", "abcd")
+    known, unknown = source.records
+    assert (known.object, known.stack, known.mark, known.cpu, dump.age(known)) == (0xFFFF800000001000, 17, 3, 1, 1500)
+    assert (unknown.size, unknown.stack, dump.context_name(unknown.context)) == (1000, 0, "unknown")
+    assert source.weight(known) == pytest.approx(8.5104, abs=0.0001)
 
-    def test_whole(self):
-        self.check(binary())
 
-    def test_what_later_kernels_add_is_passed_over(self):
-        self.check(binary(extra=b"\xee" * 8, unknown=[(77, b"what is this"), (1000, b"")]))
+def test_whole():
+    check(binary())
 
-    def test_layout_is_that_of_the_abi(self):
-        text = ABI.read_text()
-        sizes = {name: int(size) for name, size in re.findall(r"ABI_TRACEDUMP_SIZE\(abi_tracedump_(\w+), (\d+)\)", text)}
-        self.assertEqual(sizes, {"header": HEADER.size, "section": SECTION.size, "source": SOURCE.size, "context": CONTEXT.size, "stack": STACK.size,
-                                 "record": RECORD.size})
-        tags = {name: int(value) for name, value in re.findall(r"ABI_TRACEDUMP_(\w+) = (\d+), +/\*", text)}
-        self.assertEqual(tags, {"SOURCES": SOURCES, "CONTEXTS": CONTEXTS, "STACKS": STACKS, "FRAMES": FRAMES, "STRINGS": STRINGS, "RECORDS": RECORDS})
 
-    def test_abi_is_c_and_cpp(self):
-        for language in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
-            subprocess.run(["gcc", *language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-"], check=True,
-                           input=f'#include "{ABI}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
+def test_what_later_kernels_add_is_passed_over():
+    check(binary(extra=b"\xee" * 8, unknown=[(77, b"what is this"), (1000, b"")]))
 
-    def test_identities(self):
-        data = bytearray(binary())
-        at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
-        data[at + 64] = 6
-        self.assertEqual(TraceDump(bytes(data)).sources[0].broken_identities(), ["seen = recorded + dropped + filtered"])
 
-    def test_what_is_no_dump(self):
-        with self.assertRaisesRegex(TraceDumpError, "version 2"):
-            TraceDump(binary(version=2))
-        whole = binary()
-        for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
-            with self.assertRaises(TraceDumpError):
-                TraceDump(data)
-        # Every field of the section headers, far off.
-        at = HEADER.size
-        for offset in range(at, at + SECTION.size, 4):
-            damaged = whole[:offset] + b"\xff\xff\xff\x7f" + whole[offset + 4:]
-            try:
-                TraceDump(damaged)
-            except TraceDumpError:
-                pass
+def test_layout_is_that_of_the_abi():
+    text = ABI.read_text()
+    sizes = {name: int(size) for name, size in re.findall(r"ABI_TRACEDUMP_SIZE\(abi_tracedump_(\w+), (\d+)\)", text)}
+    assert sizes == {"header": HEADER.size, "section": SECTION.size, "source": SOURCE.size, "context": CONTEXT.size, "stack": STACK.size,
+                             "record": RECORD.size}
+    tags = {name: int(value) for name, value in re.findall(r"ABI_TRACEDUMP_(\w+) = (\d+), +/\*", text)}
+    assert tags == {"SOURCES": SOURCES, "CONTEXTS": CONTEXTS, "STACKS": STACKS, "FRAMES": FRAMES, "STRINGS": STRINGS, "RECORDS": RECORDS}
+
+
+def test_abi_is_c_and_cpp():
+    for language in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
+        subprocess.run(["gcc", *language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-"], check=True,
+                       input=f'#include "{ABI}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
+
+
+def test_identities():
+    data = bytearray(binary())
+    at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
+    data[at + 64] = 6
+    assert TraceDump(bytes(data)).sources[0].broken_identities() == ["seen = recorded + dropped + filtered"]
+
+
+def test_what_is_no_dump():
+    with pytest.raises(TraceDumpError, match="version 2"):
+        TraceDump(binary(version=2))
+    whole = binary()
+    for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
+        with pytest.raises(TraceDumpError):
+            TraceDump(data)
+    # Every field of the section headers, far off.
+    at = HEADER.size
+    for offset in range(at, at + SECTION.size, 4):
+        damaged = whole[:offset] + b"\xff\xff\xff\x7f" + whole[offset + 4:]
+        try:
+            TraceDump(damaged)
+        except TraceDumpError:
+            pass

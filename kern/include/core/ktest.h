@@ -1,5 +1,5 @@
-// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=PATTERN` for those whose
-// name contains it), TAP on the console.
+// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=WORD,...` for those
+// whose name contains one of the words), TAP on the console.
 #pragma once
 
 #include "core/log.h"

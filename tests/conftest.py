@@ -1,0 +1,102 @@
+"""What all tests share: which are selected, which process runs them, and what is said in the end.
+
+Three collectors make the items: pytest's own for *_test.py, googletest.py for tests/host/*_test.cc and kernel_tests.py for
+kern/tests/*_test.cc. An item is named FILE::NAME, and `make test TESTS=word` selects those whose name contains the word.
+
+Tests run in as many processes as there are CPUs (pytest-xdist). A guest with several CPUs has as many threads, so all tests that
+need one form the group MANY_CPUS, which one process runs one after the other, while the other processes run tests that need one
+CPU.
+"""
+import os
+import shlex
+
+import pytest
+
+import googletest
+import guest
+import kernel_tests
+import outcomes
+
+MANY_CPUS = "many_cpus"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--words", default="", help="run tests whose names contain one of these words only")
+
+
+def pytest_configure(config):
+    # Plugins of their own: a conftest.py collects in its own folder only.
+    for plugin in (googletest, kernel_tests, outcomes):
+        config.pluginmanager.register(plugin)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reporter())
+
+
+def full_name(nodeid):
+    """The name of a test without the group that xdist adds to it."""
+    return nodeid.rpartition("@")[0] or nodeid
+
+
+def selected(items, words):
+    """The items whose name is one of the words; without such, those whose name contains one."""
+    exact = [item for item in items if item.nodeid in words]
+    return exact or [item for item in items if any(word in item.nodeid for word in words)]
+
+
+def cpus_of(item):
+    marker = item.get_closest_marker("cpus")
+    return marker.args[0] if marker else guest.CPUS
+
+
+def group_of(item):
+    """The tests that have to run in one process, one after the other; None if any process may run this one."""
+    runs_guests = item.path.parent.name != "host"
+    if runs_guests and cpus_of(item) > 1 and not item.get_closest_marker("icount"):
+        return MANY_CPUS
+    return item.path.stem if item.get_closest_marker("shares") else None
+
+
+def rank(item):
+    """What takes long begins first."""
+    if group_of(item) == MANY_CPUS:
+        return 0
+    return 1 if item.get_closest_marker("icount") else 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    words = config.getoption("words").split()
+    if words:
+        kept = selected(items, words)
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+    for item in items:
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=rank)
+
+
+def pytest_runtest_setup(item):
+    guest.cpus = cpus_of(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    if report.failed:
+        words = shlex.quote(full_name(report.nodeid).replace("$", "$$"))
+        report.sections.append(("repeat", f"repeat: make test TESTS={words}"))
+
+
+class Reporter:
+    """What one process does for all: the names without groups, and the last line."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report):
+        report.nodeid = full_name(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self, config):
+        stats = config.pluginmanager.get_plugin("terminalreporter").stats
+        passed, failed, errors, skipped = (len(stats.get(key, ())) for key in ("passed", "failed", "error", "skipped"))
+        print(f"{passed} passed, {failed + errors} failed" + (f", {skipped} skipped" if skipped else ""))
