@@ -3,7 +3,8 @@
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
 #   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
 
-ifeq ($(filter -j% j%,$(MAKEFLAGS)),)
+# A make within make shares the jobs of the outer one.
+ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -64,7 +65,7 @@ leaktest-run: export LEAKTEST_CMD := $(value CMD)
 unexport CMD
 leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
-	+@MAKEFLAGS= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
+	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
 	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
 
