@@ -23,16 +23,28 @@ MEM    ?= 512M
 BOOT   ?= direct
 CMD    ?=
 REPEAT ?= 5
+CMDLINE ?=
 
-# The packages come before everything that uses them: `make` starts again when the stamp was made.
-ifneq ($(filter-out clean help,$(or $(MAKECMDGOALS),all)),)
-include $(BASE)/setup.stamp
-$(BASE)/setup.stamp: scripts/setup
-	@scripts/setup
+# The packages that the goals need, by the groups of scripts/setup, come before everything else: `make` starts again when the
+# stamp was made.
+GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
+PACKAGES := build \
+  $(if $(filter run guest leaktest proof bench% test%,$(GOALS)),run) \
+  $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
+  $(if $(filter bench% test% host-tests,$(GOALS)),test) \
+  $(if $(filter bench,$(GOALS)),bench) \
+  $(if $(filter format lint,$(GOALS)),developer)
+space := $() $()
+SETUP := $(BASE)/setup/$(subst $(space),+,$(strip $(PACKAGES)))
+ifneq ($(GOALS),)
+include $(SETUP)
+$(SETUP): scripts/setup
+	@scripts/setup $(PACKAGES)
 	@mkdir -p $(@D) && touch $@
 endif
 
-all: kernel initrd
+# The initial archive first: what it needs takes longest.
+all: initrd kernel
 
 include kern/kconfig.mk
 include kern/kern.mk
@@ -40,9 +52,10 @@ include user/user.mk
 include tests/tests.mk
 include bench/bench.mk
 
-.PHONY: all kernel initrd run iso leaktest leaktest-run format lint clean help
+.PHONY: all kernel initrd guest run iso leaktest leaktest-run format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
+guest: all # for scripts/guest
 
 run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M BOOT=direct|iso); ctrl-a x ends
 	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD))
@@ -66,15 +79,14 @@ unexport CMD
 leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
 	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
-	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) "$$LEAKTEST_CMD"; \
+	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
 
-format: ## clang-format over kernel and host sources
-	@scripts/setup --developer
-	@git ls-files '*.c' '*.cc' '*.h' | grep -v ^user/ports/ | xargs clang-format -i
+format: ## clang-format over every C and C++ source
+	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
-lint: kernel ## layers, thread-safety analysis, clang-tidy
-	@scripts/setup --developer
+lint: kernel ## formatting, layers, thread-safety analysis, clang-tidy
+	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format --dry-run -Werror
 	@scripts/check-layers
 	@scripts/lint $(BASE)/compile_commands.json
 

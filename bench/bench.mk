@@ -1,15 +1,14 @@
 # make bench: what the memory core and the tracer cost, in guest instructions and on the host's processors.
 
 BENCH_HOST := $(BASE)/bench/pairs_bench
-BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc \
-  kern/src/kmalloc.cc kern/lib/format.cc kern/src/trace/hooks.cc kern/src/trace/kernel_stacks.cc kern/src/trace/recent_stacks.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc \
-  kern/src/trace/page_directory.cc kern/src/trace/trace_memory.cc kern/src/trace/sampler.cc
-BENCH_HOST_OBJ := $(patsubst %,$(BASE)/bench/objects/%.o,$(wildcard $(BENCH_HOST_SRC)))
+BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc \
+  $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_TABLE_SRC) $(TRACE_HOOKS_SRC)
+BENCH_HOST_OBJ := $(BENCH_HOST_SRC:%=$(BASE)/bench/objects/%.o)
 # As the kernel is compiled, where it matters for speed; and where it is linked, the return addresses fit into 32 bits, as the
 # kernel's do.
 BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
-  -I bench/host -I tests/host/cpus -I kern -I kern/include
+  -I bench/host -I tests/host/cpus -I kern -I kern/include -I kern/src
 
 $(BASE)/bench/objects/%.c.o: %.c bench/bench.mk
 	@mkdir -p $(@D)
@@ -21,19 +20,13 @@ $(BASE)/bench/objects/%.cc.o: %.cc bench/bench.mk
 	@g++ -std=c++20 $(BENCH_FLAGS) -MMD -MP -c $< -o $@
 -include $(BENCH_HOST_OBJ:.o=.d)
 
-$(BENCH_HOST): $(BENCH_HOST_OBJ)
-	@g++ $(BENCH_FLAGS) -no-pie $^ -lbenchmark -o $@
+$(BENCH_HOST): $(BENCH_HOST_OBJ) tests/host/sources.mk
+	@g++ $(BENCH_FLAGS) -no-pie $(filter %.o,$^) -lbenchmark -o $@
 # Seldom run, it is built with the tests, so that it goes on being built at all.
 host-tests: $(BENCH_HOST)
 
-# A package that only this needs.
-BENCH_SETUP := $(BASE)/bench/setup.stamp
-$(BENCH_SETUP): scripts/setup
-	@scripts/setup --bench
-	@mkdir -p $(@D) && touch $@
-
 .PHONY: bench bench-baseline
-bench: all $(BENCH_HOST) $(BENCH_SETUP) ## every figure, beside its target and those of the peers; build/bench/
+bench: all $(BENCH_HOST) ## every figure, beside its target and those of the peers; build/bench/
 	@bench/bench.py
-bench-baseline: all $(BENCH_SETUP) ## the counts as they are now become what `make test` compares with
+bench-baseline: all ## the counts as they are now become what `make test` compares with
 	@bench/bench.py --counts-only --write-baseline

@@ -17,7 +17,7 @@ import sys
 import counts
 
 # Name, what it is, unit, target (a number: at most; negative: at least its absolute value), Akaros, Linux 6.1 at its best.
-# The peers' figures were measured on the same work; shared/peers.md of the project says how.
+# The peers' figures were measured on the same work.
 ROWS = [
     ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 64, "110", "158"),
     ("untraced_flag_tests", "… of which the flag tests", "instructions", 4, "6", "0"),

@@ -13,7 +13,7 @@ define MAKE_DEFCONFIG
 endef
 
 # A new Kconfig leaves what was chosen as it is, and gives what it adds its default; make reads the file again then.
-$(DOTCONFIG): $(FRAGMENTS) Kconfig | $(BASE)/setup.stamp
+$(DOTCONFIG): $(FRAGMENTS) Kconfig | $(SETUP)
 	$(if $(and $(wildcard $@),$(filter Kconfig,$?),$(if $(filter-out Kconfig,$?),,only)),\
 	  @$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null && touch $(abspath $@),\
 	  $(MAKE_DEFCONFIG))

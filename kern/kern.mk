@@ -6,19 +6,19 @@ KSYMS  := tools/stele/ksyms.py
 KERN_CC  ?= gcc
 KERN_CXX ?= g++
 
-# A five-byte nop at the beginning of each function: a probe's place (src/trace/kernel_probes.cc).
+# A five-byte nop at the beginning of each function: a probe's place (src/probe/kernel_probes.cc).
 KERN_ENTRY_NOP := -pg -mfentry -mnop-mcount
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
-  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -include $(AUTOCONF_H)
+  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H)
 KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
-KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -include $(AUTOCONF_H) -D__ASSEMBLER__
+KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H) -D__ASSEMBLER__
 KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
 
 KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
-  kern/src/*/*.cc kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
+  kern/src/*/*.cc kern/src/*/*/*.cc kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc)))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 

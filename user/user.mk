@@ -19,11 +19,15 @@ USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE
 USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
 USER_CXXFLAGS := -std=c++20 $(USER_FLAGS) -Iuser/lib
 
-# The toolchain: looked at again when its recipe changes; scripts/toolchain knows whether anything is to be done.
-USER_TOOLCHAIN := $(USER_OUT)/toolchain.stamp
-$(USER_TOOLCHAIN): scripts/toolchain $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
+# The toolchain, that for C and what C++ has besides: looked at again when its recipe changes; scripts/toolchain knows whether
+# anything is to be done.
+USER_TOOLCHAIN := $(USER_OUT)/newlib.stamp
+USER_CXX_TOOLCHAIN := $(USER_OUT)/libstdc++.stamp
+$(USER_TOOLCHAIN): $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
+$(USER_CXX_TOOLCHAIN): $(USER_TOOLCHAIN) $(wildcard user/libstdc++/*)
+$(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: scripts/toolchain
 	@mkdir -p $(@D)
-	@scripts/toolchain $(TOOLCHAIN)
+	@scripts/toolchain $* $(TOOLCHAIN)
 	@touch $@
 
 # The C library's system side.
@@ -51,7 +55,7 @@ $(SYSROOT)/lib/crt0.o: user/libc/crt0.S $(USER_TOOLCHAIN)
 
 # What programs of our own share.
 USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc))
-$(USER_LIBRARY_OBJECTS): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+$(USER_LIBRARY_OBJECTS): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  UCXX  $<"
 	@$(USER_CXX) $(USER_CXXFLAGS) -MD -MP -c -o $@ $<
@@ -72,7 +76,7 @@ $(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADER
 	@mkdir -p $$(@D)
 	@echo "  UCC   $$<"
 	@$$(USER_CC) $$(USER_CFLAGS) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+$(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
 	@echo "  UCXX  $$<"
 	@$$(USER_CXX) $$(USER_CXXFLAGS) -MD -MP -c -o $$@ $$<

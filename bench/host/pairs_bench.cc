@@ -1,13 +1,15 @@
-// An allocation and its free on real processors: the kernel's own source, some ten frames deep. Each worker frees the oldest of
-// 256 objects of its own and allocates another.
+// An allocation and its free on real processors: the kernel's own source, some ten frames deep.
+// Each worker frees the oldest of 256 objects of its own and allocates another.
 //
-// What two CPUs with one traced cache take is to be seen beside what they take when nothing is shared: two threads of this
-// process, and two processes with a world of their own. All of them wait from the beginning for rounds to take part in. Both
-// pairs of workers are bound to the same two CPUs, start a round together and do the same number of pairs.
+// What two CPUs with one traced cache take is to be seen beside what they take when nothing is
+// shared: two threads of this process, and two processes with a world of their own. All of them
+// wait from the beginning for rounds to take part in. Both pairs of workers are bound to the same
+// two CPUs, start a round together and do the same number of pairs.
 //
-// Google Benchmark asks for the rounds, each a repetition of a benchmark with one iteration, and prints them. Its time is that of
-// one pair, of the workers' processor time. On a machine that has other things to do a round counts only if each worker had its CPU
-// nearly all the time, for only then did they run at the same time: the counter `had_cpu` is the least of what they had, as
+// Google Benchmark asks for the rounds, each a repetition of a benchmark with one iteration, and
+// prints them. Its time is that of one pair, of the workers' processor time. On a machine that has
+// other things to do a round counts only if each worker had its CPU nearly all the time, for only
+// then did they run at the same time: the counter `had_cpu` is the least of what they had, as
 // processor time to elapsed time.
 #include <benchmark/benchmark.h>
 #include <sched.h>
@@ -97,13 +99,16 @@ void bind(unsigned index) {
 }
 
 // Takes part in the rounds that are a thread's, or a process', until it is over.
-[[gnu::noinline]] void work(unsigned index, bool is_thread, kmem_cache* untraced, kmem_cache* traced) {
+[[gnu::noinline]] void work(unsigned index, bool is_thread, kmem_cache* untraced,
+                            kmem_cache* traced) {
   const StackBegin begin(__builtin_frame_address(0));
   std::array<unsigned, kPhases> rounds = {};
   for (; !board->over; usleep(100)) {
     for (unsigned phase = 0; phase < kPhases; phase++) {
       const unsigned workers = kWorkersOf[phase];
-      if (is_thread != (phase != kTwoProcesses) || index >= workers || board->rounds[phase] == rounds[phase]) continue;
+      if (is_thread != (phase != kTwoProcesses) || index >= workers ||
+          board->rounds[phase] == rounds[phase])
+        continue;
       rounds[phase]++;
       board->arrived[phase]++;
       while (board->arrived[phase] < rounds[phase] * workers) asm volatile("pause");
@@ -150,7 +155,8 @@ void round(benchmark::State& state, Phase phase) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  board = static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  board = static_cast<Board*>(
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (board == MAP_FAILED) return 2;
   const pid_t processes[] = {start_process(0), start_process(1)};
   world_start(uint64_t{256} << 20);

@@ -16,14 +16,15 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "boot.h"
-#include "cpu.h"
-#include "log.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/log.h"
 #include "pages.h"
 #include "slab_trace.h"
-#include "src/trace/recent_stacks.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
+#include "store/current_context.h"
+#include "store/recent_stacks.h"
+#include "store/shared_tables.h"
+#include "store/trace_memory.h"
 
 __thread struct host_cpu host_cpu = {};
 StackTable trace_stacks;
@@ -41,7 +42,8 @@ BootInfo boot;
 
 void world_start(uint64_t bytes) {
   if (mmap(reinterpret_cast<void*>(kDirectMapBase), bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED) {
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+           0) == MAP_FAILED) {
     panic("no memory");
   }
   memory = {{kPageSize}, bytes - kPageSize};
@@ -70,7 +72,8 @@ void world_become_cpu(unsigned id) {
   stack_high = stack_low + size;
   // As where a task's stack begins: the entries of recent stacks want it round.
   this_thread.kernel_stack =
-      reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize + kKernelStackSize;
+      reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize +
+      kKernelStackSize;
 }
 
 void world_trace(kmem_cache* cache) {
@@ -90,7 +93,8 @@ void world_trace(kmem_cache* cache) {
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   uint64_t low = stack_low;
   size_t n = 0;
-  while (n < max && frame_pointer >= low && frame_pointer + 16 <= stack_high && (frame_pointer & 7) == 0) {
+  while (n < max && frame_pointer >= low && frame_pointer + 16 <= stack_high &&
+         (frame_pointer & 7) == 0) {
     const auto* frame = reinterpret_cast<const uint64_t*>(frame_pointer);
     if (frame[1] == 0) break;
     program_counters[n++] = frame[1];
@@ -134,7 +138,8 @@ void Spinlock::lock() {
   while (!try_lock()) asm volatile("pause");
 }
 bool Spinlock::try_lock() {
-  return owner_.load(std::memory_order_relaxed) == 0 && owner_.exchange(1, std::memory_order_acquire) == 0;
+  return owner_.load(std::memory_order_relaxed) == 0 &&
+         owner_.exchange(1, std::memory_order_acquire) == 0;
 }
 void Spinlock::unlock() {
   owner_.store(0, std::memory_order_release);

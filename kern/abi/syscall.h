@@ -1,8 +1,9 @@
 /* System calls: numbers, arguments, structures. C and C++; shared with user programs.
  *
- * The `syscall` instruction with the number in rax and up to six arguments in rdi, rsi, rdx, r10, r8, r9. The result
- * comes back in rax: -4095..-1 is a negated error number of abi/errno.h, all else is the result. rcx and r11 are lost.
- * Pointers that the kernel cannot read or write give EFAULT.
+ * The `syscall` instruction with the number in rax and up to six arguments in rdi, rsi, rdx, r10,
+ * r8, r9. The result comes back in rax: -4095..-1 is a negated error number of abi/errno.h, all
+ * else is the result. rcx and r11 are lost. Pointers that the kernel cannot read or write give
+ * EFAULT.
  */
 #pragma once
 
@@ -13,65 +14,65 @@
 #endif
 
 /* X(name, number): the comment gives arguments and result. */
-#define ABI_SYSCALLS(X)                                                                                              \
-  X(exit, 0)           /* (int status) never returns */                                                              \
-  X(fork, 1)           /* () child PID, 0 in the child */                                                            \
-  X(execve, 2)         /* (path, argv, envp) only returns on error */                                                \
-  X(wait4, 3)          /* (pid, int *status, options, struct abi_rusage * or NULL) PID */                            \
-  X(getpid, 4)         /* () */                                                                                      \
-  X(getppid, 5)        /* () */                                                                                      \
-  X(getpgid, 6)        /* (pid, 0 = self) */                                                                         \
-  X(setpgid, 7)        /* (pid, pgid) */                                                                             \
-  X(setsid, 8)         /* () session id */                                                                           \
-  X(getuid, 9)         /* () the effective user too */                                                               \
-  X(getgid, 10)        /* () */                                                                                      \
-  X(setuid, 11)        /* (uid) root only, or to itself */                                                           \
-  X(setgid, 12)        /* (gid) */                                                                                   \
-  X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */                       \
-  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */                             \
-  X(munmap, 15)        /* (addr, len) */                                                                             \
-  X(open, 16)          /* (path, flags, mode) fd */                                                                  \
-  X(close, 17)         /* (fd) */                                                                                    \
-  X(read, 18)          /* (fd, buf, len) bytes */                                                                    \
-  X(write, 19)         /* (fd, buf, len) bytes */                                                                    \
-  X(pread, 20)         /* (fd, buf, len, offset) bytes */                                                            \
-  X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                                            \
-  X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                                           \
-  X(dup, 23)           /* (fd) fd */                                                                                 \
-  X(dup2, 24)          /* (fd, newfd) newfd */                                                                       \
-  X(fcntl, 25)         /* (fd, cmd, arg) F_DUPFD GETFD SETFD GETFL SETFL DUPFD_CLOEXEC with newlib's numbers */      \
-  X(pipe2, 26)         /* (int fds[2], flags) */                                                                     \
-  X(fstat, 27)         /* (fd, struct abi_stat *) */                                                                 \
-  X(stat, 28)          /* (path, struct abi_stat *) */                                                               \
-  X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */                                 \
-  X(access, 30)        /* (path, mode) */                                                                            \
-  X(chdir, 31)         /* (path) */                                                                                  \
-  X(fchdir, 32)        /* (fd) */                                                                                    \
-  X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                                           \
-  X(mkdir, 34)         /* (path, mode) */                                                                            \
-  X(rmdir, 35)         /* (path) */                                                                                  \
-  X(unlink, 36)        /* (path) */                                                                                  \
-  X(rename, 37)        /* (from, to) within one device */                                                            \
-  X(chmod, 38)         /* (path, mode) */                                                                            \
-  X(truncate, 39)      /* (path, len) */                                                                             \
-  X(ftruncate, 40)     /* (fd, len) */                                                                               \
-  X(umask, 41)         /* (mask) old mask */                                                                         \
-  X(bind, 42)          /* (source path, target path, ABI_BIND_* flags) */                                            \
-  X(unmount, 43)       /* (target path) */                                                                           \
-  X(ioctl, 44)         /* (fd, ABI_TC* request, pointer) terminals */                                                \
-  X(kill, 45)          /* (pid, signal) pid as in POSIX: 0 own group, -1 all, < -1 a group */                        \
-  X(sigaction, 46)     /* (signal, const struct abi_sigaction *, struct abi_sigaction *old) */                       \
-  X(sigprocmask, 47)   /* (how 0 set 1 block 2 unblock, const uint64_t *, uint64_t *old) newlib's how */             \
-  X(sigsuspend, 48)    /* (const uint64_t *mask) EINTR */                                                            \
-  X(sigreturn, 49)     /* () from the signal trampoline only */                                                      \
-  X(nanosleep, 50)     /* (const struct abi_timespec *, struct abi_timespec *left or NULL) */                        \
-  X(clock_gettime, 51) /* (clock 0 real 1 (or 4) monotonic, struct abi_timespec *) */                                \
-  X(times, 52)         /* (struct abi_rusage *self, struct abi_rusage *children) */                                  \
-  X(errstr, 53)     /* (char *buf, len) bytes with the NUL: why this task's last failed call failed, "" if unsaid */ \
-  X(uname, 54)      /* (struct abi_utsname *) */                                                                     \
-  X(getentropy, 55) /* (buf, len <= 256) */                                                                          \
-  X(yield, 56)      /* () */                                                                                         \
-  X(poll, 57)       /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */
+#define ABI_SYSCALLS(X)                                                                           \
+  X(exit, 0)           /* (int status) never returns */                                           \
+  X(fork, 1)           /* () child PID, 0 in the child */                                         \
+  X(execve, 2)         /* (path, argv, envp) only returns on error */                             \
+  X(wait4, 3)          /* (pid, int *status, options, struct abi_rusage * or NULL) PID */         \
+  X(getpid, 4)         /* () */                                                                   \
+  X(getppid, 5)        /* () */                                                                   \
+  X(getpgid, 6)        /* (pid, 0 = self) */                                                      \
+  X(setpgid, 7)        /* (pid, pgid) */                                                          \
+  X(setsid, 8)         /* () session id */                                                        \
+  X(getuid, 9)         /* () the effective user too */                                            \
+  X(getgid, 10)        /* () */                                                                   \
+  X(setuid, 11)        /* (uid) root only, or to itself */                                        \
+  X(setgid, 12)        /* (gid) */                                                                \
+  X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */    \
+  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */          \
+  X(munmap, 15)        /* (addr, len) */                                                          \
+  X(open, 16)          /* (path, flags, mode) fd */                                               \
+  X(close, 17)         /* (fd) */                                                                 \
+  X(read, 18)          /* (fd, buf, len) bytes */                                                 \
+  X(write, 19)         /* (fd, buf, len) bytes */                                                 \
+  X(pread, 20)         /* (fd, buf, len, offset) bytes */                                         \
+  X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                         \
+  X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                        \
+  X(dup, 23)           /* (fd) fd */                                                              \
+  X(dup2, 24)          /* (fd, newfd) newfd */                                                    \
+  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_DUPFD, GETFD, SETFD, GETFL, SETFL */          \
+  X(pipe2, 26)         /* (int fds[2], flags) */                                                  \
+  X(fstat, 27)         /* (fd, struct abi_stat *) */                                              \
+  X(stat, 28)          /* (path, struct abi_stat *) */                                            \
+  X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */              \
+  X(access, 30)        /* (path, mode) */                                                         \
+  X(chdir, 31)         /* (path) */                                                               \
+  X(fchdir, 32)        /* (fd) */                                                                 \
+  X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                        \
+  X(mkdir, 34)         /* (path, mode) */                                                         \
+  X(rmdir, 35)         /* (path) */                                                               \
+  X(unlink, 36)        /* (path) */                                                               \
+  X(rename, 37)        /* (from, to) within one device */                                         \
+  X(chmod, 38)         /* (path, mode) */                                                         \
+  X(truncate, 39)      /* (path, len) */                                                          \
+  X(ftruncate, 40)     /* (fd, len) */                                                            \
+  X(umask, 41)         /* (mask) old mask */                                                      \
+  X(bind, 42)          /* (source path, target path, ABI_BIND_* flags) */                         \
+  X(unmount, 43)       /* (target path) */                                                        \
+  X(ioctl, 44)         /* (fd, ABI_TC* request, pointer) terminals */                             \
+  X(kill, 45)          /* (pid, signal) pid as in POSIX: 0 own group, -1 all, < -1 a group */     \
+  X(sigaction, 46)     /* (signal, const struct abi_sigaction *, struct abi_sigaction *old) */    \
+  X(sigprocmask, 47)   /* (how: 0 set 1 block 2 unblock, const uint64_t *, uint64_t *old) */      \
+  X(sigsuspend, 48)    /* (const uint64_t *mask) EINTR */                                         \
+  X(sigreturn, 49)     /* () from the signal trampoline only */                                   \
+  X(nanosleep, 50)     /* (const struct abi_timespec *, struct abi_timespec *left or NULL) */     \
+  X(clock_gettime, 51) /* (clock 0 real 1 (or 4) monotonic, struct abi_timespec *) */             \
+  X(times, 52)         /* (struct abi_rusage *self, struct abi_rusage *children) */               \
+  X(errstr, 53)        /* (char *buf, len) bytes with the NUL: why the last failed call failed */ \
+  X(uname, 54)         /* (struct abi_utsname *) */                                               \
+  X(getentropy, 55)    /* (buf, len <= 256) */                                                    \
+  X(yield, 56)         /* () */                                                                   \
+  X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
 enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 58 };
@@ -158,11 +159,31 @@ struct abi_pollfd {
 #define ABI_WUNTRACED 2
 
 /* Signals: newlib's numbers. */
-#define ABI_SIGNALS(X)                                                                                           \
-  X(HUP, 1)                                                                                                      \
-  X(INT, 2) X(QUIT, 3) X(ILL, 4) X(TRAP, 5) X(ABRT, 6) X(FPE, 8) X(KILL, 9) X(BUS, 10) X(SEGV, 11) X(SYS, 12)    \
-      X(PIPE, 13) X(ALRM, 14) X(TERM, 15) X(URG, 16) X(STOP, 17) X(TSTP, 18) X(CONT, 19) X(CHLD, 20) X(TTIN, 21) \
-          X(TTOU, 22) X(WINCH, 28) X(USR1, 30) X(USR2, 31)
+#define ABI_SIGNALS(X)                        \
+  X(HUP, 1)    /* terminal gone */            \
+  X(INT, 2)    /* ^C */                       \
+  X(QUIT, 3)   /* ^ and backslash */          \
+  X(ILL, 4)    /* bad instruction */          \
+  X(TRAP, 5)   /* breakpoint */               \
+  X(ABRT, 6)   /* abort() */                  \
+  X(FPE, 8)    /* arithmetic */               \
+  X(KILL, 9)   /* cannot be caught */         \
+  X(BUS, 10)   /* no such memory */           \
+  X(SEGV, 11)  /* bad access */               \
+  X(SYS, 12)   /* bad system call */          \
+  X(PIPE, 13)  /* nobody reads */             \
+  X(ALRM, 14)  /* timer */                    \
+  X(TERM, 15)  /* please end */               \
+  X(URG, 16)   /* ignored unless caught */    \
+  X(STOP, 17)  /* stops; cannot be caught */  \
+  X(TSTP, 18)  /* ^Z */                       \
+  X(CONT, 19)  /* goes on */                  \
+  X(CHLD, 20)  /* a child stopped or ended */ \
+  X(TTIN, 21)  /* read in the background */   \
+  X(TTOU, 22)  /* write in the background */  \
+  X(WINCH, 28) /* window size */              \
+  X(USR1, 30)  /* the program's own */        \
+  X(USR2, 31)  /* the program's own */
 #define ABI_SIGNAL_NUMBER(name, number) ABI_SIG##name = number,
 enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGNAL_COUNT = 32 };
 #undef ABI_SIGNAL_NUMBER
@@ -173,8 +194,8 @@ enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGNAL_COUNT = 32 };
 #define ABI_SA_RESTART 0x10
 #define ABI_SA_NODEFER 0x20
 
-/* The handler is called as handler(int signal) with the stack aligned as the ABI wants; it returns to `restorer`,
- * which makes ABI_SYS_sigreturn. Bit s of a mask is signal s. */
+/* The handler is called as handler(int signal) with the stack aligned as the ABI wants; it returns
+ * to `restorer`, which makes ABI_SYS_sigreturn. Bit s of a mask is signal s. */
 struct abi_sigaction {
   uint64_t handler;
   uint64_t mask;
@@ -199,7 +220,17 @@ struct abi_sigaction {
 #define ABI_ECHO 0x8
 #define ABI_ECHOE 0x10
 
-enum { ABI_VINTR, ABI_VQUIT, ABI_VERASE, ABI_VKILL, ABI_VEOF, ABI_VTIME, ABI_VMIN, ABI_VSUSP, ABI_NCCS = 20 };
+enum {
+  ABI_VINTR,
+  ABI_VQUIT,
+  ABI_VERASE,
+  ABI_VKILL,
+  ABI_VEOF,
+  ABI_VTIME,
+  ABI_VMIN,
+  ABI_VSUSP,
+  ABI_NCCS = 20
+};
 
 struct abi_termios {
   uint32_t iflag, oflag, cflag, lflag;

@@ -1,12 +1,15 @@
-/* The file #mem/tracedump: what the tracer knows, in binary. C and C++; shared with programs and host tools.
+/* The file #mem/tracedump: what the tracer knows, in binary. C and C++; shared with programs and
+ * host tools.
  *
- * docs/tracedump.md explains it. All numbers are little-endian, all fields lie at multiples of their size, and there is no
- * padding. The file is a header, then sections, one after the other: a section header and `count` items of `item_size`
- * bytes each, then zeros up to the next multiple of 8.
+ * docs/tracedump.md explains it. All numbers are little-endian, all fields lie at multiples of
+ * their size, and there is no padding. The file is a header, then sections, one after the other: a
+ * section header and `count` items of `item_size` bytes each, then zeros up to the next multiple
+ * of 8.
  *
- * What may change without another version: sections with other tags, and further fields at the end of the header, of a
- * section header or of an item. So a reader goes from header to section by `header_size`, from section to section by
- * `size`, from item to item by `item_size`, and passes over tags that it does not know.
+ * What may change without another version: sections with other tags, and further fields at the end
+ * of the header, of a section header or of an item. So a reader goes from header to section by
+ * `header_size`, from section to section by `size`, from item to item by `item_size`, and passes
+ * over tags that it does not know.
  */
 #pragma once
 
@@ -57,9 +60,10 @@ struct abi_tracedump_section {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_section, 32);
 
-enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2, ABI_TRACEDUMP_PROBE = 3 }; /* kind of a source */
-enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 }; /* its state */
-enum { ABI_TRACEDUMP_ZOMBIE = 1 };                             /* its flags: destroyed, with objects that live */
+/* Of a source: its kind, its state, its flags (destroyed, with objects that live). */
+enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2, ABI_TRACEDUMP_PROBE = 3 };
+enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
+enum { ABI_TRACEDUMP_ZOMBIE = 1 };
 
 /* A trace. The counters are those of a text dump, under the same names. */
 struct abi_tracedump_source {
@@ -90,12 +94,14 @@ struct abi_tracedump_source {
   uint64_t stacks_lost;
   uint64_t contexts_lost;
   uint64_t truncated;
-  uint64_t estimated_bytes; /* what the records stand for; of a trace that is not sampled, bytes and live */
+  uint64_t estimated_bytes; /* what the records stand for; of a trace that is not sampled, bytes and
+                               live */
   uint64_t estimated_objects;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_source, 184);
 
-enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 }; /* kind of a context */
+/* Kind of a context. */
+enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 };
 
 /* Who allocated. */
 struct abi_tracedump_context {
@@ -122,7 +128,8 @@ struct abi_tracedump_stack {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_stack, 24);
 
-/* An object that is live. Those of a source are ordered by stack, then by time, the oldest first. */
+/* An object that is live. Those of a source are ordered by stack, then by time, the
+ * oldest first. */
 struct abi_tracedump_record {
   uint64_t object;  /* address */
   uint64_t size;    /* bytes asked for */

@@ -1,11 +1,12 @@
-// Counts what the memory core and the tracer cost, in the system that people run: reading #bench/rows runs every KBENCH and
-// gives a line `NAME VALUE` for each row, with two decimals.
+// Counts what the memory core and the tracer cost, in the system that people run: reading
+// #bench/rows runs every KBENCH and gives a line `NAME VALUE` for each row, with two decimals.
 //
-// Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values are counts that repeat
-// exactly; without it they are ticks, and noise. What a row counts is the whole of the operation: the loop around it and the
-// calls too. Clock ticks come in between, as in life. A short operation is repeated in rounds of which the cheapest counts,
-// and most rounds see no tick; where operations differ from each other the mean of very many counts, in which the ticks are
-// less than a thousandth.
+// Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values
+// are counts that repeat exactly; without it they are ticks, and noise. What a row counts is the
+// whole of the operation: the loop around it and the calls too. Clock ticks come in between, as in
+// life. A short operation is repeated in rounds of which the cheapest counts, and most rounds see
+// no tick; where operations differ from each other the mean of very many counts, in which the ticks
+// are less than a thousandth.
 //
 // bench/bench.py knows what the rows mean, what they are to be, and what others take for the same.
 #pragma once
@@ -14,7 +15,7 @@
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "log.h"
+#include "core/log.h"
 #include "slab.h"
 
 // Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
@@ -25,10 +26,11 @@ struct KernelBench {
   BenchContext context;
 };
 
-#define KBENCH(name, context)                                                                                \
-  static void kbench_##name();                                                                               \
-  [[gnu::section(".kbenches"), gnu::used, gnu::aligned(8)]] static const KernelBench kbench_entry_##name = { \
-      kbench_##name, BenchContext::context};                                                                 \
+#define KBENCH(name, context)                                                                 \
+  static void kbench_##name();                                                                \
+  [[gnu::section(".kbenches"), gnu::used,                                                     \
+    gnu::aligned(8)]] static const KernelBench kbench_entry_##name = {kbench_##name,          \
+                                                                      BenchContext::context}; \
   static void kbench_##name()
 
 // Hundredths of an instruction.
@@ -64,13 +66,15 @@ BENCH_INLINE inline Cost mean(unsigned operations, const Body& body) {
   return cost_of(tsc() - start, operations);
 }
 
-// How many program counters a record has of what a function allocates, by its __builtin_frame_address(0).
+// How many program counters a record has of what a function allocates, by its
+// __builtin_frame_address(0).
 unsigned callers_of(const void* frame);
 
 // The frames of "traced, 10 frames".
 inline constexpr unsigned kDepth = 10;
 
-// Calls body(), which must be BENCH_INLINE, where a record has `depth` program counters (or as many more as the bench has by itself, which is less than kDepth).
+// Calls body(), which must be BENCH_INLINE, where a record has `depth` program counters (or as many
+// more as the bench has by itself, which is less than kDepth).
 template <typename Body>
 [[gnu::noinline]] void at_depth(unsigned depth, const Body& body) {
   if (const unsigned callers = callers_of(__builtin_frame_address(0)); callers >= depth) {
@@ -110,7 +114,8 @@ template <typename Body>
 // Enough for this many.
 inline constexpr unsigned kStacks = 1000, kStackLevels = 5;
 
-// Of each of as many objects: where it lies decides where its record goes, which makes a difference of a few instructions.
+// Of each of as many objects: where it lies decides where its record goes, which makes a difference
+// of a few instructions.
 inline constexpr unsigned kObjects = 32;
 
 // A cache for one bench, traced on request. What is allocated from it must be free when it goes.
@@ -185,10 +190,11 @@ struct Objects {
   void* taken[kObjects];
 };
 
-// The cost of body(i), which allocates an object and frees it: the mean over `objects`, each of which is freed first, so
-// that it is the one that body gets.
+// The cost of body(i), which allocates an object and frees it: the mean over `objects`, each of
+// which is freed first, so that it is the one that body gets.
 template <typename Body>
-BENCH_INLINE inline Cost least_of_each(kmem_cache* cache, const Objects& objects, const Body& body) {
+BENCH_INLINE inline Cost least_of_each(kmem_cache* cache, const Objects& objects,
+                                       const Body& body) {
   uint64_t sum = 0;
   for (void* const object : objects.taken) {
     kmem_cache_free(cache, object);

@@ -2,12 +2,12 @@
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
-#include "bench.h"
-#include "device.h"
+#include "bench/bench.h"
+#include "core/errstr.h"
 #include "drivers/dev/devices.h"
-#include "errstr.h"
 #include "lib/format.h"
-#include "task.h"
+#include "ns/device.h"
+#include "sched/task.h"
 
 extern "C" const KernelBench kbenches_start[], kbenches_end[];
 
@@ -96,7 +96,8 @@ constinit BenchDevice device;
 
 unsigned callers_of(const void* frame) {
   uint64_t callers[64];
-  return 1 + static_cast<unsigned>(walk_kernel_stack(reinterpret_cast<uint64_t>(frame), callers, std::size(callers)));
+  return 1 + static_cast<unsigned>(
+                 walk_kernel_stack(reinterpret_cast<uint64_t>(frame), callers, std::size(callers)));
 }
 
 void bench_row(Cost cost, const char* pattern, ...) {

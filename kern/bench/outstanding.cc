@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "arch/x86_64/interrupts.h"
-#include "bench.h"
-#include "src/trace/trace_memory.h"
-#include "trace.h"
+#include "bench/bench.h"
+#include "store/trace_memory.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -65,7 +65,8 @@ struct EachCost {
   Block<uint32_t> taken, freed;
 };
 
-[[gnu::noinline]] void measure_each(kmem_cache* cache, const Block<void*>& objects, const EachCost& cost) {
+[[gnu::noinline]] void measure_each(kmem_cache* cache, const Block<void*>& objects,
+                                    const EachCost& cost) {
   at_depth(kDepth, [&]() BENCH_INLINE {
     for (unsigned i = 0; i < kMany; i++) {
       const InterruptsOff off;
@@ -83,7 +84,8 @@ struct EachCost {
 }
 
 // `kMany` records on `kStacks` stacks.
-void allocate_on_stacks(kmem_cache* cache, const Block<void*>& objects, unsigned from, unsigned to) {
+void allocate_on_stacks(kmem_cache* cache, const Block<void*>& objects, unsigned from,
+                        unsigned to) {
   for (unsigned i = from; i < to; i++) {
     on_stack(i % kStacks, kStackLevels, [&]() BENCH_INLINE { objects[i] = take(cache); });
   }
@@ -109,7 +111,8 @@ KBENCH(orders, kTask) {
   }
 }
 
-// Without a trace the same objects go through the same magazines at the same operations: what one costs more is the hook's.
+// Without a trace the same objects go through the same magazines at the same operations: what one
+// costs more is the hook's.
 KBENCH(longest_hook, kTask) {
   const BenchCache cache(kSize);
   const Block<void*> objects(kMany);
@@ -119,7 +122,8 @@ KBENCH(longest_hook, kTask) {
   measure_each(cache, objects, hooked);
   int64_t longest = 0, sum = 0;
   for (unsigned i = 0; i < kMany; i++) {
-    const int64_t taken = int64_t{hooked.taken[i]} - plain.taken[i], freed = int64_t{hooked.freed[i]} - plain.freed[i];
+    const int64_t taken = int64_t{hooked.taken[i]} - plain.taken[i],
+                  freed = int64_t{hooked.freed[i]} - plain.freed[i];
     longest = std::max({longest, taken, freed});
     sum += taken;
   }
@@ -127,7 +131,8 @@ KBENCH(longest_hook, kTask) {
   bench_row(cost_of(static_cast<uint64_t>(sum), kMany), "added_growing");
 }
 
-// The free alone: the object comes back before the next is freed, so that magazines stay as they are.
+// The free alone: the object comes back before the next is freed, so that magazines stay as they
+// are.
 KBENCH(free_after_stop, kTask) {
   constexpr unsigned kUnrecorded = 1000;
   const BenchCache cache(kSize);
@@ -196,8 +201,9 @@ KBENCH(dumps, kTask) {
     const uint64_t start = tsc();
     Result<TraceBinaryDump*> dump = trace_binary_open();
     ASSERT(dump.ok());
-    read_all(buffer, kBuffer,
-             [&](char* to, size_t size, uint64_t offset) { return trace_binary_read(*dump, to, size, offset); });
+    read_all(buffer, kBuffer, [&](char* to, size_t size, uint64_t offset) {
+      return trace_binary_read(*dump, to, size, offset);
+    });
     trace_binary_close(*dump);
     bench_row(cost_of(tsc() - start, kMany), "dump_binary");
   }

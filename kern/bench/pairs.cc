@@ -1,10 +1,10 @@
 // An allocation and its free in a loop, in every kind of cache and context.
 #include <optional>
 
-#include "bench.h"
+#include "bench/bench.h"
+#include "bench/sizes.h"
 #include "kmalloc.h"
-#include "sizes.h"
-#include "task.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -82,7 +82,8 @@ KBENCH(depths, kTask) {
   const BenchCache cache(kSmall);
   for (unsigned depth = 2; depth <= 30; depth += 2) {
     const char options[] = {'d', 'e', 'p', 't', 'h', '=', static_cast<char>('0' + depth), '\0'};
-    bench_row(traced_pairs(cache, depth, depth < kDepth ? options : nullptr), "traced_depth_%u", depth);
+    bench_row(traced_pairs(cache, depth, depth < kDepth ? options : nullptr), "traced_depth_%u",
+              depth);
   }
 }
 

@@ -2,13 +2,14 @@
 #include <iterator>
 
 #include "arch/x86_64/frames.h"
-#include "bench.h"
-#include "probe.h"
-#include "src/trace/probe_session.h"
+#include "bench/bench.h"
+#include "probe/probe.h"
+#include "probe/probe_session.h"
 
 namespace {
 
-// Wherever the code that comes before it ends, it is the first in its block of the tables of places.
+// Wherever the code that comes before it ends, it is the first in its block of the tables of
+// places.
 [[gnu::noipa, gnu::aligned(64)]] void bench_probed() {}
 
 uint32_t probed_function() {
@@ -70,7 +71,9 @@ constexpr unsigned kFrames = 11;
 
 Cost calls() {
   Cost cost;
-  at_depth(kFrames - 1, [&]() BENCH_INLINE { cost = least(8, 100, [](unsigned) BENCH_INLINE { bench_probed(); }); });
+  at_depth(kFrames - 1, [&]() BENCH_INLINE {
+    cost = least(8, 100, [](unsigned) BENCH_INLINE { bench_probed(); });
+  });
   return cost;
 }
 

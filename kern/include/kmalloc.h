@@ -1,4 +1,5 @@
-/* Memory of any size. C and C++. Size-class caches kmalloc_16 … kmalloc_8192 (with steps between the powers of two), larger ones from the page arena. */
+/* Memory of any size. C and C++. Size-class caches kmalloc_16 … kmalloc_8192 (with steps between
+ * the powers of two), larger ones from the page arena. */
 #pragma once
 
 #include "slab.h"
@@ -10,11 +11,13 @@ extern "C" {
 /* Makes the caches. Once, by memory_init. */
 void kmalloc_init(void);
 
-/* `size` bytes aligned to 16 (to a page from 4096 on); NULL when out of memory or size is 0. `flags`: KM_*. Any context but NMI with KM_ATOMIC. */
+/* `size` bytes aligned to 16 (to a page from 4096 on); NULL when out of memory or size is 0.
+ * `flags`: KM_*. Any context but NMI with KM_ATOMIC. */
 void* kmalloc(size_t size, int flags);
 /* What kmalloc returned, or NULL. */
 void kfree(void* memory);
-/* The bytes that can be used: at least what was asked for, and no more while the object is checked. */
+/* The bytes that can be used: at least what was asked for, and no more while the object
+ * is checked. */
 size_t kmalloc_usable_size(const void* memory);
 
 #ifdef __cplusplus
@@ -25,7 +28,8 @@ size_t kmalloc_usable_size(const void* memory);
 
 #include "lib/result.h"
 
-// A cache of objects of type T: the C++ face of kmem_cache. Construction and destruction are T's own.
+// A cache of objects of type T: the C++ face of kmem_cache. Construction and destruction are T's
+// own.
 template <typename T>
 class ObjectCache {
  public:

@@ -8,12 +8,13 @@
 #include "lib/units.h"
 
 struct Page {
-  void* slab = nullptr;               // slab that the page belongs to (slab_os_pages_set_slab), or null
+  void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
   std::atomic<uint32_t> mappings{0};  // user page: how many address spaces map it (copy on write)
   uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
 };
 
-// Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab allocator and kmalloc. Once, one CPU.
+// Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab
+// allocator and kmalloc. Once, one CPU.
 void memory_init();
 
 // The descriptor of a frame, or of an address in the direct map; nullptr if it is not memory.

@@ -1,5 +1,5 @@
-/* Object caches, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
- * C and C++. The theory is in src/slab.c.
+/* Object caches, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines
+ * and Vmem" (USENIX 2001). C and C++. The theory is in src/slab.c.
  */
 #pragma once
 
@@ -17,15 +17,16 @@ struct trace_table;
 
 /* Flags of a cache. All fit in a byte, which is what each CPU has of them. */
 enum {
-  KMC_NOTOUCH =
-      0x1, /* never write to free objects: bufctls outside; for objects that are not memory of the direct map */
-  KMC_NOTRACE = 0x2,      /* cannot be traced: what the tracer and the allocator themselves live on */
-  KMC_NOMAGAZINE = 0x4,   /* straight from slabs */
-  KMC_QCACHE = 0x8,       /* quantum cache of an arena */
-  KMC_TRACED = 0x10,      /* record allocations (state; the tracer sets it) */
+  KMC_NOTOUCH = 0x1,    /* never write to free objects: bufctls outside; for objects that are not
+                           memory of the direct map */
+  KMC_NOTRACE = 0x2,    /* cannot be traced: what the tracer and the allocator themselves live on */
+  KMC_NOMAGAZINE = 0x4, /* straight from slabs */
+  KMC_QCACHE = 0x8,     /* quantum cache of an arena */
+  KMC_TRACED = 0x10,    /* record allocations (state; the tracer sets it) */
   KMC_EVER_TRACED = 0x20, /* look records up on free (state; the tracer sets it) */
-  KMC_FAULTS = 0x40,      /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
-  KMC_CHECKED = 0x80,     /* what is freed may lie in a checked slab (state; kmem_cache_check_start sets it) */
+  KMC_FAULTS = 0x40, /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
+  KMC_CHECKED =
+      0x80, /* what is freed may lie in a checked slab (state; kmem_cache_check_start sets it) */
 };
 
 /* Flags of an allocation. */
@@ -38,26 +39,34 @@ enum {
   KM_NEXTFIT = 0x20, /* the next one after the last allocation */
 };
 
-typedef int (*kmem_constructor)(void* object, void* private_data, int flags); /* 0, or non-zero: out of memory */
+typedef int (*kmem_constructor)(void* object, void* private_data,
+                                int flags); /* 0, or non-zero: out of memory */
 typedef void (*kmem_destructor)(void* object, void* private_data);
 
-/* Makes a cache of objects of `size` bytes (1..), aligned to `align` (a power of two, 0: natural), whose slabs come from `source` (NULL: the
- * page arena). `name` is copied; a second cache of one name is called NAME.2, and so on. NULL when out of memory. May sleep. */
-struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags, struct arena* source,
-                                     kmem_constructor constructor, kmem_destructor destructor, void* private_data);
-/* A quantum cache of the arena `source`: objects of `size` bytes in slabs of `slab_size`, neither touched nor traced. As above. */
-struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size, struct arena* source);
-/* Ends a cache. With live objects it says so on the log, and the cache stays as a zombie until they are gone. May sleep. */
+/* Makes a cache of objects of `size` bytes (1..), aligned to `align` (a power of two, 0: natural),
+ * whose slabs come from `source` (NULL: the page arena). `name` is copied; a second cache of one
+ * name is called NAME.2, and so on. NULL when out of memory. May sleep. */
+struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags,
+                                     struct arena* source, kmem_constructor constructor,
+                                     kmem_destructor destructor, void* private_data);
+/* A quantum cache of the arena `source`: objects of `size` bytes in slabs of `slab_size`, neither
+ * touched nor traced. As above. */
+struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size,
+                                      struct arena* source);
+/* Ends a cache. With live objects it says so on the log, and the cache stays as a zombie until they
+ * are gone. May sleep. */
 void kmem_cache_destroy(struct kmem_cache* cache);
 
 /* An object, or NULL when out of memory. Any context but NMI with KM_ATOMIC. */
 void* kmem_cache_alloc(struct kmem_cache* cache, int flags);
 /* Any context but NMI. NULL is allowed. */
 void kmem_cache_free(struct kmem_cache* cache, void* object);
-/* As kmem_cache_alloc, for callers who use less of the object: `requested` bytes are what a trace shows as its size. */
+/* As kmem_cache_alloc, for callers who use less of the object: `requested` bytes are what a trace
+ * shows as its size. */
 void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int flags);
 
-/* How much of a live page-backed object may be used: all, or what was asked for of a checked one. */
+/* How much of a live page-backed object may be used: all, or what was asked for of a
+ * checked one. */
 size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object);
 /* The cache that a page-backed object belongs to; NULL if its page has none. */
 struct kmem_cache* kmem_cache_of(const void* object);
@@ -77,27 +86,29 @@ struct kmem_cache_stats {
   uint64_t total_bytes; /* of all slabs */
   uint64_t slabs;
   uint64_t objects_in_slabs; /* all objects that the slabs have, live or free */
-  uint64_t objects_out;      /* of them, those that the slabs have given out: live ones and rounds of magazines */
-  uint64_t magazine_rounds;  /* free objects in magazines and depot */
-  uint64_t magazine_size;    /* rounds that new ones hold; 0 if none are used */
+  uint64_t objects_out;     /* of them, those that the slabs have given out: live ones and rounds of
+                               magazines */
+  uint64_t magazine_rounds; /* free objects in magazines and depot */
+  uint64_t magazine_size;   /* rounds that new ones hold; 0 if none are used */
   uint64_t depot_full, depot_empty;
   uint64_t hash_buckets, hash_items; /* bufctl hash; 0 without */
   uint64_t hash_bytes;               /* its memory, from the metadata source */
   uint64_t failures;                 /* allocations that returned NULL */
   uint64_t magazine_resizes;         /* how often magazines have grown */
   uint64_t depot_contention;         /* how often a CPU has waited for another's use of the depot */
-  uint64_t depot_surplus;            /* of depot_full, those that the last interval had no use for */
-  uint64_t depot_reaped;             /* full magazines that have been reaped */
-  uint64_t checked;                  /* 1 while the cache is switched to checking */
-  uint64_t checked_out;              /* of objects_out, those that are checked when they are freed */
-  uint64_t quarantined;              /* of objects_in_slabs, damaged ones that nobody gets any more */
-  uint64_t reports;                  /* of checks, ever */
+  uint64_t depot_surplus; /* of depot_full, those that the last interval had no use for */
+  uint64_t depot_reaped;  /* full magazines that have been reaped */
+  uint64_t checked;       /* 1 while the cache is switched to checking */
+  uint64_t checked_out;   /* of objects_out, those that are checked when they are freed */
+  uint64_t quarantined;   /* of objects_in_slabs, damaged ones that nobody gets any more */
+  uint64_t reports;       /* of checks, ever */
 };
 /* Any context; sums what the CPUs count, without stopping them. */
 void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
-/* The cache after `cache` in order of creation, with a reference; NULL for the first / after the last. The reference of `cache` is given up.
- * for (c = kmem_cache_next(NULL); c; c = kmem_cache_next(c)) … */
+/* The cache after `cache` in order of creation, with a reference; NULL for the first / after the
+ * last. The reference of `cache` is given up. for (c = kmem_cache_next(NULL); c; c =
+ * kmem_cache_next(c)) … */
 struct kmem_cache* kmem_cache_next(struct kmem_cache* cache);
 /* By name, with a reference; NULL if there is none. */
 struct kmem_cache* kmem_cache_find(const char* name);
@@ -106,7 +117,8 @@ void kmem_cache_hold(struct kmem_cache* cache);
 void kmem_cache_release(struct kmem_cache* cache);
 
 /* The tracer's hands on a cache. */
-/* Sets and clears bits (KMC_TRACED, KMC_EVER_TRACED) in THIS CPU's copy of the flags. Interrupts off. */
+/* Sets and clears bits (KMC_TRACED, KMC_EVER_TRACED) in THIS CPU's copy of the flags. Interrupts
+ * off. */
 void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear);
 /* The same bits in the flags that kmem_cache_flags shows. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
@@ -114,47 +126,55 @@ struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
 /* What is in it, in one instruction: it lies at a fixed place (slab.c). */
 enum { KMEM_CACHE_TRACE_OFFSET = 120 };
 static inline struct trace_table* kmem_cache_trace(struct kmem_cache* cache) {
-  return __atomic_load_n((struct trace_table**)((char*)cache + KMEM_CACHE_TRACE_OFFSET), __ATOMIC_ACQUIRE);
+  return __atomic_load_n((struct trace_table**)((char*)cache + KMEM_CACHE_TRACE_OFFSET),
+                         __ATOMIC_ACQUIRE);
 }
 
-/* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16 min=100"), NULL for none. 0, or a negated error
- * number. The caller may sleep and holds no spinlock. Implemented in src/trace/. */
+/* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16
+ * min=100"), NULL for none. 0, or a negated error number. The caller may sleep and holds no
+ * spinlock. Implemented in src/trace/. */
 int kmem_trace_start(struct kmem_cache* cache, const char* options);
 int kmem_trace_stop(struct kmem_cache* cache);
 int kmem_trace_reset(struct kmem_cache* cache);
 int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
 
-/* Allocations that fail on purpose, for tests of what their callers do then: whoever does not ask for it pays nothing, since the question
- * is asked where the tracer's hook is. */
+/* Allocations that fail on purpose, for tests of what their callers do then: whoever does not ask
+ * for it pays nothing, since the question is asked where the tracer's hook is. */
 enum kmem_fault_site {
-  KMEM_FAULT_CACHE, /* `source` is the cache: KMC_NOTRACE ones too, but no quantum cache, for which its arena asks */
+  KMEM_FAULT_CACHE, /* `source` is the cache: KMC_NOTRACE ones too, but no quantum cache, for which
+                       its arena asks */
   KMEM_FAULT_ARENA, /* `source` is the arena, asked by a direct caller */
   KMEM_FAULT_TRACE, /* a page for the tracer; `source` is NULL */
 };
-/* Whether this allocation shall fail: 0 if not. Interrupts off, any context, any lock but those of this file's order below a cache's: it
- * takes none and allocates nothing. */
-typedef int (*kmem_fault_function)(enum kmem_fault_site site, const void* source, size_t size, int flags);
-/* From now on `function` is asked before each allocation, on every CPU. 0, with nothing done, if there is another already. What it makes fail
- * gives NULL, is counted as a failure of its cache or arena, and is never seen by the tracer. May sleep. */
+/* Whether this allocation shall fail: 0 if not. Interrupts off, any context, any lock but those of
+ * this file's order below a cache's: it takes none and allocates nothing. */
+typedef int (*kmem_fault_function)(enum kmem_fault_site site, const void* source, size_t size,
+                                   int flags);
+/* From now on `function` is asked before each allocation, on every CPU. 0, with nothing done, if
+ * there is another already. What it makes fail gives NULL, is counted as a failure of its cache or
+ * arena, and is never seen by the tracer. May sleep. */
 int kmem_faults_begin(kmem_fault_function function);
 /* Nobody is asked any more; when it returns the function is not running on any CPU. May sleep. */
 void kmem_faults_end(void);
 /* Asks. 0 without a function. For those who have allocations to fail; any context but NMI. */
 int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags);
 
-/* Run-time checking. While a cache is checked a write past the end of its objects, before them or to free ones, a double
- * free and a free to the wrong cache are reported on the log, and the system goes on. What is found when stands in
- * src/slab_check.c. Callers of start and stop take turns; both may sleep. */
-int kmem_cache_can_be_checked(const struct kmem_cache* cache); /* 0 for those that are KMC_NOTOUCH or KMC_NOTRACE */
+/* Run-time checking. While a cache is checked a write past the end of its objects, before them or
+ * to free ones, a double free and a free to the wrong cache are reported on the log, and the system
+ * goes on. What is found when stands in src/slab_check.c. Callers of start and stop take turns;
+ * both may sleep. */
+int kmem_cache_can_be_checked(
+    const struct kmem_cache* cache); /* 0 for those that are KMC_NOTOUCH or KMC_NOTRACE */
 void kmem_cache_check_start(struct kmem_cache* cache);
 void kmem_cache_check_stop(struct kmem_cache* cache);
-/* Checks all objects from checked slabs, those that are out too; the number of them that were found damaged, and
- * reported, now. Any context; interrupts are off for one object at a time. */
+/* Checks all objects from checked slabs, those that are out too; the number of them that were found
+ * damaged, and reported, now. Any context; interrupts are off for one object at a time. */
 uint64_t kmem_cache_check_scan(struct kmem_cache* cache);
 
 /* Called once, before anything else, with one CPU: the allocator's own caches. */
 void kmem_init(void);
-/* What this CPU's magazines hold goes back to the slabs, for all caches. Interrupts off; up to 124 objects for each cache. */
+/* What this CPU's magazines hold goes back to the slabs, for all caches. Interrupts off; up to 124
+ * objects for each cache. */
 void kmem_drain_cpu(void);
 /* Free objects of all caches go back to the slabs, and empty slabs to where they came from. */
 enum kmem_reap_extent {
@@ -162,14 +182,16 @@ enum kmem_reap_extent {
   KMEM_REAP_DEPOTS,  /* all that the depots have */
   KMEM_REAP_ALL,     /* what CPUs have in their magazines, too */
 };
-/* An allocation that may sleep and finds no memory does it, in this order until it finds some. May sleep: interrupts on, no spinlock held. */
+/* An allocation that may sleep and finds no memory does it, in this order until it finds some. May
+ * sleep: interrupts on, no spinlock held. */
 void kmem_reap_some(enum kmem_reap_extent extent);
 /* All that idles. May sleep. */
 void kmem_reap(void);
-/* Ends an interval, of some seconds: what depots have not used in it becomes the surplus that is reaped first, and caches whose CPUs
- * have waited for the depot get larger magazines. May sleep. */
+/* Ends an interval, of some seconds: what depots have not used in it becomes the surplus that is
+ * reaped first, and caches whose CPUs have waited for the depot get larger magazines. May sleep. */
 void kmem_update(void);
-/* Walks all slabs of the cache and compares them with its counts, under its lock. NULL, or what is wrong. For tests and debugging. */
+/* Walks all slabs of the cache and compares them with its counts, under its lock. NULL, or what is
+ * wrong. For tests and debugging. */
 const char* kmem_cache_verify(struct kmem_cache* cache);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* All that slab.c wants of the world around it. C and C++.
  *
- * The kernel's implementation is kern/src/slab_os.cc and inline below; the host tests bring their own (tests/host/slab_os_host.h),
- * in which a signal plays the interrupt.
+ * The kernel's implementation is kern/src/slab_os.cc and inline below; the host tests bring their
+ * own (tests/host/cpus/slab_os_host.h), in which a signal plays the interrupt.
  */
 #pragma once
 
@@ -25,7 +25,8 @@ struct arena;
 
 #define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
 
-/* A lock that is taken with interrupts off already, by a cleanup guard in slab.c. A Spinlock (spinlock.h) lies in it. */
+/* A lock that is taken with interrupts off already, by a cleanup guard in slab.c. A Spinlock
+ * (spinlock.h) lies in it. */
 struct slab_os_lock {
   uint32_t words[2];
 };
@@ -39,8 +40,9 @@ static inline uint64_t slab_os_irq_save(void) {
 static inline void slab_os_irq_restore(uint64_t flags) {
   if (flags & (1 << 9)) __asm__ volatile("sti" ::: "memory");
 }
-/* Adds `change` to a counter that one CPU at a time may write: its own, interrupts off, or the holder of its lock. Others may read it
- * meanwhile with __atomic_load_n, and see with it what came before. One instruction, no locked bus. */
+/* Adds `change` to a counter that one CPU at a time may write: its own, interrupts off, or the
+ * holder of its lock. Others may read it meanwhile with __atomic_load_n, and see with it what came
+ * before. One instruction, no locked bus. */
 static inline void slab_os_count(uint64_t* counter, int64_t change) {
   __asm__("addq %1, %0" : "+m"(*counter) : "er"(change));
 }
@@ -61,18 +63,21 @@ void slab_os_lock_release(struct slab_os_lock* lock);
 
 /* CPU numbers are below it, of CPUs that come online later too. The same at every call. */
 unsigned slab_os_cpu_count(void);
-/* Calls function(argument) on every online CPU with interrupts off; returns when all have returned. Interrupts on, no lock held. */
+/* Calls function(argument) on every online CPU with interrupts off; returns when all have returned.
+ * Interrupts on, no lock held. */
 void slab_os_on_each_cpu(void (*function)(void*), void* argument);
 
-/* Where slabs come from unless a cache names its source, and where those of the allocator's own caches come from: the second never
- * allocates from a cache. */
+/* Where slabs come from unless a cache names its source, and where those of the allocator's own
+ * caches come from: the second never allocates from a cache. */
 struct arena* slab_os_page_source(void);
 struct arena* slab_os_metadata_source(void);
 
-/* `size` bytes (a multiple of the source's quantum), aligned to that quantum, from the source arena; NULL when there is none. `flags` are KM_*. */
+/* `size` bytes (a multiple of the source's quantum), aligned to that quantum, from the source
+ * arena; NULL when there is none. `flags` are KM_*. */
 void* slab_os_pages_alloc(struct arena* source, size_t size, int flags);
 void slab_os_pages_free(struct arena* source, void* pages, size_t size);
-/* Notes for a page-backed slab that each of its pages belongs to `slab`; NULL takes the note away. */
+/* Notes for a page-backed slab that each of its pages belongs to `slab`; NULL takes the
+ * note away. */
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab);
 /* The note of the page that holds `object`; NULL if it has none. */
 void* slab_os_page_slab(const void* object);
@@ -91,10 +96,11 @@ struct slab_os_place {
   char name[SLAB_OS_PLACE_NAME];
   uint32_t frames[SLAB_OS_PLACE_FRAMES]; /* return addresses, as offsets from the kernel's base */
 };
-/* Here and now. The stack begins with the caller of the function whose frame is given, allocator functions left out. */
+/* Here and now. The stack begins with the caller of the function whose frame is given, allocator
+ * functions left out. */
 void slab_os_note_place(struct slab_os_place* place, const void* frame);
-/* Lines to the log: `what`, by whom and when, and the stack with its symbols; nothing for a place that is all zero. Each
- * line begins with `prefix`. */
+/* Lines to the log: `what`, by whom and when, and the stack with its symbols; nothing for a place
+ * that is all zero. Each line begins with `prefix`. */
 void slab_os_log_place(const char* prefix, const char* what, const struct slab_os_place* place);
 
 /* Something else that can be traced has the name; the lock of the list of caches is held. */

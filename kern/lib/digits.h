@@ -1,4 +1,5 @@
-// Numbers as text, written in place: for what is formatted by the hundred thousand, at a fraction of format().
+// Numbers as text, written in place: for what is formatted by the hundred thousand, at a fraction
+// of format().
 #pragma once
 
 #include <bit>
@@ -9,7 +10,8 @@
 
 #include "lib/string.h"
 
-// Each writes at `to`, where there must be room, without a NUL, and returns the place behind. Any context.
+// Each writes at `to`, where there must be room, without a NUL, and returns the place behind. Any
+// context.
 
 inline char* put_text(char* to, std::string_view text) {
   memcpy(to, text.data(), text.size());

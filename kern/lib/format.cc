@@ -44,7 +44,8 @@ void put_text(Writer& out, const Conversion& c, const char* text, size_t n) {
   if (c.left) out.repeat(' ', pad);
 }
 
-void put_number(Writer& out, const Conversion& c, uint64_t value, unsigned base, bool upper, const char* prefix) {
+void put_number(Writer& out, const Conversion& c, uint64_t value, unsigned base, bool upper,
+                const char* prefix) {
   char digits[24];
   int n = 0;
   const char* alphabet = upper ? "0123456789ABCDEF" : "0123456789abcdef";
@@ -52,7 +53,8 @@ void put_number(Writer& out, const Conversion& c, uint64_t value, unsigned base,
   if (n == 0 && c.precision != 0) digits[n++] = '0';
   const int prefix_length = static_cast<int>(strlen(prefix));
   int zeros = c.precision > n ? c.precision - n : 0;
-  if (c.zero && !c.left && c.precision < 0 && c.width > n + prefix_length) zeros = c.width - n - prefix_length;
+  if (c.zero && !c.left && c.precision < 0 && c.width > n + prefix_length)
+    zeros = c.width - n - prefix_length;
   const int pad = c.width - n - zeros - prefix_length;
   if (!c.left) out.repeat(' ', pad);
   out.put(prefix, prefix_length);
@@ -122,7 +124,8 @@ int vformat(char* buffer, size_t size, const char* pattern, va_list arguments) {
           const int shift = 64 - 8 * bytes;
           value = static_cast<int64_t>(static_cast<uint64_t>(value) << shift) >> shift;
         }
-        const uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+        const uint64_t magnitude =
+            value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
         put_number(out, c, magnitude, 10, false, value < 0 ? "-" : (c.plus ? "+" : ""));
         break;
       }

@@ -1,4 +1,5 @@
-// Intrusive doubly linked list: the links lie in the element, so that linking never allocates and never fails.
+// Intrusive doubly linked list: the links lie in the element, so that linking never allocates and
+// never fails.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,9 @@ class List {
   bool empty() const { return head_.next == nullptr || head_.next == &head_; }
   void push_back(T& element) { insert(head().prev, &(element.*Member)); }
   void push_front(T& element) { insert(&head(), &(element.*Member)); }
-  static void insert_before(T& position, T& element) { insert((position.*Member).prev, &(element.*Member)); }
+  static void insert_before(T& position, T& element) {
+    insert((position.*Member).prev, &(element.*Member));
+  }
   T* front() { return empty() ? nullptr : owner(head_.next); }
   T* back() { return empty() ? nullptr : owner(head_.prev); }
   T* pop_front() {
@@ -37,7 +40,8 @@ class List {
   }
   static void remove(T& element) { (element.*Member).unlink(); }
 
-  // Iteration. The element at hand may be removed while iterating: the next one is remembered first.
+  // Iteration. The element at hand may be removed while iterating: the next one is remembered
+  // first.
   class Iterator {
    public:
     explicit Iterator(ListNode* at) : at_(at), next_(at ? at->next : nullptr) {}
@@ -68,7 +72,8 @@ class List {
     after->next = node;
   }
   static T* owner(ListNode* node) {
-    const auto offset = reinterpret_cast<std::size_t>(&(reinterpret_cast<T*>(0x1000)->*Member)) - 0x1000;
+    const auto offset =
+        reinterpret_cast<std::size_t>(&(reinterpret_cast<T*>(0x1000)->*Member)) - 0x1000;
     return reinterpret_cast<T*>(reinterpret_cast<char*>(node) - offset);
   }
 

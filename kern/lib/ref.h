@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <utility>
 
-// T supplies `static void destroy(T*)`, called once when the count reaches zero, in the context of the last holder.
+// T supplies `static void destroy(T*)`, called once when the count reaches zero, in the context of
+// the last holder.
 template <typename T>
 class RefCounted {
  public:
   void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
-  // For who found the object otherwise than by a reference, and knows that it is not freed yet: false if the last one is gone.
+  // For who found the object otherwise than by a reference, and knows that it is not freed yet:
+  // false if the last one is gone.
   bool try_ref() {
     uint32_t count = count_.load(std::memory_order_relaxed);
-    while (count != 0 && !count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed)) continue;
+    while (count != 0 && !count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed))
+      continue;
     return count != 0;
   }
   void unref() {

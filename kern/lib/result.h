@@ -9,8 +9,8 @@
 
 #include "abi/errno.h"
 
-// Headers of the C++ library bring the C library's macros of the same names; including them first and undoing them here keeps
-// the names free whatever is included later.
+// Headers of the C++ library bring the C library's macros of the same names; including them first
+// and undoing them here keeps the names free whatever is included later.
 #include <errno.h>
 #undef EPERM
 #undef ENOENT
@@ -61,7 +61,8 @@ class [[nodiscard]] Result {
  public:
   Result(Errno error) : error_(error), ok_(false) {}  // NOLINT: a function returns either as it is
   template <typename U = T>
-  requires std::is_convertible_v<U&&, T> Result(U&& value) : value_(std::forward<U>(value)), ok_(true) {}  // NOLINT
+  requires std::is_convertible_v<U&&, T> Result(U&& value)
+      : value_(std::forward<U>(value)), ok_(true) {}  // NOLINT
   Result(Result&& other) : ok_(other.ok_) {
     if (ok_)
       new (&value_) T(std::move(other.value_));
@@ -108,7 +109,8 @@ class [[nodiscard]] Result<void> {
   bool ok_;
 };
 
-// The value of a Result, or return of its error from the enclosing function:  int n = TRY(chan.read(...));
+// The value of a Result, or return of its error from the enclosing function:
+//   int n = TRY(chan.read(...));
 #define TRY(expression)                         \
   ({                                            \
     auto try_result = (expression);             \

@@ -1,5 +1,5 @@
-// Memory and string functions. Copies go by `rep movs`: eight bytes in each iteration, which is what an emulator
-// counts.
+// Memory and string functions. Copies go by `rep movs`: eight bytes in each iteration, which is
+// what an emulator counts.
 #include "lib/string.h"
 
 #include <cstdint>
@@ -17,7 +17,8 @@ void* memcpy(void* to, const void* from, size_t n) {
 }
 
 void* memmove(void* to, const void* from, size_t n) {
-  if (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from) >= n) return memcpy(to, from, n);
+  if (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from) >= n)
+    return memcpy(to, from, n);
   auto* d = static_cast<unsigned char*>(to) + n - 1;
   auto* s = static_cast<const unsigned char*>(from) + n - 1;
   asm volatile("std; rep movsb; cld" : "+D"(d), "+S"(s), "+c"(n)::"memory");

@@ -1,55 +1,60 @@
 // Arenas, after Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
 //
-// An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists of spans, each added
-// by hand or imported from a source arena. Each span and each segment has a boundary tag; the tags of an arena are
-// linked, each span's before those of its segments in the order of their addresses, so that the neighbours of a segment
-// that comes back are its tag's.
+// An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists
+// of spans, each added by hand or imported from a source arena. Each span and each segment has a
+// boundary tag; the tags of an arena are linked, each span's before those of its segments in the
+// order of their addresses, so that the neighbours of a segment that comes back are its tag's.
 //
-// - Free segments are also on the free list of their size's power of two: list n holds sizes of 2^n to 2^(n+1)-1 quanta.
+// - Free segments are also on the free list of their size's power of two: list n holds sizes of 2^n
+// to 2^(n+1)-1 quanta.
 //   A bitmap says which lists are not empty.
 // - Allocated segments are also in a hash by address, which grows with their number.
 //
-// Allocation is by instant fit: any segment of a list whose every segment is large enough, found in the bitmap in
-// constant time. Only when there is none the list below is searched. What is left of the segment goes back to the free
-// lists. Other policies, and constraints on the address, are in arena_xalloc.cc. A segment that comes back is merged with its free neighbours; an imported span that is all free goes back to
-// the source.
+// Allocation is by instant fit: any segment of a list whose every segment is large enough, found in
+// the bitmap in constant time. Only when there is none the list below is searched. What is left of
+// the segment goes back to the free lists. Other policies, and constraints on the address, are in
+// arena_xalloc.cc. A segment that comes back is merged with its free neighbours; an imported span
+// that is all free goes back to the source.
 //
-// An arena may also only pass on what its source has, and add up who holds what (arena_pass_on): the tracer's does, whose hooks
-// are to be short.
+// An arena may also only pass on what its source has, and add up who holds what (arena_pass_on):
+// the tracer's does, whose hooks are to be short.
 //
-// Requests of up to quantum_cache_max come from caches of one, two, … quanta, so from the magazines of the CPU.
+// Requests of up to quantum_cache_max come from caches of one, two, … quanta, so from the magazines
+// of the CPU.
 //
-// Boundary tags come from one pool. An operation takes those that it can need before it takes the arena's lock, and
-// gives the rest back after it. The pool is filled by pages from base_arena's own free segments, for which a tag is
-// needed in turn: kReserve tags are kept for this, one for each CPU (filling happens with interrupts off), so that the
-// pool never waits for itself.
+// Boundary tags come from one pool. An operation takes those that it can need before it takes the
+// arena's lock, and gives the rest back after it. The pool is filled by pages from base_arena's own
+// free segments, for which a tag is needed in turn: kReserve tags are kept for this, one for each
+// CPU (filling happens with interrupts off), so that the pool never waits for itself.
 //
-// Locks: an arena's lock is never held while source, caches or pool are called; so importing and returning a span
-// happen between two holds, and a span that was imported for a request is entered and used under one. With a lock held,
-// an operation takes constant time but for the search mentioned and a chain or two of
-// the hash (linear_hash.h).
+// Locks: an arena's lock is never held while source, caches or pool are called; so importing and
+// returning a span happen between two holds, and a span that was imported for a request is entered
+// and used under one. With a lock held, an operation takes constant time but for the search
+// mentioned and a chain or two of the hash (linear_hash.h).
 #include <array>
 #include <bit>
 #include <utility>
 
 #include "arch/x86_64/interrupts.h"
 #include "arena_impl.h"
+#include "core/log.h"
+#include "core/spinlock.h"
 #include "lib/format.h"
 #include "lib/result.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "log.h"
 #include "slab.h"
 #include "slab_trace.h"
-#include "spinlock.h"
 
-using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span, arena_impl::hash_remove,
-    arena_impl::kFreeLists, arena_impl::kQuantumCaches, arena_impl::release_segment, arena_impl::Returned,
-    arena_impl::Segment, arena_impl::SegmentKind, arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
+using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span,
+    arena_impl::hash_remove, arena_impl::kFreeLists, arena_impl::kQuantumCaches,
+    arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind,
+    arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
 
 namespace {
 
-// One for what is left of a segment; and where there is a source, for who finds nothing, those of a span and its segment.
+// One for what is left of a segment; and where there is a source, for who finds nothing, those of a
+// span and its segment.
 constexpr size_t tags_for_operation(const struct arena& arena) {
   return arena.source ? 3 : 1;
 }
@@ -65,8 +70,8 @@ bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
   return memory && linear_hash_give(&arena.hash, memory, bytes);
 }
 
-// Brings the memory that the hash wants, if it wants any; whether it has. One at a time does: what is brought to base_arena
-// comes from it.
+// Brings the memory that the hash wants, if it wants any; whether it has. One at a time does: what
+// is brought to base_arena comes from it.
 bool grow_hash(struct arena& arena) {
   if (linear_hash_wanted(&arena.hash) == 0) return false;  // a glance without the lock
   size_t bytes;
@@ -90,7 +95,8 @@ void* take_hash_memory(struct arena& arena, size_t* bytes) {
 // Takes away what the hash has too much.
 void shrink_hash(struct arena& arena) {
   size_t bytes;
-  while (void* const memory = take_hash_memory(arena, &bytes)) arena_span_free(base_arena, memory, bytes);
+  while (void* const memory = take_hash_memory(arena, &bytes))
+    arena_span_free(base_arena, memory, bytes);
 }
 
 void note_failure(struct arena& arena) {
@@ -128,7 +134,8 @@ void count_passed(struct arena& arena, size_t size) {
 }
 void count_returned(struct arena& arena, uintptr_t start, size_t size) {
   Guard guard(arena.lock());
-  if (arena.allocated_bytes < size) panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
+  if (arena.allocated_bytes < size)
+    panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
   arena.total_bytes = arena.imported_bytes = arena.allocated_bytes -= size;
   arena.frees++;
   arena.live--;
@@ -150,11 +157,13 @@ uintptr_t try_unconstrained(struct arena& arena, size_t size, int flags) {
 }
 
 uintptr_t try_segment(struct arena& arena, size_t size, const Constraints* constraints, int flags) {
-  return constraints ? try_constrained(arena, *constraints, flags) : try_unconstrained(arena, size, flags);
+  return constraints ? try_constrained(arena, *constraints, flags)
+                     : try_unconstrained(arena, size, flags);
 }
 
-// The caches of one quantum, two quanta, … A slab has at least three objects of the largest cache, and is larger than
-// any request that they serve, so that it never comes from them. False when out of memory.
+// The caches of one quantum, two quanta, … A slab has at least three objects of the largest cache,
+// and is larger than any request that they serve, so that it never comes from them. False when out
+// of memory.
 bool make_quantum_caches(struct arena& arena, size_t quantum_cache_max) {
   const size_t slab_size = std::bit_ceil(3 * quantum_cache_max);
   for (size_t i = 0; i < quantum_cache_max >> arena.quantum_shift; i++) {
@@ -219,8 +228,8 @@ bool cache_has_name(const char* name) {
   return cache != nullptr;
 }
 
-// Enters the arena in the list under a name of its own. A cache that is being made sees it there, so that of two makers
-// of one name at least one sees the other's.
+// Enters the arena in the list under a name of its own. A cache that is being made sees it there,
+// so that of two makers of one name at least one sees the other's.
 void enlist_uniquely(struct arena& arena, const char* name) {
   constexpr size_t kLongestNumber = 6;
   char candidate[ARENA_NAME_MAX];
@@ -231,8 +240,8 @@ void enlist_uniquely(struct arena& arena, const char* name) {
       if (!cache_has_name(candidate)) return;
       delist(arena);
     }
-    format(candidate, sizeof(candidate), "%.*s.%u", static_cast<int>(sizeof(candidate) - 1 - kLongestNumber), name,
-           number);
+    format(candidate, sizeof(candidate), "%.*s.%u",
+           static_cast<int>(sizeof(candidate) - 1 - kLongestNumber), name, number);
   }
 }
 
@@ -256,7 +265,8 @@ void dismantle(struct arena& arena) {
   for (kmem_cache* cache : arena.quantum_caches) {
     if (cache) kmem_cache_destroy(cache);
   }
-  if (arena.live != 0) panic("arena %s is destroyed with %lu live segments", arena.name, arena.live);
+  if (arena.live != 0)
+    panic("arena %s is destroyed with %lu live segments", arena.name, arena.live);
   Tags tags;
   while (Segment* const tag = arena.first) {
     ASSERT(tag->kind != SegmentKind::kImportedSpan);
@@ -280,11 +290,13 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
     Segment* const segment = hash_remove(arena, start);
     if (!segment) panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
     if (segment->size != size)
-      panic("arena %s: 0x%lx is given back with size %zu, but has %zu", arena.name, start, size, segment->size);
+      panic("arena %s: 0x%lx is given back with size %zu, but has %zu", arena.name, start, size,
+            segment->size);
     returned = release_segment(arena, segment, tags);
   }
   if (linear_hash_spare(&arena.hash)) shrink_hash(arena);
-  if (returned.size != 0) arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
+  if (returned.size != 0)
+    arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
 }
 
 bool is_cached(const struct arena& arena, size_t size) {
@@ -315,14 +327,17 @@ uint64_t difference(uint64_t all, uint64_t part) {
   return all > part ? all - part : 0;
 }
 
-// What quantum caches hold for direct callers and as spans is added to what segments hold, and spans are taken off.
+// What quantum caches hold for direct callers and as spans is added to what segments hold, and
+// spans are taken off.
 void direct_stats(struct arena& arena, struct arena_stats& stats) {
-  const uint64_t span_frees = count_of(arena.span_frees), span_allocations = count_of(arena.span_allocations);
+  const uint64_t span_frees = count_of(arena.span_frees),
+                 span_allocations = count_of(arena.span_allocations);
   stats.span_bytes = count_of(arena.span_bytes);
   stats.direct_allocations = stats.allocations;
   stats.direct_frees = stats.frees;
   stats.direct_bytes = stats.allocated_bytes;
-  // Quantum caches end with the arena, not with its structure: arena_destroy waits for who looks at them.
+  // Quantum caches end with the arena, not with its structure: arena_destroy waits for who looks at
+  // them.
   InterruptsOff off;
   __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
   for (kmem_cache* cache : arena.quantum_caches) {
@@ -344,17 +359,21 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
 
 // The tracer asks for its own arena by itself.
 static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
-  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags)) return false;
+  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
+    return false;
   note_failure(arena);
   return true;
 }
 
-// ---- The tracer's side. The glance outside the section may be late: what it misses began before the change.
+// ---- The tracer's side. The glance outside the section may be late: what it misses began before
+// the change.
 
-[[gnu::cold, gnu::noinline]] static void trace_allocation(struct arena& arena, void* address, size_t requested,
+[[gnu::cold, gnu::noinline]] static void trace_allocation(struct arena& arena, void* address,
+                                                          size_t requested,
                                                           const void* frame_pointer) {
   InterruptsOff off;
-  if (arena_flags(&arena) & KMC_TRACED) arena_trace_alloc(&arena, address, requested, frame_pointer);
+  if (arena_flags(&arena) & KMC_TRACED)
+    arena_trace_alloc(&arena, address, requested, frame_pointer);
 }
 
 [[gnu::cold, gnu::noinline]] static void trace_free(struct arena& arena, void* address) {
@@ -362,7 +381,8 @@ static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
   if (arena_flags(&arena) & KMC_EVER_TRACED) arena_trace_free(&arena, address);
 }
 
-[[gnu::always_inline]] static inline void note_allocation(struct arena& arena, void* address, size_t requested,
+[[gnu::always_inline]] static inline void note_allocation(struct arena& arena, void* address,
+                                                          size_t requested,
                                                           const void* frame_pointer) {
   if ((arena_flags(&arena) & KMC_TRACED) && address) [[unlikely]]
     trace_allocation(arena, address, requested, frame_pointer);
@@ -373,13 +393,15 @@ static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
     trace_free(arena, address);
 }
 
-ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
-                                                      int flags) {
+ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
+                                                      const Constraints* constraints, int flags) {
   // What the last one has left to do, so that arena_prepare() finds it too.
   grow_hash(arena);
-  // The source does not reap too: if each on the way down did, one that fails would do it many times.
+  // The source does not reap too: if each on the way down did, one that fails would do it many
+  // times.
   uintptr_t address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
-  for (int extent = KMEM_REAP_SURPLUS; address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
+  for (int extent = KMEM_REAP_SURPLUS;
+       address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
     kmem_reap_some(static_cast<kmem_reap_extent>(extent));
     address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
   }
@@ -401,11 +423,12 @@ void arena_init(uintptr_t base, size_t size) {
   if (arena_add(base_arena, base, size, KM_ATOMIC) != 0) panic("no memory for the base arena");
 }
 
-struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, arena_import import,
-                           arena_export export_, struct arena* source, size_t quantum_cache_max, int flags) {
+struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
+                           arena_import import, arena_export export_, struct arena* source,
+                           size_t quantum_cache_max, int flags) {
   if (!arena_cache) {
-    arena_cache = kmem_cache_create("arena", sizeof(struct arena), alignof(struct arena), KMC_NOTRACE, base_arena,
-                                    nullptr, nullptr, nullptr);
+    arena_cache = kmem_cache_create("arena", sizeof(struct arena), alignof(struct arena),
+                                    KMC_NOTRACE, base_arena, nullptr, nullptr, nullptr);
     if (!arena_cache) return nullptr;
   }
   ASSERT(quantum_cache_max % quantum == 0 && quantum_cache_max / quantum <= kQuantumCaches);
@@ -427,7 +450,8 @@ struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t
 }
 
 void arena_destroy(struct arena* arena) {
-  if (__atomic_exchange_n(&arena->zombie, 1, __ATOMIC_SEQ_CST)) panic("arena %s is destroyed twice", arena->name);
+  if (__atomic_exchange_n(&arena->zombie, 1, __ATOMIC_SEQ_CST))
+    panic("arena %s is destroyed twice", arena->name);
   while (__atomic_load_n(&arena->lookers, __ATOMIC_SEQ_CST) != 0) asm volatile("pause");
   dismantle(*arena);
   arena_release(arena);
@@ -438,7 +462,8 @@ int arena_prepare(struct arena* arena) {
 }
 
 void arena_pass_on(struct arena* arena) {
-  ASSERT(arena->source && arena->quantum == arena->source->quantum && arena->quantum_cache_max == 0 && !arena->first);
+  ASSERT(arena->source && arena->quantum == arena->source->quantum &&
+         arena->quantum_cache_max == 0 && !arena->first);
   arena->passes_on = true;
 }
 
@@ -447,7 +472,8 @@ void arena_forbid_trace(struct arena* arena) {
 }
 
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
-  ASSERT(base != 0 && base % arena->quantum == 0 && size % arena->quantum == 0 && !arena->passes_on);
+  ASSERT(base != 0 && base % arena->quantum == 0 && size % arena->quantum == 0 &&
+         !arena->passes_on);
   Tags tags;
   if (!tags.reserve(2)) return -static_cast<int>(Errno::ENOMEM);
   Guard guard(arena->lock());
@@ -471,8 +497,8 @@ ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) 
   give(*arena, address, align_up(size, arena->quantum));
 }
 
-ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase, size_t nocross,
-                                  uintptr_t min, uintptr_t max, int flags) {
+ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase,
+                                  size_t nocross, uintptr_t min, uintptr_t max, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
   const size_t whole = align_up(size, arena->quantum);
   if (align == 0 || (align < arena->quantum && std::has_single_bit(align))) align = arena->quantum;
@@ -480,7 +506,8 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   ASSERT(!arena->passes_on);
   arena_impl::check(*arena, wanted, flags);
   if (fails_on_purpose(*arena, size, flags)) return nullptr;
-  void* const address = reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
+  void* const address =
+      reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
   note_allocation(*arena, address, size, __builtin_frame_address(0));
   return address;
 }

@@ -1,5 +1,6 @@
-// What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free lists, hash), arena_tags.cc
-// (the pool of boundary tags), arena_xalloc.cc (constraints and policies). The theory is in arena.cc.
+// What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free
+// lists, hash), arena_tags.cc (the pool of boundary tags), arena_xalloc.cc (constraints and
+// policies). The theory is in arena.cc.
 #pragma once
 
 #include <array>
@@ -7,9 +8,9 @@
 #include <cstdint>
 
 #include "arena.h"
+#include "core/spinlock.h"
 #include "linear_hash.h"
 #include "slab.h"
-#include "spinlock.h"
 
 namespace arena_impl {
 
@@ -46,7 +47,8 @@ struct arena {
   size_t quantum_cache_max;
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
 
-  // Atomic. The flags are the tracer's; the counts are of spans, handed out from segments or quantum caches.
+  // Atomic. The flags are the tracer's; the counts are of spans, handed out from segments or
+  // quantum caches.
   uint32_t flags;
   uint32_t zombie;   // destroyed: its quantum caches are not looked at any more
   uint32_t lookers;  // at quantum caches, with interrupts off
@@ -65,14 +67,15 @@ struct arena {
   arena_impl::Segment* first;  // lowest tag
   std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
   uint64_t free_bitmap;
-  struct linear_hash hash;  // of the allocated segments, by start; it is asked without the lock, too, what it wants
+  struct linear_hash hash;  // of the allocated segments, by start; it is asked without the lock,
+                            // too, what it wants
   bool hash_growing;
   uint64_t total_bytes, allocated_bytes, imported_bytes;
   uint64_t allocations, frees, live, tags;
   std::array<uint64_t, arena_impl::kFreeLists> free_segments;
   uint64_t failures;
-  // Next fit: where its last allocation ended, and the tag that it goes on from: a segment of the rotor's span that
-  // begins no later than the rotor. nullptr for the first tag.
+  // Next fit: where its last allocation ended, and the tag that it goes on from: a segment of the
+  // rotor's span that begins no later than the rotor. nullptr for the first tag.
   uintptr_t rotor;
   arena_impl::Segment* rotor_tag;
 };
@@ -81,7 +84,8 @@ namespace arena_impl {
 
 // ---- Boundary tags (arena_tags.cc).
 
-// The tags that an operation may need; what it did not use goes back to the pool with the scope. Any context but NMI.
+// The tags that an operation may need; what it did not use goes back to the pool with the scope.
+// Any context but NMI.
 class Tags {
  public:
   Tags() = default;
@@ -109,7 +113,8 @@ uint64_t tag_bytes();
 
 // ---- Segments of an arena (arena_segments.cc). All with its lock held.
 
-// The list that segments of `size` are on, and the first whose segments are all that large (it may be kFreeLists).
+// The list that segments of `size` are on, and the first whose segments are all that large (it may
+// be kFreeLists).
 unsigned free_list_of(const struct arena& arena, size_t size);
 unsigned sure_list_of(const struct arena& arena, size_t size);
 // The first free segment of the lists from `list` on; nullptr if there is none.
@@ -121,15 +126,16 @@ Segment* find_free(const struct arena& arena, size_t size);
 Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags);
 // Makes the first `size` bytes of a free segment an allocated one.
 void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
-// Enters a span with one free segment, which is returned. Spans stand in the order in which they came, newest first.
+// Enters a span with one free segment, which is returned. Spans stand in the order in which they
+// came, newest first.
 Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags);
 
 struct Returned {
   uintptr_t start = 0;
   size_t size = 0;
 };
-// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported span, the span leaves
-// the arena and is returned for its source.
+// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported
+// span, the span leaves the arena and is returned for its source.
 Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 
 void unlink(struct arena& arena, Segment& segment);
@@ -147,8 +153,9 @@ struct Constraints {
 void check(const struct arena& arena, const Constraints& wanted, int flags);
 // From the segments that are there, or from the source; 0 when there is no memory. One try.
 uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
-// An allocation of whole quanta that tries again after a reap if it may sleep, and counts what fails (arena.cc).
-// `constraints`: nullptr for none, by instant fit.
-uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints, int flags);
+// An allocation of whole quanta that tries again after a reap if it may sleep, and counts what
+// fails (arena.cc). `constraints`: nullptr for none, by instant fit.
+uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
+                           int flags);
 
 }  // namespace arena_impl

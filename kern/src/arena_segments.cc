@@ -40,7 +40,8 @@ void link_after(struct arena& arena, Segment* before, Segment& segment) {
   arena.tags++;
 }
 
-// The bytes of a segment that is on no list from `size` on, as a segment of their own, which is on none either.
+// The bytes of a segment that is on no list from `size` on, as a segment of their own, which is on
+// none either.
 Segment& cut(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
   Segment& rest = *tags.make(segment.start + size, segment.size - size, SegmentKind::kFree);
   link_after(arena, &segment, rest);
@@ -103,7 +104,8 @@ void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tag
   arena.live++;
 }
 
-Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags) {
+Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind,
+                    Tags& tags) {
   Segment* const span = tags.make(base, size, kind);
   Segment* const segment = tags.make(base, size, SegmentKind::kFree);
   link_after(arena, nullptr, *span);

@@ -4,15 +4,16 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "arena_impl.h"
-#include "cpu.h"
+#include "core/cpu.h"
+#include "core/log.h"
 #include "lib/units.h"
-#include "log.h"
 
 namespace arena_impl {
 namespace {
 
-// A list of runs of tags, each as long as the `size` of its first says. What is given back is a run of one; a page is one run, of
-// which tags are taken as they are wanted, so that no operation touches all of them.
+// A list of runs of tags, each as long as the `size` of its first says. What is given back is a run
+// of one; a page is one run, of which tags are taken as they are wanted, so that no operation
+// touches all of them.
 class TagPool {
  public:
   // Takes in a run.
@@ -62,7 +63,9 @@ class TagPool {
     set_count(free_count_ - 1);
     return run + left;
   }
-  void set_count(size_t count) REQUIRES(lock_) { __atomic_store_n(&free_count_, count, __ATOMIC_RELAXED); }
+  void set_count(size_t count) REQUIRES(lock_) {
+    __atomic_store_n(&free_count_, count, __ATOMIC_RELAXED);
+  }
 
   Spinlock lock_{LockRank::kArenaTags};
   Segment* free_ GUARDED_BY(lock_) = nullptr;

@@ -1,24 +1,30 @@
-// Constrained allocation from arenas, and the policies best fit and next fit: vmem_xalloc of Bonwick & Adams (2001).
+// Constrained allocation from arenas, and the policies best fit and next fit: vmem_xalloc of
+// Bonwick & Adams (2001).
 //
-// All comes down to one question: the lowest address within an interval that meets the constraints (lowest_fit). It is
-// answered by arithmetic, because align and nocross are powers of two: the addresses that meet both include one residue
-// modulo the larger of the two. So an interval that is longer than the request by this period holds one wherever it
-// begins. That gives instant fit its lists on which every segment will do, and an import its size.
+// All comes down to one question: the lowest address within an interval that meets the constraints
+// (lowest_fit). It is answered by arithmetic, because align and nocross are powers of two: the
+// addresses that meet both include one residue modulo the larger of the two. So an interval that is
+// longer than the request by this period holds one wherever it begins. That gives instant fit its
+// lists on which every segment will do, and an import its size.
 //
 // The policies differ in the order in which they put the question to free segments:
-// - Instant fit: the first segment of a list where all will do; if there is none, all segments of the lists upwards.
-// - Best fit: the lists upwards from that of the size; within the first list with an answer, the smallest segment.
-// - Next fit: by address from the rotor, where its last allocation ended, to the end, and from the first span on.
+// - Instant fit: the first segment of a list where all will do; if there is none, all segments of
+// the lists upwards.
+// - Best fit: the lists upwards from that of the size; within the first list with an answer, the
+// smallest segment.
+// - Next fit: by address from the rotor, where its last allocation ended, to the end, and from the
+// first span on.
 //
-// The rotor is an address and a tag, of a segment in its span that begins no later. Where tags are split the one in
-// front keeps its place, where they are merged the one in front stays: so this remains true by itself, and a search
-// first walks from the tag to the rotor. When the span is returned to its source, the rotor goes to the next one.
+// The rotor is an address and a tag, of a segment in its span that begins no later. Where tags are
+// split the one in front keeps its place, where they are merged the one in front stays: so this
+// remains true by itself, and a search first walks from the tag to the rotor. When the span is
+// returned to its source, the rotor goes to the next one.
 #include <algorithm>
 #include <bit>
 
 #include "arena_impl.h"
+#include "core/log.h"
 #include "lib/units.h"
-#include "log.h"
 
 namespace arena_impl {
 namespace {
@@ -34,7 +40,8 @@ size_t period(const Constraints& wanted) {
 // Some address meets alignment, phase and nocross.
 bool possible(const Constraints& wanted) {
   if (wanted.nocross == 0) return true;
-  return wanted.size <= wanted.nocross && (wanted.phase & (wanted.nocross - 1)) <= wanted.nocross - wanted.size;
+  return wanted.size <= wanted.nocross &&
+         (wanted.phase & (wanted.nocross - 1)) <= wanted.nocross - wanted.size;
 }
 
 // The lowest address in first..last that meets the constraints; 0 if there is none.
@@ -43,7 +50,8 @@ uintptr_t lowest_fit(const Constraints& wanted, uintptr_t first, uintptr_t last)
   uintptr_t address = low + ((wanted.phase - low) & (wanted.align - 1));
   if (address < low) return 0;
   if (wanted.nocross && (address & (wanted.nocross - 1)) > wanted.nocross - wanted.size) {
-    // So nocross is larger than align: if not, all addresses with the phase would straddle, and none be possible.
+    // So nocross is larger than align: if not, all addresses with the phase would straddle, and
+    // none be possible.
     const uintptr_t boundary = align_up(address, wanted.nocross);
     address = boundary + wanted.phase;
     if (address < low) return 0;
@@ -65,7 +73,8 @@ Fit instant_fit(const struct arena& arena, const Constraints& wanted) {
   size_t sure_size;
   if (wanted.min == 0 && wanted.max == UINTPTR_MAX &&
       !__builtin_add_overflow(wanted.size, period(wanted) - arena.quantum, &sure_size)) {
-    if (Segment* const segment = first_free(arena, sure_list_of(arena, sure_size))) return fit_in(wanted, *segment);
+    if (Segment* const segment = first_free(arena, sure_list_of(arena, sure_size)))
+      return fit_in(wanted, *segment);
   }
   for (unsigned list = free_list_of(arena, wanted.size); list < kFreeLists; list++) {
     for (Segment* segment = arena.free_lists[list]; segment; segment = segment->list_next) {
@@ -78,7 +87,8 @@ Fit instant_fit(const struct arena& arena, const Constraints& wanted) {
 // Of segments of one size the lowest.
 Fit best_fit(const struct arena& arena, const Constraints& wanted) {
   Fit best;
-  for (unsigned list = free_list_of(arena, wanted.size); list < kFreeLists && !best.segment; list++) {
+  for (unsigned list = free_list_of(arena, wanted.size); list < kFreeLists && !best.segment;
+       list++) {
     for (Segment* segment = arena.free_lists[list]; segment; segment = segment->list_next) {
       const Fit fit = fit_in(wanted, *segment);
       if (!fit.segment) continue;
@@ -93,9 +103,11 @@ Fit best_fit(const struct arena& arena, const Constraints& wanted) {
 Fit next_fit(struct arena& arena, const Constraints& wanted) {
   Segment* begin = arena.rotor_tag ? arena.rotor_tag : arena.first;
   if (!begin) return {};
-  while (begin->next && !begin->next->is_span() && begin->next->start <= arena.rotor) begin = begin->next;
+  while (begin->next && !begin->next->is_span() && begin->next->start <= arena.rotor)
+    begin = begin->next;
   if (begin->kind == SegmentKind::kFree) {
-    const uintptr_t first = std::max(begin->start, arena.rotor), last = begin->start + begin->size - 1;
+    const uintptr_t first = std::max(begin->start, arena.rotor),
+                    last = begin->start + begin->size - 1;
     if (const uintptr_t address = lowest_fit(wanted, first, last)) return {begin, address};
   }
   Segment* segment = begin;
@@ -154,7 +166,8 @@ uintptr_t allocate_imported(struct arena& arena, const Constraints& wanted, int 
 }  // namespace
 
 void check(const struct arena& arena, const Constraints& wanted, int flags) {
-  if (!std::has_single_bit(wanted.align)) panic("arena %s: alignment 0x%zx", arena.name, wanted.align);
+  if (!std::has_single_bit(wanted.align))
+    panic("arena %s: alignment 0x%zx", arena.name, wanted.align);
   if (wanted.phase >= wanted.align || wanted.phase % arena.quantum != 0)
     panic("arena %s: phase 0x%zx with alignment 0x%zx", arena.name, wanted.phase, wanted.align);
   if (wanted.nocross && !std::has_single_bit(wanted.nocross))

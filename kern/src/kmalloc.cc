@@ -1,17 +1,18 @@
-// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest class that holds it, found
-// by one of two tables; sizes between the powers of two keep the waste under a quarter, mostly under an eighth. A
-// larger one takes whole pages from the page arena, and the descriptor of its first page keeps their number. kfree
-// looks at that descriptor: the page of a cache's object names its slab.
+// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest class
+// that holds it, found by one of two tables; sizes between the powers of two keep the waste under a
+// quarter, mostly under an eighth. A larger one takes whole pages from the page arena, and the
+// descriptor of its first page keeps their number. kfree looks at that descriptor: the page of a
+// cache's object names its slab.
 #include "kmalloc.h"
 
 #include <array>
 #include <cstdint>
 
 #include "arena.h"
+#include "core/log.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "log.h"
 #include "pages.h"
 #include "slab_trace.h"
 
@@ -66,8 +67,8 @@ void kmalloc_init() {
   for (size_t i = 0; i < kClasses.size(); i++) {
     char name[KMEM_CACHE_NAME_MAX];
     format(name, sizeof(name), "kmalloc_%u", kClasses[i]);
-    caches[i] = kmem_cache_create(name, kClasses[i], kClasses[i] < kPageSize ? 16 : kPageSize, 0, nullptr, nullptr,
-                                  nullptr, nullptr);
+    caches[i] = kmem_cache_create(name, kClasses[i], kClasses[i] < kPageSize ? 16 : kPageSize, 0,
+                                  nullptr, nullptr, nullptr, nullptr);
     if (!caches[i]) panic_no_cache(name);
   }
 }
@@ -86,7 +87,8 @@ ALLOCATOR_TEXT void kfree(void* memory) {
 }
 
 size_t kmalloc_usable_size(const void* memory) {
-  if (const kmem_cache* const cache = kmem_cache_of(memory)) return kmem_cache_usable_size(cache, memory);
+  if (const kmem_cache* const cache = kmem_cache_of(memory))
+    return kmem_cache_usable_size(cache, memory);
   return page_of(memory)->large_pages * kPageSize;
 }
 

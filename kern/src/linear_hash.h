@@ -1,21 +1,24 @@
-/* A hash that grows and shrinks by one bucket at a time. C and C++. After Litwin, "Linear Hashing: A New Tool for File and Table
- * Addressing" (VLDB 1980); Larson, "Dynamic Hash Tables" (CACM 1988), keeps it in memory as here.
+/* A hash that grows and shrinks by one bucket at a time. C and C++. After Litwin, "Linear Hashing:
+ * A New Tool for File and Table Addressing" (VLDB 1980); Larson, "Dynamic Hash Tables" (CACM 1988),
+ * keeps it in memory as here.
  *
- * Items are chained through a word of theirs, and found by another, the key, which no two have in common. With b buckets,
- * 2^n < b <= 2^(n+1), an item is in the bucket that the low n+1 bits of its hash name, or if there is none of that
- * number, the low n bits. So one more bucket takes items from one other (a split), and one less gives its items to one
- * (a merge); no other item moves.
+ * Items are chained through a word of theirs, and found by another, the key, which no two have in
+ * common. With b buckets, 2^n < b <= 2^(n+1), an item is in the bucket that the low n+1 bits of its
+ * hash name, or if there is none of that number, the low n bits. So one more bucket takes items
+ * from one other (a split), and one less gives its items to one (a merge); no other item moves.
  *
- * There are at most two items for a bucket, and at least one as long as there are more buckets than the first: insert
- * does one split, remove one merge when it would be otherwise. That is the bound on any operation: the chain that it
- * searches and the one that it splits, two items each on average, whatever the hash holds.
+ * There are at most two items for a bucket, and at least one as long as there are more buckets than
+ * the first: insert does one split, remove one merge when it would be otherwise. That is the bound
+ * on any operation: the chain that it searches and the one that it splits, two items each on
+ * average, whatever the hash holds.
  *
- * Buckets lie in segments, each as large as all before it, which stay where they are. The owner brings their memory when
- * linear_hash_wanted asks for it, and gets it back: so the hash can be used under a lock and in any context. Without
- * memory it goes on with longer chains, and catches up, two items for each that is inserted.
+ * Buckets lie in segments, each as large as all before it, which stay where they are. The owner
+ * brings their memory when linear_hash_wanted asks for it, and gets it back: so the hash can be
+ * used under a lock and in any context. Without memory it goes on with longer chains, and catches
+ * up, two items for each that is inserted.
  *
- * All but linear_hash_wanted and linear_hash_spare are called with the owner's lock held; these two may be asked without it
- * and say when to look closer.
+ * All but linear_hash_wanted and linear_hash_spare are called with the owner's lock held; these two
+ * may be asked without it and say when to look closer.
  */
 #pragma once
 
@@ -130,7 +133,8 @@ static inline void linear_hash_merge(struct linear_hash* hash) {
 /* ---- Items. */
 
 static inline void linear_hash_insert(struct linear_hash* hash, void* item) {
-  void** const place = linear_hash_place(hash, linear_hash_bucket(hash, linear_hash_key(hash, item)));
+  void** const place =
+      linear_hash_place(hash, linear_hash_bucket(hash, linear_hash_key(hash, item)));
   *linear_hash_link(hash, item) = *place;
   *place = item;
   __atomic_store_n(&hash->items, hash->items + 1, __ATOMIC_RELAXED);
@@ -153,8 +157,10 @@ static inline void* linear_hash_remove(struct linear_hash* hash, uintptr_t key) 
 static inline bool linear_hash_sound(struct linear_hash* hash) {
   uint64_t items = 0;
   for (uint64_t bucket = 0; bucket < hash->buckets; bucket++) {
-    for (void* item = *linear_hash_place(hash, bucket); item; item = *linear_hash_link(hash, item)) {
-      if (linear_hash_bucket(hash, linear_hash_key(hash, item)) != bucket || ++items > hash->items) return false;
+    for (void* item = *linear_hash_place(hash, bucket); item;
+         item = *linear_hash_link(hash, item)) {
+      if (linear_hash_bucket(hash, linear_hash_key(hash, item)) != bucket || ++items > hash->items)
+        return false;
     }
   }
   return items == hash->items;
@@ -166,7 +172,8 @@ static inline bool linear_hash_sound(struct linear_hash* hash) {
 static inline size_t linear_hash_wanted(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   const uint64_t buckets = __atomic_load_n(&hash->buckets, __ATOMIC_RELAXED);
-  if (buckets < capacity || __atomic_load_n(&hash->items, __ATOMIC_RELAXED) <= 2 * buckets) return 0;
+  if (buckets < capacity || __atomic_load_n(&hash->items, __ATOMIC_RELAXED) <= 2 * buckets)
+    return 0;
   const unsigned segment = linear_hash_segment(capacity);
   return segment < LINEAR_HASH_SEGMENTS ? linear_hash_segment_buckets(segment) * sizeof(void*) : 0;
 }
@@ -177,12 +184,14 @@ static inline size_t linear_hash_bytes(const struct linear_hash* hash) {
   return capacity > LINEAR_HASH_FIRST ? capacity * sizeof(void*) : 0;
 }
 
-/* `memory` of as many bytes as were wanted, with any content. False if it is not wanted any more. */
+/* `memory` of as many bytes as were wanted, with any content. False if it is not wanted
+ * any more. */
 static inline bool linear_hash_give(struct linear_hash* hash, void* memory, size_t bytes) {
   if (linear_hash_wanted(hash) != bytes) return false;
   const unsigned segment = linear_hash_segment(hash->capacity);
   hash->segments[segment] = (void**)memory;
-  __atomic_store_n(&hash->capacity, linear_hash_segment_start(segment) + linear_hash_segment_buckets(segment),
+  __atomic_store_n(&hash->capacity,
+                   linear_hash_segment_start(segment) + linear_hash_segment_buckets(segment),
                    __ATOMIC_RELAXED);
   return true;
 }
@@ -192,7 +201,8 @@ static inline uint64_t linear_hash_capacity_without_last(uint64_t capacity) {
   return start > LINEAR_HASH_FIRST ? start : (uint64_t)LINEAR_HASH_FIRST;
 }
 
-/* Whether linear_hash_take has something to give back: a segment none of whose buckets is in use, nor soon will be. */
+/* Whether linear_hash_take has something to give back: a segment none of whose buckets is in use,
+ * nor soon will be. */
 static inline bool linear_hash_spare(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   const uint64_t buckets = __atomic_load_n(&hash->buckets, __ATOMIC_RELAXED);
@@ -200,11 +210,13 @@ static inline bool linear_hash_spare(const struct linear_hash* hash) {
          __atomic_load_n(&hash->items, __ATOMIC_RELAXED) <= buckets;
 }
 
-/* Memory that is not needed any more, and its bytes; NULL if there is none. An empty hash gives all back, call by call. */
+/* Memory that is not needed any more, and its bytes; NULL if there is none. An empty hash gives all
+ * back, call by call. */
 static inline void* linear_hash_take(struct linear_hash* hash, size_t* bytes) {
   if (!linear_hash_spare(hash)) return NULL;
   const unsigned segment = linear_hash_segment(hash->capacity - 1);
   *bytes = linear_hash_segment_buckets(segment) * sizeof(void*);
-  __atomic_store_n(&hash->capacity, linear_hash_capacity_without_last(hash->capacity), __ATOMIC_RELAXED);
+  __atomic_store_n(&hash->capacity, linear_hash_capacity_without_last(hash->capacity),
+                   __ATOMIC_RELAXED);
   return hash->segments[segment];
 }

@@ -1,5 +1,5 @@
-// From the first C++ instruction to the first process: every subsystem's set-up, in the order in which they need each
-// other.
+// From the first C++ instruction to the first process: every subsystem's set-up, in the order in
+// which they need each other.
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/interrupt_controller.h"
@@ -7,16 +7,18 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "ktest.h"
-#include "log.h"
-#include "namespace.h"
+#include "core/boot.h"
+#include "core/ktest.h"
+#include "core/log.h"
+#include "core/planted.h"
+#include "core/power.h"
+#include "core/uart.h"
+#include "drivers/dev/devices.h"
+#include "ns/namespace.h"
 #include "pages.h"
-#include "power.h"
-#include "process.h"
-#include "task.h"
-#include "trace.h"
-#include "uart.h"
+#include "proc/process.h"
+#include "sched/task.h"
+#include "trace/trace.h"
 
 extern "C" [[noreturn]] void kernel_main(uint32_t protocol, uint32_t information);
 extern "C" char boot_stack_top[];
@@ -29,7 +31,8 @@ namespace {
 void setup_boot_cpu() {
   const uint64_t top = reinterpret_cast<uint64_t>(boot_stack_top);
   uint64_t ist_tops[kIstCount];
-  for (unsigned i = 0; i < kIstCount; i++) ist_tops[i] = top + (i + 1) * (kPageSize + kIstStackSize);
+  for (unsigned i = 0; i < kIstCount; i++)
+    ist_tops[i] = top + (i + 1) * (kPageSize + kIstStackSize);
   cpu_find_features();
   cpu_setup(0, cpuid(1).ebx >> 24, top, ist_tops);
 }
@@ -39,9 +42,11 @@ void finish_boot(void*) {
   klog("%u CPUs, %lu MiB of memory free", cpu_count(), memory_totals().free >> 20);
   proc_init();
   ns_init();
+  devices_init();
   size_t length;
   if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
-  if (boot_option("poweroff", &length)) power_off(ExitCode::kOff);  // for who asks whether a guest runs at all
+  if (boot_option("poweroff", &length))
+    power_off(ExitCode::kOff);  // for who asks whether a guest runs at all
   if (!process_start_init("/bin/init")) panic("no program /bin/init");
   task_exit();
 }
@@ -57,12 +62,15 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   paging_init();
   interrupt_controllers_init();
   time_init();
-  klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'", protocol == 0 ? "PVH" : "Multiboot2",
-       boot_info().highest.value >> 20, acpi_info().cpu_count, boot_info().command_line);
+  klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'",
+       protocol == 0 ? "PVH" : "Multiboot2", boot_info().highest.value >> 20, acpi_info().cpu_count,
+       boot_info().command_line);
+  planted_init();
   early_alloc_close();
   memory_init();
   paging_use_page_arena();
   trace_init();
+  trace_report_init();
   sched_init();
   smp_start();
   time_start_tick();

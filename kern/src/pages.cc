@@ -1,21 +1,21 @@
 // Physical memory.
 //
-// One descriptor for each page frame, in a flat array indexed by frame number: an address leads to its descriptor by
-// arithmetic. The array takes its memory from the start of the first usable range that is large enough; all other
-// usable memory becomes spans of base_arena, as addresses of the direct map. Frames that are no usable memory have a
-// descriptor that nobody touches.
+// One descriptor for each page frame, in a flat array indexed by frame number: an address leads to
+// its descriptor by arithmetic. The array takes its memory from the start of the first usable range
+// that is large enough; all other usable memory becomes spans of base_arena, as addresses of the
+// direct map. Frames that are no usable memory have a descriptor that nobody touches.
 //
-// base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages from quantum caches,
-// so from the magazines of the CPU; slabs, page tables and user pages come from there. The allocator's own metadata
-// comes from base_arena itself.
+// base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages
+// from quantum caches, so from the magazines of the CPU; slabs, page tables and user pages come
+// from there. The allocator's own metadata comes from base_arena itself.
 #include "pages.h"
 
 #include "arch/x86_64/paging.h"
 #include "arena.h"
-#include "boot.h"
+#include "core/boot.h"
+#include "core/log.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "log.h"
 #include "slab.h"
 #include "slab_trace.h"
 
@@ -58,7 +58,8 @@ void memory_init() {
   const uint64_t bytes = align_up(frames * sizeof(Page), kPageSize);
   const MemoryRange* const host = place_descriptors(boot, bytes);
 
-  // The largest range makes the arena, so that there is memory for tags before the others are added.
+  // The largest range makes the arena, so that there is memory for tags before the others are
+  // added.
   arena_init(direct_map_address(host->start + bytes), host->size - bytes);
   total_bytes = host->size - bytes;
   for (const MemoryRange& range : boot.usable) {
@@ -72,13 +73,14 @@ void memory_init() {
   }
 
   kmem_init();
-  page_arena = must(
-      arena_create("page", 0, 0, kPageSize, arena_span_alloc, arena_span_free, base_arena, kQuantumCacheMax, KM_ATOMIC),
-      "page");
-  kernel_virtual_arena = must(
-      arena_create("kernel_virtual", kKernelVirtualBase + kKernelVirtualReserved,
-                   kKernelVirtualSize - kKernelVirtualReserved, kPageSize, nullptr, nullptr, nullptr, 0, KM_ATOMIC),
-      "kernel_virtual");
+  page_arena = must(arena_create("page", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
+                                 base_arena, kQuantumCacheMax, KM_ATOMIC),
+                    "page");
+  kernel_virtual_arena =
+      must(arena_create("kernel_virtual", kKernelVirtualBase + kKernelVirtualReserved,
+                        kKernelVirtualSize - kKernelVirtualReserved, kPageSize, nullptr, nullptr,
+                        nullptr, 0, KM_ATOMIC),
+           "kernel_virtual");
   kmalloc_init();
 }
 

@@ -1,70 +1,87 @@
-/* Caches of objects, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams, "Magazines and Vmem"
- * (USENIX 2001).
+/* Caches of objects, after Bonwick, "The Slab Allocator" (USENIX 1994), and Bonwick & Adams,
+ * "Magazines and Vmem" (USENIX 2001).
  *
  * A cache hands out objects of one size. It has three layers, from the top:
  *
- * - CPUs. Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it serves, and
- *   `previous`, which is full or empty. Only the CPU itself touches them, with interrupts off (a *section*), so there is
- *   no lock. When loaded has run empty (full), the two change places; when that does not help, one is exchanged with
- *   the depot.
- * - Depot. Two lists of magazines, full and empty, under a lock that is taken once for a magazine of objects. Magazines
- *   come in several sizes; large objects begin with small ones. How often a CPU finds the lock taken is counted: if it
- *   is often in an interval, new magazines are of the next size. Those that are too small now are freed when they come
- *   back empty; till then each says itself how much it holds, and the CPU has the capacity of what is loaded beside it.
- * - Slabs. Runs of pages from the source arena, each cut into objects. Small objects (up to an eighth of a page) lie in
- *   one page with the slab structure at its end, and the free ones are linked through their first word. Larger ones
- *   have the structure elsewhere, and a bufctl for each object. The slab of an object that comes back is named by the
- *   descriptor of its page; caches whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of
- *   objects that are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
- *   others go back to the source. What a slab has left over it spends on its colour: the first objects of successive
- *   slabs lie at successive multiples of a cache line, or of the alignment if that is more. Beside them a cache that is
- *   checked has slabs of another kind (slab_check.c), and passes its magazines by.
+ * - CPUs. Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it
+ * serves, and `previous`, which is full or empty. Only the CPU itself touches them, with interrupts
+ * off (a *section*), so there is no lock. When loaded has run empty (full), the two change places;
+ * when that does not help, one is exchanged with the depot.
+ * - Depot. Two lists of magazines, full and empty, under a lock that is taken once for a magazine
+ * of objects. Magazines come in several sizes; large objects begin with small ones. How often a CPU
+ * finds the lock taken is counted: if it is often in an interval, new magazines are of the next
+ * size. Those that are too small now are freed when they come back empty; till then each says
+ * itself how much it holds, and the CPU has the capacity of what is loaded beside it.
+ * - Slabs. Runs of pages from the source arena, each cut into objects. Small objects (up to an
+ * eighth of a page) lie in one page with the slab structure at its end, and the free ones are
+ * linked through their first word. Larger ones have the structure elsewhere, and a bufctl for each
+ * object. The slab of an object that comes back is named by the descriptor of its page; caches
+ * whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of objects that
+ * are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
+ *   others go back to the source. What a slab has left over it spends on its colour: the first
+ * objects of successive slabs lie at successive multiples of a cache line, or of the alignment if
+ * that is more. Beside them a cache that is checked has slabs of another kind (slab_check.c), and
+ * passes its magazines by.
  *
- * Reaping. An interval is the time between two calls of kmem_update, some seconds. The lowest length of a list of the
- * depot in an interval is what nobody needed in it: the surplus; the rest is the working set. An allocation that may
- * sleep and finds no memory has more and more reaped, until it finds some: the surplus of all depots (and of it what
- * has not been used since), then all that depots have and empty slabs, then what CPUs have, which they hand to the depot in an
- * interprocessor interrupt: as whole magazines, not emptied, so that interrupts are off for a short time. What slabs
- * and magazines are made of is reaped last, as what is reaped before goes back to it. Atomic allocations never reap.
+ * Reaping. An interval is the time between two calls of kmem_update, some seconds. The lowest
+ * length of a list of the depot in an interval is what nobody needed in it: the surplus; the rest
+ * is the working set. An allocation that may sleep and finds no memory has more and more reaped,
+ * until it finds some: the surplus of all depots (and of it what has not been used since), then all
+ * that depots have and empty slabs, then what CPUs have, which they hand to the depot in an
+ * interprocessor interrupt: as whole magazines, not emptied, so that interrupts are off for a short
+ * time. What slabs and magazines are made of is reaped last, as what is reaped before goes back to
+ * it. Atomic allocations never reap.
  *
- * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects in magazines and
- * depot are constructed.
+ * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects
+ * in magazines and depot are constructed.
  *
- * Invariants, at rest:  allocations - frees = live;  live + rounds in magazines and depot = objects out of the slabs.
- * Allocations and frees are counted for each CPU at the top, where callers get objects and give them back; so live
- * counts are exact and idle objects do not count.
+ * Invariants, at rest: allocations - frees = live; live + rounds in magazines and depot = objects
+ * out of the slabs. Allocations and frees are counted for each CPU at the top, where callers get
+ * objects and give them back; so live counts are exact and idle objects do not count.
  *
- * Tracing happens at the same place: a record is made in the section in which the caller's object leaves a magazine,
- * and dropped in the section in which it comes back, before it can be given to anyone else. Whether to do so says the
- * CPU's own copy of the flags, which the CPU itself changes in an interprocessor interrupt: never inside a section. An
- * allocation that has to go to the slabs leaves the section and enters another, in which it looks at the flags.
+ * Tracing happens at the same place: a record is made in the section in which the caller's object
+ * leaves a magazine, and dropped in the section in which it comes back, before it can be given to
+ * anyone else. Whether to do so says the CPU's own copy of the flags, which the CPU itself changes
+ * in an interprocessor interrupt: never inside a section. An allocation that has to go to the slabs
+ * leaves the section and enters another, in which it looks at the flags.
  *
- * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache, kmem_magazine.BYTES), which are
- * static and whose slabs come from the metadata source, so that no cache is needed to serve a cache; all but kmem_cache
- * cannot be traced. Magazines are themselves served without magazines.
+ * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache,
+ * kmem_magazine.BYTES), which are static and whose slabs come from the metadata source, so that no
+ * cache is needed to serve a cache; all but kmem_cache cannot be traced. Magazines are themselves
+ * served without magazines.
  *
- * Life: a cache has a reference for being alive and one for each holder, counted under the list lock. Destroyed, it is
- * a zombie: its magazines are taken away, and what is still live goes straight to the slabs when freed. With the last
- * object the zombie loses its first reference, and when all are gone it is buried. That frees memory and may sleep, so
- * an interrupt that frees the last object leaves it to the next kmem_cache_create, _destroy or _release, or kmem_update.
+ * Life: a cache has a reference for being alive and one for each holder, counted under the list
+ * lock. Destroyed, it is a zombie: its magazines are taken away, and what is still live goes
+ * straight to the slabs when freed. With the last object the zombie loses its first reference, and
+ * when all are gone it is buried. That frees memory and may sleep, so an interrupt that frees the
+ * last object leaves it to the next kmem_cache_create, _destroy or _release, or kmem_update.
  *
- * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while anything is called
- * outside these files. Sections are bounded: 20 to 60 instructions and the hook, or the exchange of a magazine under
- * the depot lock. What holds a cache's lock moves one object and, in the hash of bufctls, at most one bucket.
+ * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while
+ * anything is called outside these files. Sections are bounded: 20 to 60 instructions and the hook,
+ * or the exchange of a magazine under the depot lock. What holds a cache's lock moves one object
+ * and, in the hash of bufctls, at most one bucket.
  */
 
 #include "slab_impl.h"
 
-_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED | KMC_EVER_TRACED | KMC_FAULTS |
-                KMC_CHECKED) == KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED + KMC_EVER_TRACED +
-                                    KMC_FAULTS + KMC_CHECKED,
+_Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED |
+                KMC_EVER_TRACED | KMC_FAULTS | KMC_CHECKED) ==
+                   KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED +
+                       KMC_EVER_TRACED + KMC_FAULTS + KMC_CHECKED,
                "flags are distinct bits");
 
 /* ---- The allocator's own caches. */
 
 #define OWN_CACHE_BYTES (sizeof(struct kmem_cache) + SLAB_OS_MAX_CPUS * sizeof(struct kmem_cpu))
 
-enum { OWN_SLAB, OWN_BUFCTL, OWN_HASH, OWN_CACHE, OWN_MAGAZINE, OWN_CACHES = OWN_MAGAZINE + MAGAZINE_TYPES };
+enum {
+  OWN_SLAB,
+  OWN_BUFCTL,
+  OWN_HASH,
+  OWN_CACHE,
+  OWN_MAGAZINE,
+  OWN_CACHES = OWN_MAGAZINE + MAGAZINE_TYPES
+};
 static struct { char bytes[OWN_CACHE_BYTES] __attribute__((aligned(64))); } own_caches[OWN_CACHES];
 
 struct kmem_cache* const kmem_slab_cache = (struct kmem_cache*)&own_caches[OWN_SLAB];
@@ -72,8 +89,10 @@ struct kmem_cache* const kmem_bufctl_cache = (struct kmem_cache*)&own_caches[OWN
 struct kmem_cache* const kmem_hash_cache = (struct kmem_cache*)&own_caches[OWN_HASH];
 static struct kmem_cache* const kmem_cache_cache = (struct kmem_cache*)&own_caches[OWN_CACHE];
 struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES] = {
-    (struct kmem_cache*)&own_caches[OWN_MAGAZINE], (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 1],
-    (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 2], (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 3],
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE],
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 1],
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 2],
+    (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 3],
     (struct kmem_cache*)&own_caches[OWN_MAGAZINE + 4]};
 
 /* ---- The list of caches. */
@@ -196,8 +215,8 @@ struct kmem_cache* kmem_cache_find(const char* name) {
 /* ---- Making and destroying. */
 
 /* Fills in what is zeroed, but for the name; false if such a cache cannot be. */
-static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size, int flags,
-                       struct arena* source) {
+static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size,
+                       int flags, struct arena* source) {
   cache->object_size = size;
   cache->flags = (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE);
   cache->source = source;
@@ -207,8 +226,10 @@ static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size
   return slab_layer_init(cache, align, slab_size);
 }
 
-static void own_cache_init(struct kmem_cache* cache, const char* name, size_t size, size_t align, int flags) {
-  if (!cache_init(cache, size, align, 0, flags, slab_os_metadata_source())) slab_os_panic("kmem_init: %s", name);
+static void own_cache_init(struct kmem_cache* cache, const char* name, size_t size, size_t align,
+                           int flags) {
+  if (!cache_init(cache, size, align, 0, flags, slab_os_metadata_source()))
+    slab_os_panic("kmem_init: %s", name);
   list_add(cache, name);
 }
 
@@ -223,17 +244,19 @@ void kmem_init(void) {
   for (unsigned type = 0; type < MAGAZINE_TYPES; type++) {
     char name[KMEM_CACHE_NAME_MAX];
     name_make(name, "kmem_magazine", (unsigned)magazine_bytes(type));
-    own_cache_init(kmem_magazine_caches[type], name, magazine_bytes(type), 0, KMC_NOTRACE | KMC_NOMAGAZINE);
+    own_cache_init(kmem_magazine_caches[type], name, magazine_bytes(type), 0,
+                   KMC_NOTRACE | KMC_NOMAGAZINE);
   }
 }
 
-static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size, int flags,
-                                     struct arena* source, kmem_constructor constructor, kmem_destructor destructor,
-                                     void* private_data) {
+static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size,
+                                     int flags, struct arena* source, kmem_constructor constructor,
+                                     kmem_destructor destructor, void* private_data) {
   bury();
   struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
-  bool made = cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source());
+  bool made =
+      cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source());
   cache->constructor = constructor;
   cache->destructor = destructor;
   cache->private_data = private_data;
@@ -250,18 +273,21 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
   return cache;
 }
 
-struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags, struct arena* source,
-                                     kmem_constructor constructor, kmem_destructor destructor, void* private_data) {
+struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags,
+                                     struct arena* source, kmem_constructor constructor,
+                                     kmem_destructor destructor, void* private_data) {
   return cache_make(name, size, align, 0, flags, source, constructor, destructor, private_data);
 }
 
-struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size, struct arena* source) {
-  return cache_make(name, size, size & -size, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, source, NULL, NULL,
-                    NULL);
+struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size,
+                                      struct arena* source) {
+  return cache_make(name, size, size & -size, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH,
+                    source, NULL, NULL, NULL);
 }
 
 void kmem_cache_destroy(struct kmem_cache* cache) {
-  if (__atomic_exchange_n(&cache->zombie, 1, __ATOMIC_ACQ_REL)) slab_os_panic("%s is destroyed twice", cache->name);
+  if (__atomic_exchange_n(&cache->zombie, 1, __ATOMIC_ACQ_REL))
+    slab_os_panic("%s is destroyed twice", cache->name);
   kmem_cache_hold(cache); /* its last object may come back any time */
   magazines_retire(cache);
   struct kmem_cache_stats stats;
@@ -321,8 +347,8 @@ struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
 
 /* ---- Faults on purpose. */
 
-/* On each CPU, interrupts off. A cache that comes into the list after this CPU's walk was put there under the lock by one
- * who knows whether there is a function. */
+/* On each CPU, interrupts off. A cache that comes into the list after this CPU's walk was put there
+ * under the lock by one who knows whether there is a function. */
 static void set_fault_flags(void* argument) {
   (void)argument;
   const bool wanted = __atomic_load_n(&fault_function, __ATOMIC_ACQUIRE);
@@ -333,7 +359,8 @@ static void set_fault_flags(void* argument) {
 
 int kmem_faults_begin(kmem_fault_function function) {
   kmem_fault_function none = NULL;
-  if (!__atomic_compare_exchange_n(&fault_function, &none, function, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+  if (!__atomic_compare_exchange_n(&fault_function, &none, function, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED))
     return 0;
   slab_os_on_each_cpu(set_fault_flags, NULL);
   return 1;
@@ -344,7 +371,8 @@ void kmem_faults_end(void) {
   slab_os_on_each_cpu(set_fault_flags, NULL);
 }
 
-ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags) {
+ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, size_t size,
+                              int flags) {
   if (!__atomic_load_n(&fault_function, __ATOMIC_RELAXED)) return 0;
   const uint64_t saved = slab_os_irq_save();
   const kmem_fault_function function = __atomic_load_n(&fault_function, __ATOMIC_ACQUIRE);
@@ -354,7 +382,8 @@ ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, siz
 }
 
 void kmem_drain_cpu(void) {
-  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) magazines_drain_cpu(cache);
+  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
+    magazines_drain_cpu(cache);
 }
 
 /* ---- Reaping and intervals. */
@@ -402,5 +431,6 @@ void kmem_reap(void) {
 }
 
 void kmem_update(void) {
-  for (struct kmem_cache* cache = kmem_cache_next(NULL); cache; cache = kmem_cache_next(cache)) depot_update(cache);
+  for (struct kmem_cache* cache = kmem_cache_next(NULL); cache; cache = kmem_cache_next(cache))
+    depot_update(cache);
 }

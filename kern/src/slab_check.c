@@ -1,54 +1,70 @@
 /* Run-time checking of a cache: what is done to its objects that must not be done to them.
  *
- * A cache is switched to checking, and back, while it is used. While it is checked its new objects come from *checked
- * slabs*, in which each object has a slot:
+ * A cache is switched to checking, and back, while it is used. While it is checked its new objects
+ * come from *checked slabs*, in which each object has a slot:
  *
- *   | object, object_size bytes | red zone, 16 bytes or more | audit |       stride keeps the alignment
+ *   | object, object_size bytes | red zone, 16 bytes or more | audit |
  *
- * The audit says how many bytes were asked for, and where, when and by whom the object was last allocated and last
- * freed. The red zone begins where what was asked for ends, and the last word of each audit is red
- * zone too: for what lies before the next object. A free object is full of FREE_PATTERN, one that has just been allocated of
- * FRESH_PATTERN. Slabs with free objects, and the objects in them, take turns, so that who writes to a free one has
- * time to be found out.
+ * The distance of two slots keeps the alignment.
+ *
+ * The audit says how many bytes were asked for, and where, when and by whom the object was last
+ * allocated and last freed. The red zone begins where what was asked for ends, and the last word of
+ * each audit is red zone too: for what lies before the next object. A free object is full of
+ * FREE_PATTERN, one that has just been allocated of FRESH_PATTERN. Slabs with free objects, and the
+ * objects in them, take turns, so that who writes to a free one has time to be found out.
  *
  * What is found when:
  *   free    double free, free to the wrong cache or of what is no object, red zone written
  *   alloc   free object written
- *   scan    both kinds of writing, in all checked slabs, on request; so too when a slab is given back
+ *   scan    both kinds of writing, in all checked slabs, on request; so too when a slab is given
+ *           back
  *
- * Each is reported on the log, with the stacks in the audit and of who found it. The object is quarantined: it stays in
- * its slab, which stays with the cache, and nobody gets it again. An object that is freed to the wrong cache stays what
- * it is, an allocated object of its own cache, and a refused free is not counted: live counts stay exact.
+ * Each is reported on the log, with the stacks in the audit and of who found it. The object is
+ * quarantined: it stays in its slab, which stays with the cache, and nobody gets it again. An
+ * object that is freed to the wrong cache stays what it is, an allocated object of its own cache,
+ * and a refused free is not counted: live counts stay exact.
  *
- * A checked cache uses no magazines (uses_magazines): they are retired when checking starts, and with nothing loaded
- * allocation and free take the slow path by themselves. Objects are constructed when allocated and destructed when freed. A
- * CPU's flag KMC_CHECKED, which free looks at together with KMC_EVER_TRACED, says that a checked object may come back;
- * it is set before the first and stays, when checking has stopped, as long as one is out. So objects of checked slabs
- * never get into magazines of their cache, and are checked whenever they are freed. Objects from before checking go
- * back to their own slabs, from which nothing is taken meanwhile; a double free of one is seen, though not who did the first.
+ * A checked cache uses no magazines (uses_magazines): they are retired when checking starts, and
+ * with nothing loaded allocation and free take the slow path by themselves. Objects are constructed
+ * when allocated and destructed when freed. A CPU's flag KMC_CHECKED, which free looks at together
+ * with KMC_EVER_TRACED, says that a checked object may come back; it is set before the first and
+ * stays, when checking has stopped, as long as one is out. So objects of checked slabs never get
+ * into magazines of their cache, and are checked whenever they are freed. Objects from before
+ * checking go back to their own slabs, from which nothing is taken meanwhile; a double free of one
+ * is seen, though not who did the first.
  *
- * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by who took it) -> freeing
- * (compare and exchange: of two who free at once one is told) -> free (under the lock). Allocated and freeing have a
- * variant, damaged, for objects that have been reported already. What is damaged and not
- * allocated becomes quarantined (under the lock). The states are kept apart from the objects, in the slab's structure.
+ * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by who
+ * took it) -> freeing (compare and exchange: of two who free at once one is told) -> free (under
+ * the lock). Allocated and freeing have a variant, damaged, for objects that have been reported
+ * already. What is damaged and not allocated becomes quarantined (under the lock). The states are
+ * kept apart from the objects, in the slab's structure.
  *
- * The cache's lock guards the lists. Checks are made and patterns written outside of it, but for a scan, which holds it
- * for one object. Reports are made with no lock of the allocator held; those of several CPUs can mix, each line says
- * which it belongs to.
+ * The cache's lock guards the lists. Checks are made and patterns written outside of it, but for a
+ * scan, which holds it for one object. Reports are made with no lock of the allocator held; those
+ * of several CPUs can mix, each line says which it belongs to.
  */
 
 #include "slab_check_impl.h"
 
 enum {
   RED_ZONE_MIN = 16,
-  GAP_MAX = 64,                     /* before the first object of a slab; not for larger alignments */
+  GAP_MAX = 64, /* before the first object of a slab; not for larger alignments */
   SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* unless an object needs more */
   EMPTY_KEPT = 1,
 };
 
 enum list { ALL, USABLE }; /* those with free objects */
 
-enum state { FREE, TAKEN, ALLOCATED, ALLOCATED_DAMAGED, FREEING, FREEING_DAMAGED, QUARANTINED, STATES };
+enum state {
+  FREE,
+  TAKEN,
+  ALLOCATED,
+  ALLOCATED_DAMAGED,
+  FREEING,
+  FREEING_DAMAGED,
+  QUARANTINED,
+  STATES
+};
 
 /* At the end of its pages. */
 struct checked_slab {
@@ -67,7 +83,8 @@ struct checked_slab {
 void slab_check_init(struct kmem_cache* cache, size_t align) {
   struct kmem_checks* const checks = &cache->checks;
   checks->gap = align <= GAP_MAX ? align : 0;
-  checks->stride = (cache->object_size + RED_ZONE_MIN + sizeof(struct audit) + align - 1) & ~(align - 1);
+  checks->stride =
+      (cache->object_size + RED_ZONE_MIN + sizeof(struct audit) + align - 1) & ~(align - 1);
   const size_t extra = checks->gap + sizeof(struct checked_slab) + sizeof(uint64_t);
   const size_t each = checks->stride + 1; /* with its state */
   checks->slab_size = (each + extra + SLAB_OS_PAGE_SIZE - 1) & ~(size_t)(SLAB_OS_PAGE_SIZE - 1);
@@ -81,12 +98,14 @@ static size_t structure_offset(const struct kmem_checks* checks) {
   return checks->slab_size - ((sizeof(struct checked_slab) + checks->objects + 7) & ~(size_t)7);
 }
 
-static char* object_at(const struct kmem_cache* cache, const struct checked_slab* slab, uint32_t i) {
+static char* object_at(const struct kmem_cache* cache, const struct checked_slab* slab,
+                       uint32_t i) {
   return slab->slab.base + i * cache->checks.stride;
 }
 
 /* Its number in its slab; of an address that is none, that of the object in whose slot it is. */
-static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab, const void* object) {
+static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab,
+                         const void* object) {
   return (uint32_t)((size_t)((const char*)object - slab->slab.base) / cache->checks.stride);
 }
 
@@ -95,7 +114,8 @@ static struct audit* audit_of(const struct kmem_cache* cache, const void* object
 }
 
 /* The word of red zone before an object; NULL if there is none. */
-static uint64_t* guard_before(const struct kmem_cache* cache, const struct checked_slab* slab, void* object) {
+static uint64_t* guard_before(const struct kmem_cache* cache, const struct checked_slab* slab,
+                              void* object) {
   return object == slab->slab.base && cache->checks.gap == 0 ? NULL : (uint64_t*)object - 1;
 }
 
@@ -107,14 +127,15 @@ static void set_state(struct checked_slab* slab, uint32_t i, enum state state) {
 }
 static bool change_state(struct checked_slab* slab, uint32_t i, enum state from, enum state to) {
   uint8_t expected = (uint8_t)from;
-  return __atomic_compare_exchange_n(&slab->states[i], &expected, (uint8_t)to, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE);
+  return __atomic_compare_exchange_n(&slab->states[i], &expected, (uint8_t)to, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* ---- What can be wrong with an object that nobody else touches, or whose state is held by the lock. */
+/* ---- What can be wrong with an object that nobody else touches, or whose state is held by the
+ * lock. */
 
-static enum verdict inspect(const struct kmem_cache* cache, const struct checked_slab* slab, char* object, bool free,
-                            struct damage* damage) {
+static enum verdict inspect(const struct kmem_cache* cache, const struct checked_slab* slab,
+                            char* object, bool free, struct damage* damage) {
   const struct audit* const audit = audit_of(cache, object);
   if (slab_check_find_damage(&audit->start, &audit->start + 1, RED_PATTERN, damage)) {
     slab_check_find_damage(object + cache->object_size, &audit->start + 1, RED_PATTERN, damage);
@@ -123,7 +144,9 @@ static enum verdict inspect(const struct kmem_cache* cache, const struct checked
   uint64_t* const guard = guard_before(cache, slab, object);
   if (guard && slab_check_find_damage(guard, guard + 1, RED_PATTERN, damage)) return WRITE_BEFORE;
   if (!free)
-    return slab_check_find_damage(object + audit->requested, audit, RED_PATTERN, damage) ? WRITE_PAST_END : SOUND;
+    return slab_check_find_damage(object + audit->requested, audit, RED_PATTERN, damage)
+               ? WRITE_PAST_END
+               : SOUND;
   return slab_check_find_damage(object, object + cache->object_size, FREE_PATTERN, damage) ||
                  slab_check_find_damage(object + cache->object_size, audit, RED_PATTERN, damage)
              ? WRITE_AFTER_FREE
@@ -211,7 +234,8 @@ static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) {
   if (!pages) return NULL;
   struct checked_slab* const slab = (struct checked_slab*)(pages + structure_offset(checks));
   slab_check_fill(pages, slab, RED_PATTERN);
-  *slab = (struct checked_slab){.slab = {.cache = cache, .base = pages + checks->gap, .checked = true}};
+  *slab =
+      (struct checked_slab){.slab = {.cache = cache, .base = pages + checks->gap, .checked = true}};
   for (uint32_t i = 0; i < checks->objects; i++) {
     char* const object = object_at(cache, slab, i);
     slab_check_fill(object, object + cache->object_size, FREE_PATTERN);
@@ -229,8 +253,8 @@ static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab) {
 }
 
 /* Inspects a free object that nobody can get meanwhile, and reports it. True if it is damaged. */
-static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* slab, char* object, const char* found,
-                               const void* frame) {
+static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* slab, char* object,
+                               const char* found, const void* frame) {
   struct report damaged = {.cache = cache, .object = object, .audit = audit_of(cache, object)};
   damaged.verdict = inspect(cache, slab, object, true, &damaged.damage);
   if (damaged.verdict == SOUND) return false;
@@ -238,12 +262,13 @@ static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* sl
   return true;
 }
 
-/* A slab off the lists, with all objects free, goes back to its source; or to the lists, if an object is damaged. */
+/* A slab off the lists, with all objects free, goes back to its source; or to the lists, if an
+ * object is damaged. */
 static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
   bool sound = true;
   for (uint32_t i = 0; i < cache->checks.objects; i++) {
-    if (!damaged_while_free(cache, slab, object_at(cache, slab, i), "found as its slab was given back",
-                            __builtin_frame_address(0)))
+    if (!damaged_while_free(cache, slab, object_at(cache, slab, i),
+                            "found as its slab was given back", __builtin_frame_address(0)))
       continue;
     set_state(slab, i, FREEING_DAMAGED);
     sound = false;
@@ -270,7 +295,8 @@ static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
   return object_at(cache, slab, i);
 }
 
-/* From the slabs that are there, or `made`, which is inserted then. False if the cache is not checked any more. */
+/* From the slabs that are there, or `made`, which is inserted then. False if the cache is not
+ * checked any more. */
 static bool take(struct kmem_cache* cache, struct checked_slab* made, char** object) {
   LOCK_GUARD(&cache->lock);
   *object = NULL;
@@ -299,7 +325,8 @@ void* slab_check_take(struct kmem_cache* cache, int flags) {
       if (!object) return NULL;
     }
     struct checked_slab* const slab = slab_of(object);
-    if (!damaged_while_free(cache, slab, object, "found as it was to be allocated again", __builtin_frame_address(0))) {
+    if (!damaged_while_free(cache, slab, object, "found as it was to be allocated again",
+                            __builtin_frame_address(0))) {
       slab_check_fill(object, object + cache->object_size, FRESH_PATTERN);
       return object;
     }
@@ -308,12 +335,14 @@ void* slab_check_take(struct kmem_cache* cache, int flags) {
   }
 }
 
-void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested, const void* frame) {
+void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested,
+                          const void* frame) {
   struct checked_slab* const slab = slab_of(object);
   if (!slab) return;
   struct audit* const audit = audit_of(cache, object);
   audit->requested = requested < cache->object_size ? requested : cache->object_size;
-  slab_check_fill((char*)object + audit->requested, (char*)object + cache->object_size, RED_PATTERN);
+  slab_check_fill((char*)object + audit->requested, (char*)object + cache->object_size,
+                  RED_PATTERN);
   slab_os_note_place(&audit->allocated, frame);
   set_state(slab, index_of(cache, slab, object), ALLOCATED);
 }
@@ -324,9 +353,10 @@ size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object
 
 /* ---- Free. */
 
-/* Nobody may get an object any more that was freed twice. It may be on its way to its slab, or have been allocated again
- * meanwhile, or its slab given back. */
-static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab, const void* object) {
+/* Nobody may get an object any more that was freed twice. It may be on its way to its slab, or have
+ * been allocated again meanwhile, or its slab given back. */
+static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab,
+                               const void* object) {
   LOCK_GUARD(&cache->lock);
   struct checked_slab* listed = cache->checks.lists[ALL][0];
   while (listed && listed != slab) listed = listed->links[ALL].next;
@@ -344,7 +374,9 @@ enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const
   struct report wrong = {.cache = any ? any->cache : cache, .given = cache, .object = object};
   const size_t stride = !any ? 0 : slab ? wrong.cache->checks.stride : wrong.cache->stride;
   const size_t offset = any ? (size_t)((char*)object - any->base) : 0;
-  const uint32_t objects = !any ? 0 : slab ? wrong.cache->checks.objects : wrong.cache->objects_per_slab;
+  const uint32_t objects = !any   ? 0
+                           : slab ? wrong.cache->checks.objects
+                                  : wrong.cache->objects_per_slab;
   if (!any || offset % stride != 0 || offset / stride >= objects) {
     wrong.verdict = NO_OBJECT;
     if (slab && offset / stride < objects) {
@@ -391,12 +423,16 @@ bool slab_check_owner(struct kmem_cache* cache, void* object) {
   const struct kmem_slab* const slab = slab_os_page_slab(object);
   if (slab && slab->cache == cache) return true;
   if (!slab || !slab->checked)
-    slab_os_panic("%s: %p was freed to it, but belongs to %s. `check` in #mem/kmemtrace/ctl says more", cache->name,
-                  object, slab ? slab->cache->name : "no cache");
-  struct report wrong = {.verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = object};
-  wrong.audit = audit_of(slab->cache, object_at(slab->cache, (const struct checked_slab*)slab,
-                                                index_of(slab->cache, (const struct checked_slab*)slab, object)));
-  slab_check_report(&wrong, "freed some time before, found as a magazine was emptied", __builtin_frame_address(0));
+    slab_os_panic(
+        "%s: %p was freed to it, but belongs to %s. `check` in #mem/kmemtrace/ctl says more",
+        cache->name, object, slab ? slab->cache->name : "no cache");
+  struct report wrong = {
+      .verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = object};
+  wrong.audit = audit_of(
+      slab->cache, object_at(slab->cache, (const struct checked_slab*)slab,
+                             index_of(slab->cache, (const struct checked_slab*)slab, object)));
+  slab_check_report(&wrong, "freed some time before, found as a magazine was emptied",
+                    __builtin_frame_address(0));
   return false;
 }
 
@@ -409,7 +445,8 @@ bool slab_check_put(struct kmem_cache* cache, void* object) {
   const uint32_t i = index_of(cache, slab, object);
   struct checked_slab* surplus;
   bool last;
-  if (state_of(slab, i) != FREEING_DAMAGED) slab_check_fill(object, (char*)object + cache->object_size, FREE_PATTERN);
+  if (state_of(slab, i) != FREEING_DAMAGED)
+    slab_check_fill(object, (char*)object + cache->object_size, FREE_PATTERN);
   {
     LOCK_GUARD(&cache->lock);
     if (state_of(slab, i) == FREEING_DAMAGED) {
@@ -488,7 +525,8 @@ static struct checked_slab* next_pinned(struct kmem_cache* cache, struct checked
   return next;
 }
 
-static bool scan_object(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i, const void* frame) {
+static bool scan_object(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i,
+                        const void* frame) {
   char* const object = object_at(cache, slab, i);
   struct report damaged = {.cache = cache, .object = object, .audit = audit_of(cache, object)};
   {
@@ -544,7 +582,8 @@ const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out) {
   const struct kmem_checks* const checks = &cache->checks;
   uint64_t slabs = 0, empty = 0, quarantined = 0, usable = 0, listed = 0;
   *out = 0;
-  for (const struct checked_slab* slab = checks->lists[ALL][0]; slab; slab = slab->links[ALL].next) {
+  for (const struct checked_slab* slab = checks->lists[ALL][0]; slab;
+       slab = slab->links[ALL].next) {
     const char* const wrong = verify_slab(cache, slab);
     if (wrong) return wrong;
     slabs++;
@@ -553,9 +592,12 @@ const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out) {
     quarantined += slab->quarantined;
     *out += slab->slab.out;
   }
-  for (const struct checked_slab* slab = checks->lists[USABLE][0]; slab; slab = slab->links[USABLE].next) listed++;
+  for (const struct checked_slab* slab = checks->lists[USABLE][0]; slab;
+       slab = slab->links[USABLE].next)
+    listed++;
   if (listed != usable) return "a checked slab is in the wrong list";
-  return slabs == checks->slabs && empty == checks->empty && quarantined == checks->quarantined && *out == checks->out
+  return slabs == checks->slabs && empty == checks->empty && quarantined == checks->quarantined &&
+                 *out == checks->out
              ? NULL
              : "checked slabs are miscounted";
 }

@@ -4,7 +4,8 @@
 #include "slab_impl.h"
 
 /* Words that lie at multiples of four. */
-static const uint32_t FREE_PATTERN = 0xdeadbeef, FRESH_PATTERN = 0xbaddcafe, RED_PATTERN = 0xfeedface;
+static const uint32_t FREE_PATTERN = 0xdeadbeef, FRESH_PATTERN = 0xbaddcafe,
+                      RED_PATTERN = 0xfeedface;
 static const uint64_t RED_WORD = 0xfeedfacefeedface;
 
 /* What stands behind an object and its red zone. */
@@ -21,7 +22,16 @@ struct damage {
   uint32_t pattern;
 };
 
-enum verdict { SOUND, DOUBLE_FREE, WRONG_CACHE, NO_OBJECT, WRITE_PAST_END, WRITE_BEFORE, WRITE_AFTER_FREE, NO_AUDIT };
+enum verdict {
+  SOUND,
+  DOUBLE_FREE,
+  WRONG_CACHE,
+  NO_OBJECT,
+  WRITE_PAST_END,
+  WRITE_BEFORE,
+  WRITE_AFTER_FREE,
+  NO_AUDIT
+};
 
 struct report {
   enum verdict verdict;
@@ -39,6 +49,7 @@ struct report {
 
 /* Writes the pattern from `from` to before `to`; looks whether it is there. */
 void slab_check_fill(void* from, void* to, uint32_t pattern);
-bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern, struct damage* damage);
+bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern,
+                            struct damage* damage);
 /* Counts and logs. `frame`: of who finds it. No lock is held. */
 void slab_check_report(struct report* report, const char* found, const void* frame);

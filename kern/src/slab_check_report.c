@@ -1,4 +1,5 @@
-/* Patterns, and what is said on the log when one is not what it was. The theory is in slab_check.c. */
+/* Patterns, and what is said on the log when one is not what it was. The theory is
+ * in slab_check.c. */
 
 #include "slab_check_impl.h"
 
@@ -35,7 +36,8 @@ void slab_check_fill(void* from, void* to, uint32_t pattern) {
   }
 }
 
-bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern, struct damage* damage) {
+bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern,
+                            struct damage* damage) {
   const uint64_t word = pattern_word(pattern);
   const unsigned char *at = from, *end = to;
   for (;;) {
@@ -67,7 +69,8 @@ static const char* const verdict_names[] = {
 static uint64_t reports_ever;
 
 /* A line of what was found, or of what should be there. */
-static void dump_line(const char* prefix, const struct report* report, const unsigned char* line, bool wanted) {
+static void dump_line(const char* prefix, const struct report* report, const unsigned char* line,
+                      bool wanted) {
   static const char digits[] = "0123456789abcdef";
   char hex[3 * DUMP_WIDTH + 1], text[DUMP_WIDTH + 1];
   for (int i = 0; i < DUMP_WIDTH; i++) {
@@ -83,12 +86,14 @@ static void dump_line(const char* prefix, const struct report* report, const uns
   if (wanted)
     slab_os_log("%s   wanted: %s|%s|", prefix, hex, text);
   else
-    slab_os_log("%s   %+6ld: %s|%s|", prefix, (long)((const char*)line - report->object), hex, text);
+    slab_os_log("%s   %+6ld: %s|%s|", prefix, (long)((const char*)line - report->object), hex,
+                text);
 }
 
 static void log_damage(const char* prefix, const struct report* report) {
   const struct damage* const damage = &report->damage;
-  const long first = (const char*)damage->first - report->object, last = (const char*)damage->last - report->object;
+  const long first = (const char*)damage->first - report->object,
+             last = (const char*)damage->last - report->object;
   if (first == last)
     slab_os_log("%s byte %+ld is not what was left there:", prefix, first);
   else
@@ -118,17 +123,20 @@ static void log_report(const struct report* report, uint64_t number) {
   slab_os_log("%s %s, %s", prefix, verdict_names[report->verdict], name);
   if (report->verdict == NO_OBJECT && report->around)
     slab_os_log("%s %p is %lu bytes into the object %p of %s", prefix, (const void*)report->object,
-                (unsigned long)(report->object - report->around), (const void*)report->around, name);
+                (unsigned long)(report->object - report->around), (const void*)report->around,
+                name);
   else if (report->verdict == NO_OBJECT)
-    slab_os_log("%s %p is given to %s, which has no object there", prefix, (const void*)report->object,
-                report->given->name);
+    slab_os_log("%s %p is given to %s, which has no object there", prefix,
+                (const void*)report->object, report->given->name);
   else if (audit && report->verdict != NO_AUDIT)
-    slab_os_log("%s object %p of %s: %zu bytes, %zu asked for", prefix, (const void*)report->object, name,
-                report->cache->object_size, audit->requested);
+    slab_os_log("%s object %p of %s: %zu bytes, %zu asked for", prefix, (const void*)report->object,
+                name, report->cache->object_size, audit->requested);
   else
     slab_os_log("%s object %p of %s: %zu bytes%s", prefix, (const void*)report->object, name,
-                report->cache->object_size, audit ? "" : ", not checked: who allocated it is not known");
-  if (report->verdict == WRONG_CACHE) slab_os_log("%s it is given to %s", prefix, report->given->name);
+                report->cache->object_size,
+                audit ? "" : ", not checked: who allocated it is not known");
+  if (report->verdict == WRONG_CACHE)
+    slab_os_log("%s it is given to %s", prefix, report->given->name);
   if (report->damage.first) log_damage(prefix, report);
   if (report->verdict == NO_AUDIT) slab_os_log("%s what follows may be overwritten too", prefix);
   if (audit) {
@@ -158,6 +166,7 @@ void slab_check_report(struct report* report, const char* found, const void* fra
     log_report(report, number);
   }
 #ifdef CONFIG_SLAB_CHECK_PANIC
-  slab_os_panic("%s, %s: see the report above", verdict_names[report->verdict], report->cache->name);
+  slab_os_panic("%s, %s: see the report above", verdict_names[report->verdict],
+                report->cache->name);
 #endif
 }

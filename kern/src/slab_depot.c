@@ -1,12 +1,14 @@
-/* The depot of a cache: magazines that no CPU has, and the sizes that magazines come in. The theory is in slab.c. */
+/* The depot of a cache: magazines that no CPU has, and the sizes that magazines come in. The theory
+ * is in slab.c. */
 
 #include "slab_impl.h"
 
 /* ---- Sizes of magazines. */
 
-/* With its header of two words a magazine fills a power of two of bytes. The largest is still a small object, so that
- * making one takes a page and nothing else. What idles in the two magazines of a CPU is bounded by largest_full: some
- * ten pages for small objects, four objects of the largest. */
+/* With its header of two words a magazine fills a power of two of bytes. The largest is still a
+ * small object, so that making one takes a page and nothing else. What idles in the two magazines
+ * of a CPU is bounded by largest_full: some ten pages for small objects, four objects of the
+ * largest. */
 static const struct magazine_type {
   uint32_t rounds;
   size_t largest_start; /* objects of up to so many bytes start with it … */
@@ -19,7 +21,8 @@ static const struct magazine_type {
     {62, 0, SLAB_OS_PAGE_SIZE / 8},
 };
 
-enum { CONTENTION_MAX = 8 }; /* how often in an interval the depot may be found locked before magazines grow */
+/* How often in an interval the depot may be found locked before magazines grow. */
+enum { CONTENTION_MAX = 8 };
 
 size_t magazine_bytes(unsigned type) {
   return sizeof(struct kmem_magazine) + types[type].rounds * sizeof(void*);
@@ -69,7 +72,8 @@ static struct kmem_magazine* list_take(struct magazine_list* list) {
   return magazine;
 }
 
-/* Takes one that is not in use; NULL if there is none. What is taken has not been used: the rest of the surplus stays. */
+/* Takes one that is not in use; NULL if there is none. What is taken has not been used: the rest of
+ * the surplus stays. */
 static struct kmem_magazine* list_take_surplus(struct magazine_list* list) {
   if (list->surplus == 0 || list->min == 0) return NULL;
   list->surplus--;
@@ -93,8 +97,9 @@ static inline struct lock_guard contended_guard_begin(struct kmem_cache* cache) 
   }
   return guard;
 }
-#define DEPOT_GUARD(cache) \
-  const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = contended_guard_begin(cache)
+#define DEPOT_GUARD(cache)                                                          \
+  const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = \
+      contended_guard_begin(cache)
 
 void depot_init(struct kmem_cache* cache) {
   slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
@@ -165,7 +170,8 @@ void depot_update(struct kmem_cache* cache) {
 
 struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only) {
   LOCK_GUARD(&cache->depot_lock);
-  struct kmem_magazine* const magazine = surplus_only ? list_take_surplus(&cache->full) : list_take(&cache->full);
+  struct kmem_magazine* const magazine =
+      surplus_only ? list_take_surplus(&cache->full) : list_take(&cache->full);
   if (!magazine) return NULL;
   cache->depot_rounds -= magazine->rounds;
   cache->reaped++;
@@ -178,7 +184,8 @@ static struct kmem_magazine* reap_empty(struct kmem_cache* cache, bool surplus_o
 }
 
 void depot_reap_empty(struct kmem_cache* cache, bool surplus_only) {
-  for (struct kmem_magazine* magazine; (magazine = reap_empty(cache, surplus_only));) magazine_free(magazine);
+  for (struct kmem_magazine* magazine; (magazine = reap_empty(cache, surplus_only));)
+    magazine_free(magazine);
   magazines_free(take_outgrown(cache));
 }
 
@@ -190,6 +197,7 @@ void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   stats->magazine_rounds += cache->depot_rounds;
   stats->magazine_resizes = cache->resizes;
   stats->depot_contention = cache->contention;
-  stats->depot_surplus = cache->full.surplus < cache->full.min ? cache->full.surplus : cache->full.min;
+  stats->depot_surplus =
+      cache->full.surplus < cache->full.min ? cache->full.surplus : cache->full.min;
   stats->depot_reaped = cache->reaped;
 }

@@ -1,5 +1,5 @@
-/* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot), slab_layer.c (slabs) and slab_check.c
- * (checked slabs) share. C. The theory is in slab.c. */
+/* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot), slab_layer.c
+ * (slabs) and slab_check.c (checked slabs) share. C. The theory is in slab.c. */
 #pragma once
 
 #include "linear_hash.h"
@@ -29,7 +29,8 @@ struct magazine_list {
   uint64_t surplus; /* the lowest of the interval before, less what of it has been reaped */
 };
 
-/* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of statistics. */
+/* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of
+ * statistics. */
 struct kmem_cpu {
   uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_FAULTS and KMC_CHECKED */
   uint32_t rounds;   /* objects in `loaded` */
@@ -42,8 +43,8 @@ struct kmem_cpu {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct kmem_cpu) == 64, "the fast path reads one line");
 
-/* Says that an object is free. While the object is out, its bufctl waits in the slab (page-backed) or says in the
- * cache's hash which slab the object belongs to. */
+/* Says that an object is free. While the object is out, its bufctl waits in the slab (page-backed)
+ * or says in the cache's hash which slab the object belongs to. */
 struct kmem_bufctl {
   struct kmem_bufctl* next;
   void* object;
@@ -115,11 +116,12 @@ struct kmem_cache {
 
   struct slab_os_lock depot_lock;
   struct magazine_list full, empty;
-  struct kmem_magazine* outgrown; /* empty ones that are smaller than new ones, until the next update */
-  uint64_t depot_rounds;          /* objects in `full` */
-  uint32_t magazine_type;         /* of new magazines; read without the lock too */
-  uint64_t contention;            /* how often a CPU found the lock taken */
-  uint64_t contention_before;     /* the same at the last update */
+  struct kmem_magazine*
+      outgrown;               /* empty ones that are smaller than new ones, until the next update */
+  uint64_t depot_rounds;      /* objects in `full` */
+  uint32_t magazine_type;     /* of new magazines; read without the lock too */
+  uint64_t contention;        /* how often a CPU found the lock taken */
+  uint64_t contention_before; /* the same at the last update */
   uint64_t resizes;
   uint64_t reaped; /* full magazines */
 
@@ -127,9 +129,10 @@ struct kmem_cache {
   struct kmem_slab* slabs[SLAB_LISTS];
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
-  uint16_t next_colour;     /* of the next slab */
-  bool mourned;             /* a zombie that waits for its last object */
-  struct linear_hash* hash; /* of the bufctls whose objects are out, by object; NULL if page-backed */
+  uint16_t next_colour; /* of the next slab */
+  bool mourned;         /* a zombie that waits for its last object */
+  struct linear_hash*
+      hash; /* of the bufctls whose objects are out, by object; NULL if page-backed */
 
   struct kmem_checks checks;
 
@@ -150,8 +153,9 @@ static inline void lock_guard_end(const struct lock_guard* guard) {
   slab_os_lock_release(guard->lock);
   slab_os_irq_restore(guard->saved);
 }
-#define LOCK_GUARD(lock) \
-  const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = lock_guard_begin(lock)
+#define LOCK_GUARD(lock)                                                            \
+  const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = \
+      lock_guard_begin(lock)
 
 /* The allocator's own caches. */
 extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_hash_cache;
@@ -159,25 +163,30 @@ extern struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES];
 
 /* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
 
-/* Fills in stride, slab size and number of objects; false if size and alignment cannot be had. `slab_size` 0: chosen.
+/* Fills in stride, slab size and number of objects; false if size and alignment cannot be had.
+ * `slab_size` 0: chosen.
  */
 bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
 /* Makes an empty hash for bufctls. */
 void slab_layer_hash_init(struct linear_hash* hash);
 /* An object, not constructed; NULL when out of memory. */
 void* slab_layer_alloc(struct kmem_cache* cache, int flags);
-/* An object, destructed, comes back. True if it was the last of a mourned zombie: the caller then drops a reference. */
+/* An object, destructed, comes back. True if it was the last of a mourned zombie: the caller then
+ * drops a reference. */
 bool slab_layer_free(struct kmem_cache* cache, void* object);
-/* Whether an object of an unchecked slab lies free in it. Page-backed caches; time in proportion to the slab's objects. */
+/* Whether an object of an unchecked slab lies free in it. Page-backed caches; time in proportion to
+ * the slab's objects. */
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
-/* At the end of a cache: how many objects are out; if any are, the zombie is mourned from now on. */
+/* At the end of a cache: how many objects are out; if any are, the zombie is mourned from
+ * now on. */
 uint64_t slab_layer_mourn(struct kmem_cache* cache);
 /* The empty slabs go back to the source. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
-/* An object has come back: true, once, if it was the last of a mourned zombie. The cache's lock is held. */
+/* An object has come back: true, once, if it was the last of a mourned zombie. The cache's lock is
+ * held. */
 static inline bool slab_layer_was_last(struct kmem_cache* cache) {
   const bool last = cache->mourned && cache->objects_out == 0;
   if (last) cache->mourned = false;
@@ -196,7 +205,8 @@ void slab_check_new_cache(struct kmem_cache* cache, const char* name);
 /* As slab_layer_alloc, from checked slabs. NULL too if the cache is not checked any more. */
 void* slab_check_take(struct kmem_cache* cache, int flags);
 /* An object, constructed, is about to be given to a caller; nothing if its slab is not checked. */
-void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested, const void* frame);
+void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested,
+                          const void* frame);
 /* An object, or what the caller takes for one, is being freed to the cache. */
 enum check_outcome {
   CHECK_REFUSED,   /* it is not: reported */
@@ -204,8 +214,8 @@ enum check_outcome {
   CHECK_PASSED,    /* it goes to its slab, through slab_layer_free */
 };
 enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame);
-/* Whether what leaves a magazine belongs to its cache. False if it is a checked object of another, which is reported;
- * panics if it is anything else. */
+/* Whether what leaves a magazine belongs to its cache. False if it is a checked object of another,
+ * which is reported; panics if it is anything else. */
 bool slab_check_owner(struct kmem_cache* cache, void* object);
 bool slab_check_is_checked(const void* object);
 /* As slab_layer_free, for a checked object. */
@@ -214,7 +224,8 @@ bool slab_check_put(struct kmem_cache* cache, void* object);
 void slab_check_reap(struct kmem_cache* cache);
 /* At the end of a cache. */
 void slab_check_finish(struct kmem_cache* cache);
-/* The cache's lock is held. Add to what is there; NULL or what is wrong, and the checked objects that are out. */
+/* The cache's lock is held. Add to what is there; NULL or what is wrong, and the checked objects
+ * that are out. */
 void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats);
 const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out);
 
@@ -231,10 +242,11 @@ struct kmem_magazine* depot_take_full(struct kmem_cache* cache);
 struct kmem_magazine* depot_take_empty(struct kmem_cache* cache);
 /* A magazine with `rounds` objects: it counts as a full one if it has any. */
 void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds);
-/* Ends an interval: notes what it did not use, and makes new magazines larger if CPUs have waited for each other. May
- * sleep. */
+/* Ends an interval: notes what it did not use, and makes new magazines larger if CPUs have waited
+ * for each other. May sleep. */
 void depot_update(struct kmem_cache* cache);
-/* A full magazine, or one of those that the last interval did not use, out of the depot for good; NULL if there is none.
+/* A full magazine, or one of those that the last interval did not use, out of the depot for good;
+ * NULL if there is none.
  */
 struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only);
 /* Frees the empty ones, in the same manner. */
@@ -254,8 +266,8 @@ bool magazines_loaded(const struct kmem_cache* cache);
 void magazines_unload(struct cache_batch* batch);
 /* Frees the magazines of the depot, or its surplus; their objects go to the slabs. May sleep. */
 void magazines_reap(struct kmem_cache* cache, bool surplus_only);
-/* The cache uses magazines no more (a zombie) or for a while (checked): takes those of every CPU and of the depot away.
- * May sleep. */
+/* The cache uses magazines no more (a zombie) or for a while (checked): takes those of every CPU
+ * and of the depot away. May sleep. */
 void magazines_retire(struct kmem_cache* cache);
 /* Frees empty magazines that came after that. Any context. */
 void magazines_finish(struct kmem_cache* cache);
@@ -265,6 +277,7 @@ void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab.c */
 
-/* Gives up a reference in any context: if it was the last, the cache is buried by the next create, destroy or release.
+/* Gives up a reference in any context: if it was the last, the cache is buried by the next create,
+ * destroy or release.
  */
 void kmem_cache_release_later(struct kmem_cache* cache);

@@ -3,11 +3,11 @@
 #include "slab_impl.h"
 
 enum {
-  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,      /* larger objects get bufctls */
-  LARGE_SLAB_OBJECTS = 4,                 /* what a slab of large objects should have at least … */
+  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8, /* larger objects get bufctls */
+  LARGE_SLAB_OBJECTS = 4,            /* what a slab of large objects should have at least … */
   LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … if it does not get larger than this */
   COLOUR_STEP = 64,                       /* a cache line, if the alignment is not more */
-  EMPTY_SLABS_KEPT = 1,                   /* so that a cache on a boundary does not make and free a slab each time */
+  EMPTY_SLABS_KEPT = 1, /* so that a cache on a boundary does not make and free a slab each time */
 };
 
 static bool page_backed(const struct kmem_cache* cache) {
@@ -16,8 +16,8 @@ static bool page_backed(const struct kmem_cache* cache) {
 
 /* ---- Shape of slabs. */
 
-/* What objects and slab structure leave over is room for colours. Objects of quantum caches are whole quanta of an
- * arena: they cannot be moved by a cache line, and need not be memory. */
+/* What objects and slab structure leave over is room for colours. Objects of quantum caches are
+ * whole quanta of an arena: they cannot be moved by a cache line, and need not be memory. */
 static void set_colours(struct kmem_cache* cache, size_t align, size_t used) {
   const size_t step = align > COLOUR_STEP ? align : COLOUR_STEP;
   const size_t spare = cache->slab_size - used;
@@ -38,7 +38,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   cache->small = touch && cache->stride <= SMALL_MAX;
   if (cache->small) {
     cache->slab_size = SLAB_OS_PAGE_SIZE;
-    cache->objects_per_slab = (uint32_t)((SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab)) / cache->stride);
+    cache->objects_per_slab =
+        (uint32_t)((SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab)) / cache->stride);
     set_colours(cache, align, cache->objects_per_slab * cache->stride + sizeof(struct kmem_slab));
     return true;
   }
@@ -46,8 +47,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
     /* The smallest power of two of pages that has enough objects and wastes at most an eighth. */
     slab_size = SLAB_OS_PAGE_SIZE;
     while (slab_size < cache->stride ||
-           (slab_size < LARGE_SLAB_MAX &&
-            (slab_size / cache->stride < LARGE_SLAB_OBJECTS || slab_size % cache->stride > slab_size / 8)))
+           (slab_size < LARGE_SLAB_MAX && (slab_size / cache->stride < LARGE_SLAB_OBJECTS ||
+                                           slab_size % cache->stride > slab_size / 8)))
       slab_size *= 2;
   }
   cache->slab_size = slab_size;
@@ -127,7 +128,8 @@ static void bufctls_free(struct kmem_bufctl* bufctl) {
 
 /* The slab structure in the page, with all objects on its list, lowest address first. */
 static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour) {
-  struct kmem_slab* const slab = (struct kmem_slab*)(pages + SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab));
+  struct kmem_slab* const slab =
+      (struct kmem_slab*)(pages + SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab));
   *slab = (struct kmem_slab){.cache = cache, .base = pages + colour, .colour = colour};
   for (uint32_t i = cache->objects_per_slab; i-- > 0;) {
     void* const object = slab->base + i * cache->stride;
@@ -137,7 +139,8 @@ static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages, 
   return slab;
 }
 
-static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour, int flags) {
+static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour,
+                                         int flags) {
   struct kmem_slab* const slab = kmem_cache_alloc(kmem_slab_cache, flags);
   if (!slab) return NULL;
   *slab = (struct kmem_slab){.cache = cache, .base = pages + colour, .colour = colour};
@@ -154,8 +157,8 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
   return slab;
 }
 
-/* Successive slabs have successive colours, so that objects at the same place in their slabs do not meet in the same
- * lines of the CPU's caches. */
+/* Successive slabs have successive colours, so that objects at the same place in their slabs do not
+ * meet in the same lines of the CPU's caches. */
 static uint16_t take_colour(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   const uint16_t colour = cache->next_colour;
@@ -167,8 +170,8 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
   if (!pages) return NULL;
   const uint16_t colour = take_colour(cache);
-  struct kmem_slab* const slab =
-      cache->small ? small_slab_make(cache, pages, colour) : large_slab_make(cache, pages, colour, flags);
+  struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
+                                              : large_slab_make(cache, pages, colour, flags);
   if (!slab) {
     slab_os_pages_free(cache->source, pages, cache->slab_size);
     return NULL;
@@ -215,7 +218,8 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
 /* From the slabs that are there. */
 static void* take_listed(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
-  struct kmem_slab* const slab = cache->slabs[SLABS_PARTIAL] ? cache->slabs[SLABS_PARTIAL] : cache->slabs[SLABS_EMPTY];
+  struct kmem_slab* const slab =
+      cache->slabs[SLABS_PARTIAL] ? cache->slabs[SLABS_PARTIAL] : cache->slabs[SLABS_EMPTY];
   return slab ? slab_take(cache, slab) : NULL;
 }
 
@@ -236,21 +240,26 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
   return object;
 }
 
-/* The slab of an object that comes back, and (not page-backed) its bufctl out of the hash. The cache's lock is held. */
-static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object, struct kmem_bufctl** bufctl) {
+/* The slab of an object that comes back, and (not page-backed) its bufctl out of the hash. The
+ * cache's lock is held. */
+static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object,
+                                 struct kmem_bufctl** bufctl) {
   if (page_backed(cache)) return slab_os_page_slab(object);
   *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
   if (*bufctl) return (*bufctl)->slab;
-  slab_os_panic("%s: %p is freed, but is not out: a double free, or one to the wrong cache", cache->name, object);
+  slab_os_panic("%s: %p is freed, but is not out: a double free, or one to the wrong cache",
+                cache->name, object);
 }
 
 static void slab_put(struct kmem_cache* cache, void* object) {
   struct kmem_bufctl* bufctl = NULL;
   struct kmem_slab* const slab = slab_of(cache, object, &bufctl);
   const size_t offset = (size_t)((char*)object - slab->base);
-  if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab || slab->out == 0)
-    slab_os_panic("%s: %p is freed, but is no object that is out. `check` in #mem/kmemtrace/%s says more", cache->name,
-                  object, cache->name);
+  if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab ||
+      slab->out == 0)
+    slab_os_panic(
+        "%s: %p is freed, but is no object that is out. `check` in #mem/kmemtrace/%s says more",
+        cache->name, object, cache->name);
   if (cache->small) {
     *(void**)object = slab->free_objects;
     slab->free_objects = object;
@@ -330,7 +339,8 @@ void slab_layer_finish(struct kmem_cache* cache) {
   slab_check_finish(cache);
   if (!cache->hash) return;
   size_t bytes;
-  for (void* memory; (memory = hash_take(cache, &bytes));) slab_os_pages_free(slab_os_metadata_source(), memory, bytes);
+  for (void* memory; (memory = hash_take(cache, &bytes));)
+    slab_os_pages_free(slab_os_metadata_source(), memory, bytes);
   kmem_cache_free(kmem_hash_cache, cache->hash);
 }
 
@@ -351,7 +361,8 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
 static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab) {
   uint64_t free = 0, idle = 0;
   if (slab->cache != cache) return "a slab names another cache";
-  if (page_backed(cache) && slab_os_page_slab(slab->base) != slab) return "a page names another slab";
+  if (page_backed(cache) && slab_os_page_slab(slab->base) != slab)
+    return "a page names another slab";
   if (slab->colour > cache->colour_max) return "a slab has a colour that its cache has not";
   if (cache->small) {
     for (char* object = slab->free_objects; object; object = *(char**)object) {
@@ -384,13 +395,15 @@ const char* kmem_cache_verify(struct kmem_cache* cache) {
       const char* const wrong = verify_slab(cache, slab);
       if (wrong) return wrong;
       if (slab->list != list) return "a slab is in a list that it does not name";
-      if ((slab->out == 0) != (list == SLABS_EMPTY) || (slab->out == cache->objects_per_slab) != (list == SLABS_FULL))
+      if ((slab->out == 0) != (list == SLABS_EMPTY) ||
+          (slab->out == cache->objects_per_slab) != (list == SLABS_FULL))
         return "a slab is in the wrong list";
       out += slab->out;
     }
     if (slabs != cache->slab_count[list]) return "slabs are miscounted";
   }
   if (out != cache->objects_out) return "objects out are miscounted";
-  if (cache->hash && (!linear_hash_sound(cache->hash) || cache->hash->items != out)) return "the hash is wrong";
+  if (cache->hash && (!linear_hash_sound(cache->hash) || cache->hash->items != out))
+    return "the hash is wrong";
   return NULL;
 }

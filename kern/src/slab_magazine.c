@@ -1,4 +1,5 @@
-/* The upper half of a cache: allocation and free through the magazines of CPUs. The theory is in slab.c. */
+/* The upper half of a cache: allocation and free through the magazines of CPUs. The theory is in
+ * slab.c. */
 
 #include "slab_impl.h"
 
@@ -7,7 +8,8 @@
 static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
   char* base = (char*)cache + slab_os_cpu() * sizeof(struct kmem_cpu);
   __asm__(""
-          : "+r"(base)); /* one base for all fields, not an index for each; and what is constant in their addresses */
+          : "+r"(base)); /* one base for all fields, not an index for each; and what is constant in
+                            their addresses */
   return (struct kmem_cpu*)(base + offsetof(struct kmem_cache, cpu));
 }
 
@@ -16,7 +18,8 @@ static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
   __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
 }
 
-/* Which of the flags is set that was seen: read once more, so that the first look, which all take, is a test in memory. */
+/* Which of the flags is set that was seen: read once more, so that the first look, which all take,
+ * is a test in memory. */
 static inline uint32_t flags_again(const struct kmem_cpu* cpu) {
   __asm__("" ::: "memory");
   return cpu->flags;
@@ -39,7 +42,8 @@ static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, 
   swap_magazines(cpu);
 }
 
-/* Gets objects into the loaded magazine, which is empty. False if there are none above the slabs. */
+/* Gets objects into the loaded magazine, which is empty. False if there are none above
+ * the slabs. */
 static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   if (cpu->previous_rounds > 0) {
     swap_magazines(cpu);
@@ -52,7 +56,8 @@ static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   return true;
 }
 
-/* Gets room into the loaded magazine, which is full or not there. False if there is no empty magazine. */
+/* Gets room into the loaded magazine, which is full or not there. False if there is no empty
+ * magazine. */
 static bool load_empty(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   if (cpu->previous && cpu->previous_rounds < cpu->previous->capacity) {
     swap_magazines(cpu);
@@ -72,10 +77,12 @@ static bool uses_magazines(const struct kmem_cache* cache) {
 
 /* ---- Allocation. */
 
-/* What slabs are made of is allocated atomically: if each on the way down reaped, one that fails would do it many times. */
+/* What slabs are made of is allocated atomically: if each on the way down reaped, one that fails
+ * would do it many times. */
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
   void* object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
-  for (int extent = KMEM_REAP_SURPLUS; !object && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
+  for (int extent = KMEM_REAP_SURPLUS; !object && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL;
+       extent++) {
     kmem_reap_some((enum kmem_reap_extent)extent);
     object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
   }
@@ -94,14 +101,18 @@ ALLOCATOR_TEXT static void* alloc_failed(struct kmem_cache* cache, uint64_t save
   return NULL;
 }
 
-ALLOCATOR_TEXT static bool fails_on_purpose(const struct kmem_cache* cache, const struct kmem_cpu* cpu,
-                                            size_t requested, int flags) {
+ALLOCATOR_TEXT static bool fails_on_purpose(const struct kmem_cache* cache,
+                                            const struct kmem_cpu* cpu, size_t requested,
+                                            int flags) {
   return UNLIKELY(cpu->flags & KMC_FAULTS) && kmem_fault(KMEM_FAULT_CACHE, cache, requested, flags);
 }
 
-/* The loaded magazine is empty. Leaves the section for the slab layer; after that CPU and flags may be others. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct kmem_cache* cache, size_t requested,
-                                                                       int flags, const void* frame, uint64_t saved) {
+/* The loaded magazine is empty. Leaves the section for the slab layer; after that CPU and flags may
+ * be others. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct kmem_cache* cache,
+                                                                       size_t requested, int flags,
+                                                                       const void* frame,
+                                                                       uint64_t saved) {
   struct kmem_cpu* cpu = this_cpu(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
@@ -111,22 +122,24 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   } else {
     slab_os_irq_restore(saved);
     object = constructed_from_slab(cache, flags);
-    if (object && (kmem_cache_flags(cache) & KMC_CHECKED)) slab_check_allocated(cache, object, requested, frame);
+    if (object && (kmem_cache_flags(cache) & KMC_CHECKED))
+      slab_check_allocated(cache, object, requested, frame);
     saved = slab_os_irq_save();
     if (!object) return alloc_failed(cache, saved);
     cpu = this_cpu(cache);
   }
   slab_os_count(&cpu->allocations, 1);
-  if (UNLIKELY(cpu->flags & KMC_TRACED)) return slab_trace_alloc(cache, object, requested, frame, saved);
+  if (UNLIKELY(cpu->flags & KMC_TRACED))
+    return slab_trace_alloc(cache, object, requested, frame, saved);
   slab_os_irq_restore(saved);
   return object;
 }
 
-/* KMC_FAULTS is set, and KMC_TRACED perhaps. The object has left the loaded magazine; if it is not to be had it lies there still,
- * above the rounds. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(struct kmem_cache* cache, void* object,
-                                                                         size_t requested, int flags, const void* frame,
-                                                                         uint64_t saved) {
+/* KMC_FAULTS is set, and KMC_TRACED perhaps. The object has left the loaded magazine; if it is not
+ * to be had it lies there still, above the rounds. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(
+    struct kmem_cache* cache, void* object, size_t requested, int flags, const void* frame,
+    uint64_t saved) {
   struct kmem_cpu* const cpu = this_cpu(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) {
     set_rounds(cpu, cpu->rounds + 1);
@@ -138,9 +151,11 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(struct 
   return object;
 }
 
-/* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The section ends in one of
- * three places, so that the hot one keeps nothing alive for the cold ones. */
-static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache, size_t requested, int flags,
+/* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The
+ * section ends in one of three places, so that the hot one keeps nothing alive for the cold ones.
+ */
+static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache,
+                                                                size_t requested, int flags,
                                                                 const void* frame) {
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
@@ -150,16 +165,19 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   void* const object = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) {
-    if (UNLIKELY(flags_again(cpu) & KMC_FAULTS)) return alloc_faulty(cache, object, requested, flags, frame, saved);
+    if (UNLIKELY(flags_again(cpu) & KMC_FAULTS))
+      return alloc_faulty(cache, object, requested, flags, frame, saved);
     return slab_trace_alloc(cache, object, requested, frame, saved);
   }
   slab_os_irq_restore(saved);
   return object;
 }
 
-/* Zeroes outside the section: an object can be large; and no more than was asked for: the rest may be red zone. */
-ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache, size_t requested,
-                                                                   int flags, const void* frame) {
+/* Zeroes outside the section: an object can be large; and no more than was asked for: the rest may
+ * be red zone. */
+ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache,
+                                                                   size_t requested, int flags,
+                                                                   const void* frame) {
   void* const object = alloc_object(cache, requested, flags, frame);
   if (object) __builtin_memset(object, 0, requested);
   return object;
@@ -196,9 +214,10 @@ static void object_to_slab(struct kmem_cache* cache, void* object) {
   if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
 }
 
-/* The loaded magazine is full or not there. The object is counted, and its record dropped, already. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem_cache* cache, void* object,
-                                                                     uint64_t saved) {
+/* The loaded magazine is full or not there. The object is counted, and its record
+ * dropped, already. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem_cache* cache,
+                                                                     void* object, uint64_t saved) {
   while (uses_magazines(cache)) {
     struct kmem_cpu* const cpu = this_cpu(cache);
     if (cpu->rounds < cpu->capacity || load_empty(cache, cpu)) {
@@ -218,8 +237,9 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
 }
 
 /* Puts the object into the loaded magazine and ends the section. */
-static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache, struct kmem_cpu* cpu,
-                                                              void* object, uint64_t saved) {
+static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache,
+                                                              struct kmem_cpu* cpu, void* object,
+                                                              uint64_t saved) {
   const uint32_t rounds = cpu->rounds;
   if (UNLIKELY(rounds == cpu->capacity)) {
     free_slow(cache, object, saved);
@@ -231,7 +251,8 @@ static inline __attribute__((always_inline)) void free_object(struct kmem_cache*
 }
 
 /* A checked object may come back: looks before anything is counted, outside the section. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct kmem_cache* cache, void* object,
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct kmem_cache* cache,
+                                                                        void* object,
                                                                         uint64_t saved) {
   slab_os_irq_restore(saved);
   const enum check_outcome outcome = slab_check_free(cache, object, __builtin_frame_address(0));
@@ -252,8 +273,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct k
 }
 
 /* There is no room for the object in the loaded magazine. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(struct kmem_cache* cache, void* object,
-                                                                            uint64_t saved) {
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(
+    struct kmem_cache* cache, void* object, uint64_t saved) {
   slab_trace_free(cache, object, saved);
   free_slow(cache, object, slab_os_irq_save());
 }
@@ -284,7 +305,8 @@ ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
 
 /* ---- Taking magazines away. */
 
-static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds) {
+static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magazine,
+                           uint32_t rounds) {
   for (uint32_t i = 0; i < rounds; i++) object_to_slab(cache, magazine->objects[i]);
 }
 
@@ -353,12 +375,13 @@ void magazines_finish(struct kmem_cache* cache) {
 void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   const unsigned cpus = slab_os_cpu_count();
   /* Frees first: whoever sees a free counted finds its allocation counted too. */
-  for (unsigned i = 0; i < cpus; i++) stats->frees += __atomic_load_n(&cache->cpu[i].frees, __ATOMIC_ACQUIRE);
+  for (unsigned i = 0; i < cpus; i++)
+    stats->frees += __atomic_load_n(&cache->cpu[i].frees, __ATOMIC_ACQUIRE);
   for (unsigned i = 0; i < cpus; i++) {
     const struct kmem_cpu* const cpu = &cache->cpu[i];
     stats->allocations += __atomic_load_n(&cpu->allocations, __ATOMIC_ACQUIRE);
-    stats->magazine_rounds +=
-        __atomic_load_n(&cpu->rounds, __ATOMIC_RELAXED) + __atomic_load_n(&cpu->previous_rounds, __ATOMIC_RELAXED);
+    stats->magazine_rounds += __atomic_load_n(&cpu->rounds, __ATOMIC_RELAXED) +
+                              __atomic_load_n(&cpu->previous_rounds, __ATOMIC_RELAXED);
   }
   stats->live = stats->allocations - stats->frees;
   depot_stats(cache, stats);

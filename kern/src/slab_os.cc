@@ -12,15 +12,15 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "boot.h"
-#include "cpu.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/log.h"
+#include "core/spinlock.h"
+#include "core/symbols.h"
+#include "core/task_head.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
 #include "pages.h"
-#include "spinlock.h"
-#include "symbols.h"
-#include "task.h"
 
 extern "C" {
 // Functions of the allocator lie between them (kernel.ld).
@@ -132,9 +132,11 @@ bool slab_os_check_new_cache(const char* name) {
 
 void slab_os_note_place(slab_os_place* place, const void* frame) {
   const Cpu& cpu = this_cpu();
-  const Task* const task = cpu.current;
+  const TaskHead* const task = cpu.current;
   const bool interrupt = cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
-  const char* const name = interrupt ? interrupt_name(cpu.interrupt_vector) : task ? task->name : "boot";
+  const char* const name = interrupt ? interrupt_name(cpu.interrupt_vector)
+                           : task    ? task->name
+                                     : "boot";
   *place = {};
   place->time = coarse_milliseconds();
   place->pid = task && !interrupt ? task->pid : 0;
@@ -142,7 +144,8 @@ void slab_os_note_place(slab_os_place* place, const void* frame) {
   place->interrupt = interrupt;
   memcpy(place->name, name, strnlen(name, sizeof(place->name) - 1));
   uint64_t frames[kAllocatorFrames + SLAB_OS_PLACE_FRAMES];
-  const size_t count = walk_kernel_stack(reinterpret_cast<uint64_t>(frame), frames, std::size(frames));
+  const size_t count =
+      walk_kernel_stack(reinterpret_cast<uint64_t>(frame), frames, std::size(frames));
   size_t first = 0;
   while (first < count && in_allocator(frames[first])) first++;
   for (size_t i = first; i < count && place->depth < SLAB_OS_PLACE_FRAMES; i++) {
@@ -157,9 +160,11 @@ void slab_os_log_place(const char* prefix, const char* what, const slab_os_place
   if (place->pid != 0) {
     format(who, sizeof(who), "pid %u %.*s", place->pid, kNameLength, place->name);
   } else {
-    format(who, sizeof(who), "%s %.*s", place->interrupt ? "irq" : "task", kNameLength, place->name);
+    format(who, sizeof(who), "%s %.*s", place->interrupt ? "irq" : "task", kNameLength,
+           place->name);
   }
-  klog("%s %s by %s on CPU %u, %lu ms ago:", prefix, what, who, place->cpu, coarse_milliseconds() - place->time);
+  klog("%s %s by %s on CPU %u, %lu ms ago:", prefix, what, who, place->cpu,
+       coarse_milliseconds() - place->time);
   for (unsigned i = 0; i < place->depth && i < SLAB_OS_PLACE_FRAMES; i++) {
     char symbol[200];
     symbol_format(symbol, sizeof(symbol), kKernelImageBase + place->frames[i]);

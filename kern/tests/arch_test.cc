@@ -10,20 +10,21 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "boot.h"
-#include "cpu.h"
-#include "ktest.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "core/symbols.h"
+#include "core/user_memory.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
+#include "sched/task.h"
 #include "slab.h"
-#include "symbols.h"
-#include "task.h"
-#include "user_memory.h"
 
 namespace {
 
-bool formats_as(const char* expected, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
+bool formats_as(const char* expected, const char* pattern, ...)
+    __attribute__((format(printf, 2, 3)));
 bool formats_as(const char* expected, const char* pattern, ...) {
   char text[64];
   va_list arguments;
@@ -38,7 +39,8 @@ std::atomic<unsigned> calls{0};
 void note_call(void*) {
   called_on |= uint64_t{1} << cpu_id();
   calls++;
-  if (interrupts_enabled()) ktest_fail(__FILE__, __LINE__, "a cross-CPU call runs with interrupts off");
+  if (interrupts_enabled())
+    ktest_fail(__FILE__, __LINE__, "a cross-CPU call runs with interrupts off");
 }
 
 constexpr unsigned kCallers = 4, kCallsEach = 50;
@@ -51,7 +53,9 @@ void call_many(void*) {
 constexpr size_t kMaxWalk = 32;
 uint64_t walked[kMaxWalk];
 [[gnu::noinline]] size_t walk_from_depth(unsigned depth) {
-  if (depth == 0) return walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked, kMaxWalk);
+  if (depth == 0)
+    return walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked,
+                             kMaxWalk);
   const size_t n = walk_from_depth(depth - 1);
   asm volatile("" ::: "memory");
   return n;
@@ -59,7 +63,8 @@ uint64_t walked[kMaxWalk];
 
 size_t interrupt_walk = 0;
 void walk_in_interrupt(TrapFrame&, void*) {
-  interrupt_walk = walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked, kMaxWalk);
+  interrupt_walk =
+      walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked, kMaxWalk);
 }
 
 constexpr uint8_t kTestVector = 0xe1;
@@ -67,7 +72,9 @@ constexpr uint8_t kTestVector = 0xe1;
 // A page of the kernel virtual range with nothing mapped, for the life of a test.
 class VirtualPage {
  public:
-  VirtualPage() : address_(reinterpret_cast<uint64_t>(arena_alloc(kernel_virtual_arena, kPageSize, KM_SLEEP))) {}
+  VirtualPage()
+      : address_(
+            reinterpret_cast<uint64_t>(arena_alloc(kernel_virtual_arena, kPageSize, KM_SLEEP))) {}
   ~VirtualPage() { arena_free(kernel_virtual_arena, reinterpret_cast<void*>(address_), kPageSize); }
   uint64_t address() const { return address_; }
 
@@ -90,8 +97,8 @@ KTEST(format_as_c_does) {
   EXPECT(formats_as("[   ab][ab   ][a]", "[%5s][%-5s][%.1s]", "ab", "ab", "ab"));
   EXPECT(formats_as("18446744073709551615 -9223372036854775808", "%lu %ld", UINT64_MAX, INT64_MIN));
   EXPECT(formats_as("x   9 00012 %", "%c %*d %.5d %%", 'x', 3, 9, 12));
-  EXPECT(
-      formats_as("0xffff800000000000 44", "%p %hhd", reinterpret_cast<void*>(kDirectMapBase), static_cast<char>(300)));
+  EXPECT(formats_as("0xffff800000000000 44", "%p %hhd", reinterpret_cast<void*>(kDirectMapBase),
+                    static_cast<char>(300)));
   char small[4];
   EXPECT(format(small, sizeof(small), "%s", "long") == 4);
   EXPECT(strcmp(small, "lon") == 0);
@@ -136,7 +143,8 @@ KTEST(unmapping_is_seen_by_every_cpu) {
   EXPECT(map_kernel(page.address(), *second, kPageSize, Access::kRead).ok());
   on_each_cpu(
       [](void* argument) {
-        if (read_word(argument) != 2) ktest_fail(__FILE__, __LINE__, "a CPU still sees what was mapped before");
+        if (read_word(argument) != 2)
+          ktest_fail(__FILE__, __LINE__, "a CPU still sees what was mapped before");
       },
       at);
   unmap_kernel(page.address(), kPageSize);
@@ -152,7 +160,8 @@ KTEST(user_page_tables) {
   const uint64_t low = 0x400000, high = kUserEnd - kPageSize;
   EXPECT(tables.map(low, {0x5000}, false, true).ok());
   EXPECT(tables.map(high, {0x6000}, true, false).ok());
-  EXPECT(tables.lookup(low).present && tables.lookup(low).executable && !tables.lookup(low).writable);
+  EXPECT(tables.lookup(low).present && tables.lookup(low).executable &&
+         !tables.lookup(low).writable);
   EXPECT(tables.lookup(high).physical == PhysAddr{0x6000} && tables.lookup(high).writable);
   EXPECT(!tables.lookup(low + kPageSize).present && !tables.lookup(0x700000000000).present);
   unsigned visited = 0;
@@ -197,7 +206,8 @@ KTEST(bad_user_addresses_give_efault) {
 KTEST(stack_walk_names_the_callers_and_ends) {
   const size_t n = walk_from_depth(5);
   EXPECT(n >= 8 && n < kMaxWalk);
-  for (unsigned i = 0; i < 5; i++) EXPECT(strcmp(symbol_lookup(walked[i] - 1).name, "walk_from_depth") == 0);
+  for (unsigned i = 0; i < 5; i++)
+    EXPECT(strcmp(symbol_lookup(walked[i] - 1).name, "walk_from_depth") == 0);
   EXPECT(strcmp(symbol_lookup(walked[n - 2] - 1).name, "task_begin") == 0);
   EXPECT(walk_kernel_stack(0, walked, kMaxWalk) == 0);
   EXPECT(walk_kernel_stack(kDirectMapBase + 0x1000, walked, kMaxWalk) == 0);
@@ -207,7 +217,8 @@ KTEST(stack_walk_names_the_callers_and_ends) {
 
 KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
   static bool registered = false;
-  if (!registered) EXPECT(interrupt_register_vector(kTestVector, "walk test", walk_in_interrupt, nullptr).ok());
+  if (!registered)
+    EXPECT(interrupt_register_vector(kTestVector, "walk test", walk_in_interrupt, nullptr).ok());
   registered = true;
   interrupt_raise_self(kTestVector);
   while (__atomic_load_n(&interrupt_walk, __ATOMIC_ACQUIRE) == 0) task_yield();

@@ -1,5 +1,6 @@
-// Traces of arenas: what direct callers hold stands in the trace of their arena and nowhere else, every byte of memory has one owner, and
-// all that stays true while traces go on and off under load.
+// Traces of arenas: what direct callers hold stands in the trace of their arena and nowhere else,
+// every byte of memory has one owner, and all that stays true while traces go on and off under
+// load.
 #include <algorithm>
 #include <atomic>
 
@@ -7,18 +8,18 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "cpu.h"
-#include "dump_text.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "core/ktest.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "src/trace/page_buffer.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "team.h"
-#include "trace.h"
+#include "store/page_buffer.h"
+#include "store/trace_memory.h"
+#include "tests/dump_text.h"
+#include "tests/team.h"
+#include "trace/control.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -46,7 +47,8 @@ size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCou
   }
 }
 
-const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t count, const void* object) {
+const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t count,
+                               const void* object) {
   for (size_t i = 0; i < count; i++) {
     if (records[i].object() == reinterpret_cast<uint64_t>(object)) return &records[i];
   }
@@ -58,7 +60,8 @@ void expect_identities(const TraceCounters& counters) {
   EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live());
 }
 
-// How many records of the address there are in all traces, and whether the only one is the source's, of so many bytes.
+// How many records of the address there are in all traces, and whether the only one is the
+// source's, of so many bytes.
 bool only_owner(TraceSource owner, const void* object, size_t size) {
   unsigned found = 0;
   bool owners = false;
@@ -162,10 +165,14 @@ KTEST(arena_trace_states_errors_and_names) {
   trace.release();
 
   // Names of arenas and caches are from one pool.
-  arena* const first = arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
-  arena* const second = arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
-  kmem_cache* const third = kmem_cache_create("ktest_name", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
-  arena* const fourth = arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const first =
+      arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const second =
+      arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  kmem_cache* const third =
+      kmem_cache_create("ktest_name", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  arena* const fourth =
+      arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const control = arena_create("ctl", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   EXPECT(first && second && third && fourth && control);
   if (!first || !second || !third || !fourth || !control) return;
@@ -182,7 +189,8 @@ KTEST(arena_trace_states_errors_and_names) {
   kmem_cache_destroy(third);
   arena_destroy(first);
 
-  // A trace counts what came before it as untracked, and ends with its arena, which stays as long as somebody holds it.
+  // A trace counts what came before it as untracked, and ends with its arena, which stays as long
+  // as somebody holds it.
   void* const before = arena_alloc(second, 3, KM_SLEEP);
   EXPECT(trace_command(second, "start depth=3").ok());
   EXPECT(trace_command(second, "start").error() == Errno::EBUSY);
@@ -221,11 +229,12 @@ bool is_memory(struct arena* arena) {
 struct Memory {
   uint64_t handed_out = 0;  // allocated_bytes of base_arena
 
-  // Owned: live objects of every cache whose slabs are memory, times their size (quantum caches own nothing: they serve their arena) …
-  // The allocator's own ones are apart: how many slab structures, bufctls and magazines there are depends on what idles.
+  // Owned: live objects of every cache whose slabs are memory, times their size (quantum caches own
+  // nothing: they serve their arena) … The allocator's own ones are apart: how many slab
+  // structures, bufctls and magazines there are depends on what idles.
   uint64_t objects = 0, own_objects = 0;
-  // … and what direct callers hold of every arena that is base_arena or imports from it, in whole quanta: its segments and the live
-  // objects of its quantum caches, less what of these are spans.
+  // … and what direct callers hold of every arena that is base_arena or imports from it, in whole
+  // quanta: its segments and the live objects of its quantum caches, less what of these are spans.
   uint64_t direct = 0;
 
   // Free: objects in slabs and magazines, of quantum caches too, …
@@ -233,20 +242,23 @@ struct Memory {
   // … and what is free in imported spans.
   uint64_t free_segments = 0;
 
-  // Overhead: what slabs have besides objects (slab structures, what alignment and checking add, colours, the rest of the last page), the
-  // hashes of caches and arenas, and boundary tags.
+  // Overhead: what slabs have besides objects (slab structures, what alignment and checking add,
+  // colours, the rest of the last page), the hashes of caches and arenas, and boundary tags.
   uint64_t slab_overhead = 0, hashes = 0, tags = 0;
 
   Memory() {
     for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) add(arena);
-    for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) add(cache);
+    for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache))
+      add(cache);
   }
 
   uint64_t owned() const { return objects + own_objects + direct; }
-  bool adds_up() const { return owned() == handed_out - free_objects - free_segments - slab_overhead - hashes - tags; }
+  bool adds_up() const {
+    return owned() == handed_out - free_objects - free_segments - slab_overhead - hashes - tags;
+  }
   void print() const {
-    klog("handed out %lu objects %lu own objects %lu direct %lu free objects %lu free segments %lu", handed_out,
-         objects, own_objects, direct, free_objects, free_segments);
+    klog("handed out %lu objects %lu own objects %lu direct %lu free objects %lu free segments %lu",
+         handed_out, objects, own_objects, direct, free_objects, free_segments);
     klog("slabs %lu hashes %lu tags %lu", slab_overhead, hashes, tags);
   }
 
@@ -270,7 +282,8 @@ struct Memory {
     hashes += stats.hash_bytes;
     if (!is_memory(kmem_cache_source(cache))) return;
     const int flags = kmem_cache_flags(cache);
-    if (!(flags & KMC_QCACHE)) (flags & KMC_NOTRACE ? own_objects : objects) += stats.live * stats.object_size;
+    if (!(flags & KMC_QCACHE))
+      (flags & KMC_NOTRACE ? own_objects : objects) += stats.live * stats.object_size;
     free_objects += (stats.objects_in_slabs - stats.live) * stats.object_size;
     slab_overhead += stats.total_bytes - stats.objects_in_slabs * stats.object_size;
   }
@@ -284,7 +297,8 @@ void expect_all_owned() {
 
 std::atomic<bool> churn_stop;
 
-// Everything that takes memory: sizes of caches and beyond, pages, kernel stacks with their tasks, an arena with quantum caches.
+// Everything that takes memory: sizes of caches and beyond, pages, kernel stacks with their tasks,
+// an arena with quantum caches.
 void churn(void*) {
   struct Piece {
     void* memory = nullptr;
@@ -414,7 +428,8 @@ void command(const char* text) {
   load.version++;
   const Result<void> done = trace_command(load.ids, words);
   const TraceTable* const table = trace_table_of(load.ids);
-  EXPECT(done.ok() || (words == "mark" && !table) || (words.starts_with("start") && done.error() == Errno::EBUSY));
+  EXPECT(done.ok() || (words == "mark" && !table) ||
+         (words.starts_with("start") && done.error() == Errno::EBUSY));
   load.running = table && table->running;
   load.min_size = table ? table->options().min_size : 0;
   if (words.find("reset") != std::string_view::npos) load.resets++;
@@ -450,8 +465,8 @@ void compare() {
 KTEST(arena_trace_agrees_with_an_account_under_load) {
   EXPECT(trace_command_all("settle").ok());
   const Memory before;
-  load.ids =
-      arena_create("ktest_ids", kQuantum, kQuantum << 16, kQuantum, nullptr, nullptr, nullptr, kCached, KM_SLEEP);
+  load.ids = arena_create("ktest_ids", kQuantum, kQuantum << 16, kQuantum, nullptr, nullptr,
+                          nullptr, kCached, KM_SLEEP);
   EXPECT(load.ids);
   if (!load.ids) return;
   churn_stop = false;
@@ -462,7 +477,8 @@ KTEST(arena_trace_agrees_with_an_account_under_load) {
       "start", "start", "stop", "stop\nreset", "reset", "mark", "stop\nstart min=80"};
   static constexpr const char* kForAll[] = {"start", "mark", "reset", "stop\nreset"};
   for (unsigned round = 0; round < 8; round++) {
-    for (unsigned i = ktest_random() % 4; i < 4; i++) command(kCommands[ktest_random() % std::size(kCommands)]);
+    for (unsigned i = ktest_random() % 4; i < 4; i++)
+      command(kCommands[ktest_random() % std::size(kCommands)]);
     // The others, one of which serves all page tables and stacks meanwhile.
     for (arena* arena : {page_arena, kernel_virtual_arena, base_arena}) {
       const char* const words = kForAll[ktest_random() % std::size(kForAll)];

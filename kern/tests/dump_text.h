@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-#include "ktest.h"
-#include "src/trace/trace_memory.h"
-#include "trace.h"
+#include "core/ktest.h"
+#include "store/trace_memory.h"
+#include "trace/trace.h"
 
 // The text of a dump, in memory that no trace sees.
 class DumpText {
@@ -29,7 +29,9 @@ class DumpText {
   bool has(std::string_view what) const { return text().find(what) != std::string_view::npos; }
   size_t count(std::string_view what) const {
     size_t n = 0;
-    for (size_t at = text().find(what); at != std::string_view::npos; at = text().find(what, at + 1)) n++;
+    for (size_t at = text().find(what); at != std::string_view::npos;
+         at = text().find(what, at + 1))
+      n++;
     return n;
   }
   // The number after " key " in the first two lines.

@@ -1,10 +1,10 @@
 // failnext of #debug on the live system: an order goes with its task.
 #ifdef CONFIG_DEBUG_DEVICE
 
+#include "core/ktest.h"
 #include "drivers/dev/debug_failnext.h"
-#include "ktest.h"
 #include "slab.h"
-#include "team.h"
+#include "tests/team.h"
 
 namespace {
 

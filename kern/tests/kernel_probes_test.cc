@@ -7,21 +7,22 @@
 #include "arch/x86_64/text_patch.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "core/probe_guard.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/string.h"
-#include "probe.h"
-#include "probe_guard.h"
-#include "src/trace/kernel_probes.h"
-#include "src/trace/probe_places.h"
-#include "team.h"
+#include "probe/kernel_probes.h"
+#include "probe/probe.h"
+#include "probe/probe_places.h"
+#include "tests/team.h"
 
 namespace {
 
 // --- What is probed.
 
-[[gnu::noipa]] uint64_t probed(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+[[gnu::noipa]] uint64_t probed(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                               uint64_t f) {
   return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
 }
 uint64_t call_probed(uint64_t a) {
@@ -80,7 +81,8 @@ struct Walking : Counting {
     const uint64_t return_address = *reinterpret_cast<const uint64_t*>(hit.stack_pointer);
     // The walk ends at what a task begins with.
     const size_t caller = hit.returned ? 0 : 1;
-    if (!hit.returned && (count == 0 || frames[0] != probe_place_address(hit.tag) + kTextEntryBytes))
+    if (!hit.returned &&
+        (count == 0 || frames[0] != probe_place_address(hit.tag) + kTextEntryBytes))
       wrong.fetch_add(1);
     if (count > caller && frames[caller] != return_address) wrong.fetch_add(1);
   }
@@ -135,7 +137,8 @@ KTEST(kernel_probes_table) {
     EXPECT(text_byte(function.address) == kTextNop);
     before = function.address;
   }
-  for (uint32_t i = 0; i < probe_return_count; i++) EXPECT(text_byte(probe_return_address(i)) == kTextReturn);
+  for (uint32_t i = 0; i < probe_return_count; i++)
+    EXPECT(text_byte(probe_return_address(i)) == kTextReturn);
   const uint32_t index = index_of(probed);
   EXPECT(index < kernel_function_count());
   EXPECT(strcmp(kernel_function(index).name, "probed") == 0);
@@ -153,7 +156,8 @@ KTEST(kernel_probes_count_exactly) {
   callers.team.join();
   kernel_probes_disarm(counting);
   const uint64_t calls = kTimes * cpu_count();
-  EXPECT(counting.calls == calls && counting.returns == 0 && counting.wrong == 0 && counting.kept_out == 0);
+  EXPECT(counting.calls == calls && counting.returns == 0 && counting.wrong == 0 &&
+         counting.kept_out == 0);
   EXPECT(counting.arguments == cpu_count() * kTimes * (kTimes - 1) / 2);
   EXPECT(callers.wrong_results == 0);
   EXPECT(call_probed(1) == 1 + kConstantPart && counting.calls == calls);
@@ -192,7 +196,8 @@ KTEST(kernel_probes_of_several_consumers) {
   call(1);
   arm(second, function, true);
   call(10);
-  const KernelProbe twice[] = {{function, 0, false}, {index_of(probed_other), 1, false}, {function, 2, false}};
+  const KernelProbe twice[] = {
+      {function, 0, false}, {index_of(probed_other), 1, false}, {function, 2, false}};
   EXPECT(kernel_probes_arm(third, twice).ok());
   EXPECT(kernel_function(function).consumers == 3);
   call(100);
@@ -309,7 +314,8 @@ namespace {
 // A bit of everything, and a known number of calls.
 void work(void* argument) {
   auto& calls = *static_cast<std::atomic<uint64_t>*>(argument);
-  kmem_cache* cache = kmem_cache_create("ktest_probes", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* cache =
+      kmem_cache_create("ktest_probes", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
   EXPECT(cache);
   for (unsigned round = 0; round < 20; round++) {
     void* objects[20];
@@ -342,8 +348,8 @@ void probe_everything(bool returns, unsigned times) {
     kernel_probes_disarm(walking);
     EXPECT(walking.wrong == 0);
     EXPECT(walking.target_calls == calls && walking.target_returns == (returns ? calls.load() : 0));
-    klog("%lu calls and %lu returns of all functions, %lu kept out", walking.calls.load(), walking.returns.load(),
-         walking.kept_out.load());
+    klog("%lu calls and %lu returns of all functions, %lu kept out", walking.calls.load(),
+         walking.returns.load(), walking.kept_out.load());
     EXPECT(walking.calls > 100 * calls);
     EXPECT(kernel_text_checksum() == text);
   }

@@ -1,13 +1,14 @@
-// Run-time checking on the live system: switched on and off, scanned and traced while other CPUs and interrupts allocate and free.
+// Run-time checking on the live system: switched on and off, scanned and traced while other CPUs
+// and interrupts allocate and free.
 #include <array>
 #include <atomic>
 
 #include "arch/x86_64/trap.h"
+#include "core/ktest.h"
+#include "core/log.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/string.h"
-#include "log.h"
-#include "team.h"
+#include "tests/team.h"
 
 namespace {
 
@@ -74,7 +75,8 @@ void expect_sound(kmem_cache* cache, uint64_t live) {
 
 KTEST(memory_check_switches_under_load) {
   for (size_t i = 0; i < kSizes.size(); i++) {
-    shared.caches[i] = kmem_cache_create("ktest_check", kSizes[i], 0, 0, nullptr, nullptr, nullptr, nullptr);
+    shared.caches[i] =
+        kmem_cache_create("ktest_check", kSizes[i], 0, 0, nullptr, nullptr, nullptr, nullptr);
     EXPECT(shared.caches[i]);
   }
   EXPECT(interrupt_register_vector(kVector, "ktest_check", on_interrupt, nullptr).ok());
@@ -101,7 +103,8 @@ KTEST(memory_check_switches_under_load) {
   shared.stop = true;
   team.join();
   EXPECT(shared.interrupts > 0);
-  for (size_t i = 0; i < kSizes.size(); i++) expect_sound(shared.caches[i], static_cast<uint64_t>(shared.live[i]));
+  for (size_t i = 0; i < kSizes.size(); i++)
+    expect_sound(shared.caches[i], static_cast<uint64_t>(shared.live[i]));
   for (uint32_t slot = 0; slot < shared.exchange.size(); slot++) {
     if (uint8_t* object = shared.exchange[slot].exchange(nullptr)) {
       kmem_cache_free(shared.caches[slot % kSizes.size()], object);
@@ -114,7 +117,8 @@ KTEST(memory_check_switches_under_load) {
 }
 
 KTEST(memory_check_refuses_a_double_free) {
-  kmem_cache* const cache = kmem_cache_create("ktest_check", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("ktest_check", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache_check_start(cache);
   static std::atomic<void*> freed_in_interrupt;
   const auto free_it = [](TrapFrame&, void* argument) {

@@ -1,4 +1,5 @@
-// The memory core on the live system: tasks on all CPUs and interrupts allocate, pass on and free, and every count is exact afterwards.
+// The memory core on the live system: tasks on all CPUs and interrupts allocate, pass on and free,
+// and every count is exact afterwards.
 #include <array>
 #include <atomic>
 
@@ -6,12 +7,12 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "cpu.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "team.h"
+#include "tests/team.h"
 
 namespace {
 
@@ -23,8 +24,9 @@ struct Shape {
   size_t size, align;
   int flags;
 };
-constexpr std::array<Shape, 6> kShapes = {Shape{64, 0, 0},      {104, 0, 0},     {1024, 0, 0},
-                                          {48, 0, KMC_NOTOUCH}, {4096, 4096, 0}, {200, 0, KMC_NOMAGAZINE}};
+constexpr std::array<Shape, 6> kShapes = {Shape{64, 0, 0}, {104, 0, 0},
+                                          {1024, 0, 0},    {48, 0, KMC_NOTOUCH},
+                                          {4096, 4096, 0}, {200, 0, KMC_NOMAGAZINE}};
 
 // What all share.
 struct Shared {
@@ -111,7 +113,8 @@ void expect_sound(kmem_cache* cache, uint64_t live) {
 void make_caches() {
   for (size_t i = 0; i < kShapes.size(); i++) {
     const auto [size, align, flags] = kShapes[i];
-    shared.caches[i] = kmem_cache_create("ktest_memory", size, align, flags, nullptr, nullptr, nullptr, nullptr);
+    shared.caches[i] =
+        kmem_cache_create("ktest_memory", size, align, flags, nullptr, nullptr, nullptr, nullptr);
     EXPECT(shared.caches[i]);
   }
 }
@@ -151,13 +154,15 @@ KTEST(memory_all_caches_of_the_system_are_sound) {
 }
 
 KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
-  arena* const ranges =
-      arena_create("ktest_xalloc", 1 << 20, 1 << 20, kPageSize, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const ranges = arena_create("ktest_xalloc", 1 << 20, 1 << 20, kPageSize, nullptr, nullptr,
+                                     nullptr, 0, KM_SLEEP);
   EXPECT(ranges);
   if (!ranges) return;
-  // A page at 12 KiB after a multiple of 64 KiB, by next fit: in rising order, though each is free again at once.
+  // A page at 12 KiB after a multiple of 64 KiB, by next fit: in rising order, though each is free
+  // again at once.
   for (uintptr_t i = 0; i < 16; i++) {
-    void* const range = arena_xalloc(ranges, kPageSize, 64 << 10, 12 << 10, 0, 0, UINTPTR_MAX, KM_SLEEP | KM_NEXTFIT);
+    void* const range = arena_xalloc(ranges, kPageSize, 64 << 10, 12 << 10, 0, 0, UINTPTR_MAX,
+                                     KM_SLEEP | KM_NEXTFIT);
     EXPECT(reinterpret_cast<uintptr_t>(range) == (1 << 20) + i * (64 << 10) + (12 << 10));
     if (range) arena_xfree(ranges, range, kPageSize);
   }
@@ -167,7 +172,8 @@ KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
   EXPECT(stats.live == 0 && stats.segments == 2 && stats.failures == 1);
   arena_destroy(ranges);
   // Memory: two pages within one 16 KiB, which can be written.
-  void* const pages = arena_xalloc(base_arena, 2 * kPageSize, 0, 0, 16 << 10, 0, UINTPTR_MAX, KM_SLEEP | KM_BESTFIT);
+  void* const pages = arena_xalloc(base_arena, 2 * kPageSize, 0, 0, 16 << 10, 0, UINTPTR_MAX,
+                                   KM_SLEEP | KM_BESTFIT);
   EXPECT(pages);
   if (!pages) return;
   EXPECT(reinterpret_cast<uintptr_t>(pages) % (16 << 10) <= 2 * kPageSize);
@@ -176,7 +182,8 @@ KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
 }
 
 KTEST(memory_zombie_cache_goes_with_its_last_object) {
-  kmem_cache* const cache = kmem_cache_create("ktest_zombie", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("ktest_zombie", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   EXPECT(cache);
   if (!cache) return;
   void* const first = kmem_cache_alloc(cache, KM_SLEEP);
@@ -212,7 +219,8 @@ struct Chain {
   }
 };
 
-// Takes all memory there is, as an atomic allocation sees it; nothing may break, and what comes back can be used for other sizes.
+// Takes all memory there is, as an atomic allocation sees it; nothing may break, and what comes
+// back can be used for other sizes.
 KTEST(memory_runs_out_and_comes_back) {
   kmem_reap();
   const uint64_t before = memory_totals().free;
@@ -236,10 +244,12 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// When little memory is free, the memory core's task has reaped what depots did not use for an interval.
+// When little memory is free, the memory core's task has reaped what depots did not use for an
+// interval.
 KTEST(memory_that_is_low_has_the_surplus_reaped) {
   constexpr size_t kObjects = 2'000;
-  kmem_cache* const cache = kmem_cache_create("ktest_surplus", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("ktest_surplus", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   auto** const objects = static_cast<void**>(kmalloc(kObjects * sizeof(void*), KM_SLEEP));
   EXPECT(cache && objects);
   for (size_t i = 0; i < kObjects; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
@@ -250,7 +260,8 @@ KTEST(memory_that_is_low_has_the_surplus_reaped) {
   const uint64_t full = stats_of(cache).depot_full;
   EXPECT(full > 0 && stats_of(cache).depot_surplus == full && stats_of(cache).depot_reaped == 0);
   Chain all;
-  while (memory_totals().free > memory_totals().total / 64 && all.add(256 << 10, KM_ATOMIC)) continue;
+  while (memory_totals().free > memory_totals().total / 64 && all.add(256 << 10, KM_ATOMIC))
+    continue;
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{10'000'000'000};
   while (stats_of(cache).depot_reaped < full && monotonic_now() < deadline)
     EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}).ok());

@@ -2,11 +2,11 @@
 
 #include <string_view>
 
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/units.h"
-#include "namespace.h"
-#include "ns_world.h"
+#include "ns/namespace.h"
+#include "tests/ns_world.h"
 
 namespace {
 
@@ -16,12 +16,14 @@ KTEST(ns_tmp_holes_truncate_and_append) {
   LiveCounts live;
   TestNamespace ns;
   const PathContext context = ns.context();
-  Result<Ref<Chan>> opened = path_open(context, "#tmp/file", ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0644);
+  Result<Ref<Chan>> opened =
+      path_open(context, "#tmp/file", ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0644);
   EXPECT(opened);
   if (!opened) return;
   Chan& chan = **opened;
   Device& device = *chan.device;
-  EXPECT(fails_with(Errno::EEXIST, path_open(context, "#tmp/file", ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0644)));
+  EXPECT(fails_with(Errno::EEXIST,
+                    path_open(context, "#tmp/file", ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0644)));
   const uint64_t far = 5 * kPageSize + 100;
   Result<size_t> written = device.write(chan, "end", 3, far);
   EXPECT(written && *written == 3);
@@ -51,7 +53,8 @@ KTEST(ns_tmp_rename) {
   LiveCounts live;
   TestNamespace ns;
   const PathContext context = ns.context();
-  for (const auto path : {"#tmp/d"sv, "#tmp/d/e"sv, "#tmp/full"sv}) EXPECT(path_mkdir(context, path, 0755));
+  for (const auto path : {"#tmp/d"sv, "#tmp/d/e"sv, "#tmp/full"sv})
+    EXPECT(path_mkdir(context, path, 0755));
   EXPECT(write_file(context, "#tmp/one", "one"));
   EXPECT(write_file(context, "#tmp/two", "two"));
   EXPECT(write_file(context, "#tmp/full/x", "x"));
@@ -103,7 +106,9 @@ KTEST(ns_directory_read_while_entries_are_removed) {
     }
     EXPECT(removed == kFiles);
     if (chan)
-      EXPECT(fails_with(Errno::EINVAL, directory_read(**path_open(context, "#tmp/many", ABI_O_RDONLY, 0), buffer, 8)));
+      EXPECT(fails_with(
+          Errno::EINVAL,
+          directory_read(**path_open(context, "#tmp/many", ABI_O_RDONLY, 0), buffer, 8)));
   }
   EXPECT(path_remove(context, "#tmp/many", true));
 }

@@ -2,10 +2,10 @@
 
 #include <atomic>
 
-#include "ktest.h"
-#include "namespace.h"
-#include "ns_world.h"
-#include "task.h"
+#include "core/ktest.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
+#include "tests/ns_world.h"
 
 namespace {
 
@@ -41,8 +41,10 @@ KTEST(ns_pipe_without_reader_and_when_full) {
   ends.reader->open_flags |= ABI_O_NONBLOCK;
   EXPECT(fails_with(Errno::EAGAIN, device.read(*ends.reader, block, 1, 0)));
   size_t total = 0;
-  while (Result<size_t> length = device.write(*ends.writer, block, sizeof block, 0)) total += *length;
-  EXPECT(total > 0 && total % sizeof block == 0);  // writes of up to 4096 bytes are whole or not at all
+  while (Result<size_t> length = device.write(*ends.writer, block, sizeof block, 0))
+    total += *length;
+  EXPECT(total > 0 &&
+         total % sizeof block == 0);  // writes of up to 4096 bytes are whole or not at all
   EXPECT(fails_with(Errno::EAGAIN, device.write(*ends.writer, block, sizeof block, 0)));
   ends.reader.reset();
   EXPECT(fails_with(Errno::EPIPE, device.write(*ends.writer, block, 1, 0)));
@@ -63,7 +65,8 @@ void send_stream(void* argument) {
   char block[777];
   for (size_t at = 0; at < kStream;) {
     size_t length = 0;
-    for (; length < sizeof block && at + length < kStream; ++length) block[length] = pattern_at(at + length);
+    for (; length < sizeof block && at + length < kStream; ++length)
+      block[length] = pattern_at(at + length);
     Result<size_t> written = stream->writer->device->write(*stream->writer, block, length, 0);
     EXPECT(written && *written == length);
     at += length;
@@ -109,7 +112,8 @@ KTEST(ns_descriptor_tables) {
     Result<PipeEnds> pipe = pipe_create();
     EXPECT(pipe);
     if (!pipe) return fd_table_destroy(&table);
-    Result<int> reader = fd_install(table, pipe->reader, false), writer = fd_install(table, pipe->writer, true, 10);
+    Result<int> reader = fd_install(table, pipe->reader, false),
+                writer = fd_install(table, pipe->writer, true, 10);
     EXPECT(reader && *reader == 0 && writer && *writer == 10);
   }
   EXPECT(fails_with(Errno::EBADF, fd_get(table, 1)));

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <string_view>
 
-#include "cpu.h"
-#include "ktest.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/units.h"
-#include "namespace.h"
-#include "ns_world.h"
-#include "task.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
+#include "tests/ns_world.h"
 
 namespace {
 
@@ -59,8 +59,8 @@ KTEST(ns_names_that_are_too_long) {
   EXPECT(fails_with(Errno::ENAMETOOLONG, path_walk(ns.context(), {path, sizeof path})));
   std::string_view("#tmp/").copy(path, 5);
   EXPECT(fails_with(Errno::ENAMETOOLONG, path_walk(ns.context(), {path, 5 + kMaxName + 1})));
-  EXPECT(fails_with(Errno::ENAMETOOLONG,
-                    path_open(ns.context(), {path, 5 + kMaxName + 1}, ABI_O_WRONLY | ABI_O_CREAT, 0644)));
+  EXPECT(fails_with(Errno::ENAMETOOLONG, path_open(ns.context(), {path, 5 + kMaxName + 1},
+                                                   ABI_O_WRONLY | ABI_O_CREAT, 0644)));
   EXPECT(write_file(ns.context(), {path, 5 + kMaxName}, "long"));
   EXPECT(path_remove(ns.context(), {path, 5 + kMaxName}, false));
 }
@@ -89,7 +89,8 @@ KTEST(ns_bind_replaces_and_unmount_uncovers) {
   EXPECT(path_bind(context, "#tmp/there/name", "#tmp/here/name", ABI_BIND_REPLACE));
   EXPECT(file_is(context, "#tmp/here/name", "covers"));
   EXPECT(path_unmount(context, "#tmp/here/name"));
-  for (const auto path : {"#tmp/here/name"sv, "#tmp/there/name"sv}) EXPECT(path_remove(context, path, false));
+  for (const auto path : {"#tmp/here/name"sv, "#tmp/there/name"sv})
+    EXPECT(path_remove(context, path, false));
   for (const auto path : {"#tmp/here"sv, "#tmp/there"sv}) EXPECT(path_remove(context, path, true));
 }
 
@@ -103,9 +104,11 @@ KTEST(ns_bind_refuses_nonsense) {
   EXPECT(fails_with(Errno::EISDIR, path_bind(context, "#null/null", "#tmp", ABI_BIND_REPLACE)));
   EXPECT(fails_with(Errno::ENOTDIR, path_bind(context, "#tmp", "#null/null", ABI_BIND_REPLACE)));
   EXPECT(fails_with(Errno::EINVAL, path_bind(context, "#null/zero", "#null/null", ABI_BIND_AFTER)));
-  EXPECT(fails_with(Errno::EINVAL, path_bind(context, "#null", "#tmp", ABI_BIND_AFTER | ABI_BIND_BEFORE)));
+  EXPECT(fails_with(Errno::EINVAL,
+                    path_bind(context, "#null", "#tmp", ABI_BIND_AFTER | ABI_BIND_BEFORE)));
   EXPECT(fails_with(Errno::EINVAL, path_bind(context, "#null", "#tmp", 64)));
-  EXPECT(fails_with(Errno::EPERM, path_bind(ns.context(nullptr, 7), "#null", "#tmp", ABI_BIND_REPLACE)));
+  EXPECT(fails_with(Errno::EPERM,
+                    path_bind(ns.context(nullptr, 7), "#null", "#tmp", ABI_BIND_REPLACE)));
   EXPECT(fails_with(Errno::EPERM, path_unmount(ns.context(nullptr, 7), "#tmp")));
 }
 
@@ -113,7 +116,8 @@ KTEST(ns_unions_show_each_name_once_and_make_files_where_allowed) {
   LiveCounts live;
   TestNamespace ns;
   const PathContext context = ns.context();
-  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv, "#tmp/b"sv}) EXPECT(path_mkdir(context, path, 0755));
+  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv, "#tmp/b"sv})
+    EXPECT(path_mkdir(context, path, 0755));
   EXPECT(write_file(context, "#tmp/u/x", "u"));
   EXPECT(write_file(context, "#tmp/a/x", "a"));
   EXPECT(write_file(context, "#tmp/a/y", "a"));
@@ -139,13 +143,15 @@ KTEST(ns_unions_show_each_name_once_and_make_files_where_allowed) {
   EXPECT(path_unmount(context, "#tmp/u"));
   for (const auto path : {"#tmp/u/x"sv, "#tmp/a/x"sv, "#tmp/a/y"sv, "#tmp/b/y"sv, "#tmp/b/z"sv})
     EXPECT(path_remove(context, path, false));
-  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv, "#tmp/b"sv}) EXPECT(path_remove(context, path, true));
+  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv, "#tmp/b"sv})
+    EXPECT(path_remove(context, path, true));
 }
 
 KTEST(ns_permissions) {
   LiveCounts live;
   TestNamespace ns;
-  const PathContext root = ns.context(), user = ns.context(nullptr, 100), other = ns.context(nullptr, 200);
+  const PathContext root = ns.context(), user = ns.context(nullptr, 100),
+                    other = ns.context(nullptr, 200);
   EXPECT(path_mkdir(root, "#tmp/closed", 0700));
   EXPECT(write_file(root, "#tmp/closed/file", "secret"));
   EXPECT(fails_with(Errno::EACCES, path_walk(user, "#tmp/closed/file")));
@@ -167,7 +173,8 @@ KTEST(ns_root_is_read_only) {
   LiveCounts live;
   TestNamespace ns;
   const PathContext context = ns.context();
-  EXPECT(fails_with(Errno::EROFS, path_open(context, "/newfile", ABI_O_WRONLY | ABI_O_CREAT, 0644)));
+  EXPECT(
+      fails_with(Errno::EROFS, path_open(context, "/newfile", ABI_O_WRONLY | ABI_O_CREAT, 0644)));
   EXPECT(fails_with(Errno::EROFS, path_mkdir(context, "/newdir", 0755)));
   Result<Ref<Chan>> init = path_open(context, "/bin/init", ABI_O_RDONLY, 0);
   EXPECT(init);
@@ -187,22 +194,24 @@ KTEST(ns_devices_have_no_leftovers_when_opened_wrongly) {
   EXPECT(fails_with(Errno::EBUSY, path_open(context, "#uart/0", ABI_O_RDONLY, 0)));
   EXPECT(fails_with(Errno::EISDIR, path_open(context, "#proc", ABI_O_WRONLY, 0)));
   EXPECT(fails_with(Errno::ENOENT, path_open(context, "#proc/4000000", ABI_O_RDONLY, 0)));
-  EXPECT(fails_with(Errno::EPERM, path_open(context, "#null/new", ABI_O_WRONLY | ABI_O_CREAT, 0644)));
+  EXPECT(
+      fails_with(Errno::EPERM, path_open(context, "#null/new", ABI_O_WRONLY | ABI_O_CREAT, 0644)));
   EXPECT(fails_with(Errno::ENXIO, path_walk(context, "#tmp.spec/x")));
   Result<Ref<Chan>> power = path_open(context, "#cons/power", ABI_O_WRONLY, 0);
   EXPECT(power && fails_with(Errno::EINVAL, (*power)->device->write(**power, "sideways\n", 9, 0)));
 }
 
-// Tasks on all CPUs that make, write, read, list, bind, rename and remove in one directory of one namespace, and pass bytes through pipes.
-// What each does may fail, since the others are at it too, but only with the errors that this can have.
+// Tasks on all CPUs that make, write, read, list, bind, rename and remove in one directory of one
+// namespace, and pass bytes through pipes. What each does may fail, since the others are at it too,
+// but only with the errors that this can have.
 struct Crowd {
   const TestNamespace* ns;
   std::atomic<unsigned> running{0};
 };
 
 bool expected_in_crowd(Errno error) {
-  return error == Errno::ENOENT || error == Errno::EEXIST || error == Errno::EBUSY || error == Errno::EINVAL ||
-         error == Errno::EPERM || error == Errno::EROFS;
+  return error == Errno::ENOENT || error == Errno::EEXIST || error == Errno::EBUSY ||
+         error == Errno::EINVAL || error == Errno::EPERM || error == Errno::EROFS;
 }
 template <typename T>
 void may_fail(Result<T> result) {
@@ -215,7 +224,8 @@ void crowd_round(const PathContext& context) {
   format(other, sizeof other, "#tmp/crowd/%lu", ktest_random() % 4);
   switch (ktest_random() % 8) {
     case 0: {
-      Result<Ref<Chan>> chan = path_open(context, path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
+      Result<Ref<Chan>> chan =
+          path_open(context, path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
       if (chan) EXPECT((*chan)->device->write(**chan, path, sizeof path, kPageSize - 5));
       return may_fail(std::move(chan));
     }

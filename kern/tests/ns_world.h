@@ -1,17 +1,19 @@
-// What the tests of the name space share: namespaces of their own, what their files hold, and whether anything is left behind.
+// What the tests of the name space share: namespaces of their own, what their files hold, and
+// whether anything is left behind.
 #pragma once
 
 #include <string_view>
 
+#include "core/ktest.h"
+#include "core/log.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "namespace.h"
+#include "ns/namespace.h"
 #include "slab.h"
 
-// The live objects of the caches that these tests use, counted at construction; the destructor expects the same again.
+// The live objects of the caches that these tests use, counted at construction; the destructor
+// expects the same again.
 class LiveCounts {
  public:
   LiveCounts() { count(before_); }
@@ -29,8 +31,9 @@ class LiveCounts {
   static constexpr size_t kMax = 96;
 
   static bool wanted(std::string_view name) {
-    return name.starts_with("kmalloc_") || name == "chan" || name.starts_with("pipe") || name.starts_with("tmp_") ||
-           name == "fd_table" || name.starts_with("mount") || name == "namespace";
+    return name.starts_with("kmalloc_") || name == "chan" || name.starts_with("pipe") ||
+           name.starts_with("tmp_") || name == "fd_table" || name.starts_with("mount") ||
+           name == "namespace";
   }
   void count(uint64_t* live) {
     used_ = 0;
@@ -65,7 +68,8 @@ class TestNamespace {
   Namespace* ns_ = nullptr;
 };
 
-inline Result<void> write_file(const PathContext& context, std::string_view path, std::string_view text) {
+inline Result<void> write_file(const PathContext& context, std::string_view path,
+                               std::string_view text) {
   Ref<Chan> chan = TRY(path_open(context, path, ABI_O_WRONLY | ABI_O_CREAT | ABI_O_TRUNC, 0644));
   EXPECT(TRY(chan->device->write(*chan, text.data(), text.size(), 0)) == text.size());
   return {};
@@ -99,7 +103,8 @@ bool fails_with(Errno error, Result<T> result) {
 }
 
 // The names in a directory, each followed by a space.
-inline std::string_view names_in(const PathContext& context, std::string_view path, char (&text)[512]) {
+inline std::string_view names_in(const PathContext& context, std::string_view path,
+                                 char (&text)[512]) {
   Result<Ref<Chan>> chan = path_open(context, path, ABI_O_RDONLY, 0);
   if (!chan) return "not a directory";
   size_t used = 0;

@@ -3,11 +3,13 @@
 #include <atomic>
 
 #include "arch/x86_64/smp.h"
-#include "ktest.h"
+#include "core/ktest.h"
+#include "probe/probe_session.h"
 #include "slab.h"
-#include "src/trace/probe_session.h"
-#include "src/trace/trace_memory.h"
-#include "team.h"
+#include "store/shared_tables.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
+#include "trace/dump/trace_binary.h"
 
 namespace {
 
@@ -163,8 +165,9 @@ KTEST(probe_session_events_of_all_cpus) {
 KTEST(probe_session_pairs_of_all_cpus) {
   {
     Session session;
-    EXPECT(session.does(
-        "alloc session_alloc size=1\nalloc session_outer_alloc size=1\nfree session_free address=1\nstart"));
+    EXPECT(
+        session.does("alloc session_alloc size=1\nalloc session_outer_alloc size=1\nfree "
+                     "session_free address=1\nstart"));
     all_cpus(
         [](void*) {
           const uintptr_t base = 0xffffc00000000000 + uint64_t{cpu_id()} * 0x1000000;
@@ -187,7 +190,8 @@ KTEST(probe_session_pairs_of_all_cpus) {
     EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
     EXPECT(source.kind == ABI_TRACEDUMP_PROBE && source.recorded == 3000 * cpu_count() &&
            source.live == 1000 * cpu_count());
-    EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 && source.stacks_lost == 0);
+    EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 &&
+           source.stacks_lost == 0);
     ProbeSession::delete_outstanding(dump);
   }
   EXPECT(trace_memory_used() == 0);
@@ -207,7 +211,8 @@ KTEST(probe_session_counts_everything_with_little_memory) {
         nullptr);
     ProbeCounts counts(trace_stacks, trace_contexts, true);
     const ProbeSession::State state = session.counts(counts);
-    EXPECT(state.tallies.hits() == state.tallies.counted + state.tallies.filtered + state.tallies.lost);
+    EXPECT(state.tallies.hits() ==
+           state.tallies.counted + state.tallies.filtered + state.tallies.lost);
     EXPECT(state.tallies.counted > 0 && counts.total() == state.tallies.counted);
     if (bytes == limit) EXPECT(state.tallies.lost == 0);
   }

@@ -1,14 +1,15 @@
-// Address spaces and program loading, without running a program: what is shared, copied and refused, and that everything is given back.
+// Address spaces and program loading, without running a program: what is shared, copied and
+// refused, and that everything is given back.
 
 #include <string_view>
 
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
+#include "proc/address_space.h"
+#include "proc/process_impl.h"
 #include "slab.h"
-#include "src/proc/address_space.h"
-#include "src/proc/process_impl.h"
 
 namespace {
 
@@ -25,7 +26,8 @@ uint64_t live(const char* name) {
   return stats.live;
 }
 
-// Pages that are neither slabs' nor idle in magazines cannot be told from the outside; objects and the pages of a space can.
+// Pages that are neither slabs' nor idle in magazines cannot be told from the outside; objects and
+// the pages of a space can.
 class NothingLost {
  public:
   NothingLost() { count(before_); }
@@ -33,16 +35,19 @@ class NothingLost {
     uint64_t after[kCaches];
     count(after);
     for (size_t i = 0; i < kCaches; i++) {
-      if (after[i] != before_[i]) klog("%s: %lu live before, %lu after", kNames[i], before_[i], after[i]);
+      if (after[i] != before_[i])
+        klog("%s: %lu live before, %lu after", kNames[i], before_[i], after[i]);
       EXPECT(after[i] == before_[i]);
     }
   }
 
  private:
   static constexpr size_t kCaches = 5;
-  static constexpr const char* kNames[kCaches] = {"address_space", "vm_region", "chan", "process", "page_4096"};
+  static constexpr const char* kNames[kCaches] = {"address_space", "vm_region", "chan", "process",
+                                                  "page_4096"};
   static void count(uint64_t* counts) {
-    // page_4096 serves slabs too: those of the caches below must be there already, which the second of two equal runs has.
+    // page_4096 serves slabs too: those of the caches below must be there already, which the second
+    // of two equal runs has.
     for (size_t i = 0; i < kCaches; i++) counts[i] = live(kNames[i]);
   }
   uint64_t before_[kCaches];
@@ -109,7 +114,8 @@ KTEST(proc_fork_shares_until_written) {
     set_word(child, kBase, 100);
     set_word(*parent, kBase + kPageSize, 200);
     set_word(**second, kBase + 5 * kPageSize, 300);
-    EXPECT(word_at(*parent, kBase) == 0 && word_at(child, kBase) == 100 && word_at(**second, kBase) == 0);
+    EXPECT(word_at(*parent, kBase) == 0 && word_at(child, kBase) == 100 &&
+           word_at(**second, kBase) == 0);
     EXPECT(word_at(*parent, kBase + kPageSize) == 200 && word_at(child, kBase + kPageSize) == 1);
     EXPECT(word_at(**second, kBase + kPageSize) == 1);
     uint64_t word;
@@ -118,7 +124,8 @@ KTEST(proc_fork_shares_until_written) {
     second->reset();
     first->reset();
     set_word(*parent, kBase + 2 * kPageSize, 400);
-    EXPECT(word_at(*parent, kBase + 2 * kPageSize) == 400 && parent->resident_bytes() == 4 * kPageSize);
+    EXPECT(word_at(*parent, kBase + 2 * kPageSize) == 400 &&
+           parent->resident_bytes() == 4 * kPageSize);
   });
 }
 
@@ -133,9 +140,11 @@ KTEST(proc_unmap_cuts_regions) {
     EXPECT(space->resident_bytes() == 12 * kPageSize);
     EXPECT(is_error(space->fault(base + 4 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
     EXPECT(is_error(space->fault(base + 8 * kPageSize - 1, FaultAccess::kRead), Errno::EFAULT));
-    EXPECT(word_at(*space, base + 3 * kPageSize) == 3 && word_at(*space, base + 8 * kPageSize) == 8);
+    EXPECT(word_at(*space, base + 3 * kPageSize) == 3 &&
+           word_at(*space, base + 8 * kPageSize) == 8);
     // Over both edges of the hole, fixed.
-    Result<uint64_t> middle = space->map_anonymous(base + 2 * kPageSize, 8 * kPageSize, ABI_PROT_READ, true);
+    Result<uint64_t> middle =
+        space->map_anonymous(base + 2 * kPageSize, 8 * kPageSize, ABI_PROT_READ, true);
     EXPECT(middle && *middle == base + 2 * kPageSize && space->resident_bytes() == 8 * kPageSize);
     EXPECT(is_error(space->fault(base + 5 * kPageSize, FaultAccess::kWrite), Errno::EFAULT));
     EXPECT(space->fault(base + 5 * kPageSize, FaultAccess::kRead));
@@ -157,9 +166,11 @@ KTEST(proc_break_moves) {
     set_word(*space, start + 9000, 1);
     EXPECT(space->move_break(start + 100) == start + 100 && space->resident_bytes() == 0);
     EXPECT(is_error(space->fault(start + kPageSize, FaultAccess::kRead), Errno::EFAULT));
-    EXPECT(space->move_break(start + 10000) == start + 10000 && space->fault(start + 9000, FaultAccess::kRead));
+    EXPECT(space->move_break(start + 10000) == start + 10000 &&
+           space->fault(start + 9000, FaultAccess::kRead));
     EXPECT(word_at(*space, start + 9000) == 0);
-    EXPECT(space->move_break(start - 1) == start + 10000 && space->move_break(UINT64_MAX) == start + 10000);
+    EXPECT(space->move_break(start - 1) == start + 10000 &&
+           space->move_break(UINT64_MAX) == start + 10000);
     // Something in the way.
     EXPECT(space->map_anonymous(start + 16 * kPageSize, kPageSize, kReadWrite, true));
     EXPECT(space->move_break(start + 20 * kPageSize) == start + 10000);
@@ -187,7 +198,8 @@ KTEST(proc_random_changes_against_a_model) {
           for (uint64_t i = page; i < page + count; i++) model[i] = 0;
           break;
         case 1:
-          EXPECT(space->map_anonymous(kBase + page * kPageSize, count * kPageSize, kReadWrite, true));
+          EXPECT(
+              space->map_anonymous(kBase + page * kPageSize, count * kPageSize, kReadWrite, true));
           for (uint64_t i = page; i < page + count; i++) model[i] = 1;
           break;
         case 2: {
@@ -239,7 +251,8 @@ KTEST(proc_load_and_let_go) {
       EXPECT(stack % 16 == 0 && word_at(space, stack) == 2);
       EXPECT(word_at(space, stack + 8) == space.arguments_start &&
              word_at(space, stack + 16) == space.arguments_start + 6);
-      EXPECT(word_at(space, stack + 24) == 0 && word_at(space, stack + 32) == space.arguments_start + 13);
+      EXPECT(word_at(space, stack + 24) == 0 &&
+             word_at(space, stack + 32) == space.arguments_start + 13);
       EXPECT(word_at(space, stack + 40) == 0 && word_at(space, stack + 48) == 0);
       EXPECT(space.fault(program->frame.rip, FaultAccess::kExecute));
       EXPECT(is_error(space.fault(program->frame.rip, FaultAccess::kWrite), Errno::EFAULT));
@@ -258,7 +271,8 @@ KTEST(proc_discard_of_a_half_made_process) {
     EXPECT(process);
     if (!process) return;
     (*process)->space = new_space();
-    EXPECT((*process)->space->add_stack_and_heap() && (*process)->space->fault(kStackTop - 1, FaultAccess::kWrite));
+    EXPECT((*process)->space->add_stack_and_heap() &&
+           (*process)->space->fault(kStackTop - 1, FaultAccess::kWrite));
     Result<FdTable*> fds = fd_table_create();
     EXPECT(fds);
     if (fds) (*process)->fds = *fds;

@@ -1,14 +1,16 @@
-#include "proof_account.h"
+#include "tests/proof_account.h"
 
 #include <algorithm>
 #include <cstdarg>
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
+#include "core/cpu.h"
+#include "core/log.h"
+#include "core/symbols.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "symbols.h"
+#include "sched/task.h"
+#include "store/shared_tables.h"
 
 namespace proof {
 
@@ -121,7 +123,11 @@ Account::View Account::look() const {
   View view;
   view.version = version_;
   view.state.phase = phase_;
-  view.state.options = {.depth = depth_, .min_size = min_size_, .max_size = max_size_, .pid = pid_, .sample = sample_};
+  view.state.options = {.depth = depth_,
+                        .min_size = min_size_,
+                        .max_size = max_size_,
+                        .pid = pid_,
+                        .sample = sample_};
   view.state.generation = generation_;
   view.state.resets = resets_;
   view.state.lossy = lossy_;
@@ -175,9 +181,11 @@ void Account::allocate(Slot& slot, Actor& actor) {
   if (slot.cpu_known) {
     const PreemptOff off;
     slot.cpu = cpu_id();
-    slot.object = kSites[slot.site].allocate({source_.cache(), arena_, slot.size, flags}, slot.frames);
+    slot.object =
+        kSites[slot.site].allocate({source_.cache(), arena_, slot.size, flags}, slot.frames);
   } else {
-    slot.object = kSites[slot.site].allocate({source_.cache(), arena_, slot.size, flags}, slot.frames);
+    slot.object =
+        kSites[slot.site].allocate({source_.cache(), arena_, slot.size, flags}, slot.frames);
   }
   slot.time_high = coarse_milliseconds();
   slot.mark_high = mark_high_;
@@ -245,7 +253,8 @@ void Account::tally_free(const Slot& slot, const View& before, const View& after
   }
   if (state.phase == TracePhase::kOff) return;
   Tally& counts = tally(state.generation);
-  const bool lost = slot.generation != kUnknown && (slot.generation != state.generation || slot.resets != state.resets);
+  const bool lost = slot.generation != kUnknown &&
+                    (slot.generation != state.generation || slot.resets != state.resets);
   if (lost || slot.expect == Expect::kNotRecorded) {
     counts.unmatched++;
   } else if (slot.expect == Expect::kRecorded) {
@@ -276,27 +285,31 @@ void Account::difference(const char* pattern, ...) {
   va_end(arguments);
   differences_++;
   if (!says()) return;
-  klog("proof: %s (%s, depth %u min %u max %u pid %u sample %lu, table %u, resets %u, mark %u): %s", source_.name(),
-       trace_phase_name(state_.phase), state_.options.depth, state_.options.min_size, state_.options.max_size,
-       state_.options.pid, state_.options.sample, state_.generation, state_.resets, mark_low_.load(), line);
+  klog("proof: %s (%s, depth %u min %u max %u pid %u sample %lu, table %u, resets %u, mark %u): %s",
+       source_.name(), trace_phase_name(state_.phase), state_.options.depth,
+       state_.options.min_size, state_.options.max_size, state_.options.pid, state_.options.sample,
+       state_.generation, state_.resets, mark_low_.load(), line);
 }
 
 void Account::describe(const Slot& slot) {
   if (!says()) return;
-  static constexpr const char* kExpected[] = {"recorded", "not recorded", "either", "recorded or dropped"};
+  static constexpr const char* kExpected[] = {"recorded", "not recorded", "either",
+                                              "recorded or dropped"};
   klog(
-      "proof:   account: %p size %u by %s, %u frames, pid %u%s, cpu %d, mark %u-%u%s, time %u-%u, table %d, resets %d: "
+      "proof:   account: %p size %u by %s, %u frames, pid %u%s, cpu %d, mark %u-%u%s, time %u-%u, "
+      "table %d, resets %d: "
       "%s",
-      slot.object, slot.size, kSites[slot.site].name, slot.frames, slot.pid, slot.in_interrupt ? " interrupt" : "",
-      slot.cpu_known ? static_cast<int>(slot.cpu) : -1, slot.mark_low, slot.mark_high, slot.state_known ? "" : "?",
-      slot.time_low, slot.time_high, static_cast<int>(slot.generation), static_cast<int>(slot.resets),
+      slot.object, slot.size, kSites[slot.site].name, slot.frames, slot.pid,
+      slot.in_interrupt ? " interrupt" : "", slot.cpu_known ? static_cast<int>(slot.cpu) : -1,
+      slot.mark_low, slot.mark_high, slot.state_known ? "" : "?", slot.time_low, slot.time_high,
+      static_cast<int>(slot.generation), static_cast<int>(slot.resets),
       kExpected[static_cast<unsigned>(slot.expect)]);
 }
 
 void Account::describe(const TraceRecord& record) {
   if (!says()) return;
-  klog("proof:   record: 0x%lx size %u mark %u cpu %u time %u context %u stack %u", record.object(), record.size,
-       record.mark(), record.cpu(), record.time, record.context, record.stack);
+  klog("proof:   record: 0x%lx size %u mark %u cpu %u time %u context %u stack %u", record.object(),
+       record.size, record.mark(), record.cpu(), record.time, record.context, record.stack);
   const StackTable::View stack = trace_stacks.view(record.stack);
   for (size_t i = 0; stack && i < stack.size(); i++) {
     char frame[100];
@@ -341,10 +354,12 @@ void Account::compare_state() {
                                                               : KMC_TRACED | KMC_EVER_TRACED;
   if (flags != expected) difference("the flags are 0x%x", static_cast<unsigned>(flags));
   if (source_.live() != live()) difference("%lu are live, %u are held", source_.live(), live());
-  // What the quantum caches of an arena cannot serve is counted by them, so an arena's failures are not compared.
+  // What the quantum caches of an arena cannot serve is counted by them, so an arena's failures are
+  // not compared.
   if (arena_) return;
   const uint64_t failures = failures_of(source_.cache()) - failures_before_;
-  if (failures != failures_) difference("%lu failures are counted, there were %lu", failures, failures_.load());
+  if (failures != failures_)
+    difference("%lu failures are counted, there were %lu", failures, failures_.load());
 }
 
 unsigned Account::compare(Hash& hash) {
@@ -358,16 +373,19 @@ unsigned Account::compare(Hash& hash) {
     const uint64_t missing = compare_records(records.data(), count);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += records[i].size;
-    if (counters.live() != count) difference("live %lu, but there are %lu records", counters.live(), count);
-    if (counters.live_bytes != bytes) difference("bytes %lu, but the records have %lu", counters.live_bytes, bytes);
+    if (counters.live() != count)
+      difference("live %lu, but there are %lu records", counters.live(), count);
+    if (counters.live_bytes != bytes)
+      difference("bytes %lu, but the records have %lu", counters.live_bytes, bytes);
     compare_counters(counters, missing);
     compare_dump(counters);
   } else if (count > 0) {
     difference("%lu records while it is off", count);
   }
   hash.add(live());
-  for (const uint64_t word : {counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed,
-                              counters.cleared, counters.unmatched, counters.live_bytes, counters.truncated}) {
+  for (const uint64_t word :
+       {counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed,
+        counters.cleared, counters.unmatched, counters.live_bytes, counters.truncated}) {
     hash.add(word);
   }
   forget_old_generations();
@@ -390,11 +408,12 @@ uint64_t Account::compare_records(TraceRecord* records, size_t count) {
   for (Slot& slot : slots_) {
     if (slot.state != SlotState::kFull) continue;
     const auto address = reinterpret_cast<uint64_t>(slot.object);
-    const TraceRecord* const record = std::lower_bound(
-        records, records + count, address, [](const TraceRecord& a, uint64_t object) { return a.object() < object; });
+    const TraceRecord* const record =
+        std::lower_bound(records, records + count, address,
+                         [](const TraceRecord& a, uint64_t object) { return a.object() < object; });
     const bool recorded = record != records + count && record->object() == address;
-    const bool lost =
-        slot.generation != kUnknown && (slot.generation != state_.generation || slot.resets != state_.resets);
+    const bool lost = slot.generation != kUnknown &&
+                      (slot.generation != state_.generation || slot.resets != state_.resets);
     const Expect expect = lost ? Expect::kNotRecorded : slot.expect;
     if (recorded) {
       matched++;
@@ -433,9 +452,11 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
   const ContextTable::Context* const context = trace_contexts.get(record.context);
   if (record.size != slot.size) wrong = "size";
   if (slot.cpu_known && record.cpu() != slot.cpu) wrong = "CPU";
-  if (slot.state_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high)) wrong = "mark";
+  if (slot.state_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high))
+    wrong = "mark";
   if (record.time < slot.time_low || record.time > slot.time_high) wrong = "time";
-  if (context && (context->base->kind == ContextKind::kInterrupt) != slot.in_interrupt) wrong = "kind of context";
+  if (context && (context->base->kind == ContextKind::kInterrupt) != slot.in_interrupt)
+    wrong = "kind of context";
   if (context && context->base->pid != slot.pid) wrong = "process";
   if (wrong) {
     difference("the record has another %s", wrong);
@@ -452,7 +473,8 @@ void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
   bool right = stack.size() <= slot.depth && stack.size() >= least;
   for (size_t i = 0; i < stack.size() && i < slot.frames; i++) {
     const Symbol symbol = symbol_lookup(stack[i] - 1);
-    right &= symbol.name && std::string_view(symbol.name).find(kSites[slot.site].name) != std::string_view::npos;
+    right &= symbol.name &&
+             std::string_view(symbol.name).find(kSites[slot.site].name) != std::string_view::npos;
   }
   if (right) return;
   difference("the record has another stack");
@@ -463,20 +485,25 @@ void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
 void Account::compare_counters(const TraceCounters& counters, uint64_t missing) {
   const Tally& counts = tally(state_.generation);
   const auto within = [&](const char* name, uint64_t value, uint64_t low, uint64_t more) {
-    if (value < low || value > low + more) difference("%s %lu, but from %lu to %lu", name, value, low, low + more);
+    if (value < low || value > low + more)
+      difference("%s %lu, but from %lu to %lu", name, value, low, low + more);
   };
-  if (counters.seen != counters.recorded + counters.dropped + counters.filtered) difference("seen is no sum");
+  if (counters.seen != counters.recorded + counters.dropped + counters.filtered)
+    difference("seen is no sum");
   if (counters.live() > counters.recorded) difference("recorded is no sum");
   within("seen", counters.seen, counts.seen, counts.maybe_allocations);
-  within("filtered", counters.filtered, counts.filtered, counts.unsure_filtered + counts.maybe_allocations);
+  within("filtered", counters.filtered, counts.filtered,
+         counts.unsure_filtered + counts.maybe_allocations);
   const uint64_t frees = counts.freed + counts.unmatched + counts.unsure_frees;
   within("freed", counters.freed, counts.freed, counts.unsure_frees + counts.maybe_frees);
-  within("unmatched", counters.unmatched, counts.unmatched, counts.unsure_frees + counts.maybe_frees);
+  within("unmatched", counters.unmatched, counts.unmatched,
+         counts.unsure_frees + counts.maybe_frees);
   within("freed and unmatched", counters.freed + counters.unmatched, frees, counts.maybe_frees);
-  if (counters.dropped < missing) difference("dropped %lu, but %lu have no record", counters.dropped, missing);
+  if (counters.dropped < missing)
+    difference("dropped %lu, but %lu have no record", counters.dropped, missing);
   if (!counts.lossy && counters.dropped + counters.stacks_lost + counters.contexts_lost > 0) {
-    difference("dropped %lu, stacks lost %lu, contexts lost %lu, though nothing could be", counters.dropped,
-               counters.stacks_lost, counters.contexts_lost);
+    difference("dropped %lu, stacks lost %lu, contexts lost %lu, though nothing could be",
+               counters.dropped, counters.stacks_lost, counters.contexts_lost);
   }
 }
 
@@ -500,13 +527,16 @@ void Account::compare_dump(const TraceCounters& counters) {
   char text[1024];
   Result<size_t> size = trace_dump_read(*dump, text, sizeof(text), 0);
   const std::string_view head(text, size ? *size : 0);
-  const bool same =
-      number_after(head, "\nseen ") == counters.seen && number_after(head, " recorded ") == counters.recorded &&
-      number_after(head, " dropped ") == counters.dropped && number_after(head, " filtered ") == counters.filtered &&
-      number_after(head, " freed ") == counters.freed && number_after(head, " cleared ") == counters.cleared &&
-      number_after(head, " live ") == counters.live() && number_after(head, " bytes ") == counters.live_bytes &&
-      number_after(head, " unmatched ") == counters.unmatched &&
-      number_after(head, " untracked ") == live() - counters.live();
+  const bool same = number_after(head, "\nseen ") == counters.seen &&
+                    number_after(head, " recorded ") == counters.recorded &&
+                    number_after(head, " dropped ") == counters.dropped &&
+                    number_after(head, " filtered ") == counters.filtered &&
+                    number_after(head, " freed ") == counters.freed &&
+                    number_after(head, " cleared ") == counters.cleared &&
+                    number_after(head, " live ") == counters.live() &&
+                    number_after(head, " bytes ") == counters.live_bytes &&
+                    number_after(head, " unmatched ") == counters.unmatched &&
+                    number_after(head, " untracked ") == live() - counters.live();
   if (!same) difference("the dump says otherwise than the table: %.*s", 120, text);
   trace_dump_close(*dump);
 }
@@ -514,7 +544,9 @@ void Account::compare_dump(const TraceCounters& counters) {
 // Everything stands still: what is to come happens to the table of now, or to later ones.
 void Account::forget_old_generations() {
   const uint32_t kept = state_.generation - first_generation_;
-  const auto move = [](std::atomic<uint64_t>& to, const std::atomic<uint64_t>& from) { to = from.load(); };
+  const auto move = [](std::atomic<uint64_t>& to, const std::atomic<uint64_t>& from) {
+    to = from.load();
+  };
   if (kept > 0) {
     Tally &to = tallies_[0], &from = tallies_[kept];
     move(to.seen, from.seen);
@@ -527,7 +559,8 @@ void Account::forget_old_generations() {
     move(to.maybe_frees, from.maybe_frees);
     to.lossy = from.lossy.load();
   }
-  for (unsigned i = 1; i < kGenerations; i++) memset(static_cast<void*>(&tallies_[i]), 0, sizeof(Tally));
+  for (unsigned i = 1; i < kGenerations; i++)
+    memset(static_cast<void*>(&tallies_[i]), 0, sizeof(Tally));
   first_generation_ = state_.generation;
 }
 

@@ -1,15 +1,17 @@
 // An account of what a trace must say, kept without the tracer: for trace_proof_test.cc.
 //
-// An Account watches one source (a cache or an arena). All objects that its callers hold stand in its slots, with what is
-// known of each: who asked for how much, where, when, on which CPU and under which mark, and whether there must be a record of
-// it. That follows from the state of the trace, which the controller publishes with a version that is odd while a command is
-// under way: an allocation that begins and ends under one even version met that state and no other. Of one that a command
-// overlaps it is not known which state it met; the next comparison, at which everything stands still, says what became of it,
-// and from then on it is held to that.
+// An Account watches one source (a cache or an arena). All objects that its callers hold stand in
+// its slots, with what is known of each: who asked for how much, where, when, on which CPU and
+// under which mark, and whether there must be a record of it. That follows from the state of the
+// trace, which the controller publishes with a version that is odd while a command is under way: an
+// allocation that begins and ends under one even version met that state and no other. Of one that a
+// command overlaps it is not known which state it met; the next comparison, at which everything
+// stands still, says what became of it, and from then on it is held to that.
 //
-// Beside the objects, what happened is tallied, for each table that the source has had (its *generation*): events that
-// certainly happened to it, and events of which that is not known, so that each counter of the table lies between two bounds.
-// They are one number where no command came in between.
+// Beside the objects, what happened is tallied, for each table that the source has had (its
+// *generation*): events that certainly happened to it, and events of which that is not known, so
+// that each counter of the table lies between two bounds. They are one number where no command came
+// in between.
 #pragma once
 
 #include <atomic>
@@ -18,9 +20,8 @@
 #include <string_view>
 
 #include "arena.h"
-#include "src/trace/page_buffer.h"
-#include "src/trace/tracer.h"
-#include "trace.h"
+#include "store/page_buffer.h"
+#include "trace/control.h"
 
 namespace proof {
 
@@ -92,12 +93,13 @@ struct State {
   bool lossy = false;       // trace memory may fail
 
   bool wants(uint32_t size, uint32_t pid) const {
-    return size >= options.min_size && size <= options.max_size && (options.pid == 0 || options.pid == pid);
+    return size >= options.min_size && size <= options.max_size &&
+           (options.pid == 0 || options.pid == pid);
   }
 };
 
-// Bounds of the counters of one table. `unsure`: it happened to this table, but not known what. `maybe`: not known whether
-// it happened to this one.
+// Bounds of the counters of one table. `unsure`: it happened to this table, but not known what.
+// `maybe`: not known whether it happened to this one.
 struct Tally {
   std::atomic<uint64_t> seen, filtered, unsure_filtered, maybe_allocations;
   std::atomic<uint64_t> freed, unmatched, unsure_frees, maybe_frees;
@@ -113,7 +115,8 @@ class Account {
 
   // --- The controller's. Nobody else uses an account that is not open.
 
-  // `source` with a reference, which close() gives up; `arena` if it is one. Nothing of it is in use.
+  // `source` with a reference, which close() gives up; `arena` if it is one. Nothing of it is in
+  // use.
   void open(TraceSource source, arena* arena, uint32_t largest, bool lossy);
   void close();
   bool is_open() const { return static_cast<bool>(source_); }
@@ -122,7 +125,8 @@ class Account {
   void forbid_allocations();
   bool may_allocate() const { return may_allocate_; }
 
-  // Around a command: what happens in between met one state or another, of a table of up to `generation`.
+  // Around a command: what happens in between met one state or another, of a table of up to
+  // `generation`.
   void begin_change(uint32_t generation) {
     newest_generation_ = generation;
     version_++;
@@ -135,8 +139,8 @@ class Account {
   void set_mark(uint32_t mark) { mark_low_ = mark_high_ = mark; }
   uint32_t mark() const { return mark_low_; }
 
-  // Everything stands still. How many differences there are between the account and the trace; each is printed. Then what
-  // was not known is known. Adds to `hash` what was seen.
+  // Everything stands still. How many differences there are between the account and the trace; each
+  // is printed. Then what was not known is known. Adds to `hash` what was seen.
   unsigned compare(Hash& hash);
   unsigned live() const;
 

@@ -1,8 +1,9 @@
-// The commands of an episode: what they are, what they must make of each trace, and whether they do.
+// The commands of an episode: what they are, what they must make of each trace, and whether they
+// do.
+#include "core/log.h"
 #include "lib/format.h"
-#include "log.h"
-#include "proof_episode.h"
-#include "task.h"
+#include "sched/task.h"
+#include "tests/proof_episode.h"
 
 namespace proof {
 
@@ -18,7 +19,8 @@ uint64_t word_hash(std::span<const Line> lines) {
 
 void History::add(const char* name, std::string_view text, int error) {
   char* entry = entries_[count_++ % kEntries];
-  format(entry, kLength, "%s: %.*s: error %d", name, static_cast<int>(text.size()), text.data(), error);
+  format(entry, kLength, "%s: %.*s: error %d", name, static_cast<int>(text.size()), text.data(),
+         error);
   for (; *entry; entry++) {
     if (*entry == '\n') *entry = ';';
   }
@@ -69,9 +71,11 @@ Errno Episode::apply(Model& model, const Line& line, bool passes_over) {
   State& state = model.state;
   switch (line.word) {
     case TraceWord::kStart:
-      if (state.phase == TracePhase::kRunning) return state.options == line.options ? Errno{} : Errno::EBUSY;
+      if (state.phase == TracePhase::kRunning)
+        return state.options == line.options ? Errno{} : Errno::EBUSY;
       // The records that are kept are scaled by one rate.
-      if (state.phase == TracePhase::kStopped && state.options.sample != line.options.sample) return Errno::EBUSY;
+      if (state.phase == TracePhase::kStopped && state.options.sample != line.options.sample)
+        return Errno::EBUSY;
       if (state.phase == TracePhase::kOff) {
         state.generation++;
         model.mark = 0;
@@ -105,8 +109,8 @@ void Episode::give(std::span<const Line> lines, Account* one) {
   for (const Line& line : lines) {
     char options[80] = "";
     if (line.word == TraceWord::kStart) line.options.format_as_typed(options, sizeof(options));
-    length += static_cast<size_t>(
-        format(text + length, sizeof(text) - length, "%s%s\n", kWords[static_cast<unsigned>(line.word)], options));
+    length += static_cast<size_t>(format(text + length, sizeof(text) - length, "%s%s\n",
+                                         kWords[static_cast<unsigned>(line.word)], options));
     only_marks &= line.word == TraceWord::kMark;
   }
 
@@ -124,7 +128,9 @@ void Episode::give(std::span<const Line> lines, Account* one) {
       if (!started) model_short = model;
     }
   };
-  const auto concerned = [&](const Account& account) { return account.is_open() && (!one || one == &account); };
+  const auto concerned = [&](const Account& account) {
+    return account.is_open() && (!one || one == &account);
+  };
   for (unsigned i = 0; i < kAccounts; i++) {
     if (!concerned(accounts[i])) continue;
     after[i] = short_of_memory[i] = {accounts[i].state(), accounts[i].mark()};
@@ -142,19 +148,22 @@ void Episode::give(std::span<const Line> lines, Account* one) {
       account.begin_change(after[i].state.generation);
     }
   }
-  const Result<void> done = one ? trace_command(one->source(), {text, length}) : trace_command_all({text, length});
+  const Result<void> done =
+      one ? trace_command(one->source(), {text, length}) : trace_command_all({text, length});
   const bool no_memory = !done && done.error() == Errno::ENOMEM && lossy_;
   const bool foreseen = no_memory || (done ? error == Errno{} : done.error() == error);
   if (!foreseen) {
     klog("proof: %s gave error %d (%s), not %d: %.*s", one ? one->source().name() : "ctl",
-         done ? 0 : static_cast<int>(done.error()), done ? "" : current_task()->error_string, static_cast<int>(error),
-         static_cast<int>(length), text);
+         done ? 0 : static_cast<int>(done.error()), done ? "" : current_task()->error_string,
+         static_cast<int>(error), static_cast<int>(length), text);
     good_ = false;
   }
   for (unsigned i = 0; i < kAccounts; i++) {
     Account& account = accounts[i];
     if (!concerned(account)) continue;
-    const Model is = no_memory ? short_of_memory[i] : done ? after[i] : Model{account.state(), account.mark()};
+    const Model is = no_memory ? short_of_memory[i]
+                     : done    ? after[i]
+                               : Model{account.state(), account.mark()};
     if (only_marks) {
       // Only one that is traced has them.
       if (is.state.phase == TracePhase::kOff)
@@ -167,7 +176,8 @@ void Episode::give(std::span<const Line> lines, Account* one) {
     }
   }
   if (!one && (done || no_memory)) others_ = (no_memory ? others_short : others).state;
-  history_.add(one ? one->source().name() : "ctl", {text, length}, done ? 0 : static_cast<int>(done.error()));
+  history_.add(one ? one->source().name() : "ctl", {text, length},
+               done ? 0 : static_cast<int>(done.error()));
   hash_.add(word_hash(lines) + (done ? 0 : static_cast<uint64_t>(done.error())));
 }
 

@@ -1,11 +1,11 @@
-#include "proof_episode.h"
+#include "tests/proof_episode.h"
 
 #include <iterator>
 #include <string_view>
 
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 
 namespace proof {
@@ -35,9 +35,10 @@ Episode::Episode(uint64_t seed) {
   faults.controller = current_task();
   size_t own = 0;
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    const bool is_own =
-        (kmem_cache_flags(cache) & KMC_NOTRACE) && std::string_view(kmem_cache_name(cache)).starts_with("kmem_");
-    if (is_own && own < std::size(faults.own_caches)) faults.own_caches[own++] = cache;  // they are there for ever
+    const bool is_own = (kmem_cache_flags(cache) & KMC_NOTRACE) &&
+                        std::string_view(kmem_cache_name(cache)).starts_with("kmem_");
+    if (is_own && own < std::size(faults.own_caches))
+      faults.own_caches[own++] = cache;  // they are there for ever
   }
   const auto add_cache = [](unsigned index, const char* name, uint32_t size, int flags) {
     kmem_cache* cache = kmem_cache_create(name, size, 0, flags, nullptr, nullptr, nullptr, nullptr);
@@ -49,8 +50,8 @@ Episode::Episode(uint64_t seed) {
   add_cache(0, "proof_small", 48, 0);
   add_cache(1, "proof_large", 700, KMC_NOTOUCH);
   // Half of the sizes are served by quantum caches.
-  struct arena* arena = arena_create("proof_arena", kArenaBase, kArenaSize, kArenaQuantum, nullptr, nullptr, nullptr,
-                                     4 * kArenaQuantum, KM_SLEEP);
+  struct arena* arena = arena_create("proof_arena", kArenaBase, kArenaSize, kArenaQuantum, nullptr,
+                                     nullptr, nullptr, 4 * kArenaQuantum, KM_SLEEP);
   ASSERT(arena);
   accounts[2].open(arena, arena, 8 * kArenaQuantum, false);
   faults.sources[2] = arena;
@@ -184,7 +185,8 @@ void Episode::do_something() {
   }
 }
 
-// The cache that comes and goes: the one there is ends, with what is live, and traced as it is; another of its name is made.
+// The cache that comes and goes: the one there is ends, with what is live, and traced as it is;
+// another of its name is made.
 void Episode::renew_cache() {
   Account* free_account = nullptr;
   for (unsigned i = kLastingAccounts; i < kAccounts; i++) {
@@ -198,7 +200,8 @@ void Episode::renew_cache() {
     account.forbid_allocations();
     kmem_cache_destroy(account.source().cache());
   }
-  kmem_cache* cache = kmem_cache_create("proof_renewed", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* cache =
+      kmem_cache_create("proof_renewed", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
   if (!cache) return;  // of the faults
   kmem_cache_hold(cache);
   faults.sources[free_account - accounts] = cache;
@@ -244,7 +247,8 @@ void Episode::change_limit() {
   }
   char text[40];
   const bool usual = random_.one_in(2);
-  format(text, sizeof(text), "limit %lu\n", usual ? usual_limit_ : 4096 * (1 + uint64_t{random_.below(200)}));
+  format(text, sizeof(text), "limit %lu\n",
+         usual ? usual_limit_ : 4096 * (1 + uint64_t{random_.below(200)}));
   EXPECT(trace_command_all(text).ok());
   if (!usual) return;
   on_each_cpu([](void*) {}, nullptr);

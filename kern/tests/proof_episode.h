@@ -1,5 +1,5 @@
-// One run of the proof of the tracer (trace_proof_test.cc) from a fresh beginning: the controller, which gives commands and
-// otherwise disturbs, has all stand still after each round, and compares.
+// One run of the proof of the tracer (trace_proof_test.cc) from a fresh beginning: the controller,
+// which gives commands and otherwise disturbs, has all stand still after each round, and compares.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "lib/result.h"
-#include "proof_account.h"
-#include "proof_workload.h"
-#include "src/trace/command.h"
-#include "src/trace/trace_memory.h"
-#include "team.h"
+#include "store/trace_memory.h"
+#include "tests/proof_account.h"
+#include "tests/proof_workload.h"
+#include "tests/team.h"
+#include "trace/command.h"
 
 namespace proof {
 

@@ -1,4 +1,4 @@
-#include "proof_workload.h"
+#include "tests/proof_workload.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
-#include "log.h"
+#include "core/log.h"
 
 namespace proof {
 
@@ -55,14 +55,17 @@ void read_dump(Account& account) {
 void on_interrupt(TrapFrame&, void*) {
   if (!workload.interrupts) return;
   Actor& actor = workload.interrupt_actors[cpu_id()];
-  for (unsigned n = 1 + actor.random.below(3); n > 0; n--) act_somewhere(actor, actor.random.one_in(2));
+  for (unsigned n = 1 + actor.random.below(3); n > 0; n--)
+    act_somewhere(actor, actor.random.one_in(2));
 }
 
 void on_timer(void*) {
   if (!workload.interrupts) return;
   Actor& actor = workload.interrupt_actors[cpu_id()];
-  for (unsigned n = 1 + actor.random.below(20); n > 0; n--) act_somewhere(actor, actor.random.one_in(2));
-  timer_arm(workload.timers[cpu_id()], monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
+  for (unsigned n = 1 + actor.random.below(20); n > 0; n--)
+    act_somewhere(actor, actor.random.one_in(2));
+  timer_arm(workload.timers[cpu_id()],
+            monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
 }
 
 // In bursts, so that magazines go to the depot and come back, slabs fill and empty.
@@ -79,7 +82,8 @@ void worker(void*) {
       if (random.one_in(24)) interrupt_raise_self(kVector);
     }
     if (random.one_in(2)) task_yield();
-    if (random.one_in(32)) static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(5'000'000)}));
+    if (random.one_in(32))
+      static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(5'000'000)}));
   }
   current_task()->pid = 0;
 }

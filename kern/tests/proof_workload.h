@@ -1,16 +1,17 @@
-// Who allocates and frees while the tracer is put to the proof (trace_proof_test.cc), who reads dumps meanwhile, and what fails.
+// Who allocates and frees while the tracer is put to the proof (trace_proof_test.cc), who reads
+// dumps meanwhile, and what fails.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "proof_account.h"
+#include "core/cpu.h"
+#include "sched/task.h"
+#include "sched/timer.h"
 #include "slab.h"
 #include "slab_trace.h"
-#include "task.h"
-#include "timer.h"
+#include "tests/proof_account.h"
 
 namespace proof {
 

@@ -1,17 +1,17 @@
-// Depots on the live system: CPUs that wait for each other get larger magazines, and reaping while all CPUs allocate leaves the counts
-// of constructed and destructed objects equal.
+// Depots on the live system: CPUs that wait for each other get larger magazines, and reaping while
+// all CPUs allocate leaves the counts of constructed and destructed objects equal.
 #include <array>
 #include <atomic>
 #include <iterator>
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "cpu.h"
-#include "ktest.h"
-#include "log.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "core/log.h"
+#include "sched/sched.h"
 #include "slab.h"
-#include "src/sched/sched.h"
-#include "team.h"
+#include "tests/team.h"
 
 namespace {
 
@@ -105,10 +105,12 @@ void use(void*) {
   }
 }
 
-// For a while, and until it has found something in the cache's depot and the constructor has failed.
+// For a while, and until it has found something in the cache's depot and the constructor has
+// failed.
 void reap(void*) {
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
-  for (unsigned i = 0; i < 36 || ((stats_of(cache).depot_reaped == 0 || failed == 0) && monotonic_now() < deadline);
+  for (unsigned i = 0;
+       i < 36 || ((stats_of(cache).depot_reaped == 0 || failed == 0) && monotonic_now() < deadline);
        i++) {
     kmem_reap_some(static_cast<kmem_reap_extent>(i % 3));
     kmem_update();
@@ -214,14 +216,16 @@ KTEST(memory_magazines_grow_where_cpus_wait_for_each_other) {
   over = true;
   team.join();
   const struct kmem_cache_stats stats = stats_of(cache);
-  EXPECT(cpu_count() == 1 || (stats.magazine_resizes > 0 && stats.magazine_size > first && stats.depot_contention > 0));
+  EXPECT(cpu_count() == 1 ||
+         (stats.magazine_resizes > 0 && stats.magazine_size > first && stats.depot_contention > 0));
   expect_sound(cache);
   kmem_cache_destroy(cache);
 }
 
 KTEST(memory_constructed_less_destructed_is_what_is_out_under_reap) {
   for (auto* count : {&constructed, &destructed, &failed, &wrong, &calls}) *count = 0;
-  cache = kmem_cache_create("ktest_things", sizeof(Thing), 0, 0, nullptr, construct, destruct, nullptr);
+  cache =
+      kmem_cache_create("ktest_things", sizeof(Thing), 0, 0, nullptr, construct, destruct, nullptr);
   EXPECT(cache);
   if (!cache) return;
   over = false;

@@ -1,17 +1,17 @@
-// Runs the tests that are linked into the kernel: the Test Anything Protocol, version 13, on the console. Tests run one
-// after the other in one kernel task; lines of the kernel log may stand between those of the protocol, which begin
-// without a time stamp.
+// Runs the tests that are linked into the kernel: the Test Anything Protocol, version 13, on the
+// console. Tests run one after the other in one kernel task; lines of the kernel log may stand
+// between those of the protocol, which begin without a time stamp.
 #include <algorithm>
 #include <atomic>
 #include <string_view>
 
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "ktest.h"
+#include "core/boot.h"
+#include "core/ktest.h"
+#include "core/power.h"
+#include "core/uart.h"
 #include "lib/format.h"
-#include "power.h"
-#include "trace.h"
-#include "uart.h"
+#include "trace/trace.h"
 
 extern "C" const KernelTest ktests_start[], ktests_end[];
 
@@ -49,7 +49,8 @@ uint64_t number(std::string_view digits, uint64_t otherwise) {
   return value;
 }
 
-// Whether a name contains one of `words`, which commas separate. Every name contains the empty word.
+// Whether a name contains one of `words`, which commas separate. Every name contains the empty
+// word.
 bool selected(std::string_view name, std::string_view words) {
   for (;;) {
     const size_t comma = std::min(words.find(','), words.size());

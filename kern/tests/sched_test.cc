@@ -3,14 +3,14 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
-#include "errstr.h"
-#include "ktest.h"
+#include "core/errstr.h"
+#include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "sched/task.h"
+#include "sched/timer.h"
 #include "slab.h"
-#include "task.h"
-#include "team.h"
-#include "timer.h"
+#include "tests/team.h"
 
 namespace {
 
@@ -31,7 +31,8 @@ uint64_t live_tasks() {
 
 }  // namespace
 
-// A task that never sleeps on each CPU, and one more for each that must get its turn: only the tick can give it.
+// A task that never sleeps on each CPU, and one more for each that must get its turn: only the tick
+// can give it.
 KTEST(sched_preempts_on_all_cpus) {
   struct Shared {
     std::atomic<bool> stop{false};
@@ -141,7 +142,8 @@ KTEST(wait_queue_deadline) {
              .ok());
 }
 
-// Deadlines and wake-ups that meet at random moments: the waiter always comes back, and never with both or neither.
+// Deadlines and wake-ups that meet at random moments: the waiter always comes back, and never with
+// both or neither.
 KTEST(wait_queue_deadline_races_with_wake) {
   struct Shared {
     Spinlock lock{LockRank::kDevice};

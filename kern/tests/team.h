@@ -1,8 +1,8 @@
 // Tasks that do the same thing, for tests.
 #pragma once
 
-#include "ktest.h"
-#include "task.h"
+#include "core/ktest.h"
+#include "sched/task.h"
 
 // Starts tasks and waits for all of them to end.
 class Team {

@@ -1,12 +1,12 @@
-#include "test_program.h"
+#include "tests/test_program.h"
 
+#include "core/ktest.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "src/proc/elf.h"
-#include "src/proc/process_impl.h"
+#include "ns/namespace.h"
+#include "proc/elf.h"
+#include "proc/process_impl.h"
 
 namespace {
 
@@ -55,7 +55,8 @@ T read_at_or_fail(Chan& file, uint64_t offset) {
 
 }  // namespace
 
-TestProgram::TestProgram(const char* path) : file_(path_open(root(), path, ABI_O_RDONLY, 0).take()) {
+TestProgram::TestProgram(const char* path)
+    : file_(path_open(root(), path, ABI_O_RDONLY, 0).take()) {
   symbols_ = load(".symtab", &symbols_size_);
   names_ = load(".strtab", &names_size_);
   returns_ = load(".stele.returns", &returns_size_);
@@ -72,7 +73,8 @@ TestProgram::Section TestProgram::section(std::string_view name) {
   const auto table = read_at_or_fail<uint64_t>(*file_, kSectionTable);
   const auto count = read_at_or_fail<uint16_t>(*file_, kSectionCount);
   const auto names_index = read_at_or_fail<uint16_t>(*file_, kNamesIndex);
-  const auto names_header = read_at_or_fail<SectionHeader>(*file_, table + names_index * sizeof(SectionHeader));
+  const auto names_header =
+      read_at_or_fail<SectionHeader>(*file_, table + names_index * sizeof(SectionHeader));
   for (unsigned i = 0; i < count; i++) {
     const auto header = read_at_or_fail<SectionHeader>(*file_, table + i * sizeof(SectionHeader));
     char text[32] = {};

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "device.h"
-#include "probe.h"
+#include "ns/device.h"
+#include "probe/probe.h"
 
 // An open program; what it says of its functions. Fails the test if the program is not as expected.
 class TestProgram {

@@ -1,14 +1,15 @@
-// Each allocation on the way through a trace's whole life, from start to reset, fails once, in turn. (What the host can build is
-// tested there: tests/host/trace_failures_test.cc. Here it is the rest: commands, flags, dumps, and the hooks themselves.)
+// Each allocation on the way through a trace's whole life, from start to reset, fails once, in
+// turn. (What the host can build is tested there: tests/host/trace_failures_test.cc. Here it is the
+// rest: commands, flags, dumps, and the hooks themselves.)
 #include <atomic>
 
-#include "cpu.h"
-#include "ktest.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "task.h"
-#include "trace.h"
+#include "sched/task.h"
+#include "store/trace_memory.h"
+#include "trace/control.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -24,7 +25,9 @@ constinit Order order;
 int fails_nth(kmem_fault_site, const void*, size_t, int) {
   const Cpu& cpu = this_cpu();
   if (cpu.current != order.task || cpu.interrupt_depth > 0) return 0;
-  if (order.asked.fetch_add(1, std::memory_order_relaxed) != order.failing.load(std::memory_order_relaxed)) return 0;
+  if (order.asked.fetch_add(1, std::memory_order_relaxed) !=
+      order.failing.load(std::memory_order_relaxed))
+    return 0;
   order.failed = true;
   return 1;
 }
@@ -124,7 +127,8 @@ Outcome live(kmem_cache* cache) {
 }  // namespace
 
 KTEST(trace_each_allocation_fails_once_in_turn) {
-  kmem_cache* cache = kmem_cache_create("ktest_failures", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* cache =
+      kmem_cache_create("ktest_failures", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   EXPECT(cache);
   if (!cache) return;
   order.task = current_task();
@@ -147,8 +151,8 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
   EXPECT(nth > kObjects && nth < 10'000);
   // A life does not always ask as often: magazines are as they are.
   EXPECT(failed > kObjects / 2);
-  klog("%lu allocations failed in turn, %u of them objects; %u commands and dumps were refused", nth - 1, failed,
-       refused);
+  klog("%lu allocations failed in turn, %u of them objects; %u commands and dumps were refused",
+       nth - 1, failed, refused);
   EXPECT(kmem_cache_verify(cache) == nullptr);
   kmem_cache_destroy(cache);
 }

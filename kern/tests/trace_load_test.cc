@@ -1,15 +1,15 @@
-// Every cache of the system traced under load, one by one and all at once: nothing is lost, and nothing stays behind.
+// Every cache of the system traced under load, one by one and all at once: nothing is lost, and
+// nothing stays behind.
 #include <algorithm>
 #include <atomic>
 
-#include "boot.h"
-#include "cpu.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "kmalloc.h"
-#include "ktest.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "team.h"
-#include "trace.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
+#include "trace/trace.h"
 
 namespace {
 

@@ -1,25 +1,29 @@
-// The proof of the tracer's promise: what a dump says is compared with an account of what is live that is kept without the
-// tracer (proof_account.h), while everything happens at once.
+// The proof of the tracer's promise: what a dump says is compared with an account of what is live
+// that is kept without the tracer (proof_account.h), while everything happens at once.
 //
-// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate from and free to two
-// caches, an arena, and a third cache that is destroyed and made afresh while it is traced, and whatever of each other's
-// they find. Meanwhile the controller, from a seed, starts with and without filters, stops, resets and marks, one source
-// or all that there are; reaps; switches checking on and off; sets the limit of trace memory; makes allocations, slabs and
-// trace pages fail; and readers open dumps. After each round all stand still and every source is compared.
+// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate
+// from and free to two caches, an arena, and a third cache that is destroyed and made afresh while
+// it is traced, and whatever of each other's they find. Meanwhile the controller, from a seed,
+// starts with and without filters, stops, resets and marks, one source or all that there are;
+// reaps; switches checking on and off; sets the limit of trace memory; makes allocations, slabs and
+// trace pages fail; and readers open dumps. After each round all stand still and every source is
+// compared.
 //
-// An episode is a fresh beginning with a seed of its own; the next one has the next seed. Under --icount an episode repeats
-// exactly: its events make a number that is printed. On the command line: `seed=N`, `rounds=N` (rounds in all, 20 for an
-// episode), or `minutes=N`. A difference is printed with the command that replays it, and ends the test.
+// An episode is a fresh beginning with a seed of its own; the next one has the next seed. Under
+// --icount an episode repeats exactly: its events make a number that is printed. On the command
+// line: `seed=N`, `rounds=N` (rounds in all, 20 for an episode), or `minutes=N`. A difference is
+// printed with the command that replays it, and ends the test.
 //
-// Who works is in proof_workload.cc, the controller in proof_episode.cc, its commands in proof_commands.cc.
+// Who works is in proof_workload.cc, the controller in proof_episode.cc, its commands in
+// proof_commands.cc.
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "cpu.h"
-#include "ktest.h"
-#include "proof_episode.h"
-#include "proof_workload.h"
+#include "core/boot.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "tests/proof_episode.h"
+#include "tests/proof_workload.h"
 
 namespace {
 
@@ -53,17 +57,21 @@ bool run_episode(uint64_t seed, unsigned rounds, uint64_t* events) {
     hash = episode.hash();
     *events += episode.events();
   }
-  klog("proof: seed=%lu rounds=%u cpus=%u: hash %016lx%s", seed, round, cpu_count(), hash, good ? "" : ", DIFFERENCES");
+  klog("proof: seed=%lu rounds=%u cpus=%u: hash %016lx%s", seed, round, cpu_count(), hash,
+       good ? "" : ", DIFFERENCES");
   if (good) return true;
-  klog("proof: to replay it: scripts/guest --icount --smp %u --ktest=proof --cmdline 'seed=%lu rounds=%u'", cpu_count(),
-       seed, rounds);
+  klog(
+      "proof: to replay it: scripts/guest --icount --smp %u --ktest=proof --cmdline 'seed=%lu "
+      "rounds=%u'",
+      cpu_count(), seed, rounds);
   return false;
 }
 
 }  // namespace
 
 KTEST(trace_proof) {
-  static bool registered = interrupt_register_vector(proof::kVector, "proof", proof::on_interrupt, nullptr).ok();
+  static bool registered =
+      interrupt_register_vector(proof::kVector, "proof", proof::on_interrupt, nullptr).ok();
   EXPECT(registered);
   const uint64_t first_seed = option("seed", kDefaultSeed);
   const uint64_t minutes = option("minutes", 0);
@@ -72,12 +80,13 @@ KTEST(trace_proof) {
   EXPECT(trace_command_all("settle").ok());
   uint64_t done = 0, events = 0;
   for (uint64_t seed = first_seed; minutes > 0 ? monotonic_now() < end : done < rounds; seed++) {
-    const auto now =
-        static_cast<unsigned>(minutes > 0 ? kRoundsOfEpisode : std::min<uint64_t>(kRoundsOfEpisode, rounds - done));
+    const auto now = static_cast<unsigned>(
+        minutes > 0 ? kRoundsOfEpisode : std::min<uint64_t>(kRoundsOfEpisode, rounds - done));
     const bool good = run_episode(seed, now, &events);
     EXPECT(good);
     if (!good) break;
     done += now;
   }
-  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile", done, events, proof::workload.dumps.load());
+  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile", done, events,
+       proof::workload.dumps.load());
 }

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ktest.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "trace.h"
+#include "ns/namespace.h"
+#include "store/trace_memory.h"
+#include "trace/control.h"
+#include "trace/dump/report.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -26,7 +27,9 @@ class Lines {
   bool has(std::string_view what) const { return text().find(what) != std::string_view::npos; }
   size_t count(std::string_view what) const {
     size_t n = 0;
-    for (size_t at = text().find(what); at != std::string_view::npos; at = text().find(what, at + 1)) n++;
+    for (size_t at = text().find(what); at != std::string_view::npos;
+         at = text().find(what, at + 1))
+      n++;
     return n;
   }
   void expect(std::string_view what) const {
@@ -84,26 +87,30 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   if (!ns) return;
   {
     // A file of its trace that is open keeps it readable.
-    Result<Ref<Chan>> file =
-        path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
+    Result<Ref<Chan>> file = path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}},
+                                       "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
     EXPECT(file.ok());
     if (!file) return;
     {
       const Lines lines;
       kmem_cache_destroy(cache);
       lines.expect("  recorded: 34 of them, 4352 bytes; untracked: 3\n");
-      lines.expect("  3840 bytes in 30 allocations of ktest_mourned from stack\n    ktest_leaks_much+0x");
-      lines.expect("  512 bytes in 4 allocations of ktest_mourned from stack\n    ktest_leaks_little+0x");
+      lines.expect(
+          "  3840 bytes in 30 allocations of ktest_mourned from stack\n    ktest_leaks_much+0x");
+      lines.expect(
+          "  512 bytes in 4 allocations of ktest_mourned from stack\n    ktest_leaks_little+0x");
       EXPECT(lines.text().find("ktest_leaks_much") < lines.text().find("ktest_leaks_little"));
       EXPECT(lines.count(" from stack\n") == 2 && !lines.has("others") && !lines.has("not known"));
       EXPECT(!lines.has("kmem_cache_alloc"));
     }
     EXPECT(kmem_cache_is_zombie(cache));
-    EXPECT(path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned", ABI_O_RDONLY, 0)
+    EXPECT(path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned",
+                     ABI_O_RDONLY, 0)
                .error() == Errno::ENOENT);
     char text[1024];
     Result<size_t> got = (*file)->device->read(**file, text, sizeof(text), 0);
-    EXPECT(got.ok() && std::string_view(text, *got).find(" live 34 bytes 4352 untracked 3 ") != std::string_view::npos);
+    EXPECT(got.ok() && std::string_view(text, *got).find(" live 34 bytes 4352 untracked 3 ") !=
+                           std::string_view::npos);
     // All come back: the file is the last that knows of it.
     for (void* object : objects) kmem_cache_free(cache, object);
     EXPECT(trace_memory_used() > 0);
@@ -149,8 +156,10 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
     const Lines lines;
     trace_report_out_of_memory();
     lines.expect("2688 bytes in 21 allocations are live in 2 traces; most have:\n");
-    lines.expect("  2560 bytes in 20 allocations of ktest_second from stack\n    ktest_leaks_much+0x");
-    lines.expect("  128 bytes in 1 allocations of ktest_first from stack\n    ktest_leaks_little+0x");
+    lines.expect(
+        "  2560 bytes in 20 allocations of ktest_second from stack\n    ktest_leaks_much+0x");
+    lines.expect(
+        "  128 bytes in 1 allocations of ktest_first from stack\n    ktest_leaks_little+0x");
     const size_t length = lines.text().size();
     trace_report_out_of_memory();
     EXPECT(lines.text().size() == length);  // so soon
@@ -203,7 +212,8 @@ KTEST(trace_print_is_the_dump) {
     const std::string_view printed = lines.text();
     EXPECT(lines.count("\t0xffff8") == 100 && lines.has("\t… 20 more\n"));
     EXPECT(printed.starts_with(std::string_view(text, length).substr(0, 200)));
-    EXPECT(std::count(printed.begin(), printed.end(), '\n') > std::count(text, text + length, '\n'));
+    EXPECT(std::count(printed.begin(), printed.end(), '\n') >
+           std::count(text, text + length, '\n'));
   }
   for (void* object : many) kmem_cache_free(cache, object);
   EXPECT(trace_command(cache, "reset").ok());

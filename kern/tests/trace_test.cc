@@ -4,15 +4,15 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "cpu.h"
-#include "dump_text.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "core/ktest.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/string.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/tracer.h"
-#include "trace.h"
+#include "sched/task.h"
+#include "store/trace_memory.h"
+#include "tests/dump_text.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -20,7 +20,8 @@ namespace {
 class TestCache {
  public:
   explicit TestCache(size_t size, int flags = 0)
-      : cache_(kmem_cache_create("ktest_trace", size, 0, flags, nullptr, nullptr, nullptr, nullptr)) {
+      : cache_(
+            kmem_cache_create("ktest_trace", size, 0, flags, nullptr, nullptr, nullptr, nullptr)) {
     EXPECT(cache_);
   }
   ~TestCache() { kmem_cache_destroy(cache_); }
@@ -216,7 +217,8 @@ KTEST(trace_filters_by_size) {
   EXPECT(trace_command(cache, "start min=20").error() == Errno::EBUSY);
   EXPECT(trace_command(cache, "start").error() == Errno::EBUSY);
   void* objects[65];
-  for (size_t size = 1; size <= 64; size++) objects[size] = kmem_cache_alloc_sized(cache, size, KM_SLEEP);
+  for (size_t size = 1; size <= 64; size++)
+    objects[size] = kmem_cache_alloc_sized(cache, size, KM_SLEEP);
   {
     const DumpText dump(cache);
     EXPECT(dump.has(" depth 32 mark 0 min 20 max 40\n"));
@@ -250,7 +252,8 @@ KTEST(trace_filters_by_size) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// A kernel task is no process, and what an interrupt allocates is not what the interrupted process does.
+// A kernel task is no process, and what an interrupt allocates is not what the interrupted process
+// does.
 KTEST(trace_filters_by_process) {
   const TestCache cache(64);
   Task* task = current_task();
@@ -290,7 +293,9 @@ KTEST(trace_samples) {
   EXPECT(trace_command(cache, "start sample=4K").ok());
   EXPECT(trace_command(cache, "start").error() == Errno::EBUSY);
   for (size_t i = 0; i < kMany; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
-  const auto near = [](uint64_t value, uint64_t truth) { return value > truth * 7 / 10 && value < truth * 13 / 10; };
+  const auto near = [](uint64_t value, uint64_t truth) {
+    return value > truth * 7 / 10 && value < truth * 13 / 10;
+  };
   {
     const DumpText dump(cache);
     EXPECT(dump.has(" sample 4096\n"));
@@ -305,7 +310,8 @@ KTEST(trace_samples) {
     EXPECT(dump.count(" allocations from stack, estimated ") > 0);
     char status[1024];
     Result<size_t> length = trace_status(status, sizeof(status));
-    EXPECT(length.ok() && std::string_view(status, *length).find(" sample 4096\n") != std::string_view::npos);
+    EXPECT(length.ok() &&
+           std::string_view(status, *length).find(" sample 4096\n") != std::string_view::npos);
   }
   for (size_t i = 0; i < kMany; i++) kmem_cache_free(cache, objects[i]);
   {
@@ -339,7 +345,8 @@ KTEST(trace_limit_is_a_command) {
   char text[256];
   Result<size_t> length = trace_status(text, sizeof(text));
   EXPECT(length.ok() && std::string_view(text, *length).starts_with("limit 65536 used 0 "));
-  for (const char* bad : {"limit", "limit 0", "limit 1", "limit x", "limit 5T", "limit 1M 2M", "limit 1M\nnonsense"}) {
+  for (const char* bad : {"limit", "limit 0", "limit 1", "limit x", "limit 5T", "limit 1M 2M",
+                          "limit 1M\nnonsense"}) {
     EXPECT(trace_command_all(bad).error() == Errno::EINVAL);
   }
   const TestCache cache(64);
@@ -390,8 +397,8 @@ KTEST(trace_records_no_failed_allocation) {
   static bool fails;
   fails = false;
   kmem_cache* cache = kmem_cache_create(
-      "ktest_failing", 5000, 0, KMC_NOMAGAZINE, nullptr, [](void*, void*, int) { return fails ? 1 : 0; }, nullptr,
-      nullptr);
+      "ktest_failing", 5000, 0, KMC_NOMAGAZINE, nullptr,
+      [](void*, void*, int) { return fails ? 1 : 0; }, nullptr, nullptr);
   EXPECT(cache);
   if (!cache) return;
   EXPECT(trace_command(cache, "start").ok());
@@ -410,7 +417,8 @@ KTEST(trace_records_no_failed_allocation) {
   kmem_cache_destroy(cache);
 }
 
-// While traced, what idles in magazines is not outstanding, and an object that goes round and round has one record at a time.
+// While traced, what idles in magazines is not outstanding, and an object that goes round and round
+// has one record at a time.
 KTEST(trace_does_not_count_what_idles_in_magazines) {
   const TestCache cache(64);
   EXPECT(trace_command(cache, "start").ok());
@@ -427,9 +435,11 @@ KTEST(trace_does_not_count_what_idles_in_magazines) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// A cache that is destroyed with objects out can still be asked about; its trace goes with it in the end.
+// A cache that is destroyed with objects out can still be asked about; its trace goes with it in
+// the end.
 KTEST(trace_of_a_destroyed_cache) {
-  kmem_cache* cache = kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* cache =
+      kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   EXPECT(cache);
   if (!cache) return;
   EXPECT(trace_command(cache, "start").ok());
@@ -458,7 +468,8 @@ KTEST(trace_dump_outlives_the_trace) {
   kmem_cache_free(cache, object);
   char text[2048];
   Result<size_t> got = trace_dump_read(*dump, text, sizeof(text), 0);
-  EXPECT(got.ok() && std::string_view(text, *got).find("ktest_leak_at_depth+0x") != std::string_view::npos);
+  EXPECT(got.ok() &&
+         std::string_view(text, *got).find("ktest_leak_at_depth+0x") != std::string_view::npos);
   trace_dump_close(*dump);
   EXPECT(trace_memory_used() == 0);
 }

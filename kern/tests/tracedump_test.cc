@@ -1,4 +1,5 @@
-// Large dumps, text and binary, on the live system: read in any order, by root only, and while other CPUs go on allocating.
+// Large dumps, text and binary, on the live system: read in any order, by root only, and while
+// other CPUs go on allocating.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -6,14 +7,14 @@
 
 #include "abi/tracedump.h"
 #include "arena.h"
-#include "cpu.h"
-#include "ktest.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "src/trace/page_buffer.h"
-#include "src/trace/trace_memory.h"
-#include "team.h"
-#include "trace.h"
+#include "ns/namespace.h"
+#include "store/page_buffer.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -30,7 +31,8 @@ constexpr size_t kRing = 100;
 // A traced cache with kLeaked objects from kDepths stacks.
 class LeakyCache {
  public:
-  LeakyCache() : cache_(kmem_cache_create("ktest_large", 64, 0, 0, nullptr, nullptr, nullptr, nullptr)) {
+  LeakyCache()
+      : cache_(kmem_cache_create("ktest_large", 64, 0, 0, nullptr, nullptr, nullptr, nullptr)) {
     EXPECT(cache_ && objects_.reserve(kLeaked).ok());
     EXPECT(trace_command(cache_, "start").ok());
     for (size_t i = 0; i < kLeaked; i++) EXPECT((objects_[i] = ktest_leak_at(cache_, i % kDepths)));
@@ -82,7 +84,8 @@ class Churn {
   Team team_;
 };
 
-// What is handed out of all memory, but for the tracer's pages: those for records stay with the table.
+// What is handed out of all memory, but for the tracer's pages: those for records stay with the
+// table.
 uint64_t bytes_in_use() {
   kmem_reap();
   struct arena_stats stats;
@@ -96,7 +99,8 @@ constexpr uint64_t kSlack = 256 * 1024;
 uint64_t number_after(std::string_view text, std::string_view key) {
   uint64_t value = UINT64_MAX;
   const size_t at = text.find(key);
-  if (at != std::string_view::npos) std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
+  if (at != std::string_view::npos)
+    std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
   return value;
 }
 
@@ -134,10 +138,11 @@ struct TextSums {
     if (text.starts_with("seen ")) {
       live = number_after(text, " live ");
       stacks = number_after(text, " stacks ");
-      identities =
-          number_after(text, "seen ") ==
-              number_after(text, " recorded ") + number_after(text, " dropped ") + number_after(text, " filtered ") &&
-          number_after(text, " recorded ") == number_after(text, " freed ") + number_after(text, " cleared ") + live;
+      identities = number_after(text, "seen ") == number_after(text, " recorded ") +
+                                                      number_after(text, " dropped ") +
+                                                      number_after(text, " filtered ") &&
+                   number_after(text, " recorded ") ==
+                       number_after(text, " freed ") + number_after(text, " cleared ") + live;
     } else if (text.ends_with(" allocations from stack")) {
       objects += number_after(text, " bytes in ");
       groups++;
@@ -145,7 +150,8 @@ struct TextSums {
   }
 };
 
-// The same of one trace in a binary dump, whose sections are looked for as a program would that seeks.
+// The same of one trace in a binary dump, whose sections are looked for as a program would that
+// seeks.
 struct BinarySums {
   BinarySums(TraceBinaryDump* dump, std::string_view name) : dump_(dump) {
     abi_tracedump_header header;
@@ -163,7 +169,8 @@ struct BinarySums {
         sources = at;
         source_count = section.count;
       }
-      if (section.tag == ABI_TRACEDUMP_RECORDS && is(sources, section.source, strings, name)) add(at, section);
+      if (section.tag == ABI_TRACEDUMP_RECORDS && is(sources, section.source, strings, name))
+        add(at, section);
       at += section.size;
     }
     EXPECT(at == header.size && source_count > 0);
@@ -175,7 +182,8 @@ struct BinarySums {
  private:
   template <typename T>
   void get(uint64_t offset, T& item) {
-    EXPECT(trace_binary_read(dump_, reinterpret_cast<char*>(&item), sizeof(item), offset) == sizeof(item));
+    EXPECT(trace_binary_read(dump_, reinterpret_cast<char*>(&item), sizeof(item), offset) ==
+           sizeof(item));
   }
   bool is(uint64_t sources, uint32_t index, uint64_t strings, std::string_view name) {
     abi_tracedump_source candidate;
@@ -302,7 +310,8 @@ KTEST(tracedump_is_roots_and_is_only_read) {
     char byte = 0;
     EXPECT(chan.ok() && (*chan)->device->write(**chan, &byte, 1, 0).error() == Errno::EACCES);
     Result<Ref<Chan>> for_writing = open(0, ABI_O_WRONLY);
-    EXPECT(for_writing.ok() && (*for_writing)->device->read(**for_writing, &byte, 1, 0).error() == Errno::EACCES);
+    EXPECT(for_writing.ok() &&
+           (*for_writing)->device->read(**for_writing, &byte, 1, 0).error() == Errno::EACCES);
   }
   EXPECT(trace_memory_used() == 0);
   namespace_unref(*ns);

@@ -1,26 +1,28 @@
-// Probes on functions of programs: user/bin/probetest runs and is told of, however its functions are entered and left.
+// Probes on functions of programs: user/bin/probetest runs and is told of, however its functions
+// are entered and left.
 
 #include <algorithm>
 #include <atomic>
 
 #include "abi/syscall.h"
 #include "arch/x86_64/frames.h"
+#include "core/ktest.h"
 #include "kmalloc.h"
-#include "ktest.h"
 #include "lib/string.h"
-#include "probe.h"
-#include "process.h"
+#include "probe/probe.h"
+#include "proc/process.h"
+#include "proc/process_impl.h"
+#include "proc/user_probes.h"
+#include "sched/task.h"
 #include "slab.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/user_probes.h"
-#include "task.h"
-#include "team.h"
-#include "test_program.h"
+#include "tests/team.h"
+#include "tests/test_program.h"
 
 namespace {
 
-constexpr const char* kNames[] = {"probetest_leaf",  "probetest_outer", "probetest_recursive", "probetest_branch",
-                                  "probetest_throw", "probetest_jump",  "probetest_handler"};
+constexpr const char* kNames[] = {"probetest_leaf",   "probetest_outer", "probetest_recursive",
+                                  "probetest_branch", "probetest_throw", "probetest_jump",
+                                  "probetest_handler"};
 enum Tag : uint32_t { kLeaf, kOuter, kRecursive, kBranch, kThrow, kJump, kHandler, kTags };
 
 // Counts what it is told; of one process at a time, pairs calls and returns as probe.h says.
@@ -62,7 +64,8 @@ class Recorder : public ProbeConsumer {
   void note_leaf(const ProbeHit& hit) {
     if (hit.returned) {
       results += hit.registers->result();
-      if (pairs) return_depth = walk_user_stack_of_call(true, return_frames, std::size(return_frames));
+      if (pairs)
+        return_depth = walk_user_stack_of_call(true, return_frames, std::size(return_frames));
     } else {
       arguments += hit.registers->argument(0) + hit.registers->argument(1);
       if (pairs) call_depth = walk_user_stack_of_call(false, call_frames, std::size(call_frames));
@@ -79,7 +82,8 @@ class Recorder : public ProbeConsumer {
       return;
     }
     drop_while([&](uint64_t at) { return at < hit.stack_pointer; });
-    if (depth_ > 0 && entered_[depth_ - 1].stack_pointer == hit.stack_pointer && entered_[depth_ - 1].tag == hit.tag) {
+    if (depth_ > 0 && entered_[depth_ - 1].stack_pointer == hit.stack_pointer &&
+        entered_[depth_ - 1].tag == hit.tag) {
       depth_--;
       matched++;
     } else {
@@ -130,7 +134,8 @@ class Heap {
 // Probes as long as it lives.
 class Armed {
  public:
-  Armed(TestProgram& program, ProbeConsumer& consumer, std::span<const UserProbe> probes) : consumer_(consumer) {
+  Armed(TestProgram& program, ProbeConsumer& consumer, std::span<const UserProbe> probes)
+      : consumer_(consumer) {
     EXPECT(user_probes_arm(consumer, program.file(), probes));
   }
   ~Armed() { user_probes_disarm(consumer_); }
@@ -158,8 +163,12 @@ class OneFails {
  private:
   // Not those that the allocator makes for itself and can do without.
   static int fails(kmem_fault_site site, const void* source, size_t, int) {
-    if (current_task() != task_ || this_cpu().interrupt_depth > 0 || failed_ || site == KMEM_FAULT_TRACE) return 0;
-    if (site == KMEM_FAULT_CACHE && (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE)) return 0;
+    if (current_task() != task_ || this_cpu().interrupt_depth > 0 || failed_ ||
+        site == KMEM_FAULT_TRACE)
+      return 0;
+    if (site == KMEM_FAULT_CACHE &&
+        (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
+      return 0;
     if (skip_-- > 0) return 0;
     return failed_ = true;
   }
@@ -170,7 +179,8 @@ class OneFails {
 
 // Everything is as it was: nothing in use, and programs' code is what it was.
 void expect_nothing_left() {
-  EXPECT(user_probes_in_use.programs == 0 && user_probes_in_use.consumers == 0 && user_probes_in_use.watchers == 0);
+  EXPECT(user_probes_in_use.programs == 0 && user_probes_in_use.consumers == 0 &&
+         user_probes_in_use.watchers == 0);
   EXPECT(run_probetest("text") == 0);
 }
 
@@ -185,19 +195,24 @@ KTEST(user_probes_calls_and_returns) {
   EXPECT(run_probetest("calls", 1000) == 0);
   EXPECT(recorder.calls[kOuter] == 1000 && recorder.returns[kOuter] == 1000);
   EXPECT(recorder.calls[kLeaf] == 2000 && recorder.returns[kLeaf] == 2000);
-  EXPECT(recorder.arguments == 999 * 1000 + 3 * 1000 && recorder.results == 3 * 999 * 1000 + 3 * 1000);
-  EXPECT(recorder.matched == 3000 && recorder.dropped == 0 && recorder.unmatched == 0 && recorder.pairs_left() == 0);
+  EXPECT(recorder.arguments == 999 * 1000 + 3 * 1000 &&
+         recorder.results == 3 * 999 * 1000 + 3 * 1000);
+  EXPECT(recorder.matched == 3000 && recorder.dropped == 0 && recorder.unmatched == 0 &&
+         recorder.pairs_left() == 0);
   EXPECT(recorder.ended == 1 && recorder.became_other == 0 && recorder.good());
   // leaf, outer, calls, main, and what called it.
   const auto *call = recorder.call_frames, *back = recorder.return_frames;
   EXPECT(recorder.call_depth >= 5 && recorder.return_depth == recorder.call_depth - 1);
-  EXPECT(call[0] == program.functions[kLeaf].address + 5 && program.functions[kOuter].contains(call[1]));
+  EXPECT(call[0] == program.functions[kLeaf].address + 5 &&
+         program.functions[kOuter].contains(call[1]));
   EXPECT(program.function("main").contains(call[3]));
   EXPECT(std::equal(call + 1, call + recorder.call_depth, back));
   EXPECT(run_probetest("branches", 100) == 0);
-  EXPECT(recorder.calls[kBranch] == 100 && recorder.returns[kBranch] == 100 && recorder.unmatched == 0);
+  EXPECT(recorder.calls[kBranch] == 100 && recorder.returns[kBranch] == 100 &&
+         recorder.unmatched == 0);
   EXPECT(run_probetest("recursion", 100) == 0);
-  EXPECT(recorder.calls[kRecursive] == 101 && recorder.returns[kRecursive] == 101 && recorder.unmatched == 0);
+  EXPECT(recorder.calls[kRecursive] == 101 && recorder.returns[kRecursive] == 101 &&
+         recorder.unmatched == 0);
 }
 
 KTEST(user_probes_other_ways_out) {
@@ -208,13 +223,17 @@ KTEST(user_probes_other_ways_out) {
     Recorder& recorder = *on_heap;
     const Armed armed(program, recorder, program.probes);
     EXPECT(run_probetest("exceptions", 20) == 0);
-    EXPECT(recorder.calls[kThrow] == 20 * 11 && recorder.returns[kThrow] == 0 && recorder.dropped == 20 * 11);
-    EXPECT(recorder.matched == 20 * 3 && recorder.unmatched == 0 && recorder.pairs_left() == 0 && recorder.good());
+    EXPECT(recorder.calls[kThrow] == 20 * 11 && recorder.returns[kThrow] == 0 &&
+           recorder.dropped == 20 * 11);
+    EXPECT(recorder.matched == 20 * 3 && recorder.unmatched == 0 && recorder.pairs_left() == 0 &&
+           recorder.good());
     EXPECT(run_probetest("jumps", 20) == 0);
-    EXPECT(recorder.calls[kJump] == 20 * 11 && recorder.returns[kJump] == 0 && recorder.dropped == 40 * 11);
+    EXPECT(recorder.calls[kJump] == 20 * 11 && recorder.returns[kJump] == 0 &&
+           recorder.dropped == 40 * 11);
     EXPECT(recorder.matched == 40 * 3 && recorder.unmatched == 0);
     EXPECT(run_probetest("signals", 20) == 0);
-    EXPECT(recorder.calls[kHandler] == 20 && recorder.returns[kHandler] == 20 && recorder.unmatched == 0);
+    EXPECT(recorder.calls[kHandler] == 20 && recorder.returns[kHandler] == 20 &&
+           recorder.unmatched == 0);
     EXPECT(run_probetest("far-return") == 0 && run_probetest("bad-return") == 0);
   }
   expect_nothing_left();
@@ -279,7 +298,8 @@ KTEST(user_probes_watch_memory) {
   user_probes_watch_memory(recorder);
   user_probes_watch_memory(recorder);
   EXPECT(run_probetest("maps", 10) == 0);
-  EXPECT(recorder.mapped == 10 && recorder.unmapped == 10 && recorder.ended == 1 && recorder.good());
+  EXPECT(recorder.mapped == 10 && recorder.unmapped == 10 && recorder.ended == 1 &&
+         recorder.good());
   user_probes_disarm(recorder);
   EXPECT(run_probetest("maps", 10) == 0);
   EXPECT(recorder.mapped == 10 && recorder.ended == 1);
@@ -331,7 +351,8 @@ KTEST(user_probes_arming_against_running) {
           Recorder& recorder = *on_heap;
           recorder.pairs = false;
           const size_t first = ktest_random() % kTags;
-          const Armed armed(*shared.program, recorder, std::span(shared.program->probes).subspan(first));
+          const Armed armed(*shared.program, recorder,
+                            std::span(shared.program->probes).subspan(first));
           for (unsigned n = ktest_random() % 4; n > 0; n--) task_yield();
           if (!recorder.good()) ktest_fail(__FILE__, __LINE__, "told as it should not be");
           for (const auto& calls : recorder.calls) shared.hits += calls;
@@ -358,7 +379,8 @@ KTEST(user_probes_on_what_is_not_there) {
   Recorder& recorder = *on_heap;
   const uint64_t leaf = program.functions[kLeaf].address;
   const uint64_t no_return[] = {leaf};
-  const UserProbe wrong[] = {{leaf + 1, {}, 0}, {0, {}, 0}, {UINT64_MAX, {}, 0}, {leaf, no_return, 0}};
+  const UserProbe wrong[] = {
+      {leaf + 1, {}, 0}, {0, {}, 0}, {UINT64_MAX, {}, 0}, {leaf, no_return, 0}};
   for (const UserProbe& probe : wrong) {
     const UserProbe both[] = {program.probes[kOuter], probe};
     EXPECT(is_error(user_probes_arm(recorder, program.file(), both), Errno::EINVAL));

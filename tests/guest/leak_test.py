@@ -112,8 +112,18 @@ def test_make_gives_the_command_as_it_was_typed():
     assert "exit status: 3\n" in run.stdout
 
 
-def test_a_kernel_that_is_broken():
-    """A pipe's buffer is not freed on close: configs/break-pipe.config."""
-    result = leaktest("ls / | cat", "--variant", "break-pipe")
+@pytest.mark.parametrize("bug, command, cache, place", [
+    ("pipe_close", "ls / | cat", "pipe_buffer", r"\w*pipe\w*\+0x[0-9a-f]+  kern/drivers/dev/pipe\.cc"),
+    ("walk_error", "cat /nothing/there", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),
+    ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
+])
+def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
+    """Each of kern/include/core/planted.h."""
+    result = leaktest(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
-    assert re.search(r"of pipe_buffer from stack\n(.*\n)*? +\w*pipe\w*\+0x[0-9a-f]+  kern/drivers/dev/pipe\.cc:\d+\n", result.stdout)
+    assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
+
+
+def test_planted_bugs_sleep():
+    result = leaktest("ls / | cat; cat /nothing/there", "--variant", "break")
+    assert result.status == 0, result

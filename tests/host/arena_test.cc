@@ -1,7 +1,3 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -67,7 +63,8 @@ struct Model {
     std::vector<size_t> result;
     for (const auto& [start, size] : spans) {
       uintptr_t at = start;
-      for (auto used = live.lower_bound(start); used != live.end() && used->first < start + size; ++used) {
+      for (auto used = live.lower_bound(start); used != live.end() && used->first < start + size;
+           ++used) {
         if (used->first > at) result.push_back(used->first - at);
         at = used->first + used->second;
       }
@@ -103,7 +100,8 @@ class ArenaModel : public testing::TestWithParam<size_t> {};
 TEST_P(ArenaModel, AgreesWithAModel) {
   const size_t quantum = GetParam();
   const auto round = [&](size_t size) { return (size + quantum - 1) / quantum * quantum; };
-  arena* const arena = arena_create("model", 0, 0, quantum, no_import, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena =
+      arena_create("model", 0, 0, quantum, no_import, nullptr, nullptr, 0, KM_SLEEP);
   ASSERT_NE(arena, nullptr);
   Model model;
   for (int i = 0; i < 3; i++) {
@@ -138,7 +136,8 @@ TEST_P(ArenaModel, AgreesWithAModel) {
   }
   EXPECT_GT(failures, 0u);
   EXPECT_EQ(stats_of(arena).failures, failures);
-  for (const auto& [start, size] : model.live) arena_free(arena, reinterpret_cast<void*>(start), size);
+  for (const auto& [start, size] : model.live)
+    arena_free(arena, reinterpret_cast<void*>(start), size);
   model.live.clear();
   model.expect_equal(arena);
   arena_destroy(arena);
@@ -164,8 +163,9 @@ void give_back(arena* source, void* base, size_t size) {
   arena_free(source, base, size);
 }
 
-// Who asks before each allocation finds that none of them has anything else to do: neither a page of tags nor memory for the
-// hash is got by one. This is the first test: later there are tags that others have given back.
+// Who asks before each allocation finds that none of them has anything else to do: neither a page
+// of tags nor memory for the hash is got by one. This is the first test: later there are tags that
+// others have given back.
 TEST(Arena, WhatIsDoneBesidesCanBeDoneBefore) {
   std::vector<void*> pages;
   unsigned times = 0;
@@ -185,7 +185,8 @@ TEST(Arena, WhatIsDoneBesidesCanBeDoneBefore) {
 
 TEST(Arena, ImportsSpansAndReturnsThemWhenTheyAreFree) {
   source_state = {};
-  arena* const source = arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const source =
+      arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const arena = arena_create("importer", 0, 0, 64, import, give_back, source, 0, KM_SLEEP);
   EXPECT_EQ(arena_source(arena), source);
   std::mt19937_64 random(3);
@@ -198,7 +199,8 @@ TEST(Arena, ImportsSpansAndReturnsThemWhenTheyAreFree) {
         const auto start = reinterpret_cast<uintptr_t>(memory);
         const auto next = live.lower_bound(start);
         ASSERT_TRUE(next == live.end() || start + size <= next->first);
-        ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= start);
+        ASSERT_TRUE(next == live.begin() ||
+                    std::prev(next)->first + std::prev(next)->second <= start);
         live[start] = size;
       }
     } else if (!live.empty()) {
@@ -222,12 +224,14 @@ TEST(Arena, ImportsSpansAndReturnsThemWhenTheyAreFree) {
 // ---- Limits.
 
 TEST(Arena, CanBeUsedToTheLastQuantum) {
-  arena* const arena = arena_create("exact", kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena =
+      arena_create("exact", kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   void* const all = arena_alloc(arena, 1000, KM_ATOMIC);
   EXPECT_EQ(all, reinterpret_cast<void*>(kBase));
   EXPECT_EQ(arena_alloc(arena, 1, KM_ATOMIC), nullptr);
   arena_free(arena, all, 1000);
-  // 999 is on the list of 512 to 1023, whose first segment need not be large enough, yet this one is.
+  // 999 is on the list of 512 to 1023, whose first segment need not be large enough, yet this one
+  // is.
   void* const most = arena_alloc(arena, 999, KM_ATOMIC);
   ASSERT_NE(most, nullptr);
   void* const last = arena_alloc(arena, 1, KM_ATOMIC);
@@ -243,7 +247,8 @@ TEST(Arena, CanBeUsedToTheLastQuantum) {
 
 TEST(Arena, HashAndTagsGrowWithTheSegments) {
   constexpr size_t kSegments = 60'000;
-  arena* const arena = arena_create("many", kBase, kSegments, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena =
+      arena_create("many", kBase, kSegments, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   std::vector<void*> all(kSegments);
   struct arena_stats stats = stats_of(arena);
   for (void*& segment : all) {
@@ -267,8 +272,8 @@ TEST(Arena, HashAndTagsGrowWithTheSegments) {
 
 TEST(Arena, PassesOnWhatItsSourceHas) {
   const uint64_t allocated = stats_of(base_arena).allocated_bytes;
-  arena* const passing =
-      arena_create("passing", 0, 0, SLAB_OS_PAGE_SIZE, arena_span_alloc, arena_span_free, base_arena, 0, KM_SLEEP);
+  arena* const passing = arena_create("passing", 0, 0, SLAB_OS_PAGE_SIZE, arena_span_alloc,
+                                      arena_span_free, base_arena, 0, KM_SLEEP);
   arena_pass_on(passing);
   void* const page = arena_alloc(passing, 100, KM_ATOMIC);
   void* const pages = arena_alloc(passing, 2 * SLAB_OS_PAGE_SIZE, KM_ATOMIC);
@@ -342,7 +347,8 @@ TEST(Arena, QuantumCachesServeSmallRequests) {
 
 TEST(Arena, ListShowsTheTree) {
   std::vector<std::string> names;
-  for (arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) names.push_back(arena_name(arena));
+  for (arena* arena = arena_next(nullptr); arena; arena = arena_next(arena))
+    names.push_back(arena_name(arena));
   ASSERT_GE(names.size(), 3u);
   EXPECT_EQ(names[0], "base");
   EXPECT_EQ(names[1], "page");
@@ -363,7 +369,8 @@ struct Shared {
   }
   void release(uint64_t packed) {
     if (!packed) return;
-    const uint64_t which = packed >> 62, size = packed >> 48 & 0x3fff, address = packed & 0xffff'ffff'ffff;
+    const uint64_t which = packed >> 62, size = packed >> 48 & 0x3fff,
+                   address = packed & 0xffff'ffff'ffff;
     if (which == 0) {
       for (uint64_t i = 0; i < size; i++) taken[address - kBase + i] = false;
     }
@@ -385,12 +392,14 @@ Shared* shared;
 
 void step(std::minstd_rand& random) {
   auto& slot = shared->slots[random() % shared->slots.size()];
-  shared->release(slot.exchange(random() % 4 ? shared->obtain(random() % 3, 1 + random() % 12) : 0));
+  shared->release(
+      slot.exchange(random() % 4 ? shared->obtain(random() % 3, 1 + random() % 12) : 0));
 }
 
 TEST(Arena, CpusAndInterruptsShareArenas) {
   shared = new Shared;
-  arena* const numbers = arena_create("numbers", kBase, 1 << 16, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  arena* const numbers =
+      arena_create("numbers", kBase, 1 << 16, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
   shared->arenas[0] = numbers;
   shared->arenas[1] = page_arena;
   shared->arenas[2] = base_arena;
@@ -422,10 +431,12 @@ TEST(Arena, CpusAndInterruptsShareArenas) {
 using ArenaDeathTest = testing::Test;
 
 TEST(ArenaDeathTest, FreesThatCannotBe) {
-  arena* const arena = arena_create("strict", kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena =
+      arena_create("strict", kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   void* const segment = arena_alloc(arena, 100, KM_ATOMIC);
   EXPECT_DEATH(arena_free(arena, segment, 99), "panic: arena strict: .* with size 99, but has 100");
-  EXPECT_DEATH(arena_free(arena, static_cast<char*>(segment) + 1, 99), "panic: arena strict: .* is not allocated");
+  EXPECT_DEATH(arena_free(arena, static_cast<char*>(segment) + 1, 99),
+               "panic: arena strict: .* is not allocated");
   EXPECT_DEATH(arena_destroy(arena), "panic: arena strict is destroyed with 1 live segments");
   arena_free(arena, segment, 100);
   EXPECT_DEATH(arena_free(arena, segment, 100), "panic: arena strict: .* is not allocated");

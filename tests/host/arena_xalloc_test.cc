@@ -1,7 +1,3 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -48,7 +44,8 @@ struct Request {
   uintptr_t min = 0, max = UINTPTR_MAX;
 
   uintptr_t from(arena* arena, int flags) const {
-    return reinterpret_cast<uintptr_t>(arena_xalloc(arena, size, align, phase, nocross, min, max, flags));
+    return reinterpret_cast<uintptr_t>(
+        arena_xalloc(arena, size, align, phase, nocross, min, max, flags));
   }
   // By the words of the contract, `size` in whole quanta.
   bool allows(uintptr_t address, size_t rounded) const {
@@ -57,18 +54,20 @@ struct Request {
   }
 };
 std::ostream& operator<<(std::ostream& out, const Request& request) {
-  return out << "size " << request.size << " align " << request.align << " phase " << request.phase << " nocross "
-             << request.nocross << " min " << request.min << " max " << request.max;
+  return out << "size " << request.size << " align " << request.align << " phase " << request.phase
+             << " nocross " << request.nocross << " min " << request.min << " max " << request.max;
 }
 
-// An arena of one span, and which of its quanta are taken. What xalloc must answer is found by trying all addresses.
+// An arena of one span, and which of its quanta are taken. What xalloc must answer is found by
+// trying all addresses.
 class Shadow {
  public:
   Shadow(uintptr_t base, size_t quanta, size_t quantum)
       : base_(base),
         quantum_(quantum),
         taken_(quanta),
-        arena_(arena_create("shadow", base, quanta * quantum, quantum, nullptr, nullptr, nullptr, 0, KM_SLEEP)) {}
+        arena_(arena_create("shadow", base, quanta * quantum, quantum, nullptr, nullptr, nullptr, 0,
+                            KM_SLEEP)) {}
   ~Shadow() {
     while (!live_.empty()) free(live_.begin()->first);
     EXPECT_EQ(stats_of(arena_).segments, 2u);
@@ -84,7 +83,8 @@ class Shadow {
     const struct arena_stats before = stats_of(arena_);
     const uintptr_t address = request.from(arena_, policy);
     if (address == 0) {
-      EXPECT_TRUE(fits.empty()) << request << " policy " << policy << " would fit at " << *fits.begin();
+      EXPECT_TRUE(fits.empty()) << request << " policy " << policy << " would fit at "
+                                << *fits.begin();
       EXPECT_EQ(stats_of(arena_).failures, before.failures + 1);
       return 0;
     }
@@ -97,7 +97,8 @@ class Shadow {
     }
     if (policy == KM_NEXTFIT) {
       const auto next = fits.lower_bound(rotor_);
-      EXPECT_EQ(address, next == fits.end() ? *fits.begin() : *next) << request << " rotor " << rotor_;
+      EXPECT_EQ(address, next == fits.end() ? *fits.begin() : *next)
+          << request << " rotor " << rotor_;
       rotor_ = address + rounded;
     }
     mark(address, rounded, true);
@@ -168,10 +169,12 @@ TEST_P(XallocSmall, FindsAFitWheneverThereIsOne) {
         for (size_t phase = 0; phase < align; phase += quantum) {
           for (size_t nocross : {size_t{0}, quantum, 4 * quantum, 16 * quantum}) {
             Request request{size, align, phase, nocross};
-            const size_t first = random() % (kQuanta * quantum), last = random() % (kQuanta * quantum);
+            const size_t first = random() % (kQuanta * quantum),
+                         last = random() % (kQuanta * quantum);
             if (random() % 2) request.min = base + first;
             if (random() % 2) request.max = base + last;
-            const uintptr_t address = shadow.expect(request, kPolicies[random() % kPolicies.size()]);
+            const uintptr_t address =
+                shadow.expect(request, kPolicies[random() % kPolicies.size()]);
             if (address) shadow.free(address);
             if (HasFailure()) return;
           }
@@ -181,7 +184,8 @@ TEST_P(XallocSmall, FindsAFitWheneverThereIsOne) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Places, XallocSmall,
-                         testing::Values(std::pair{uintptr_t{16}, size_t{1}}, std::pair{uintptr_t{21}, size_t{1}},
+                         testing::Values(std::pair{uintptr_t{16}, size_t{1}},
+                                         std::pair{uintptr_t{21}, size_t{1}},
                                          std::pair{uintptr_t{0x3000}, size_t{4096}}));
 
 // ---- A larger one, with all policies mixed.
@@ -222,8 +226,8 @@ TEST(Xalloc, NextFitGoesRoundAllBeforeItComesBack) {
     for (uintptr_t id = kBase; id < kBase + 100; id++) {
       if (id == kBase + 40) id += 10;
       // arena_alloc has the policies too.
-      void* const made =
-          round % 2 ? arena_alloc(ids, 1, KM_NEXTFIT) : arena_xalloc(ids, 1, 0, 0, 0, 0, UINTPTR_MAX, KM_NEXTFIT);
+      void* const made = round % 2 ? arena_alloc(ids, 1, KM_NEXTFIT)
+                                   : arena_xalloc(ids, 1, 0, 0, 0, 0, UINTPTR_MAX, KM_NEXTFIT);
       ASSERT_EQ(made, reinterpret_cast<void*>(id));
       arena_free(ids, made, 1);
     }
@@ -243,7 +247,8 @@ TEST(Xalloc, NextFitTakesWhatLiesAcrossItsRotor) {
 
 TEST(Xalloc, NextFitGoesThroughAllSpans) {
   arena* const ids = arena_create("ids", 0, 0, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
-  for (uintptr_t span = 0; span < 3; span++) ASSERT_EQ(arena_add(ids, kBase + span * 100, 10, KM_SLEEP), 0);
+  for (uintptr_t span = 0; span < 3; span++)
+    ASSERT_EQ(arena_add(ids, kBase + span * 100, 10, KM_SLEEP), 0);
   std::vector<uintptr_t> first, second;
   for (int i = 0; i < 60; i++) {
     const auto id = reinterpret_cast<uintptr_t>(arena_alloc(ids, 1, KM_NEXTFIT));
@@ -277,7 +282,8 @@ TEST(Xalloc, BestFitTakesTheSmallestGap) {
 }
 
 TEST(Xalloc, PassesQuantumCachesBy) {
-  arena* const ids = arena_create("cached", kBase, 10'000, 1, nullptr, nullptr, nullptr, 8, KM_SLEEP);
+  arena* const ids =
+      arena_create("cached", kBase, 10'000, 1, nullptr, nullptr, nullptr, 8, KM_SLEEP);
   const uint64_t live = stats_of(ids).live;
   void* const made = arena_xalloc(ids, 4, 4, 0, 0, 0, UINTPTR_MAX, KM_ATOMIC);
   EXPECT_EQ(stats_of(ids).live, live + 1) << "a segment of its own, not an object of a slab";
@@ -309,9 +315,10 @@ void give_back(arena* source, void* base, size_t size) {
 TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
   constexpr size_t kQuantum = 64, kSourceQuantum = 4096;
   source_state = {};
-  arena* const source =
-      arena_create("source", 0x1235'3000, 4 << 20, kSourceQuantum, nullptr, nullptr, nullptr, 0, KM_SLEEP);
-  arena* const arena = arena_create("importer", 0, 0, kQuantum, import, give_back, source, 0, KM_SLEEP);
+  arena* const source = arena_create("source", 0x1235'3000, 4 << 20, kSourceQuantum, nullptr,
+                                     nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena =
+      arena_create("importer", 0, 0, kQuantum, import, give_back, source, 0, KM_SLEEP);
   std::map<uintptr_t, size_t> live;
   std::mt19937_64 random(5);
   for (int i = 0; i < 20'000; i++) {
@@ -329,11 +336,14 @@ TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
         ASSERT_TRUE(request.allows(address, rounded)) << request << " gives " << address;
         const auto next = live.lower_bound(address);
         ASSERT_TRUE(next == live.end() || address + rounded <= next->first);
-        ASSERT_TRUE(next == live.begin() || std::prev(next)->first + std::prev(next)->second <= address);
+        ASSERT_TRUE(next == live.begin() ||
+                    std::prev(next)->first + std::prev(next)->second <= address);
         live[address] = request.size;
       } else if (!source_state.fails && room) {
         // Only what no address can meet fails.
-        ASSERT_TRUE(request.nocross && (request.phase % request.nocross) + rounded > request.nocross) << request;
+        ASSERT_TRUE(request.nocross &&
+                    (request.phase % request.nocross) + rounded > request.nocross)
+            << request;
       }
     } else if (!live.empty()) {
       const auto victim = std::next(live.begin(), random() % live.size());
@@ -344,7 +354,8 @@ TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
     ASSERT_EQ(stats_of(arena).live, live.size());
   }
   EXPECT_GT(source_state.imports, 100u);
-  for (const auto& [address, size] : live) arena_xfree(arena, reinterpret_cast<void*>(address), size);
+  for (const auto& [address, size] : live)
+    arena_xfree(arena, reinterpret_cast<void*>(address), size);
   EXPECT_EQ(source_state.out, 0u);
   EXPECT_EQ(stats_of(arena).segments, 0u);
 
@@ -364,7 +375,8 @@ TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
 
 TEST(Xalloc, NextFitOutlivesTheSpanOfItsRotor) {
   source_state = {};
-  arena* const source = arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const source =
+      arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const arena = arena_create("importer", 0, 0, 64, import, give_back, source, 0, KM_SLEEP);
   std::vector<void*> kept;
   for (int i = 0; i < 200; i++) {
@@ -387,7 +399,8 @@ TEST(Xalloc, NextFitOutlivesTheSpanOfItsRotor) {
 
 TEST(Xalloc, NextFitGoesOnBehindASpanThatWasReturned) {
   source_state = {};
-  arena* const source = arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const source =
+      arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const arena = arena_create("importer", 0, 0, 64, import, give_back, source, 0, KM_SLEEP);
   // Three spans of two halves; the last that was imported is the first in order.
   std::array<void*, 6> halves;
@@ -411,16 +424,20 @@ TEST(Xalloc, NextFitGoesOnBehindASpanThatWasReturned) {
 
 TEST(Xalloc, WorksUpToTheLastAddress) {
   const uintptr_t base = UINTPTR_MAX - 0xfff;
-  arena* const arena = arena_create("top", base, 0x1000, 16, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const arena =
+      arena_create("top", base, 0x1000, 16, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   for (int policy : kPolicies) {
-    EXPECT_EQ((Request{.size = 16, .align = 16, .min = UINTPTR_MAX - 15}).from(arena, policy), UINTPTR_MAX - 15);
+    EXPECT_EQ((Request{.size = 16, .align = 16, .min = UINTPTR_MAX - 15}).from(arena, policy),
+              UINTPTR_MAX - 15);
     EXPECT_EQ((Request{.size = 32, .align = 16, .min = UINTPTR_MAX - 15}).from(arena, policy), 0u);
     EXPECT_EQ((Request{.size = 16, .align = size_t{1} << 63}).from(arena, policy), 0u);
     EXPECT_EQ((Request{.size = 0x1000, .align = 16, .nocross = 0x800}).from(arena, policy), 0u);
     EXPECT_EQ((Request{.size = SIZE_MAX, .align = 16}).from(arena, policy), 0u);
     EXPECT_EQ((Request{.size = SIZE_MAX / 2, .align = 16}).from(arena, policy), 0u);
     EXPECT_EQ((Request{.size = 0, .align = 16}).from(arena, policy), 0u);
-    EXPECT_EQ((Request{.size = 16, .align = 16, .min = base + 64, .max = base + 32}).from(arena, policy), 0u);
+    EXPECT_EQ(
+        (Request{.size = 16, .align = 16, .min = base + 64, .max = base + 32}).from(arena, policy),
+        0u);
     arena_xfree(arena, reinterpret_cast<void*>(UINTPTR_MAX - 15), 16);
   }
   EXPECT_EQ(stats_of(arena).segments, 2u);
@@ -433,7 +450,8 @@ TEST(Xalloc, WithoutMemoryItFailsAndCounts) {
   ASSERT_NE(large, nullptr);
   arena_xfree(base_arena, large, 2 << 20);
   std::vector<void*> pages;
-  while (void* const page = arena_xalloc(base_arena, 4096, 8192, 4096, 0, 0, UINTPTR_MAX, KM_ATOMIC))
+  while (void* const page =
+             arena_xalloc(base_arena, 4096, 8192, 4096, 0, 0, UINTPTR_MAX, KM_ATOMIC))
     pages.push_back(page);
   const uint64_t failures = stats_of(base_arena).failures;
   EXPECT_GT(failures, 0u);
@@ -496,18 +514,24 @@ TEST(Xalloc, CpusAndInterruptsShareAnArena) {
 // ---- Misuse.
 
 TEST(XallocDeathTest, ConstraintsThatAreWrongInThemselves) {
-  arena* const arena = arena_create("strict", kBase, 0x1000, 16, nullptr, nullptr, nullptr, 0, KM_SLEEP);
-  EXPECT_DEATH((Request{.size = 16, .align = 48}).from(arena, KM_ATOMIC), "panic: arena strict: alignment 0x30");
-  EXPECT_DEATH((Request{.size = 16, .align = 3}).from(arena, KM_ATOMIC), "panic: arena strict: alignment 0x3");
-  EXPECT_DEATH((Request{.size = 16, .align = 32, .phase = 32}).from(arena, KM_ATOMIC), "panic: arena strict: phase");
-  EXPECT_DEATH((Request{.size = 16, .align = 32, .phase = 8}).from(arena, KM_ATOMIC), "panic: arena strict: phase");
+  arena* const arena =
+      arena_create("strict", kBase, 0x1000, 16, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  EXPECT_DEATH((Request{.size = 16, .align = 48}).from(arena, KM_ATOMIC),
+               "panic: arena strict: alignment 0x30");
+  EXPECT_DEATH((Request{.size = 16, .align = 3}).from(arena, KM_ATOMIC),
+               "panic: arena strict: alignment 0x3");
+  EXPECT_DEATH((Request{.size = 16, .align = 32, .phase = 32}).from(arena, KM_ATOMIC),
+               "panic: arena strict: phase");
+  EXPECT_DEATH((Request{.size = 16, .align = 32, .phase = 8}).from(arena, KM_ATOMIC),
+               "panic: arena strict: phase");
   EXPECT_DEATH((Request{.size = 16, .align = 16, .nocross = 48}).from(arena, KM_ATOMIC),
                "panic: arena strict: nocross 0x30");
   EXPECT_DEATH((Request{.size = 16, .align = 16}).from(arena, KM_BESTFIT | KM_NEXTFIT),
                "panic: arena strict: two policies");
   void* const made = arena_xalloc(arena, 32, 0, 0, 0, 0, UINTPTR_MAX, KM_ATOMIC);
   EXPECT_DEATH(arena_xfree(arena, made, 16), "panic: arena strict: .* with size 16, but has 32");
-  EXPECT_DEATH(arena_xfree(arena, static_cast<char*>(made) + 16, 16), "panic: arena strict: .* is not allocated");
+  EXPECT_DEATH(arena_xfree(arena, static_cast<char*>(made) + 16, 16),
+               "panic: arena strict: .* is not allocated");
   arena_xfree(arena, made, 32);
   arena_destroy(arena);
 }

@@ -1,39 +1,77 @@
-# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer; those named
+# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer; for those named
 # NAME_threads_test under ThreadSanitizer, which takes their place (a program can have one of the two).
 #
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. The comment that it begins with names the files that it is made of besides itself.
-# What those include of the kernel and cannot have here is replaced by headers in the folders of the files under tests/host
-# that it names, and in tests/host/cpus: these come first on the include path. So each test has objects of its own.
+# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test: the test, its world, and what the two need out of tested.a. That archive
+# has all sources under test, each compiled once for each kind of sanitizer. A world is what plays the rest of the kernel. Whatever
+# it defines is taken from it and not from the archive; the linker reports a name that both define.
+
+include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-HOST_FLAGS := -O1 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
-  -fno-omit-frame-pointer -fno-strict-aliasing -pthread
+# The world of each test; sampler and stackcount need none.
+#   world                                        tests
+host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
+$(call host_world,cpus/cpus.cc,                  arena arena_xalloc slab_depot slab_layer)
+$(call host_world,cpus/cpus.cc slab_world.cc,    kmalloc slab slab_parallel)
+$(call host_world,cpus/cpus.cc slab_check_world.cc, slab_check slab_check_switch)
+$(call host_world,cpus/cpus.cc cpus/sections.cc, slab_threads)
+$(call host_world,fakes/trace_world.cc fakes/spinlock.cc, probe_command probe_tables probe_threads stack_table trace_binary \
+                                                 trace_command trace_failures trace_summary trace_table trace_text)
+$(call host_world,fakes/trace_arena.cc fakes/spinlock.cc, recent_stacks trace_memory trace_threads)
+$(call host_world,fakes/spinlock.cc,             trace_context)
 
-comma := ,
+# The host's headers come first: those in cpus replace headers of the kernel that have the same path.
+HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
+  -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
+  -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
-# $(1): name of the test
-define HOST_TEST_RULES
-$(1)_SRC := tests/host/$(1).cc $$(filter %.c %.cc,$$(shell sed '/^\/\//!q' tests/host/$(1).cc))
-$(1)_FLAGS := $(HOST_FLAGS) $(if $(filter %_threads_test,$(1)),-fsanitize=thread,-fsanitize=address$(comma)undefined -fno-sanitize-recover=all)
-$(1)_OBJ := $$(patsubst %,$(BUILD)/host/objects/$(1)/%.o,$$($(1)_SRC))
-$(1)_INC := $$(addprefix -I,$$(filter-out tests/host/,$$(sort $$(dir $$(filter tests/host/%,$$($(1)_SRC)))))) \
-  -I tests/host/cpus -I tests/host -I kern -I kern/include -I user/lib -I user/bin
+HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
+HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(TRACE_FILES_SRC) $(PROBE_SRC) $(STACKCOUNT_SRC)
+HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
+HOST_thread_SANITIZERS := -fsanitize=thread
+HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC)
+HOST_thread_TESTS := $(filter %_threads_test,$(HOST_TESTS))
 
-$(BUILD)/host/objects/$(1)/%.c.o: %.c tests/host/host.mk
+# $(1): address or thread
+define HOST_KIND_RULES
+HOST_$(1)_FLAGS := $$(HOST_FLAGS) $$(HOST_$(1)_SANITIZERS)
+HOST_$(1)_TESTED_OBJ := $$(HOST_$(1)_SRC:%=$(BUILD)/host/$(1)/%.o)
+HOST_$(1)_TEST_OBJ := $$(patsubst %,$(BUILD)/host/$(1)/%.o,\
+  $$(sort $$(HOST_$(1)_TESTS:%=tests/host/%.cc) $$(foreach test,$$(HOST_$(1)_TESTS),$$($$(test)_WORLD))))
+
+$(BUILD)/host/$(1)/%.c.o: %.c tests/host/host.mk
 	@mkdir -p $$(@D)
 	@echo "  HOST  $(1): $$<"
-	@gcc -std=gnu17 $$($(1)_FLAGS) $$($(1)_INC) -MMD -MP -c $$< -o $$@
-$(BUILD)/host/objects/$(1)/%.cc.o: %.cc tests/host/host.mk
+	@gcc -std=gnu17 $$(HOST_$(1)_FLAGS) -MMD -MP -c $$< -o $$@
+$(BUILD)/host/$(1)/%.cc.o: %.cc tests/host/host.mk
 	@mkdir -p $$(@D)
 	@echo "  HOST  $(1): $$<"
-	@g++ -std=c++20 $$($(1)_FLAGS) $$($(1)_INC) -MMD -MP -c $$< -o $$@
--include $$($(1)_OBJ:.o=.d)
+	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) $$(HOST_PRELUDE) -MMD -MP -c $$< -o $$@
 
-$(BUILD)/host/$(1): $$($(1)_OBJ)
-	@g++ $$($(1)_FLAGS) $$^ -lgtest -lgtest_main -o $$@
+# gcc finds prelude.h.gch where it looks for prelude.h.
+$$(HOST_$(1)_TEST_OBJ): HOST_PRELUDE := -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
+$$(HOST_$(1)_TEST_OBJ): $(BUILD)/host/$(1)/prelude.h.gch
+$(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
+	@mkdir -p $$(@D)
+	@echo "  HOST  $(1): $$<"
+	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) -MD -MP -x c++-header $$< -o $$@
+-include $$(HOST_$(1)_TESTED_OBJ:.o=.d) $$(HOST_$(1)_TEST_OBJ:.o=.d) $(BUILD)/host/$(1)/prelude.h.d
+
+# Made again when a source comes or goes.
+$(BUILD)/host/$(1)/tested: TEXT := $$(HOST_$(1)_SRC)
+$(BUILD)/host/$(1)/tested: FORCE
+	@mkdir -p $$(@D)
+	@echo '$$(TEXT)' | cmp -s - $$@ || echo '$$(TEXT)' > $$@
+$(BUILD)/host/$(1)/tested.a: $$(HOST_$(1)_TESTED_OBJ) $(BUILD)/host/$(1)/tested
+	@rm -f $$@
+	@ar rcs --thin $$@ $$(filter %.o,$$^)
+
+$$(HOST_$(1)_TESTS:%=$(BUILD)/host/%): $(BUILD)/host/%: $(BUILD)/host/$(1)/tests/host/%.cc.o $(BUILD)/host/$(1)/tested.a
+	@g++ $$(HOST_$(1)_FLAGS) $$(filter %.o,$$^) $(BUILD)/host/$(1)/tested.a -lgtest -lgtest_main -o $$@
+$$(foreach test,$$(HOST_$(1)_TESTS),$$(eval $(BUILD)/host/$$(test): $$($$(test)_WORLD:%=$(BUILD)/host/$(1)/%.o)))
 endef
-$(foreach test,$(HOST_TESTS),$(eval $(call HOST_TEST_RULES,$(test))))
+$(foreach kind,address thread,$(eval $(call HOST_KIND_RULES,$(kind))))
 
 .PHONY: host-tests
 host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)

@@ -1,8 +1,3 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// tests/host/slab_world.cc
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,11 +59,13 @@ TEST(Kmalloc, EdgesOfItsDomain) {
 
 TEST(Kmalloc, UntilMemoryIsGone) {
   std::vector<void*> all;
-  while (void* const memory = kmalloc(3'000 + all.size() % 40'000, KM_ATOMIC)) all.push_back(memory);
+  while (void* const memory = kmalloc(3'000 + all.size() % 40'000, KM_ATOMIC))
+    all.push_back(memory);
   EXPECT_GT(all.size() * 3'000, kMemory / 20);
   for (void* memory : all) kfree(memory);
-  // Most of it idles in magazines now. An atomic allocation does not touch them, one that may sleep has them emptied. Not all
-  // of memory is in one piece then: pages of boundary tags stay where they were taken.
+  // Most of it idles in magazines now. An atomic allocation does not touch them, one that may sleep
+  // has them emptied. Not all of memory is in one piece then: pages of boundary tags stay where
+  // they were taken.
   EXPECT_EQ(kmalloc(kMemory / 64, KM_ATOMIC), nullptr);
   void* const again = kmalloc(kMemory / 64, KM_SLEEP);
   EXPECT_NE(again, nullptr);

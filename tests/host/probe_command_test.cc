@@ -1,13 +1,10 @@
-// Sources: kern/src/trace/probe_command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/probe_command.h"
+#include "probe/probe_command.h"
 #include "trace_world.h"
 
 namespace {
@@ -47,10 +44,11 @@ std::vector<ProbeFunctionName> functions_of(std::string_view text) {
 }
 
 TEST(ProbeCommand, Words) {
-  const auto commands =
-      parse("\n count a b\n\tevent c\nevent+return d\nwatch memory\nprocesses\nstart\nstop \r\nclear");
-  const ProbeWord words[] = {ProbeWord::kCount,     ProbeWord::kEvent, ProbeWord::kEventReturn, ProbeWord::kWatchMemory,
-                             ProbeWord::kProcesses, ProbeWord::kStart, ProbeWord::kStop,        ProbeWord::kClear};
+  const auto commands = parse(
+      "\n count a b\n\tevent c\nevent+return d\nwatch memory\nprocesses\nstart\nstop \r\nclear");
+  const ProbeWord words[] = {
+      ProbeWord::kCount,     ProbeWord::kEvent, ProbeWord::kEventReturn, ProbeWord::kWatchMemory,
+      ProbeWord::kProcesses, ProbeWord::kStart, ProbeWord::kStop,        ProbeWord::kClear};
   ASSERT_EQ(commands.size(), std::size(words));
   for (size_t i = 0; i < commands.size(); i++) EXPECT_EQ(commands[i].word, words[i]) << i;
   EXPECT_EQ(functions_of(commands[0].functions).size(), 2u);
@@ -63,25 +61,27 @@ TEST(ProbeCommand, Numbers) {
   EXPECT_EQ(parse("max 4294967295")[0].number, UINT32_MAX);
   EXPECT_EQ(parse("sample 512K")[0].number, 512u << 10);
   EXPECT_EQ(parse("cpu 0")[0].number, 0u);
-  for (const char* bad :
-       {"depth 0", "depth 62", "depth", "depth 1K", "depth -1", "depth 0x3", "pid 0", "pid 99999999999999999999",
-        "cpu 64", "min 5G", "min K", "max 1.5", "sample 0", "sample 5G"}) {
+  for (const char* bad : {"depth 0", "depth 62", "depth", "depth 1K", "depth -1", "depth 0x3",
+                          "pid 0", "pid 99999999999999999999", "cpu 64", "min 5G", "min K",
+                          "max 1.5", "sample 0", "sample 5G"}) {
     EXPECT_NE(error_of(bad).find("takes a number from"), std::string::npos) << bad;
   }
 }
 
 TEST(ProbeCommand, Alloc) {
-  const auto commands =
-      parse("alloc f size=1\nalloc f size=2*3 old=4 result=return\nalloc f result=*1 size=3\nfree g address=6\n");
+  const auto commands = parse(
+      "alloc f size=1\nalloc f size=2*3 old=4 result=return\nalloc f result=*1 size=3\nfree g "
+      "address=6\n");
   EXPECT_EQ(commands[0].rule, (ProbeAllocRule{.size = 1}));
   EXPECT_EQ(commands[1].rule, (ProbeAllocRule{.size = 2, .factor = 3, .old = 4}));
   EXPECT_EQ(commands[2].rule, (ProbeAllocRule{.size = 3, .result = 1}));
   EXPECT_EQ(commands[3].address, 6);
   EXPECT_EQ(commands[3].functions, "g");
   for (const char* bad :
-       {"alloc", "alloc f", "alloc f size=0", "alloc f size=7", "alloc f size=1*", "alloc f size=*1",
-        "alloc f size=1 size=2", "alloc f size=1 result=1", "alloc f size=1 old=x", "alloc f size=1 more", "free",
-        "free f", "free f address=", "free f address=7", "free f address=1 g", "free f g address=1"}) {
+       {"alloc", "alloc f", "alloc f size=0", "alloc f size=7", "alloc f size=1*",
+        "alloc f size=*1", "alloc f size=1 size=2", "alloc f size=1 result=1",
+        "alloc f size=1 old=x", "alloc f size=1 more", "free", "free f",
+        "free f address=", "free f address=7", "free f address=1 g", "free f g address=1"}) {
     EXPECT_NE(error_of(bad), "") << bad;
   }
 }
@@ -92,8 +92,8 @@ TEST(ProbeCommand, Functions) {
   for (const auto& function : kernel) EXPECT_FALSE(function.user) << function.name;
   EXPECT_EQ(kernel[1].name, "(anonymous?namespace)::a_b");
 
-  const auto user =
-      functions_of("/bin/sh:401000:main #tmp/a:0x1F:std::bad:2a,0x3b prog:1:a::deadbeef /odd:name/x:10:f:1,2,3");
+  const auto user = functions_of(
+      "/bin/sh:401000:main #tmp/a:0x1F:std::bad:2a,0x3b prog:1:a::deadbeef /odd:name/x:10:f:1,2,3");
   ASSERT_EQ(user.size(), 4u);
   for (const auto& function : user) EXPECT_TRUE(function.user) << function.name;
   EXPECT_EQ(user[0].path, "/bin/sh");
@@ -116,16 +116,18 @@ TEST(ProbeCommand, Functions) {
   EXPECT_EQ(address, 0x3bu);
   EXPECT_FALSE(probe_next_return(&returns, &address));
 
-  for (const char* bad : {"count", "count /bin/sh", "count /bin/sh:main", "count /bin/sh:g:main", "count /bin/sh:1",
-                          "count /bin/sh:1:", "count /bin/sh:1:f:", "count /bin/sh:1:f:1,", "count /bin/sh:1:f:,1",
-                          "count /bin/sh:1:f:x", "count /bin/sh:11112222333344445:f", "count :1:"}) {
+  for (const char* bad :
+       {"count", "count /bin/sh", "count /bin/sh:main", "count /bin/sh:g:main", "count /bin/sh:1",
+        "count /bin/sh:1:", "count /bin/sh:1:f:", "count /bin/sh:1:f:1,", "count /bin/sh:1:f:,1",
+        "count /bin/sh:1:f:x", "count /bin/sh:11112222333344445:f", "count :1:"}) {
     EXPECT_NE(error_of(bad), "") << bad;
   }
 }
 
 TEST(ProbeCommand, Errors) {
   EXPECT_NE(error_of("bogus").find("expected count, event"), std::string::npos);
-  EXPECT_TRUE(error_of("notaword").ends_with("stop, clear")) << "all words fit into the error string";
+  EXPECT_TRUE(error_of("notaword").ends_with("stop, clear"))
+      << "all words fit into the error string";
   EXPECT_NE(error_of("count a\nbogus").find("bogus"), std::string::npos);
   EXPECT_NE(error_of("watch me").find("watch memory"), std::string::npos);
   EXPECT_NE(error_of("stacks up").find("kernel, user, both or none"), std::string::npos);
@@ -137,7 +139,8 @@ TEST(ProbeCommand, Errors) {
 bool matches_slowly(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] == '*') {
-    return matches_slowly(pattern.substr(1), name) || (!name.empty() && matches_slowly(pattern, name.substr(1)));
+    return matches_slowly(pattern.substr(1), name) ||
+           (!name.empty() && matches_slowly(pattern, name.substr(1)));
   }
   return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) &&
          matches_slowly(pattern.substr(1), name.substr(1));
@@ -152,7 +155,8 @@ TEST(ProbeCommand, Patterns) {
   };
   for (int i = 0; i < 200000; i++) {
     const std::string pattern = text("ab*?", 8), name = text("ab", 10);
-    ASSERT_EQ(probe_matches(pattern, name), matches_slowly(pattern, name)) << pattern << " " << name;
+    ASSERT_EQ(probe_matches(pattern, name), matches_slowly(pattern, name))
+        << pattern << " " << name;
   }
   // What would take for ever if every star were tried everywhere.
   std::string hard;

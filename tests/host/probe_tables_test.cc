@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/stack_counts.cc kern/src/trace/probe_events.cc kern/src/trace/probe_pairs.cc kern/src/trace/trace_table.cc
-// kern/src/trace/sampler.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,11 +6,10 @@
 #include <set>
 #include <utility>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/probe_events.h"
-#include "src/trace/probe_pairs.h"
-#include "src/trace/stack_counts.h"
-#include "src/trace/trace_table.h"
+#include "probe/probe_events.h"
+#include "probe/probe_pairs.h"
+#include "probe/stack_counts.h"
+#include "trace/trace_table.h"
 #include "trace_world.h"
 
 std::atomic<uint32_t> coarse_time{0};
@@ -48,7 +44,8 @@ TEST_F(Counts, AreExact) {
   Keys expected;
   for (int i = 0; i < 300000; i++) {
     // Numbers as tables give them out: regular, in one, in the other, in both.
-    const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8, context = static_cast<uint32_t>(random() % 7);
+    const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8,
+                   context = static_cast<uint32_t>(random() % 7);
     ASSERT_TRUE(part.add(stack, context));
     expected[{stack, context}]++;
   }
@@ -146,9 +143,10 @@ TEST_F(Events, KeepAsManyValuesAsAreAskedFor) {
       bool any;
       uint64_t lost;
       ASSERT_TRUE(events->take(&taken, &any, &lost));
-      ASSERT_TRUE(taken.time == i && taken.name == put.name && taken.pid == 4 && taken.context == 5 && taken.cpu == 6 &&
-                  taken.kind == put.kind);
-      for (uint32_t v = 0; v < ProbeEvent::kMaxValues; v++) ASSERT_EQ(taken.values[v], v < values ? i + v : 0);
+      ASSERT_TRUE(taken.time == i && taken.name == put.name && taken.pid == 4 &&
+                  taken.context == 5 && taken.cpu == 6 && taken.kind == put.kind);
+      for (uint32_t v = 0; v < ProbeEvent::kMaxValues; v++)
+        ASSERT_EQ(taken.values[v], v < values ? i + v : 0);
     }
     ProbeEvents::destroy(events);
   }
@@ -224,7 +222,13 @@ TEST(Pairs, ManyRunners) {
 }
 
 TraceEvent object(uint64_t address, uint32_t size) {
-  return {.object = address, .size = size, .stack = 1, .context = 1, .time = 5, .cpu = 0, .truncated = false};
+  return {.object = address,
+          .size = size,
+          .stack = 1,
+          .context = 1,
+          .time = 5,
+          .cpu = 0,
+          .truncated = false};
 }
 
 // {address, owner}: size
@@ -278,26 +282,31 @@ TEST_F(Owners, Ranges) {
   constexpr uint64_t kPage = 4096, kBase = 0x7f0000000000, kPages = 64;
   std::mt19937 random(5);
   TraceTable* table = TraceTable::create();
-  std::map<uint32_t, std::vector<int>> model;  // of each owner, for each page: number of its mapping, 0: none
-  std::map<int, uint64_t> unasked;             // of each mapping, bytes at the end of its last page
+  std::map<uint32_t, std::vector<int>>
+      model;                        // of each owner, for each page: number of its mapping, 0: none
+  std::map<int, uint64_t> unasked;  // of each mapping, bytes at the end of its last page
   int number = 0;
   for (int i = 0; i < 20000; i++) {
     const uint32_t owner = 1 + random() % 3;
     auto& pages = model[owner];
     pages.resize(kPages);
-    const uint64_t first = random() % kPages, count = 1 + random() % std::min<uint64_t>(kPages - first, 9);
-    const auto begin = pages.begin() + static_cast<long>(first), end = begin + static_cast<long>(count);
+    const uint64_t first = random() % kPages,
+                   count = 1 + random() % std::min<uint64_t>(kPages - first, 9);
+    const auto begin = pages.begin() + static_cast<long>(first),
+               end = begin + static_cast<long>(count);
     if (random() % 2 == 0) {
       if (std::any_of(begin, end, [](int mapped) { return mapped != 0; })) continue;
       std::fill(begin, end, ++number);
       unasked[number] = random() % 2 == 0 ? 0 : random() % kPage;
-      table->record(object(kBase + first * kPage, static_cast<uint32_t>(count * kPage - unasked[number])),
-                    static_cast<uint16_t>(owner));
+      table->record(
+          object(kBase + first * kPage, static_cast<uint32_t>(count * kPage - unasked[number])),
+          static_cast<uint16_t>(owner));
     } else {
       const bool any = std::any_of(begin, end, [](int mapped) { return mapped != 0; });
       // What is behind a hole in a range is another one.
       for (uint64_t page = first + count;
-           page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1]; page++) {
+           page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1];
+           page++) {
         if (page == first + count) number++;
         if (page + 1 == kPages || pages[page + 1] != pages[page]) {
           const int old = pages[page];
@@ -310,7 +319,8 @@ TEST_F(Owners, Ranges) {
       }
       std::for_each(begin, end, [&](int mapped) { unasked[mapped] = 0; });
       std::fill(begin, end, 0);
-      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, static_cast<uint16_t>(owner)), any);
+      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, static_cast<uint16_t>(owner)),
+                any);
     }
     if (i % 50 != 0) continue;
     std::map<std::pair<uint64_t, uint32_t>, uint32_t> expected;

@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/stack_counts.cc kern/src/trace/probe_events.cc kern/src/trace/probe_pairs.cc
-// tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,10 +5,9 @@
 #include <thread>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/probe_events.h"
-#include "src/trace/probe_pairs.h"
-#include "src/trace/stack_counts.h"
+#include "probe/probe_events.h"
+#include "probe/probe_pairs.h"
+#include "probe/stack_counts.h"
 #include "trace_world.h"
 
 namespace {
@@ -43,7 +39,8 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
       before = sum;
     }
   });
-  for (uint64_t i = 0; i < kAdds; i++) ASSERT_TRUE(part.add(static_cast<uint32_t>(i * 7919 % 3000), 0));
+  for (uint64_t i = 0; i < kAdds; i++)
+    ASSERT_TRUE(part.add(static_cast<uint32_t>(i * 7919 % 3000), 0));
   done = true;
   reader.join();
   uint64_t sum = 0;

@@ -1,8 +1,6 @@
-// Sources: kern/src/trace/recent_stacks.cc kern/src/trace/stack_table.cc kern/src/trace/trace_memory.cc tests/host/fakes/trace_arena.cc
+// Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever
+// has changed meanwhile.
 
-// Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever has changed meanwhile.
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +10,8 @@
 #include <vector>
 
 #include "arch/x86_64/context.h"
-#include "src/trace/recent_stacks.h"
-#include "src/trace/trace_memory.h"
+#include "store/recent_stacks.h"
+#include "store/trace_memory.h"
 #include "trace_arena.h"
 
 namespace {
@@ -21,10 +19,12 @@ namespace {
 // A kernel stack with a chain of frames on it.
 class Stack {
  public:
-  Stack() : memory_(new Memory()) { cpu.kernel_stack = reinterpret_cast<uint64_t>(memory_.get()) + kKernelStackSize; }
+  Stack() : memory_(new Memory()) {
+    cpu.kernel_stack = reinterpret_cast<uint64_t>(memory_.get()) + kKernelStackSize;
+  }
 
-  // `count` frames with gaps from the bottom up; the last one's pointer is `end`, and with `zero` there is a frame without
-  // a return address in between.
+  // `count` frames with gaps from the bottom up; the last one's pointer is `end`, and with `zero`
+  // there is a frame without a return address in between.
   void make(std::mt19937_64& random, size_t count, std::optional<uint64_t> end) {
     frames_.clear();
     uint64_t at = cpu.kernel_stack - kKernelStackSize + 512;
@@ -33,7 +33,8 @@ class Stack {
       at += 16 + random() % 3 * 16;
     }
     for (size_t i = 0; i < count; i++) {
-      frames_[i][0] = reinterpret_cast<uint64_t>(i + 1 < count ? frames_[i + 1] : reinterpret_cast<uint64_t*>(at));
+      frames_[i][0] = reinterpret_cast<uint64_t>(i + 1 < count ? frames_[i + 1]
+                                                               : reinterpret_cast<uint64_t*>(at));
       frames_[i][1] = 0x1000 + random() % 4;
     }
     if (end) {
@@ -53,7 +54,8 @@ class Stack {
     std::vector<uint64_t> found;
     uint64_t low = cpu.kernel_stack - kKernelStackSize;
     uint64_t pointer = bottom();
-    while (found.size() < max && pointer >= low && pointer + 16 <= cpu.kernel_stack && pointer % 8 == 0) {
+    while (found.size() < max && pointer >= low && pointer + 16 <= cpu.kernel_stack &&
+           pointer % 8 == 0) {
       const auto* frame = reinterpret_cast<const uint64_t*>(pointer);
       if (frame[1] == 0) break;
       found.push_back(frame[1]);
@@ -99,7 +101,9 @@ struct Recorded {
 };
 Recorded recorded(const Stack& stack, StackScope scope) {
   std::vector<uint64_t> frames = stack.walk(scope.walk());
-  const auto first = scope.skips_allocator() ? std::find_if_not(frames.begin(), frames.end(), skipped) : frames.begin();
+  const auto first = scope.skips_allocator()
+                         ? std::find_if_not(frames.begin(), frames.end(), skipped)
+                         : frames.begin();
   frames.erase(frames.begin(), first);
   const bool truncated = frames.size() > scope.depth();
   if (truncated) frames.resize(scope.depth());
@@ -137,7 +141,8 @@ class RecentStackTest : public testing::Test {
   StackTable table_;
 };
 
-// Random stacks, of which random words change, one or two at a time: return addresses, and where a frame leads to.
+// Random stacks, of which random words change, one or two at a time: return addresses, and where a
+// frame leads to.
 TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
   std::mt19937_64 random(1);
   const auto entry = std::make_unique<RecentStack>();
@@ -169,7 +174,8 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       }
       ASSERT_NO_FATAL_FAILURE(expect_kept(*entry, expected, table_));
       if (differs) {
-        ASSERT_NE(entry->differs(stack.bottom(), scope, stack.cpu), nullptr) << "it has no name yet";
+        ASSERT_NE(entry->differs(stack.bottom(), scope, stack.cpu), nullptr)
+            << "it has no name yet";
         entry->name(7);
       }
       ASSERT_EQ(entry->differs(stack.bottom(), scope, stack.cpu), nullptr);
@@ -187,7 +193,8 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
         if (random() % 4) {
           frame[1] = random() % 6 ? 0x1000 + random() % 4 : 0;
         } else {
-          frame[0] = random() % 2 ? some_end(random, stack) : reinterpret_cast<uint64_t>(stack.frames().back());
+          frame[0] = random() % 2 ? some_end(random, stack)
+                                  : reinterpret_cast<uint64_t>(stack.frames().back());
         }
       }
       if (random() % 8 == 0) scope = some_scope(random);
@@ -205,7 +212,8 @@ TEST(RecentStacks, WhatIsTooDeepElsewhereOrCannotBePackedIsNotKept) {
   Stack stack;
   stack.make(random, RecentStack::kMaxFrames + 5, std::nullopt);
   const StackScope most = StackScope::innermost(RecentStack::kMaxFrames - 1);
-  EXPECT_FALSE(entry->refresh(stack.bottom(), StackScope::innermost(RecentStack::kMaxFrames), stack.cpu, skipped));
+  EXPECT_FALSE(entry->refresh(stack.bottom(), StackScope::innermost(RecentStack::kMaxFrames),
+                              stack.cpu, skipped));
   ASSERT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
   EXPECT_EQ(entry->frames().size(), RecentStack::kMaxFrames - 1);
   EXPECT_TRUE(entry->truncated());

@@ -1,5 +1,3 @@
-// Sources: kern/src/trace/sampler.cc
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "src/trace/sampler.h"
+#include "trace/sampler.h"
 
 namespace {
 
@@ -83,7 +81,8 @@ TEST(SamplerTest, SeedsGiveDifferentSequences) {
 TEST(SamplerTest, AnAllocationIsTakenWithItsProbability) {
   Sampler sampler;
   sampler.seed(2);
-  for (const uint64_t rate : {uint64_t{1}, uint64_t{100}, uint64_t{4096}, uint64_t{512} << 10, kMaxSampleRate}) {
+  for (const uint64_t rate :
+       {uint64_t{1}, uint64_t{100}, uint64_t{4096}, uint64_t{512} << 10, kMaxSampleRate}) {
     for (const double ratio : {0.0001, 0.01, 0.3, 1.0, 3.0, 100.0}) {
       const double wanted = ratio * static_cast<double>(rate);
       if (wanted < 1 || wanted > UINT32_MAX) continue;
@@ -92,7 +91,8 @@ TEST(SamplerTest, AnAllocationIsTakenWithItsProbability) {
       constexpr int kCount = 500'000;
       int taken = 0;
       for (int i = 0; i < kCount; i++) taken += sampler.take(size, sample_step(rate));
-      EXPECT_NEAR(taken, p * kCount, 5 * std::sqrt(p * (1 - p) * kCount) + 1e-6) << "size " << size << " rate " << rate;
+      EXPECT_NEAR(taken, p * kCount, 5 * std::sqrt(p * (1 - p) * kCount) + 1e-6)
+          << "size " << size << " rate " << rate;
     }
   }
 }
@@ -101,13 +101,15 @@ TEST(SamplerTest, ExtremeSizesAndRates) {
   Sampler sampler;
   sampler.seed(3);
   for (int i = 0; i < 1000; i++) {
-    // What holds 45 sampling points or more on the average is never missed; the largest neither overflows.
+    // What holds 45 sampling points or more on the average is never missed; the largest neither
+    // overflows.
     EXPECT_TRUE(sampler.take(45, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1000)));
     EXPECT_FALSE(sampler.take(0, sample_step(1))) << "there is no point in nothing";
   }
-  // The smallest thing at the largest distance counts all the same: 2^32 bytes and a mean more, one by one.
+  // The smallest thing at the largest distance counts all the same: 2^32 bytes and a mean more, one
+  // by one.
   EXPECT_EQ(sample_distance(1, sample_step(kMaxSampleRate)), uint64_t{1} << (kMeanShift - 32));
   EXPECT_EQ(sample_distance(UINT32_MAX, sample_step(1)), UINT64_MAX);
 }
@@ -123,8 +125,8 @@ TEST(SampleWeightTest, IsTheInverseOfTheProbability) {
     EXPECT_NEAR(bytes * p / size, 1, std::ldexp(1, -24) + std::ldexp(1, -16) / size * p)
         << "size " << size << " rate " << rate;
   };
-  for (const uint64_t rate : {kMinSampleRate, uint64_t{2}, uint64_t{3}, uint64_t{1000}, uint64_t{512} << 10,
-                              kMaxSampleRate - 1, kMaxSampleRate}) {
+  for (const uint64_t rate : {kMinSampleRate, uint64_t{2}, uint64_t{3}, uint64_t{1000},
+                              uint64_t{512} << 10, kMaxSampleRate - 1, kMaxSampleRate}) {
     for (const uint32_t size : {1u, 2u, 8u, 64u, 4096u, 1u << 20, UINT32_MAX}) check(size, rate);
     // On both sides of where the formula changes.
     if (rate < UINT32_MAX) {
@@ -146,8 +148,9 @@ TEST(SampleWeightTest, WithoutSamplingEachIsOne) {
   EXPECT_EQ(sample_weight(0, 4096).whole_objects(), 1u);
 }
 
-// A program that keeps some thousands of objects and replaces them at random; what it holds at the end, and the
-// estimate of it. Each object remembers whether it was recorded, as a trace table would.
+// A program that keeps some thousands of objects and replaces them at random; what it holds at the
+// end, and the estimate of it. Each object remembers whether it was recorded, as a trace table
+// would.
 struct Program {
   double truth = 0, objects = 0;
   Estimate estimate;

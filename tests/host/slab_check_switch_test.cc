@@ -1,11 +1,6 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// tests/host/slab_check_world.cc
+// Checking that is switched on and off while objects are out, with memory that fails, and under
+// load.
 
-// Checking that is switched on and off while objects are out, with memory that fails, and under load.
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,7 +113,8 @@ TEST_P(Check, KeepsAlignmentAndContents) {
       std::swap(objects[random() % objects.size()], objects.back());
       const auto [object, salt] = objects.back();
       objects.pop_back();
-      ASSERT_TRUE(std::all_of(object, object + GetParam().size, [&](unsigned char byte) { return byte == salt; }));
+      ASSERT_TRUE(std::all_of(object, object + GetParam().size,
+                              [&](unsigned char byte) { return byte == salt; }));
       free(object, 2);
     }
   }
@@ -149,8 +145,8 @@ void* import_and_switch(arena* source, size_t size, int flags) {
 }
 
 TEST_P(Check, SwitchedOffWhileASlabIsBeingMadeItIsNotUsed) {
-  arena* const source =
-      arena_create("switching", 0, 0, SLAB_OS_PAGE_SIZE, import_and_switch, arena_free, page_arena, 0, KM_SLEEP);
+  arena* const source = arena_create("switching", 0, 0, SLAB_OS_PAGE_SIZE, import_and_switch,
+                                     arena_free, page_arena, 0, KM_SLEEP);
   kmem_cache* const cache = switched = make_cache(GetParam(), source);
   kmem_cache_check_start(cache);
   void* const object = kmem_cache_alloc(cache, KM_ATOMIC);
@@ -192,7 +188,9 @@ struct Load {
   kmem_cache* cache;
   std::atomic<unsigned char*> exchange[16] = {};
   std::atomic<int64_t> live{0};
-  unsigned char* swap(unsigned i, unsigned char* object) { return exchange[i % 16].exchange(object); }
+  unsigned char* swap(unsigned i, unsigned char* object) {
+    return exchange[i % 16].exchange(object);
+  }
   unsigned char* alloc() {
     auto* const object = static_cast<unsigned char*>(kmem_cache_alloc(cache, KM_ATOMIC));
     if (object) live++;
@@ -213,7 +211,9 @@ TEST_P(Check, SwitchesUnderLoad) {
   twice = unmatched = 0;
   kmem_cache_check_stop(cache_);
   slab_os_on_each_cpu(
-      [](void* cache) { kmem_cache_cpu_flags(static_cast<kmem_cache*>(cache), KMC_TRACED | KMC_EVER_TRACED, 0); },
+      [](void* cache) {
+        kmem_cache_cpu_flags(static_cast<kmem_cache*>(cache), KMC_TRACED | KMC_EVER_TRACED, 0);
+      },
       cache_);
   std::atomic<unsigned> running{3};
   host::run_cpus(
@@ -234,7 +234,8 @@ TEST_P(Check, SwitchesUnderLoad) {
         std::mt19937 random(cpu);
         for (int i = 0; i < 6'000; i++) {
           auto* const object = here.alloc();
-          if (object && !GetParam().constructed) memset(object, static_cast<int>(i), GetParam().size);
+          if (object && !GetParam().constructed)
+            memset(object, static_cast<int>(i), GetParam().size);
           here.free(here.swap(static_cast<unsigned>(random()), object));
         }
         running--;

@@ -1,11 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// tests/host/slab_check_world.cc
-
 // What is done to objects that must not be done to them, and what is said of it.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +39,8 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
   auto* object = static_cast<unsigned char*>(kmem_cache_alloc_sized(cache_, size / 2, KM_ATOMIC));
   object[size / 2]++;
   free(object, 12);
-  const std::string asked = std::to_string(size) + " bytes, " + std::to_string(size / 2) + " asked for";
+  const std::string asked =
+      std::to_string(size) + " bytes, " + std::to_string(size / 2) + " asked for";
   const std::string where = "byte +" + std::to_string(size / 2) + " is";
   EXPECT_TRUE(said({"write past the end", asked.c_str(), where.c_str(), "place 11", "place 12"}));
   // All that was asked for may be written.
@@ -76,7 +71,8 @@ TEST_P(Check, WriteBeforeIsReportedOnce) {
   auto* const object = *std::max_element(objects.begin(), objects.end());
   object[-1] = 'A';
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);
-  EXPECT_TRUE(said({"write before the start", "byte -1 is", "41", "allocated at place 11", "found in a scan"}));
+  EXPECT_TRUE(said(
+      {"write before the start", "byte -1 is", "41", "allocated at place 11", "found in a scan"}));
   EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
   for (auto* other : objects) free(other, 12);
   EXPECT_TRUE(said_nothing());
@@ -89,8 +85,8 @@ TEST_P(Check, WriteAfterFreeIsFoundByAScan) {
   object[GetParam().size / 2] ^= 1;
   host_cpu.place = 13;
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);
-  EXPECT_TRUE(said(
-      {"write to a free object, victim", "allocated at place 11", "freed at place 12", "found in a scan at place 13"}));
+  EXPECT_TRUE(said({"write to a free object, victim", "allocated at place 11", "freed at place 12",
+                    "found in a scan at place 13"}));
   EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
   EXPECT_TRUE(quarantined(object));
 }
@@ -115,7 +111,8 @@ TEST_P(Check, WriteAfterFreeIsFoundWhenTheSlabIsGivenBack) {
   objects[199][0] ^= 1;
   for (int i = 200; i < 300; i++) free(objects[i], 12);
   EXPECT_EQ(stats_of(cache_).reports + kmem_cache_check_scan(cache_), 1u);
-  EXPECT_TRUE(said({"write to a free object, victim", "allocated at place 11", "freed at place 12", "found"}));
+  EXPECT_TRUE(said(
+      {"write to a free object, victim", "allocated at place 11", "freed at place 12", "found"}));
   EXPECT_TRUE(quarantined(objects[199]));
 }
 
@@ -124,7 +121,8 @@ TEST_P(Check, DoubleFreeIsReportedAndNotCounted) {
   auto* const other = alloc(1);
   free(object, 12);
   free(object, 13);
-  EXPECT_TRUE(said({"double free, victim", "allocated at place 11", "freed at place 12", "freed again at place 13"}));
+  EXPECT_TRUE(said({"double free, victim", "allocated at place 11", "freed at place 12",
+                    "freed again at place 13"}));
   EXPECT_TRUE(sound(cache_, 1));
   free(object, 14);
   EXPECT_TRUE(said({"double free, victim", "freed again at place 14"}));
@@ -135,8 +133,8 @@ TEST_P(Check, DoubleFreeIsReportedAndNotCounted) {
 TEST_P(Check, FreeOfWhatIsNoObjectIsRefused) {
   auto* const object = alloc(11);
   free(object + 1, 12);
-  EXPECT_TRUE(said({"free of what is no object, victim", "1 bytes into the object", "allocated at place 11",
-                    "freed at place 12", "nothing is freed"}));
+  EXPECT_TRUE(said({"free of what is no object, victim", "1 bytes into the object",
+                    "allocated at place 11", "freed at place 12", "nothing is freed"}));
   int nowhere;
   free(&nowhere, 12);
   EXPECT_TRUE(said({"free of what is no object, victim", "has no object there"}));
@@ -147,13 +145,14 @@ TEST_P(Check, FreeOfWhatIsNoObjectIsRefused) {
 }
 
 TEST_P(Check, FreeToAnotherCheckedCacheIsRefused) {
-  kmem_cache* const other = kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const other =
+      kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache_check_start(other);
   auto* const object = alloc(11);
   host_cpu.place = 12;
   kmem_cache_free(other, object);
-  EXPECT_TRUE(said({"free to the wrong cache, victim", "it is given to other", "allocated at place 11",
-                    "freed at place 12", "stays allocated"}));
+  EXPECT_TRUE(said({"free to the wrong cache, victim", "it is given to other",
+                    "allocated at place 11", "freed at place 12", "stays allocated"}));
   EXPECT_TRUE(sound(other, 0));
   EXPECT_TRUE(sound(cache_, 1));
   free(object, 1);
@@ -163,7 +162,8 @@ TEST_P(Check, FreeToAnotherCheckedCacheIsRefused) {
 }
 
 TEST_P(Check, UncheckedObjectFreedToACheckedCacheIsRefused) {
-  kmem_cache* const other = kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const other =
+      kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
   void* const object = kmem_cache_alloc(other, KM_ATOMIC);
   free(object, 12);
   EXPECT_TRUE(said({"free to the wrong cache, other", "not checked: who allocated it is not known",
@@ -182,8 +182,8 @@ TEST_P(Check, DoubleFreeOfAnObjectFromBeforeIsRefused) {
   free(object, 12);
   EXPECT_TRUE(said_nothing());
   free(object, 13);
-  EXPECT_TRUE(said({"double free, victim", "not checked: who allocated it is not known", "freed again at place 13",
-                    "the object stays free"}));
+  EXPECT_TRUE(said({"double free, victim", "not checked: who allocated it is not known",
+                    "freed again at place 13", "the object stays free"}));
   EXPECT_TRUE(sound(cache_, 1));
   free(other, 12);
   EXPECT_TRUE(sound(cache_, 0));
@@ -193,21 +193,24 @@ TEST_P(Check, DoubleFreeOfAnObjectFromBeforeIsRefused) {
 // Of what a cache that is not checked finds by itself, it dies; and says how to find out more.
 TEST_P(Check, WithoutCheckingTheMessageNamesTheWord) {
   kmem_cache_check_stop(cache_);
-  kmem_cache* const other = kmem_cache_create("other", 40, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const other =
+      kmem_cache_create("other", 40, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
   auto* const object = alloc(11);
-  EXPECT_DEATH(kmem_cache_free(other, object), "other: .* was freed to it, but belongs to victim. `check` in #mem");
+  EXPECT_DEATH(kmem_cache_free(other, object),
+               "other: .* was freed to it, but belongs to victim. `check` in #mem");
   free(object, 12);
   kmem_cache_destroy(other);
 }
 
 TEST_P(Check, FreeToAnUncheckedCacheIsFoundWhenItsMagazineIsEmptied) {
-  kmem_cache* const other = kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const other =
+      kmem_cache_create("other", 40, 0, 0, nullptr, nullptr, nullptr, nullptr);
   auto* const object = alloc(11);
   kmem_cache_free(other, object);
   EXPECT_TRUE(said_nothing());
   kmem_cache_check_start(other);  // among others, this empties magazines
-  EXPECT_TRUE(said({"free to the wrong cache, victim", "it is given to other", "allocated at place 11",
-                    "found as a magazine was emptied"}));
+  EXPECT_TRUE(said({"free to the wrong cache, victim", "it is given to other",
+                    "allocated at place 11", "found as a magazine was emptied"}));
   EXPECT_TRUE(sound(other, 0));
   EXPECT_TRUE(sound(cache_, 1));
   free(object, 1);
@@ -253,7 +256,8 @@ TEST(CheckRace, AFreeDuringTheFreeIsADoubleFree) {
   void* const object = kmem_cache_alloc(cache, KM_ATOMIC);
   host_cpu.place = 12;
   kmem_cache_free(cache, object);
-  EXPECT_TRUE(said({"double free", "allocated at place 11", "freed at place 12", "freed again at place 13"}));
+  EXPECT_TRUE(said(
+      {"double free", "allocated at place 11", "freed at place 12", "freed again at place 13"}));
   EXPECT_EQ(stats_of(cache).quarantined, 1u);
   EXPECT_TRUE(sound(cache, 0));
   kmem_cache_destroy(cache);
@@ -276,8 +280,8 @@ TEST(CheckKmalloc, BytesBeyondTheRequestAreRedZone) {
   object[50] = 0;
   host_cpu.place = 12;
   kfree(object);
-  EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 asked for", "byte +50 is",
-                    "allocated at place 11", "freed at place 12"}));
+  EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 asked for",
+                    "byte +50 is", "allocated at place 11", "freed at place 12"}));
   kmem_cache_check_stop(cache);
   kmem_cache_release(cache);
 }

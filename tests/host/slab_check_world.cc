@@ -41,9 +41,11 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
 AssertionResult sound(kmem_cache* cache, uint64_t live) {
   if (const char* const wrong = kmem_cache_verify(cache)) return AssertionFailure() << wrong;
   const struct kmem_cache_stats stats = stats_of(cache);
-  if (stats.live != live) return AssertionFailure() << stats.live << " objects are live, not " << live;
+  if (stats.live != live)
+    return AssertionFailure() << stats.live << " objects are live, not " << live;
   if (stats.objects_out != live + stats.magazine_rounds)
-    return AssertionFailure() << stats.objects_out << " objects are out, " << stats.magazine_rounds << " in magazines";
+    return AssertionFailure() << stats.objects_out << " objects are out, " << stats.magazine_rounds
+                              << " in magazines";
   return AssertionSuccess();
 }
 
@@ -52,7 +54,8 @@ AssertionResult said(std::initializer_list<const char*> parts) {
   size_t at = 0;
   for (const char* part : parts) {
     at = log.find(part, at);
-    if (at == log.npos) return AssertionFailure() << "no \"" << part << "\" (in this order) in\n" << log;
+    if (at == log.npos)
+      return AssertionFailure() << "no \"" << part << "\" (in this order) in\n" << log;
   }
   return AssertionSuccess();
 }
@@ -81,13 +84,15 @@ void destruct(void* object, void* size) {
 
 kmem_cache* make_cache(const Shape& shape, arena* source) {
   return kmem_cache_create("victim", shape.size, shape.align, shape.flags, source,
-                           shape.constructed ? construct : nullptr, shape.constructed ? destruct : nullptr,
+                           shape.constructed ? construct : nullptr,
+                           shape.constructed ? destruct : nullptr,
                            reinterpret_cast<void*>(shape.size));
 }
 
 AssertionResult Check::quarantined(const void* object) {
   const uint64_t live = stats_of(cache_).live;
-  if (stats_of(cache_).quarantined != 1) return AssertionFailure() << stats_of(cache_).quarantined << " quarantined";
+  if (stats_of(cache_).quarantined != 1)
+    return AssertionFailure() << stats_of(cache_).quarantined << " quarantined";
   std::vector<void*> objects(300);
   for (void*& other : objects) other = alloc(1);
   const bool again = std::find(objects.begin(), objects.end(), object) != objects.end();

@@ -1,5 +1,5 @@
-// What the tests of checking share: memory, hooks that know which objects have a record, what was logged, and caches of all
-// shapes that are checked.
+// What the tests of checking share: memory, hooks that know which objects have a record, what was
+// logged, and caches of all shapes that are checked.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@
 
 namespace host {
 
-// What the hooks have seen: a second record of an object, a free without one; and how many objects have one now.
+// What the hooks have seen: a second record of an object, a free without one; and how many objects
+// have one now.
 extern std::atomic<uint64_t> twice, unmatched;
 size_t records();
 
@@ -39,7 +40,8 @@ inline void PrintTo(const Shape& shape, std::ostream* out) {
   *out << shape.size << " bytes, align " << shape.align << ", flags " << shape.flags;
 }
 
-// Objects are full of 0x5a between construction and destruction: how many are constructed, and were not so at their end.
+// Objects are full of 0x5a between construction and destruction: how many are constructed, and were
+// not so at their end.
 extern std::atomic<int64_t> constructed, broken;
 
 kmem_cache* make_cache(const Shape& shape, arena* source = nullptr);
@@ -73,10 +75,10 @@ class Check : public testing::TestWithParam<Shape> {
   kmem_cache* cache_ = nullptr;
 };
 
-inline const auto shapes =
-    testing::Values(Shape{24, 0, 0, false}, Shape{64, 64, 0, false}, Shape{100, 16, 0, true}, Shape{512, 0, 0, false},
-                    Shape{1024, 0, 0, false}, Shape{1500, 128, 0, true}, Shape{4096, 4096, 0, false},
-                    Shape{5000, 0, 0, true}, Shape{64, 0, KMC_NOMAGAZINE, false});
+inline const auto shapes = testing::Values(
+    Shape{24, 0, 0, false}, Shape{64, 64, 0, false}, Shape{100, 16, 0, true},
+    Shape{512, 0, 0, false}, Shape{1024, 0, 0, false}, Shape{1500, 128, 0, true},
+    Shape{4096, 4096, 0, false}, Shape{5000, 0, 0, true}, Shape{64, 0, KMC_NOMAGAZINE, false});
 inline std::string name_of(const testing::TestParamInfo<Shape>& info) {
   return std::to_string(info.param.size) + "_" + std::to_string(info.param.align) + "_" +
          std::to_string(info.param.flags);

@@ -1,7 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// Depots: the sizes of magazines, working sets, reaping, and what constructors and destructors see of it.
+// Depots: the sizes of magazines, working sets, reaping, and what constructors and destructors see
+// of it.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -94,8 +92,8 @@ class Depot : public testing::Test {
 
 uint64_t magazines_live() {
   uint64_t live = 0;
-  for (const char* name :
-       {"kmem_magazine.32", "kmem_magazine.64", "kmem_magazine.128", "kmem_magazine.256", "kmem_magazine.512"})
+  for (const char* name : {"kmem_magazine.32", "kmem_magazine.64", "kmem_magazine.128",
+                           "kmem_magazine.256", "kmem_magazine.512"})
     live += stats_of(name).live;
   return live;
 }
@@ -106,9 +104,9 @@ TEST_F(Depot, MagazinesGrowWithContentionUpToWhatTheirObjectsAllow) {
     uint64_t first, last;
   };
   for (const auto [object, first, last] :
-       {Sizes{8, 30, 62}, Sizes{256, 30, 62}, Sizes{257, 14, 62}, Sizes{512, 14, 62}, Sizes{513, 14, 30},
-        Sizes{4096, 14, 30}, Sizes{4097, 6, 14}, Sizes{16384, 6, 14}, Sizes{16385, 2, 6}, Sizes{32768, 2, 6},
-        Sizes{32769, 2, 2}}) {
+       {Sizes{8, 30, 62}, Sizes{256, 30, 62}, Sizes{257, 14, 62}, Sizes{512, 14, 62},
+        Sizes{513, 14, 30}, Sizes{4096, 14, 30}, Sizes{4097, 6, 14}, Sizes{16384, 6, 14},
+        Sizes{16385, 2, 6}, Sizes{32768, 2, 6}, Sizes{32769, 2, 2}}) {
     kmem_cache* const cache = make("growing", object);
     EXPECT_EQ(stats_of(cache).magazine_size, first) << object;
     host::contend(100);
@@ -117,7 +115,8 @@ TEST_F(Depot, MagazinesGrowWithContentionUpToWhatTheirObjectsAllow) {
       churn(cache, 100);
       kmem_update();
       const struct kmem_cache_stats stats = stats_of(cache);
-      EXPECT_TRUE(size == last ? stats.magazine_size == last : stats.magazine_size > size) << object;
+      EXPECT_TRUE(size == last ? stats.magazine_size == last : stats.magazine_size > size)
+          << object;
       size = stats.magazine_size;
     }
     host::contend(0);
@@ -174,7 +173,8 @@ TEST_F(Depot, OutgrownMagazinesAreUsedUpAndFreed) {
 
 // ---- Working sets.
 
-// A depot of which an interval has used some: 40 magazines of 30 are there, and half of the objects go out and back.
+// A depot of which an interval has used some: 40 magazines of 30 are there, and half of the objects
+// go out and back.
 struct Used {
   explicit Used(arena* source) : cache(make("used", 64, source)) {
     churn(cache, 1'200);
@@ -270,7 +270,8 @@ TEST_F(Depot, MemoryPressureTakesTheSurplusFirstThenDepotsThenTheCpus) {
     return found.back() != nullptr;
   };
   ASSERT_TRUE(take());
-  EXPECT_EQ(stats_of(used.cache).depot_full, before.depot_full - before.depot_surplus) << "the working set is kept";
+  EXPECT_EQ(stats_of(used.cache).depot_full, before.depot_full - before.depot_surplus)
+      << "the working set is kept";
   while (stats_of(used.cache).depot_full > 0) ASSERT_TRUE(take());
   EXPECT_GT(stats_of(used.cache).magazine_rounds, 0u) << "the CPU's are kept";
   while (take()) continue;
@@ -296,7 +297,8 @@ TEST_F(Depot, AnAllocationFromACacheReapsToo) {
 
 std::vector<int> import_flags;
 
-// Cache, quantum cache and arena are asked on the way down; were each to reap, there would be 64 tries.
+// Cache, quantum cache and arena are asked on the way down; were each to reap, there would be 64
+// tries.
 TEST_F(Depot, OnlyTheOutermostAllocationReaps) {
   arena* const dry = arena_create(
       "dry", 0, 0, 4096,
@@ -309,7 +311,8 @@ TEST_F(Depot, OnlyTheOutermostAllocationReaps) {
   EXPECT_EQ(kmem_cache_alloc(cache, KM_ATOMIC), nullptr);
   EXPECT_EQ(import_flags.size(), 1u);
   EXPECT_EQ(kmem_cache_alloc(cache, KM_SLEEP), nullptr);
-  EXPECT_EQ(import_flags, std::vector<int>(1 + 4, KM_ATOMIC)) << "once more after each of three reaps";
+  EXPECT_EQ(import_flags, std::vector<int>(1 + 4, KM_ATOMIC))
+      << "once more after each of three reaps";
   EXPECT_EQ(arena_alloc(dry, 8192, KM_SLEEP), nullptr);
   EXPECT_EQ(import_flags.size(), 1u + 4 + 4);
   kmem_cache_destroy(cache);
@@ -317,7 +320,8 @@ TEST_F(Depot, OnlyTheOutermostAllocationReaps) {
 }
 
 TEST_F(Depot, AReapLeavesNothingIdleAnywhere) {
-  kmem_cache* const caches[] = {make("one", 24), make("two", 1000), make("three", 5000), make("four", 4096)};
+  kmem_cache* const caches[] = {make("one", 24), make("two", 1000), make("three", 5000),
+                                make("four", 4096)};
   kmem_reap();
   struct arena_stats before, after;
   arena_stats(base_arena, &before);
@@ -408,7 +412,8 @@ TEST_F(Depot, AConstructorThatFailsMidwayLeavesNothingToDestruct) {
   kmem_cache* const cache = counts.make("failing");
   std::vector<void*> objects;
   for (int i = 0; i < 900; i++) {
-    if (void* const object = kmem_cache_alloc(cache, i % 2 ? KM_ATOMIC : KM_SLEEP)) objects.push_back(object);
+    if (void* const object = kmem_cache_alloc(cache, i % 2 ? KM_ATOMIC : KM_SLEEP))
+      objects.push_back(object);
   }
   EXPECT_EQ(objects.size(), 600u);
   EXPECT_EQ(counts.failed, 300);
@@ -443,7 +448,9 @@ struct Stage {
     live--;
     kmem_cache_free(cache, object);
   }
-  void exchange_one(unsigned random) { give(exchange[random % 64].exchange(random % 3 ? take() : nullptr)); }
+  void exchange_one(unsigned random) {
+    give(exchange[random % 64].exchange(random % 3 ? take() : nullptr));
+  }
 };
 Stage* stage;
 
@@ -546,7 +553,8 @@ TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
         }
       },
       on_interrupt);
-  // The log is empty: none had live objects. What a reap still held when its cache ended is buried by now or next.
+  // The log is empty: none had live objects. What a reap still held when its cache ended is buried
+  // by now or next.
   kmem_update();
   EXPECT_EQ(kmem_cache_find("brief"), nullptr);
   EXPECT_EQ(counts.constructed, counts.destructed);
@@ -569,7 +577,8 @@ void destruct_slowly(void*, void* data) {
 
 TEST_F(Depot, ObjectsInTheHandsOfAReapAreNotLive) {
   Held held;
-  kmem_cache* const cache = kmem_cache_create("in hand", 64, 0, 0, nullptr, nullptr, destruct_slowly, &held);
+  kmem_cache* const cache =
+      kmem_cache_create("in hand", 64, 0, 0, nullptr, nullptr, destruct_slowly, &held);
   churn(cache, 100);
   host::run_cpus(2, [&](unsigned cpu) {
     if (cpu == 1) return kmem_reap_some(KMEM_REAP_DEPOTS);

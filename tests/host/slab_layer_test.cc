@@ -1,6 +1,3 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
 // The lower half of a cache: the colours of slabs, the hash of bufctls.
 #include <gtest/gtest.h>
 
@@ -13,11 +10,11 @@
 
 #include "arena.h"
 #include "cpus.h"
+#include "linear_hash.h"
 #include "pages.h"
 #include "slab.h"
 #include "slab_os.h"
 #include "slab_trace.h"
-#include "src/linear_hash.h"
 
 void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
   slab_os_irq_restore(saved);
@@ -42,8 +39,8 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// A cache whose slabs are `pages` pages and begin with object after object, `count` of them; the rest is spare, but for
-// `own` bytes at the end.
+// A cache whose slabs are `pages` pages and begin with object after object, `count` of them; the
+// rest is spare, but for `own` bytes at the end.
 struct Coloured {
   size_t size, align, pages, count, own;
   size_t step;  // of its colours; 0: it has one colour
@@ -57,10 +54,11 @@ class SlabColour : public testing::TestWithParam<Coloured> {};
 
 TEST_P(SlabColour, SuccessiveSlabsBeginAtSuccessiveMultiplesAndWrapAround) {
   const Coloured shape = GetParam();
-  kmem_cache* const cache =
-      kmem_cache_create("coloured", shape.size, shape.align, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache = kmem_cache_create("coloured", shape.size, shape.align, KMC_NOMAGAZINE,
+                                              nullptr, nullptr, nullptr, nullptr);
   const size_t slab_bytes = shape.pages * SLAB_OS_PAGE_SIZE;
-  const size_t stride = (shape.size + std::max<size_t>(shape.align, 8) - 1) & -std::max<size_t>(shape.align, 8);
+  const size_t stride =
+      (shape.size + std::max<size_t>(shape.align, 8) - 1) & -std::max<size_t>(shape.align, 8);
   const size_t spare = slab_bytes - shape.own - shape.count * stride;
   const size_t colours = shape.step ? spare / shape.step + 1 : 1;
   ASSERT_GE(colours, shape.step ? 2u : 1u) << "the test's own arithmetic";
@@ -69,10 +67,12 @@ TEST_P(SlabColour, SuccessiveSlabsBeginAtSuccessiveMultiplesAndWrapAround) {
   for (size_t slab = 0; slab < 2 * colours + 1; slab++) {
     // Each slab is filled before the next is made.
     std::vector<char*> mine;
-    for (size_t i = 0; i < shape.count; i++) mine.push_back(static_cast<char*>(kmem_cache_alloc(cache, KM_ATOMIC)));
+    for (size_t i = 0; i < shape.count; i++)
+      mine.push_back(static_cast<char*>(kmem_cache_alloc(cache, KM_ATOMIC)));
     ASSERT_EQ(stats_of(cache).slabs, slab + 1);
     std::sort(mine.begin(), mine.end());
-    for (size_t i = 1; i < mine.size(); i++) ASSERT_EQ(mine[i] - mine[i - 1], static_cast<ptrdiff_t>(stride));
+    for (size_t i = 1; i < mine.size(); i++)
+      ASSERT_EQ(mine[i] - mine[i - 1], static_cast<ptrdiff_t>(stride));
     // Slabs of several pages are aligned to a page only; the first page has the first object.
     const size_t colour = reinterpret_cast<uintptr_t>(mine[0]) % SLAB_OS_PAGE_SIZE;
     ASSERT_EQ(colour, slab % colours * shape.step) << "slab " << slab;
@@ -92,14 +92,15 @@ TEST_P(SlabColour, SuccessiveSlabsBeginAtSuccessiveMultiplesAndWrapAround) {
 }
 
 // sizeof(struct kmem_slab) is 56.
-INSTANTIATE_TEST_SUITE_P(All, SlabColour,
-                         testing::Values(Coloured{512, 0, 1, 7, 56, 64}, Coloured{400, 0, 1, 10, 56, 0},
-                                         Coloured{320, 128, 1, 10, 56, 128}, Coloured{64, 64, 1, 63, 56, 0},
-                                         Coloured{1000, 0, 1, 4, 0, 64}, Coloured{700, 256, 1, 5, 0, 256},
-                                         Coloured{1500, 128, 2, 5, 0, 128}, Coloured{2048, 0, 2, 4, 0, 0}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.size) + "_" + std::to_string(info.param.align);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, SlabColour,
+    testing::Values(Coloured{512, 0, 1, 7, 56, 64}, Coloured{400, 0, 1, 10, 56, 0},
+                    Coloured{320, 128, 1, 10, 56, 128}, Coloured{64, 64, 1, 63, 56, 0},
+                    Coloured{1000, 0, 1, 4, 0, 64}, Coloured{700, 256, 1, 5, 0, 256},
+                    Coloured{1500, 128, 2, 5, 0, 128}, Coloured{2048, 0, 2, 4, 0, 0}),
+    [](const auto& info) {
+      return std::to_string(info.param.size) + "_" + std::to_string(info.param.align);
+    });
 
 TEST(SlabLayer, ObjectsOfQuantumCachesAreWholeQuanta) {
   // Three pages each, in slabs of thirty-two: two pages are spare.
@@ -170,7 +171,9 @@ class Hash {
     uint64_t longest = 0;
     for (uint64_t bucket = 0; bucket < hash_.buckets; bucket++) {
       uint64_t length = 0;
-      for (void* item = *linear_hash_place(&hash_, bucket); item; item = *linear_hash_link(&hash_, item)) length++;
+      for (void* item = *linear_hash_place(&hash_, bucket); item;
+           item = *linear_hash_link(&hash_, item))
+        length++;
       longest = std::max(longest, length);
     }
     return longest;
@@ -249,8 +252,8 @@ TEST(LinearHash, WithoutMemoryItGoesOnAndCatchesUp) {
 }
 
 TEST(SlabLayer, BufctlHashNeedsNoMemoryToGoOn) {
-  kmem_cache* const cache =
-      kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH | KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache = kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH | KMC_NOMAGAZINE,
+                                              nullptr, nullptr, nullptr, nullptr);
   struct arena_stats before, after;
   arena_stats(base_arena, &before);
   std::vector<void*> objects;

@@ -1,11 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// tests/host/slab_world.cc
-
 // CPUs and interrupts that use the same caches, and tracing that is switched on and off meanwhile.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +49,8 @@ struct Parallel {
     if (!object) return;
     const unsigned which = object[0];
     const size_t size = kmem_cache_object_size(caches[which]);
-    if (!std::all_of(object, object + size, [&](unsigned char byte) { return byte == which; })) broken++;
+    if (!std::all_of(object, object + size, [&](unsigned char byte) { return byte == which; }))
+      broken++;
     memset(object, 0xdd, size);
     live[which]--;
     kmem_cache_free(caches[which], object);
@@ -68,7 +63,8 @@ void interrupt_work() {
   thread_local std::minstd_rand random(host_cpu.id + 77);
   for (int i = 0; i < 6; i++) {
     auto& slot = parallel->exchange[random() % parallel->exchange.size()];
-    unsigned char* const object = random() % 3 ? parallel->make(random() % parallel->caches.size()) : nullptr;
+    unsigned char* const object =
+        random() % 3 ? parallel->make(random() % parallel->caches.size()) : nullptr;
     parallel->destroy(slot.exchange(object));
   }
 }
@@ -90,7 +86,8 @@ void cpu_work(unsigned cpu, int operations, unsigned round) {
         if (!mine.empty()) parallel->destroy(take_any(mine, random));
         break;
       default:
-        if (unsigned char* const object = parallel->make(random() % parallel->caches.size())) mine.push_back(object);
+        if (unsigned char* const object = parallel->make(random() % parallel->caches.size()))
+          mine.push_back(object);
     }
     if (mine.size() > 400)
       while (mine.size() > 50) parallel->destroy(take_any(mine, random));
@@ -105,8 +102,8 @@ class SlabParallel : public testing::Test {
     const Shape shapes[] = {{64, 0, 0},           {100, 0, 0},     {1024, 0, 0},
                             {48, 0, KMC_NOTOUCH}, {4096, 4096, 0}, {200, 0, KMC_NOMAGAZINE}};
     for (const Shape& shape : shapes)
-      parallel->caches.push_back(
-          kmem_cache_create("parallel", shape.size, shape.align, shape.flags, nullptr, nullptr, nullptr, nullptr));
+      parallel->caches.push_back(kmem_cache_create("parallel", shape.size, shape.align, shape.flags,
+                                                   nullptr, nullptr, nullptr, nullptr));
   }
   void TearDown() override {
     host::fail_pages(0);
@@ -120,8 +117,10 @@ class SlabParallel : public testing::Test {
     delete parallel;
   }
   void expect_all_sound() {
-    for (size_t i = 0; i < parallel->caches.size(); i++) expect_sound(parallel->caches[i], parallel->live[i]);
-    for (const char* name : {"kmem_slab", "kmem_bufctl", "kmem_magazine.128", "kmem_hash", "kmem_cache", "page_4096"}) {
+    for (size_t i = 0; i < parallel->caches.size(); i++)
+      expect_sound(parallel->caches[i], parallel->live[i]);
+    for (const char* name : {"kmem_slab", "kmem_bufctl", "kmem_magazine.128", "kmem_hash",
+                             "kmem_cache", "page_4096"}) {
       kmem_cache* const cache = kmem_cache_find(name);
       ASSERT_NE(cache, nullptr) << name;
       expect_sound(cache, stats_of(cache).live);
@@ -218,7 +217,8 @@ TEST_F(SlabParallel, EveryAllocationBetweenStartAndStopHasARecordUntilItIsFreed)
 }
 
 TEST(Slab, HooksGetTheRequestedSizeAndTheFrameOfTheEntry) {
-  kmem_cache* const cache = kmem_cache_create("requested", 96, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("requested", 96, 0, 0, nullptr, nullptr, nullptr, nullptr);
   round_of_flags(cache, KMC_EVER_TRACED | KMC_TRACED, 0);
   EXPECT_TRUE(kmem_cache_flags(cache) & KMC_TRACED);
   for (const int flags : {int{KM_ATOMIC}, int{KM_ZERO}}) {

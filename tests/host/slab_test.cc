@@ -1,11 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// tests/host/slab_world.cc
-
 // Caches of all shapes, from their creation to their end.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,12 +41,14 @@ class SlabShape : public testing::TestWithParam<Shape> {
   void SetUp() override {
     kmem_reap();  // what other tests have left in magazines
     const Shape& shape = GetParam();
-    cache_ = kmem_cache_create("shape", shape.size, shape.align, shape.flags, nullptr, nullptr, nullptr, nullptr);
+    cache_ = kmem_cache_create("shape", shape.size, shape.align, shape.flags, nullptr, nullptr,
+                               nullptr, nullptr);
     ASSERT_NE(cache_, nullptr);
   }
   void TearDown() override { kmem_cache_destroy(cache_); }
 
-  // Random allocations and frees; compares with what is held after every few. `percent`: allocations of memory that fail.
+  // Random allocations and frees; compares with what is held after every few. `percent`:
+  // allocations of memory that fail.
   void run(unsigned seed, int operations, size_t most, unsigned percent) {
     std::mt19937_64 random(seed);
     std::vector<Held> held;
@@ -103,7 +99,8 @@ TEST_P(SlabShape, LosesNothingWhenMemoryFails) {
 
 TEST_P(SlabShape, ObjectsDoNotOverlap) {
   std::vector<uintptr_t> objects(3'000);
-  for (uintptr_t& object : objects) object = reinterpret_cast<uintptr_t>(kmem_cache_alloc(cache_, KM_ATOMIC));
+  for (uintptr_t& object : objects)
+    object = reinterpret_cast<uintptr_t>(kmem_cache_alloc(cache_, KM_ATOMIC));
   std::vector<uintptr_t> sorted = objects;
   std::sort(sorted.begin(), sorted.end());
   ASSERT_NE(sorted[0], 0u);
@@ -116,8 +113,9 @@ TEST_P(SlabShape, DestructionGivesAllMemoryBack) {
   for (int round = 0; round < 20; round++) {
     // What the allocator's own caches keep for themselves is in place after a few rounds.
     if (round == 4) before = memory_out();
-    kmem_cache* const cache = kmem_cache_create("short-lived", GetParam().size, GetParam().align, GetParam().flags,
-                                                base_arena, nullptr, nullptr, nullptr);
+    kmem_cache* const cache =
+        kmem_cache_create("short-lived", GetParam().size, GetParam().align, GetParam().flags,
+                          base_arena, nullptr, nullptr, nullptr);
     std::vector<void*> objects(2'000);
     for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
     for (void* object : objects) kmem_cache_free(cache, object);
@@ -127,18 +125,22 @@ TEST_P(SlabShape, DestructionGivesAllMemoryBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SlabShape,
-                         testing::Values(Shape{1, 0, 0}, Shape{24, 0, 0}, Shape{64, 64, 0}, Shape{100, 16, 0},
-                                         Shape{512, 0, 0}, Shape{513, 0, 0}, Shape{1024, 0, 0}, Shape{1500, 128, 0},
-                                         Shape{4096, 4096, 0}, Shape{5000, 0, 0}, Shape{64, 0, KMC_NOMAGAZINE},
+                         testing::Values(Shape{1, 0, 0}, Shape{24, 0, 0}, Shape{64, 64, 0},
+                                         Shape{100, 16, 0}, Shape{512, 0, 0}, Shape{513, 0, 0},
+                                         Shape{1024, 0, 0}, Shape{1500, 128, 0},
+                                         Shape{4096, 4096, 0}, Shape{5000, 0, 0},
+                                         Shape{64, 0, KMC_NOMAGAZINE},
                                          Shape{1024, 0, KMC_NOMAGAZINE}, Shape{64, 8, KMC_NOTOUCH},
                                          Shape{2048, 8, KMC_NOTOUCH}),
                          [](const auto& info) {
-                           return std::to_string(info.param.size) + "_" + std::to_string(info.param.align) + "_" +
+                           return std::to_string(info.param.size) + "_" +
+                                  std::to_string(info.param.align) + "_" +
                                   std::to_string(info.param.flags);
                          });
 
 TEST(Slab, HugeObjectsAndImpossibleShapes) {
-  kmem_cache* const cache = kmem_cache_create("huge", 100'000, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("huge", 100'000, 0, 0, nullptr, nullptr, nullptr, nullptr);
   Held a = hold(kmem_cache_alloc(cache, KM_ATOMIC), 100'000, 1);
   Held b = hold(kmem_cache_alloc(cache, KM_ATOMIC), 100'000, 2);
   EXPECT_TRUE(a.intact() && b.intact());
@@ -148,13 +150,15 @@ TEST(Slab, HugeObjectsAndImpossibleShapes) {
   EXPECT_EQ(kmem_cache_create("none", 0, 0, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
   EXPECT_EQ(kmem_cache_create("odd", 8, 24, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
   EXPECT_EQ(kmem_cache_create("wide", 8, 8192, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
-  EXPECT_EQ(kmem_cache_create("endless", SIZE_MAX, 0, 0, nullptr, nullptr, nullptr, nullptr), nullptr);
+  EXPECT_EQ(kmem_cache_create("endless", SIZE_MAX, 0, 0, nullptr, nullptr, nullptr, nullptr),
+            nullptr);
   EXPECT_EQ(kmem_cache_find("odd"), nullptr);
 }
 
 TEST(Slab, UntouchedObjectsAreNeverRead) {
   // Addresses at which nothing is mapped.
-  arena* const ids = arena_create("ids", 0x1000, 1 << 20, 1, nullptr, nullptr, nullptr, 16, KM_SLEEP);
+  arena* const ids =
+      arena_create("ids", 0x1000, 1 << 20, 1, nullptr, nullptr, nullptr, 16, KM_SLEEP);
   std::set<uintptr_t> out;
   for (int i = 0; i < 10'000; i++) {
     void* const id = arena_alloc(ids, 1, KM_ATOMIC);
@@ -165,7 +169,8 @@ TEST(Slab, UntouchedObjectsAreNeverRead) {
 }
 
 TEST(Slab, HashOfBufctlsGrowsAndShrinks) {
-  kmem_cache* const cache = kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH, nullptr, nullptr, nullptr, nullptr);
   std::vector<void*> objects(60'000);
   for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
   const struct kmem_cache_stats full = stats_of(cache);
@@ -176,8 +181,8 @@ TEST(Slab, HashOfBufctlsGrowsAndShrinks) {
   expect_sound(cache, 0);
   kmem_cache_destroy(cache);
 
-  kmem_cache* const direct =
-      kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH | KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const direct = kmem_cache_create("hashed", 64, 8, KMC_NOTOUCH | KMC_NOMAGAZINE,
+                                               nullptr, nullptr, nullptr, nullptr);
   for (void*& object : objects) object = kmem_cache_alloc(direct, KM_ATOMIC);
   for (void* object : objects) kmem_cache_free(direct, object);
   EXPECT_EQ(stats_of(direct).hash_items, 0u);
@@ -186,7 +191,8 @@ TEST(Slab, HashOfBufctlsGrowsAndShrinks) {
 }
 
 TEST(Slab, ZeroedMeansZeroed) {
-  kmem_cache* const cache = kmem_cache_create("zeroed", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const cache =
+      kmem_cache_create("zeroed", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
   for (int i = 0; i < 100; i++) {
     auto* const object = static_cast<unsigned char*>(kmem_cache_alloc(cache, KM_ZERO));
     ASSERT_TRUE(std::all_of(object, object + 200, [](unsigned char byte) { return byte == 0; }));
@@ -222,7 +228,8 @@ void destruct(void* object, void* data) {
 
 TEST(Slab, ConstructedOnceUntilTheObjectGoesBackToItsSlab) {
   Construction counts;
-  kmem_cache* const cache = kmem_cache_create("constructed", 100, 0, 0, nullptr, construct, destruct, &counts);
+  kmem_cache* const cache =
+      kmem_cache_create("constructed", 100, 0, 0, nullptr, construct, destruct, &counts);
   std::vector<void*> objects(500);
   for (int round = 0; round < 5; round++) {
     for (void*& object : objects) {
@@ -239,7 +246,8 @@ TEST(Slab, ConstructedOnceUntilTheObjectGoesBackToItsSlab) {
 
 TEST(Slab, AConstructorThatFailsIsAnAllocationThatFails) {
   Construction counts;
-  kmem_cache* const cache = kmem_cache_create("failing", 100, 0, 0, nullptr, construct, destruct, &counts);
+  kmem_cache* const cache =
+      kmem_cache_create("failing", 100, 0, 0, nullptr, construct, destruct, &counts);
   counts.fail_every = 3;
   void* const a = kmem_cache_alloc(cache, KM_ATOMIC);
   void* const b = kmem_cache_alloc(cache, KM_ATOMIC);
@@ -280,7 +288,8 @@ TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   faulty = kmem_cache_create("faulty", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   ASSERT_EQ(kmem_faults_begin(fail_some), 1);
   EXPECT_EQ(kmem_faults_begin(fail_others), 0) << "one at a time";
-  kmem_cache* const later = kmem_cache_create("faulty_later", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const later =
+      kmem_cache_create("faulty_later", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache_cpu_flags(faulty, KMC_TRACED | KMC_EVER_TRACED, 0);
   const uint64_t recorded_before = recorded;
   asked = 0;
@@ -293,7 +302,8 @@ TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // the magazine is empty
   expect_sound(faulty, 1);
   kmem_cache_free(faulty, fast);
-  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // the object stays in the magazine
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC),
+            nullptr);  // the object stays in the magazine
   EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);
   expect_sound(faulty, 0);
   EXPECT_EQ(asked, 5u);
@@ -330,8 +340,12 @@ TEST(Slab, NamesAreUnique) {
                                 make("ctl"),
                                 make("a name that is much too long to be kept"),
                                 make("a name that is much too long to be kept")};
-  const char* const names[] = {
-      "twin", "twin.2", "twin.3", "ctl.2", "a name that is much too long to", "a name that is much too long .2"};
+  const char* const names[] = {"twin",
+                               "twin.2",
+                               "twin.3",
+                               "ctl.2",
+                               "a name that is much too long to",
+                               "a name that is much too long .2"};
   for (int i = 0; i < 6; i++) {
     EXPECT_STREQ(kmem_cache_name(caches[i]), names[i]);
     kmem_cache* const found = kmem_cache_find(names[i]);
@@ -366,7 +380,8 @@ TEST(Slab, DestroyedWithLiveObjectsItIsAZombieUntilTheyAreGone) {
   const uint64_t before = buried;
   host::take_log();
   Construction counts;
-  kmem_cache* const cache = kmem_cache_create("haunted", 100, 0, 0, nullptr, construct, destruct, &counts);
+  kmem_cache* const cache =
+      kmem_cache_create("haunted", 100, 0, 0, nullptr, construct, destruct, &counts);
   std::vector<void*> objects(70);
   for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
   for (int i = 0; i < 40; i++) {
@@ -404,7 +419,8 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
         },
         [] {
           for (size_t i = 0, start = host::interrupts_taken(); i < 20; i++)
-            kmem_cache_free(haunted, haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
+            kmem_cache_free(haunted,
+                            haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
         });
     // What an interrupt left is buried by the next who may sleep.
     kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
@@ -419,19 +435,22 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
 using SlabDeathTest = testing::Test;
 
 TEST(SlabDeathTest, WrongCacheAndNoObject) {
-  kmem_cache* const a = kmem_cache_create("right", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
-  kmem_cache* const b = kmem_cache_create("wrong", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const a =
+      kmem_cache_create("right", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const b =
+      kmem_cache_create("wrong", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
   char* const object = static_cast<char*>(kmem_cache_alloc(a, KM_ATOMIC));
   EXPECT_DEATH(kmem_cache_free(b, object), "panic: wrong: .* belongs to right");
   EXPECT_DEATH(kmem_cache_free(a, object + 8), "panic: right: .* no object that is out");
   kmem_cache_free(a, object);
   EXPECT_DEATH(kmem_cache_free(a, object), "panic: right: .* no object that is out");
-  kmem_cache* const c =
-      kmem_cache_create("hashed", 64, 0, KMC_NOMAGAZINE | KMC_NOTOUCH, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache* const c = kmem_cache_create("hashed", 64, 0, KMC_NOMAGAZINE | KMC_NOTOUCH, nullptr,
+                                          nullptr, nullptr, nullptr);
   void* const hashed = kmem_cache_alloc(c, KM_ATOMIC);
   kmem_cache_free(c, hashed);
   EXPECT_DEATH(kmem_cache_free(c, hashed), "panic: hashed: .* is not out");
-  EXPECT_DEATH(kfree(static_cast<char*>(direct_map({kMemory / 2})) + 16), "panic: kfree: .* is not allocated");
+  EXPECT_DEATH(kfree(static_cast<char*>(direct_map({kMemory / 2})) + 16),
+               "panic: kfree: .* is not allocated");
   kmem_cache_destroy(a);
   kmem_cache_destroy(b);
   kmem_cache_destroy(c);

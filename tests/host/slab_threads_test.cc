@@ -1,11 +1,5 @@
-// Sources: kern/src/slab.c kern/src/slab_magazine.c kern/src/slab_depot.c kern/src/slab_layer.c kern/src/slab_check.c
-// kern/src/slab_check_report.c kern/src/arena.cc kern/src/arena_segments.cc kern/src/arena_tags.cc
-// kern/src/arena_xalloc.cc kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc tests/host/cpus/cpus.cc
-// tests/host/cpus/sections.cc
-
 // The memory core under ThreadSanitizer: the CPUs of sections.cc.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -56,8 +50,8 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// Objects of some caches; the first byte says of which. All bytes are written by who gets an object and read by who
-// gives it back, without anything atomic, so that an object that two have is seen.
+// Objects of some caches; the first byte says of which. All bytes are written by who gets an object
+// and read by who gives it back, without anything atomic, so that an object that two have is seen.
 class Crowd {
  public:
   explicit Crowd(std::vector<kmem_cache*> caches) : caches_(std::move(caches)) {}
@@ -118,14 +112,17 @@ class Crowd {
 
   unsigned char* alloc(unsigned which) {
     auto* const object = static_cast<unsigned char*>(kmem_cache_alloc(caches_[which], KM_ATOMIC));
-    if (object) std::fill_n(object, kmem_cache_object_size(caches_[which]), static_cast<unsigned char>(which));
+    if (object)
+      std::fill_n(object, kmem_cache_object_size(caches_[which]),
+                  static_cast<unsigned char>(which));
     return object;
   }
   void free(unsigned char* object) {
     if (!object) return;
     const unsigned which = object[0];
     const size_t size = kmem_cache_object_size(caches_[which]);
-    if (!std::all_of(object, object + size, [&](unsigned char byte) { return byte == which; })) broken_++;
+    if (!std::all_of(object, object + size, [&](unsigned char byte) { return byte == which; }))
+      broken_++;
     kmem_cache_free(caches_[which], object);
   }
 
@@ -262,7 +259,8 @@ TEST(SlabThreads, KmallocAndArenas) {
       }
       if (i % 100 == 0) {
         struct arena_stats stats;
-        for (arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) arena_stats(arena, &stats);
+        for (arena* arena = arena_next(nullptr); arena; arena = arena_next(arena))
+          arena_stats(arena, &stats);
       }
     }
     for (const auto& [memory, size] : mine) kfree(memory);

@@ -16,8 +16,9 @@ const auto* const world = testing::AddGlobalTestEnvironment(new World);
 
 // ---- The hooks: a byte for each eight of memory says whether the object there has a record.
 
-auto* const records = static_cast<std::atomic<uint8_t>*>(
-    mmap(nullptr, host::kMemory / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+auto* const records =
+    static_cast<std::atomic<uint8_t>*>(mmap(nullptr, host::kMemory / 4, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 
 }  // namespace
 
@@ -49,7 +50,8 @@ void expect_sound(kmem_cache* cache, uint64_t live) {
 
 }  // namespace host
 
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame, uint64_t saved) {
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
+                       uint64_t saved) {
   EXPECT_NE(object, nullptr);
   EXPECT_TRUE(host_cpu.interrupts_off);
   EXPECT_FALSE(kmem_cache_flags(cache) & KMC_NOTRACE);

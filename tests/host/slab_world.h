@@ -1,5 +1,5 @@
-// What the tests of the allocator share: memory, hooks that know which objects have a record, what must be true of a cache,
-// and objects whose contents are known.
+// What the tests of the allocator share: memory, hooks that know which objects have a record, what
+// must be true of a cache, and objects whose contents are known.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,9 @@ struct Held {
   }
   bool intact() const {
     for (size_t i = 0; i < size; i++)
-      if (memory[i] != static_cast<unsigned char>(reinterpret_cast<uintptr_t>(memory + i) * 31 + salt)) return false;
+      if (memory[i] !=
+          static_cast<unsigned char>(reinterpret_cast<uintptr_t>(memory + i) * 31 + salt))
+        return false;
     return true;
   }
 };

@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/stack_table.cc tests/host/fakes/trace_world.cc
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/trace/stack_table.h"
+#include "store/stack_table.h"
 #include "trace_world.h"
 
 namespace {

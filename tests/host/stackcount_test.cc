@@ -1,7 +1,5 @@
-// The parts of stackcount that need no system: which names a pattern means, and what is printed of counts.
-// user/bin/stackcount/pattern.cc user/bin/stackcount/counts.cc user/bin/stackcount/report.cc
-// user/lib/symbols/kernel_symbols.cc user/lib/symbols/program_symbols.cc user/lib/tool/files.cc
-
+// The parts of stackcount that need no system: which names a pattern means, and what is printed of
+// counts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -54,10 +52,13 @@ TEST(StackcountPattern, WhatIsNotThere) {
 }
 
 TEST(StackcountPattern, Wildcards) {
-  const auto is = [](const char* pattern, const char* name) { return name_matcher(pattern, false)(name); };
+  const auto is = [](const char* pattern, const char* name) {
+    return name_matcher(pattern, false)(name);
+  };
   EXPECT_TRUE(is("pipe*", "pipe_create") && is("pipe*", "pipe") && is("*", "") && is("*", "x"));
   EXPECT_FALSE(is("pipe*", "sys_pipe2") || is("pipe", "pipe_create") || is("pipe_create", "pipe"));
-  EXPECT_TRUE(is("*pipe*", "sys_pipe2") && is("*a*b*", "xaxbx") && is("*ab", "aab") && is("a*b*b", "abab"));
+  EXPECT_TRUE(is("*pipe*", "sys_pipe2") && is("*a*b*", "xaxbx") && is("*ab", "aab") &&
+              is("a*b*b", "abab"));
   EXPECT_FALSE(is("*a*b", "ba") || is("a*", "") || is("a?", "a"));
   EXPECT_TRUE(is("PipeDevice::?e*", "PipeDevice::read") && is("a?c", "abc"));
   EXPECT_TRUE(is("a.c", "a.c"));
@@ -66,17 +67,22 @@ TEST(StackcountPattern, Wildcards) {
 }
 
 TEST(StackcountPattern, RegularExpressions) {
-  const auto is = [](const char* pattern, const std::string& name) { return name_matcher(pattern, true)(name); };
-  EXPECT_TRUE(is("^pipe_.*", "pipe_create") && is("pipe", "pipe_create") && is("(sys|pipe)_", "sys_pipe2"));
+  const auto is = [](const char* pattern, const std::string& name) {
+    return name_matcher(pattern, true)(name);
+  };
+  EXPECT_TRUE(is("^pipe_.*", "pipe_create") && is("pipe", "pipe_create") &&
+              is("(sys|pipe)_", "sys_pipe2"));
   EXPECT_FALSE(is("pipe", "sys_pipe2") || is("^pipe$", "pipe_create"));
-  EXPECT_TRUE(is("^.*$", "") && is("^.*$", std::string(100'000, 'x')) && is(R"(\w+::r\w*$)", "PipeDevice::read"));
+  EXPECT_TRUE(is("^.*$", "") && is("^.*$", std::string(100'000, 'x')) &&
+              is(R"(\w+::r\w*$)", "PipeDevice::read"));
   EXPECT_THROW(name_matcher("(", true), std::runtime_error);
   EXPECT_THROW(name_matcher("[a", true), std::runtime_error);
 }
 
 constexpr const char* kHead = "probe 1 state running functions 2\n";
 constexpr const char* kNoLosses =
-    "hits 9 counted 9 filtered 0 lost 0 kept_out 0 stacks 2 stacks_lost 0 contexts_lost 0 truncated 0\n\n";
+    "hits 9 counted 9 filtered 0 lost 0 kept_out 0 stacks 2 stacks_lost 0 contexts_lost 0 "
+    "truncated 0\n\n";
 
 // With each group's calls.
 struct Read {
@@ -95,10 +101,11 @@ Read since_last(Counter& counter, const std::string& text) {
 
 TEST(StackcountCounts, WhatALineSays) {
   Counter counter;
-  const Read summary = since_last(counter, std::string(kHead) + kNoLosses +
-                                               "count 7 kernel ffffffff80101005 ffffffff80102010 user 401234 abc pid "
-                                               "12 name sh path /bin/sh build 00ff7f later 3 4 5\n"
-                                               "count 2 kernel ffffffff80101005\n");
+  const Read summary = since_last(
+      counter, std::string(kHead) + kNoLosses +
+                   "count 7 kernel ffffffff80101005 ffffffff80102010 user 401234 abc pid "
+                   "12 name sh path /bin/sh build 00ff7f later 3 4 5\n"
+                   "count 2 kernel ffffffff80101005\n");
   ASSERT_EQ(summary.counts.size(), 2u);
   EXPECT_EQ(summary.counts[0].calls, 2u);
   EXPECT_EQ(summary.counts[0].pid, 0u);
@@ -115,10 +122,11 @@ TEST(StackcountCounts, OnlyWhatIsNew) {
   Counter counter;
   const std::string head = kHead;
   since_last(counter, head + kNoLosses + "count 5 kernel 1\ncount 3 kernel 2\n");
-  const Read summary = since_last(
-      counter,
-      head + "hits 20 counted 18 filtered 0 lost 2 kept_out 1 stacks 3 stacks_lost 4 contexts_lost 5 truncated 6\n\n" +
-          "count 9 kernel 3\ncount 6 kernel 1\ncount 3 kernel 2\n");
+  const Read summary =
+      since_last(counter, head +
+                              "hits 20 counted 18 filtered 0 lost 2 kept_out 1 stacks 3 "
+                              "stacks_lost 4 contexts_lost 5 truncated 6\n\n" +
+                              "count 9 kernel 3\ncount 6 kernel 1\ncount 3 kernel 2\n");
   ASSERT_EQ(summary.counts.size(), 2u);
   EXPECT_EQ(summary.counts[0].calls, 1u);
   EXPECT_EQ(summary.counts[0].kernel.at(0), 1u);
@@ -127,7 +135,8 @@ TEST(StackcountCounts, OnlyWhatIsNew) {
   std::ostringstream text;
   print_losses(text, summary.losses);
   EXPECT_EQ(text.str(),
-            "Lost: 2 calls not counted, 4 calls counted without their stack, 5 calls counted without their process, 6 "
+            "Lost: 2 calls not counted, 4 calls counted without their stack, 5 calls counted "
+            "without their process, 6 "
             "calls counted "
             "with their innermost frames only\nLeft out: 1 calls made by the tracer itself\n");
   std::ostringstream nothing;
@@ -165,9 +174,15 @@ class StackcountReport : public testing::Test {
   }
 
   const std::vector<uint64_t> stack_ = {0xffffffff80101005, 0xffffffff80102010, 0xffffffff801030a0};
-  const Count kernel_only_{.calls = 3, .kernel = stack_, .user = {}, .pid = 0, .name = {}, .path = {}, .build_id = {}};
-  const Count both_{
-      .calls = 12, .kernel = stack_, .user = {0x401005}, .pid = 7, .name = "sh", .path = "/none", .build_id = "x"};
+  const Count kernel_only_{
+      .calls = 3, .kernel = stack_, .user = {}, .pid = 0, .name = {}, .path = {}, .build_id = {}};
+  const Count both_{.calls = 12,
+                    .kernel = stack_,
+                    .user = {0x401005},
+                    .pid = 7,
+                    .name = "sh",
+                    .path = "/none",
+                    .build_id = "x"};
 
  private:
   std::filesystem::path back_;
@@ -176,13 +191,15 @@ class StackcountReport : public testing::Test {
 
 TEST_F(StackcountReport, Stacks) {
   EXPECT_EQ(printed({}, {kernel_only_}), "\n  leaf\n  Middle::call\n  root\n    3\n\n");
-  EXPECT_EQ(printed({}, {both_}), "\n  leaf\n  Middle::call\n  root\n  [unknown]\n    sh [7]\n    12\n\n");
+  EXPECT_EQ(printed({}, {both_}),
+            "\n  leaf\n  Middle::call\n  root\n  [unknown]\n    sh [7]\n    12\n\n");
   Arguments arguments;
   arguments.delimited = true;
   EXPECT_EQ(printed(arguments, {both_}),
             "\n  leaf\n  Middle::call\n  root\n    --\n  [unknown]\n    sh [7]\n    12\n\n");
   arguments.pid = 7;
-  EXPECT_EQ(printed(arguments, {both_}), "\n  leaf\n  Middle::call\n  root\n    --\n  [unknown]\n    12\n\n");
+  EXPECT_EQ(printed(arguments, {both_}),
+            "\n  leaf\n  Middle::call\n  root\n    --\n  [unknown]\n    12\n\n");
   arguments.user_stacks = false;
   EXPECT_EQ(printed(arguments, {kernel_only_}), "\n  leaf\n  Middle::call\n  root\n    3\n\n");
   EXPECT_EQ(printed({}, {}), "\n");
@@ -191,10 +208,12 @@ TEST_F(StackcountReport, Stacks) {
 TEST_F(StackcountReport, OffsetsAndAddresses) {
   Arguments arguments;
   arguments.offset = true;
-  EXPECT_EQ(printed(arguments, {kernel_only_}), "\n  leaf+0x5\n  Middle::call+0x10\n  root+0xa0\n    3\n\n");
+  EXPECT_EQ(printed(arguments, {kernel_only_}),
+            "\n  leaf+0x5\n  Middle::call+0x10\n  root+0xa0\n    3\n\n");
   arguments.verbose = true;
   EXPECT_EQ(printed(arguments, {both_}),
-            "\n  ffffffff80101005 leaf+0x5\n  ffffffff80102010 Middle::call+0x10\n  ffffffff801030a0 root+0xa0\n"
+            "\n  ffffffff80101005 leaf+0x5\n  ffffffff80102010 Middle::call+0x10\n  "
+            "ffffffff801030a0 root+0xa0\n"
             "  401005           [unknown]\n    sh [7]\n    12\n\n");
 }
 

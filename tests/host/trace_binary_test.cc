@@ -1,7 +1,3 @@
-// Sources: kern/src/trace/trace_binary.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_text.cc
-// kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc kern/src/trace/sampler.cc
-// kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,8 +7,7 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/trace_binary.h"
+#include "trace/dump/trace_binary.h"
 #include "trace_world.h"
 
 namespace {
@@ -63,7 +58,8 @@ struct Reader {
   }
 
   template <typename Item>
-  static void take(std::vector<Item>& items, const abi_tracedump_section& section, const char* begin) {
+  static void take(std::vector<Item>& items, const abi_tracedump_section& section,
+                   const char* begin) {
     ASSERT_EQ(section.item_size, sizeof(Item));
     items.resize(section.count);
     if (section.count > 0) memcpy(items.data(), begin, section.count * sizeof(Item));
@@ -71,7 +67,8 @@ struct Reader {
   std::string string(uint32_t offset) const { return strings.c_str() + offset; }
   std::vector<uint64_t> frames_of(uint32_t id) const {
     for (const auto& stack : stacks) {
-      if (stack.id == id) return {&frames[stack.first_frame], &frames[stack.first_frame] + stack.frames};
+      if (stack.id == id)
+        return {&frames[stack.first_frame], &frames[stack.first_frame] + stack.frames};
     }
     ADD_FAILURE() << "no stack " << id;
     return {};
@@ -118,7 +115,8 @@ class TraceBinaryTest : public testing::Test {
     for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
     return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
   }
-  void record(int table, uint64_t object, uint32_t size, uint32_t stack, uint32_t context, uint64_t time) {
+  void record(int table, uint64_t object, uint32_t size, uint32_t stack, uint32_t context,
+              uint64_t time) {
     tables_[table]->record({.object = 0xffff800000000000 + object,
                             .size = size,
                             .stack = stack,
@@ -132,20 +130,26 @@ class TraceBinaryTest : public testing::Test {
     for (unsigned i = 0; i < sources; i++) {
       TraceHeader header = {};
       snprintf(header.name, sizeof(header.name), i == 0 ? "pipe" : "page");
-      header.state = {.phase = i == 0 ? TracePhase::kStopped : TracePhase::kRunning, .options = {}, .mark = 7};
-      if (i == 1) header.state.options = {.depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
+      header.state = {
+          .phase = i == 0 ? TracePhase::kStopped : TracePhase::kRunning, .options = {}, .mark = 7};
+      if (i == 1)
+        header.state.options = {
+            .depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
-      TraceHeader* added =
-          TRY(binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-                           i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i], [] { return uint32_t(clock_now); }));
+      TraceHeader* added = TRY(binary_->add(
+          header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
+          i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i], [] { return uint32_t(clock_now); }));
       added->untracked = 100 + added->counters.live();
     }
-    return binary_->finish(
-        {.time = clock_now * kMillisecond + 5, .memory_limit = 65536, .memory_used = 8192, .build_id = kBuildId});
+    return binary_->finish({.time = clock_now * kMillisecond + 5,
+                            .memory_limit = 65536,
+                            .memory_used = 8192,
+                            .build_id = kBuildId});
   }
   std::string read(size_t piece = 1 << 20) {
     std::string all, buffer(piece, 0);
-    while (const size_t got = binary_->read(buffer.data(), piece, all.size())) all.append(buffer, 0, got);
+    while (const size_t got = binary_->read(buffer.data(), piece, all.size()))
+      all.append(buffer, 0, got);
     return all;
   }
 
@@ -213,8 +217,8 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(arena.seen, 2u);
 
   EXPECT_EQ(dump.stacks.size(), 2u) << "the one of an object that was freed is not there";
-  EXPECT_EQ(dump.frames_of(small),
-            (std::vector<uint64_t>{StackTable::kKernelBase + 0x10, StackTable::kKernelBase + 0x20}));
+  EXPECT_EQ(dump.frames_of(small), (std::vector<uint64_t>{StackTable::kKernelBase + 0x10,
+                                                          StackTable::kKernelBase + 0x20}));
   EXPECT_EQ(dump.frames_of(large), (std::vector<uint64_t>{StackTable::kKernelBase + 0x30}));
 
   ASSERT_EQ(dump.records.at(0).size(), 4u);
@@ -242,8 +246,10 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramAndUserStack) {
   const std::vector<uint64_t> frames = {0x401000, 0x7fff00001234};
   const uint32_t user = stacks_.intern(StackKind::kUser, frames.data(), frames.size());
   const std::vector<uint8_t> build_id = {9, 8, 7};
-  contexts_.intern(ContextKind::kProcess, 1, "init", {.path = "/bin/init", .build_id = {}});  // who allocates nothing
-  const uint32_t base = contexts_.intern(ContextKind::kProcess, 12, "sh", {.path = "/bin/sh", .build_id = build_id});
+  contexts_.intern(ContextKind::kProcess, 1, "init",
+                   {.path = "/bin/init", .build_id = {}});  // who allocates nothing
+  const uint32_t base =
+      contexts_.intern(ContextKind::kProcess, 12, "sh", {.path = "/bin/sh", .build_id = build_id});
   contexts_.intern(ContextKind::kProcess, 13, "cat", {.path = "/bin/cat", .build_id = {}});
   const uint32_t call = contexts_.with_user_stack(base, user);
   ASSERT_NE(call, base);
@@ -261,7 +267,8 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramAndUserStack) {
   EXPECT_EQ(dump.frames_of(user), frames);
   ASSERT_EQ(dump.stacks.size(), 2u);
   for (const auto& stack : dump.stacks) {
-    EXPECT_EQ(stack.kind, stack.id == user ? unsigned{ABI_TRACEDUMP_USER} : unsigned{ABI_TRACEDUMP_KERNEL});
+    EXPECT_EQ(stack.kind,
+              stack.id == user ? unsigned{ABI_TRACEDUMP_USER} : unsigned{ABI_TRACEDUMP_KERNEL});
   }
   EXPECT_EQ(dump.context(base).user_stack, 0u);
   EXPECT_EQ(dump.string(dump.context(base).path), "/bin/sh");
@@ -299,12 +306,15 @@ TEST_F(TraceBinaryTest, ReadsTheSameInPiecesOfAnySizeAndFromAnywhere) {
   const Reader dump(whole);
   EXPECT_EQ(dump.contexts.size(), 100u);
   for (const auto& stack : dump.stacks) dump.frames_of(stack.id);
-  for (const size_t piece : {1, 7, 39, 40, 41, 511, 100'000}) EXPECT_TRUE(read(piece) == whole) << piece;
+  for (const size_t piece : {1, 7, 39, 40, 41, 511, 100'000})
+    EXPECT_TRUE(read(piece) == whole) << piece;
   char buffer[1000];
   for (int i = 0; i < 3000; i++) {
     const size_t offset = random() % (whole.size() + 10), size = random() % sizeof(buffer);
     const size_t got = binary_->read(buffer, size, offset);
-    EXPECT_TRUE(std::string(buffer, got) == (offset < whole.size() ? whole.substr(offset, size) : "")) << offset;
+    EXPECT_TRUE(std::string(buffer, got) ==
+                (offset < whole.size() ? whole.substr(offset, size) : ""))
+        << offset;
   }
   EXPECT_EQ(binary_->read(buffer, sizeof(buffer), UINT64_MAX), 0u);
 }
@@ -317,7 +327,8 @@ TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   const std::string before = read();
   for (uint32_t i = 0; i < 400; i++) tables_[0]->forget(0xffff800000001000 + i * 64, 0);
   for (uint32_t i = 0; i < 900; i++) {
-    record(1, 0x1000 + i * 64, 1, stack({1000 + i}), contexts_.intern(ContextKind::kProcess, i, "other"), 0);
+    record(1, 0x1000 + i * 64, 1, stack({1000 + i}),
+           contexts_.intern(ContextKind::kProcess, i, "other"), 0);
   }
   EXPECT_TRUE(read() == before);
 }

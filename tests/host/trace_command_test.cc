@@ -1,5 +1,3 @@
-// Sources: kern/src/trace/command.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,14 +5,14 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/command.h"
-#include "src/trace/trace_table.h"
+#include "trace/command.h"
+#include "trace/trace_table.h"
 #include "trace_world.h"
 
 namespace {
 
-std::vector<TraceCommand> parse(std::string_view text, CommandScope scope = CommandScope::kOneCache) {
+std::vector<TraceCommand> parse(std::string_view text,
+                                CommandScope scope = CommandScope::kOneCache) {
   EXPECT_TRUE(trace_check_syntax(text, scope).ok()) << text;
   std::vector<TraceCommand> commands;
   TraceCommand command;
@@ -51,7 +49,8 @@ TEST(TraceCommand, Depth) {
   EXPECT_EQ(parse("start")[0].options.depth, 32u);
   EXPECT_EQ(parse("start depth=1")[0].options.depth, 1u);
   EXPECT_EQ(parse("start\tdepth=64\n")[0].options.depth, 64u);
-  for (const char* bad : {"0", "65", "-1", "", "1x", "0x10", "999999999999999999999", "1.5", " 3"}) {
+  for (const char* bad :
+       {"0", "65", "-1", "", "1x", "0x10", "999999999999999999999", "1.5", " 3"}) {
     const std::string error = error_of(std::string("start depth=") + bad);
     EXPECT_NE(error.find("depth=N, N from 1 to 64"), std::string::npos) << bad << ": " << error;
   }
@@ -60,25 +59,34 @@ TEST(TraceCommand, Depth) {
 TEST(TraceCommand, Filters) {
   EXPECT_EQ(parse("start")[0].options, TraceOptions());
   const TraceOptions all = parse("start pid=2147483647 max=4294967294 depth=2 min=100")[0].options;
-  EXPECT_EQ(all, (TraceOptions{.depth = 2, .min_size = 100, .max_size = 4294967294, .pid = 2147483647}));
-  EXPECT_EQ(parse("start min=4K max=2M")[0].options, (TraceOptions{.min_size = 4096, .max_size = 2 << 20}));
-  EXPECT_EQ(parse("start min=64 max=64")[0].options, (TraceOptions{.min_size = 64, .max_size = 64}));
+  EXPECT_EQ(all,
+            (TraceOptions{.depth = 2, .min_size = 100, .max_size = 4294967294, .pid = 2147483647}));
+  EXPECT_EQ(parse("start min=4K max=2M")[0].options,
+            (TraceOptions{.min_size = 4096, .max_size = 2 << 20}));
+  EXPECT_EQ(parse("start min=64 max=64")[0].options,
+            (TraceOptions{.min_size = 64, .max_size = 64}));
   // What filters nothing is no filter.
   EXPECT_EQ(parse("start min=0 max=4294967295")[0].options, TraceOptions());
-  for (const char* bad : {"", "-1", "x", "4294967296", "4G", "99999999999999999999", "K", "1KK", "1k", "1 K", "0x10"}) {
+  for (const char* bad : {"", "-1", "x", "4294967296", "4G", "99999999999999999999", "K", "1KK",
+                          "1k", "1 K", "0x10"}) {
     for (const char* key : {"min", "max"}) {
       const std::string error = error_of(std::string("start ") + key + "=" + bad);
-      EXPECT_NE(error.find("start takes "), std::string::npos) << key << "=" << bad << ": " << error;
+      EXPECT_NE(error.find("start takes "), std::string::npos)
+          << key << "=" << bad << ": " << error;
     }
   }
   EXPECT_NE(error_of("start min").find("start takes min=N and max=N"), std::string::npos);
   for (const char* bad : {"", "0", "-1", "x", "2147483648", "1K", "99999999999999999999"}) {
     const std::string error = error_of(std::string("start pid=") + bad);
-    EXPECT_NE(error.find("pid=N, N from 1 to 2147483647"), std::string::npos) << bad << ": " << error;
+    EXPECT_NE(error.find("pid=N, N from 1 to 2147483647"), std::string::npos)
+        << bad << ": " << error;
   }
-  EXPECT_EQ(error_of("start min=2 max=1"), "min=2 max=1: nothing has such a size; min is at most max");
+  EXPECT_EQ(error_of("start min=2 max=1"),
+            "min=2 max=1: nothing has such a size; min is at most max");
   for (const char* bad : {"start =", "start =1", "start mins=1", "start Min=1"}) {
-    EXPECT_NE(error_of(bad).find("start takes depth=N, sample=N, min=N, max=N and pid=N"), std::string::npos) << bad;
+    EXPECT_NE(error_of(bad).find("start takes depth=N, sample=N, min=N, max=N and pid=N"),
+              std::string::npos)
+        << bad;
   }
 }
 
@@ -86,17 +94,21 @@ TEST(TraceCommand, Sample) {
   EXPECT_EQ(parse("start")[0].options.sample, 0u);
   EXPECT_EQ(parse("start sample=1")[0].options.sample, 1u);
   EXPECT_EQ(parse("start sample=512K")[0].options.sample, 512u << 10);
-  EXPECT_EQ(parse("start sample=3M depth=4")[0].options, (TraceOptions{.depth = 4, .sample = 3 << 20}));
+  EXPECT_EQ(parse("start sample=3M depth=4")[0].options,
+            (TraceOptions{.depth = 4, .sample = 3 << 20}));
   EXPECT_EQ(parse("start sample=4G")[0].options.sample, uint64_t{1} << 32);
-  for (const char* bad : {"", "0", "-1", "x", "5G", "4294967297", "99999999999999999999", "K", "1T", "512k", "0.5M"}) {
+  for (const char* bad : {"", "0", "-1", "x", "5G", "4294967297", "99999999999999999999", "K", "1T",
+                          "512k", "0.5M"}) {
     const std::string error = error_of(std::string("start sample=") + bad);
-    EXPECT_NE(error.find("start takes sample=N, N bytes from 1 to 4G; K, M or G may follow"), std::string::npos)
+    EXPECT_NE(error.find("start takes sample=N, N bytes from 1 to 4G; K, M or G may follow"),
+              std::string::npos)
         << bad << ": " << error;
   }
 }
 
 TEST(TraceCommand, RecordsOfTwoRatesAreNotMixed) {
-  TraceState state{.phase = TracePhase::kStopped, .options = parse("start sample=1M")[0].options, .mark = 0};
+  TraceState state{
+      .phase = TracePhase::kStopped, .options = parse("start sample=1M")[0].options, .mark = 0};
   for (const char* other : {"start", "start sample=2M"}) {
     const Result<void> refused = trace_advance(state, parse(other)[0], "pipe");
     ASSERT_FALSE(refused.ok()) << other;
@@ -120,7 +132,8 @@ TEST(TraceCommand, FiltersAreShownWhenTheyAreSet) {
   EXPECT_EQ(shown("start depth=3"), "/0");
   EXPECT_EQ(shown("start max=7"), " max 7/6");
   EXPECT_EQ(shown("start sample=2K max=7"), " max 7 sample 2048/18");
-  EXPECT_EQ(shown("start sample=4G pid=2147483647 max=4294967294 min=4294967294", TraceOptions::kMaxFilters),
+  EXPECT_EQ(shown("start sample=4G pid=2147483647 max=4294967294 min=4294967294",
+                  TraceOptions::kMaxFilters),
             " min 4294967294 max 4294967294 pid 2147483647 sample 4294967296/63");
   EXPECT_EQ(shown("start pid=12 max=2K min=1"), " min 1 max 2048 pid 12/22");
   EXPECT_EQ(shown("start pid=12 max=2K min=1", 10), " min 1 ma/22");
@@ -128,19 +141,24 @@ TEST(TraceCommand, FiltersAreShownWhenTheyAreSet) {
 }
 
 TEST(TraceCommand, Limit) {
-  const auto limit = [](const char* text) { return parse(text, CommandScope::kAllCaches)[0].limit; };
+  const auto limit = [](const char* text) {
+    return parse(text, CommandScope::kAllCaches)[0].limit;
+  };
   EXPECT_EQ(parse("limit 64K", CommandScope::kAllCaches)[0].word, TraceWord::kLimit);
   EXPECT_EQ(limit("limit 4096"), 4096u);
   EXPECT_EQ(limit("limit 5000"), 5000u);
   EXPECT_EQ(limit(" limit\t64K \n"), 65536u);
   EXPECT_EQ(limit("limit 3M"), 3u << 20);
   EXPECT_EQ(limit("limit 1024G"), uint64_t{1} << 40);
-  for (const char* bad : {"", "0", "4095", "3K", "1025G", "1T", "64k", "K", "-1", "64KB", "1.5M",
-                          "99999999999999999999", "18446744073709551616", "17592186044416M", "0x1000"}) {
+  for (const char* bad :
+       {"", "0", "4095", "3K", "1025G", "1T", "64k", "K", "-1", "64KB", "1.5M",
+        "99999999999999999999", "18446744073709551616", "17592186044416M", "0x1000"}) {
     const std::string error = error_of(std::string("limit ") + bad, CommandScope::kAllCaches);
-    EXPECT_EQ(error, "\"" + std::string(bad) + "\": limit takes BYTES from 4096 to 1024G; K, M or G may follow");
+    EXPECT_EQ(error, "\"" + std::string(bad) +
+                         "\": limit takes BYTES from 4096 to 1024G; K, M or G may follow");
   }
-  EXPECT_EQ(error_of("limit 64K 1", CommandScope::kAllCaches), "\"1\": limit takes no more options");
+  EXPECT_EQ(error_of("limit 64K 1", CommandScope::kAllCaches),
+            "\"1\": limit takes no more options");
   EXPECT_NE(error_of("limit 64K"), "") << "it is not for one cache";
 }
 
@@ -153,23 +171,32 @@ TEST(TraceCommand, MessagesFit) {
   }
   TraceState state{
       .phase = TracePhase::kRunning,
-      .options = parse("start depth=64 min=4294967293 max=4294967294 pid=2147483647 sample=4G")[0].options};
+      .options = parse("start depth=64 min=4294967293 max=4294967294 pid=2147483647 sample=4G")[0]
+                     .options};
   EXPECT_FALSE(trace_advance(state, parse("start")[0], longest.c_str()).ok());
-  EXPECT_TRUE(TraceWorld::error().ends_with(
-      " is being traced with depth=64 min=4294967293 max=4294967294 pid=2147483647 sample=4294967296: stop it first"))
+  EXPECT_TRUE(
+      TraceWorld::error().ends_with(" is being traced with depth=64 min=4294967293 max=4294967294 "
+                                    "pid=2147483647 sample=4294967296: stop it first"))
       << TraceWorld::error();
 }
 
 TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
-  EXPECT_EQ(error_of("begin"), "\"begin\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
-  EXPECT_EQ(error_of("reap"), "\"reap\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
-  EXPECT_EQ(error_of("settle"), "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of("begin"),
+            "\"begin\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of("reap"),
+            "\"reap\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of("settle"),
+            "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
-            "\"Start\": expected start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit N, reap or settle");
+            "\"Start\": expected start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit "
+            "N, reap or settle");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
-  EXPECT_EQ(error_of("start samples=5"), "\"samples=5\": start takes depth=N, sample=N, min=N, max=N and pid=N");
-  EXPECT_EQ(error_of(""), "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
-  EXPECT_EQ(error_of(" \n \n"), "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of("start samples=5"),
+            "\"samples=5\": start takes depth=N, sample=N, min=N, max=N and pid=N");
+  EXPECT_EQ(error_of(""),
+            "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error_of(" \n \n"),
+            "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
 }
 
 TEST(TraceCommand, OneWrongLineSpoilsAll) {
@@ -180,9 +207,9 @@ TEST(TraceCommand, GarbageIsShownHarmlessly) {
   EXPECT_EQ(error_of(std::string_view("\x01\x7f\xff\0z", 5)),
             "\"????z\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   const std::string error = error_of(std::string(100'000, 'x'));
-  EXPECT_EQ(
-      error,
-      "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(error,
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [KEY=N ...], stop, reset, mark, "
+            "check, nocheck or scan");
   std::mt19937 random(1);
   for (int i = 0; i < 2000; i++) {
     std::string text(random() % 200, 0);
@@ -197,7 +224,8 @@ TEST(TraceCommand, States) {
   const auto after = [](TracePhase phase, const char* text) {
     TraceState state{.phase = phase, .options = {}, .mark = 3};
     for (const TraceCommand& command : parse(text)) {
-      if (!trace_advance(state, command, "pipe")) return TraceState{.phase = phase, .options = {}, .mark = 999};
+      if (!trace_advance(state, command, "pipe"))
+        return TraceState{.phase = phase, .options = {}, .mark = 999};
     }
     return state;
   };
@@ -228,12 +256,13 @@ TEST(TraceCommand, OtherOptionsWhileRunningAreRefused) {
   EXPECT_EQ(state.options.depth, 8u);
   state.options = parse("start min=10 pid=3")[0].options;
   EXPECT_TRUE(trace_advance(state, parse("start pid=3 min=10")[0], "pipe").ok());
-  for (const char* other :
-       {"start", "start min=10", "start min=11 pid=3", "start min=10 pid=4", "start min=10 max=99 pid=3"}) {
+  for (const char* other : {"start", "start min=10", "start min=11 pid=3", "start min=10 pid=4",
+                            "start min=10 max=99 pid=3"}) {
     const Result<void> changed = trace_advance(state, parse(other)[0], "pipe");
     ASSERT_FALSE(changed.ok()) << other;
     EXPECT_EQ(changed.error(), Errno::EBUSY);
-    EXPECT_EQ(TraceWorld::error(), "pipe is being traced with depth=32 min=10 pid=3: stop it first");
+    EXPECT_EQ(TraceWorld::error(),
+              "pipe is being traced with depth=32 min=10 pid=3: stop it first");
   }
 }
 

@@ -1,5 +1,3 @@
-// Sources: kern/src/trace/context.cc kern/src/trace/context_table.cc kern/src/trace/stack_table.cc
-
 #include <asm/prctl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -8,10 +6,11 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
-#include "src/trace/tracer.h"
+#include "store/context.h"
+#include "store/current_context.h"
+#include "store/shared_tables.h"
 
 StackTable trace_stacks;
 ContextTable trace_contexts;
@@ -37,7 +36,7 @@ std::string program_path;
 const uint8_t kBuildIdBytes[] = {1, 2, 3};
 const char* interrupt = "uart0";
 
-TraceProgram program_of(const Task&) {
+TraceProgram program_of(const TaskHead&) {
   programs_asked++;
   return {.path = program_path, .build_id = kBuildIdBytes};
 }
@@ -53,12 +52,6 @@ size_t walk_user_stack(uint64_t* program_counters, size_t max) {
 const char* interrupt_name(uint8_t) {
   return interrupt;
 }
-
-// There is one thread.
-__thread struct host_cpu host_cpu;
-void host_interrupt_deliver() {}
-void Spinlock::lock() {}
-void Spinlock::unlock() {}
 
 void trace_memory_prepare() {}
 void* trace_page_take() {
@@ -109,10 +102,12 @@ class TraceContextTest : public testing::Test {
   }
 
   void return_to_user() { task_.trace_call = kTraceFromUser; }
-  static const ContextTable::Context& context() { return *trace_contexts.get(current_context().id); }
+  static const ContextTable::Context& context() {
+    return *trace_contexts.get(current_context().id);
+  }
 
   Cpu cpu_ = {};
-  Task task_ = {};
+  TaskHead task_ = {};
 };
 
 TEST_F(TraceContextTest, AProcessHasItsProgramAndTheUserStackOfTheCall) {

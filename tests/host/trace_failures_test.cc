@@ -1,12 +1,7 @@
-// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc kern/src/trace/stack_table.cc kern/src/trace/context_table.cc
-// kern/src/trace/trace_copy.cc kern/src/trace/trace_text.cc kern/src/trace/trace_binary.cc kern/src/trace/command.cc
-// kern/lib/format.cc tests/host/fakes/trace_world.cc
+// A whole life of two traces, again and again, with each of its allocations failing in turn: pages
+// of trace memory, and what dumps are copied to. Every time both identities hold in every shard,
+// the counters say what was lost and no more is lost than that one page, and all memory comes back.
 
-// A whole life of two traces, again and again, with each of its allocations failing in turn: pages of trace memory, and
-// what dumps are copied to. Every time both identities hold in every shard, the counters say what was lost and no more is
-// lost than that one page, and all memory comes back.
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/trace/trace_binary.h"
-#include "src/trace/trace_text.h"
+#include "trace/dump/trace_binary.h"
+#include "trace/dump/trace_text.h"
 #include "trace_world.h"
 
 namespace {
@@ -106,8 +101,8 @@ class Life {
     const uint32_t stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
 
     const auto pid = static_cast<uint32_t>(1 + random_() % 60);
-    uint32_t context =
-        contexts_.intern(ContextKind::kProcess, pid, "program", {.path = "/bin/program", .build_id = {}});
+    uint32_t context = contexts_.intern(ContextKind::kProcess, pid, "program",
+                                        {.path = "/bin/program", .build_id = {}});
     bool user_stack_lost = false;
     if (context != 0 && random_() % 2 == 0) {
       const uint64_t user_frames[] = {0x400000 + which * 8, 0x500000};
@@ -165,7 +160,8 @@ class Life {
       for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
         TraceCounters counters = {};
         const size_t before = count;
-        ASSERT_TRUE(tables_[table]->copy_shard(shard, records.data(), records.size(), &count, &counters));
+        ASSERT_TRUE(
+            tables_[table]->copy_shard(shard, records.data(), records.size(), &count, &counters));
         ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
         ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + (count - before));
         sum += counters;
@@ -215,7 +211,8 @@ class Life {
   }
 
   Result<void> copy_binary(TraceBinary& binary) {
-    for (TraceTable* table : tables_) TRY(binary.add(TraceHeader{}, ABI_TRACEDUMP_CACHE, 0, *table, now));
+    for (TraceTable* table : tables_)
+      TRY(binary.add(TraceHeader{}, ABI_TRACEDUMP_CACHE, 0, *table, now));
     return binary.finish({});
   }
   bool dump_binary() {

@@ -1,16 +1,12 @@
-// Sources: kern/src/trace/trace_memory.cc kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
-// tests/host/fakes/trace_arena.cc
-
 // The pool between hooks and the arena, with the tables that take from it and an arena that fails.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "src/trace/stack_table.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/trace_table.h"
+#include "store/stack_table.h"
+#include "store/trace_memory.h"
+#include "trace/trace_table.h"
 #include "trace_arena.h"
 
 namespace {
@@ -35,11 +31,17 @@ class TraceMemoryTest : public testing::Test {
     TraceTable* table = open ? TraceTable::create() : nullptr;
     if (table) {
       for (uint64_t i = 1; i <= 3000; i++) {
-        const uint64_t frames[] = {StackTable::kKernelBase + i % 500 * 16, StackTable::kKernelBase + 8};
+        const uint64_t frames[] = {StackTable::kKernelBase + i % 500 * 16,
+                                   StackTable::kKernelBase + 8};
         trace_memory_prepare();
         const uint32_t stack = stacks.intern(StackKind::kKernel, frames, 2);
-        table->record(
-            {.object = i * 64, .size = 1, .stack = stack, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+        table->record({.object = i * 64,
+                       .size = 1,
+                       .stack = stack,
+                       .context = 1,
+                       .time = 0,
+                       .cpu = 0,
+                       .truncated = false});
         EXPECT_LE(trace_memory_used(), trace_memory_limit());
       }
       *counters = table->counters();
@@ -74,7 +76,8 @@ TEST_F(TraceMemoryTest, AtEveryLimitWhatIsNotRecordedIsCountedAndAllComesBack) {
     TraceCounters counters = {};
     if (life(&counters)) {
       EXPECT_EQ(counters.seen, 3000u);
-      EXPECT_GE(counters.recorded + 127 * TraceTable::kShards, recorded) << "more memory, more records";
+      EXPECT_GE(counters.recorded + 127 * TraceTable::kShards, recorded)
+          << "more memory, more records";
       recorded = counters.recorded;
     } else {
       EXPECT_EQ(recorded, 0u);

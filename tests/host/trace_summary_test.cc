@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/summary.cc kern/src/trace/trace_table.cc kern/src/trace/stack_table.cc
-// kern/src/trace/command.cc kern/src/trace/sampler.cc kern/lib/format.cc tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,8 +5,7 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/summary.h"
+#include "trace/dump/summary.h"
 #include "trace_world.h"
 
 namespace {
@@ -68,13 +64,15 @@ TEST_F(TraceSummaryTest, MostBytesFirst) {
   EXPECT_EQ(summary_.total().bytes, 1335u);
   EXPECT_EQ(summary_.tables(), 2u);
   EXPECT_EQ(print(2),
-            (std::vector<std::string>{"  1000 bytes in 1 allocations of pipe from stack", "    f30+0x1 [kernel]",
-                                      "  300 bytes in 3 allocations of pipe from stack", "    f10+0x1 [kernel]",
-                                      "    f20+0x1 [kernel]", "  others: 35 bytes in 3 allocations from 3 stacks"}));
+            (std::vector<std::string>{
+                "  1000 bytes in 1 allocations of pipe from stack", "    f30+0x1 [kernel]",
+                "  300 bytes in 3 allocations of pipe from stack", "    f10+0x1 [kernel]",
+                "    f20+0x1 [kernel]", "  others: 35 bytes in 3 allocations from 3 stacks"}));
   EXPECT_EQ(print(9), (std::vector<std::string>{
                           "  20 bytes in 1 allocations of chan from stack", "    f40+0x1 [kernel]",
                           "  10 bytes in 1 allocations of chan from stack", "    f30+0x1 [kernel]",
-                          "  5 bytes in 1 allocations of chan from stack", "    the stack was not recorded"}));
+                          "  5 bytes in 1 allocations of chan from stack",
+                          "    the stack was not recorded"}));
   summary_.clear();
   EXPECT_EQ(summary_.total().objects, 0u);
   EXPECT_TRUE(print(9).empty());
@@ -89,10 +87,12 @@ TEST_F(TraceSummaryTest, SampledTracesCountAsTheyAreEstimated) {
   for (int i = 0; i < 2; i++) record(1, 64, stack({0x20}));
   summary_.add("pipe", *tables_[0]);
   summary_.add("chan", *tables_[1]);
-  EXPECT_EQ(print(2),
-            (std::vector<std::string>{
-                "  128 bytes in 2 allocations recorded (estimated 1089 bytes in 17) of chan from stack",
-                "    f20+0x1 [kernel]", "  500 bytes in 1 allocations of pipe from stack", "    f10+0x1 [kernel]"}));
+  EXPECT_EQ(
+      print(2),
+      (std::vector<std::string>{
+          "  128 bytes in 2 allocations recorded (estimated 1089 bytes in 17) of chan from stack",
+          "    f20+0x1 [kernel]", "  500 bytes in 1 allocations of pipe from stack",
+          "    f10+0x1 [kernel]"}));
 }
 
 TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
@@ -112,7 +112,8 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
   EXPECT_EQ(summary_.total().objects, 1000u);
 }
 
-// More stacks than there are places: what holds most is still found, and every byte stands somewhere.
+// More stacks than there are places: what holds most is still found, and every byte stands
+// somewhere.
 TEST_F(TraceSummaryTest, ManyStacks) {
   std::mt19937 random(1);
   std::map<uint32_t, TraceSummary::Sum> truth;
@@ -149,7 +150,8 @@ TEST_F(TraceSummaryTest, ManyStacks) {
   EXPECT_EQ(found, 3u);
   EXPECT_EQ(sum.objects, summary_.total().objects);
   EXPECT_EQ(sum.bytes, tables_[0]->counters().live_bytes);
-  EXPECT_EQ(said.back(), "  there are more than 2048 stacks: some of the others may be from those above");
+  EXPECT_EQ(said.back(),
+            "  there are more than 2048 stacks: some of the others may be from those above");
 }
 
 TEST_F(TraceSummaryTest, DeepStacksAreCut) {

@@ -1,6 +1,3 @@
-// Sources: kern/src/trace/trace_table.cc kern/src/trace/sampler.cc tests/host/fakes/trace_world.cc
-
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/trace/trace_table.h"
+#include "trace/trace_table.h"
 #include "trace_world.h"
 
 std::atomic<uint32_t> coarse_time{0};
@@ -136,7 +133,8 @@ class TraceTableTest : public testing::Test {
     Model model;
     std::vector<uint64_t> objects;
     for (int i = 0; i < operations; i++) {
-      if (failures && i % 500 == 0) TraceWorld::fail_pages(random() % 3 == 0 ? 100 : random() % 2 == 0 ? 0 : 60);
+      if (failures && i % 500 == 0)
+        TraceWorld::fail_pages(random() % 3 == 0 ? 100 : random() % 2 == 0 ? 0 : 60);
       const unsigned what = random() % 1000;
       if (what == 0 && random() % (most / 8 + 1) == 0) {
         table_->clear();
@@ -202,7 +200,13 @@ TEST_F(TraceTableTest, LosesNothingSilentlyWithoutMemory) {
 TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   TraceWorld::fail_pages(100);
   for (uint64_t i = 1; i <= 1000; i++) {
-    table_->record({.object = i * 4096, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+    table_->record({.object = i * 4096,
+                    .size = 1,
+                    .stack = 1,
+                    .context = 1,
+                    .time = 0,
+                    .cpu = 0,
+                    .truncated = false});
   }
   for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 4096, i % 3);
   const TraceCounters counters = table_->counters();
@@ -214,8 +218,13 @@ TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
 
 TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
   const auto record_on = [&](uint64_t i, uint16_t cpu) {
-    table_->record(
-        {.object = i * 4096, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = cpu, .truncated = false});
+    table_->record({.object = i * 4096,
+                    .size = 1,
+                    .stack = 1,
+                    .context = 1,
+                    .time = 0,
+                    .cpu = cpu,
+                    .truncated = false});
   };
   for (uint64_t i = 1; i <= 10; i++) record_on(i, 0);
   TraceWorld::fail_pages(100);
@@ -228,15 +237,21 @@ TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
   EXPECT_EQ(table_->counters().live(), 0u);
 }
 
-// Regular addresses are what caches give out; each stride must find its objects, in any order of freeing, and take no
-// more memory than another.
+// Regular addresses are what caches give out; each stride must find its objects, in any order of
+// freeing, and take no more memory than another.
 TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   for (const uint64_t stride : {16, 64, 192, 4096, 8192, 1 << 20, 1 << 30}) {
     const uint64_t before = TraceWorld::pages_out();
     constexpr uint64_t kObjects = 50'000;
     for (uint64_t i = 1; i <= kObjects; i++) {
       const uint64_t object = (0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000;
-      table_->record({.object = object, .size = 1, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+      table_->record({.object = object,
+                      .size = 1,
+                      .stack = 1,
+                      .context = 1,
+                      .time = 0,
+                      .cpu = 0,
+                      .truncated = false});
     }
     EXPECT_LE((TraceWorld::pages_out() - before) * 4096, kObjects * 48) << "stride " << stride;
     for (uint64_t i = 1; i <= kObjects; i++) {
@@ -248,7 +263,8 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   EXPECT_EQ(table_->counters().unmatched, 0u);
 }
 
-// Each object is freed by another CPU than has it allocated; every shard has records of nearly every hash.
+// Each object is freed by another CPU than has it allocated; every shard has records of nearly
+// every hash.
 TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
   constexpr uint64_t kObjects = 20'000;
   const auto object = [](uint64_t i) { return 0xffff800000000000 + i * 64; };
@@ -284,7 +300,13 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
 TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
   for (const uint64_t object :
        {uint64_t{1}, uint64_t{42}, uint64_t{0x7fff'ffff'f000}, uint64_t{0xffff'c000'0000'1000}}) {
-    table_->record({.object = object, .size = 7, .stack = 1, .context = 1, .time = 0, .cpu = 63, .truncated = false});
+    table_->record({.object = object,
+                    .size = 7,
+                    .stack = 1,
+                    .context = 1,
+                    .time = 0,
+                    .cpu = 63,
+                    .truncated = false});
     TraceCounters counters;
     const std::vector<TraceRecord> records = copy(*table_, &counters);
     ASSERT_EQ(records.size(), 1u);
@@ -297,16 +319,34 @@ TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
 TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
   const auto estimate = [&] { return table_->estimate(table_->counters()); };
   for (const uint64_t object : {0x1000, 0x2000, 0x3000}) {
-    table_->record({.object = object, .size = 64, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+    table_->record({.object = object,
+                    .size = 64,
+                    .stack = 1,
+                    .context = 1,
+                    .time = 0,
+                    .cpu = 0,
+                    .truncated = false});
   }
-  table_->record(
-      {.object = 0x4000, .size = 50'000'000, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
-  table_->record({.object = 0x5000, .size = 64, .stack = 1, .context = 1, .time = 0, .cpu = 0, .truncated = false});
+  table_->record({.object = 0x4000,
+                  .size = 50'000'000,
+                  .stack = 1,
+                  .context = 1,
+                  .time = 0,
+                  .cpu = 0,
+                  .truncated = false});
+  table_->record({.object = 0x5000,
+                  .size = 64,
+                  .stack = 1,
+                  .context = 1,
+                  .time = 0,
+                  .cpu = 0,
+                  .truncated = false});
   table_->forget(0x2000, 1);
   EXPECT_EQ(estimate().whole_bytes(), 50'000'192u);
   EXPECT_EQ(estimate().whole_objects(), 4u);
   table_->set_options({.sample = 1'000'000});
-  EXPECT_EQ(estimate().whole_bytes(), 53'000'096u) << "three times a rate and half a size, and the large one";
+  EXPECT_EQ(estimate().whole_bytes(), 53'000'096u)
+      << "three times a rate and half a size, and the large one";
   EXPECT_EQ(estimate().whole_objects(), 46'878u) << "three times 15625.5, and one";
   table_->forget(0x4000, 17);
   EXPECT_EQ(estimate().whole_bytes(), 3'000'096u);
@@ -361,7 +401,8 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
     while (!done) {
       TraceCounters counters;
       const std::vector<TraceRecord> records = copy(*table_, &counters);
-      if (counters.live() != records.size() || counters.live_bytes != 64 * records.size()) ADD_FAILURE();
+      if (counters.live() != records.size() || counters.live_bytes != 64 * records.size())
+        ADD_FAILURE();
       expect_identities(counters);
     }
   });

@@ -1,7 +1,3 @@
-// Sources: kern/src/trace/trace_text.cc kern/src/trace/trace_copy.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
-// kern/src/trace/stack_table.cc kern/src/trace/context_table.cc kern/src/trace/command.cc kern/lib/format.cc
-// tests/host/fakes/trace_world.cc
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -10,8 +6,7 @@
 #include <string>
 #include <vector>
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
-#include "src/trace/trace_text.h"
+#include "trace/dump/trace_text.h"
 #include "trace_world.h"
 
 namespace {
@@ -62,7 +57,8 @@ class TraceTextTest : public testing::Test {
   std::string read(size_t piece = 4096) {
     std::string all;
     std::string buffer(piece, 0);
-    while (const size_t got = text_->read(buffer.data(), piece, all.size())) all.append(buffer, 0, got);
+    while (const size_t got = text_->read(buffer.data(), piece, all.size()))
+      all.append(buffer, 0, got);
     return all;
   }
   std::string dump() {
@@ -89,22 +85,24 @@ TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
   record(0x4000, 1, small, shell, 960);
   table_->forget(0xffff800000004000, 0);
   table_->forget(0xffff800000005000, 0);
-  EXPECT_EQ(dump(),
-            "kmemtrace pipe state stopped objsize 64 depth 32 mark 1\n"
-            "seen 4 recorded 4 dropped 0 filtered 0 freed 1 cleared 0 live 3 bytes 130 untracked 12 unmatched 1 "
-            "stacks 2 stacks_lost 0 contexts_lost 0 truncated 0 estimated_bytes 130 estimated_objects 3\n"
-            "\n"
-            "100 bytes in 1 allocations from stack\n"
-            "\tf30+0x1 [kernel]\n"
-            "\tage ms min 0 avg 0 max 0, marks 1, contexts task reaper\n"
-            "\t0xffff800000003000 size 100 age 0 mark 1 cpu 1 task reaper\n"
-            "\n"
-            "30 bytes in 2 allocations from stack\n"
-            "\tf10+0x1 [kernel]\n"
-            "\tf20+0x1 [kernel]\n"
-            "\tage ms min 50 avg 75 max 100, marks 0-1, contexts pid 12 sh, irq timer\n"
-            "\t0xffff800000001000 size 10 age 100 mark 0 cpu 1 pid 12 sh\n"
-            "\t0xffff800000002000 size 20 age 50 mark 1 cpu 1 irq timer\n");
+  EXPECT_EQ(
+      dump(),
+      "kmemtrace pipe state stopped objsize 64 depth 32 mark 1\n"
+      "seen 4 recorded 4 dropped 0 filtered 0 freed 1 cleared 0 live 3 bytes 130 untracked 12 "
+      "unmatched 1 "
+      "stacks 2 stacks_lost 0 contexts_lost 0 truncated 0 estimated_bytes 130 estimated_objects 3\n"
+      "\n"
+      "100 bytes in 1 allocations from stack\n"
+      "\tf30+0x1 [kernel]\n"
+      "\tage ms min 0 avg 0 max 0, marks 1, contexts task reaper\n"
+      "\t0xffff800000003000 size 100 age 0 mark 1 cpu 1 task reaper\n"
+      "\n"
+      "30 bytes in 2 allocations from stack\n"
+      "\tf10+0x1 [kernel]\n"
+      "\tf20+0x1 [kernel]\n"
+      "\tage ms min 50 avg 75 max 100, marks 0-1, contexts pid 12 sh, irq timer\n"
+      "\t0xffff800000001000 size 10 age 100 mark 0 cpu 1 pid 12 sh\n"
+      "\t0xffff800000002000 size 20 age 50 mark 1 cpu 1 irq timer\n");
 }
 
 TEST_F(TraceTextTest, StacksAreThoseOfTheLiveRecords) {
@@ -119,10 +117,12 @@ TEST_F(TraceTextTest, StacksAreThoseOfTheLiveRecords) {
 }
 
 TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
-  EXPECT_EQ(dump(),
-            "kmemtrace pipe state stopped objsize 64 depth 32 mark 0\n"
-            "seen 0 recorded 0 dropped 0 filtered 0 freed 0 cleared 0 live 0 bytes 0 untracked 12 unmatched 0 "
-            "stacks 0 stacks_lost 0 contexts_lost 0 truncated 0 estimated_bytes 0 estimated_objects 0\n");
+  EXPECT_EQ(
+      dump(),
+      "kmemtrace pipe state stopped objsize 64 depth 32 mark 0\n"
+      "seen 0 recorded 0 dropped 0 filtered 0 freed 0 cleared 0 live 0 bytes 0 untracked 12 "
+      "unmatched 0 "
+      "stacks 0 stacks_lost 0 contexts_lost 0 truncated 0 estimated_bytes 0 estimated_objects 0\n");
 }
 
 TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
@@ -130,9 +130,9 @@ TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
   ASSERT_TRUE(take_copy().ok());
   text_->header.state.options = {.depth = 8, .min_size = 100, .max_size = 4096, .pid = 12};
   const std::string text = read();
-  EXPECT_TRUE(
-      text.starts_with("kmemtrace pipe state stopped objsize 64 depth 8 mark 0 min 100 max 4096 pid 12\nseen 1 "
-                       "recorded 0 dropped 0 filtered 1 "))
+  EXPECT_TRUE(text.starts_with(
+      "kmemtrace pipe state stopped objsize 64 depth 8 mark 0 min 100 max 4096 pid 12\nseen 1 "
+      "recorded 0 dropped 0 filtered 1 "))
       << text;
 }
 
@@ -149,11 +149,12 @@ TEST_F(TraceTextTest, SampledTracesSayWhatTheyStandFor) {
   EXPECT_NE(text.find(" sample 1000000\n"), std::string::npos) << text;
   // 1000000 / (1 - 1/e) + 2 * (1000000 + 32); 1.58 + 2 * 15625.5
   EXPECT_NE(text.find(" bytes 1000128 "), std::string::npos) << text;
-  EXPECT_NE(text.find(" estimated_bytes 3582041 estimated_objects 31253\n"), std::string::npos) << text;
-  const size_t small =
-      text.find("\n128 bytes in 2 allocations from stack, estimated 2000064 bytes in 31251 allocations\n");
-  const size_t large =
-      text.find("\n1000000 bytes in 1 allocations from stack, estimated 1581977 bytes in 2 allocations\n");
+  EXPECT_NE(text.find(" estimated_bytes 3582041 estimated_objects 31253\n"), std::string::npos)
+      << text;
+  const size_t small = text.find(
+      "\n128 bytes in 2 allocations from stack, estimated 2000064 bytes in 31251 allocations\n");
+  const size_t large = text.find(
+      "\n1000000 bytes in 1 allocations from stack, estimated 1581977 bytes in 2 allocations\n");
   EXPECT_NE(small, std::string::npos) << text;
   EXPECT_NE(large, std::string::npos) << text;
   EXPECT_LT(small, large);
@@ -172,24 +173,26 @@ TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
   record(0x1000, 10, place, contexts_.with_user_stack(shell, opens), 990);
   record(0x2000, 20, place, contexts_.with_user_stack(other, opens), 991);
   record(0x3000, 100, place, contexts_.with_user_stack(shell, forks), 992);
-  // The same addresses in another program are another place; and what has no user stack is only a context.
+  // The same addresses in another program are another place; and what has no user stack is only a
+  // context.
   record(0x4000, 5, place, contexts_.with_user_stack(cat, opens), 993);
   record(0x5000, 1000, place, cat, 994);
   record(0x6000, 1000, place, 0, 995);
   const std::string text = dump();
-  EXPECT_NE(text.find("\tf10+0x1 [kernel]\n"
-                      "\tage ms min 5 avg 7 max 10, marks 0, contexts pid 12 sh, pid 13 sh, pid 14 cat, "
-                      "unknown\n"
-                      "\tuser stack of pid 12 sh, 100 bytes in 1 allocations, build id 12ab\n"
-                      "\t\t0x403000 [/bin/sh]\n"
-                      "\tuser stack of pid 12 sh and 1 more, 30 bytes in 2 allocations, build id 12ab\n"
-                      "\t\t0x401000 [/bin/sh]\n"
-                      "\t\t0x402000 [/bin/sh]\n"
-                      "\tuser stack of pid 14 cat, 5 bytes in 1 allocations\n"
-                      "\t\t0x401000 [/bin/cat]\n"
-                      "\t\t0x402000 [/bin/cat]\n"
-                      "\t0xffff800000001000 size 10 "),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("\tf10+0x1 [kernel]\n"
+                "\tage ms min 5 avg 7 max 10, marks 0, contexts pid 12 sh, pid 13 sh, pid 14 cat, "
+                "unknown\n"
+                "\tuser stack of pid 12 sh, 100 bytes in 1 allocations, build id 12ab\n"
+                "\t\t0x403000 [/bin/sh]\n"
+                "\tuser stack of pid 12 sh and 1 more, 30 bytes in 2 allocations, build id 12ab\n"
+                "\t\t0x401000 [/bin/sh]\n"
+                "\t\t0x402000 [/bin/sh]\n"
+                "\tuser stack of pid 14 cat, 5 bytes in 1 allocations\n"
+                "\t\t0x401000 [/bin/cat]\n"
+                "\t\t0x402000 [/bin/cat]\n"
+                "\t0xffff800000001000 size 10 "),
+      std::string::npos)
       << text;
 }
 
@@ -201,7 +204,8 @@ TEST_F(TraceTextTest, ManyUserStacksAreCutAndSayByHowMuch) {
            contexts_.with_user_stack(shell, stacks_.intern(StackKind::kUser, &frame, 1)), 900);
   }
   const std::string text = dump();
-  EXPECT_NE(text.find("\t\t0x400007 [/bin/sh]\n\t… 3 more user stacks\n\t0xffff800000001000 "), std::string::npos)
+  EXPECT_NE(text.find("\t\t0x400007 [/bin/sh]\n\t… 3 more user stacks\n\t0xffff800000001000 "),
+            std::string::npos)
       << text;
 }
 
@@ -221,7 +225,9 @@ TEST_F(TraceTextTest, MarksAreAllThereAsRanges) {
     table_->mark = mark;
     record(object += 64, 1, place, context, 0);
   }
-  EXPECT_NE(dump().find(", marks 1-2,5,63-65,128,200,65535, contexts pid 1 sh\n"), std::string::npos) << read();
+  EXPECT_NE(dump().find(", marks 1-2,5,63-65,128,200,65535, contexts pid 1 sh\n"),
+            std::string::npos)
+      << read();
 }
 
 TEST_F(TraceTextTest, LongListsAreCutAndSayByHowMuch) {
@@ -230,9 +236,9 @@ TEST_F(TraceTextTest, LongListsAreCutAndSayByHowMuch) {
     record(0x1000 + i * 64, 1, place, contexts_.intern(ContextKind::kProcess, i % 20 + 1, "sh"), i);
   }
   const std::string text = dump();
-  EXPECT_NE(
-      text.find("contexts pid 1 sh, pid 2 sh, pid 3 sh, pid 4 sh, pid 5 sh, pid 6 sh, pid 7 sh, pid 8 sh, … 12 more\n"),
-      std::string::npos)
+  EXPECT_NE(text.find("contexts pid 1 sh, pid 2 sh, pid 3 sh, pid 4 sh, pid 5 sh, pid 6 sh, pid 7 "
+                      "sh, pid 8 sh, … 12 more\n"),
+            std::string::npos)
       << text;
   EXPECT_NE(text.find("\t… 150 more\n"), std::string::npos);
   // The oldest are shown.
@@ -242,8 +248,8 @@ TEST_F(TraceTextTest, LongListsAreCutAndSayByHowMuch) {
 }
 
 TEST_F(TraceTextTest, NamesCannotForgeLines) {
-  const uint32_t context =
-      contexts_.intern(ContextKind::kProcess, 1, std::string("a\nb\x1b[2J") + std::string(100, 'x'));
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1,
+                                            std::string("a\nb\x1b[2J") + std::string(100, 'x'));
   record(0x1000, 1, stack({0x10}), context, 0);
   EXPECT_NE(dump().find("contexts pid 1 a?b?[2Jxxx"), std::string::npos);
 }
@@ -261,7 +267,8 @@ TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 3000; i++) {
     table_->mark = random() % 300;
-    record(0x1000 + i * 64, random() % 100, stack({random() % 30 * 16, random() % 3}), context, i % 1000);
+    record(0x1000 + i * 64, random() % 100, stack({random() % 30 * 16, random() % 3}), context,
+           i % 1000);
   }
   const std::string whole = dump();
   for (const size_t piece : {1, 7, 511, 512, 513, 100'000}) EXPECT_EQ(read(piece), whole) << piece;
@@ -270,7 +277,8 @@ TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
   for (int i = 0; i < 50; i++) {
     const size_t offset = random() % (whole.size() + 10);
     const size_t got = text_->read(buffer, sizeof(buffer), offset);
-    EXPECT_EQ(std::string(buffer, got), offset < whole.size() ? whole.substr(offset, sizeof(buffer)) : "");
+    EXPECT_EQ(std::string(buffer, got),
+              offset < whole.size() ? whole.substr(offset, sizeof(buffer)) : "");
   }
 }
 
@@ -344,12 +352,14 @@ TEST(ContextTableTest, ContextsWithUserStacksShareTheirBase) {
   ASSERT_TRUE(table.open().ok());
   const uint8_t first[] = {1, 2, 3}, second[] = {1, 2, 4};
   const uint32_t base = table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first});
-  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", second}), base) << "another program";
+  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", second}), base)
+      << "another program";
   EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/tmp/sh", first}), base);
   EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh"), base);
   EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first}), base);
   std::vector<uint32_t> ids;
-  for (uint32_t stack = 1; stack <= 1000; stack++) ids.push_back(table.with_user_stack(base, stack));
+  for (uint32_t stack = 1; stack <= 1000; stack++)
+    ids.push_back(table.with_user_stack(base, stack));
   for (uint32_t stack = 1; stack <= 1000; stack++) {
     EXPECT_EQ(table.with_user_stack(base, stack), ids[stack - 1]);
     EXPECT_EQ(table.with_user_stack(ids[0], stack), ids[stack - 1]) << "its base counts";

@@ -1,9 +1,5 @@
-// Sources: kern/src/trace/stack_table.cc kern/src/trace/trace_table.cc kern/src/trace/sampler.cc
-// kern/src/trace/trace_memory.cc kern/src/trace/context_table.cc tests/host/fakes/trace_arena.cc
-
 // Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.
 
-// The C++ library goes first: kernel headers take the names of error numbers away from its macros.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -17,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "src/trace/context_table.h"
-#include "src/trace/page_pool.h"
-#include "src/trace/stack_table.h"
-#include "src/trace/trace_memory.h"
-#include "src/trace/trace_table.h"
+#include "store/context_table.h"
+#include "store/page_pool.h"
+#include "store/stack_table.h"
+#include "store/trace_memory.h"
+#include "trace/trace_table.h"
 #include "trace_arena.h"
 
 std::atomic<uint32_t> coarse_time{0};
@@ -168,7 +164,8 @@ uint32_t intern(StackTable& table, uint64_t index) {
   return table.intern(StackKind::kKernel, frames.data(), frames.size());
 }
 
-// All CPUs add the same stacks in the same order, so that nearly each is a race; or each in an order of its own.
+// All CPUs add the same stacks in the same order, so that nearly each is a race; or each in an
+// order of its own.
 TEST_F(TraceThreads, AStackNeverHasTwoNumbersWhoeverAddsIt) {
   constexpr uint64_t kStacks = 1500;
   static StackTable table;
@@ -241,7 +238,9 @@ TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
         const uint32_t base = table.intern(ContextKind::kProcess, pid, "program");
         const uint32_t id = base == 0 ? 0 : table.with_user_stack(base, pid);
         ids[cpu].push_back(id);
-        if (id == 0 || !table.valid(id) || table.get(id)->user_stack != pid || table.get(id)->base->pid != pid) wrong++;
+        if (id == 0 || !table.valid(id) || table.get(id)->user_stack != pid ||
+            table.get(id)->base->pid != pid)
+          wrong++;
       }
     });
     ASSERT_EQ(wrong, 0);
@@ -277,7 +276,8 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
           for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
             TraceCounters counters = {};
             size_t count = 0;
-            if (!table->copy_shard(shard, records.data(), records.size(), &count, &counters)) wrong++;
+            if (!table->copy_shard(shard, records.data(), records.size(), &count, &counters))
+              wrong++;
             if (counters.seen != counters.recorded + counters.dropped + counters.filtered) wrong++;
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
             if (counters.live_bytes != 64 * count) wrong++;

@@ -6,7 +6,7 @@
 The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
 names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which.
 
-The probes, which src/trace/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
+The probes, which src/probe/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
 `ret` instructions. A function has all of its own or the build fails: that it leaves in no other way is looked at instruction by instruction.
 """
 import bisect
@@ -17,7 +17,7 @@ import sys
 
 IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
-HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/trace/kernel_probes.cc
+HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/probe/kernel_probes.cc
 ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
 BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4

@@ -1,4 +1,5 @@
-/* Where a program starts: the kernel has put argc, argv, NULL, envp, NULL and the auxiliary vector on the stack. */
+/* Where a program starts: the kernel has put argc, argv, NULL, envp, NULL and the auxiliary vector
+ * on the stack. */
 	.text
 	.globl	_start
 	.type	_start, @function
@@ -11,14 +12,16 @@ _start:
 	hlt
 	.size	_start, . - _start
 
-/* The end of every program's chain of frame pointers is the zero above; sections that newlib's start-up looks for: */
+/* The end of every program's chain of frame pointers is the zero above. Sections that newlib's
+ * start-up looks for: */
 	.globl	_init
 	.globl	_fini
 _init:
 _fini:
 	ret
 
-/* Names this program to __cxa_atexit; the destructors of all objects are of the one that there is. */
+/* Names this program to __cxa_atexit; the destructors of all objects are of the one that there
+ * is. */
 	.data
 	.globl	__dso_handle
 	.hidden	__dso_handle

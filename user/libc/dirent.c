@@ -13,7 +13,8 @@ struct __dirstream {
   int fd;
   size_t used, filled; /* bytes of buffer */
   long position;       /* entries given, for telldir */
-  struct dirent entry; /* what readdir gave last: an entry in the buffer may be shorter than struct dirent */
+  struct dirent
+      entry; /* what readdir gave last: an entry in the buffer may be shorter than struct dirent */
   char buffer[4096] __attribute__((aligned(8)));
 };
 

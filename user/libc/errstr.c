@@ -1,8 +1,10 @@
-/* Error strings: why the last failed call failed, in the kernel's own words (after Plan 9's errstr).
+/* Error strings: why the last failed call failed, in the kernel's own words (after Plan 9's
+ * errstr).
  *
- * The kernel forgets the string at the start of the next call, so it is fetched on the way out of the failed one and kept
- * with its error number. strerror and perror append it as long as they are asked about that number: every program that
- * prints its errors prints the reason too, without being changed.
+ * The kernel forgets the string at the start of the next call, so it is fetched on the way out of
+ * the failed one and kept with its error number. strerror and perror append it as long as they are
+ * asked about that number: every program that prints its errors prints the reason too, without
+ * being changed.
  */
 #include <errno.h>
 #include <stele.h>
@@ -18,7 +20,8 @@ static struct {
 long __stele_result(long result) {
   if (result < -4095 || result >= 0) return result;
   last.error = (int)-result;
-  if (syscall6(ABI_SYS_errstr, (long)last.text, sizeof last.text, 0, 0, 0, 0) < 0) last.text[0] = '\0';
+  if (syscall6(ABI_SYS_errstr, (long)last.text, sizeof last.text, 0, 0, 0, 0) < 0)
+    last.text[0] = '\0';
   errno = (int)-result;
   return -1;
 }
@@ -34,7 +37,8 @@ const char* errstr(void) {
   return last.text;
 }
 
-/* newlib's words for some errors are those of the seventies, when the same numbers meant other things. */
+/* newlib's words for some errors are those of the seventies, when the same numbers meant other
+ * things. */
 static char* todays_message(int error, char* message) {
   switch (error) {
     case EPERM:
@@ -56,8 +60,8 @@ static char* todays_message(int error, char* message) {
   }
 }
 
-/* Called at the end of newlib's strerror (newlib/newlib.patch). Until the next call for an error with a string the result
- * stays as it is. */
+/* Called at the end of newlib's strerror (newlib/newlib.patch). Until the next call for an error
+ * with a string the result stays as it is. */
 char* __stele_explain(int error, char* message) {
   static char buffer[ABI_ERRSTR_MAX + 64];
   message = todays_message(error, message);

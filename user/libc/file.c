@@ -1,4 +1,5 @@
-/* Files and directories. Links and changing times are not in the kernel: what asks for them is told so. */
+/* Files and directories. Links and changing times are not in the kernel: what asks for them is told
+ * so. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -165,8 +166,8 @@ mode_t umask(mode_t mask) {
   return (mode_t)SYSCALL1(umask, mask);
 }
 
-/* The *at calls: the process goes to the open directory, and back when the call is done. A path that does not depend on the
- * working directory needs no going. */
+/* The *at calls: the process goes to the open directory, and back when the call is done. A path
+ * that does not depend on the working directory needs no going. */
 struct visit {
   int home; /* a descriptor of where the process was, -1 if it did not move */
 };
@@ -265,7 +266,8 @@ ssize_t readlink(const char* path, char* buffer, size_t size) {
 int chown(const char* path, uid_t owner, gid_t group) {
   struct stat now;
   if (stat(path, &now) < 0) return -1;
-  if ((owner == (uid_t)-1 || owner == now.st_uid) && (group == (gid_t)-1 || group == now.st_gid)) return 0;
+  if ((owner == (uid_t)-1 || owner == now.st_uid) && (group == (gid_t)-1 || group == now.st_gid))
+    return 0;
   return (int)__stele_fail(EPERM, "the owner of a file cannot be changed");
 }
 int lchown(const char* path, uid_t owner, gid_t group) {
@@ -274,7 +276,8 @@ int lchown(const char* path, uid_t owner, gid_t group) {
 int fchown(int fd, uid_t owner, gid_t group) {
   struct stat now;
   if (fstat(fd, &now) < 0) return -1;
-  if ((owner == (uid_t)-1 || owner == now.st_uid) && (group == (gid_t)-1 || group == now.st_gid)) return 0;
+  if ((owner == (uid_t)-1 || owner == now.st_uid) && (group == (gid_t)-1 || group == now.st_gid))
+    return 0;
   return (int)__stele_fail(EPERM, "the owner of a file cannot be changed");
 }
 int fchmod(int fd, mode_t mode) {
@@ -386,7 +389,8 @@ int poll(struct pollfd* fds, nfds_t count, int timeout) {
   return (int)SYSCALL3(poll, fds, count, timeout);
 }
 
-int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions, struct timeval* timeout) {
+int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions,
+           struct timeval* timeout) {
   struct pollfd fds[FD_SETSIZE];
   nfds_t used = 0;
   if (count < 0 || count > FD_SETSIZE) {
@@ -399,7 +403,8 @@ int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions, stru
     if (writing != NULL && FD_ISSET(fd, writing)) events |= POLLOUT;
     if (events != 0) fds[used++] = (struct pollfd){.fd = fd, .events = events};
   }
-  int milliseconds = timeout == NULL ? -1 : (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+  int milliseconds =
+      timeout == NULL ? -1 : (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
   int ready = poll(fds, used, milliseconds);
   if (ready < 0) return -1;
   if (reading != NULL) FD_ZERO(reading);

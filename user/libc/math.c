@@ -1,5 +1,6 @@
-/* The long double functions of <math.h>, which newlib lacks where long double is wider than double. What is exact (rounding,
- * scaling, remainders, neighbours) is computed by the x87 unit in full width; the others have double's precision and range. */
+/* The long double functions of <math.h>, which newlib lacks where long double is wider than double.
+ * What is exact (rounding, scaling, remainders, neighbours) is computed by the x87 unit in full
+ * width; the others have double's precision and range. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -169,7 +170,8 @@ long double remainderl(long double x, long double y) {
   __asm__("1: fprem1; fnstsw %%ax; testb $4, %%ah; jnz 1b" : "+t"(x) : "u"(y) : "ax", "cc");
   return x;
 }
-/* With the three lowest bits of the quotient, which the instruction's flags do not give in every emulator. */
+/* With the three lowest bits of the quotient, which the instruction's flags do not give in every
+ * emulator. */
 long double remquol(long double x, long double y, int* quotient) {
   int low = 0, negative = signbit(x) != signbit(y);
   long double rest = fabsl(x), unit = fabsl(y);
@@ -195,7 +197,8 @@ long double nextafterl(long double x, long double y) {
   if (x == 0) {
     bits = (struct extended){.mantissa = 1, .exponent = y < 0 ? 0x8000 : 0};
   } else if ((x < y) == (x > 0)) {
-    /* Away from zero: the mantissa's top bit stands in the number, so a carry out of it is the next power of two. */
+    /* Away from zero: the mantissa's top bit stands in the number, so a carry out of it is the next
+     * power of two. */
     if (++bits.mantissa == 0) bits = (struct extended){1ull << 63, (uint16_t)(bits.exponent + 1)};
     if (bits.mantissa == 1ull << 63 && (bits.exponent & 0x7fff) == 0) bits.exponent++;
   } else {

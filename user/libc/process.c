@@ -50,7 +50,8 @@ pid_t vfork(void) {
 int execve(const char* path, char* const argv[], char* const envp[]) {
   return (int)SYSCALL3(execve, path, argv, envp);
 }
-int _execve(const char* path, char* const argv[], char* const envp[]) __attribute__((alias("execve")));
+int _execve(const char* path, char* const argv[], char* const envp[])
+    __attribute__((alias("execve")));
 
 static void timeval_of(struct timeval* to, const struct abi_timespec* from) {
   to->tv_sec = from->sec;

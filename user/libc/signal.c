@@ -1,4 +1,5 @@
-/* Signals. A handler returns to __stele_restore, which asks the kernel to go on where the signal struck. */
+/* Signals. A handler returns to __stele_restore, which asks the kernel to go on where the signal
+ * struck. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -27,7 +28,8 @@ int sigaction(int signal, const struct sigaction* action, struct sigaction* old)
         .restorer = (uint64_t)__stele_restore,
     };
   }
-  if (SYSCALL3(sigaction, signal, action != NULL ? &to : NULL, old != NULL ? &from : NULL) < 0) return -1;
+  if (SYSCALL3(sigaction, signal, action != NULL ? &to : NULL, old != NULL ? &from : NULL) < 0)
+    return -1;
   if (old != NULL) {
     old->sa_handler = (_sig_func_ptr)from.handler;
     old->sa_mask = from.mask;

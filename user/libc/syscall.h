@@ -22,7 +22,8 @@ static inline long syscall6(long number, long a, long b, long c, long d, long e,
 long __stele_result(long result);
 
 #define SYSCALL6(name, a, b, c, d, e, f) \
-  __stele_result(syscall6(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)))
+  __stele_result(                        \
+      syscall6(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)))
 #define SYSCALL4(name, a, b, c, d) SYSCALL6(name, a, b, c, d, 0, 0)
 #define SYSCALL3(name, a, b, c) SYSCALL6(name, a, b, c, 0, 0, 0)
 #define SYSCALL2(name, a, b) SYSCALL6(name, a, b, 0, 0, 0, 0)

@@ -21,7 +21,8 @@ int tcgetattr(int fd, struct termios* terminal) {
 }
 
 int tcsetattr(int fd, int when, const struct termios* terminal) {
-  static const int requests[] = {[TCSANOW] = ABI_TCSETS, [TCSADRAIN] = ABI_TCSETSW, [TCSAFLUSH] = ABI_TCSETSF};
+  static const int requests[] = {
+      [TCSANOW] = ABI_TCSETS, [TCSADRAIN] = ABI_TCSETSW, [TCSAFLUSH] = ABI_TCSETSF};
   if (when < TCSANOW || when > TCSAFLUSH) {
     errno = EINVAL;
     return -1;
@@ -79,7 +80,8 @@ int cfsetispeed(struct termios* terminal, speed_t speed) {
 }
 
 void cfmakeraw(struct termios* terminal) {
-  terminal->c_iflag &= ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);
+  terminal->c_iflag &=
+      ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);
   terminal->c_oflag &= ~(tcflag_t)OPOST;
   terminal->c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ICANON | ISIG | IEXTEN);
   terminal->c_cflag = (terminal->c_cflag & ~(tcflag_t)(CSIZE | PARENB)) | CS8;

@@ -53,7 +53,8 @@ unsigned sleep(unsigned seconds) {
 }
 
 int usleep(useconds_t microseconds) {
-  struct timespec time = {.tv_sec = (time_t)(microseconds / 1000000), .tv_nsec = (long)(microseconds % 1000000) * 1000};
+  struct timespec time = {.tv_sec = (time_t)(microseconds / 1000000),
+                          .tv_nsec = (long)(microseconds % 1000000) * 1000};
   return nanosleep(&time, NULL);
 }
 
@@ -64,7 +65,8 @@ static clock_t ticks_of(const struct abi_timespec* time, long per_second) {
 clock_t times(struct tms* result) {
   struct abi_rusage self, children;
   struct timespec now;
-  if (SYSCALL2(times, &self, &children) < 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0) return (clock_t)-1;
+  if (SYSCALL2(times, &self, &children) < 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+    return (clock_t)-1;
   long per_second = sysconf(_SC_CLK_TCK);
   result->tms_utime = ticks_of(&self.user, per_second);
   result->tms_stime = ticks_of(&self.system, per_second);

@@ -1,4 +1,5 @@
-/* Where the unwinder (the compiler's libgcc_eh) finds the tables of a program: exceptions go through here. */
+/* Where the unwinder (the compiler's libgcc_eh) finds the tables of a program: exceptions go
+ * through here. */
 #include <elf.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@ struct dl_find_object {
 /* The program's own ELF header, from the linker: the first segment begins with it. */
 extern const Elf64_Ehdr __ehdr_start;
 
-/* Fills in `result` for the code at `address`; -1 if that is none of this program's. There is one object, the program. */
+/* Fills in `result` for the code at `address`; -1 if that is none of this program's. There is one
+ * object, the program. */
 int _dl_find_object(void* address, struct dl_find_object* result) {
   const Elf64_Phdr* headers = (const Elf64_Phdr*)((uintptr_t)&__ehdr_start + __ehdr_start.e_phoff);
   uintptr_t start = UINTPTR_MAX, end = 0, tables = 0;
@@ -28,6 +30,7 @@ int _dl_find_object(void* address, struct dl_find_object* result) {
     if (header->p_vaddr + header->p_memsz > end) end = header->p_vaddr + header->p_memsz;
   }
   if (tables == 0 || (uintptr_t)address < start || (uintptr_t)address >= end) return -1;
-  *result = (struct dl_find_object){.map_start = (void*)start, .map_end = (void*)end, .eh_frame = (void*)tables};
+  *result = (struct dl_find_object){
+      .map_start = (void*)start, .map_end = (void*)end, .eh_frame = (void*)tables};
   return 0;
 }

@@ -70,7 +70,8 @@ static int user_result(const struct passwd* found, struct passwd* user, struct p
   if (found != NULL) *user = *found, *result = user;
   return 0;
 }
-int getpwnam_r(const char* name, struct passwd* user, char* buffer, size_t size, struct passwd** result) {
+int getpwnam_r(const char* name, struct passwd* user, char* buffer, size_t size,
+               struct passwd** result) {
   (void)buffer, (void)size;
   return user_result(getpwnam(name), user, result);
 }
@@ -84,7 +85,8 @@ static int group_result(const struct group* found, struct group* group, struct g
   if (found != NULL) *group = *found, *result = group;
   return 0;
 }
-int getgrnam_r(const char* name, struct group* group, char* buffer, size_t size, struct group** result) {
+int getgrnam_r(const char* name, struct group* group, char* buffer, size_t size,
+               struct group** result) {
   (void)buffer, (void)size;
   return group_result(getgrnam(name), group, result);
 }

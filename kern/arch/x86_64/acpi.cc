@@ -1,10 +1,10 @@
-// ACPI: root pointer → root table → MADT (processors, interrupt controllers) and FADT (power). ACPI specification 6.4,
-// sections 5.2.5 to 5.2.12. Only static tables; no AML.
+// ACPI: root pointer → root table → MADT (processors, interrupt controllers) and FADT (power). ACPI
+// specification 6.4, sections 5.2.5 to 5.2.12. Only static tables; no AML.
 #include "arch/x86_64/acpi.h"
 
 #include "arch/x86_64/paging.h"
+#include "core/log.h"
 #include "lib/string.h"
-#include "log.h"
 
 namespace {
 
@@ -47,7 +47,8 @@ const RootPointer* scan(uint64_t start, uint64_t end) {
 }
 
 const RootPointer* find_root(PhysAddr hint) {
-  if (hint.value && memcmp(at<char>(hint.value), "RSD PTR ", 8) == 0) return at<RootPointer>(hint.value);
+  if (hint.value && memcmp(at<char>(hint.value), "RSD PTR ", 8) == 0)
+    return at<RootPointer>(hint.value);
   const uint64_t extended_bios_data = uint64_t{*at<uint16_t>(0x40e)} << 4;
   if (const RootPointer* root = scan(extended_bios_data, extended_bios_data + 1024)) return root;
   return scan(0xe0000, 0x100000);
@@ -60,7 +61,8 @@ void parse_madt(const Header& madt) {
   for (p += 44; p + 2 <= end && p[1] >= 2; p += p[1]) {
     switch (p[0]) {
       case 0:  // processor
-        if ((load<uint32_t>(p + 4) & 1) && info.cpu_count < kMaxCpus) info.apic_ids[info.cpu_count++] = p[3];
+        if ((load<uint32_t>(p + 4) & 1) && info.cpu_count < kMaxCpus)
+          info.apic_ids[info.cpu_count++] = p[3];
         break;
       case 1:  // I/O APIC
         if (info.io_apic_count < AcpiInfo::kMaxIoApics) {
@@ -69,7 +71,8 @@ void parse_madt(const Header& madt) {
         break;
       case 2: {  // interrupt source override
         const uint16_t flags = load<uint16_t>(p + 8);
-        if (p[3] < 16) info.isa[p[3]] = {load<uint32_t>(p + 4), (flags & 3) == 3, ((flags >> 2) & 3) == 3};
+        if (p[3] < 16)
+          info.isa[p[3]] = {load<uint32_t>(p + 4), (flags & 3) == 3, ((flags >> 2) & 3) == 3};
         break;
       }
       case 5:  // local APIC address
@@ -82,7 +85,8 @@ void parse_madt(const Header& madt) {
 void parse(const Header& table) {
   if (memcmp(table.signature, "APIC", 4) == 0) parse_madt(table);
   if (memcmp(table.signature, "FACP", 4) == 0) {
-    info.power_control_port = static_cast<uint16_t>(load<uint32_t>(reinterpret_cast<const uint8_t*>(&table) + 64));
+    info.power_control_port =
+        static_cast<uint16_t>(load<uint32_t>(reinterpret_cast<const uint8_t*>(&table) + 64));
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu.h"
+#include "core/cpu.h"
 #include "lib/units.h"
 
 struct AcpiInfo {

@@ -1,8 +1,10 @@
-// The first instructions: both boot protocols enter here in 32-bit protected mode with paging off, and leave for
-// kernel_main(protocol, physical address of the loader's information) in the higher half.
+// The first instructions: both boot protocols enter here in 32-bit protected mode with paging off,
+// and leave for kernel_main(protocol, physical address of the loader's information) in the higher
+// half.
 //
-// The boot page tables map the first 4 GiB three times: at 0 (for this code), in the direct map, and (the first GiB) at the image's
-// address. paging_init replaces them; other processors pass through them on their way up (smp.cc), then entry 0 is cleared.
+// The boot page tables map the first 4 GiB three times: at 0 (for this code), in the direct map,
+// and (the first GiB) at the image's address. paging_init replaces them; other processors pass
+// through them on their way up (smp.cc), then entry 0 is cleared.
 
 #define KERNEL_BASE 0xffffffff80000000
 #define PHYS(symbol) (symbol - KERNEL_BASE)
@@ -89,7 +91,8 @@ boot_pml4:
         .fill 254, 8, 0
         .quad PHYS(boot_pdpt_high) + 3
 boot_pdpt_low:
-        .quad PHYS(boot_pd) + 3, PHYS(boot_pd) + 0x1003, PHYS(boot_pd) + 0x2003, PHYS(boot_pd) + 0x3003
+        .quad PHYS(boot_pd) + 3, PHYS(boot_pd) + 0x1003
+        .quad PHYS(boot_pd) + 0x2003, PHYS(boot_pd) + 0x3003
         .fill 508, 8, 0
 boot_pdpt_high:
         .fill 510, 8, 0

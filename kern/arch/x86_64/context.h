@@ -13,8 +13,8 @@ struct Context {
 
 // Saves the caller's registers in *from and continues as *to. Interrupts off on both sides.
 extern "C" void context_switch(Context* from, const Context* to);
-// Makes a context that calls entry(argument) on the stack that ends at `stack_top`, interrupts off; entry must not
-// return. The frame pointer chain ends there.
+// Makes a context that calls entry(argument) on the stack that ends at `stack_top`, interrupts off;
+// entry must not return. The frame pointer chain ends there.
 void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), void* argument);
 
 // x87 and SSE registers of user mode; the kernel itself uses none.
@@ -25,5 +25,6 @@ void fpu_init(FpuState& state);
 void fpu_save(FpuState& state);
 void fpu_restore(const FpuState& state);
 
-// Per-CPU things that go with the task that runs next: where traps from user mode find its kernel stack.
+// Per-CPU things that go with the task that runs next: where traps from user mode find its kernel
+// stack.
 void set_kernel_stack(uint64_t stack_top);

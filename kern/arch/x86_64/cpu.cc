@@ -1,18 +1,21 @@
-// Processors: the per-CPU structures, segment descriptors, and the features that the kernel turns on. Segments exist
-// only because the architecture wants them; SYSCALL needs kernel code and data next to each other (Intel SDM volume 3,
-// section 5.8.8).
-#include "cpu.h"
+// Processors: the per-CPU structures, segment descriptors, and the features that the kernel turns
+// on. Segments exist only because the architecture wants them; SYSCALL needs kernel code and data
+// next to each other (Intel SDM volume 3, section 5.8.8).
+#include "core/cpu.h"
 
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
 #include "lib/string.h"
 
-static_assert(offsetof(Cpu, self) == 0 && offsetof(Cpu, kernel_stack) == 8 && offsetof(Cpu, user_stack) == 16);
-static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32 && offsetof(Cpu, probes_off) == 36);
+static_assert(offsetof(Cpu, self) == 0 && offsetof(Cpu, kernel_stack) == 8 &&
+              offsetof(Cpu, user_stack) == 16);
+static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32 &&
+              offsetof(Cpu, probes_off) == 36);
 
 extern "C" void system_call_entry();
-extern "C" const uint64_t smap_sites_start[], smap_sites_end[];  // address, encoding of the last byte
+extern "C" const uint64_t smap_sites_start[],
+    smap_sites_end[];  // address, encoding of the last byte
 extern "C" char boot_stack_top[];
 
 namespace {
@@ -77,7 +80,8 @@ void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t
   t.gdt[2] = 0x00cf93000000ffff;  // kernel data
   t.gdt[3] = 0x00cff3000000ffff;  // user data
   t.gdt[4] = 0x00affb000000ffff;  // user code
-  t.gdt[5] = (sizeof(TaskStateSegment) - 1) | (tss & 0xffffff) << 16 | uint64_t{0x89} << 40 | (tss >> 24 & 0xff) << 56;
+  t.gdt[5] = (sizeof(TaskStateSegment) - 1) | (tss & 0xffffff) << 16 | uint64_t{0x89} << 40 |
+             (tss >> 24 & 0xff) << 56;
   t.gdt[6] = tss >> 32;
   const struct [[gnu::packed]] {
     uint16_t limit;
@@ -108,7 +112,8 @@ void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t
 
   constexpr uint64_t kCr0Ne = 1 << 5;
   write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);
-  write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) | (has_smap ? kCr4Smap : 0));
+  write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) |
+            (has_smap ? kCr4Smap : 0));
 }
 
 void set_kernel_stack(uint64_t stack_top) {

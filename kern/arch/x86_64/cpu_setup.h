@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
-#include "cpu.h"
+#include "core/cpu.h"
 #include "lib/units.h"
 
-inline constexpr uint16_t kKernelCode = 0x08, kKernelData = 0x10, kUserData = 0x18 | 3, kUserCode = 0x20 | 3,
-                          kTssSelector = 0x28;
+inline constexpr uint16_t kKernelCode = 0x08, kKernelData = 0x10, kUserData = 0x18 | 3,
+                          kUserCode = 0x20 | 3, kTssSelector = 0x28;
 
 // Interrupt stacks that the CPU switches to by itself.
 enum IstIndex : uint8_t { kIstNone = 0, kIstDoubleFault = 1, kIstNmi = 2, kIstMachineCheck = 3 };
@@ -33,13 +33,13 @@ struct alignas(64) CpuTables {
 };
 CpuTables& cpu_tables(unsigned id);
 
-// Makes the CPU that runs this number `id`: descriptors, GS, interrupt table, features. `ist_tops` are kIstCount
-// addresses.
+// Makes the CPU that runs this number `id`: descriptors, GS, interrupt table, features. `ist_tops`
+// are kIstCount addresses.
 void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
 // Before anything else on the boot CPU: GS, so that locks work.
 void cpu_early_setup();
-// Finds what the processors can do, and patches the access-control instructions in when they have them. Once, with the
-// boot tables.
+// Finds what the processors can do, and patches the access-control instructions in when they have
+// them. Once, with the boot tables.
 void cpu_find_features();
 // Loads the interrupt descriptor table (trap.cc).
 void trap_load_table();

@@ -1,8 +1,9 @@
-// Ways into the kernel and back. Every entry builds the same TrapFrame (trap.h) and calls C++ with rbp = 0, so that a walk by frame
-// pointers ends at the entry and never shows what was interrupted.
+// Ways into the kernel and back. Every entry builds the same TrapFrame (trap.h) and calls C++ with
+// rbp = 0, so that a walk by frame pointers ends at the entry and never shows what was interrupted.
 //
-// GS: in the kernel GS base is this CPU's structure; swapgs exchanges it with user mode's on the way in from and out to user mode. An
-// NMI, machine check or double fault may hit between the entry and its swapgs, so those look at the GS base itself.
+// GS: in the kernel GS base is this CPU's structure; swapgs exchanges it with user mode's on the
+// way in from and out to user mode. An NMI, machine check or double fault may hit between the entry
+// and its swapgs, so those look at the GS base itself.
 
 #include "arch/x86_64/smap.h"
 
@@ -61,7 +62,8 @@ FUNCTION trap_stubs
         .set vector, 0
         .rept 256
         .align 16
-        .if !(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || vector == 29 || vector == 30)
+        .if !(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || \
+              vector == 29 || vector == 30)
         pushq $0
         .endif
         pushq $vector
@@ -94,7 +96,8 @@ trap_return:
 1:      iretq
 END trap_entry
 
-// In the kernel it is a probe's: handled without any function that could be probed itself. In a program it mostly is one too.
+// In the kernel it is a probe's: handled without any function that could be probed itself. In a
+// program it mostly is one too.
 FUNCTION trap_entry_breakpoint
         testb $3, 24(%rsp)
         jnz 1f
@@ -160,8 +163,9 @@ FUNCTION system_call_entry
         jmp trap_return
 END system_call_entry
 
-// enter_user_from(const TrapFrame* frame): moves the frame to the top of the kernel stack, where this function's callers may have their
-// own frames and even *frame may lie; so by way of a copy below all of them.
+// enter_user_from(const TrapFrame* frame): moves the frame to the top of the kernel stack, where
+// this function's callers may have their own frames and even *frame may lie; so by way of a copy
+// below all of them.
 FUNCTION enter_user_from
         cli
         movq %gs:8, %rdx

@@ -1,17 +1,17 @@
-// Walking stacks by frame pointers. Every function keeps one; every entry into the kernel and every task begins with
-// rbp = 0.
+// Walking stacks by frame pointers. Every function keeps one; every entry into the kernel and every
+// task begins with rbp = 0.
 #include "arch/x86_64/frames.h"
 
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "user_memory.h"
+#include "core/cpu.h"
+#include "core/user_memory.h"
 
 extern "C" const char trap_entries_start[], trap_entries_end[];
-extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t* return_addresses,
-                              size_t max);
+extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high,
+                              uint64_t* return_addresses, size_t max);
 
 namespace {
 
@@ -19,8 +19,8 @@ struct Bounds {
   uint64_t low, high;
 };
 
-// The stack that `address` lies in; empty if it is none of this CPU's. One load of the task's stack: what was read is
-// right for this task even if it moves to another CPU meanwhile.
+// The stack that `address` lies in; empty if it is none of this CPU's. One load of the task's
+// stack: what was read is right for this task even if it moves to another CPU meanwhile.
 Bounds stack_of(uint64_t address) {
   uint64_t top;
   asm volatile("movq %%gs:8, %0" : "=r"(top));
@@ -48,7 +48,8 @@ const TrapFrame* trap_frame_above(uint64_t frame_pointer, uint64_t return_addres
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   Bounds bounds = stack_of(frame_pointer);
   size_t n = 0;
-  while (n < max && frame_pointer >= bounds.low && frame_pointer + 16 <= bounds.high && (frame_pointer & 7) == 0) {
+  while (n < max && frame_pointer >= bounds.low && frame_pointer + 16 <= bounds.high &&
+         (frame_pointer & 7) == 0) {
     const auto* frame = reinterpret_cast<const uint64_t*>(frame_pointer);
     if (frame[1] == 0) break;
     program_counters[n++] = frame[1];

@@ -1,5 +1,5 @@
-// Interrupt controllers, by memory-mapped registers at fixed addresses of the kernel virtual range (paging_init maps
-// them): the local APIC first, then the I/O APICs, a page each.
+// Interrupt controllers, by memory-mapped registers at fixed addresses of the kernel virtual range
+// (paging_init maps them): the local APIC first, then the I/O APICs, a page each.
 #include "arch/x86_64/interrupt_controller.h"
 
 #include "arch/x86_64/acpi.h"
@@ -7,8 +7,8 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "spinlock.h"
+#include "core/cpu.h"
+#include "core/spinlock.h"
 
 namespace {
 
@@ -27,9 +27,9 @@ enum LocalRegister : uint32_t {
   kTimerCurrent = 0x390,
   kTimerDivide = 0x3e0,
 };
-constexpr uint32_t kMasked = 1 << 16, kPeriodic = 1 << 17, kDeliveryNmi = 4 << 8, kDeliveryInit = 5 << 8,
-                   kDeliveryStartup = 6 << 8, kPending = 1 << 12, kAssert = 1 << 14, kAllButSelf = 3 << 18,
-                   kDivideBy16 = 3;
+constexpr uint32_t kMasked = 1 << 16, kPeriodic = 1 << 17, kDeliveryNmi = 4 << 8,
+                   kDeliveryInit = 5 << 8, kDeliveryStartup = 6 << 8, kPending = 1 << 12,
+                   kAssert = 1 << 14, kAllButSelf = 3 << 18, kDivideBy16 = 3;
 
 volatile uint32_t& local(uint32_t reg) {
   return *reinterpret_cast<volatile uint32_t*>(kKernelVirtualBase + reg);

@@ -5,7 +5,8 @@
 
 #include "lib/result.h"
 
-inline constexpr uint8_t kVectorTimer = 0xf8, kVectorCrossCall = 0xf9, kVectorReschedule = 0xfa, kVectorSpurious = 0xff;
+inline constexpr uint8_t kVectorTimer = 0xf8, kVectorCrossCall = 0xf9, kVectorReschedule = 0xfa,
+                         kVectorSpurious = 0xff;
 
 // Masks the old 8259s and prepares the I/O APICs. Once, on the boot CPU.
 void interrupt_controllers_init();
@@ -18,8 +19,8 @@ void local_apic_send(uint32_t apic_id, uint8_t vector);
 void local_apic_send_nmi_to_others();
 void local_apic_send_init(uint32_t apic_id);
 void local_apic_send_startup(uint32_t apic_id, uint8_t page);
-// Timer: counts down once from 2^32-1 (for calibration), what is left, and periodic interrupts kVectorTimer every
-// `count`.
+// Timer: counts down once from 2^32-1 (for calibration), what is left, and periodic interrupts
+// kVectorTimer every `count`.
 void local_apic_timer_run();
 uint32_t local_apic_timer_left();
 void local_apic_timer_periodic(uint32_t count);

@@ -1,4 +1,5 @@
-// Instructions that C++ has no words for: ports, model-specific registers, CPUID, control registers.
+// Instructions that C++ has no words for: ports, model-specific registers, CPUID, control
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,8 @@ inline uint64_t read_msr(uint32_t msr) {
   return uint64_t{high} << 32 | low;
 }
 inline void write_msr(uint32_t msr, uint64_t value) {
-  asm volatile("wrmsr" ::"c"(msr), "a"(static_cast<uint32_t>(value)), "d"(static_cast<uint32_t>(value >> 32))
+  asm volatile("wrmsr" ::"c"(msr), "a"(static_cast<uint32_t>(value)),
+               "d"(static_cast<uint32_t>(value >> 32))
                : "memory");
 }
 
@@ -53,13 +55,15 @@ struct Cpuid {
 };
 inline Cpuid cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   Cpuid r;
-  asm volatile("cpuid" : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx) : "a"(leaf), "c"(subleaf));
+  asm volatile("cpuid"
+               : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+               : "a"(leaf), "c"(subleaf));
   return r;
 }
 
 inline constexpr uint64_t kCr0Mp = 1 << 1, kCr0Em = 1 << 2, kCr0Wp = 1 << 16;
-inline constexpr uint64_t kCr4Pge = 1 << 7, kCr4Osfxsr = 1 << 9, kCr4Osxmmexcpt = 1 << 10, kCr4Smep = 1 << 20,
-                          kCr4Smap = 1 << 21;
+inline constexpr uint64_t kCr4Pge = 1 << 7, kCr4Osfxsr = 1 << 9, kCr4Osxmmexcpt = 1 << 10,
+                          kCr4Smep = 1 << 20, kCr4Smap = 1 << 21;
 
 inline uint64_t read_cr0() {
   uint64_t v;

@@ -1,16 +1,17 @@
 // Page tables with four levels (Intel SDM volume 3, section 4.5).
 //
-// The kernel's half (entries 256 to 511 of the root) is made once: direct map, kernel virtual range with its
-// second-level tables, image. Every user root copies those 256 entries, so that a kernel mapping made later is seen by
-// all. Tables of the kernel virtual range are never given back. Kernel mappings are global; each lives until
-// unmap_kernel has invalidated it on every CPU.
+// The kernel's half (entries 256 to 511 of the root) is made once: direct map, kernel virtual range
+// with its second-level tables, image. Every user root copies those 256 entries, so that a kernel
+// mapping made later is seen by all. Tables of the kernel virtual range are never given back.
+// Kernel mappings are global; each lives until unmap_kernel has invalidated it on every CPU.
 //
-// The image is mapped with exactly the rights that its segments need, each page of it writable or executable, never
-// both; guard pages below the first stacks stay unmapped. No kernel mapping is reachable from user mode.
+// The image is mapped with exactly the rights that its segments need, each page of it writable or
+// executable, never both; guard pages below the first stacks stay unmapped. No kernel mapping is
+// reachable from user mode.
 //
-// Which user root a CPU has loaded is noted in CpuTables.page_table_root before it is loaded, so that flush()
-// interrupts only the CPUs that may have cached something: who loads it later starts with an empty cache (only global
-// entries survive).
+// Which user root a CPU has loaded is noted in CpuTables.page_table_root before it is loaded, so
+// that flush() interrupts only the CPUs that may have cached something: who loads it later starts
+// with an empty cache (only global entries survive).
 #include "arch/x86_64/paging.h"
 
 #include "arch/x86_64/acpi.h"
@@ -18,20 +19,22 @@
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
-#include "boot.h"
+#include "core/boot.h"
+#include "core/log.h"
+#include "core/spinlock.h"
 #include "lib/string.h"
-#include "log.h"
 #include "pages.h"
 #include "slab.h"
-#include "spinlock.h"
 
-extern "C" const char image_start[], text_start[], text_end[], rodata_start[], rodata_end[], data_start[], data_end[];
+extern "C" const char image_start[], text_start[], text_end[], rodata_start[], rodata_end[],
+    data_start[], data_end[];
 extern "C" char boot_stacks[], boot_stack_top[];
 
 namespace {
 
-constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3, kUncached = 1 << 4,
-                   kLarge = 1 << 7, kGlobal = 1 << 8, kNoExecute = uint64_t{1} << 63;
+constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3,
+                   kUncached = 1 << 4, kLarge = 1 << 7, kGlobal = 1 << 8,
+                   kNoExecute = uint64_t{1} << 63;
 constexpr uint64_t kAddressMask = 0x000ffffffffff000;
 constexpr unsigned kEntries = 512;
 constexpr unsigned kUserEntries = 256;
@@ -55,13 +58,15 @@ Result<PhysAddr> new_table(int flags) {
   return direct_map_phys(table);
 }
 
-// The entry for `address` in the table of level `target` (0: pages, 1: 2 MiB), with tables made on the way.
-Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags, int flags) {
+// The entry for `address` in the table of level `target` (0: pages, 1: 2 MiB), with tables made on
+// the way.
+Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags,
+                             int flags) {
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > target; level--) {
     uint64_t& entry = table[index_at(address, level)];
-    if (!(entry & kPresent)) entry = TRY(new_table(flags))
-    .value | kPresent | kWritable | table_flags;
+    if (!(entry & kPresent))
+      entry = TRY(new_table(flags)).value | kPresent | kWritable | table_flags;
     table = table_of(entry);
   }
   return &table[index_at(address, target)];
@@ -94,8 +99,8 @@ uint64_t bits_of(Access access) {
 
 Result<void> map_pages(uint64_t address, PhysAddr physical, size_t size, Access access) {
   for (size_t offset = 0; offset < size; offset += kPageSize) {
-    *TRY(make_entry(kernel_root, address + offset, 0, 0, KM_ATOMIC))
-    = (physical.value + offset) | bits_of(access);
+    *TRY(make_entry(kernel_root, address + offset, 0, 0, KM_ATOMIC)) =
+        (physical.value + offset) | bits_of(access);
   }
   return {};
 }
@@ -111,7 +116,8 @@ void map_image(const char* start, const char* end, Access access) {
 }
 
 bool in_guard(uint64_t address, uint64_t stack_top, size_t stack_size) {
-  return stack_top != 0 && address < stack_top - stack_size && address >= stack_top - stack_size - kPageSize;
+  return stack_top != 0 && address < stack_top - stack_size &&
+         address >= stack_top - stack_size - kPageSize;
 }
 
 struct Range {
@@ -119,7 +125,8 @@ struct Range {
 };
 void invalidate(void* argument) {
   const Range& range = *static_cast<Range*>(argument);
-  for (uint64_t address = range.start; address < range.end; address += kPageSize) invalidate_page(address);
+  for (uint64_t address = range.start; address < range.end; address += kPageSize)
+    invalidate_page(address);
 }
 
 PageTables::Entry decode(uint64_t entry) {
@@ -145,7 +152,8 @@ void reload_if_active(void* argument) {
 void paging_init() {
   kernel_root = new_table(0).take();
   for (uint64_t address = 0; address < boot_info().highest.value; address += kLargePage) {
-    *make_entry(kernel_root, kDirectMapBase + address, 1, 0, 0).take() = address | bits_of(Access::kReadWrite) | kLarge;
+    *make_entry(kernel_root, kDirectMapBase + address, 1, 0, 0).take() =
+        address | bits_of(Access::kReadWrite) | kLarge;
   }
   // Second-level tables of the kernel virtual range, so that all roots share them from the start.
   for (uint64_t offset = 0; offset < kKernelVirtualSize; offset += uint64_t{1} << 39) {
@@ -156,12 +164,14 @@ void paging_init() {
   map_image(data_start, data_end, Access::kReadWrite);
   const uint64_t top = reinterpret_cast<uint64_t>(boot_stack_top);
   *find_entry(kernel_root, reinterpret_cast<uint64_t>(boot_stacks)) = 0;
-  for (unsigned i = 0; i < kIstCount; i++) *find_entry(kernel_root, top + i * (kPageSize + kIstStackSize)) = 0;
+  for (unsigned i = 0; i < kIstCount; i++)
+    *find_entry(kernel_root, top + i * (kPageSize + kIstStackSize)) = 0;
 
   const AcpiInfo& acpi = acpi_info();
   must(map_pages(kKernelVirtualBase, acpi.local_apic, kPageSize, Access::kDevice));
   for (unsigned i = 0; i < acpi.io_apic_count; i++) {
-    must(map_pages(kKernelVirtualBase + kPageSize * (1 + i), acpi.io_apics[i].address, kPageSize, Access::kDevice));
+    must(map_pages(kKernelVirtualBase + kPageSize * (1 + i), acpi.io_apics[i].address, kPageSize,
+                   Access::kDevice));
   }
   write_cr3(kernel_root.value);
 }
@@ -171,7 +181,8 @@ void paging_use_page_arena() {
 }
 
 const char* guard_page_name(uint64_t address) {
-  if (in_guard(address, this_cpu().kernel_stack, kKernelStackSize)) return "stack of the current task";
+  if (in_guard(address, this_cpu().kernel_stack, kKernelStackSize))
+    return "stack of the current task";
   for (unsigned id = 0; id < kMaxCpus; id++) {
     const CpuTables& tables = cpu_tables(id);
     if (in_guard(address, tables.first_stack, kKernelStackSize)) return "first stack of a CPU";
@@ -191,7 +202,8 @@ void unmap_kernel(uint64_t address, size_t size) {
   {
     const Guard guard(kernel_lock);
     for (size_t offset = 0; offset < size; offset += kPageSize) {
-      if (uint64_t* entry = find_entry(kernel_root, address + offset)) __atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+      if (uint64_t* entry = find_entry(kernel_root, address + offset))
+        __atomic_store_n(entry, 0, __ATOMIC_RELAXED);
     }
   }
   Range range{address, address + size};
@@ -222,7 +234,8 @@ PageTables::~PageTables() {
 Result<void> PageTables::map(uint64_t address, PhysAddr physical, bool writable, bool executable) {
   uint64_t* entry = TRY(make_entry(root_, address, 0, kUser, KM_SLEEP));
   const uint64_t before = *entry;
-  const uint64_t bits = kPresent | kUser | (writable ? kWritable : 0) | (executable ? 0 : kNoExecute);
+  const uint64_t bits =
+      kPresent | kUser | (writable ? kWritable : 0) | (executable ? 0 : kNoExecute);
   __atomic_store_n(entry, physical.value | bits, __ATOMIC_RELAXED);
   if (before & kPresent) invalidate_page(address);
   return {};

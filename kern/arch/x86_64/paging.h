@@ -8,8 +8,10 @@
 #include "lib/units.h"
 
 inline constexpr uint64_t kDirectMapBase = 0xffff800000000000;
-inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;  // stacks, device memory: the arena `kernel_virtual`
-inline constexpr uint64_t kKernelVirtualReserved = 2 << 20;  // at its start: interrupt controllers, not the arena's
+inline constexpr uint64_t kKernelVirtualBase =
+    0xffffc00000000000;  // stacks, device memory: the arena `kernel_virtual`
+inline constexpr uint64_t kKernelVirtualReserved =
+    2 << 20;  // at its start: interrupt controllers, not the arena's
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelImageBase = 0xffffffff80000000;
 inline constexpr uint64_t kUserEnd = 0x00007ffffffff000;
@@ -24,20 +26,22 @@ inline PhysAddr direct_map_phys(const void* address) {
 
 enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice };
 
-// Maps `size` bytes (multiples of a page) of the kernel virtual range. Page tables come from the page arena: ENOMEM.
-// May be called with interrupts on only.
+// Maps `size` bytes (multiples of a page) of the kernel virtual range. Page tables come from the
+// page arena: ENOMEM. May be called with interrupts on only.
 Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access access);
 // Removes the mapping on every CPU before it returns. Interrupts on.
 void unmap_kernel(uint64_t address, size_t size);
 
-// Once, on the boot CPU, before the memory core: replaces the boot page tables by the final ones (image with W^X,
-// direct map, interrupt controllers). Table pages come from early_alloc until paging_use_page_arena is called.
+// Once, on the boot CPU, before the memory core: replaces the boot page tables by the final ones
+// (image with W^X, direct map, interrupt controllers). Table pages come from early_alloc until
+// paging_use_page_arena is called.
 void paging_init();
 void paging_use_page_arena();
 // Says which stack's guard page an address lies in, or nullptr.
 const char* guard_page_name(uint64_t address);
 
-// The page tables of one user address space. The owner serialises all calls but `activate` with its own sleeping lock.
+// The page tables of one user address space. The owner serialises all calls but `activate` with its
+// own sleeping lock.
 class PageTables {
  public:
   static Result<PageTables> create();
@@ -72,8 +76,8 @@ class PageTables {
   explicit operator bool() const { return root_.value != 0; }
 
  private:
-  // The present page at the lowest address in [*address, end), with *address set to it; present is false when there is
-  // none.
+  // The present page at the lowest address in [*address, end), with *address set to it; present is
+  // false when there is none.
   Entry next_present(uint64_t* address, uint64_t end) const;
 
   PhysAddr root_{};

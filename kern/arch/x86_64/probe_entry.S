@@ -1,5 +1,6 @@
-// Where a probed function's first instruction calls to: struct ProbeEntryFrame (probe_entry.h) is built, with interrupts off and
-// this CPU's guard on, and nothing is changed for the function: neither registers nor flags.
+// Where a probed function's first instruction calls to: struct ProbeEntryFrame (probe_entry.h) is
+// built, with interrupts off and this CPU's guard on, and nothing is changed for the function:
+// neither registers nor flags.
 
 #define PROBES_OFF %gs:36               // Cpu::probes_off
 

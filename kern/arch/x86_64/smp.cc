@@ -1,9 +1,11 @@
-// Other CPUs. They are started one after the other by INIT and STARTUP (Intel SDM volume 3, section 9.4.4): a page
-// below 1 MiB holds the code that takes them from real mode into the kernel (trampoline.S). Their stacks lie in the
-// kernel virtual range, each above a page that is not mapped.
+// Other CPUs. They are started one after the other by INIT and STARTUP (Intel SDM volume 3,
+// section 9.4.4): a page below 1 MiB holds the code that takes them from real mode into the kernel
+// (trampoline.S). Their stacks lie in the kernel virtual range, each above a page that is not
+// mapped.
 //
-// Cross-CPU calls go through one slot that one caller has at a time. Who waits for the slot, or for the others to be
-// done, waits with interrupts on, so that it answers the calls of others meanwhile.
+// Cross-CPU calls go through one slot that one caller has at a time. Who waits for the slot, or for
+// the others to be done, waits with interrupts on, so that it answers the calls of others
+// meanwhile.
 #include "arch/x86_64/smp.h"
 
 #include <atomic>
@@ -18,11 +20,11 @@
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "arena.h"
+#include "core/log.h"
 #include "lib/string.h"
-#include "log.h"
 #include "pages.h"
+#include "sched/task.h"
 #include "slab.h"
-#include "task.h"
 
 extern "C" const char trampoline_start[], trampoline_end[], trampoline_parameters[];
 extern "C" uint64_t boot_pml4[];
@@ -114,11 +116,13 @@ void smp_start() {
   const AcpiInfo& acpi = acpi_info();
   unsigned found = 1;
   for (unsigned i = 0; i < acpi.cpu_count; i++) {
-    if (acpi.apic_ids[i] != cpu(0).apic_id && found < kMaxCpus) apic_ids[found++] = acpi.apic_ids[i];
+    if (acpi.apic_ids[i] != cpu(0).apic_id && found < kMaxCpus)
+      apic_ids[found++] = acpi.apic_ids[i];
   }
   auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
   memcpy(trampoline, trampoline_start, trampoline_end - trampoline_start);
-  auto& parameters = *reinterpret_cast<TrampolineParameters*>(trampoline + (trampoline_parameters - trampoline_start));
+  auto& parameters = *reinterpret_cast<TrampolineParameters*>(
+      trampoline + (trampoline_parameters - trampoline_start));
   for (unsigned id = 1; id < found; id++) local_apic_send_init(apic_ids[id]);
   if (found > 1) wait(kInitDelay);
   for (unsigned id = 1; id < found; id++) {

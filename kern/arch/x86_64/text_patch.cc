@@ -3,8 +3,8 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
+#include "core/probe_guard.h"
 #include "lib/string.h"
-#include "probe_guard.h"
 
 extern "C" const uint8_t text_start[], text_end[];
 
@@ -22,14 +22,16 @@ void serialise(void*) {
 
 }  // namespace
 
-// These two are called for each place that a probe is put at: their calls would be most of what a probe of all functions tells.
+// These two are called for each place that a probe is put at: their calls would be most of what a
+// probe of all functions tells.
 NOT_PROBED void text_write_byte(uint64_t address, uint8_t byte) {
   __atomic_store_n(writable(address), byte, __ATOMIC_RELAXED);
 }
 
 NOT_PROBED void text_write_tail(uint64_t address, void (*target)()) {
   uint32_t tail = kNopTail;
-  if (target) tail = static_cast<uint32_t>(reinterpret_cast<uint64_t>(target) - (address + kTextEntryBytes));
+  if (target)
+    tail = static_cast<uint32_t>(reinterpret_cast<uint64_t>(target) - (address + kTextEntryBytes));
   memcpy(writable(address + 1), &tail, sizeof(tail));
 }
 

@@ -1,5 +1,6 @@
-// Time. The time stamp counter is measured once against the 8254 timer, together with the local APIC's timer, which
-// then gives each CPU its periodic tick. Under QEMU -icount a tick of the counter is one instruction.
+// Time. The time stamp counter is measured once against the 8254 timer, together with the local
+// APIC's timer, which then gives each CPU its periodic tick. Under QEMU -icount a tick of the
+// counter is one instruction.
 #include "arch/x86_64/time.h"
 
 #include <atomic>
@@ -7,8 +8,8 @@
 #include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "log.h"
+#include "core/cpu.h"
+#include "core/log.h"
 
 constinit std::atomic<uint32_t> coarse_time{0};
 
@@ -26,14 +27,16 @@ void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {
   if (this_cpu().id == 0)
-    coarse_time.store(static_cast<uint32_t>(monotonic_now().value / 1'000'000), std::memory_order_relaxed);
+    coarse_time.store(static_cast<uint32_t>(monotonic_now().value / 1'000'000),
+                      std::memory_order_relaxed);
   for (auto* handler : tick_handlers) {
     if (handler) handler();
   }
 }
 
-// What one run of the 8254's counter took, and by how much both may be wrong because something came between the counter's
-// start or end and our reading of it: under an emulator a CPU can lose its thread for long.
+// What one run of the 8254's counter took, and by how much both may be wrong because something came
+// between the counter's start or end and our reading of it: under an emulator a CPU can lose its
+// thread for long.
 struct Calibration {
   uint64_t ticks, start;  // of the time stamp counter
   uint32_t timer_ticks;   // of the local APIC's timer
@@ -79,9 +82,10 @@ uint8_t clock_register(uint8_t index) {
   return in8(0x71);
 }
 
-// Seconds since 1970 of a date of the Gregorian calendar, after Hinnant, "chrono-compatible low-level date algorithms".
-uint64_t seconds_since_1970(uint64_t year, uint64_t month, uint64_t day, uint64_t hour, uint64_t minute,
-                            uint64_t second) {
+// Seconds since 1970 of a date of the Gregorian calendar, after Hinnant, "chrono-compatible
+// low-level date algorithms".
+uint64_t seconds_since_1970(uint64_t year, uint64_t month, uint64_t day, uint64_t hour,
+                            uint64_t minute, uint64_t second) {
   year -= month <= 2;
   const uint64_t era = year / 400, year_of_era = year % 400;
   const uint64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
@@ -92,7 +96,9 @@ uint64_t seconds_since_1970(uint64_t year, uint64_t month, uint64_t day, uint64_
 uint64_t read_clock() {
   const uint8_t status = clock_register(0x0b);
   const bool binary = status & 4, hours24 = status & 2;
-  const auto number = [binary](uint8_t value) -> uint64_t { return binary ? value : (value >> 4) * 10 + (value & 15); };
+  const auto number = [binary](uint8_t value) -> uint64_t {
+    return binary ? value : (value >> 4) * 10 + (value & 15);
+  };
   uint8_t raw[6], again[6];
   constexpr uint8_t kRegisters[6] = {0, 2, 4, 7, 8, 9};
   bool same;
@@ -106,8 +112,8 @@ uint64_t read_clock() {
   } while (!same);
   uint64_t hour = number(raw[2] & 0x7f);
   if (!hours24) hour = hour % 12 + (raw[2] & 0x80 ? 12 : 0);
-  return seconds_since_1970(2000 + number(raw[5]), number(raw[4]), number(raw[3]), hour, number(raw[1]),
-                            number(raw[0]));
+  return seconds_since_1970(2000 + number(raw[5]), number(raw[4]), number(raw[3]), hour,
+                            number(raw[1]), number(raw[0]));
 }
 
 }  // namespace
@@ -115,7 +121,8 @@ uint64_t read_clock() {
 void time_init() {
   calibrate();
   wall_at_boot = read_clock();
-  if (!interrupt_register_vector(kVectorTimer, "timer", on_timer, nullptr)) panic("the timer's vector is taken");
+  if (!interrupt_register_vector(kVectorTimer, "timer", on_timer, nullptr))
+    panic("the timer's vector is taken");
 }
 
 void time_start_tick() {

@@ -1,5 +1,5 @@
-// Time: monotonic from the time stamp counter, wall time from the real-time clock at boot, and a periodic tick on each
-// CPU.
+// Time: monotonic from the time stamp counter, wall time from the real-time clock at boot, and a
+// periodic tick on each CPU.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,8 @@ uint64_t boot_wall_seconds();
 // Called on each CPU in each tick, in interrupt context.
 void tick_register(void (*handler)());
 
-// Measures the counters, reads the real-time clock. Once, on the boot CPU, after the interrupt controllers.
+// Measures the counters, reads the real-time clock. Once, on the boot CPU, after the interrupt
+// controllers.
 void time_init();
 // Starts this CPU's tick.
 void time_start_tick();

@@ -1,5 +1,6 @@
-// What another CPU runs first: copied to the page at 0x8000, begun there in real mode by a STARTUP message. It goes straight to long
-// mode with the boot page tables, which map this page where it is, and on in the higher half with the kernel's.
+// What another CPU runs first: copied to the page at 0x8000, begun there in real mode by a STARTUP
+// message. It goes straight to long mode with the boot page tables, which map this page where it
+// is, and on in the higher half with the kernel's.
 
 #define TRAMPOLINE 0x8000
 #define KERNEL_BASE 0xffffffff80000000

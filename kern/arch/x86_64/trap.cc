@@ -1,17 +1,19 @@
-// Traps: the interrupt descriptor table and what becomes of each exception, interrupt and system call.
+// Traps: the interrupt descriptor table and what becomes of each exception, interrupt and system
+// call.
 //
-// Exceptions. From user mode: page faults go to the registered handler, all others (and page faults that it does not
-// resolve) become signals. In the kernel only one kind is expected, a page fault at an instruction of the exception
-// table (user_copy.S): when the interrupted code may sleep it goes to the same handler, and if that does not resolve
-// it, or may not be called, execution goes on at the table's fixup. Everything else is a panic.
+// Exceptions. From user mode: page faults go to the registered handler, all others (and page faults
+// that it does not resolve) become signals. In the kernel only one kind is expected, a page fault
+// at an instruction of the exception table (user_copy.S): when the interrupted code may sleep it
+// goes to the same handler, and if that does not resolve it, or may not be called, execution goes
+// on at the table's fixup. Everything else is a panic.
 //
-// Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with Cpu.interrupt_depth raised.
-// When the last one is done and somebody asked for it, schedule() takes the CPU away, if preemption is allowed: no lock
-// held, preempt_off zero.
+// Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with
+// Cpu.interrupt_depth raised. When the last one is done and somebody asked for it, schedule() takes
+// the CPU away, if preemption is allowed: no lock held, preempt_off zero.
 //
-// Return to user mode. With interrupts off: first the scheduler, then (interrupts on) before_user, until nobody wants
-// the CPU. Segments, flags and the program counter are forced to what user mode may have, so that iretq cannot fault in
-// the kernel.
+// Return to user mode. With interrupts off: first the scheduler, then (interrupts on) before_user,
+// until nobody wants the CPU. Segments, flags and the program counter are forced to what user mode
+// may have, so that iretq cannot fault in the kernel.
 #include "arch/x86_64/trap.h"
 
 #include "arch/x86_64/cpu_setup.h"
@@ -19,12 +21,12 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
+#include "core/log.h"
+#include "core/panic.h"
+#include "core/probe_guard.h"
+#include "core/spinlock.h"
 #include "lib/string.h"
-#include "log.h"
-#include "panic.h"
-#include "probe_guard.h"
-#include "spinlock.h"
-#include "task.h"
+#include "sched/task.h"
 
 extern "C" const char trap_stubs[];
 extern "C" const uint64_t exception_table_start[], exception_table_end[];  // address, fixup
@@ -97,15 +99,19 @@ bool may_be_preempted(const Cpu& cpu) {
 }
 
 [[noreturn]] void fatal(const TrapFrame& frame, uint64_t address) {
-  const char* name =
-      frame.vector < kExceptions && kExceptionNames[frame.vector] ? kExceptionNames[frame.vector] : "exception";
-  if (frame.vector != kVectorPageFault) panic_from_trap(frame, "%s (error code 0x%lx)", name, frame.error_code);
-  const char* what =
-      frame.error_code & kFaultExecute ? "execution" : (frame.error_code & kFaultWrite ? "write" : "read");
+  const char* name = frame.vector < kExceptions && kExceptionNames[frame.vector]
+                         ? kExceptionNames[frame.vector]
+                         : "exception";
+  if (frame.vector != kVectorPageFault)
+    panic_from_trap(frame, "%s (error code 0x%lx)", name, frame.error_code);
+  const char* what = frame.error_code & kFaultExecute
+                         ? "execution"
+                         : (frame.error_code & kFaultWrite ? "write" : "read");
   if (const char* guard = guard_page_name(address))
     panic_from_trap(frame, "kernel stack overflow: %s (%s at 0x%lx)", guard, what, address);
-  panic_from_trap(frame, "page fault: %s at 0x%lx, %s", what, address,
-                  frame.error_code & kFaultPresent ? "not allowed there" : "nothing is mapped there");
+  panic_from_trap(
+      frame, "page fault: %s at 0x%lx, %s", what, address,
+      frame.error_code & kFaultPresent ? "not allowed there" : "nothing is mapped there");
 }
 
 void page_fault_in_kernel(TrapFrame& frame, uint64_t address) {
@@ -120,7 +126,8 @@ void page_fault_in_kernel(TrapFrame& frame, uint64_t address) {
   frame.rip = fixup;
 }
 
-// Not probed before the address has been read: who is told of a call may walk a user stack, and fault.
+// Not probed before the address has been read: who is told of a call may walk a user stack, and
+// fault.
 NOT_PROBED void exception(TrapFrame& frame) {
   const uint64_t address = frame.vector == kVectorPageFault ? read_cr2() : 0;
   if (!frame.from_user()) {
@@ -129,7 +136,8 @@ NOT_PROBED void exception(TrapFrame& frame) {
   }
   interrupts_enable();
   if (frame.vector == kVectorPageFault && address < kUserEnd && higher.page_fault &&
-      higher.page_fault(frame, address, frame.error_code & kFaultWrite, frame.error_code & kFaultExecute)) {
+      higher.page_fault(frame, address, frame.error_code & kFaultWrite,
+                        frame.error_code & kFaultExecute)) {
     return;
   }
   if (!higher.user_exception) fatal(frame, address);
@@ -150,7 +158,8 @@ void interrupt(TrapFrame& frame) {
   local_apic_end_of_interrupt();
   cpu.interrupt_vector = outer_vector;
   cpu.interrupt_depth--;
-  if (cpu.need_resched && !frame.from_user() && (frame.rflags & kRflagsIf) && may_be_preempted(cpu)) schedule();
+  if (cpu.need_resched && !frame.from_user() && (frame.rflags & kRflagsIf) && may_be_preempted(cpu))
+    schedule();
 }
 
 Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call, void* argument) {
@@ -177,13 +186,13 @@ NOT_PROBED void trap_dispatch(TrapFrame* frame) {
   if (frame->from_user()) return_to_user(frame);
 }
 
-// A probe that is hit often costs less for a short way back: nothing but rip and rsp has changed, and before_user has work only when
-// the task was interrupted.
+// A probe that is hit often costs less for a short way back: nothing but rip and rsp has changed,
+// and before_user has work only when the task was interrupted.
 void user_breakpoint_dispatch(TrapFrame* frame) {
   const bool done = higher.breakpoint && higher.breakpoint(*frame);
   const Cpu& cpu = this_cpu();
-  if (done && frame->rip < kUserEnd && !cpu.need_resched && !cpu.current->interrupted.load(std::memory_order_relaxed))
-      [[likely]] {
+  if (done && frame->rip < kUserEnd && !cpu.need_resched &&
+      !task_on(cpu)->interrupted.load(std::memory_order_relaxed)) [[likely]] {
     cpu.current->trace_call = kTraceFromUser;
     return;
   }
@@ -202,7 +211,8 @@ void return_to_user(TrapFrame* frame) {
   do {
     if (this_cpu().need_resched) schedule();
     interrupts_enable();
-    if (frame->rip >= kUserEnd && higher.user_exception) higher.user_exception(*frame, 13, frame->rip);
+    if (frame->rip >= kUserEnd && higher.user_exception)
+      higher.user_exception(*frame, 13, frame->rip);
     if (higher.before_user) higher.before_user(*frame);
     interrupts_disable();
   } while (this_cpu().need_resched);
@@ -220,10 +230,12 @@ NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
   const bool outer = cpu.in_nmi;
   cpu.in_nmi = true;
   if (frame->vector == kVectorDoubleFault) {
-    // The CPU could not push a page fault's frame: its address says why, the stack pointer confirms it.
+    // The CPU could not push a page fault's frame: its address says why, the stack pointer confirms
+    // it.
     const char* guard = guard_page_name(read_cr2());
     if (!guard) guard = guard_page_name(frame->rsp - 8);
-    if (guard) panic_from_trap(*frame, "kernel stack overflow: %s (stack pointer 0x%lx)", guard, frame->rsp);
+    if (guard)
+      panic_from_trap(*frame, "kernel stack overflow: %s (stack pointer 0x%lx)", guard, frame->rsp);
     panic_from_trap(*frame, "double fault");
   }
   if (frame->vector == kVectorMachineCheck) panic_from_trap(*frame, "machine check");
@@ -241,7 +253,8 @@ void trap_load_table() {
       if (i == kVectorDoubleFault) ist = kIstDoubleFault;
       if (i == kVectorNmi) ist = kIstNmi;
       if (i == kVectorMachineCheck) ist = kIstMachineCheck;
-      const uint8_t type = i == kVectorBreakpoint ? 0xee : 0x8e;  // user mode may use the breakpoint instruction
+      const uint8_t type =
+          i == kVectorBreakpoint ? 0xee : 0x8e;  // user mode may use the breakpoint instruction
       table[i] = {static_cast<uint16_t>(entry),
                   kKernelCode,
                   ist,
@@ -258,13 +271,15 @@ void trap_load_table() {
   asm volatile("lidt %0" ::"m"(pointer));
 }
 
-Result<void> interrupt_register(unsigned irq, const char* name, InterruptHandler handler, void* argument) {
+Result<void> interrupt_register(unsigned irq, const char* name, InterruptHandler handler,
+                                void* argument) {
   if (irq >= 16) return Errno::EINVAL;
   TRY(add_handler(kVectorIrqBase + irq, name, handler, argument));
   return io_apic_route_isa(irq, kVectorIrqBase + irq);
 }
 
-Result<void> interrupt_register_vector(uint8_t vector, const char* name, InterruptHandler handler, void* argument) {
+Result<void> interrupt_register_vector(uint8_t vector, const char* name, InterruptHandler handler,
+                                       void* argument) {
   if (vector < kExceptions || vector == kVectorSpurious) return Errno::EINVAL;
   return add_handler(vector, name, handler, argument);
 }

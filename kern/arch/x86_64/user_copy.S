@@ -1,5 +1,5 @@
-// Access to user memory. Each instruction that may fault stands in the exception table with the place to go on at; trap.cc goes
-// there when the fault cannot be resolved.
+// Access to user memory. Each instruction that may fault stands in the exception table with the
+// place to go on at; trap.cc goes there when the fault cannot be resolved.
 
 #include "arch/x86_64/smap.h"
 
@@ -53,7 +53,8 @@ user_load_word:
         ret
         .size user_load_word, . - user_load_word
 
-// long user_copy_string(char* to, const char* from, size_t size): bytes before the NUL, `size` if there is none, -1 after a bad address.
+// long user_copy_string(char* to, const char* from, size_t size): bytes before the NUL, `size` if
+// there is none, -1 after a bad address.
         .globl user_copy_string
         .type user_copy_string, @function
 user_copy_string:
@@ -78,9 +79,11 @@ user_copy_string:
         ret
         .size user_copy_string, . - user_copy_string
 
-// size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t* return_addresses, size_t max): follows frame
-// pointers, which must be multiples of 8, at least `low` and above the frame before, with the frame below `high`, until one is not,
-// a return address is 0 or a load faults. How many there were. With interrupts off, which makes a fault fail at once.
+// size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t*
+// return_addresses, size_t max): follows frame pointers, which must be multiples of 8, at least
+// `low` and above the frame before, with the frame below `high`, until one is not, a return address
+// is 0 or a load faults. How many there were. With interrupts off, which makes a fault fail at
+// once.
         .globl user_frames
         .type user_frames, @function
 user_frames:

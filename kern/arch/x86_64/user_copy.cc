@@ -1,7 +1,7 @@
 // user_memory.h over the assembly of user_copy.S.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/paging.h"
-#include "user_memory.h"
+#include "core/user_memory.h"
 
 extern "C" int user_copy(void* to, const void* from, size_t size);
 extern "C" int user_load_word(uint64_t from, uint64_t* to);
@@ -17,13 +17,15 @@ bool in_user_space(uint64_t address, size_t size) {
 
 Result<void> copy_from_user(void* to, uint64_t from, size_t size) {
   if (size == 0) return {};
-  if (!in_user_space(from, size) || user_copy(to, reinterpret_cast<const void*>(from), size) != 0) return Errno::EFAULT;
+  if (!in_user_space(from, size) || user_copy(to, reinterpret_cast<const void*>(from), size) != 0)
+    return Errno::EFAULT;
   return {};
 }
 
 Result<void> copy_to_user(uint64_t to, const void* from, size_t size) {
   if (size == 0) return {};
-  if (!in_user_space(to, size) || user_copy(reinterpret_cast<void*>(to), from, size) != 0) return Errno::EFAULT;
+  if (!in_user_space(to, size) || user_copy(reinterpret_cast<void*>(to), from, size) != 0)
+    return Errno::EFAULT;
   return {};
 }
 

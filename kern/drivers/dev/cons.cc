@@ -1,20 +1,20 @@
 // #cons: the console.
 //
-// `cons`, `console` and `tty` are one file, the terminal on the first serial port; there is no other terminal.
-// `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, both the end of the machine, and is
-// root's.
+// `cons`, `console` and `tty` are one file, the terminal on the first serial port; there is no
+// other terminal. `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, both
+// the end of the machine, and is root's.
 
 #include "arch/x86_64/time.h"
-#include "boot.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/boot.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "core/power.h"
+#include "core/uart.h"
+#include "drivers/dev/devices.h"
+#include "drivers/dev/terminal.h"
 #include "lib/string.h"
-#include "log.h"
-#include "power.h"
-#include "process.h"
-#include "terminal.h"
-#include "uart.h"
+#include "ns/device.h"
+#include "proc/process.h"
 
 namespace {
 
@@ -22,8 +22,9 @@ constexpr unsigned kPort = 0;
 
 enum File : uint64_t { kCons = 1, kConsole, kTty, kCommandLine, kPower };
 constexpr TableEntry kTable[] = {
-    {"", ABI_S_IFDIR | 0555, 0},    {"cons", ABI_S_IFCHR | 0666, 0},    {"console", ABI_S_IFCHR | 0666, 0},
-    {"tty", ABI_S_IFCHR | 0666, 0}, {"cmdline", ABI_S_IFREG | 0444, 0}, {"power", ABI_S_IFREG | 0200, 0},
+    {"", ABI_S_IFDIR | 0555, 0},        {"cons", ABI_S_IFCHR | 0666, 0},
+    {"console", ABI_S_IFCHR | 0666, 0}, {"tty", ABI_S_IFCHR | 0666, 0},
+    {"cmdline", ABI_S_IFREG | 0444, 0}, {"power", ABI_S_IFREG | 0200, 0},
 };
 
 constinit Terminal terminal([](const char* data, size_t size) { uart_write(kPort, data, size); });
@@ -49,9 +50,11 @@ class ConsDevice final : public TableDevice {
     if (chan.qid.path != kPower) return Errno::EACCES;
     std::string_view text(buffer, size);
     CommandLine line;
-    if (!next_command(text, line) || (line.word != "off" && line.word != "halt") || !line.rest.empty())
+    if (!next_command(text, line) || (line.word != "off" && line.word != "halt") ||
+        !line.rest.empty())
       return fail(Errno::EINVAL, "power takes: off, halt");
-    klog("power off after %lu ticks of the time stamp counter", tsc());  // instructions, under QEMU -icount
+    klog("power off after %lu ticks of the time stamp counter",
+         tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);
   }
   Result<void> ioctl(Chan& chan, uint32_t request, void* argument) override {
@@ -64,7 +67,8 @@ class ConsDevice final : public TableDevice {
   }
 
  private:
-  // A process of a background group that reads is stopped by SIGTTIN, as POSIX has it for job control.
+  // A process of a background group that reads is stopped by SIGTTIN, as POSIX has it for job
+  // control.
   static Result<void> check_foreground() {
     const int foreground = terminal.foreground();
     Result<ProcessInfo> reader = process_info(current_task()->pid);
@@ -72,7 +76,9 @@ class ConsDevice final : public TableDevice {
     TRY(process_signal(-static_cast<int32_t>(reader->group), ABI_SIGTTIN, {}));
     return Errno::EINTR;
   }
-  static bool is_terminal(const Chan& chan) { return chan.qid.path >= kCons && chan.qid.path <= kTty; }
+  static bool is_terminal(const Chan& chan) {
+    return chan.qid.path >= kCons && chan.qid.path <= kTty;
+  }
 };
 
 constinit ConsDevice device;
@@ -80,6 +86,7 @@ constinit ConsDevice device;
 }  // namespace
 
 void cons_device_init() {
-  if (!uart_listen(kPort, [](unsigned, uint8_t byte) { terminal.receive(byte); })) klog("#cons: no serial port");
+  if (!uart_listen(kPort, [](unsigned, uint8_t byte) { terminal.receive(byte); }))
+    klog("#cons: no serial port");
   device_register(&device);
 }

@@ -1,7 +1,9 @@
-// #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests can see what is said about it.
+// #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests
+// can see what is said about it.
 //
-//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N, failnext N [after=M], one a line;
-//                reading shows what is held, and the reader's own failnext
+//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N,
+//                failnext N [after=M], one a line; reading shows what is held, and the reader's own
+//                failnext
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //                (failnext: debug_failnext.cc)
@@ -9,10 +11,11 @@
 //   ctl          panic
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
-// NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or 20000 bytes), or `kernel_stack`.
-// The objects that `leak` allocates are held, by name, in the order in which they came. The lists that hold them lie in pages of an
-// arena of their own, so that they show in no other counts. The names of functions here are what tests and README look for in traces:
-// leak_at_depth, debug_alloc_write, debug_interrupt, leaky_open.
+// NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
+// 20000 bytes), or `kernel_stack`. The objects that `leak` allocates are held, by name, in the
+// order in which they came. The lists that hold them lie in pages of an arena of their own, so that
+// they show in no other counts. The names of functions here are what tests and README look for in
+// traces: leak_at_depth, debug_alloc_write, debug_interrupt, leaky_open.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include <atomic>
@@ -21,23 +24,32 @@
 
 #include "arch/x86_64/trap.h"
 #include "arena.h"
-#include "cpu.h"
-#include "debug_crime.h"
-#include "debug_failnext.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "drivers/dev/debug_crime.h"
+#include "drivers/dev/debug_failnext.h"
+#include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "log.h"
+#include "ns/device.h"
+#include "probe/kernel_probes.h"
+#include "sched/task.h"
 #include "slab.h"
-#include "src/trace/kernel_probes.h"
-#include "task.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 namespace {
 
-enum File : uint64_t { kRoot, kAlloc, kCrime, kCtl, kLeakyDirectory, kLeakyClean, kLeakyLeak, kText };
+enum File : uint64_t {
+  kRoot,
+  kAlloc,
+  kCrime,
+  kCtl,
+  kLeakyDirectory,
+  kLeakyClean,
+  kLeakyLeak,
+  kText
+};
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"alloc", ABI_S_IFREG | 0600, kRoot},
@@ -50,7 +62,8 @@ constexpr TableEntry kTable[] = {
 };
 
 constexpr const char* kAllocSyntax =
-    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N or failnext N [after=M]";
+    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N or failnext N "
+    "[after=M]";
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
 constexpr uint64_t kMaxSize = 1 << 30;
@@ -70,7 +83,9 @@ struct Origin {
 
   bool operator==(const Origin&) const = default;
   const char* name() const {
-    return kind == Kind::kKmalloc ? "kmalloc" : kind == Kind::kKernelStack ? "kernel_stack" : source.name();
+    return kind == Kind::kKmalloc       ? "kmalloc"
+           : kind == Kind::kKernelStack ? "kernel_stack"
+                                        : source.name();
   }
   // References to the source.
   void hold() const {
@@ -90,10 +105,12 @@ struct Leaked {
 }  // namespace
 
 // Bytes asked for are `size`, where the origin leaves a choice.
-[[gnu::always_inline]] static inline Leaked allocate(const Origin& origin, uint64_t size, int flags) {
+[[gnu::always_inline]] static inline Leaked allocate(const Origin& origin, uint64_t size,
+                                                     int flags) {
   switch (origin.kind) {
     case Kind::kSource:
-      if (arena* const arena = origin.source.arena()) return {arena_alloc(arena, size, flags), size};
+      if (arena* const arena = origin.source.arena())
+        return {arena_alloc(arena, size, flags), size};
       return {kmem_cache_alloc(origin.source.cache(), flags), 0};
     case Kind::kKmalloc:
       return {kmalloc(size, flags), 0};
@@ -108,10 +125,12 @@ struct Leaked {
   return {};
 }
 
-// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making a loop or a jump of the call.
-[[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size, int flags,
-                                                            uint64_t depth) {
-  Leaked leaked = depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
+// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making
+// a loop or a jump of the call.
+[[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
+                                                            int flags, uint64_t depth) {
+  Leaked leaked =
+      depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
   asm volatile("" : "+r"(leaked.object)::"memory");
   return leaked;
 }
@@ -131,7 +150,8 @@ void give_back(const Origin& origin, const Leaked& leaked) {
       kfree(leaked.object);
       break;
     case Kind::kKernelStack:
-      kernel_stack_free({reinterpret_cast<uint64_t>(leaked.object), reinterpret_cast<void*>(leaked.detail)});
+      kernel_stack_free(
+          {reinterpret_cast<uint64_t>(leaked.object), reinterpret_cast<void*>(leaked.detail)});
       break;
     case Kind::kNone:
       break;
@@ -179,7 +199,8 @@ class Holding {
   void free_newest(uint64_t kept) {
     uint64_t before = 0;
     Chunk* chunk = first_;
-    for (; before + chunk->end - chunk->first < kept; chunk = chunk->next) before += chunk->end - chunk->first;
+    for (; before + chunk->end - chunk->first < kept; chunk = chunk->next)
+      before += chunk->end - chunk->first;
     const uint32_t end = chunk->first + static_cast<uint32_t>(kept - before);
     Chunk* later = std::exchange(chunk->next, nullptr);
     free_range(*chunk, end);
@@ -251,8 +272,8 @@ bool parse_number(std::string_view text, uint64_t min, uint64_t max, uint64_t& n
 
 Result<void> parse_count(std::string_view text, uint64_t min, uint64_t& count) {
   if (parse_number(text, min, kMaxObjects, count)) return {};
-  return fail(Errno::EINVAL, "\"%.*s\": N is a number from %lu to %lu", static_cast<int>(text.size()), text.data(), min,
-              kMaxObjects);
+  return fail(Errno::EINVAL, "\"%.*s\": N is a number from %lu to %lu",
+              static_cast<int>(text.size()), text.data(), min, kMaxObjects);
 }
 
 Result<void> parse_option(std::string_view option, AllocCommand& command) {
@@ -263,15 +284,15 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
     command.atomic = true;
   } else if (option.starts_with(kSize)) {
     if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, command.size)) {
-      return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu", static_cast<int>(option.size()),
-                  option.data(), kMaxSize);
+      return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu",
+                  static_cast<int>(option.size()), option.data(), kMaxSize);
     }
   } else if (!option.starts_with(kDepth)) {
     return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq and atomic",
                 static_cast<int>(option.size()), option.data());
   } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
-    return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu", static_cast<int>(option.size()),
-                option.data(), kMaxDepth);
+    return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu",
+                static_cast<int>(option.size()), option.data(), kMaxDepth);
   }
   return {};
 }
@@ -281,7 +302,8 @@ Result<Origin> find_origin(std::string_view name) {
   if (const TraceSource source = TraceSource::find(name)) return Origin{Kind::kSource, source};
   if (name == "kmalloc") return Origin{Kind::kKmalloc};
   if (name == "kernel_stack") return Origin{Kind::kKernelStack};
-  return fail(Errno::EINVAL, "no cache is called \"%.*s\", and no arena: cat '#mem/kmemstat' names them",
+  return fail(Errno::EINVAL,
+              "no cache is called \"%.*s\", and no arena: cat '#mem/kmemstat' names them",
               static_cast<int>(name.size()), name.data());
 }
 
@@ -292,7 +314,8 @@ Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
   TRY(parse_count(next_word(rest), 0, command.count));
   const std::string_view option = next_word(rest);
   if (option.empty()) return {};
-  if (!option.starts_with(kAfter) || !rest.empty()) return fail(Errno::EINVAL, "expected failnext N [after=M]");
+  if (!option.starts_with(kAfter) || !rest.empty())
+    return fail(Errno::EINVAL, "expected failnext N [after=M]");
   return parse_count(option.substr(kAfter.size()), 0, command.after);
 }
 
@@ -304,7 +327,8 @@ Result<void> check_size(AllocCommand& command) {
     return fail(Errno::EINVAL, "%.40s: only an arena and kmalloc take size=BYTES", origin.name());
   }
   if (origin.kind == Kind::kKernelStack && (command.irq || command.atomic)) {
-    return fail(Errno::EINVAL, "a kernel_stack is made only where one may sleep: not with irq or atomic");
+    return fail(Errno::EINVAL,
+                "a kernel_stack is made only where one may sleep: not with irq or atomic");
   }
   if (command.size == 0 && choice) {
     command.size = origin.kind == Kind::kKmalloc ? kUsualKmalloc : origin.source.object_size();
@@ -364,7 +388,8 @@ namespace {
 unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding& holding) {
   InterruptRequest& request = interrupt_request;
   request.command = &command;
-  request.wanted = wanted < std::size(request.objects) ? static_cast<unsigned>(wanted) : std::size(request.objects);
+  request.wanted = wanted < std::size(request.objects) ? static_cast<unsigned>(wanted)
+                                                       : std::size(request.objects);
   request.done = false;
   interrupt_raise_self(kVectorDebugSelf);
   while (!request.done) asm volatile("pause");
@@ -378,7 +403,9 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   Holding* holding = find_holding(command.origin);
   if (!holding) {
     holding = find_holding({});
-    if (!holding) return fail(Errno::ENOSPC, "objects of %zu names are held: free some first", std::size(holdings));
+    if (!holding)
+      return fail(Errno::ENOSPC, "objects of %zu names are held: free some first",
+                  std::size(holdings));
     command.origin.hold();
     holding->origin = command.origin;
   }
@@ -391,8 +418,8 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
       done += n;
     } else {
       if (!holding->reserve()) break;
-      const Leaked leaked =
-          leak_at_depth(command.origin, command.size, command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
+      const Leaked leaked = leak_at_depth(command.origin, command.size,
+                                          command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
       if (!leaked.object) break;
       holding->add(leaked);
       done++;
@@ -401,14 +428,16 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   if (done < command.count && done > 0) holding->free_newest(before);
   holding->settle();
   if (done == command.count) return {};
-  return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects: they are free again", done, command.count);
+  return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects: they are free again", done,
+              command.count);
 }
 
 Result<void> free_held(const AllocCommand& command) {
   Holding* holding = find_holding(command.origin);
   const uint64_t held = holding ? holding->count : 0;
   if (held < command.count) {
-    return fail(Errno::EINVAL, "%lu objects of %s are held, not %lu", held, command.origin.name(), command.count);
+    return fail(Errno::EINVAL, "%lu objects of %s are held, not %lu", held, command.origin.name(),
+                command.count);
   }
   for (uint64_t i = 0; i < command.count; i++) give_back(command.origin, holding->take_oldest());
   holding->settle();
@@ -418,7 +447,8 @@ Result<void> free_held(const AllocCommand& command) {
 Result<void> churn(const AllocCommand& command) {
   for (uint64_t i = 0; i < command.count; i++) {
     const Leaked leaked = allocate(command.origin, command.size, KM_SLEEP);
-    if (!leaked.object) return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
+    if (!leaked.object)
+      return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
     give_back(command.origin, leaked);
   }
   return {};
@@ -532,7 +562,9 @@ class DebugDevice final : public TableDevice {
   }
 
  private:
-  static bool has_text(const Chan& chan) { return chan.qid.path == kAlloc || chan.qid.path == kText; }
+  static bool has_text(const Chan& chan) {
+    return chan.qid.path == kAlloc || chan.qid.path == kText;
+  }
 
   static Result<void> keep(Chan& chan, Text* text) {
     if (text->failed()) {
@@ -549,7 +581,8 @@ class DebugDevice final : public TableDevice {
     return keep(chan, text);
   }
 
-  // A line for each name: how many of its objects are held. And the reader's order, if it has had one.
+  // A line for each name: how many of its objects are held. And the reader's order, if it has had
+  // one.
   static Result<void> show_held(Chan& chan) {
     const FaultOrder order = current_task()->fault_order;
     Text* const text = TRY(Text::create());
@@ -559,7 +592,8 @@ class DebugDevice final : public TableDevice {
         if (holding.count > 0) text->print("%s %lu\n", holding.origin.name(), holding.count);
       }
     }
-    if (order.fail + order.failed > 0) text->print("failnext %lu failed %lu\n", order.fail, order.failed);
+    if (order.fail + order.failed > 0)
+      text->print("failnext %lu failed %lu\n", order.fail, order.failed);
     return keep(chan, text);
   }
 
@@ -583,7 +617,8 @@ void debug_device_init() {
     if (!cache) panic("no memory for the cache %s", name);
     return cache;
   };
-  notes_arena = arena_create("debug", 0, 0, kPageSize, arena_span_alloc, arena_span_free, page_arena, 0, KM_SLEEP);
+  notes_arena = arena_create("debug", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
+                             page_arena, 0, KM_SLEEP);
   if (!notes_arena) panic("no memory for the arena debug");
   arena_forbid_trace(notes_arena);
   make_cache("debug_64", 64);

@@ -5,20 +5,21 @@
 //   doublefree CACHE       frees an object twice
 //   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; it stays allocated
 //
-// Only with a cache that is checked (wrongfree: one of the two): elsewhere the system would not survive it. The names of
-// functions here are what tests look for in reports.
+// Only with a cache that is checked (wrongfree: one of the two): elsewhere the system would not
+// survive it. The names of functions here are what tests look for in reports.
 #ifdef CONFIG_DEBUG_DEVICE
 
-#include "debug_crime.h"
+#include "drivers/dev/debug_crime.h"
 
-#include "device.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "ns/device.h"
 #include "slab.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 namespace {
 
-constexpr const char* kSyntax = "overrun CACHE, usefree CACHE, doublefree CACHE or wrongfree CACHE OTHER";
+constexpr const char* kSyntax =
+    "overrun CACHE, usefree CACHE, doublefree CACHE or wrongfree CACHE OTHER";
 
 // A cache by name, held.
 class Named {
@@ -58,10 +59,12 @@ struct Crime {
 [[gnu::noinline, gnu::noclone]] static char* crime_alloc(kmem_cache* cache) {
   return static_cast<char*>(kmem_cache_alloc(cache, KM_SLEEP));
 }
-[[gnu::noinline, gnu::noclone, gnu::no_icf]] static void crime_free(kmem_cache* cache, char* object) {
+[[gnu::noinline, gnu::noclone, gnu::no_icf]] static void crime_free(kmem_cache* cache,
+                                                                    char* object) {
   kmem_cache_free(cache, object);
 }
-[[gnu::noinline, gnu::noclone, gnu::no_icf]] static void crime_free_again(kmem_cache* cache, char* object) {
+[[gnu::noinline, gnu::noclone, gnu::no_icf]] static void crime_free_again(kmem_cache* cache,
+                                                                          char* object) {
   kmem_cache_free(cache, object);
 }
 
@@ -103,7 +106,8 @@ Result<void> parse(const CommandLine& line, Crime& crime) {
   TRY(crime.cache.find(name));
   TRY(crime.other.find(other));
   if (two && crime.cache.cache() == crime.other.cache()) {
-    return fail(Errno::EINVAL, "%s is the right cache for its own objects", kmem_cache_name(crime.cache.cache()));
+    return fail(Errno::EINVAL, "%s is the right cache for its own objects",
+                kmem_cache_name(crime.cache.cache()));
   }
   if (crime.cache.is_checked() || crime.other.is_checked()) return {};
   return fail(Errno::EINVAL, "%s is not checked: echo check > #mem/kmemtrace/%s first",

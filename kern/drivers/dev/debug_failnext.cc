@@ -1,27 +1,30 @@
-// failnext: the allocations of one process fail. The order is its task's, so that it ends with it and nobody else is hit. While
-// any task has one, the allocator asks before each allocation.
+// failnext: the allocations of one process fail. The order is its task's, so that it ends with it
+// and nobody else is hit. While any task has one, the allocator asks before each allocation.
 #ifdef CONFIG_DEBUG_DEVICE
 
-#include "debug_failnext.h"
+#include "drivers/dev/debug_failnext.h"
 
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "sched/task.h"
 #include "slab.h"
-#include "task.h"
 
 namespace {
 
 constinit Mutex failnext_mutex{LockRank::kFailNext};
 constinit bool asking GUARDED_BY(failnext_mutex) = false;
 
-// What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is not.
+// What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is
+// not.
 int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultOrder& order = cpu.current->fault_order;
+  FaultOrder& order = task_on(cpu)->fault_order;
   if (order.fail == 0 || site == KMEM_FAULT_TRACE) return 0;
-  if (site == KMEM_FAULT_CACHE && (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE)) return 0;
+  if (site == KMEM_FAULT_CACHE &&
+      (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
+    return 0;
   if (order.skip > 0) {
     order.skip--;
     return 0;
@@ -34,7 +37,9 @@ int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
 // The allocator asks as long as any task has an order.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
   bool wanted = false;
-  task_for_each([](Task& task, void* any) { *static_cast<bool*>(any) |= task.fault_order.fail > 0; }, &wanted);
+  task_for_each(
+      [](Task& task, void* any) { *static_cast<bool*>(any) |= task.fault_order.fail > 0; },
+      &wanted);
   if (asking && !wanted) {
     kmem_faults_end();
   } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {

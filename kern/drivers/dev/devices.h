@@ -1,6 +1,10 @@
-// What ns_init calls to register each device, in this order.
+// Makes every device known.
 #pragma once
 
+// Once, after ns_init.
+void devices_init();
+
+// What it calls, in this order.
 void root_device_init();
 void null_device_init();
 void random_device_init();

@@ -2,27 +2,29 @@
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
-//   kmemtrace/NAME        the trace of the cache or arena NAME: reading gives the dump taken at open, writing commands it
+//   kmemtrace/NAME        the trace of the cache or arena NAME: reading gives the dump taken at
+//                         open, writing commands it
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
 //
-// A file's text belongs to the open file and is made when it is opened, so that a reader in small pieces sees one
-// moment. Their nodes are dynamic: a channel to one holds a reference to the cache or arena, which keeps the structure
-// when it is destroyed. What is destroyed does not show, though open files of theirs go on.
+// A file's text belongs to the open file and is made when it is opened, so that a reader in small
+// pieces sees one moment. Their nodes are dynamic: a channel to one holds a reference to the cache
+// or arena, which keeps the structure when it is destroyed. What is destroyed does not show, though
+// open files of theirs go on.
 //
 // What is everyone's shows no kernel addresses.
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "core/symbols.h"
+#include "drivers/dev/devices.h"
+#include "drivers/dev/mem_stats.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "mem_stats.h"
+#include "ns/device.h"
+#include "sched/task.h"
 #include "slab.h"
-#include "symbols.h"
-#include "task.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -62,8 +64,7 @@ Result<void> print_trace_status(Text& text) {
     if (all) text.append({buffer, *length});
     kfree(buffer);
     if (all) return {};
-    size = TRY(std::move(length))
-    +kPageSize;
+    size = TRY(std::move(length)) + kPageSize;
   }
 }
 
@@ -86,7 +87,8 @@ class MemDevice final : public TableDevice {
   constexpr MemDevice() : TableDevice("mem", kTable) {}
 
   // Nothing can be made here; what a shell's `>` did not find gets the message of the walk.
-  Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t, uint32_t, const Credentials&) override {
+  Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t, uint32_t,
+                           const Credentials&) override {
     if (directory.qid.path == kTraceDirectory) return no_such_trace(name);
     return Errno::EPERM;
   }
@@ -95,7 +97,8 @@ class MemDevice final : public TableDevice {
     if (chan.qid.directory) return Errno::EISDIR;
     if (!is_dynamic(chan)) {
       if (!chan.state) return Errno::EACCES;
-      if (chan.qid.path == kTraceDump) return trace_binary_read(binary_of(chan), buffer, size, offset);
+      if (chan.qid.path == kTraceDump)
+        return trace_binary_read(binary_of(chan), buffer, size, offset);
       return text_of(chan).read(buffer, size, offset);
     }
     OpenTrace& open = open_of(chan);
@@ -106,10 +109,12 @@ class MemDevice final : public TableDevice {
 
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
-      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace", kTable[chan.qid.path].name);
+      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
+                  kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
-    TRY(check_command_text(text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line"));
+    TRY(check_command_text(
+        text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line"));
     if (is_dynamic(chan)) {
       TRY(trace_command(open_of(chan).source, text));
     } else {
@@ -171,7 +176,8 @@ class MemDevice final : public TableDevice {
     return {};
   }
 
-  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override {
+  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry,
+                             char* name) override {
     if (directory.qid.path != kTraceDirectory) return Errno::ENOENT;
     for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
       if (source.is_zombie() || index-- > 0) continue;
@@ -185,7 +191,9 @@ class MemDevice final : public TableDevice {
 
  private:
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
-  static TraceBinaryDump* binary_of(Chan& chan) { return static_cast<TraceBinaryDump*>(chan.state); }
+  static TraceBinaryDump* binary_of(Chan& chan) {
+    return static_cast<TraceBinaryDump*>(chan.state);
+  }
   static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
@@ -194,11 +202,12 @@ class MemDevice final : public TableDevice {
                 static_cast<int>(name.size()), name.data());
   }
 
-  // From the name, which is its own as long as it exists (FNV-1a), not from its address, which is nobody's
-  // business.
+  // From the name, which is its own as long as it exists (FNV-1a), not from its address, which is
+  // nobody's business.
   static uint64_t path_of(TraceSource source) {
     uint64_t hash = 0xcbf29ce484222325;
-    for (const char* c = source.name(); *c; c++) hash = (hash ^ static_cast<uint8_t>(*c)) * 0x100000001b3;
+    for (const char* c = source.name(); *c; c++)
+      hash = (hash ^ static_cast<uint8_t>(*c)) * 0x100000001b3;
     return (hash >> 1) | kDynamic;
   }
 

@@ -1,4 +1,4 @@
-#include "mem_stats.h"
+#include "drivers/dev/mem_stats.h"
 
 #include "arena.h"
 #include "pages.h"
@@ -20,8 +20,9 @@ void print_cache(kmem_cache* cache, unsigned depth, Text& text) {
   kmem_cache_stats(cache, &stats);
   const int indent = static_cast<int>(2 * depth);
   text.print("%*s%-*s S %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent,
-             kmem_cache_name(cache), stats.object_size, stats.total_bytes, stats.live * stats.object_size, stats.live,
-             stats.allocations, stats.frees, traced_flag(kmem_cache_flags(cache)));
+             kmem_cache_name(cache), stats.object_size, stats.total_bytes,
+             stats.live * stats.object_size, stats.live, stats.allocations, stats.frees,
+             traced_flag(kmem_cache_flags(cache)));
 }
 
 // Calls visit(cache) for each cache that is not destroyed.
@@ -32,14 +33,16 @@ void for_each_cache(Visit visit) {
   }
 }
 
-// The arena, its caches, and the arenas that import from it. As deep as arenas import from each other: three or four.
+// The arena, its caches, and the arenas that import from it. As deep as arenas import from each
+// other: three or four.
 void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
   struct arena_stats stats;
   arena_stats(arena, &stats);
   const int indent = static_cast<int>(2 * depth);
-  text.print("%*s%-*s A %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent, arena_name(arena),
-             stats.quantum, stats.total_bytes, stats.direct_bytes, stats.direct_live, stats.direct_allocations,
-             stats.direct_frees, traced_flag(arena_flags(arena)));
+  text.print("%*s%-*s A %8lu %13lu %13lu %9lu %12lu %12lu %s\n", indent, "", kNameWidth - indent,
+             arena_name(arena), stats.quantum, stats.total_bytes, stats.direct_bytes,
+             stats.direct_live, stats.direct_allocations, stats.direct_frees,
+             traced_flag(arena_flags(arena)));
   for_each_cache([&](kmem_cache* cache) {
     if (kmem_cache_source(cache) == arena) print_cache(cache, depth + 1, text);
   });
@@ -57,25 +60,29 @@ const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stat
 }  // namespace
 
 void mem_print_kmemstat(Text& text) {
-  text.print("%-*s T %8s %13s %13s %9s %12s %12s %s\n", kNameWidth, "NAME", "OBJSIZE", "TOTAL", "ALLOCATED", "LIVE",
-             "ALLOCS", "FREES", "TRACED");
+  text.print("%-*s T %8s %13s %13s %9s %12s %12s %s\n", kNameWidth, "NAME", "OBJSIZE", "TOTAL",
+             "ALLOCATED", "LIVE", "ALLOCS", "FREES", "TRACED");
   for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) {
     if (!arena_source(arena)) print_arena_tree(arena, 0, text);
   }
 }
 
 void mem_print_slab_stats(Text& text) {
-  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s %8s %8s %-7s %8s %8s\n", "NAME", "OBJSIZE",
-             "SLABS", "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS", "EMPTYMAG", "BUCKETS", "HASHED", "FAILED",
-             "RESIZES", "CONTEND", "SURPLUS", "REAPED", "CHECKED", "REPORTS", "QUARANT");
+  text.print("%-32s %8s %8s %9s %9s %9s %8s %8s %8s %8s %8s %8s %8s %8s %8s %8s %-7s %8s %8s\n",
+             "NAME", "OBJSIZE", "SLABS", "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS",
+             "EMPTYMAG", "BUCKETS", "HASHED", "FAILED", "RESIZES", "CONTEND", "SURPLUS", "REAPED",
+             "CHECKED", "REPORTS", "QUARANT");
   for_each_cache([&](kmem_cache* cache) {
     struct kmem_cache_stats stats;
     kmem_cache_stats(cache, &stats);
-    text.print("%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %-7s %8lu %8lu\n",
-               kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
-               stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty, stats.hash_buckets,
-               stats.hash_items, stats.failures, stats.magazine_resizes, stats.depot_contention, stats.depot_surplus,
-               stats.depot_reaped, checked(cache, stats), stats.reports, stats.quarantined);
+    text.print(
+        "%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %-7s "
+        "%8lu %8lu\n",
+        kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
+        stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty,
+        stats.hash_buckets, stats.hash_items, stats.failures, stats.magazine_resizes,
+        stats.depot_contention, stats.depot_surplus, stats.depot_reaped, checked(cache, stats),
+        stats.reports, stats.quarantined);
   });
 }
 
@@ -84,21 +91,26 @@ void mem_print_arena_stats(Text& text) {
     struct arena_stats stats;
     arena_stats(arena, &stats);
     const struct arena* source = arena_source(arena);
-    text.print("%s source %s quantum %lu total %lu allocated %lu imported %lu live %lu allocations %lu frees %lu ",
-               arena_name(arena), source ? arena_name(source) : "-", stats.quantum, stats.total_bytes,
-               stats.allocated_bytes, stats.imported_bytes, stats.live, stats.allocations, stats.frees);
-    text.print("failures %lu segments %lu buckets %lu hashed %lu direct %lu spans %lu", stats.failures, stats.segments,
-               stats.hash_buckets, stats.hash_items, stats.direct_bytes, stats.span_bytes);
+    text.print(
+        "%s source %s quantum %lu total %lu allocated %lu imported %lu live %lu allocations %lu "
+        "frees %lu ",
+        arena_name(arena), source ? arena_name(source) : "-", stats.quantum, stats.total_bytes,
+        stats.allocated_bytes, stats.imported_bytes, stats.live, stats.allocations, stats.frees);
+    text.print("failures %lu segments %lu buckets %lu hashed %lu direct %lu spans %lu",
+               stats.failures, stats.segments, stats.hash_buckets, stats.hash_items,
+               stats.direct_bytes, stats.span_bytes);
     if (stats.tag_bytes > 0) text.print(" tags %lu", stats.tag_bytes);
     text.print("\n");
     for (unsigned power = 0; power < 64; power++) {
       if (stats.free_segments[power] == 0) continue;
-      text.print("  free segments from %lu bytes: %lu\n", uint64_t{1} << power, stats.free_segments[power]);
+      text.print("  free segments from %lu bytes: %lu\n", uint64_t{1} << power,
+                 stats.free_segments[power]);
     }
   }
 }
 
 void mem_print_free(Text& text) {
   const MemoryTotals totals = memory_totals();
-  text.print("total %lu\nused %lu\nfree %lu\n", totals.total, totals.total - totals.free, totals.free);
+  text.print("total %lu\nused %lu\nfree %lu\n", totals.total, totals.total - totals.free,
+             totals.free);
 }

@@ -1,7 +1,8 @@
-// The texts of the files of #mem that are everyone's: what memory is used for, without kernel addresses. May sleep.
+// The texts of the files of #mem that are everyone's: what memory is used for, without kernel
+// addresses. May sleep.
 #pragma once
 
-#include "device.h"
+#include "ns/device.h"
 
 // Arenas as a tree, caches under the arena that their slabs come from.
 void mem_print_kmemstat(Text& text);

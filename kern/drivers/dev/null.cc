@@ -1,8 +1,8 @@
 // #null: `null` swallows what is written and is empty, `zero` reads as zeros.
 
-#include "device.h"
-#include "devices.h"
+#include "drivers/dev/devices.h"
 #include "lib/string.h"
+#include "ns/device.h"
 
 namespace {
 

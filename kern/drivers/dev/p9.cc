@@ -1,28 +1,31 @@
-// #p9: a folder of the host, by 9P2000.L over virtio (QEMU: -virtfs local,path=DIR,mount_tag=…,security_model=none).
+// #p9: a folder of the host, by 9P2000.L over virtio (QEMU: -virtfs
+// local,path=DIR,mount_tag=…,security_model=none).
 //
-// Every channel has a fid, the server's name for a file, that walking, attaching or making gave it and that closing gives back. A
-// request and its reply use one of the virtio channel's slots and that slot's two buffers; whoever makes a request holds a Request,
-// which takes a slot and lets it go. Requests are not interrupted: the server is the emulator, which answers at once.
+// Every channel has a fid, the server's name for a file, that walking, attaching or making gave it
+// and that closing gives back. A request and its reply use one of the virtio channel's slots and
+// that slot's two buffers; whoever makes a request holds a Request, which takes a slot and lets it
+// go. Requests are not interrupted: the server is the emulator, which answers at once.
 //
-// Directories are read whole when they are read from the beginning, because the server's positions need all 64 bits; a position here
-// is a place in what was read. That listing belongs to the channel and is guarded by a sleeping lock.
+// Directories are read whole when they are read from the beginning, because the server's positions
+// need all 64 bits; a position here is a place in what was read. That listing belongs to the
+// channel and is guarded by a sleeping lock.
 //
-// The server checks permissions as the user who runs the emulator; besides, ours are checked as everywhere, for users but root.
-// The device is registered only if the machine has one.
+// The server checks permissions as the user who runs the emulator; besides, ours are checked as
+// everywhere, for users but root. The device is registered only if the machine has one.
 
 #include <algorithm>
 #include <atomic>
 
-#include "device.h"
-#include "devices.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "drivers/dev/devices.h"
+#include "drivers/dev/p9_message.h"
 #include "drivers/virtio/virtio.h"
-#include "errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
-#include "log.h"
-#include "namespace.h"
-#include "p9_message.h"
-#include "task.h"
+#include "ns/device.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -68,22 +71,26 @@ Errno from_linux(uint32_t number) {
 }
 
 constinit VirtioChannel channel;
-constinit char* buffers[VirtioChannel::kSlots][2] = {};  // request and reply of each slot; written at boot
+constinit char* buffers[VirtioChannel::kSlots][2] =
+    {};  // request and reply of each slot; written at boot
 
 // A request being made: write it with the writer, send it, read the reply.
 class Request {
  public:
-  explicit Request(P9 type) : slot_(channel.acquire()), type_(type), writer_(buffers[slot_][0], type, tag()) {}
+  explicit Request(P9 type)
+      : slot_(channel.acquire()), type_(type), writer_(buffers[slot_][0], type, tag()) {}
   ~Request() { channel.release(slot_); }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
   P9Writer& writer() { return writer_; }
-  // The reply's contents, valid as long as the request. The server's error, or EIO if it did not make sense.
+  // The reply's contents, valid as long as the request. The server's error, or EIO if it did not
+  // make sense.
   Result<P9Reader> send() {
     const size_t size = writer_.finish();
     const char* const reply = buffers[slot_][1];
-    const size_t received = channel.transact(slot_, buffers[slot_][0], size, buffers[slot_][1], kMessageSize);
+    const size_t received =
+        channel.transact(slot_, buffers[slot_][0], size, buffers[slot_][1], kMessageSize);
     P9Reader header(reply, std::min<size_t>(received, kP9Header));
     const uint32_t length = header.u32();
     const uint8_t type = header.u8();
@@ -106,7 +113,8 @@ struct Fid {
   explicit Fid(uint32_t fid) : number(fid) {}
 
   const uint32_t number;
-  Text* listing = nullptr;  // of an open directory: Listed and the name, for each entry; under P9Device's lock
+  Text* listing =
+      nullptr;  // of an open directory: Listed and the name, for each entry; under P9Device's lock
 };
 struct Listed {
   uint64_t path;
@@ -141,7 +149,8 @@ class P9Device final : public Device {
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
   Result<void> remove(Chan& chan, const Credentials& who) override;
-  Result<void> rename(Chan& chan, Chan& directory, std::string_view name, const Credentials& who) override;
+  Result<void> rename(Chan& chan, Chan& directory, std::string_view name,
+                      const Credentials& who) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
 
@@ -185,7 +194,8 @@ Result<void> P9Device::init() {
 
 // A channel that owns `fid`, which is clunked if there is none to be had.
 Result<Ref<Chan>> P9Device::channel_for(uint32_t fid, const P9Qid& qid) {
-  Result<Ref<Chan>> chan = Chan::create(this, {.path = qid.path, .version = qid.version, .directory = qid.directory()});
+  Result<Ref<Chan>> chan =
+      Chan::create(this, {.path = qid.path, .version = qid.version, .directory = qid.directory()});
   Result<Fid*> state = chan ? fid_cache.make(KM_SLEEP, fid) : Result<Fid*>(Errno::ENOMEM);
   if (!state) {
     clunk(fid);
@@ -269,8 +279,8 @@ Result<Ref<Chan>> P9Device::open(Ref<Chan> chan, uint32_t flags, const Credentia
   return chan;
 }
 
-Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint32_t flags, uint32_t mode,
-                                   const Credentials& who) {
+Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint32_t flags,
+                                   uint32_t mode, const Credentials& who) {
   if ((mode & ABI_S_IFMT) == ABI_S_IFDIR) {
     {
       Request request(P9::kTmkdir);
@@ -285,8 +295,14 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   Ref<Chan> made = TRY(walk_from(number_of(directory), ""));
   Request request(P9::kTlcreate);
   constexpr uint32_t kLinuxExclusive = 0200;
-  const uint32_t linux_flags = (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);
-  request.writer().u32(number_of(*made)).string(name).u32(linux_flags).u32(mode & 07777).u32(who.gid);
+  const uint32_t linux_flags =
+      (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);
+  request.writer()
+      .u32(number_of(*made))
+      .string(name)
+      .u32(linux_flags)
+      .u32(mode & 07777)
+      .u32(who.gid);
   P9Reader reply = TRY(request.send());
   const P9Qid qid = reply.qid();
   made->qid = {.path = qid.path, .version = qid.version, .directory = false};
@@ -353,7 +369,8 @@ Result<void> P9Device::list(Fid& fid) {
       const std::string_view name = at.string();
       if (!at.ok()) return Errno::EIO;
       if (name == "." || name == ".." || name.size() > kMaxName) continue;
-      const Listed listed = {.path = qid.path, .type = type, .name_length = static_cast<uint8_t>(name.size())};
+      const Listed listed = {
+          .path = qid.path, .type = type, .name_length = static_cast<uint8_t>(name.size())};
       text->append({reinterpret_cast<const char*>(&listed), sizeof listed});
       text->append(name);
     }
@@ -398,7 +415,8 @@ Result<void> P9Device::remove(Chan& chan, const Credentials&) {
   return {};
 }
 
-Result<void> P9Device::rename(Chan& chan, Chan& directory, std::string_view name, const Credentials&) {
+Result<void> P9Device::rename(Chan& chan, Chan& directory, std::string_view name,
+                              const Credentials&) {
   Request request(P9::kTrename);
   request.writer().u32(number_of(chan)).u32(number_of(directory)).string(name);
   TRY(request.send());
@@ -407,7 +425,17 @@ Result<void> P9Device::rename(Chan& chan, Chan& directory, std::string_view name
 
 Result<void> P9Device::set_attribute(Chan& chan, uint32_t what, uint32_t mode, uint64_t size) {
   Request request(P9::kTsetattr);
-  request.writer().u32(number_of(chan)).u32(what).u32(mode).u32(0).u32(0).u64(size).u64(0).u64(0).u64(0).u64(0);
+  request.writer()
+      .u32(number_of(chan))
+      .u32(what)
+      .u32(mode)
+      .u32(0)
+      .u32(0)
+      .u64(size)
+      .u64(0)
+      .u64(0)
+      .u64(0)
+      .u64(0);
   TRY(request.send());
   return {};
 }

@@ -22,14 +22,17 @@ enum class P9 : uint8_t {
   kTwrite = 118,
   kTclunk = 120,
   kTremove = 122,
-};  // a reply's type is its request's plus one
+};
 
 inline constexpr size_t kP9Header = 7;  // size[4] type[1] tag[2]
 
-// Puts little-endian values one after the other into a request. Whoever uses it knows that they fit.
+// Puts little-endian values one after the other into a request. Whoever uses it knows that they
+// fit.
 class P9Writer {
  public:
-  P9Writer(char* buffer, P9 type, uint16_t tag) : buffer_(buffer), at_(4) { u8(static_cast<uint8_t>(type)).u16(tag); }
+  P9Writer(char* buffer, P9 type, uint16_t tag) : buffer_(buffer), at_(4) {
+    u8(static_cast<uint8_t>(type)).u16(tag);
+  }
   P9Writer& u8(uint8_t value) { return put(value, 1); }
   P9Writer& u16(uint16_t value) { return put(value, 2); }
   P9Writer& u32(uint32_t value) { return put(value, 4); }
@@ -50,7 +53,9 @@ class P9Writer {
   }
 
  private:
-  P9Writer& put(uint64_t value, size_t size) { return bytes(reinterpret_cast<const char*>(&value), size); }
+  P9Writer& put(uint64_t value, size_t size) {
+    return bytes(reinterpret_cast<const char*>(&value), size);
+  }
 
   char* const buffer_;
   size_t at_;

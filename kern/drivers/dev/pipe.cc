@@ -1,22 +1,23 @@
 // #pipe: pipes.
 //
-// A pipe is a ring of bytes with two ends, each an open channel that any number of descriptors share. It lives until
-// both ends are closed; the ring goes with the first end, because from then on nothing can be put in, or nobody can
-// take out. What was written before the writing end went away can still be read, so in that case the ring stays until
-// the reading end goes too.
+// A pipe is a ring of bytes with two ends, each an open channel that any number of descriptors
+// share. It lives until both ends are closed; the ring goes with the first end, because from then
+// on nothing can be put in, or nobody can take out. What was written before the writing end went
+// away can still be read, so in that case the ring stays until the reading end goes too.
 //
-// Writes of up to kAtomic bytes are not mixed with others' (PIPE_BUF). Everything is under the pipe's lock, which is
-// held for the copying of at most one ring, 8 KiB.
+// Writes of up to kAtomic bytes are not mixed with others' (PIPE_BUF). Everything is under the
+// pipe's lock, which is held for the copying of at most one ring, 8 KiB.
 
 #include <algorithm>
 
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "core/planted.h"
+#include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "task.h"
+#include "ns/device.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -60,7 +61,8 @@ size_t take(Pipe& pipe, char* buffer, size_t size) REQUIRES(pipe.lock) {
 // Puts at most `size` bytes in. `pipe.lock` is held.
 size_t put(Pipe& pipe, const char* data, size_t size) REQUIRES(pipe.lock) {
   const size_t length = std::min(size, kCapacity - pipe.count);
-  const size_t tail = (pipe.head + pipe.count) % kCapacity, first = std::min(length, kCapacity - tail);
+  const size_t tail = (pipe.head + pipe.count) % kCapacity,
+               first = std::min(length, kCapacity - tail);
   memcpy(pipe.ring + tail, data, first);
   memcpy(pipe.ring, data + first, length - first);
   pipe.count += length;
@@ -71,7 +73,9 @@ class PipeDevice final : public Device {
  public:
   constexpr PipeDevice() : Device("pipe") {}
 
-  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override { return Errno::ENOENT; }
+  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
+    return Errno::ENOENT;
+  }
   Result<void> stat(Chan& chan, abi_stat& stat) override {
     if (chan.qid.directory) {
       fill_stat(stat, 0, ABI_S_IFDIR | 0555);
@@ -104,7 +108,8 @@ Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t)
   Pipe& pipe = pipe_of(chan);
   Guard guard(pipe.lock);
   if (pipe.count == 0 && pipe.writer && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-  TRY(pipe.readers.wait(pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return pipe.count > 0 || !pipe.writer; }));
+  TRY(pipe.readers.wait(
+      pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return pipe.count > 0 || !pipe.writer; }));
   const size_t length = take(pipe, buffer, size);
   pipe.writers.wake_all();
   return length;
@@ -118,8 +123,9 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   Guard guard(pipe.lock);
   while (done < size) {
     const size_t room_wanted = size <= kAtomic ? size - done : 1;
-    const auto ready = [&]()
-                           NO_THREAD_SAFETY_ANALYSIS { return kCapacity - pipe.count >= room_wanted || !pipe.reader; };
+    const auto ready = [&]() NO_THREAD_SAFETY_ANALYSIS {
+      return kCapacity - pipe.count >= room_wanted || !pipe.reader;
+    };
     if (!ready()) {
       if (chan.open_flags & ABI_O_NONBLOCK) return done > 0 ? Result<size_t>(done) : Errno::EAGAIN;
       Result<void> waited = pipe.writers.wait(pipe.lock, ready);
@@ -145,11 +151,7 @@ void PipeDevice::close(Chan& chan) {
     pipe.readers.wake_all();
     pipe.writers.wake_all();
   }
-#ifndef CONFIG_BREAK_PIPE_CLOSE
-  kmem_cache_free(buffer_cache, ring);
-#else
-  static_cast<void>(ring);  // the leak that the tests of the leak test look for
-#endif
+  if (!planted(Planted::kPipeClose)) kmem_cache_free(buffer_cache, ring);
   if (last) pipe_cache.destroy(&pipe);
 }
 
@@ -169,8 +171,10 @@ uint16_t PipeDevice::poll(Chan& chan) {
 Result<PipeEnds> pipe_create() {
   const uint64_t number = next_number.fetch_add(1, std::memory_order_relaxed);
   // Until both channels stand they have no state, so that letting one go does not touch the pipe.
-  Ref<Chan> reader = TRY(Chan::create(&device, {.path = 2 * number, .version = 0, .directory = false}));
-  Ref<Chan> writer = TRY(Chan::create(&device, {.path = 2 * number + 1, .version = 0, .directory = false}));
+  Ref<Chan> reader =
+      TRY(Chan::create(&device, {.path = 2 * number, .version = 0, .directory = false}));
+  Ref<Chan> writer =
+      TRY(Chan::create(&device, {.path = 2 * number + 1, .version = 0, .directory = false}));
   Pipe* const pipe = TRY(pipe_cache.make(KM_SLEEP));
   char* const ring = static_cast<char*>(kmem_cache_alloc(buffer_cache, KM_SLEEP));
   if (!ring) {
@@ -190,7 +194,8 @@ Result<PipeEnds> pipe_create() {
 
 void pipe_device_init() {
   pipe_cache.init("pipe");
-  buffer_cache = kmem_cache_create("pipe_buffer", kCapacity, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  buffer_cache =
+      kmem_cache_create("pipe_buffer", kCapacity, 0, 0, nullptr, nullptr, nullptr, nullptr);
   if (!buffer_cache) panic_no_cache("pipe_buffer");
   device_register(&device);
 }

@@ -4,23 +4,25 @@
 //   clone       opening it makes a session and gives its ctl
 //   N/ctl N/counts N/events N/outstanding
 //
-// A session lives as long as one of its files is open, whoever has it open: an open file holds a reference, a channel that is not
-// open holds none and looks its session up again when it is opened. Numbers are not used twice. The last reference that
-// goes takes the probes off and gives the memory back, in the close of whoever had it, also when it is killed.
+// A session lives as long as one of its files is open, whoever has it open: an open file holds a
+// reference, a channel that is not open holds none and looks its session up again when it is
+// opened. Numbers are not used twice. The last reference that goes takes the probes off and gives
+// the memory back, in the close of whoever had it, also when it is killed.
 #include <algorithm>
 #include <array>
 
 #include "arch/x86_64/time.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "drivers/dev/devices.h"
+#include "drivers/dev/probe_text.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "namespace.h"
-#include "probe_text.h"
-#include "src/proc/process_impl.h"
-#include "task.h"
+#include "ns/device.h"
+#include "ns/namespace.h"
+#include "proc/process_impl.h"
+#include "sched/task.h"
+#include "trace/dump/trace_binary.h"
 
 namespace {
 
@@ -38,8 +40,11 @@ struct PartName {
   uint32_t mode;
 };
 constexpr PartName kParts[] = {
-    {"", ABI_S_IFDIR | 0500},       {"ctl", ABI_S_IFREG | 0600},         {"counts", ABI_S_IFREG | 0400},
-    {"events", ABI_S_IFREG | 0400}, {"outstanding", ABI_S_IFREG | 0400},
+    {"", ABI_S_IFDIR | 0500},
+    {"ctl", ABI_S_IFREG | 0600},
+    {"counts", ABI_S_IFREG | 0400},
+    {"events", ABI_S_IFREG | 0400},
+    {"outstanding", ABI_S_IFREG | 0400},
 };
 constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
 static_assert(std::size(kParts) <= kPartsOfSession);
@@ -74,7 +79,8 @@ Result<ProbeSession*> make_session() {
     next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
     return one.session;
   }
-  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one", kMaxSessions);
+  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one",
+              kMaxSessions);
 }
 
 // With a reference. ENOENT.
@@ -103,7 +109,8 @@ struct OpenPart {
   // Made at open, of the files that have them.
   ProbeCountsText* counts = nullptr;
   TraceBinary* outstanding = nullptr;
-  // Of counts and events one reads at a time. Of events: what of a line has not been read yet; of ctl `begin` is what has been.
+  // Of counts and events one reads at a time. Of events: what of a line has not been read yet; of
+  // ctl `begin` is what has been.
   Mutex reading{LockRank::kProbeReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
@@ -120,7 +127,9 @@ size_t take_lines(OpenPart& open, char* buffer, size_t size) {
       uint64_t lost;
       if (!open.session->take_event(&event, &any, &lost)) break;
       open.begin = 0;
-      open.end = lost > 0 ? static_cast<size_t>(format(open.line, sizeof(open.line), "lost %lu\n", lost)) : 0;
+      open.end = lost > 0
+                     ? static_cast<size_t>(format(open.line, sizeof(open.line), "lost %lu\n", lost))
+                     : 0;
       if (any) open.end += probe_format_event(open.line + open.end, event);
     }
     const size_t part = std::min(size - done, open.end - open.begin);
@@ -162,8 +171,7 @@ class Programs final : public ProbePrograms {
   Result<Chan*> open(std::string_view path) override {
     Process* const process = current_process();
     if (!process) return Errno::ENOENT;
-    return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0))
-    .release();
+    return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0)).release();
   }
   void close(Chan* program) override { program->unref(); }
 };
@@ -206,9 +214,12 @@ class ProbeDevice final : public TableDevice {
 
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || part_of(chan) != Part::kCtl) return Errno::EACCES;
-    if (size > kMaxCommand) return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu", size, kMaxCommand);
+    if (size > kMaxCommand)
+      return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu", size, kMaxCommand);
     const std::string_view text(buffer, size);
-    const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; };
+    const auto is_text = [](char c) {
+      return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
+    };
     if (!std::all_of(text.begin(), text.end(), is_text)) {
       return fail(Errno::EINVAL, "not text: expected commands, one a line");
     }
@@ -227,7 +238,8 @@ class ProbeDevice final : public TableDevice {
   }
 
   uint16_t poll(Chan& chan) override {
-    if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents) return ABI_POLLIN | ABI_POLLOUT;
+    if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents)
+      return ABI_POLLIN | ABI_POLLOUT;
     OpenPart& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }
@@ -268,11 +280,13 @@ class ProbeDevice final : public TableDevice {
     return {};
   }
 
-  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override {
+  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry,
+                             char* name) override {
     if (is_dynamic(directory)) {
       const uint64_t part = index + 1;
       if (part >= std::size(kParts)) return Errno::ENOENT;
-      fill_stat(entry, qid_of(number_of(directory), static_cast<Part>(part)).path, kParts[part].mode);
+      fill_stat(entry, qid_of(number_of(directory), static_cast<Part>(part)).path,
+                kParts[part].mode);
       format(name, 256, "%s", kParts[part].name);
       return {};
     }
@@ -295,7 +309,9 @@ class ProbeDevice final : public TableDevice {
   static uint32_t number_of(const Chan& chan) {
     return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession);
   }
-  static Part part_of(const Chan& chan) { return static_cast<Part>((chan.qid.path - kDynamic) % kPartsOfSession); }
+  static Part part_of(const Chan& chan) {
+    return static_cast<Part>((chan.qid.path - kDynamic) % kPartsOfSession);
+  }
   static OpenPart& open_of(Chan& chan) { return *static_cast<OpenPart*>(chan.state); }
 
   static bool parse_session(std::string_view name, uint32_t* number) {

@@ -1,4 +1,4 @@
-#include "probe_text.h"
+#include "drivers/dev/probe_text.h"
 
 #include <algorithm>
 #include <new>
@@ -6,7 +6,7 @@
 #include "lib/digits.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "src/trace/trace_memory.h"
+#include "store/trace_memory.h"
 
 void probe_print_functions(Text& text) {
   const uint32_t count = kernel_function_count();
@@ -63,15 +63,16 @@ size_t ProbeCountsText::read(char* buffer, size_t size, uint64_t offset) {
 }
 
 void ProbeCountsText::print_head() {
-  const ProbeSession::Tallies& tallies = state_.tallies;
+  const ProbeTallies& tallies = state_.tallies;
   const int length = format(
       piece_, kPiece,
       "probe %u state %s functions %u\n"
-      "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu contexts_lost %lu truncated "
+      "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu "
+      "contexts_lost %lu truncated "
       "%lu\n%s",
-      number_, trace_phase_name(state_.phase), state_.functions, tallies.hits(), tallies.counted, tallies.filtered,
-      tallies.lost, state_.kept_out, counts_.size(), tallies.stacks_lost, tallies.contexts_lost, tallies.truncated,
-      counts_.size() > 0 ? "\n" : "");
+      number_, trace_phase_name(state_.phase), state_.functions, tallies.hits(), tallies.counted,
+      tallies.filtered, tallies.lost, state_.kept_out, counts_.size(), tallies.stacks_lost,
+      tallies.contexts_lost, tallies.truncated, counts_.size() > 0 ? "\n" : "");
   length_ = static_cast<size_t>(length);
 }
 
@@ -122,7 +123,8 @@ namespace {
 
 // Without blanks.
 char* put_name(char* to, const char* name, size_t most) {
-  for (size_t i = 0; name[i] && i < most; i++) *to++ = name[i] > ' ' && name[i] <= '~' ? name[i] : '?';
+  for (size_t i = 0; name[i] && i < most; i++)
+    *to++ = name[i] > ' ' && name[i] <= '~' ? name[i] : '?';
   return to;
 }
 
@@ -136,8 +138,8 @@ char* put_nanoseconds(char* to, uint64_t time) {
 }
 
 constexpr size_t kLongestName = 256;
-static_assert(kProbeEventLine >=
-              96 + sizeof(ContextTable::Base::name) + kLongestName + size_t{17} * ProbeEvent::kMaxValues);
+static_assert(kProbeEventLine >= 96 + sizeof(ContextTable::Base::name) + kLongestName +
+                                     size_t{17} * ProbeEvent::kMaxValues);
 
 }  // namespace
 
@@ -146,7 +148,8 @@ size_t probe_format_event(char* line, const ProbeEvent& event) {
   to = put_decimal(put_text(to, " cpu "), event.cpu);
   to = put_decimal(put_text(to, " pid "), event.pid);
   const ContextTable::Context* context = trace_contexts.get(event.context);
-  to = put_name(put_text(to, " name "), context ? context->base->name : "?", sizeof(context->base->name));
+  to = put_name(put_text(to, " name "), context ? context->base->name : "?",
+                sizeof(context->base->name));
   constexpr std::string_view kKinds[] = {" call ", " return ", " alloc ", " free "};
   to = put_name(put_text(to, kKinds[static_cast<size_t>(event.kind)]), event.name, kLongestName);
   const auto put_value = [&to](uint64_t value) {
@@ -158,7 +161,8 @@ size_t probe_format_event(char* line, const ProbeEvent& event) {
   } else {
     put_value(event.values[0]);
   }
-  if (event.kind == ProbeEvent::Kind::kAlloc) to = put_decimal(put_text(to, " size "), event.values[1]);
+  if (event.kind == ProbeEvent::Kind::kAlloc)
+    to = put_decimal(put_text(to, " size "), event.values[1]);
   *to++ = '\n';
   return static_cast<size_t>(to - line);
 }

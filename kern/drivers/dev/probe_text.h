@@ -1,28 +1,31 @@
 // What the files of #probe say, as text.
 #pragma once
 
-#include "device.h"
-#include "src/trace/probe_session.h"
+#include "ns/device.h"
+#include "probe/probe_session.h"
+#include "store/shared_tables.h"
 
 // The functions that can be probed.
 void probe_print_functions(Text& text);
 
-// What a session has counted, copied when it is made; its text is made while it is read, without a lock of the session or the
-// tracer. Numbers of stacks in the copy have a meaning as long as the session lives: whoever has the text holds the session.
+// What a session has counted, copied when it is made; its text is made while it is read, without a
+// lock of the session or the tracer. Numbers of stacks in the copy have a meaning as long as the
+// session lives: whoever has the text holds the session.
 class ProbeCountsText {
  public:
   static Result<ProbeCountsText*> create(ProbeSession& session);  // ENOMEM; may sleep
   static void destroy(ProbeCountsText* text);
 
-  // Bytes of the text from `offset` on; 0 at its end. By one at a time. Reading again from an earlier place goes through the text from
-  // the start.
+  // Bytes of the text from `offset` on; 0 at its end. By one at a time. Reading again from an
+  // earlier place goes through the text from the start.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
   // The longest row has two stacks of addresses, each with a blank, and what there is of a program.
   static constexpr size_t kPiece = 4096 - 128;
-  static constexpr size_t kLongestRow = size_t{2} * 17 * kProbeMaxDepth + sizeof(ContextTable::Base::name) +
-                                        sizeof(ContextTable::Base::path) + size_t{2} * kMaxBuildId + 128;
+  static constexpr size_t kLongestRow =
+      size_t{2} * 17 * kProbeMaxDepth + sizeof(ContextTable::Base::name) +
+      sizeof(ContextTable::Base::path) + size_t{2} * kMaxBuildId + 128;
   static_assert(kLongestRow <= kPiece);
 
   explicit ProbeCountsText(bool processes) : counts_(trace_stacks, trace_contexts, processes) {}

@@ -1,34 +1,45 @@
-// #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof, kill, uptime and free
-// read them.
+// #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof,
+// kill, uptime and free read them.
 //
 //   N/stat N/status N/cmdline N/comm   of process N; `self` is the one that asks
-//   N/ctl                              takes a signal by name or number: kill, term, stop, cont, int, … Its owner's and
-//   root's uptime meminfo stat loadavg version
+//   N/ctl                              takes a signal by name or number: kill, term, stop, cont,
+//                                      int, … Its owner's and root's
+//   uptime meminfo stat loadavg version
 //
-// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is the PID and the number
-// of the file, and a process that is gone is found out when its information is asked for.
+// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is
+// the PID and the number of the file, and a process that is gone is found out when its information
+// is asked for.
 
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "drivers/dev/devices.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "ns/device.h"
 #include "pages.h"
-#include "process.h"
+#include "proc/process.h"
 
 namespace {
 
 enum File : uint64_t { kRoot, kUptime, kMeminfo, kStat, kLoadavg, kVersion };
 constexpr TableEntry kTable[] = {
-    {"", ABI_S_IFDIR | 0555, 0},     {"uptime", ABI_S_IFREG | 0444, 0},  {"meminfo", ABI_S_IFREG | 0444, 0},
-    {"stat", ABI_S_IFREG | 0444, 0}, {"loadavg", ABI_S_IFREG | 0444, 0}, {"version", ABI_S_IFREG | 0444, 0},
+    {"", ABI_S_IFDIR | 0555, 0},        {"uptime", ABI_S_IFREG | 0444, 0},
+    {"meminfo", ABI_S_IFREG | 0444, 0}, {"stat", ABI_S_IFREG | 0444, 0},
+    {"loadavg", ABI_S_IFREG | 0444, 0}, {"version", ABI_S_IFREG | 0444, 0},
 };
 
-enum ProcessFile : uint8_t { kDirectory, kProcessStat, kStatus, kCommandLine, kComm, kCtl, kProcessFiles };
+enum ProcessFile : uint8_t {
+  kDirectory,
+  kProcessStat,
+  kStatus,
+  kCommandLine,
+  kComm,
+  kCtl,
+  kProcessFiles
+};
 struct ProcessFileEntry {
   const char* name;
   uint32_t mode;
@@ -78,12 +89,14 @@ Result<int> parse_signal(std::string_view text) {
                    [](char a, char b) { return upper(a) == b; }))
       return signal.number;
   }
-  return fail(Errno::EINVAL, "ctl takes a signal: kill, term, stop, cont, int, hup, … or its number");
+  return fail(Errno::EINVAL,
+              "ctl takes a signal: kill, term, stop, cont, int, hup, … or its number");
 }
 
 void print_process_stat(const ProcessInfo& info, Text& text) {
-  text.print("%u (%s) %c %u %u %u %d %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid, info.name, info.state,
-             info.parent, info.group, info.session, info.has_terminal ? 1025 : 0, -1, linux_ticks(info.user_ticks),
+  text.print("%u (%s) %c %u %u %u %d %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid,
+             info.name, info.state, info.parent, info.group, info.session,
+             info.has_terminal ? 1025 : 0, -1, linux_ticks(info.user_ticks),
              linux_ticks(info.system_ticks), linux_ticks(info.start_ticks), info.memory_bytes,
              info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
@@ -108,9 +121,10 @@ const char* state_name(char state) {
 void print_status(const ProcessInfo& info, Text& text) {
   text.print("Name:\t%s\nState:\t%c (%s)\nTgid:\t%u\nPid:\t%u\nPPid:\t%u\n", info.name, info.state,
              state_name(info.state), info.pid, info.pid, info.parent);
-  text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n", info.uid, info.uid, info.uid, info.uid, info.gid, info.gid,
-             info.gid, info.gid);
-  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024, info.memory_bytes / 1024);
+  text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n", info.uid, info.uid, info.uid, info.uid,
+             info.gid, info.gid, info.gid, info.gid);
+  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024,
+             info.memory_bytes / 1024);
   // Not Linux's: which file it runs.
   text.print("Path:\t%s\nBuild:\t", info.program);
   for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
@@ -124,10 +138,11 @@ void print_uptime(Text& text) {
 
 void print_meminfo(Text& text) {
   const MemoryTotals totals = memory_totals();
-  text.print("MemTotal:       %8lu kB\nMemFree:        %8lu kB\nMemAvailable:   %8lu kB\n", totals.total / 1024,
-             totals.free / 1024, totals.free / 1024);
+  text.print("MemTotal:       %8lu kB\nMemFree:        %8lu kB\nMemAvailable:   %8lu kB\n",
+             totals.total / 1024, totals.free / 1024, totals.free / 1024);
   text.print(
-      "Buffers:               0 kB\nCached:                0 kB\nSwapTotal:             0 kB\nSwapFree:              0 "
+      "Buffers:               0 kB\nCached:                0 kB\nSwapTotal:             0 "
+      "kB\nSwapFree:              0 "
       "kB\n");
 }
 
@@ -152,8 +167,10 @@ void print_stat(Text& text) {
   const Totals totals = all_processes();
   const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
   const uint64_t user = linux_ticks(totals.user), system = linux_ticks(totals.system);
-  text.print("cpu  %lu 0 %lu %lu 0 0 0 0 0 0\n", user, system, all > user + system ? all - user - system : 0);
-  text.print("btime %lu\nprocesses %lu\nprocs_running %lu\n", boot_wall_seconds(), totals.processes, totals.running);
+  text.print("cpu  %lu 0 %lu %lu 0 0 0 0 0 0\n", user, system,
+             all > user + system ? all - user - system : 0);
+  text.print("btime %lu\nprocesses %lu\nprocs_running %lu\n", boot_wall_seconds(), totals.processes,
+             totals.running);
 }
 
 class ProcDevice final : public TableDevice {
@@ -212,17 +229,20 @@ class ProcDevice final : public TableDevice {
     return {};
   }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override {
-    // Positions in the root from kFirstPid on are PIDs, so that a process that ends does not hide another.
+    // Positions in the root from kFirstPid on are PIDs, so that a process that ends does not hide
+    // another.
     if (directory.qid.path != kRoot) return TableDevice::entry(directory, position, entry, name);
     if (position < kFirstPid && TableDevice::entry(directory, position, entry, name)) return {};
-    const uint32_t pid = process_next(static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid));
+    const uint32_t pid =
+        process_next(static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid));
     if (!pid) return Errno::ENOENT;
     fill_stat(entry, path_of(pid, kDirectory), kProcessTable[kDirectory].mode);
     format(name, kMaxName + 1, "%u", pid);
     position = kFirstPid + pid;
     return {};
   }
-  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name) override {
+  Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry,
+                             char* name) override {
     if (!is_dynamic(directory) || index + 1 >= kProcessFiles) return Errno::ENOENT;
     const uint8_t file = static_cast<uint8_t>(index + 1);
     fill_stat(entry, path_of(pid_of(directory), file), kProcessTable[file].mode);
@@ -233,8 +253,12 @@ class ProcDevice final : public TableDevice {
  private:
   static constexpr uint64_t kFirstPid = 1024;
 
-  static uint64_t path_of(uint32_t pid, uint8_t file) { return kDynamic | uint64_t{pid} << 4 | file; }
-  static uint32_t pid_of(const Chan& chan) { return static_cast<uint32_t>((chan.qid.path - kDynamic) >> 4); }
+  static uint64_t path_of(uint32_t pid, uint8_t file) {
+    return kDynamic | uint64_t{pid} << 4 | file;
+  }
+  static uint32_t pid_of(const Chan& chan) {
+    return static_cast<uint32_t>((chan.qid.path - kDynamic) >> 4);
+  }
   static uint8_t file_of(const Chan& chan) { return chan.qid.path & 0xf; }
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
 

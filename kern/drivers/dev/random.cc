@@ -1,20 +1,21 @@
 // #random: `random` and `urandom`, both the same: numbers that cannot be guessed.
 //
-// The generator is ChaCha20 (Bernstein 2008; RFC 8439) with fast key erasure: each block's first half replaces the key
-// and only the second half is given out, so what was given out cannot be computed from what is in memory later. The key
-// is seeded at boot from the time stamp counter, RDSEED or RDRAND where the CPU has them, and the wall clock, and each
-// call stirs the time stamp counter in.
+// The generator is ChaCha20 (Bernstein 2008; RFC 8439) with fast key erasure: each block's first
+// half replaces the key and only the second half is given out, so what was given out cannot be
+// computed from what is in memory later. The key is seeded at boot from the time stamp counter,
+// RDSEED or RDRAND where the CPU has them, and the wall clock, and each call stirs the time stamp
+// counter in.
 
-#include "random.h"
+#include "core/random.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "arch/x86_64/time.h"
-#include "device.h"
-#include "devices.h"
+#include "core/spinlock.h"
+#include "drivers/dev/devices.h"
 #include "lib/string.h"
-#include "spinlock.h"
+#include "ns/device.h"
 
 namespace {
 
@@ -32,8 +33,8 @@ void quarter_round(uint32_t& a, uint32_t& b, uint32_t& c, uint32_t& d) {
   c += d, b = std::rotl(b ^ c, 7);
 }
 
-// One block; its first half becomes the key, its second is left in `output`. The lock is held for some 1,000
-// instructions.
+// One block; its first half becomes the key, its second is left in `output`. The lock is held for
+// some 1,000 instructions.
 void next_block(uint8_t (&output)[kOutputBytes]) REQUIRES(lock) {
   const uint64_t nonce = tsc();
   const uint32_t start[kBlockWords] = {0x61707865,
@@ -57,7 +58,8 @@ void next_block(uint8_t (&output)[kOutputBytes]) REQUIRES(lock) {
   std::copy(start, start + kBlockWords, x);
   for (int round = 0; round < 20; round += 2) {
     for (int i = 0; i < 4; ++i) quarter_round(x[i], x[i + 4], x[i + 8], x[i + 12]);
-    for (int i = 0; i < 4; ++i) quarter_round(x[i], x[4 + (i + 1) % 4], x[8 + (i + 2) % 4], x[12 + (i + 3) % 4]);
+    for (int i = 0; i < 4; ++i)
+      quarter_round(x[i], x[4 + (i + 1) % 4], x[8 + (i + 2) % 4], x[12 + (i + 3) % 4]);
   }
   for (size_t i = 0; i < kBlockWords; ++i) x[i] += start[i];
   std::copy(x, x + kKeyWords, key);

@@ -1,23 +1,24 @@
 // #root: the initial archive, read-only.
 //
-// The archive is one or more cpio archives in the "newc" format (cpio(5)) with zeros between them. The boot loader left
-// it in memory and it stays there: files are read where they lie. At boot one pass counts the names and a second makes
-// the index, a tree of nodes in one array; directories that no entry describes are made. A later entry replaces an
-// earlier one of the same name. Hard links are entries of one archive with the same inode number; the bytes come with
-// the last of them, and all get the qid of the node that has them, so that they are one file. The index never changes
-// afterwards: no lock.
+// The archive is one or more cpio archives in the "newc" format (cpio(5)) with zeros between them.
+// The boot loader left it in memory and it stays there: files are read where they lie. At boot one
+// pass counts the names and a second makes the index, a tree of nodes in one array; directories
+// that no entry describes are made. A later entry replaces an earlier one of the same name. Hard
+// links are entries of one archive with the same inode number; the bytes come with the last of
+// them, and all get the qid of the node that has them, so that they are one file. The index never
+// changes afterwards: no lock.
 
 #include <algorithm>
 
-#include "boot.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/boot.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "namespace.h"
+#include "ns/device.h"
+#include "ns/namespace.h"
 
 namespace {
 
@@ -45,12 +46,15 @@ struct Entry {
 // Reads archives from front to back.
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> all) : all_(reinterpret_cast<const char*>(all.data()), all.size()) {}
+  explicit Reader(std::span<const std::byte> all)
+      : all_(reinterpret_cast<const char*>(all.data()), all.size()) {}
 
   // The next entry; false at the end, or where the archive is damaged, which the log then says.
   bool next(Entry& entry) {
     for (;;) {
-      while (at_ + kHeader <= all_.size() && all_.compare(at_, 4, std::string_view("\0\0\0\0", 4)) == 0) at_ += 4;
+      while (at_ + kHeader <= all_.size() &&
+             all_.compare(at_, 4, std::string_view("\0\0\0\0", 4)) == 0)
+        at_ += 4;
       if (at_ + kHeader > all_.size()) return false;
       if (!all_.substr(at_).starts_with("070701") && !all_.substr(at_).starts_with("070702"))
         return damaged("no header");
@@ -65,7 +69,8 @@ class Reader {
                .links = field(4),
                .mtime = field(5),
                .size = field(6)};
-      if (name_size == 0 || data_at > all_.size() || entry.size > all_.size() - data_at) return damaged("cut short");
+      if (name_size == 0 || data_at > all_.size() || entry.size > all_.size() - data_at)
+        return damaged("cut short");
       entry.name = all_.substr(name_at, name_size - 1);
       at_ = align_up(data_at + entry.size, 4);
       if (entry.name != "TRAILER!!!") return true;
@@ -81,7 +86,8 @@ class Reader {
   uint32_t field(size_t index) const {
     uint32_t value = 0;
     for (const char digit : all_.substr(at_ + kMagic + 8 * index, 8))
-      value = value << 4 | static_cast<uint32_t>(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+      value = value << 4 |
+              static_cast<uint32_t>(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
     return value;
   }
   bool damaged(const char* why) const {
@@ -112,14 +118,17 @@ class RootDevice final : public Device {
   Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) override;
   Result<void> stat(Chan& chan, abi_stat& stat) override;
   Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override;
-  Result<Ref<Chan>> create(Chan&, std::string_view, uint32_t, uint32_t, const Credentials&) override {
+  Result<Ref<Chan>> create(Chan&, std::string_view, uint32_t, uint32_t,
+                           const Credentials&) override {
     return read_only();
   }
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return read_only(); }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   Result<void> remove(Chan&, const Credentials&) override { return read_only(); }
-  Result<void> rename(Chan&, Chan&, std::string_view, const Credentials&) override { return read_only(); }
+  Result<void> rename(Chan&, Chan&, std::string_view, const Credentials&) override {
+    return read_only();
+  }
   Result<void> truncate(Chan&, uint64_t, const Credentials&) override { return read_only(); }
   Result<void> chmod(Chan&, uint32_t, const Credentials&) override { return read_only(); }
 
@@ -163,14 +172,16 @@ uint32_t RootDevice::add(uint32_t directory, std::string_view name) {
 void RootDevice::enter(const Entry& entry, uint32_t archive) {
   const uint32_t type = entry.mode & ABI_S_IFMT;
   if (type != ABI_S_IFDIR && type != ABI_S_IFREG) {
-    klog("#root: %.*s: neither file nor directory, left out", static_cast<int>(entry.name.size()), entry.name.data());
+    klog("#root: %.*s: neither file nor directory, left out", static_cast<int>(entry.name.size()),
+         entry.name.data());
     return;
   }
   uint32_t at = 0;
   std::string_view path = entry.name;
   for (std::string_view name = next_name(path); !name.empty(); name = next_name(path)) {
     if (!nodes_[at].is_directory() || name.size() > kMaxName) {
-      klog("#root: %.*s: bad name, left out", static_cast<int>(entry.name.size()), entry.name.data());
+      klog("#root: %.*s: bad name, left out", static_cast<int>(entry.name.size()),
+           entry.name.data());
       return;
     }
     const uint32_t next = find(at, name);
@@ -178,8 +189,8 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
   }
   Node& node = nodes_[at];
   if (type == ABI_S_IFREG && node.first_child != kNone) {
-    klog("#root: %.*s: a file in place of a directory, left out", static_cast<int>(entry.name.size()),
-         entry.name.data());
+    klog("#root: %.*s: a file in place of a directory, left out",
+         static_cast<int>(entry.name.size()), entry.name.data());
     return;
   }
   node.content = at;
@@ -202,7 +213,8 @@ void RootDevice::join_links() {
     if (node.is_directory() || node.links < 2 || node.size > 0) continue;
     const auto has_content = [&](uint32_t candidate) {
       const Node& other = nodes_[candidate];
-      return other.size > 0 && other.links > 1 && other.archive == node.archive && other.inode == node.inode;
+      return other.size > 0 && other.links > 1 && other.archive == node.archive &&
+             other.inode == node.inode;
     };
     if (!has_content(last)) {
       for (last = 0; last < count_ && !has_content(last);) ++last;
@@ -234,7 +246,8 @@ Result<Ref<Chan>> RootDevice::walk(Chan& chan, std::string_view name, const Cred
   const uint32_t found = find(static_cast<uint32_t>(chan.qid.path), name);
   if (found == kNone) return Errno::ENOENT;
   const uint32_t content = nodes_[found].content;
-  return Chan::create(this, {.path = content, .version = 0, .directory = nodes_[content].is_directory()});
+  return Chan::create(this,
+                      {.path = content, .version = 0, .directory = nodes_[content].is_directory()});
 }
 
 void RootDevice::stat_node(const Node& node, abi_stat& stat) const {

@@ -1,21 +1,22 @@
 // The line discipline, after POSIX chapter 11 (General Terminal Interface).
 //
-// In canonical mode bytes gather in `line_`, where they can be erased, until the end of the line; then the line moves
-// to the input, where readers find it. Otherwise bytes go to the input at once. ^D moves the line without a line end
-// and leaves a mark, at which a read ends; a mark that comes first is an end of file. Control characters are echoed as
-// ^X.
+// In canonical mode bytes gather in `line_`, where they can be erased, until the end of the line;
+// then the line moves to the input, where readers find it. Otherwise bytes go to the input at once.
+// ^D moves the line without a line end and leaves a mark, at which a read ends; a mark that comes
+// first is an end of file. Control characters are echoed as ^X.
 //
-// Everything is under one spinlock, which receive() takes in interrupts: it is held for the handling of one byte, the
-// transmission of its echo, or the copying of one read. Output is cooked in pieces of 256 bytes, so that writers do not
-// hold it for long. Signals are sent after it has been dropped, since the process table's lock ranks above it.
+// Everything is under one spinlock, which receive() takes in interrupts: it is held for the
+// handling of one byte, the transmission of its echo, or the copying of one read. Output is cooked
+// in pieces of 256 bytes, so that writers do not hold it for long. Signals are sent after it has
+// been dropped, since the process table's lock ranks above it.
 
-#include "terminal.h"
+#include "drivers/dev/terminal.h"
 
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
 #include "lib/string.h"
-#include "process.h"
+#include "proc/process.h"
 
 namespace {
 
@@ -152,7 +153,8 @@ bool Terminal::readable() {
 
 // Waits as the modes say; the input may still be empty afterwards when a time has passed.
 Result<void> Terminal::wait_for_input(size_t size) {
-  if (has(ABI_ICANON)) return readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); });
+  if (has(ABI_ICANON))
+    return readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); });
   const size_t wanted = std::min<size_t>(modes_.cc[ABI_VMIN], std::max<size_t>(size, 1));
   const Nanoseconds patience{modes_.cc[ABI_VTIME] * kDecisecond};
   if (wanted > 0) TRY(readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); }));
@@ -176,7 +178,8 @@ Result<size_t> Terminal::read(char* buffer, size_t size, bool nonblock) {
   size_t done = 0;
   while (count_ > 0) {
     const uint16_t item = input_[head_];
-    // After a full buffer only a mark is taken along, so that it does not look like an end of file to the next read.
+    // After a full buffer only a mark is taken along, so that it does not look like an end of file
+    // to the next read.
     if (done == size && item != kEndOfFile) break;
     head_ = (head_ + 1) % kInputSize;
     --count_;

@@ -1,13 +1,14 @@
-// The line discipline of a terminal: what happens to bytes between the keyboard and the program that reads.
+// The line discipline of a terminal: what happens to bytes between the keyboard and the program
+// that reads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "abi/syscall.h"
+#include "core/spinlock.h"
 #include "lib/result.h"
-#include "spinlock.h"
-#include "task.h"
+#include "sched/task.h"
 
 class Terminal {
  public:
@@ -19,7 +20,8 @@ class Terminal {
 
   // The process group in the foreground; 0 if there is none.
   int foreground() EXCLUDES(lock_);
-  // What a program reads: in canonical mode at most one line; 0 at ^D. EINTR, EAGAIN with `nonblock`. May sleep.
+  // What a program reads: in canonical mode at most one line; 0 at ^D. EINTR, EAGAIN with
+  // `nonblock`. May sleep.
   Result<size_t> read(char* buffer, size_t size, bool nonblock) EXCLUDES(lock_);
   // Sends all, with "\n" as "\r\n" when the terminal's modes say so.
   void write(const char* data, size_t size) EXCLUDES(lock_);
@@ -33,7 +35,9 @@ class Terminal {
   static constexpr uint16_t kEndOfFile = 0x100;  // in the input, where ^D was typed
 
   bool has(uint32_t local_mode) const REQUIRES(lock_) { return modes_.lflag & local_mode; }
-  bool is(uint8_t byte, int control) const REQUIRES(lock_) { return byte != 0 && byte == modes_.cc[control]; }
+  bool is(uint8_t byte, int control) const REQUIRES(lock_) {
+    return byte != 0 && byte == modes_.cc[control];
+  }
   int signal_of(uint8_t byte) const REQUIRES(lock_);
   void edit(uint8_t byte) REQUIRES(lock_);
   void erase() REQUIRES(lock_);

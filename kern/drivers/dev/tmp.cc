@@ -1,29 +1,30 @@
 // #tmp: files and directories in memory.
 //
-// A node is a file or a directory. It lives as long as its directory lists it or a channel refers to it, so a file that
-// was removed while open stays readable until it is closed, and then gives everything back. A file's bytes lie in pages
-// of the cache `tmp_page`, found through an array that doubles as the file grows; a page that was never written is a
-// hole and reads as zeros. All files together have at most half of memory, so that with a full #tmp there is enough left to
-// run the `rm` that empties it.
+// A node is a file or a directory. It lives as long as its directory lists it or a channel refers
+// to it, so a file that was removed while open stays readable until it is closed, and then gives
+// everything back. A file's bytes lie in pages of the cache `tmp_page`, found through an array that
+// doubles as the file grows; a page that was never written is a hole and reads as zeros. All files
+// together have at most half of memory, so that with a full #tmp there is enough left to run the
+// `rm` that empties it.
 //
-// One sleeping lock for the device guards names, contents and attributes; it is held for the copying of one read or
-// write. Nodes are counted without it. A channel's state is its node; the qid path is the node's number, which is never
-// used twice.
+// One sleeping lock for the device guards names, contents and attributes; it is held for the
+// copying of one read or write. Nodes are counted without it. A channel's state is its node; the
+// qid path is the node's number, which is never used twice.
 
 #include <algorithm>
 #include <atomic>
 
 #include "arch/x86_64/time.h"
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/list.h"
 #include "lib/string.h"
-#include "namespace.h"
+#include "ns/device.h"
+#include "ns/namespace.h"
 #include "pages.h"
-#include "task.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -47,7 +48,8 @@ struct Node : RefCounted<Node> {
   uint32_t mode = 0, uid = 0, gid = 0;
   abi_timespec modified{}, changed{};
 
-  // In its directory: nullptr and not linked when removed, and for the root. The directory outlives its entries.
+  // In its directory: nullptr and not linked when removed, and for the root. The directory outlives
+  // its entries.
   Node* parent = nullptr;
   ListNode link;
   char* name = nullptr;   // kmalloc'ed
@@ -110,7 +112,8 @@ Result<void> grow(Node& node, size_t slots) {
 void resize_down(Node& node, uint64_t size) {
   free_pages_from(node, align_up(size, kPageSize) / kPageSize);
   const size_t last = size / kPageSize, rest = size % kPageSize;
-  if (rest && last < node.page_slots && node.pages[last]) memset(node.pages[last] + rest, 0, kPageSize - rest);
+  if (rest && last < node.page_slots && node.pages[last])
+    memset(node.pages[last] + rest, 0, kPageSize - rest);
 }
 
 Result<char*> copy_name(std::string_view name) {
@@ -159,7 +162,8 @@ class TmpDevice final : public Device {
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
   Result<void> remove(Chan& chan, const Credentials& who) override;
-  Result<void> rename(Chan& chan, Chan& directory, std::string_view name, const Credentials& who) override;
+  Result<void> rename(Chan& chan, Chan& directory, std::string_view name,
+                      const Credentials& who) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
 
@@ -178,7 +182,8 @@ constinit TmpDevice device;
 
 void TmpDevice::init() {
   node_cache.init("tmp_node");
-  page_cache = kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
+  page_cache =
+      kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
   if (!page_cache) panic_no_cache("tmp_page");
   most_pages = memory_totals().total / kPageSize / 2;
   Result<Node*> root = node_cache.make(KM_SLEEP);
@@ -190,7 +195,8 @@ void TmpDevice::init() {
 
 // A channel with a reference to `node`.
 Result<Ref<Chan>> TmpDevice::channel(Node& node) {
-  Ref<Chan> chan = TRY(Chan::create(this, {.path = node.number, .version = 0, .directory = node.is_directory()}));
+  Ref<Chan> chan = TRY(
+      Chan::create(this, {.path = node.number, .version = 0, .directory = node.is_directory()}));
   node.ref();
   chan->state = &node;
   return chan;
@@ -235,8 +241,8 @@ Result<Ref<Chan>> TmpDevice::open(Ref<Chan> chan, uint32_t flags, const Credenti
   return chan;
 }
 
-Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint32_t flags, uint32_t mode,
-                                    const Credentials& who) {
+Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint32_t flags,
+                                    uint32_t mode, const Credentials& who) {
   // allowed.
   Node* const made = TRY(node_cache.make(KM_SLEEP));
   Ref<Node> node = Ref<Node>::adopt(made);
@@ -338,7 +344,8 @@ Result<void> TmpDevice::remove(Chan& chan, const Credentials&) {
   return {};
 }
 
-Result<void> TmpDevice::rename(Chan& chan, Chan& directory, std::string_view name, const Credentials&) {
+Result<void> TmpDevice::rename(Chan& chan, Chan& directory, std::string_view name,
+                               const Credentials&) {
   char* new_name = TRY(copy_name(name));
   struct FreeName {
     char*& name;
@@ -369,7 +376,8 @@ Result<void> TmpDevice::truncate(Chan& chan, uint64_t size, const Credentials& w
   if (size > kMaxFileSize) return Errno::EFBIG;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
-  if (chan.is_open ? !(wanted_by_open(chan.open_flags) & 2) : !permitted(node.mode, node.uid, node.gid, who, 2))
+  if (chan.is_open ? !(wanted_by_open(chan.open_flags) & 2)
+                   : !permitted(node.mode, node.uid, node.gid, who, 2))
     return Errno::EACCES;
   if (size < node.size) resize_down(node, size);
   node.size = size;

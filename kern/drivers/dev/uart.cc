@@ -1,17 +1,18 @@
-// #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the host. Root's.
+// #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the
+// host. Root's.
 //
-// A write returns when all has been handed to the port. A read blocks until there is a byte; bytes are kept from the
-// first open of the port on, and the newest are lost when nobody reads. Port 0 is the console's: it can be written
-// here, and read at #cons.
+// A write returns when all has been handed to the port. A read blocks until there is a byte; bytes
+// are kept from the first open of the port on, and the newest are lost when nobody reads. Port 0 is
+// the console's: it can be written here, and read at #cons.
 
 #include <algorithm>
 
-#include "device.h"
-#include "devices.h"
-#include "errstr.h"
-#include "spinlock.h"
-#include "task.h"
-#include "uart.h"
+#include "core/errstr.h"
+#include "core/spinlock.h"
+#include "core/uart.h"
+#include "drivers/dev/devices.h"
+#include "ns/device.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -53,7 +54,8 @@ class UartDevice final : public TableDevice {
     if (port.count == 0 && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
     TRY(port.readers.wait(port.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return port.count > 0; }));
     const size_t length = std::min(size, port.count);
-    for (size_t i = 0; i < length; ++i) buffer[i] = static_cast<char>(port.input[(port.head + i) % Port::kSize]);
+    for (size_t i = 0; i < length; ++i)
+      buffer[i] = static_cast<char>(port.input[(port.head + i) % Port::kSize]);
     port.head = (port.head + length) % Port::kSize;
     port.count -= length;
     return length;
@@ -73,7 +75,8 @@ class UartDevice final : public TableDevice {
  protected:
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     const unsigned number = number_of(chan);
-    if (!uart_present(number)) return fail(Errno::ENXIO, "the machine has no serial port %u", number);
+    if (!uart_present(number))
+      return fail(Errno::ENXIO, "the machine has no serial port %u", number);
     if (!(wanted_by_open(flags) & 4)) return {};
     if (number == 0) return fail(Errno::EBUSY, "serial port 0 is the console: read #cons/cons");
     {

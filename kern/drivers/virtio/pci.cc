@@ -1,4 +1,4 @@
-#include "pci.h"
+#include "drivers/virtio/pci.h"
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
@@ -16,7 +16,8 @@ constexpr uint32_t kMsixEnable = 1u << 31, kMsixMaskAll = 1u << 30;
 constexpr uint32_t kMessageAddress = 0xfee00000;  // Intel SDM volume 3, section 11.11
 
 uint32_t select(PciFunction f, uint8_t offset) {
-  return 1u << 31 | uint32_t{f.bus} << 16 | uint32_t{f.device} << 11 | uint32_t{f.function} << 8 | (offset & 0xfc);
+  return 1u << 31 | uint32_t{f.bus} << 16 | uint32_t{f.device} << 11 | uint32_t{f.function} << 8 |
+         (offset & 0xfc);
 }
 
 // Offset of the capability with this id; 0 if there is none.
@@ -79,7 +80,8 @@ PhysAddr pci_memory_base(PciFunction function, unsigned index) {
 Result<void> pci_enable_msix(PciFunction function, uint8_t vector, uint32_t apic_id) {
   const uint8_t capability = find_capability(function, kCapabilityMsix);
   if (!capability) return Errno::ENODEV;
-  const uint32_t control = pci_read(function, capability), table = pci_read(function, capability + 4);
+  const uint32_t control = pci_read(function, capability),
+                 table = pci_read(function, capability + 4);
   const PhysAddr base = pci_memory_base(function, table & 7);
   if (!base.value) return Errno::ENODEV;
   const uint64_t physical = base.value + (table & ~7u), in_page = physical % kPageSize;
@@ -89,7 +91,8 @@ Result<void> pci_enable_msix(PciFunction function, uint8_t vector, uint32_t apic
   void* const range = arena_alloc(kernel_virtual_arena, size, KM_SLEEP);
   if (!range) return Errno::ENOMEM;
   const uint64_t address = reinterpret_cast<uint64_t>(range);
-  if (Result<void> mapped = map_kernel(address, {physical - in_page}, size, Access::kDevice); !mapped) {
+  if (Result<void> mapped = map_kernel(address, {physical - in_page}, size, Access::kDevice);
+      !mapped) {
     arena_free(kernel_virtual_arena, range, size);
     return mapped;
   }

@@ -1,20 +1,23 @@
-// The queue lies in memory that driver and device share: descriptors, each naming a piece of memory; the available ring, in which the
-// driver names chains of descriptors; the used ring, in which the device names those that it is done with. Slot s always uses
-// descriptors 2s (the request, which the device reads) and 2s + 1 (the reply, which it writes), so there is nothing to allocate.
+// The queue lies in memory that driver and device share: descriptors, each naming a piece of
+// memory; the available ring, in which the driver names chains of descriptors; the used ring, in
+// which the device names those that it is done with. Slot s always uses descriptors 2s (the
+// request, which the device reads) and 2s + 1 (the reply, which it writes), so there is nothing to
+// allocate.
 //
-// The lock is held for the filling of one chain, or in the interrupt for a look at at most kSlots replies.
+// The lock is held for the filling of one chain, or in the interrupt for a look at at most kSlots
+// replies.
 
-#include "virtio.h"
+#include "drivers/virtio/virtio.h"
 
 #include <atomic>
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
-#include "cpu.h"
+#include "core/cpu.h"
+#include "drivers/virtio/pci.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "pci.h"
 
 namespace {
 
@@ -38,7 +41,8 @@ constexpr uint16_t kNoVector = 0xffff;
 
 }  // namespace
 
-Result<void> VirtioChannel::start(uint16_t device_id, uint32_t features, uint8_t vector, const char* name) {
+Result<void> VirtioChannel::start(uint16_t device_id, uint32_t features, uint8_t vector,
+                                  const char* name) {
   const std::optional<PciFunction> function = pci_find(kVendor, device_id);
   if (!function) return Errno::ENODEV;
   pci_enable(*function);
@@ -51,7 +55,9 @@ Result<void> VirtioChannel::start(uint16_t device_id, uint32_t features, uint8_t
   out32(port_ + kGuestFeatures, features);
   TRY(pci_enable_msix(*function, vector, cpu(0).apic_id));
   TRY(interrupt_register_vector(
-      vector, name, [](TrapFrame&, void* argument) { static_cast<VirtioChannel*>(argument)->on_interrupt(); }, this));
+      vector, name,
+      [](TrapFrame&, void* argument) { static_cast<VirtioChannel*>(argument)->on_interrupt(); },
+      this));
   TRY(set_up_queue());
   out8(port_ + kStatus, kAcknowledge | kDriver | kDriverOk);
   return {};
@@ -61,8 +67,10 @@ Result<void> VirtioChannel::set_up_queue() {
   out16(port_ + kQueueSelect, 0);
   size_ = in16(port_ + kQueueSize);
   if (size_ < 2 * kSlots) return Errno::ENODEV;
-  const size_t used_at = align_up(sizeof(Descriptor) * size_ + sizeof(uint16_t) * (3 + size_), kPageSize);
-  const size_t bytes = align_up(used_at + sizeof(uint16_t) * 3 + sizeof(UsedElement) * size_, kPageSize);
+  const size_t used_at =
+      align_up(sizeof(Descriptor) * size_ + sizeof(uint16_t) * (3 + size_), kPageSize);
+  const size_t bytes =
+      align_up(used_at + sizeof(uint16_t) * 3 + sizeof(UsedElement) * size_, kPageSize);
   auto* const memory = static_cast<char*>(kmalloc(bytes, KM_SLEEP | KM_ZERO));
   if (!memory) return Errno::ENOMEM;
   descriptors_ = reinterpret_cast<Descriptor*>(memory);
@@ -104,8 +112,10 @@ size_t VirtioChannel::transact(unsigned slot, const void* request, size_t reques
                                size_t reply_size) {
   Guard guard(lock_);
   const auto head = static_cast<uint16_t>(2 * slot), tail = static_cast<uint16_t>(2 * slot + 1);
-  descriptors_[head] = {direct_map_phys(request).value, static_cast<uint32_t>(request_size), kNext, tail};
-  descriptors_[tail] = {direct_map_phys(reply).value, static_cast<uint32_t>(reply_size), kDeviceWrites, 0};
+  descriptors_[head] = {direct_map_phys(request).value, static_cast<uint32_t>(request_size), kNext,
+                        tail};
+  descriptors_[tail] = {direct_map_phys(reply).value, static_cast<uint32_t>(reply_size),
+                        kDeviceWrites, 0};
   slots_[slot].done = false;
   const uint16_t index = available_[1];
   available_[2 + index % size_] = head;
@@ -113,7 +123,8 @@ size_t VirtioChannel::transact(unsigned slot, const void* request, size_t reques
   available_[1] = static_cast<uint16_t>(index + 1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   out16(port_ + kQueueNotify, 0);
-  replies_.wait_uninterruptible(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return slots_[slot].done; });
+  replies_.wait_uninterruptible(lock_,
+                                [&]() NO_THREAD_SAFETY_ANALYSIS { return slots_[slot].done; });
   return slots_[slot].length;
 }
 

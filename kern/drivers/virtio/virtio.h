@@ -1,12 +1,13 @@
-// A virtio device with one queue for requests and replies, by the legacy PCI interface (Virtual I/O Device 1.1, sections 2.6, 4.1.4.8).
+// A virtio device with one queue for requests and replies, by the legacy PCI interface (Virtual I/O
+// Device 1.1, sections 2.6, 4.1.4.8).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/spinlock.h"
 #include "lib/result.h"
-#include "spinlock.h"
-#include "task.h"
+#include "sched/task.h"
 
 class VirtioChannel {
  public:
@@ -14,8 +15,9 @@ class VirtioChannel {
 
   constexpr VirtioChannel() = default;
 
-  // Finds and starts the device with this transitional PCI device id; `features` are wanted and must be offered. `vector` is for its
-  // interrupts. ENODEV if there is none, ENOMEM. Once. May sleep.
+  // Finds and starts the device with this transitional PCI device id; `features` are wanted and
+  // must be offered. `vector` is for its interrupts. ENODEV if there is none, ENOMEM. Once. May
+  // sleep.
   Result<void> start(uint16_t device_id, uint32_t features, uint8_t vector, const char* name);
   // Byte number `offset` of the device's own configuration.
   uint8_t config(unsigned offset) const;
@@ -23,9 +25,10 @@ class VirtioChannel {
   // Sleeps until a slot is free, 0..kSlots-1.
   unsigned acquire();
   void release(unsigned slot);
-  // Sends `request` and sleeps until the device has put its answer into `reply`; returns the answer's size. Both in the direct map,
-  // contiguous. The slot is the caller's.
-  size_t transact(unsigned slot, const void* request, size_t request_size, void* reply, size_t reply_size);
+  // Sends `request` and sleeps until the device has put its answer into `reply`; returns the
+  // answer's size. Both in the direct map, contiguous. The slot is the caller's.
+  size_t transact(unsigned slot, const void* request, size_t request_size, void* reply,
+                  size_t reply_size);
 
  private:
   struct Descriptor {

@@ -1,20 +1,21 @@
 // Channels and devices.
 //
-// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of the device's own.
-// The name space hands out channels, open() turns one that nobody else holds into an open file, descriptors share open
-// files, and the last reference that goes calls Device::close, so a device never sees a channel again whose state it
-// has released. Channels that are not open are immutable once they have been handed out; what is shared is therefore
-// read without a lock. In an open file only `offset` and the file status flags change; concurrent readers of one
-// descriptor may see the same offset, as they may in Unix when a read is not atomic.
+// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of
+// the device's own. The name space hands out channels, open() turns one that nobody else holds into
+// an open file, descriptors share open files, and the last reference that goes calls Device::close,
+// so a device never sees a channel again whose state it has released. Channels that are not open
+// are immutable once they have been handed out; what is shared is therefore read without a lock. In
+// an open file only `offset` and the file status flags change; concurrent readers of one descriptor
+// may see the same offset, as they may in Unix when a read is not atomic.
 //
 // The list of devices is written at boot only.
 
-#include "chan.h"
+#include "ns/chan.h"
 
-#include "errstr.h"
+#include "core/errstr.h"
+#include "core/log.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "log.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "device.h"
+#include "ns/device.h"
 
 // The cache of channels. Once, at boot.
 void chan_init();

@@ -1,14 +1,15 @@
 // Reading directories.
 //
-// The offset of an open directory is a place in its union: the number of the member from bit 48 on, and below it the
-// device's own position in that member. In the first member positions 0 and 1 are `.` and `..`, and the device's begin
-// at 2. A name that an earlier member has too is hidden by it and not shown again.
+// The offset of an open directory is a place in its union: the number of the member from bit 48 on,
+// and below it the device's own position in that member. In the first member positions 0 and 1 are
+// `.` and `..`, and the device's begin at 2. A name that an earlier member has too is hidden by it
+// and not shown again.
 
 #include <cstddef>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/string.h"
-#include "namespace.h"
+#include "ns/namespace.h"
 
 namespace {
 
@@ -73,7 +74,8 @@ Result<size_t> directory_read(Chan& directory, char* buffer, size_t size) {
     const size_t name_length = strlen(name);
     const size_t length = align_up(offsetof(abi_dirent, name) + name_length + 1, 8);
     if (length > size - used) {
-      if (used == 0) return fail(Errno::EINVAL, "the buffer is too small for an entry of %zu bytes", length);
+      if (used == 0)
+        return fail(Errno::EINVAL, "the buffer is too small for an entry of %zu bytes", length);
       break;
     }
     auto* const entry = reinterpret_cast<abi_dirent*>(buffer + used);

@@ -1,12 +1,13 @@
-// Descriptor tables. A process has one; fork copies it, and the copies share the open files, offsets included.
+// Descriptor tables. A process has one; fork copies it, and the copies share the open files,
+// offsets included.
 //
-// The lock is held for a few loads and stores, or for one pass over the table; channels that lose their last reference
-// are let go after it has been dropped, because closing may sleep.
+// The lock is held for a few loads and stores, or for one pass over the table; channels that lose
+// their last reference are let go after it has been dropped, because closing may sleep.
 
-#include "fd_table.h"
+#include "ns/fd_table.h"
 
 #include "kmalloc.h"
-#include "namespace.h"
+#include "ns/namespace.h"
 
 class FdTable {
  public:

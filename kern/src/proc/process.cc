@@ -1,6 +1,7 @@
 // Processes.
 //
-// A process is a task with an address space, descriptors, a namespace and a place in the tree of processes. Its life:
+// A process is a task with an address space, descriptors, a namespace and a place in the tree of
+// processes. Its life:
 //
 //   created    process_create, filled in by fork or for process 1; nobody else knows it
 //   alive      in the table, from process_insert on
@@ -8,28 +9,32 @@
 //   zombie     without a task; parent, table and lists are all that point at it
 //   gone       its parent's wait4 has reaped it (or nobody wants to know: SIGCHLD ignored)
 //
-// A process that ends first takes itself off its task, so that the scheduler no longer looks at it, and becomes a
-// zombie last: from then on its parent may free it while its task still runs to its end.
+// A process that ends first takes itself off its task, so that the scheduler no longer looks at it,
+// and becomes a zombie last: from then on its parent may free it while its task still runs to its
+// end.
 //
-// One lock, process_lock, guards the tree, the table, groups, states and signals of all processes. What it protects is
-// touched rarely (fork, exit, wait, kill, change of a mask) and shortly, and nearly every such act concerns two
-// processes; the paths that each system call goes through do not take it. Order: process_lock, then the scheduler's
-// locks. Nothing is allocated or freed under it.
+// One lock, process_lock, guards the tree, the table, groups, states and signals of all processes.
+// What it protects is touched rarely (fork, exit, wait, kill, change of a mask) and shortly, and
+// nearly every such act concerns two processes; the paths that each system call goes through do not
+// take it. Order: process_lock, then the scheduler's locks. Nothing is allocated or freed under it.
 //
-// PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not handed out again.
-#include "process.h"
+// PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not
+// handed out again.
+#include "proc/process.h"
 
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/system_call.h"
-#include "src/proc/user_probes.h"
-#include "trace.h"
+#include "proc/process_impl.h"
+#include "proc/system_call.h"
+#include "proc/user_probes.h"
+#include "store/context.h"
+#include "trace/trace.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
 constinit AllProcesses all_processes;
@@ -107,7 +112,7 @@ Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAcce
   }
 }
 
-TraceProgram program_of(const Task& task) {
+TraceProgram program_of(const TaskHead& task) {
   const ProgramDescription& program = task.process->program;
   return {.path = program.path, .build_id = {program.build_id, program.build_id_size}};
 }
@@ -118,7 +123,9 @@ constexpr unsigned kInitPausesTold = 1'000;  // one in so many is told of: 10 s
 bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Process* const process = current_process();
   if (!process || !process->space) return false;
-  const FaultAccess access = execute ? FaultAccess::kExecute : write ? FaultAccess::kWrite : FaultAccess::kRead;
+  const FaultAccess access = execute ? FaultAccess::kExecute
+                             : write ? FaultAccess::kWrite
+                                     : FaultAccess::kRead;
   Result<void> result = process->space->fault(address, access);
   if (!result && result.error() == Errno::EINTR) {
     // User mode faults again after its signals; a system call must not fail because of them.
@@ -129,7 +136,8 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   if (result.error() != Errno::ENOMEM) return false;
   trace_report_out_of_memory();
   if (process->pid == kInitPid) {
-    // The system ends with process 1, so it waits until others have given memory back or were killed, and faults again.
+    // The system ends with process 1, so it waits until others have given memory back or were
+    // killed, and faults again.
     static unsigned pauses = 0;
     if (pauses++ % kInitPausesTold == 0) {
       klog("pid %u %s: waits for memory at 0x%lx", process->pid, process->name, address);
@@ -182,8 +190,8 @@ void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
     fatal = signal_is_fatal(process, kind.signal);
   }
   if (fatal)
-    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address, frame.rip,
-         frame.rsp);
+    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address,
+         frame.rip, frame.rsp);
   signal_force(process, kind.signal);
 }
 
@@ -204,6 +212,7 @@ Result<Process*> process_create() {
 }
 
 void process_release_parts(Process& process) {
+  if (planted(Planted::kExitFiles)) process.fds = nullptr;
   if (process.fds) fd_table_destroy(std::exchange(process.fds, nullptr));
   process.cwd.reset();
   if (process.ns) namespace_unref(std::exchange(process.ns, nullptr));
@@ -260,7 +269,8 @@ void process_remove(Process& process) {
 void process_set_path(Process& process, std::string_view path) {
   copy_name(process.path, sizeof(process.path), path);
   const size_t slash = path.rfind('/');
-  copy_name(process.name, sizeof(process.name), slash == std::string_view::npos ? path : path.substr(slash + 1));
+  copy_name(process.name, sizeof(process.name),
+            slash == std::string_view::npos ? path : path.substr(slash + 1));
   if (process.task) memcpy(process.task->name, process.name, sizeof(process.name));
 }
 

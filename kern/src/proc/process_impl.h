@@ -10,10 +10,10 @@
 #include "arch/x86_64/trap.h"
 #include "kmalloc.h"
 #include "lib/list.h"
-#include "process.h"
-#include "src/proc/address_space.h"
-#include "task.h"
-#include "trace.h"
+#include "proc/address_space.h"
+#include "proc/process.h"
+#include "sched/task.h"
+#include "store/context.h"
 
 inline constexpr uint32_t kMaxPid = 32767;
 inline constexpr uint32_t kInitPid = 1;
@@ -73,7 +73,8 @@ struct Process {
 
   // Signals: bit s is signal s. Under process_lock.
   uint64_t pending = 0, blocked = 0;
-  uint64_t forced = 0;      // of pending: because of a fault of its own, so that process 1 cannot ignore it
+  uint64_t forced =
+      0;  // of pending: because of a fault of its own, so that process 1 cannot ignore it
   uint64_t saved_mask = 0;  // what sigsuspend put away
   bool has_saved_mask = false;
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
@@ -85,8 +86,8 @@ struct Process {
   PathContext path_context() const { return {ns, cwd.get(), who}; }
 };
 
-// Guards the table, the tree, groups, states and signals of all processes. Held for a few stores or one pass over
-// processes.
+// Guards the table, the tree, groups, states and signals of all processes. Held for a few stores or
+// one pass over processes.
 extern Spinlock process_lock;
 
 // By PID; nullptr if there is none. Zombies included.
@@ -97,7 +98,8 @@ extern AllProcesses all_processes GUARDED_BY(process_lock);
 // A process that is in no table yet; what has been put into it is let go when it is discarded.
 Result<Process*> process_create();
 void process_discard(Process* process);
-// Gives the process a PID and its place in the tree; `parent` is nullptr for process 1. EAGAIN when there are no PIDs.
+// Gives the process a PID and its place in the tree; `parent` is nullptr for process 1. EAGAIN when
+// there are no PIDs.
 Result<void> process_insert(Process& process, Process* parent);
 // Makes the task that will run it from start_frame; not started. ENOMEM.
 Result<void> process_make_task(Process& process);
@@ -121,7 +123,8 @@ inline int exited_status(int code) {
   return (code & 0xff) << 8;
 }
 
-// Turns an exception of the current process, in user mode, into a signal. `address` is the page fault's.
+// Turns an exception of the current process, in user mode, into a signal. `address` is the page
+// fault's.
 void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address);
 
 // --- exec.cc
@@ -160,9 +163,10 @@ struct LoadedProgram {
   TrapFrame frame;
   ProgramDescription description;
 };
-// Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG, ENOMEM and what
-// reading gives.
-Result<LoadedProgram> program_load(const PathContext& context, std::string_view path, Arguments& arguments);
+// Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG,
+// ENOMEM and what reading gives.
+Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
+                                   Arguments& arguments);
 
 // --- signal.cc
 

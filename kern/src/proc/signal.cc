@@ -1,31 +1,35 @@
 // Signals.
 //
-// A signal that somebody sends is a bit in `pending` and, unless it is blocked, an end to the interruptible sleep that
-// the process may be in (task_interrupt). All else happens in the process itself, just before it goes back to user
-// mode: signals_before_user takes pending signals one by one, lowest number first but SIGKILL before all, and ends the
-// process, stops it, or builds a frame for the handler on the user stack. Signals that would be ignored anyway are
-// dropped when they are sent, unless they are blocked.
+// A signal that somebody sends is a bit in `pending` and, unless it is blocked, an end to the
+// interruptible sleep that the process may be in (task_interrupt). All else happens in the process
+// itself, just before it goes back to user mode: signals_before_user takes pending signals one by
+// one, lowest number first but SIGKILL before all, and ends the process, stops it, or builds a
+// frame for the handler on the user stack. Signals that would be ignored anyway are dropped when
+// they are sent, unless they are blocked.
 //
-// The frame of a handler: a return address (the restorer, which makes the sigreturn call), the SignalFrame with the
-// registers, the mask and the floating point state, from lower to higher addresses, below the red zone. What sigreturn
-// reads back is checked as if the program had made it up, which it may have.
+// The frame of a handler: a return address (the restorer, which makes the sigreturn call), the
+// SignalFrame with the registers, the mask and the floating point state, from lower to higher
+// addresses, below the red zone. What sigreturn reads back is checked as if the program had made it
+// up, which it may have.
 //
-// A system call that a signal interrupted ends with EINTR, and says by Process.restart whether it is to be made again:
-// when no handler ran, or a handler with SA_RESTART. To make it again, the program counter goes back to the `syscall`
-// instruction.
+// A system call that a signal interrupted ends with EINTR, and says by Process.restart whether it
+// is to be made again: when no handler ran, or a handler with SA_RESTART. To make it again, the
+// program counter goes back to the `syscall` instruction.
 #include "arch/x86_64/interrupts.h"
+#include "core/log.h"
+#include "core/user_memory.h"
 #include "lib/string.h"
-#include "log.h"
-#include "src/proc/process_impl.h"
-#include "user_memory.h"
+#include "proc/process_impl.h"
 
 namespace {
 
 constexpr uint64_t bit(int signal) {
   return uint64_t{1} << signal;
 }
-constexpr uint64_t kStops = bit(ABI_SIGSTOP) | bit(ABI_SIGTSTP) | bit(ABI_SIGTTIN) | bit(ABI_SIGTTOU);
-constexpr uint64_t kIgnored = bit(ABI_SIGCHLD) | bit(ABI_SIGCONT) | bit(ABI_SIGURG) | bit(ABI_SIGWINCH);
+constexpr uint64_t kStops =
+    bit(ABI_SIGSTOP) | bit(ABI_SIGTSTP) | bit(ABI_SIGTTIN) | bit(ABI_SIGTTOU);
+constexpr uint64_t kIgnored =
+    bit(ABI_SIGCHLD) | bit(ABI_SIGCONT) | bit(ABI_SIGURG) | bit(ABI_SIGWINCH);
 constexpr uint64_t kUnblockable = bit(ABI_SIGKILL) | bit(ABI_SIGSTOP);
 constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kSyscallInstructionSize = 2;
@@ -65,7 +69,8 @@ void stop(Process& process, int signal) REQUIRES(process_lock) {
 }
 
 // Puts a frame on the user stack and lets the program continue in the handler. EFAULT.
-Result<void> enter_handler(Process& process, TrapFrame& frame, int signal, const abi_sigaction& action, uint64_t mask) {
+Result<void> enter_handler(Process& process, TrapFrame& frame, int signal,
+                           const abi_sigaction& action, uint64_t mask) {
   const uint64_t at = (frame.rsp - kRedZone - sizeof(SignalFrame)) & ~uint64_t{15};
   {
     const InterruptsOff off;
@@ -166,7 +171,8 @@ void signal_force(Process& process, int signal) {
 void signal_parent(Process& child, bool ended) {
   Process* const parent = child.parent;
   if (!parent) return;
-  if (ended || !(parent->actions[ABI_SIGCHLD].flags & ABI_SA_NOCLDSTOP)) signal_post(*parent, ABI_SIGCHLD);
+  if (ended || !(parent->actions[ABI_SIGCHLD].flags & ABI_SA_NOCLDSTOP))
+    signal_post(*parent, ABI_SIGCHLD);
   parent->child_wait.wake_all();
 }
 
@@ -195,8 +201,8 @@ void signals_before_user(TrapFrame& frame) {
     process->restart = Restart::kNone;
     process->restarted = false;
     if (!enter_handler(*process, frame, due.signal, due.action, due.mask)) {
-      klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process->pid, process->name, due.signal,
-           frame.rsp);
+      klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process->pid, process->name,
+           due.signal, frame.rsp);
       process_exit(ABI_SIGSEGV);
     }
   }

@@ -1,13 +1,14 @@
 // System calls on descriptors: reading, writing, and what else is done with an open file.
 //
-// Devices see kernel memory only. What a program reads or writes goes through a buffer of the call's own, on the stack
-// when it is small, so that no device ever touches user memory, with whatever locks it holds.
+// Devices see kernel memory only. What a program reads or writes goes through a buffer of the
+// call's own, on the stack when it is small, so that no device ever touches user memory, with
+// whatever locks it holds.
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 
@@ -16,7 +17,8 @@ constexpr uint32_t kSettableFlags = ABI_O_APPEND | ABI_O_NONBLOCK;
 constexpr Nanoseconds kPollStep{8'000'000};
 
 // newlib's fcntl numbers.
-constexpr int kDupFd = 0, kGetFd = 1, kSetFd = 2, kGetFlags = 3, kSetFlags = 4, kDupFdCloseOnExec = 14;
+constexpr int kDupFd = 0, kGetFd = 1, kSetFd = 2, kGetFlags = 3, kSetFlags = 4,
+              kDupFdCloseOnExec = 14;
 constexpr uint64_t kFdCloseOnExec = 1;
 constexpr int kSeekSet = 0, kSeekCurrent = 1, kSeekEnd = 2;
 
@@ -75,7 +77,8 @@ Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t o
 }
 
 // Writes everything unless the device takes less; an error after the first part is that part.
-Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size, uint64_t offset) {
+Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
+                               uint64_t offset) {
   Bounce buffer;
   TRY(buffer.make(size));
   size_t done = 0;
@@ -118,7 +121,8 @@ int poll_once(FdTable& fds, abi_pollfd* entries, size_t count) {
     if (!chan) {
       entry.revents = ABI_POLLNVAL;
     } else {
-      entry.revents = static_cast<int16_t>((*chan)->device->poll(**chan) & (entry.events | ABI_POLLERR | ABI_POLLHUP));
+      entry.revents = static_cast<int16_t>((*chan)->device->poll(**chan) &
+                                           (entry.events | ABI_POLLERR | ABI_POLLHUP));
     }
     if (entry.revents) ready++;
   }
@@ -156,7 +160,8 @@ Result<int64_t> sys_read(const SystemCall& call) {
 
 Result<int64_t> sys_write(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
-  const size_t put = TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], chan->offset));
+  const size_t put =
+      TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], chan->offset));
   chan->offset += put;
   return static_cast<int64_t>(put);
 }
@@ -164,13 +169,15 @@ Result<int64_t> sys_write(const SystemCall& call) {
 Result<int64_t> sys_pread(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_readable(call));
   const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
-  return static_cast<int64_t>(TRY(read_into_user(*chan, call.arguments[1], call.arguments[2], offset)));
+  return static_cast<int64_t>(
+      TRY(read_into_user(*chan, call.arguments[1], call.arguments[2], offset)));
 }
 
 Result<int64_t> sys_pwrite(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
-  return static_cast<int64_t>(TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], offset)));
+  return static_cast<int64_t>(
+      TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], offset)));
 }
 
 Result<int64_t> sys_lseek(const SystemCall& call) {
@@ -193,7 +200,9 @@ Result<int64_t> sys_lseek(const SystemCall& call) {
       return Errno::EINVAL;
   }
   int64_t to;
-  if (__builtin_add_overflow(static_cast<int64_t>(base), static_cast<int64_t>(call.arguments[1]), &to) || to < 0) {
+  if (__builtin_add_overflow(static_cast<int64_t>(base), static_cast<int64_t>(call.arguments[1]),
+                             &to) ||
+      to < 0) {
     return Errno::EINVAL;
   }
   chan->offset = static_cast<uint64_t>(to);
@@ -217,14 +226,12 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
     case kDupFdCloseOnExec:
       return duplicate(call, call.integer(2), true);
     case kGetFd:
-      return TRY(fd_close_on_exec(fds, fd))
-      ? kFdCloseOnExec : 0;
+      return TRY(fd_close_on_exec(fds, fd)) ? kFdCloseOnExec : 0;
     case kSetFd:
       TRY(fd_set_close_on_exec(fds, fd, call.arguments[2] & kFdCloseOnExec));
       return 0;
     case kGetFlags:
-      return TRY(get_file(call))
-      ->open_flags&(ABI_O_ACCMODE | kSettableFlags);
+      return TRY(get_file(call))->open_flags & (ABI_O_ACCMODE | kSettableFlags);
     case kSetFlags: {
       const Ref<Chan> chan = TRY(get_file(call));
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
@@ -284,7 +291,8 @@ Result<int64_t> sys_getdents(const SystemCall& call) {
 Result<int64_t> sys_ftruncate(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
-  TRY(chan->device->truncate(*chan, call.arguments[1], {}));  // permission was asked for when it was opened
+  TRY(chan->device->truncate(*chan, call.arguments[1],
+                             {}));  // permission was asked for when it was opened
   return 0;
 }
 
@@ -324,8 +332,9 @@ Result<int64_t> sys_poll(const SystemCall& call) {
   TRY(copy_from_user(entries, call.arguments[0], size));
   Process& process = call.process;
   if (!process.restarted) {
-    process.sleep_deadline = timeout < 0 ? Nanoseconds{UINT64_MAX}
-                                         : monotonic_now() + Nanoseconds{static_cast<uint64_t>(timeout) * 1'000'000};
+    process.sleep_deadline =
+        timeout < 0 ? Nanoseconds{UINT64_MAX}
+                    : monotonic_now() + Nanoseconds{static_cast<uint64_t>(timeout) * 1'000'000};
   }
   for (;;) {
     const int ready = poll_once(*process.fds, entries, count);

@@ -1,6 +1,6 @@
 // System calls on memory.
-#include "src/proc/system_call.h"
-#include "src/proc/user_probes.h"
+#include "proc/system_call.h"
+#include "proc/user_probes.h"
 
 Result<int64_t> sys_brk(const SystemCall& call) {
   return static_cast<int64_t>(call.process.space->move_break(call.arguments[0]));
@@ -9,7 +9,8 @@ Result<int64_t> sys_brk(const SystemCall& call) {
 Result<int64_t> sys_mmap(const SystemCall& call) {
   const uint32_t protection = call.word(2), flags = call.word(3);
   constexpr uint32_t kProtection = ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC;
-  if ((protection & ~kProtection) || !(flags & ABI_MAP_ANONYMOUS) || !(flags & ABI_MAP_PRIVATE)) return Errno::EINVAL;
+  if ((protection & ~kProtection) || !(flags & ABI_MAP_ANONYMOUS) || !(flags & ABI_MAP_PRIVATE))
+    return Errno::EINVAL;
   const uint64_t address = call.arguments[0], size = call.arguments[1];
   const bool fixed = flags & ABI_MAP_FIXED;
   const uint64_t mapped = TRY(call.process.space->map_anonymous(address, size, protection, fixed));

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "lib/string.h"
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 
@@ -58,7 +58,8 @@ Result<int64_t> sys_access(const SystemCall& call) {
   TRY(chan->device->stat(*chan, stat));
   if (!permitted(stat.mode, stat.uid, stat.gid, call.process.who, want)) return Errno::EACCES;
   // Root too executes only what somebody may execute.
-  if ((want & kOpenExecute) && !chan->qid.directory && (stat.mode & 0111) == 0) return Errno::EACCES;
+  if ((want & kOpenExecute) && !chan->qid.directory && (stat.mode & 0111) == 0)
+    return Errno::EACCES;
   return 0;
 }
 
@@ -70,7 +71,8 @@ Result<int64_t> sys_chdir(const SystemCall& call) {
 Result<int64_t> sys_fchdir(const SystemCall& call) {
   const Ref<Chan> open = TRY(fd_get(*call.process.fds, call.integer(0)));
   if (!open->qid.directory) return Errno::ENOTDIR;
-  TRY(change_directory(call.process, TRY(path_walk(call.process.path_context(), open->path ? open->path : "/"))));
+  TRY(change_directory(call.process,
+                       TRY(path_walk(call.process.path_context(), open->path ? open->path : "/"))));
   return 0;
 }
 
@@ -86,7 +88,8 @@ Result<int64_t> sys_getcwd(const SystemCall& call) {
 Result<int64_t> sys_mkdir(const SystemCall& call) {
   UserPath path;
   TRY(path.copy(call.arguments[0]));
-  TRY(path_mkdir(call.process.path_context(), path.view(), call.word(1) & 07777 & ~call.process.umask));
+  TRY(path_mkdir(call.process.path_context(), path.view(),
+                 call.word(1) & 07777 & ~call.process.umask));
   return 0;
 }
 

@@ -1,8 +1,9 @@
 // System calls on processes: fork, exec, wait, exit, and who they are.
 #include "arch/x86_64/interrupts.h"
-#include "src/proc/system_call.h"
-#include "src/proc/user_probes.h"
-#include "src/proc/wait.h"
+#include "proc/system_call.h"
+#include "proc/user_probes.h"
+#include "proc/wait.h"
+#include "store/context.h"
 
 namespace {
 
@@ -95,7 +96,8 @@ Result<int64_t> sys_execve(const SystemCall& call) {
 Result<int64_t> sys_wait4(const SystemCall& call) {
   const WaitResult ended = TRY(process_wait(call.integer(0), call.word(2)));
   if (ended.pid != 0 && call.arguments[1]) TRY(put_user(call.arguments[1], ended.status));
-  if (call.arguments[3]) TRY(put_user(call.arguments[3], rusage_of(ended.user_ticks, ended.system_ticks)));
+  if (call.arguments[3])
+    TRY(put_user(call.arguments[3], rusage_of(ended.user_ticks, ended.system_ticks)));
   return ended.pid;
 }
 
@@ -110,8 +112,7 @@ Result<int64_t> sys_getppid(const SystemCall& call) {
 
 Result<int64_t> sys_getpgid(const SystemCall& call) {
   const Guard guard(process_lock);
-  return TRY(process_or_self(call, call.integer(0)))
-  ->group;
+  return TRY(process_or_self(call, call.integer(0)))->group;
 }
 
 Result<int64_t> sys_setpgid(const SystemCall& call) {
@@ -120,10 +121,12 @@ Result<int64_t> sys_setpgid(const SystemCall& call) {
   const Guard guard(process_lock);
   Process& process = *TRY(process_or_self(call, call.integer(0)));
   if (&process != &call.process && process.parent != &call.process) return Errno::ESRCH;
-  if (process.session != call.process.session || process.session == process.pid) return Errno::EPERM;
+  if (process.session != call.process.session || process.session == process.pid)
+    return Errno::EPERM;
   const uint32_t wanted = group == 0 ? process.pid : static_cast<uint32_t>(group);
   bool exists = wanted == process.pid;
-  for (const Process& other : all_processes) exists |= other.group == wanted && other.session == process.session;
+  for (const Process& other : all_processes)
+    exists |= other.group == wanted && other.session == process.session;
   if (!exists) return Errno::EPERM;
   process.group = wanted;
   return 0;

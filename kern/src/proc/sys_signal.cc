@@ -1,5 +1,5 @@
 // System calls on signals.
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 
@@ -31,7 +31,8 @@ Result<int64_t> sys_kill(const SystemCall& call) {
   if (pid == -1) {
     TRY(signal_everybody(call.process, signal));
   } else {
-    TRY(process_signal(pid == 0 ? -static_cast<int>(call.process.group) : pid, signal, call.process.who));
+    TRY(process_signal(pid == 0 ? -static_cast<int>(call.process.group) : pid, signal,
+                       call.process.who));
   }
   return 0;
 }

@@ -5,7 +5,7 @@
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 namespace {
 
@@ -16,12 +16,13 @@ abi_timespec timespec_of(Nanoseconds time) {
   return {static_cast<int64_t>(time.value / kSecond), static_cast<int64_t>(time.value % kSecond)};
 }
 
-// Numbers that differ from boot to boot and do not repeat: the time stamp counter through a mixing function (Steele,
-// Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). No secret for who can read the
-// counter.
+// Numbers that differ from boot to boot and do not repeat: the time stamp counter through a mixing
+// function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+// No secret for who can read the counter.
 uint64_t mixed_counter() {
   static std::atomic<uint64_t> state{0};
-  uint64_t z = state.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed) + tsc() + boot_wall_seconds();
+  uint64_t z =
+      state.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed) + tsc() + boot_wall_seconds();
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
@@ -35,14 +36,17 @@ Result<int64_t> sys_nanosleep(const SystemCall& call) {
   TRY(get_user(call.arguments[0], wanted));
   if (wanted.sec < 0 || wanted.nsec < 0 || wanted.nsec >= kSecond) return Errno::EINVAL;
   if (!process.restarted) {
-    const uint64_t seconds = std::min<uint64_t>(static_cast<uint64_t>(wanted.sec), INT64_MAX / kSecond / 2);
-    process.sleep_deadline = monotonic_now() + Nanoseconds{seconds * kSecond + static_cast<uint64_t>(wanted.nsec)};
+    const uint64_t seconds =
+        std::min<uint64_t>(static_cast<uint64_t>(wanted.sec), INT64_MAX / kSecond / 2);
+    process.sleep_deadline =
+        monotonic_now() + Nanoseconds{seconds * kSecond + static_cast<uint64_t>(wanted.nsec)};
   }
   const Result<void> slept = task_sleep_until(process.sleep_deadline);
   if (slept) return 0;
   if (call.arguments[1]) {
     const Nanoseconds now = monotonic_now();
-    const Nanoseconds left = now < process.sleep_deadline ? process.sleep_deadline - now : Nanoseconds{0};
+    const Nanoseconds left =
+        now < process.sleep_deadline ? process.sleep_deadline - now : Nanoseconds{0};
     TRY(put_user(call.arguments[1], timespec_of(left)));
   }
   return slept.error();
@@ -67,10 +71,12 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
 Result<int64_t> sys_times(const SystemCall& call) {
   const Process& process = call.process;
   if (call.arguments[0]) {
-    TRY(put_user(call.arguments[0], rusage_of(process.task->user_ticks, process.task->system_ticks)));
+    TRY(put_user(call.arguments[0],
+                 rusage_of(process.task->user_ticks, process.task->system_ticks)));
   }
   if (call.arguments[1])
-    TRY(put_user(call.arguments[1], rusage_of(process.child_user_ticks, process.child_system_ticks)));
+    TRY(put_user(call.arguments[1],
+                 rusage_of(process.child_user_ticks, process.child_system_ticks)));
   return 0;
 }
 

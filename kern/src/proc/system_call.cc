@@ -1,5 +1,5 @@
 // From the trap to the function of a system call, and back.
-#include "src/proc/system_call.h"
+#include "proc/system_call.h"
 
 #include "arch/x86_64/time.h"
 
@@ -39,7 +39,8 @@ void system_call(TrapFrame& frame) {
   }
   process.call_number = static_cast<int64_t>(number);
   process.restart = Restart::kNone;
-  const SystemCall call{process, frame, {frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9}};
+  const SystemCall call{
+      process, frame, {frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9}};
   Result<int64_t> result = kHandlers[number](call);
   process.restarted = false;
   if (!result) {
@@ -59,7 +60,8 @@ Result<void> UserPath::copy(uint64_t address) {
 
 abi_rusage rusage_of(uint64_t user_ticks, uint64_t system_ticks) {
   const auto time = [](uint64_t ticks) -> abi_timespec {
-    return {static_cast<int64_t>(ticks / kTickHz), static_cast<int64_t>(ticks % kTickHz * (1'000'000'000 / kTickHz))};
+    return {static_cast<int64_t>(ticks / kTickHz),
+            static_cast<int64_t>(ticks % kTickHz * (1'000'000'000 / kTickHz))};
   };
   return {time(user_ticks), time(system_ticks)};
 }

@@ -5,9 +5,9 @@
 
 #include "abi/syscall.h"
 #include "arch/x86_64/trap.h"
+#include "core/user_memory.h"
 #include "lib/result.h"
-#include "src/proc/process_impl.h"
-#include "user_memory.h"
+#include "proc/process_impl.h"
 
 // A system call being made: by whom, and the six argument registers.
 struct SystemCall {

@@ -1,16 +1,17 @@
-#include "src/proc/user_probe_check.h"
+#include "proc/user_probe_check.h"
 
 #include <algorithm>
 
-#include "errstr.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "src/proc/elf.h"
+#include "proc/elf.h"
 
 namespace {
 
-// The code in a program's file by address, read a page at a time: probes mostly come in order of address.
+// The code in a program's file by address, read a page at a time: probes mostly come in order of
+// address.
 class Code {
  public:
   static Result<Code*> open(Chan& file) {
@@ -38,7 +39,9 @@ class Code {
   // -1 if no code is there.
   Result<int> byte_at(uint64_t address) {
     for (const ElfSegment& segment : std::span(elf_.segments, elf_.count)) {
-      if (segment.type != kElfLoad || !(segment.flags & kElfExecutable) || (segment.flags & kElfWritable)) continue;
+      if (segment.type != kElfLoad || !(segment.flags & kElfExecutable) ||
+          (segment.flags & kElfWritable))
+        continue;
       if (address < segment.address || address - segment.address >= segment.file_size) continue;
       return file_byte(segment.offset + (address - segment.address));
     }

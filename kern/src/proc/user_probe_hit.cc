@@ -1,20 +1,22 @@
 // What happens when a program runs into a breakpoint.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/trap.h"
-#include "probe_guard.h"
-#include "src/proc/process_impl.h"
-#include "src/proc/user_probe_check.h"
-#include "src/proc/user_probe_table.h"
-#include "src/proc/user_probes.h"
-#include "user_memory.h"
+#include "core/probe_guard.h"
+#include "core/user_memory.h"
+#include "proc/process_impl.h"
+#include "proc/user_probe_check.h"
+#include "proc/user_probe_table.h"
+#include "proc/user_probes.h"
 
 namespace {
 
-static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rdi) &&
+static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
+                  offsetof(ProbeRegisters, rdi) &&
               offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
 
 // Interrupts are off, and this CPU came from user mode: no other hit() is under way here.
-[[gnu::always_inline]] inline void tell(const ProbeTable& table, const ProbeSite& site, const TrapFrame& frame) {
+[[gnu::always_inline]] inline void tell(const ProbeTable& table, const ProbeSite& site,
+                                        const TrapFrame& frame) {
   const ProbesOffHere off;
   ProbeHit hit = {.tag = 0,
                   .returned = site.returns,
@@ -32,14 +34,15 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) == offsetof(Pr
   }
 }
 
-// There was no probe when it was looked for; whether there is something else than a breakpoint now. A probe that has come meanwhile is
-// found at the second look.
+// There was no probe when it was looked for; whether there is something else than a breakpoint now.
+// A probe that has come meanwhile is found at the second look.
 bool is_gone(uint64_t address) {
   uint8_t byte;
   return load_user_now(&byte, address, 1) && byte != kBreakpoint;
 }
 
-// Whether what stands at `address` may be a probe's: it is not if the program has put other memory in the place of its code.
+// Whether what stands at `address` may be a probe's: it is not if the program has put other memory
+// in the place of its code.
 bool may_be_probed(AddressSpace& space, uint64_t address) {
   if (!space.code_replaced()) [[likely]]
     return true;
@@ -49,7 +52,8 @@ bool may_be_probed(AddressSpace& space, uint64_t address) {
   return is_code;
 }
 
-// What the `ret` loads. The stack's page may have to be made first, which means that probes have to be looked for again.
+// What the `ret` loads. The stack's page may have to be made first, which means that probes have to
+// be looked for again.
 enum class Loaded : uint8_t { kAtOnce, kAfterFault, kBadAddress };
 Loaded load_return_address(uint64_t from, uint64_t* to) {
   if (load_user_word(from, to)) [[likely]]
@@ -60,9 +64,10 @@ Loaded load_return_address(uint64_t from, uint64_t* to) {
   return loaded ? Loaded::kAfterFault : Loaded::kBadAddress;
 }
 
-// Tells of the probe, for which all is at hand, and does what the replaced instruction would have done.
-[[gnu::always_inline]] inline void pass(const ProbeTable& table, const ProbeSite& site, TrapFrame& frame,
-                                        uint64_t target) {
+// Tells of the probe, for which all is at hand, and does what the replaced instruction would have
+// done.
+[[gnu::always_inline]] inline void pass(const ProbeTable& table, const ProbeSite& site,
+                                        TrapFrame& frame, uint64_t target) {
   if (!site.returns) {
     frame.rip += sizeof(kFunctionNop) - 1;
     tell(table, site, frame);
@@ -112,7 +117,8 @@ bool user_probes_breakpoint(TrapFrame& frame) {
   const ProbeTable* const table = user_probes_of(space.program);
   const ProbeSite* const site = table ? table->find(frame.rip - 1) : nullptr;
   uint64_t target = 0;
-  if (!site || space.code_replaced() || (site->returns && !load_user_word(frame.rsp, &target))) [[unlikely]] {
+  if (!site || space.code_replaced() || (site->returns && !load_user_word(frame.rsp, &target)))
+      [[unlikely]] {
     return pass_slowly(frame, space);
   }
   pass(*table, *site, frame, target);

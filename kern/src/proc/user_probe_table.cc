@@ -1,4 +1,4 @@
-#include "src/proc/user_probe_table.h"
+#include "proc/user_probe_table.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "src/proc/user_probe_check.h"
+#include "proc/user_probe_check.h"
 
 namespace {
 
@@ -34,7 +34,8 @@ class WantedList {
   size_t count_ = 0;
 };
 
-// Whether at `at` in the page stands a probe's instruction, but with `first` for its first byte; as far as the page reaches.
+// Whether at `at` in the page stands a probe's instruction, but with `first` for its first byte; as
+// far as the page reaches.
 bool stands_at(const uint8_t* page, size_t at, uint8_t first, bool returns) {
   if (page[at] != first) return false;
   if (returns) return true;
@@ -64,13 +65,15 @@ Result<ProbeTable*> ProbeTable::create(const ProbeTable* old, ProbeConsumer& con
     for (const uint64_t address : probe.returns) wanted.add({address, &consumer, probe.tag, true});
   }
   const std::span<Wanted> items = wanted.items();
-  std::sort(items.begin(), items.end(), [](const Wanted& a, const Wanted& b) { return a.address < b.address; });
+  std::sort(items.begin(), items.end(),
+            [](const Wanted& a, const Wanted& b) { return a.address < b.address; });
   uint32_t sites = 0;
-  for (size_t i = 0; i < items.size(); i++) sites += i == 0 || items[i].address != items[i - 1].address;
+  for (size_t i = 0; i < items.size(); i++)
+    sites += i == 0 || items[i].address != items[i - 1].address;
   const uint32_t slots = std::bit_ceil(2 * sites);
 
-  const size_t size =
-      sizeof(ProbeTable) + items.size() * sizeof(ProbeEntry) + sites * sizeof(ProbeSite) + slots * sizeof(uint32_t);
+  const size_t size = sizeof(ProbeTable) + items.size() * sizeof(ProbeEntry) +
+                      sites * sizeof(ProbeSite) + slots * sizeof(uint32_t);
   char* const memory = static_cast<char*>(kmalloc(size, KM_SLEEP));
   if (!memory) return Errno::ENOMEM;
   auto* const table = new (memory) ProbeTable;
@@ -114,12 +117,14 @@ bool ProbeTable::remove(const ProbeConsumer& consumer) {
 }
 
 bool ProbeTable::empty() const {
-  return std::ranges::none_of(std::span(sites_, site_count_), [this](const ProbeSite& site) { return is_live(site); });
+  return std::ranges::none_of(std::span(sites_, site_count_),
+                              [this](const ProbeSite& site) { return is_live(site); });
 }
 
 bool ProbeTable::is_live(const ProbeSite& site) const {
-  return std::ranges::any_of(
-      entries(site), [](const ProbeEntry& entry) { return entry.consumer.load(std::memory_order_acquire) != nullptr; });
+  return std::ranges::any_of(entries(site), [](const ProbeEntry& entry) {
+    return entry.consumer.load(std::memory_order_acquire) != nullptr;
+  });
 }
 
 void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
@@ -129,7 +134,9 @@ void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
        site != sites.end() && site->address < page + kPageSize; ++site) {
     const size_t at = site->address - page;
     const uint8_t original = site->returns ? kReturnInstruction : kFunctionNop[0];
-    if (!stands_at(bytes, at, original, site->returns) && !stands_at(bytes, at, kBreakpoint, site->returns)) continue;
+    if (!stands_at(bytes, at, original, site->returns) &&
+        !stands_at(bytes, at, kBreakpoint, site->returns))
+      continue;
     __atomic_store_n(&bytes[at], is_live(*site) ? kBreakpoint : original, __ATOMIC_RELEASE);
   }
 }

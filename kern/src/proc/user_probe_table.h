@@ -1,9 +1,10 @@
 // The probes on one program: what stands at which address, and who is told.
 //
-// A table is made whole and then found by others, on any CPU, without a lock: with interrupts off, for as long as they are off (the
-// registry frees a table after a round of interrupts over all CPUs). What changes in it afterwards is one thing: entries lose their
-// consumer. So taking probes away needs no memory. A site whose entries have all lost theirs has no breakpoint any more, but a CPU
-// may have run into it before, so that it is still found.
+// A table is made whole and then found by others, on any CPU, without a lock: with interrupts off,
+// for as long as they are off (the registry frees a table after a round of interrupts over all
+// CPUs). What changes in it afterwards is one thing: entries lose their consumer. So taking probes
+// away needs no memory. A site whose entries have all lost theirs has no breakpoint any more, but a
+// CPU may have run into it before, so that it is still found.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 #include <span>
 
 #include "lib/result.h"
-#include "probe.h"
+#include "probe/probe.h"
 
 struct ProbeEntry {
   std::atomic<ProbeConsumer*> consumer;
@@ -27,25 +28,30 @@ struct ProbeSite {
 class ProbeTable {
  public:
   // What lives in `old`, which may be nullptr, and `probes`. ENOMEM. May sleep.
-  static Result<ProbeTable*> create(const ProbeTable* old, ProbeConsumer& consumer, std::span<const UserProbe> probes);
+  static Result<ProbeTable*> create(const ProbeTable* old, ProbeConsumer& consumer,
+                                    std::span<const UserProbe> probes);
   static void destroy(ProbeTable* table);
 
   // nullptr if there is none.
   const ProbeSite* find(uint64_t address) const {
-    for (auto i = static_cast<uint32_t>(address * kMultiplier >> slot_shift_);; i = (i + 1) & slot_mask_) {
+    for (auto i = static_cast<uint32_t>(address * kMultiplier >> slot_shift_);;
+         i = (i + 1) & slot_mask_) {
       if (slots_[i] == 0) return nullptr;
       const ProbeSite& site = sites_[slots_[i] - 1];
       if (site.address == address) return &site;
     }
   }
-  std::span<ProbeEntry> entries(const ProbeSite& site) const { return {entries_ + site.first, site.count}; }
+  std::span<ProbeEntry> entries(const ProbeSite& site) const {
+    return {entries_ + site.first, site.count};
+  }
 
   // Whether it had any.
   bool remove(const ProbeConsumer& consumer);
   bool empty() const;
 
-  // Puts the breakpoints of sites that have a consumer into `bytes`, the page of code at address `page`, and takes out those of
-  // sites that have none any more; also writes what is there already. Where something else stands than in the program that was looked at, nothing happens.
+  // Puts the breakpoints of sites that have a consumer into `bytes`, the page of code at address
+  // `page`, and takes out those of sites that have none any more; also writes what is there
+  // already. Where something else stands than in the program that was looked at, nothing happens.
   void patch(uint64_t page, uint8_t* bytes) const;
 
  private:

@@ -1,42 +1,52 @@
 // Probes on functions of programs.
 //
-// A probe is a breakpoint instruction, one byte, in place of the first byte of the five-byte nop that a function begins with, or of a
-// `ret`. Neither has to be executed where it stood: after a nop the program goes on five bytes further, and a `ret` is done by
-// loading the return address (user_probe_hit.cc). So nothing is single-stepped, no return address is borrowed, and signals,
-// exceptions and longjmp find what they expect. A program that reads its own code sees the breakpoints.
+// A probe is a breakpoint instruction, one byte, in place of the first byte of the five-byte nop
+// that a function begins with, or of a `ret`. Neither has to be executed where it stood: after a
+// nop the program goes on five bytes further, and a `ret` is done by loading the return address
+// (user_probe_hit.cc). So nothing is single-stepped, no return address is borrowed, and signals,
+// exceptions and longjmp find what they expect. A program that reads its own code sees the
+// breakpoints.
 //
-// What is probed is a file, by device and qid path, which is held open: it stays the same file when it is renamed or removed, and a
-// file that comes under its name is another one. Addresses are those that the program has in memory, as static programs all have.
-// Who overwrites a program's file while it runs gets what he deserves, but nothing from here: bytes are changed only where the
+// What is probed is a file, by device and qid path, which is held open: it stays the same file when
+// it is renamed or removed, and a file that comes under its name is another one. Addresses are
+// those that the program has in memory, as static programs all have. Who overwrites a program's
+// file while it runs gets what he deserves, but nothing from here: bytes are changed only where the
 // expected ones stand.
 //
-// Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other segments are never patched), and
-// is shared after fork. So a page of code has the same content in all spaces that map it, and is patched where it lies, by the direct
-// map. Two happenings put breakpoints there: a page that is filled is patched before it is mapped, under its space's lock; and arming
-// first makes the probes known and then goes through the pages present in all spaces, taking the lock of each. Whichever comes
-// second under that lock sees what the other did. Spaces that fork makes become known to the walk before their parent is unlocked.
+// Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other
+// segments are never patched), and is shared after fork. So a page of code has the same content in
+// all spaces that map it, and is patched where it lies, by the direct map. Two happenings put
+// breakpoints there: a page that is filled is patched before it is mapped, under its space's lock;
+// and arming first makes the probes known and then goes through the pages present in all spaces,
+// taking the lock of each. Whichever comes second under that lock sees what the other did. Spaces
+// that fork makes become known to the walk before their parent is unlocked.
 //
-// Being found. A hit looks for its probe with interrupts off and without a lock: program by hash, address by hash (ProbeTable).
-// Both are published whole, and freed only after a round of interrupts over all CPUs, which does not end while one of them has
-// interrupts off since before. Arming replaces the table; disarming empties entries in place, restores the bytes, and makes a round:
-// after it no hit() is under way. A CPU that ran into a breakpoint that is gone by the time that it looks executes the instruction
-// again, which is another one now. All bytes are written a second time after a round, since an emulator may have missed the first
-// (arch/x86_64/text_patch.h). Arming ends with a round too, so that a CPU that looks sees at most one of the two happen.
+// Being found. A hit looks for its probe with interrupts off and without a lock: program by hash,
+// address by hash (ProbeTable). Both are published whole, and freed only after a round of
+// interrupts over all CPUs, which does not end while one of them has interrupts off since before.
+// Arming replaces the table; disarming empties entries in place, restores the bytes, and makes a
+// round: after it no hit() is under way. A CPU that ran into a breakpoint that is gone by the time
+// that it looks executes the instruction again, which is another one now. All bytes are written a
+// second time after a round, since an emulator may have missed the first
+// (arch/x86_64/text_patch.h). Arming ends with a round too, so that a CPU that looks sees at most
+// one of the two happen.
 //
-// Locks: registry_lock, then those of spaces. consumers_lock is a spinlock for the list of consumers; while one of them is called for
-// an end of a process or a change of memory it is not held, but counted in the consumer, and disarming waits for that.
+// Locks: registry_lock, then those of spaces. consumers_lock is a spinlock for the list of
+// consumers; while one of them is called for an end of a process or a change of memory it is not
+// held, but counted in the consumer, and disarming waits for that.
 //
-// Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap. docs/probes.md has what a hit costs.
-#include "src/proc/user_probes.h"
+// Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap.
+// docs/probes.md has what a hit costs.
+#include "proc/user_probes.h"
 
 #include <array>
 
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/smp.h"
 #include "kmalloc.h"
-#include "src/proc/user_probe_check.h"
-#include "src/proc/user_probe_table.h"
-#include "task.h"
+#include "proc/user_probe_check.h"
+#include "proc/user_probe_table.h"
+#include "sched/task.h"
 
 constinit UserProbesInUse user_probes_in_use;
 // Changed under registry_lock.
@@ -71,7 +81,8 @@ void patch_all_pages(const ProbedProgram& program) {
     static_cast<const ProbeTable*>(table)->patch(page, bytes);
   };
   for (unsigned pass = 0; pass < 2; pass++) {
-    AddressSpace::for_each_code_page(program.id, patch, program.table.load(std::memory_order_relaxed));
+    AddressSpace::for_each_code_page(program.id, patch,
+                                     program.table.load(std::memory_order_relaxed));
     round_of_interrupts();
   }
 }
@@ -92,7 +103,8 @@ class NewProgram {
   ProbedProgram* release() { return std::exchange(program_, nullptr); }
   static void destroy(ProbedProgram* program) {
     if (!program) return;
-    if (ProbeTable* const table = program->table.load(std::memory_order_relaxed)) ProbeTable::destroy(table);
+    if (ProbeTable* const table = program->table.load(std::memory_order_relaxed))
+      ProbeTable::destroy(table);
     program->~ProbedProgram();
     kfree(program);
   }
@@ -124,7 +136,8 @@ void delist(ProbeConsumer& consumer) {
   if (part.watches_memory) user_probes_in_use.watchers.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// The next consumer after `last`, or the first. It stays in the list until it is given back as `last`.
+// The next consumer after `last`, or the first. It stays in the list until it is given back as
+// `last`.
 ProbeConsumer::UserPart* next_consumer(ProbeConsumer::UserPart* last, bool watchers_only) {
   const Guard guard(consumers_lock);
   ProbeConsumer::UserPart* found = nullptr;
@@ -143,7 +156,8 @@ void for_each_consumer(bool watchers_only, Tell tell) {
   while ((part = next_consumer(part, watchers_only))) tell(*part->consumer);
 }
 
-// Takes all of the consumer's probes off; returns the programs without any, which nobody finds any more.
+// Takes all of the consumer's probes off; returns the programs without any, which nobody finds any
+// more.
 ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   const MutexGuard guard(registry_lock);
   ProbedProgram* gone = nullptr;
@@ -170,7 +184,8 @@ ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
 
 }  // namespace
 
-Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& file, std::span<const UserProbe> probes) {
+Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& file,
+                             std::span<const UserProbe> probes) {
   if (probes.empty()) return {};
   TRY(user_probes_check(file, probes));
   NewProgram fresh = TRY(NewProgram::make(file));

@@ -1,17 +1,19 @@
-// Probes on functions of programs: what the process layer calls. probe.h has what consumers see, user_probes.cc the theory.
+// Probes on functions of programs: what the process layer calls. probe.h has what consumers see,
+// user_probes.cc the theory.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-#include "probe.h"
-#include "src/proc/address_space.h"
+#include "probe/probe.h"
+#include "proc/address_space.h"
 
 struct TrapFrame;
 class ProbeTable;
 
-// How many there are: programs with probes, consumers with probes or watching memory, and those that watch.
+// How many there are: programs with probes, consumers with probes or watching memory, and those
+// that watch.
 struct UserProbesInUse {
   std::atomic<uint32_t> programs{0}, consumers{0}, watchers{0};
 };
@@ -23,7 +25,8 @@ struct ProbedProgram {
   Ref<Chan> file;  // so that the file stays this one
   std::atomic<ProbeTable*> table{nullptr};
   std::atomic<ProbedProgram*> next{nullptr};  // of its bucket
-  ProbedProgram* next_gone = nullptr;         // of those that nobody finds any more, but for CPUs that have it at hand
+  ProbedProgram* next_gone =
+      nullptr;  // of those that nobody finds any more, but for CPUs that have it at hand
 };
 inline constexpr size_t kProbedProgramBuckets = 64;
 extern std::array<std::atomic<ProbedProgram*>, kProbedProgramBuckets> probed_programs;
@@ -42,7 +45,8 @@ inline const ProbeTable* user_probes_of(const ProgramId& id) {
 bool user_probes_breakpoint(TrapFrame& frame);
 
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes);
-// A page of `program`'s code, at address `page`, is about to be mapped for the first time; its space is locked.
+// A page of `program`'s code, at address `page`, is about to be mapped for the first time; its
+// space is locked.
 inline void user_probes_page_filled(const ProgramId& program, uint64_t page, void* bytes) {
   if (user_probes_in_use.programs.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     user_probes_patch_page(program, page, static_cast<uint8_t*>(bytes));

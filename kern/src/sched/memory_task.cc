@@ -1,13 +1,14 @@
-// The task that keeps the time of the memory core, which has none of its own: it ends the intervals over which depots
-// watch their working sets (kmem_update), and when little memory is free it has reaped what they do not use, before
-// those come to want who cannot wait for a reap: atomic allocations.
+// The task that keeps the time of the memory core, which has none of its own: it ends the intervals
+// over which depots watch their working sets (kmem_update), and when little memory is free it has
+// reaped what they do not use, before those come to want who cannot wait for a reap: atomic
+// allocations.
 #include <atomic>
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
-#include "log.h"
+#include "core/log.h"
+#include "sched/sched.h"
 #include "slab.h"
-#include "src/sched/sched.h"
 
 namespace {
 

@@ -1,18 +1,19 @@
 // The scheduler: who runs where.
 //
-// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an empty queue it runs its
-// idle task, which first looks for a task to steal from a CPU that has more than one, then halts. A task that becomes
-// runnable goes to the CPU where it last ran if that has nothing to do, else to the one with the least to do. A task
-// that an interrupt wakes goes to the head of its queue and takes the CPU at once, so that input is answered while
-// others compute.
+// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an
+// empty queue it runs its idle task, which first looks for a task to steal from a CPU that has more
+// than one, then halts. A task that becomes runnable goes to the CPU where it last ran if that has
+// nothing to do, else to the one with the least to do. A task that an interrupt wakes goes to the
+// head of its queue and takes the CPU at once, so that input is answered while others compute.
 //
-// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with its CPU's run queue
-// locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in run_queue_wake; the winner alone may then
-// queue the task. kRunnable -> kRunning: the CPU that takes it off its queue.
+// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with
+// its CPU's run queue locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in
+// run_queue_wake; the winner alone may then queue the task. kRunnable -> kRunning: the CPU that
+// takes it off its queue.
 //
-// The run queue's lock is held across the switch: the task that leaves takes it, the task that comes releases it. So
-// when somebody else gets the lock of the CPU that a sleeping task was last on, that task's registers are saved and its
-// stack is not in use.
+// The run queue's lock is held across the switch: the task that leaves takes it, the task that
+// comes releases it. So when somebody else gets the lock of the CPU that a sleeping task was last
+// on, that task's registers are saved and its stack is not in use.
 //
 // Idle tasks are the stacks on which the CPUs came up. They are on no queue and never sleep.
 #include <atomic>
@@ -21,9 +22,9 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
+#include "core/log.h"
 #include "lib/format.h"
-#include "log.h"
-#include "src/sched/sched.h"
+#include "sched/sched.h"
 
 namespace {
 
@@ -112,7 +113,7 @@ void tick() {
   timers_run();
   icount_tick();
   Cpu& cpu = this_cpu();
-  Task* task = cpu.current;
+  Task* task = task_on(cpu);
   if (!task) return;
   const uint32_t load = queues[cpu.id].load.load(std::memory_order_relaxed);
   if (is_idle(task)) {
@@ -156,7 +157,7 @@ void run_queue_unlock() NO_THREAD_SAFETY_ANALYSIS {
 void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   Cpu& cpu = this_cpu();
   RunQueue& queue = queues[cpu.id];
-  Task* const from = cpu.current;
+  Task* const from = task_on(cpu);
   Task* const idle = &idle_tasks[cpu.id];
   __atomic_store_n(&cpu.need_resched, false, __ATOMIC_RELAXED);
   if (leave != Leave::kRunnable) {
@@ -206,7 +207,7 @@ void run_queue_add(Task& task) {
       queue.ready.push_back(task);
     }
     queue.load++;
-    if (urgent || is_idle(cpu(target).current)) {
+    if (urgent || is_idle(task_on(cpu(target)))) {
       ask_for_reschedule(cpu(target));
       kick = target != me;
     }

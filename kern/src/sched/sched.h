@@ -1,20 +1,20 @@
 // What the files of the scheduler share.
 #pragma once
 
-#include "task.h"
+#include "sched/task.h"
 
 // How the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
 
-// Locks the run queue of this CPU. Interrupts off. The lock is what keeps the current task from being run elsewhere
-// before it has left this CPU: who wakes it waits for the lock.
+// Locks the run queue of this CPU. Interrupts off. The lock is what keeps the current task from
+// being run elsewhere before it has left this CPU: who wakes it waits for the lock.
 void run_queue_lock();
 void run_queue_unlock();
-// Runs the next task. The run queue is locked; it is unlocked when the current task runs again and this returns, maybe
-// on another CPU. Interrupts off on both sides.
+// Runs the next task. The run queue is locked; it is unlocked when the current task runs again and
+// this returns, maybe on another CPU. Interrupts off on both sides.
 void run_queue_switch(Leave leave);
-// Makes a task runnable that has its state kSleeping; whoever comes first does it, all others find it done. Any
-// context.
+// Makes a task runnable that has its state kSleeping; whoever comes first does it, all others find
+// it done. Any context.
 void run_queue_wake(Task& task);
 // Puts a task that is not on any queue onto one. Any context.
 void run_queue_add(Task& task);
@@ -27,8 +27,8 @@ void reaper_take(Task& task);
 void tasks_init();
 // The task that keeps the time of the memory core.
 void memory_task_init();
-// How long it sleeps, from its next sleep on, between two looks whether memory is low; fifteen make an interval. A second, but in
-// tests.
+// How long it sleeps, from its next sleep on, between two looks whether memory is low; fifteen make
+// an interval. A second, but in tests.
 inline constexpr Nanoseconds kMemoryLook{1'000'000'000};
 void memory_task_set_look(Nanoseconds look);
 

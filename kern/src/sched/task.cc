@@ -1,23 +1,24 @@
 // Making and ending tasks.
 //
-// A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that is never mapped, so
-// that a stack that overflows faults instead of writing over its neighbour. Taking a mapping away interrupts every CPU,
-// so up to kMaxFreeStacks stacks that are not in use are kept, mapped; `settle` gives them back. None is kept or reused
-// while an arena that stacks come from is traced: its trace shall say who made the task.
+// A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that
+// is never mapped, so that a stack that overflows faults instead of writing over its neighbour.
+// Taking a mapping away interrupts every CPU, so up to kMaxFreeStacks stacks that are not in use
+// are kept, mapped; `settle` gives them back. None is kept or reused while an arena that stacks
+// come from is traced: its trace shall say who made the task.
 //
-// A task that ends cannot free the stack it stands on: the task that comes after it on the CPU hands it to the reaper,
-// a kernel task.
+// A task that ends cannot free the stack it stands on: the task that comes after it on the CPU
+// hands it to the reaper, a kernel task.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/paging.h"
 #include "arena.h"
-#include "errstr.h"
+#include "core/errstr.h"
+#include "core/log.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "log.h"
+#include "sched/sched.h"
 #include "slab_trace.h"
-#include "src/sched/sched.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -41,8 +42,9 @@ constinit unsigned free_stack_count = 0;
 
 constinit Spinlock reaper_lock{LockRank::kReaper};
 constinit List<Task, &Task::run_link> dead_tasks;
-void (*leave_task)(Task&) = nullptr;   // task_register_exit
-constinit uint32_t exiting_count = 0;  // tasks that have called task_will_exit and are not freed yet
+void (*leave_task)(Task&) = nullptr;  // task_register_exit
+constinit uint32_t exiting_count =
+    0;  // tasks that have called task_will_exit and are not freed yet
 constinit WaitQueue reaper_wait, drain_wait;
 
 bool stacks_are_traced() {
@@ -60,7 +62,8 @@ bool take_free_stack(KernelStack& stack) {
 
 void stack_release(const KernelStack& stack) {
   unmap_kernel(stack.base, kKernelStackSize);
-  arena_free(kernel_virtual_arena, reinterpret_cast<void*>(stack.base - kGuardSize), kGuardSize + kKernelStackSize);
+  arena_free(kernel_virtual_arena, reinterpret_cast<void*>(stack.base - kGuardSize),
+             kGuardSize + kKernelStackSize);
   arena_free(page_arena, stack.memory, kKernelStackSize);
 }
 
@@ -199,7 +202,7 @@ void task_exit() {
   const Cpu& cpu = this_cpu();
   ASSERT(cpu.held_locks == 0 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
   run_queue_lock();
-  cpu.current->state = TaskState::kDead;
+  task_on(cpu)->state = TaskState::kDead;
   run_queue_switch(Leave::kDead);
   panic("a dead task runs");
 }

@@ -1,13 +1,13 @@
 // Timers: a list for each CPU, by deadline; the tick calls what is due.
 //
-// Few timers are armed at a time (sleeping tasks), so inserting walks the list. A callback runs with the queue
-// unlocked; `running` names it, so that timer_cancel can wait for its end.
-#include "timer.h"
+// Few timers are armed at a time (sleeping tasks), so inserting walks the list. A callback runs
+// with the queue unlocked; `running` names it, so that timer_cancel can wait for its end.
+#include "sched/timer.h"
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
-#include "spinlock.h"
-#include "src/sched/sched.h"
+#include "core/cpu.h"
+#include "core/spinlock.h"
+#include "sched/sched.h"
 
 namespace {
 

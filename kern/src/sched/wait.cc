@@ -1,19 +1,20 @@
 // Sleeping: wait queues and mutexes.
 //
-// No wake-up is lost. Who changes what a condition reads holds the guard lock; the sleeper holds it from looking at the
-// condition until it is on the queue. It is then asleep, for everybody, at the moment when it sets its state, with its
-// CPU's run queue locked; who wakes it from then on waits until it has left the CPU (run_queue.cc).
+// No wake-up is lost. Who changes what a condition reads holds the guard lock; the sleeper holds it
+// from looking at the condition until it is on the queue. It is then asleep, for everybody, at the
+// moment when it sets its state, with its CPU's run queue locked; who wakes it from then on waits
+// until it has left the CPU (run_queue.cc).
 //
-// A sleeper can be woken from three sides: the queue, its deadline, task_interrupt. The first to change its state from
-// kSleeping wins; the two latter leave it on the queue, and it takes itself off. So whatever woke it, it looks at its
-// condition again before it looks at the deadline or for a signal, and a wake_one that met a sleeper whose time was up
-// is not lost.
+// A sleeper can be woken from three sides: the queue, its deadline, task_interrupt. The first to
+// change its state from kSleeping wins; the two latter leave it on the queue, and it takes itself
+// off. So whatever woke it, it looks at its condition again before it looks at the deadline or for
+// a signal, and a wake_one that met a sleeper whose time was up is not lost.
 //
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
-#include "log.h"
-#include "src/sched/sched.h"
-#include "timer.h"
+#include "core/log.h"
+#include "sched/sched.h"
+#include "sched/timer.h"
 
 namespace {
 
@@ -34,7 +35,7 @@ constexpr uint64_t rank_bit(LockRank rank) {
 Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
                               Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
   Cpu& cpu = this_cpu();
-  Task& task = *cpu.current;
+  Task& task = *task_on(cpu);
   ASSERT(cpu.held_locks == 1 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
   if (interruptible && task.interrupted) return Errno::EINTR;
   if (deadline != kNever && monotonic_now() >= deadline) return Errno::ETIMEDOUT;
@@ -48,10 +49,11 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
   run_queue_lock();
   task.interruptible = interruptible;
   task.state = TaskState::kSleeping;
-  // task_interrupt sets `interrupted` first and looks at the state then: one of the two sees the other.
+  // task_interrupt sets `interrupted` first and looks at the state then: one of the two sees the
+  // other.
   TaskState expected = TaskState::kSleeping;
-  const bool stay =
-      interruptible && task.interrupted && task.state.compare_exchange_strong(expected, TaskState::kRunning);
+  const bool stay = interruptible && task.interrupted &&
+                    task.state.compare_exchange_strong(expected, TaskState::kRunning);
   lock_.unlock();
   guard_lock.unlock();
   if (stay) {
@@ -70,12 +72,12 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
 
 void WaitQueue::wake_one() {
   const Guard guard(lock_);
-  if (Task* task = waiters_.pop_front()) run_queue_wake(*task);
+  if (TaskHead* task = waiters_.pop_front()) run_queue_wake(static_cast<Task&>(*task));
 }
 
 void WaitQueue::wake_all() {
   const Guard guard(lock_);
-  while (Task* task = waiters_.pop_front()) run_queue_wake(*task);
+  while (TaskHead* task = waiters_.pop_front()) run_queue_wake(static_cast<Task&>(*task));
 }
 
 void task_interrupt(Task* task) {
@@ -99,7 +101,8 @@ void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(this_cpu().held_locks == 1 && (owner_ != task || !task));
 #ifdef CONFIG_LOCK_RANK_CHECK
   if (task && (task->held_mutexes & (rank_bit(rank_) | (rank_bit(rank_) - 1)))) {
-    panic("mutex of rank %u taken while ranks 0x%lx (bits) are held", static_cast<unsigned>(rank_), task->held_mutexes);
+    panic("mutex of rank %u taken while ranks 0x%lx (bits) are held", static_cast<unsigned>(rank_),
+          task->held_mutexes);
   }
 #endif
   waiters_.wait_uninterruptible(state_lock_, [this] { return owner_ == nullptr; });
@@ -124,7 +127,7 @@ void Mutex::unlock() NO_THREAD_SAFETY_ANALYSIS {
   const Guard guard(state_lock_);
   ASSERT(held());
 #ifdef CONFIG_LOCK_RANK_CHECK
-  if (owner_) owner_->held_mutexes &= ~rank_bit(rank_);
+  if (owner_) static_cast<Task*>(owner_)->held_mutexes &= ~rank_bit(rank_);
 #endif
   owner_ = nullptr;
   waiters_.wake_one();

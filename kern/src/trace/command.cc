@@ -1,14 +1,11 @@
-#include "command.h"
+#include "trace/command.h"
 
-#include <cstddef>
-
-#include "errstr.h"
-#include "lib/format.h"
-#include "quoted.h"
-#include "sampler.h"
-#include "stack_table.h"
-#include "trace_table.h"
-#include "words.h"
+#include "core/errstr.h"
+#include "lib/quoted.h"
+#include "lib/words.h"
+#include "store/stack_table.h"
+#include "trace/sampler.h"
+#include "trace/trace_table.h"
 
 namespace {
 
@@ -26,33 +23,38 @@ constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
 Result<void> parse_option(std::string_view option, TraceOptions* options) {
   const size_t equals = option.find('=');
   const std::string_view key = option.substr(0, equals);
-  const std::string_view text = equals == option.npos ? std::string_view() : option.substr(equals + 1);
+  const std::string_view text =
+      equals == option.npos ? std::string_view() : option.substr(equals + 1);
   uint64_t value = 0;
   if (key == "depth") {
     if (!parse_number(text, 1, StackTable::kMaxFrames, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes depth=N, N from 1 to %u", Quoted(option).get(),
-                  static_cast<unsigned>(StackTable::kMaxFrames));
+      return fail(Errno::EINVAL, "\"%s\": start takes depth=N, N from 1 to %u",
+                  Quoted(option).get(), static_cast<unsigned>(StackTable::kMaxFrames));
     }
     options->depth = static_cast<uint32_t>(value);
   } else if (key == "min" || key == "max") {
     if (!parse_bytes(text, 0, TraceOptions::kAnySize, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes min=N and max=N, N bytes, at most %u; K, M or G may follow",
+      return fail(Errno::EINVAL,
+                  "\"%s\": start takes min=N and max=N, N bytes, at most %u; K, M or G may follow",
                   Quoted(option).get(), TraceOptions::kAnySize);
     }
     (key == "min" ? options->min_size : options->max_size) = static_cast<uint32_t>(value);
   } else if (key == "pid") {
     if (!parse_number(text, 1, kMaxPid, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes pid=N, N from 1 to %u", Quoted(option).get(), kMaxPid);
+      return fail(Errno::EINVAL, "\"%s\": start takes pid=N, N from 1 to %u", Quoted(option).get(),
+                  kMaxPid);
     }
     options->pid = static_cast<uint32_t>(value);
   } else if (key == "sample") {
     if (!parse_bytes(text, kMinSampleRate, kMaxSampleRate, &value)) {
-      return fail(Errno::EINVAL, "\"%s\": start takes sample=N, N bytes from %lu to %luG; K, M or G may follow",
+      return fail(Errno::EINVAL,
+                  "\"%s\": start takes sample=N, N bytes from %lu to %luG; K, M or G may follow",
                   Quoted(option).get(), kMinSampleRate, kMaxSampleRate >> 30);
     }
     options->sample = value;
   } else {
-    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, sample=N, min=N, max=N and pid=N", Quoted(option).get());
+    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, sample=N, min=N, max=N and pid=N",
+                Quoted(option).get());
   }
   return {};
 }
@@ -62,14 +64,14 @@ Result<void> parse_start(std::string_view line, TraceOptions* options) {
     TRY(parse_option(option, options));
   }
   if (options->min_size <= options->max_size) return {};
-  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max", options->min_size,
-              options->max_size);
+  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max",
+              options->min_size, options->max_size);
 }
 
 Result<void> parse_limit(std::string_view text, uint64_t* limit) {
   if (parse_bytes(text, kMinLimit, kMaxLimit, limit)) return {};
-  return fail(Errno::EINVAL, "\"%s\": limit takes BYTES from %lu to %luG; K, M or G may follow", Quoted(text).get(),
-              kMinLimit, kMaxLimit >> 30);
+  return fail(Errno::EINVAL, "\"%s\": limit takes BYTES from %lu to %luG; K, M or G may follow",
+              Quoted(text).get(), kMinLimit, kMaxLimit >> 30);
 }
 
 Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand* command) {
@@ -103,37 +105,13 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
   }
   const std::string_view rest = next_word(&line);
   if (!rest.empty()) {
-    return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(), Quoted(word).get(),
-                command->word == TraceWord::kLimit ? "more " : "");
+    return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(),
+                Quoted(word).get(), command->word == TraceWord::kLimit ? "more " : "");
   }
   return {};
 }
 
 }  // namespace
-
-int TraceOptions::format_filters(char* buffer, size_t size) const {
-  size_t length = 0;
-  const auto print = [&](const char* key, uint64_t value) {
-    const size_t used = length < size ? length : size;
-    length += static_cast<size_t>(format(buffer + used, size - used, " %s %lu", key, value));
-  };
-  if (size > 0) buffer[0] = 0;
-  if (min_size != 0) print("min", min_size);
-  if (max_size != kAnySize) print("max", max_size);
-  if (pid != 0) print("pid", pid);
-  if (sample != 0) print("sample", sample);
-  return static_cast<int>(length);
-}
-
-int TraceOptions::format_as_typed(char* buffer, size_t size) const {
-  char filters[kMaxFilters];
-  size_t spaces = 0;
-  format_filters(filters, sizeof(filters));
-  for (char* c = filters; *c; c++) {
-    if (*c == ' ' && spaces++ % 2 == 1) *c = '=';
-  }
-  return format(buffer, size, " depth=%u%s", depth, filters);
-}
 
 Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command) {
   while (!text->empty()) {
@@ -157,18 +135,6 @@ Result<void> trace_check_syntax(std::string_view text, CommandScope scope) {
   return {};
 }
 
-const char* trace_phase_name(TracePhase phase) {
-  switch (phase) {
-    case TracePhase::kRunning:
-      return "running";
-    case TracePhase::kStopped:
-      return "stopped";
-    case TracePhase::kOff:
-      break;
-  }
-  return "off";
-}
-
 Result<void> trace_advance(TraceState& state, const TraceCommand& command, const char* name) {
   switch (command.word) {
     case TraceWord::kStart:
@@ -178,7 +144,8 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
         return fail(Errno::EBUSY, "%.18s is being traced with%s: stop it first", name, options);
       }
       if (state.phase == TracePhase::kStopped && command.options.sample != state.options.sample) {
-        return fail(Errno::EBUSY, "%.30s has records with another sampling rate: reset it first", name);
+        return fail(Errno::EBUSY, "%.30s has records with another sampling rate: reset it first",
+                    name);
       }
       state.phase = TracePhase::kRunning;
       state.options = command.options;
@@ -194,7 +161,8 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
         return fail(Errno::EINVAL, "%.40s is not traced: start it before a mark", name);
       }
       if (state.mark == TraceTable::kMaxMark) {
-        return fail(Errno::ENOSPC, "%.40s has had %u marks, and there are no more: stop and reset it", name,
+        return fail(Errno::ENOSPC,
+                    "%.40s has had %u marks, and there are no more: stop and reset it", name,
                     state.mark);
       }
       state.mark++;

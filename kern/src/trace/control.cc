@@ -1,15 +1,21 @@
 // Start, stop, reset and mark, for one cache or arena or for all at once.
+#include "trace/control.h"
+
 #include <span>
 
 #include "arch/x86_64/smp.h"
-#include "cpu.h"
-#include "errstr.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
 #include "lib/format.h"
-#include "page_buffer.h"
 #include "slab_trace.h"
-#include "trace.h"
-#include "trace_memory.h"
-#include "tracer.h"
+#include "store/page_buffer.h"
+#include "store/shared_tables.h"
+#include "store/trace_memory.h"
+#include "trace/hooks.h"
+#include "trace/settle.h"
+#include "trace/started.h"
+
+constinit Mutex trace_control{LockRank::kTraceControl};
 
 namespace {
 
@@ -66,8 +72,8 @@ class Targets {
   size_t count_ = 0;
 };
 
-// Changes flags of all targets that act, on every CPU, in one round. When it is over no hook is under way that saw the
-// flags before.
+// Changes flags of all targets that act, on every CPU, in one round. When it is over no hook is
+// under way that saw the flags before.
 struct Round {
   std::span<Target> targets;
   int set;
@@ -121,7 +127,8 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
     }
     if (!made) {
       discard_tables(targets);
-      return fail(Errno::ENOMEM, "no memory for a trace of %.40s: %lu of %lu bytes of trace memory in use",
+      return fail(Errno::ENOMEM,
+                  "no memory for a trace of %.40s: %lu of %lu bytes of trace memory in use",
                   target.source.name(), trace_memory_used(), trace_memory_limit());
     }
   }
@@ -159,8 +166,8 @@ void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
   change_flags(targets, 0, KMC_EVER_TRACED | KMC_TRACED);
   for (Target& target : targets) {
     if (!target.acts) continue;
-    TraceTable* const table =
-        __atomic_exchange_n(trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL);
+    TraceTable* const table = __atomic_exchange_n(
+        trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL);
     trace_started_remove(table);
     TraceTable::destroy(table);
     trace_users_drop();
@@ -169,15 +176,18 @@ void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
 
 void reset(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
-    if (trace_state_of(target.source).phase == TracePhase::kRunning) trace_table_of(target.source)->clear();
+    if (trace_state_of(target.source).phase == TracePhase::kRunning)
+      trace_table_of(target.source)->clear();
   }
-  if (select(targets, [](TracePhase phase) { return phase == TracePhase::kStopped; })) end_traces(targets);
+  if (select(targets, [](TracePhase phase) { return phase == TracePhase::kStopped; }))
+    end_traces(targets);
 }
 
 void mark(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     // An exchange, so that every CPU sees it before this returns.
-    if (TraceTable* table = trace_table_of(target.source)) table->mark.fetch_add(1, std::memory_order_seq_cst);
+    if (TraceTable* table = trace_table_of(target.source))
+      table->mark.fetch_add(1, std::memory_order_seq_cst);
   }
 }
 
@@ -203,7 +213,8 @@ void execute_check(std::span<Target> targets, TraceWord word) REQUIRES(trace_con
   }
 }
 
-Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQUIRES(trace_control) {
+Result<void> execute(std::span<Target> targets, const TraceCommand& command)
+    REQUIRES(trace_control) {
   switch (command.word) {
     case TraceWord::kStart:
       return start(targets, command.options);
@@ -233,20 +244,22 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command) REQ
   return {};
 }
 
-// Whether every line can be done, beginning with the states as they are. A mark of all passes over those that
-// are not traced, a check of all over those that cannot be checked.
+// Whether every line can be done, beginning with the states as they are. A mark of all passes over
+// those that are not traced, a check of all over those that cannot be checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {
     TraceState state = trace_state_of(target.source);
     TraceCommand command;
     for (std::string_view rest = text; TRY(trace_next_command(&rest, scope, &command));) {
-      if (scope == CommandScope::kOneCache && is_about_checking(command.word) && !can_be_checked(target.source)) {
+      if (scope == CommandScope::kOneCache && is_about_checking(command.word) &&
+          !can_be_checked(target.source)) {
         return fail(Errno::EINVAL, "%.40s cannot be checked: %s", target.source.name(),
-                    target.source.cache() ? "its free objects are not memory to write on" : "it is an arena");
+                    target.source.cache() ? "its free objects are not memory to write on"
+                                          : "it is an arena");
       }
-      const bool passed_over =
-          scope == CommandScope::kAllCaches && command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
+      const bool passed_over = scope == CommandScope::kAllCaches &&
+                               command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
       if (!passed_over) TRY(trace_advance(state, command, target.source.name()));
     }
   }
@@ -254,8 +267,8 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
 }
 
 // Does the lines up to a `settle`, which is cut off too, or the end.
-Result<void> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope, bool* settle)
-    REQUIRES(trace_control) {
+Result<void> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope,
+                        bool* settle) REQUIRES(trace_control) {
   TRY(check_states(targets, *text, scope));
   *settle = false;
   TraceCommand command;
@@ -266,8 +279,8 @@ Result<void> run_locked(std::span<Target> targets, std::string_view* text, Comma
   return {};
 }
 
-// The lines are known to be well-formed. It settles without the control lock, so that others can look on; what follows
-// meets the states as they are then.
+// The lines are known to be well-formed. It settles without the control lock, so that others can
+// look on; what follows meets the states as they are then.
 Result<void> run(Targets& targets, std::string_view text, CommandScope scope) {
   for (;;) {
     bool settle;
@@ -289,7 +302,8 @@ int negated(const Result<void>& result) {
 TraceState trace_state_of(TraceSource source) {
   const TraceTable* table = trace_table_of(source);
   if (!table) return {};
-  return {.phase = table->running.load(std::memory_order_relaxed) ? TracePhase::kRunning : TracePhase::kStopped,
+  return {.phase = table->running.load(std::memory_order_relaxed) ? TracePhase::kRunning
+                                                                  : TracePhase::kStopped,
           .options = table->options(),
           .mark = table->mark.load(std::memory_order_relaxed)};
 }
@@ -297,7 +311,9 @@ TraceState trace_state_of(TraceSource source) {
 Result<void> trace_command(TraceSource source, std::string_view text) {
   TRY(trace_check_syntax(text, CommandScope::kOneCache));
   if (!source.can_be_traced()) {
-    return fail(Errno::EPERM, "%.40s cannot be traced: the allocator or the tracer itself lives on it", source.name());
+    return fail(Errno::EPERM,
+                "%.40s cannot be traced: the allocator or the tracer itself lives on it",
+                source.name());
   }
   Targets targets;
   TRY(targets.one(source));
@@ -311,8 +327,9 @@ Result<void> trace_command_all(std::string_view text) {
   return run(targets, text, CommandScope::kAllCaches);
 }
 
-// Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may come here with the control lock
-// held: memory for the copy is short, caches are reaped, and one of them ends.
+// Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may
+// come here with the control lock held: memory for the copy is short, caches are reaped, and one of
+// them ends.
 static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
   if (!trace_table_of(source)) return;
   Target target{source, nullptr, true};

@@ -1,25 +1,29 @@
-// What slab.c and arena.cc call: interrupts are off, on whatever stack and with whatever locks the caller of the allocator held.
+// What slab.c and arena.cc call: interrupts are off, on whatever stack and with whatever locks the
+// caller of the allocator held.
 //
-// Nothing here allocates from a cache that can be traced, formats text or waits for anything but a short lock. Bound of
-// an allocation: kPagesPerHook pages from the arena (mostly none), four walks of the frames asked for, one chain of the
-// stack table, the split of one bucket; once for each system call also a walk of kUserStackDepth user frames and one more
-// chain of the stack table and two of the context table. Bound of a free: one chain. What filters and sampling keep out costs a
+// Nothing here allocates from a cache that can be traced, formats text or waits for anything but a
+// short lock. Bound of an allocation: kPagesPerHook pages from the arena (mostly none), four walks
+// of the frames asked for, one chain of the stack table, the split of one bucket; once for each
+// system call also a walk of kUserStackDepth user frames and one more chain of the stack table and
+// two of the context table. Bound of a free: one chain. What filters and sampling keep out costs a
 // counter.
 //
-// A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is called. So an allocation's
-// hook that calls any keeps probes off; what is mostly the case calls none. A free's has to do with a trace's table alone, which
-// no hit knows.
+// A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is
+// called. So an allocation's hook that calls any keeps probes off; what is mostly the case calls
+// none. A free's has to do with a trace's table alone, which no hit knows.
+#include "trace/hooks.h"
+
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "cpu.h"
-#include "kernel_stacks.h"
-#include "log.h"
-#include "probe_guard.h"
+#include "core/cpu.h"
+#include "core/log.h"
+#include "core/probe_guard.h"
 #include "slab_os.h"
 #include "slab_trace.h"
-#include "trace_memory.h"
-#include "tracer.h"
+#include "store/current_context.h"
+#include "store/kernel_stacks.h"
+#include "store/trace_memory.h"
 
 namespace {
 
@@ -50,10 +54,13 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   }
   if (trace_memory_low()) [[unlikely]]
     trace_memory_prepare();
-  const RecordedStack stack = record_kernel_stack(reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
+  const RecordedStack stack =
+      record_kernel_stack(reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
   uint32_t remembered;
   if (stack.id() != 0 && trace_remembered_context(cpu, &remembered)) [[likely]] {
-    if (table->record_at_once(reinterpret_cast<uint64_t>(object), size, stack.word(), remembered, cpu.id)) return;
+    if (table->record_at_once(reinterpret_cast<uint64_t>(object), size, stack.word(), remembered,
+                              cpu.id))
+      return;
   }
   const CurrentContext context = trace_find_context();
   table->record({.object = reinterpret_cast<uint64_t>(object),
@@ -66,16 +73,16 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
                  .user_stack_lost = context.user_stack == UserStack::kLost});
 }
 
-[[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size, const void* frame,
-                                                uint64_t saved) {
+[[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size,
+                                                const void* frame, uint64_t saved) {
   record_allocation(table, object, static_cast<uint32_t>(size), frame);
   slab_os_irq_restore(saved);
   return object;
 }
 
 // Stack and context are known, but the shard has no record to spare, or others hold it.
-[[gnu::noinline]] void* finish_record(TraceTable* table, void* object, uint64_t size, uint64_t stack, uint32_t context,
-                                      uint64_t saved) {
+[[gnu::noinline]] void* finish_record(TraceTable* table, void* object, uint64_t size,
+                                      uint64_t stack, uint32_t context, uint64_t saved) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
@@ -92,10 +99,11 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   return object;
 }
 
-// The stack is not that of the CPU's entry, which `differs` from it. Mostly it is still one that is known, and only return
-// addresses are others.
-[[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size, const void* frame,
-                                              uint64_t saved, const RecentStack::Frame* differs) {
+// The stack is not that of the CPU's entry, which `differs` from it. Mostly it is still one that is
+// known, and only return addresses are others.
+[[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
+                                              const void* frame, uint64_t saved,
+                                              const RecentStack::Frame* differs) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
@@ -108,7 +116,8 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
     return finish_alloc(table, object, size, frame, saved);
   recent->name(id);
   if (!trace_remembered_context(cpu, &context) ||
-      !table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context, cpu.id)) [[unlikely]] {
+      !table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context,
+                             cpu.id)) [[unlikely]] {
     return finish_alloc(table, object, size, frame, saved);
   }
   slab_os_irq_restore(saved);
@@ -124,7 +133,8 @@ void record_free(TraceTable* table, const void* object) {
   table->forget(reinterpret_cast<uint64_t>(object), cpu_id());
 }
 
-[[gnu::noinline, gnu::cold]] void finish_free(TraceTable* table, const void* object, uint64_t saved) {
+[[gnu::noinline, gnu::cold]] void finish_free(TraceTable* table, const void* object,
+                                              uint64_t saved) {
   record_free(table, object);
   slab_os_irq_restore(saved);
 }
@@ -138,9 +148,11 @@ void trace_seed_samplers() {
   }
 }
 
-// What is mostly the case: everything is wanted, stack and context are known, and the table has a record to spare. That
-// calls nothing, so that no register need be saved for it. What is otherwise begins afresh.
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame, uint64_t saved) {
+// What is mostly the case: everything is wanted, stack and context are known, and the table has a
+// record to spare. That calls nothing, so that no register need be saved for it. What is otherwise
+// begins afresh.
+void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
+                       uint64_t saved) {
   TraceTable* const table = table_of(cache);
   const Cpu& cpu = this_cpu();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
@@ -155,7 +167,8 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   if (!trace_remembered_context(cpu, &context)) [[unlikely]]
     return finish_alloc(table, object, requested, frame, saved);
   const uint64_t stack = recent->stack();
-  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, stack, context, cpu.id)) [[unlikely]]
+  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, stack, context, cpu.id))
+      [[unlikely]]
     return finish_record(table, object, requested, stack, context, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -170,9 +183,10 @@ void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
   slab_os_irq_restore(saved);
 }
 
-void arena_trace_alloc(struct arena* arena, void* address, size_t requested, const void* frame_pointer) {
-  record_allocation(trace_table_of(arena), address, static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX)),
-                    frame_pointer);
+void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
+                       const void* frame_pointer) {
+  record_allocation(trace_table_of(arena), address,
+                    static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX)), frame_pointer);
 }
 
 void arena_trace_free(struct arena* arena, void* address) {

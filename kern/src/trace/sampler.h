@@ -1,20 +1,22 @@
 // Which allocations a sampled trace records, and how many a recorded one stands for.
 //
-// Poisson sampling by bytes: every byte that is allocated is a sampling point with probability 1/rate, whatever lies
-// around it, and an allocation is recorded when there is a point in it. So one of `size` bytes is recorded with
+// Poisson sampling by bytes: every byte that is allocated is a sampling point with probability
+// 1/rate, whatever lies around it, and an allocation is recorded when there is a point in it. So
+// one of `size` bytes is recorded with
 //   p = 1 − e^(−size/rate)
-// and stands for 1/p objects and size/p bytes: large objects are all seen, small ones seldom, and sums over what is
-// recorded estimate the sums over all without bias (Horvitz and Thompson, "A Generalization of Sampling Without
-// Replacement From a Finite Universe", JASA 1952). The standard error of an estimate is the root of the sum over the
-// recorded of (1 − p) (size/p)².
+// and stands for 1/p objects and size/p bytes: large objects are all seen, small ones seldom, and
+// sums over what is recorded estimate the sums over all without bias (Horvitz and Thompson, "A
+// Generalization of Sampling Without Replacement From a Finite Universe", JASA 1952). The standard
+// error of an estimate is the root of the sum over the recorded of (1 − p) (size/p)².
 //
-// The distance to the next point is an exponential deviate. It is kept in units of the mean: an allocation takes
-// size/rate from it and is recorded when that is more than what is left; then another is drawn. What has not happened
-// yet has no memory of how long it has been waited for, so one countdown on each CPU serves all traces, whatever their
-// rates.
+// The distance to the next point is an exponential deviate. It is kept in units of the mean: an
+// allocation takes size/rate from it and is recorded when that is more than what is left; then
+// another is drawn. What has not happened yet has no memory of how long it has been waited for, so
+// one countdown on each CPU serves all traces, whatever their rates.
 //
-// All arithmetic is fixed point. Fractions of the mean have 58 bits behind the point and six before: no deviate made of
-// 64-bit numbers is longer than 64 ln 2 = 44.4, and an allocation larger than that many means is always recorded.
+// All arithmetic is fixed point. Fractions of the mean have 58 bits behind the point and six
+// before: no deviate made of 64-bit numbers is longer than 64 ln 2 = 44.4, and an allocation larger
+// than that many means is always recorded.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +46,8 @@ class Sampler {
     seeded_ = true;
     left_ = deviate();
   }
-  // Whether an allocation of `size` bytes is recorded. `step` is sample_step() of the trace's rate. Bound: kMinima + 1
-  // random numbers, two on the average, and only if it is.
+  // Whether an allocation of `size` bytes is recorded. `step` is sample_step() of the trace's rate.
+  // Bound: kMinima + 1 random numbers, two on the average, and only if it is.
   bool take(uint32_t size, uint64_t step) {
     const uint64_t distance = sample_distance(size, step);
     if (distance <= left_) {
@@ -66,8 +68,9 @@ class Sampler {
   bool seeded_ = false;
 };
 
-// How much a recorded allocation stands for, in units of 2^-16: 1/p objects, size/p bytes; relative error below 2^-16
-// and 2^-24. A sum of them fits in 64 bits up to 2^48 bytes. Size 0, which is never sampled, stands for itself.
+// How much a recorded allocation stands for, in units of 2^-16: 1/p objects, size/p bytes; relative
+// error below 2^-16 and 2^-24. A sum of them fits in 64 bits up to 2^48 bytes. Size 0, which is
+// never sampled, stands for itself.
 struct SampleWeight {
   static constexpr unsigned kShift = 16;
 
@@ -82,13 +85,15 @@ struct SampleWeight {
   uint64_t whole_objects() const { return rounded(objects); }
 
  private:
-  static uint64_t rounded(uint64_t value) { return (value + (uint64_t{1} << (kShift - 1))) >> kShift; }
+  static uint64_t rounded(uint64_t value) {
+    return (value + (uint64_t{1} << (kShift - 1))) >> kShift;
+  }
 };
 // `rate` 0 stands for a trace that is not sampled: every object is one.
 SampleWeight sample_weight(uint32_t size, uint64_t rate);
 
-// What the records of one rate stand for together. Remembers the last weight, since objects of one cache mostly have one
-// size.
+// What the records of one rate stand for together. Remembers the last weight, since objects of one
+// cache mostly have one size.
 class SampleSum {
  public:
   explicit SampleSum(uint64_t rate) : rate_(rate) {}

@@ -1,8 +1,13 @@
 // Waits until the system has stopped allocating and freeing what `leaktest` is not about.
+#include "trace/settle.h"
+
+#include <atomic>
+
 #include "arch/x86_64/time.h"
-#include "errstr.h"
-#include "log.h"
-#include "tracer.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "core/sleep.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -40,7 +45,8 @@ Result<void> trace_settle() {
   for (unsigned i = 0; i < count; i++) drains[i].load(std::memory_order_relaxed)();
   uint64_t before = live_fingerprint();
   for (unsigned quiet = 0; quiet < kQuietTicks;) {
-    if (monotonic_now() > deadline) return fail(Errno::ETIMEDOUT, "caches were still changing after 5 seconds");
+    if (monotonic_now() > deadline)
+      return fail(Errno::ETIMEDOUT, "caches were still changing after 5 seconds");
     TRY(task_sleep_until(monotonic_now() + kTick));
     const uint64_t now = live_fingerprint();
     quiet = now == before ? quiet + 1 : 0;

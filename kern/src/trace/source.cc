@@ -1,6 +1,6 @@
 // What can have a trace: see trace.h.
 #include "lib/string.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 static_assert(static_cast<int>(KMEM_CACHE_NAME_MAX) == static_cast<int>(ARENA_NAME_MAX));
 

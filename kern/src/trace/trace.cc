@@ -1,85 +1,52 @@
 // The tracer: who allocated what is still there?
 //
-// Every allocation from a traced cache gets a record when the caller gets the object, and loses it when the caller
-// gives it back; so objects that idle in magazines do not count, and what has a record is what somebody holds. A record
-// names the stack and the context by numbers that are shared by all records: thousands of objects from one place cost
-// one stack.
+// Every allocation from a traced cache gets a record when the caller gets the object, and loses it
+// when the caller gives it back; so objects that idle in magazines do not count, and what has a
+// record is what somebody holds. A record names the stack and the context by numbers that are
+// shared by all records: thousands of objects from one place cost one stack.
 //
 // Parts
 //   hooks.cc          what slab.c calls, with interrupts off, in any context but NMI
 //   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
-//   stack_table.cc    stacks, each once
-//   recent_stacks.cc  what each CPU has recorded lately, so that a stack is mostly found by comparing it
-//   kernel_stacks.cc  the number of the stack that is the current one, by way of the two
-//   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once; context.cc finds out which
-//                     one runs
 //   sampler.cc        which allocations a sampled trace records, and what they stand for
-//   trace_memory.cc   pages for all of them, with a limit
+//   trace_options.h   what a trace is told to record, and its state
 //   command.cc        the language and the state machine; control.cc makes it happen
-//   trace_copy.cc     a copy of a table, for a dump; trace_text.cc makes text of it, dump.cc is the files' side
-//   summary.cc        the stacks that hold most, without allocating; report.cc says when that is printed
 //   settle.cc         waits for quiet
+// Parts that probes use too, in store/
+//   stack_table.cc    stacks, each once
+//   recent_stacks.cc  what each CPU has recorded lately, so that a stack is mostly found by
+//                     comparing it
+//   kernel_stacks.cc  the number of the stack that is the current one, by way of the two
+//   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once;
+//                     current_context.cc finds out which one runs
+//   shared_tables.cc  the tables of stacks and contexts, and who uses them
+//   trace_memory.cc   pages for all of them, with a limit
+// What is read of it, in trace/dump/
+//   trace_copy.cc     a copy of a table, for a dump; trace_text.cc and trace_binary.cc make text
+//                     and bytes of it, dump.cc is the files' side
+//   summary.cc        the stacks that hold most, without allocating; report.cc says when that is
+//                     printed
 //
 // Promises, and what keeps them
-//   Nothing is lost silently. What cannot be recorded is counted, in the same shard and under the same lock as the
-//   records, so that the identities in trace_table.h hold at every moment. Start is made in two rounds of
-//   interprocessor interrupts, KMC_EVER_TRACED everywhere and then KMC_TRACED: with one, a CPU could record what
-//   another frees without looking. An interprocessor interrupt cannot land between slab.c's look at its flags and the
-//   end of the hook, because interrupts are off there. So when the round of `stop` is over no hook is under way that
-//   began before, and no record can appear; and after the round of `reset`, which clears KMC_EVER_TRACED, nobody looks
-//   at the table, and it is freed. Stack and context numbers keep their meaning while a table or an open dump may hold
-//   one (trace_users_add).
+//   Nothing is lost silently. What cannot be recorded is counted, in the same shard and under the
+//   same lock as the records, so that the identities in trace_table.h hold at every moment. Start
+//   is made in two rounds of interprocessor interrupts, KMC_EVER_TRACED everywhere and then
+//   KMC_TRACED: with one, a CPU could record what another frees without looking. An interprocessor
+//   interrupt cannot land between slab.c's look at its flags and the end of the hook, because
+//   interrupts are off there. So when the round of `stop` is over no hook is under way that began
+//   before, and no record can appear; and after the round of `reset`, which clears KMC_EVER_TRACED,
+//   nobody looks at the table, and it is freed. Stack and context numbers keep their meaning while
+//   a table or an open dump may hold one (trace_users_add).
 //
-// Locks, outermost first: trace_control (sleeping) — a shard, or the context table: a hook holds one of them at a time.
-// Hooks take nothing else while they hold one of these; pages are fetched from the arena before. The stack table and the
-// page pool have none.
-#include "trace.h"
+// Locks, outermost first: trace_control and that of shared_tables.cc (both sleeping) — a shard, or
+// the context table: a hook holds one of them at a time. Hooks take nothing else while they hold
+// one of these; pages are fetched from the arena before. The stack table and the page pool have
+// none.
+#include "trace/trace.h"
 
-#include "cpu.h"
-#include "log.h"
 #include "pages.h"
-#include "recent_stacks.h"
-#include "trace_memory.h"
-#include "tracer.h"
-
-constinit StackTable trace_stacks;
-constinit ContextTable trace_contexts;
-constinit Mutex trace_control{LockRank::kTraceControl};
-
-namespace {
-
-constinit uint32_t users GUARDED_BY(trace_control) = 0;
-
-}  // namespace
+#include "store/trace_memory.h"
 
 void trace_init() {
   trace_memory_init(align_down(memory_totals().total / CONFIG_MEM_TRACE_LIMIT_DIVISOR, kPageSize));
-  trace_report_init();
-}
-
-Result<void> trace_users_add() {
-  if (users == 0) {
-    trace_memory_begin(cpu_count());
-    Result<void> opened = trace_stacks.open();
-    if (opened) {
-      opened = trace_contexts.open();
-      if (!opened) trace_stacks.clear();
-    }
-    if (opened) recent_stacks_open(cpu_count());
-    if (!opened) {
-      trace_memory_end();
-      return opened.error();
-    }
-  }
-  users++;
-  return {};
-}
-
-void trace_users_drop() {
-  ASSERT(users > 0);
-  if (--users > 0) return;
-  recent_stacks_close();
-  trace_contexts.clear();
-  trace_stacks.clear();
-  trace_memory_end();
 }

@@ -1,10 +1,10 @@
-#include "trace_table.h"
+#include "trace/trace_table.h"
 
 #include <bit>
 #include <new>
 #include <utility>
 
-#include "trace_memory.h"
+#include "store/trace_memory.h"
 
 TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
   seen += other.seen;
@@ -54,8 +54,8 @@ TraceRecord* TraceTable::Store::take_fresh_record() {
   return &pages->records[pages->used++];
 }
 
-// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket that it is split
-// from.
+// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
+// that it is split from.
 void TraceTable::Store::grow() {
   if (buckets == kMaxBuckets) return;
   if (buckets == kFirstBuckets || buckets % kSegmentBuckets == 0) {
@@ -85,7 +85,8 @@ void TraceTable::Store::grow() {
 void TraceTable::Store::release() {
   while (pages) trace_page_free(std::exchange(pages, pages->next));
   if (!directory) return;
-  const uint32_t segments = buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
+  const uint32_t segments =
+      buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
   for (uint32_t i = 0; i < segments; i++) trace_page_free(directory[i]);
   trace_page_free(directory);
 }
@@ -133,7 +134,8 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
   return false;
 }
 
-void TraceTable::put_record(Shard& shard, TraceRecord* record, const TraceEvent& event, uint64_t word) {
+void TraceTable::put_record(Shard& shard, TraceRecord* record, const TraceEvent& event,
+                            uint64_t word) {
   const uint32_t hash = hash_of(event.object);
   Store& store = shard.store;
   Tally& tally = shard.tally;
@@ -142,7 +144,8 @@ void TraceTable::put_record(Shard& shard, TraceRecord* record, const TraceEvent&
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
-  if ((home(hash) & shard.bit) == 0) homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
+  if ((home(hash) & shard.bit) == 0)
+    homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
   TraceRecord*& head = store.bucket(store.bucket_of(hash));
   record->object_mark_ = word;
   record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
@@ -164,7 +167,8 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
 }
 
 // Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
-bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::forget_of(uint16_t owner, uint64_t object,
+                           uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
   const uint64_t word = word_of(object, owner);
   Shard& shard = shard_of(cpu);
   if (shard.lock.lock_in_hook()) [[likely]] {

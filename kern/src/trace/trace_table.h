@@ -1,29 +1,32 @@
 // The outstanding objects of one cache, each with a record of where it came from.
 //
-// A table has 16 shards, each with its own lock and counters; a CPU records in its own, or, without memory, in one that has a
-// record to spare. So CPUs that free what they have
-// allocated have no line in common that either writes. Who frees an object finds its record in its own shard, mostly; if
-// not, `homes_` says where to look: a word for each of a few hundred values of the hash, with a bit for each shard that may
-// have records with it. A shard's bits are set, before the first such record is, and cleared, by who looks for an object in
-// vain and sees that there is none, under its lock. They change seldom, so that all CPUs can have them in their caches.
+// A table has 16 shards, each with its own lock and counters; a CPU records in its own, or, without
+// memory, in one that has a record to spare. So CPUs that free what they have allocated have no
+// line in common that either writes. Who frees an object finds its record in its own shard, mostly;
+// if not, `homes_` says where to look: a word for each of a few hundred values of the hash, with a
+// bit for each shard that may have records with it. A shard's bits are set, before the first such
+// record is, and cleared, by who looks for an object in vain and sees that there is none, under its
+// lock. They change seldom, so that all CPUs can have them in their caches.
 //
 // A shard is a hash table that grows by linear hashing with chains
-// (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM
-// 1988): for each record more than ever before one bucket is split, so that no single
-// operation pays for a rehash and chains stay about one record long. The links lie inside the records. Where an object
-// goes is decided by the high bits of its address times an odd constant (Knuth, vol. 3, 6.4): objects of one cache
-// differ in few, regular bits, and only the high bits of the product depend on all of them.
+// (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic
+// Hash Tables", CACM 1988): for each record more than ever before one bucket is split, so that no
+// single operation pays for a rehash and chains stay about one record long. The links lie inside
+// the records. Where an object goes is decided by the high bits of its address times an odd
+// constant (Knuth, vol. 3, 6.4): objects of one cache differ in few, regular bits, and only the
+// high bits of the product depend on all of them.
 //
-// A shard begins with a few buckets of its own, whose places in the first segment stay empty, and then takes pages: of
-// records, of buckets (512 a segment), and one directory of segments, which ends the growth at 262,144 buckets a shard;
-// beyond that chains get longer: with a million records of one CPU they have four, and a pair takes 10 to 20 instructions more.
-// When there is no memory for buckets the chains get longer too; when there is none for a record, the record is dropped and
+// A shard begins with a few buckets of its own, whose places in the first segment stay empty, and
+// then takes pages: of records, of buckets (512 a segment), and one directory of segments, which
+// ends the growth at 262,144 buckets a shard; beyond that chains get longer: with a million records
+// of one CPU they have four, and a pair takes 10 to 20 instructions more. When there is no memory
+// for buckets the chains get longer too; when there is none for a record, the record is dropped and
 // counted. Freed records are used again in the shard.
 //
 // Two identities hold in each shard whenever its lock is free:
 //   seen = recorded + dropped + filtered        recorded = freed + cleared + live
-// A hook counts neither `seen` nor `live`, which follow; who asks gets them added up under the lock.
-// Cost for each record: 32 bytes, a quarter for the page header, about 8 for its bucket.
+// A hook counts neither `seen` nor `live`, which follow; who asks gets them added up under the
+// lock. Cost for each record: 32 bytes, a quarter for the page header, about 8 for its bucket.
 #pragma once
 
 #include <atomic>
@@ -31,19 +34,21 @@
 #include <cstdint>
 
 #include "arch/x86_64/time.h"
-#include "command.h"
+#include "core/probe_guard.h"
+#include "core/spinlock.h"
 #include "lib/units.h"
-#include "probe_guard.h"
-#include "sampler.h"
-#include "spinlock.h"
-#include "stack_scope.h"
-#include "trace.h"
+#include "store/stack_scope.h"
+#include "trace/sampler.h"
+#include "trace/trace.h"
+#include "trace/trace_options.h"
 
 // One outstanding object. Also what a dump's copy consists of.
 class TraceRecord {
  public:
   bool used() const { return object_mark_ != 0; }
-  uint64_t object() const { return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16); }
+  uint64_t object() const {
+    return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16);
+  }
   uint32_t mark() const { return object_mark_ & 0xffff; }
   uint32_t cpu() const { return next_cpu_ & 0xffff; }
 
@@ -54,8 +59,12 @@ class TraceRecord {
 
  private:
   friend class TraceTable;
-  TraceRecord* next() const { return reinterpret_cast<TraceRecord*>(static_cast<int64_t>(next_cpu_) >> 16); }
-  void set_next(TraceRecord* next) { next_cpu_ = reinterpret_cast<uint64_t>(next) << 16 | (next_cpu_ & 0xffff); }
+  TraceRecord* next() const {
+    return reinterpret_cast<TraceRecord*>(static_cast<int64_t>(next_cpu_) >> 16);
+  }
+  void set_next(TraceRecord* next) {
+    next_cpu_ = reinterpret_cast<uint64_t>(next) << 16 | (next_cpu_ & 0xffff);
+  }
 
   // Of a free one, which needs nothing else there.
   TraceRecord* next_free() const { return reinterpret_cast<TraceRecord*>(next_cpu_); }
@@ -87,7 +96,7 @@ struct TraceEvent {
   uint32_t context;
   uint32_t time;
   uint16_t cpu;
-  bool truncated;                // the stack, or that of the user, was deeper than what was recorded
+  bool truncated;  // the stack, or that of the user, was deeper than what was recorded
   bool user_stack_lost = false;  // beside that of the kernel
 };
 
@@ -111,7 +120,8 @@ class TraceTable {
   std::atomic<uint32_t> mark{0};
   std::atomic<bool> running{false};
 
-  // What it is of, and the next in the list of report.cc, by which a panic finds it whatever was going on.
+  // What it is of, and the next in the list of report.cc, by which a panic finds it whatever was
+  // going on.
   TraceSource source;
   std::atomic<TraceTable*> next_started{nullptr};
 
@@ -121,8 +131,8 @@ class TraceTable {
     options_ = options;
     scope_ = StackScope::callers(options.depth);
     sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
-    selects_ =
-        options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0 || sample_step_ != 0;
+    selects_ = options.min_size > 0 || options.max_size < TraceOptions::kAnySize ||
+               options.pid != 0 || sample_step_ != 0;
   }
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
@@ -133,22 +143,26 @@ class TraceTable {
 
   // `cpu` is the caller's, here and below.
 
-  // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few instructions.
+  // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few
+  // instructions.
   void filter(uint32_t cpu);
-  // Records an allocation, or counts that it could not be. Any context but NMI, after trace_memory_prepare(); takes
-  // kTraceShard. Bound: the split of one bucket, or one look at each shard.
+  // Records an allocation, or counts that it could not be. Any context but NMI, after
+  // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket, or one look at each
+  // shard.
   void record(const TraceEvent& event);
-  // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing done, if it does. `stack`
-  // and `context` are known; with kFlag the stack was deeper.
-  // Bound: some 50 instructions.
+  // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing
+  // done, if it does. `stack` and `context` are known; with kFlag the stack was deeper. Bound: some
+  // 50 instructions.
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
-  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
-                                             uint32_t cpu) {
-    return record_at_once(object, size, stack, context, cpu, [this] { return mark.load(std::memory_order_relaxed); });
+  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
+                                             uint32_t context, uint32_t cpu) {
+    return record_at_once(object, size, stack, context, cpu,
+                          [this] { return mark.load(std::memory_order_relaxed); });
   }
   template <typename MarkOrOwner>
-  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack, uint32_t context,
-                                             uint32_t cpu, MarkOrOwner mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
+  [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
+                                             uint32_t context, uint32_t cpu,
+                                             MarkOrOwner mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
     Shard& shard = shard_of(cpu);
     Store& store = shard.store;
@@ -175,11 +189,13 @@ class TraceTable {
     shard.lock.unlock_in_hook();
     return true;
   }
-  // Drops the record of an object that is being freed, or counts that there was none. Any context but NMI; takes
-  // kTraceShard. Bound: a chain of each shard that may have it, mostly one.
+  // Drops the record of an object that is being freed, or counts that there was none. Any context
+  // but NMI; takes kTraceShard. Bound: a chain of each shard that may have it, mostly one.
   void forget(uint64_t object, uint32_t cpu);
-  // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with nothing done.
-  [[gnu::always_inline]] bool forget_at_once(uint64_t object, uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+  // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with
+  // nothing done.
+  [[gnu::always_inline]] bool forget_at_once(uint64_t object,
+                                             uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
     Shard& shard = shard_of(cpu);
     if (!shard.lock.lock_in_hook()) [[unlikely]]
@@ -192,34 +208,38 @@ class TraceTable {
     shard.lock.unlock_in_hook();
     return done;
   }
-  // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID, is another than that of
-  // another process at the same address. The owner stands where else the mark does. With interrupts off; the same bounds.
+  // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID,
+  // is another than that of another process at the same address. The owner stands where else the
+  // mark does. With interrupts off; the same bounds.
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was none, which is counted.
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
-  // The process is no more. Its records stay, as nobody's, or are cleared. Interrupts are off for one pass over the records of a shard,
-  // here and in cut().
+  // The process is no more. Its records stay, as nobody's, or are cleared. Interrupts are off for
+  // one pass over the records of a shard, here and in cut().
   enum class Leave : uint8_t { kKeep, kClear };
   void leave(uint16_t owner, Leave how);
-  // Ranges of memory, whole pages, of which a record says how many bytes were asked for (so its end is in the last page): gives back what
-  // of `owner`'s lies in `size` bytes, whole pages, from `address` on. What is left before it of a range is a
-  // shorter one, what is left behind it is recorded anew. False if there was none, which is counted.
+  // Ranges of memory, whole pages, of which a record says how many bytes were asked for (so its end
+  // is in the last page): gives back what of `owner`'s lies in `size` bytes, whole pages, from
+  // `address` on. What is left before it of a range is a shorter one, what is left behind it is
+  // recorded anew. False if there was none, which is counted.
   bool cut(uint64_t address, uint64_t size, uint16_t owner);
-  // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a few instructions.
+  // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a
+  // few instructions.
   void clear();
 
-  // One shard at one moment: adds its counters to `counters` and appends its live records to records[*count…]. False,
-  // with nothing done, if there are more than `capacity` in all then. Interrupts are off for one pass over the shard's
-  // records.
-  bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count, TraceCounters* counters);
+  // One shard at one moment: adds its counters to `counters` and appends its live records to
+  // records[*count…]. False, with nothing done, if there are more than `capacity` in all then.
+  // Interrupts are off for one pass over the shard's records.
+  bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count,
+                  TraceCounters* counters);
   TraceCounters counters();
-  // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are off for one pass over
-  // the records of a shard.
+  // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are
+  // off for one pass over the records of a shard.
   SampleWeight estimate(const TraceCounters& counters);
-  // Calls visit(record) for each live record of a shard, with its lock held and interrupts off; false, with nothing done,
-  // if the lock is not free. Any context.
+  // Calls visit(record) for each live record of a shard, with its lock held and interrupts off;
+  // false, with nothing done, if the lock is not free. Any context.
   template <typename Visit>
   bool try_visit(unsigned shard, Visit visit);
 
@@ -244,9 +264,11 @@ class TraceTable {
     TraceRecord* free = nullptr;
     Segment** directory = nullptr;
     uint32_t buckets = kFirstBuckets;
-    uint32_t mask = 2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
-    RecordPage* pages = nullptr;            // the newest first; only that may have records that were never in use
-    uint64_t records = 0;                   // that have ever been in use: not fewer than are live
+    uint32_t mask =
+        2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
+    RecordPage* pages =
+        nullptr;           // the newest first; only that may have records that were never in use
+    uint64_t records = 0;  // that have ever been in use: not fewer than are live
 
     TraceRecord*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -271,7 +293,8 @@ class TraceTable {
     void release();
   };
 
-  // What is counted of a shard, first what changes with every record; `seen` and what is live follow from it.
+  // What is counted of a shard, first what changes with every record; `seen` and what is live
+  // follow from it.
   struct Tally {
     uint64_t recorded, freed, live_bytes;
     uint64_t dropped, filtered, cleared, unmatched;
@@ -314,7 +337,8 @@ class TraceTable {
     return true;
   }
   // It is in no chain any more.
-  [[gnu::always_inline]] static void count_freed(Shard& shard, TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
+  [[gnu::always_inline]] static void count_freed(Shard& shard,
+                                                 TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
     shard.tally.freed++;
     shard.tally.live_bytes -= record->size;
     record->object_mark_ = 0;
@@ -322,10 +346,12 @@ class TraceTable {
     shard.store.free = record;
   }
 
-  // Records an allocation, without memory, in a shard in which there is a record that was freed; false if there is none.
+  // Records an allocation, without memory, in a shard in which there is a record that was freed;
+  // false if there is none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
   // Records an allocation in the shard, whose lock is held.
-  void put_record(Shard& shard, TraceRecord* record, const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
+  void put_record(Shard& shard, TraceRecord* record, const TraceEvent& event,
+                  uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
   static void free_record(Shard& shard, TraceRecord* record);
@@ -333,8 +359,8 @@ class TraceTable {
   template <typename Visit>
   static void visit_records(Shard& shard, Visit visit);
 
-  // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of whatever shard it is in. Or
-  // counts that there is none: false.
+  // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of
+  // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
   bool forget_in(unsigned index, uint64_t word, unsigned ignored);
 
@@ -347,7 +373,9 @@ class TraceTable {
     asm("" : "+r"(shard));  // one base for all its fields, not an index for each
     return *shard;
   }
-  uint16_t home(uint32_t hash) const { return homes_[hash % kHomes].load(std::memory_order_relaxed); }
+  uint16_t home(uint32_t hash) const {
+    return homes_[hash % kHomes].load(std::memory_order_relaxed);
+  }
 
   TraceOptions options_;
   uint64_t sample_step_ = 0;

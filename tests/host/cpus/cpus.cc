@@ -17,11 +17,11 @@
 
 #include "arch/x86_64/paging.h"
 #include "arena.h"
-#include "boot.h"
-#include "log.h"
+#include "core/boot.h"
+#include "core/log.h"
+#include "core/spinlock.h"
 #include "pages.h"
 #include "slab_trace.h"
-#include "spinlock.h"
 
 namespace {
 
@@ -40,13 +40,15 @@ void host::memory_start(uint64_t bytes) {
   host::cpus_start();
   // A hole between the ranges, and a frame at 0 that must not be used.
   const uint64_t hole = 64 * kPageSize, second = bytes / 4 + hole;
-  void* const memory = mmap(reinterpret_cast<void*>(kDirectMapBase), bytes + hole, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  void* const memory =
+      mmap(reinterpret_cast<void*>(kDirectMapBase), bytes + hole, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (memory == MAP_FAILED) abort();
   mprotect(direct_map({bytes / 4}), hole, PROT_NONE);
   mprotect(direct_map({0}), kPageSize, PROT_NONE);
   ranges = {MemoryRange{{0}, bytes / 4}, MemoryRange{{second}, bytes - bytes / 4}};
-  // The first range is too small for the descriptors only in tiny memories; in both cases they come from the start of one.
+  // The first range is too small for the descriptors only in tiny memories; in both cases they come
+  // from the start of one.
   ranges[0] = {{kPageSize}, bytes / 4 - kPageSize};
   boot.usable = ranges;
   boot.highest = {bytes + hole};
@@ -100,7 +102,8 @@ void* slab_os_page_slab(const void* object) {
 }
 
 void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
-  constexpr std::array kRanks = {LockRank::kSlabCacheList, LockRank::kSlabDepot, LockRank::kSlabCache};
+  constexpr std::array kRanks = {LockRank::kSlabCacheList, LockRank::kSlabDepot,
+                                 LockRank::kSlabCache};
   static_assert(sizeof(Spinlock) <= sizeof(slab_os_lock));
   new (lock) Spinlock(kRanks[rank]);
 }
@@ -176,7 +179,8 @@ void Spinlock::lock() {
 bool Spinlock::try_lock() {
   ASSERT(!interrupts_enabled());
   uint32_t free = 0;
-  if (!owner_.compare_exchange_strong(free, host_cpu.id + 1, std::memory_order_acquire)) return false;
+  if (!owner_.compare_exchange_strong(free, host_cpu.id + 1, std::memory_order_acquire))
+    return false;
   held_ranks |= uint64_t{1} << static_cast<unsigned>(rank_);
   return true;
 }
@@ -216,7 +220,8 @@ const BootInfo& boot_info() {
   return boot;
 }
 
-// ---- CPUs: threads that a signal interrupts. Under ThreadSanitizer, which delays signals, sections.cc has another kind.
+// ---- CPUs: threads that a signal interrupts. Under ThreadSanitizer, which delays signals,
+// sections.cc has another kind.
 
 #ifndef __SANITIZE_THREAD__
 __thread struct host_cpu host_cpu = {};
@@ -296,7 +301,8 @@ void host_interrupt_deliver(void) {
   }
 }
 
-void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)()) {
+void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body,
+                    void (*interrupt)()) {
   go_offline();
   std::atomic<unsigned> running{count}, ready{0};
   std::vector<std::thread> threads;

@@ -1,4 +1,5 @@
-// The world of the memory core on the host: CPUs that are threads, interrupts that are signals, memory that can run out.
+// The world of the memory core on the host: CPUs that are threads, interrupts that are signals,
+// memory that can run out.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,12 @@ namespace host {
 // `bytes` of memory in two ranges, and the memory core on it. Once in a program.
 void memory_start(uint64_t bytes);
 
-// Runs body(cpu) on CPUs 0..count-1 at the same time, each a thread, and returns when all have returned. If `interrupt` is given it is called
-// on each CPU at random moments, with interrupts off, where the CPU has them on. The caller is no CPU meanwhile. Under ThreadSanitizer
-// there are no interrupts, but threads move from CPU to CPU.
-void run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)() = nullptr);
+// Runs body(cpu) on CPUs 0..count-1 at the same time, each a thread, and returns when all have
+// returned. If `interrupt` is given it is called on each CPU at random moments, with interrupts
+// off, where the CPU has them on. The caller is no CPU meanwhile. Under ThreadSanitizer there are
+// no interrupts, but threads move from CPU to CPU.
+void run_cpus(unsigned count, const std::function<void(unsigned)>& body,
+              void (*interrupt)() = nullptr);
 // How many interrupts CPUs have taken.
 uint64_t interrupts_taken();
 

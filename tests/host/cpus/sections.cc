@@ -1,9 +1,10 @@
-// CPUs for ThreadSanitizer: what has interrupts off on a CPU holds the CPU's mutex, and so comes after what had them off
-// there before. That is the order which the hardware gives, and there is no other but locks and atomic operations: what two
-// CPUs touch in their sections without either is reported.
+// CPUs for ThreadSanitizer: what has interrupts off on a CPU holds the CPU's mutex, and so comes
+// after what had them off there before. That is the order which the hardware gives, and there is no
+// other but locks and atomic operations: what two CPUs touch in their sections without either is
+// reported.
 //
-// Threads are tasks. Now and then one finds itself on another CPU when it turns interrupts off, as a preemptible task
-// may. A call to each CPU runs on the caller's thread, in a section of that CPU.
+// Threads are tasks. Now and then one finds itself on another CPU when it turns interrupts off, as
+// a preemptible task may. A call to each CPU runs on the caller's thread, in a section of that CPU.
 #include <array>
 #include <barrier>
 #include <mutex>
@@ -13,8 +14,8 @@
 #include <vector>
 
 #include "arch/x86_64/interrupts.h"
+#include "core/log.h"
 #include "cpus.h"
-#include "log.h"
 
 __thread struct host_cpu host_cpu = {};
 
@@ -40,7 +41,8 @@ void host_interrupt_deliver(void) {}
 
 void host::cpus_start() {}
 
-void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body, void (*interrupt)()) {
+void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body,
+                    void (*interrupt)()) {
   ASSERT(!interrupt);
   std::barrier start(count);
   std::vector<std::thread> threads;

@@ -1,9 +1,10 @@
 /* The host's part of slab_os.h: threads are CPUs, and a signal is the interrupt. C and C++.
  *
- * Interrupts off means that the signal's handler notes that it came and returns; it is delivered when they are on again.
+ * Interrupts off means that the signal's handler notes that it came and returns; it is delivered
+ * when they are on again.
  *
- * Under ThreadSanitizer, which must see what orders the accesses of two threads, having interrupts off means holding a
- * mutex of the CPU (sections.cc).
+ * Under ThreadSanitizer, which must see what orders the accesses of two threads, having interrupts
+ * off means holding a mutex of the CPU (sections.cc).
  */
 #pragma once
 
@@ -17,7 +18,8 @@ struct host_cpu {
   unsigned id;
   volatile int interrupts_off;
   volatile int pending;
-  unsigned sections_left; /* until an interrupt is taken at the end of a section, as if it had come inside; 0: none */
+  unsigned sections_left; /* until an interrupt is taken at the end of a section, as if it had come
+                             inside; 0: none */
   unsigned place;         /* where the CPU is, as a test says: stands for a stack */
 };
 extern __thread struct host_cpu host_cpu;

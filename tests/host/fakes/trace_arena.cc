@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "arena.h"
-#include "errstr.h"
-#include "log.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "core/symbols.h"
 #include "slab.h"
-#include "symbols.h"
 
 namespace {
 
@@ -42,7 +42,8 @@ uint64_t trace_arena::allocations() {
 
 arena* base_arena = nullptr;
 
-arena* arena_create(const char*, uintptr_t, size_t, size_t, arena_import, arena_export, arena*, size_t, int) {
+arena* arena_create(const char*, uintptr_t, size_t, size_t, arena_import, arena_export, arena*,
+                    size_t, int) {
   return trace_arena_made();
 }
 

@@ -1,4 +1,5 @@
-// Arenas for the tracer's own page memory (trace_memory.cc) on the host, with failures injected into each allocation in turn.
+// Arenas for the tracer's own page memory (trace_memory.cc) on the host, with failures injected
+// into each allocation in turn.
 #pragma once
 
 #include <cstdint>

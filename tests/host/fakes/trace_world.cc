@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "errstr.h"
-#include "src/trace/trace_memory.h"
-#include "symbols.h"
+#include "core/errstr.h"
+#include "core/symbols.h"
+#include "store/trace_memory.h"
 #include "trace_world.h"
 
 namespace {
@@ -83,7 +83,8 @@ void trace_copy_free(void* address, size_t) {
 }
 
 int symbol_format(char* buffer, size_t size, uint64_t return_address) {
-  return snprintf(buffer, size, "f%llx+0x1 [kernel]", static_cast<unsigned long long>(return_address & 0xfff));
+  return snprintf(buffer, size, "f%llx+0x1 [kernel]",
+                  static_cast<unsigned long long>(return_address & 0xfff));
 }
 
 Errno fail(Errno error, const char* pattern, ...) {

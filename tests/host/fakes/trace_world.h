@@ -1,4 +1,5 @@
-// What the tracer's tables want of the kernel, on the host: pages that can run out, symbols, error strings.
+// What the tracer's tables want of the kernel, on the host: pages that can run out, symbols, error
+// strings.
 #pragma once
 
 #include <cstdint>

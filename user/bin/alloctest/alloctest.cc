@@ -1,8 +1,9 @@
-// alloctest: leaks exactly so many bytes through each allocator that it is told, in a function named for it, for the test of
-// memleak.
+// alloctest: leaks exactly so many bytes through each allocator that it is told, in a function
+// named for it, for the test of memleak.
 //
 //   alloctest [--leak BYTES] [--go] [--stay] KIND…
-//   alloctest --time                                 what malloc and free cost, before and after a line has come
+//   alloctest --time                                 what malloc and free cost, before and after a
+//                                                    line has come
 //   alloctest --as UID PROGRAM ARGUMENT…             runs a program as another user
 //
 //   --leak BYTES  that each leaks; 30000
@@ -58,7 +59,8 @@ void await_line() {
 }
 
 [[noreturn]] void usage() {
-  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       alloctest --as UID "
+  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       "
+      "alloctest --as UID "
       "PROGRAM ARGUMENT…\nKINDs:");
   for (std::size_t i = 0; i < kind_count; i++) {
     say(" ");
@@ -75,7 +77,8 @@ int main(int argc, char** argv) {
   bool go = false, stay = false;
   int at = 1;
   if (argc > 3 && std::string_view(argv[1]) == "--as") {
-    if (setuid(static_cast<uid_t>(std::strtoul(argv[2], nullptr, 10))) == 0) execvp(argv[3], argv + 3);
+    if (setuid(static_cast<uid_t>(std::strtoul(argv[2], nullptr, 10))) == 0)
+      execvp(argv[3], argv + 3);
     _exit(3);
   }
   if (argc == 2 && std::string_view(argv[1]) == "--time") time_pairs();

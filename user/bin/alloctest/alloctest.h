@@ -7,7 +7,8 @@
 
 struct Kind {
   const char* name;
-  // Allocates, in this function's own frame, and forgets `bytes` in all; frees as much again and more.
+  // Allocates, in this function's own frame, and forgets `bytes` in all; frees as much again and
+  // more.
   void (*leak)(std::size_t bytes);
 };
 
@@ -19,7 +20,8 @@ extern const Kind kinds[];
 // Ends the program if an allocation has failed.
 void* must(void* memory);
 
-// What has been forgotten on purpose is written here, so that the compiler does not leave allocations out.
+// What has been forgotten on purpose is written here, so that the compiler does not leave
+// allocations out.
 extern void* volatile forgotten;
 // Allocated before the first kind.
 extern void* old_memory;

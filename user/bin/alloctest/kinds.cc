@@ -1,4 +1,5 @@
-// The kinds: a function for each, none inlined, so that its name is the first line of its leak's stack.
+// The kinds: a function for each, none inlined, so that its name is the first line of its leak's
+// stack.
 //
 // Most make pieces of 1000 bytes, forget every other one and free the rest.
 #include <malloc.h>
@@ -24,7 +25,8 @@ constexpr std::size_t kPiece = 1000, kAlignment = 512;
 
 // Calls `allocate` for pieces to forget and pieces to free.
 template <typename Allocate, typename Free>
-__attribute__((always_inline)) inline void pieces(std::size_t bytes, Allocate allocate, Free release) {
+__attribute__((always_inline)) inline void pieces(std::size_t bytes, Allocate allocate,
+                                                  Free release) {
   for (std::size_t done = 0; done < bytes; done += kPiece) {
     void* const kept = must(allocate());
     void* const freed = must(allocate());
@@ -34,7 +36,8 @@ __attribute__((always_inline)) inline void pieces(std::size_t bytes, Allocate al
 }
 
 void* map(std::size_t size) {
-  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) _exit(3);
   return memory;
 }
@@ -121,17 +124,20 @@ KIND(new_array) {
 }
 KIND(new_nothrow) {
   pieces(
-      bytes, [] { return ::operator new(kPiece, std::nothrow); }, [](void* p) { ::operator delete(p, kPiece); });
+      bytes, [] { return ::operator new(kPiece, std::nothrow); },
+      [](void* p) { ::operator delete(p, kPiece); });
 }
 KIND(new_aligned) {
   constexpr std::align_val_t kTo{64};
   pieces(
-      bytes, [] { return ::operator new(kPiece, kTo); }, [](void* p) { ::operator delete(p, kTo); });
+      bytes, [] { return ::operator new(kPiece, kTo); },
+      [](void* p) { ::operator delete(p, kTo); });
 }
 KIND(new_array_aligned) {
   constexpr std::align_val_t kTo{64};
   pieces(
-      bytes, [] { return ::operator new[](kPiece, kTo); }, [](void* p) { ::operator delete[](p, kTo); });
+      bytes, [] { return ::operator new[](kPiece, kTo); },
+      [](void* p) { ::operator delete[](p, kTo); });
 }
 KIND(mmap) {
   forgotten = map(bytes);

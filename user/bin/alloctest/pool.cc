@@ -1,4 +1,5 @@
-// An allocator of the program's own: pieces of an array, with their sizes before them, never joined again.
+// An allocator of the program's own: pieces of an array, with their sizes before them, never joined
+// again.
 #include <cstdint>
 #include <cstring>
 

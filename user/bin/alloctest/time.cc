@@ -1,4 +1,5 @@
-// What a pair of malloc and free costs, in ticks of the time stamp counter: under -icount, instructions.
+// What a pair of malloc and free costs, in ticks of the time stamp counter: under -icount,
+// instructions.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

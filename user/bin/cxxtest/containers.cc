@@ -59,7 +59,8 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
 
 static void containers() {
   std::vector<std::string> words;
-  for (int i = 0; i < 1000; i++) words.push_back("a word that is long enough for the heap " + std::to_string(i));
+  for (int i = 0; i < 1000; i++)
+    words.push_back("a word that is long enough for the heap " + std::to_string(i));
   CHECK(words.size() == 1000 && words.capacity() >= 1000 && words.back().ends_with(" 999"));
   words.erase(words.begin() + 1, words.end() - 1);
   words.shrink_to_fit();

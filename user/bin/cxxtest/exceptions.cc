@@ -181,7 +181,8 @@ static void library_errors() {
 
 static void types() {
   std::unique_ptr<Shape> shape = std::make_unique<Both>();
-  CHECK(dynamic_cast<Circle*>(shape.get()) != nullptr && dynamic_cast<Square*>(shape.get()) == nullptr);
+  CHECK(dynamic_cast<Circle*>(shape.get()) != nullptr &&
+        dynamic_cast<Square*>(shape.get()) == nullptr);
   auto* named = dynamic_cast<Named*>(shape.get());
   CHECK(named != nullptr && named->name_ == "named" && dynamic_cast<void*>(named) == shape.get());
   CHECK(typeid(*shape) == typeid(Both) && typeid(*shape) != typeid(Circle));
@@ -195,12 +196,15 @@ static void not_caught() {
   std::string errors;
   int status = in_child([] { throw std::runtime_error("nobody listens"); }, errors);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-  CHECK(errors == "terminate called after throwing an instance of 'std::runtime_error'\n  what():  nobody listens\n");
+  CHECK(errors ==
+        "terminate called after throwing an instance of 'std::runtime_error'\n  what():  nobody "
+        "listens\n");
 
   errors.clear();
   status = in_child([]() noexcept { descend(2); }, errors);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-  CHECK(errors.starts_with("terminate called after throwing an instance of '(anonymous namespace)::Special'"));
+  CHECK(errors.starts_with(
+      "terminate called after throwing an instance of '(anonymous namespace)::Special'"));
 
   errors.clear();
   status = in_child(

@@ -17,7 +17,8 @@ static void paths() {
   fs::path path = "/a/b/../c.tar.gz";
   CHECK(path.filename() == "c.tar.gz" && path.extension() == ".gz" && path.stem() == "c.tar");
   CHECK(path.lexically_normal() == "/a/c.tar.gz" && path.parent_path() == "/a/b/..");
-  CHECK(fs::path("x") / "y" == "x/y" && fs::path("/etc/x").lexically_relative("/bin") == "../etc/x");
+  CHECK(fs::path("x") / "y" == "x/y" &&
+        fs::path("/etc/x").lexically_relative("/bin") == "../etc/x");
 }
 
 static void files() {
@@ -37,7 +38,8 @@ static void files() {
   CHECK(count == 10000 && sum == 49995000 && in.eof());
   in.clear();
   in.seekg(-5, std::ios::end);
-  CHECK(std::getline(in, line) && line == "9999" && in.tellg() == std::streampos(fs::file_size(folder / "lines")));
+  CHECK(std::getline(in, line) && line == "9999" &&
+        in.tellg() == std::streampos(fs::file_size(folder / "lines")));
 
   std::ofstream(folder / "lines", std::ios::app) << "end";
   CHECK(fs::file_size(folder / "lines") == 98890 + 3);
@@ -50,7 +52,8 @@ static void files() {
   fs::rename(folder / "deep/copy", folder / "deep/er/moved");
   std::set<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    names.insert(entry.path().lexically_relative(folder).string() + (entry.is_directory() ? "/" : ""));
+    names.insert(entry.path().lexically_relative(folder).string() +
+                 (entry.is_directory() ? "/" : ""));
   }
   CHECK((names == std::set<std::string>{"deep/", "deep/er/", "deep/er/moved", "lines"}));
   CHECK(fs::canonical(folder / "deep/../lines") == "/tmp/cxxtest/lines");
@@ -59,7 +62,8 @@ static void files() {
     fs::directory_iterator none(folder / "nosuch");
     CHECK(false);
   } catch (const fs::filesystem_error& error) {
-    CHECK(error.code() == std::errc::no_such_file_or_directory && error.path1() == folder / "nosuch");
+    CHECK(error.code() == std::errc::no_such_file_or_directory &&
+          error.path1() == folder / "nosuch");
   }
   CHECK(!std::ifstream(folder / "nosuch") && !fs::exists(folder / "nosuch"));
   CHECK(fs::remove_all(folder) == 5 && !fs::exists(folder));

@@ -1,5 +1,6 @@
-// The chain of frame pointers, by which the kernel's tracer walks a program's stack, leads from a function that the C++
-// library calls back to main: the unwinder, which reads the compiler's tables, must see the same callers.
+// The chain of frame pointers, by which the kernel's tracer walks a program's stack, leads from a
+// function that the C++ library calls back to main: the unwinder, which reads the compiler's
+// tables, must see the same callers.
 #include <unwind.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ using Stack = std::vector<std::uintptr_t>;
   };
   Stack stack;
   // The start file's own frame pointer is zero.
-  for (auto* frame = static_cast<const Frame*>(__builtin_frame_address(0)); frame != nullptr; frame = frame->caller) {
+  for (auto* frame = static_cast<const Frame*>(__builtin_frame_address(0)); frame != nullptr;
+       frame = frame->caller) {
     if (stack.size() == 100 || (frame->caller != nullptr && frame->caller <= frame)) return {};
     stack.push_back(frame->return_address);
   }

@@ -9,7 +9,8 @@
 
 namespace {
 
-// Said on construction into `order`, on destruction to standard error, and only in the child that looks.
+// Said on construction into `order`, on destruction to standard error, and only in the child that
+// looks.
 char order[8];
 int constructed;
 bool tells;

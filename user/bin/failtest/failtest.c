@@ -1,18 +1,36 @@
-/* failtest [-v] [WORD…]: every system call that allocates, with each of its allocations made to fail, one after the other.
+/* failtest [-v] [WORD…]: every system call that allocates, with each of its allocations made to
+ * fail, one after the other.
  *
- * An operation (one of those whose name contains a WORD) is tried in a child of its own with the order `failnext 1 after=M` of
- * #debug/alloc, for M = 0, 1, 2 … until it gets by without meeting the fault; then again with orders under which all
- * allocations after the first M fail, so that what cleans up may not allocate either. Each time it must give ENOMEM, or go on
- * as if nothing had been, and when it gave ENOMEM it must succeed at the second try, without a fault. Nothing may be left
- * behind: after each operation the live objects of every cache, the segments of every arena and the pages in use are what they
- * were before. Says what was not so; -v says what was tried. Status 0 if all is well. Root only.
- * The operations on /host (--share) are tried only when a WORD is "host".
+ * An operation (one of those whose name contains a WORD) is tried in a child of its own with the
+ * order `failnext 1 after=M` of #debug/alloc, for M = 0, 1, 2 … until it gets by without meeting
+ * the fault; then again with orders under which all allocations after the first M fail, so that
+ * what cleans up may not allocate either. Each time it must give ENOMEM, or go on as if nothing had
+ * been, and when it gave ENOMEM it must succeed at the second try, without a fault. Nothing may be
+ * left behind: after each operation the live objects of every cache, the segments of every arena
+ * and the pages in use are what they were before. Says what was not so; -v says what was tried.
+ * Status 0 if all is well. Root only. The operations on /host (--share) are tried only when a WORD
+ * is "host".
  */
 #include "failtest.h"
 
-enum outcome { NOT_REACHED, NO_MEMORY, WENT_ON, WRONG_ERROR, FAILS_ANYWAY, FAILS_AGAIN, KILLED, OUTCOMES };
+enum outcome {
+  NOT_REACHED,
+  NO_MEMORY,
+  WENT_ON,
+  WRONG_ERROR,
+  FAILS_ANYWAY,
+  FAILS_AGAIN,
+  KILLED,
+  OUTCOMES
+};
 static const char* const outcome_names[] = {
-    "not reached", "ENOMEM", "went on", "another error", "fails without a fault", "fails at the second try", "killed",
+    "not reached",
+    "ENOMEM",
+    "went on",
+    "another error",
+    "fails without a fault",
+    "fails at the second try",
+    "killed",
 };
 
 const char* program;
@@ -82,7 +100,8 @@ static enum outcome outcome_of(const struct operation* operation, const char* or
   if (pid == 0) attempt(operation, order);
   int status;
   if (waitpid(pid, &status, 0) != pid) give_up("failtest: waitpid");
-  return WIFEXITED(status) && WEXITSTATUS(status) < KILLED ? (enum outcome)WEXITSTATUS(status) : KILLED;
+  return WIFEXITED(status) && WEXITSTATUS(status) < KILLED ? (enum outcome)WEXITSTATUS(status)
+                                                           : KILLED;
 }
 
 /* ---- What is in use. */
@@ -97,14 +116,16 @@ struct counts {
 };
 
 static void add_count(struct counts* counts, const char* name, unsigned long value) {
-  if (counts->size == sizeof(counts->entries) / sizeof(counts->entries[0])) give_up("failtest: too many caches");
+  if (counts->size == sizeof(counts->entries) / sizeof(counts->entries[0]))
+    give_up("failtest: too many caches");
   struct count* count = &counts->entries[counts->size++];
   snprintf(count->name, sizeof(count->name), "%s", name);
   count->value = value;
 }
 
-/* From #mem/kmemstat: of a cache that can be traced its live objects, of an arena what is live; but of the page arena, where
- * slabs come and go, the bytes that were not taken for slabs and by the arenas above it. */
+/* From #mem/kmemstat: of a cache that can be traced its live objects, of an arena what is live; but
+ * of the page arena, where slabs come and go, the bytes that were not taken for slabs and by the
+ * arenas above it. */
 static void take_counts(struct counts* counts) {
   static char line[256];
   counts->size = 0;
@@ -119,11 +140,13 @@ static void take_counts(struct counts* counts) {
   while (fgets(line, sizeof(line), file)) {
     char name[40], type, traced[16] = "";
     unsigned long size, total, allocated, live;
-    if (sscanf(line, "%39s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total, &allocated, &live, traced) < 6)
+    if (sscanf(line, "%39s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total, &allocated,
+               &live, traced) < 6)
       continue;
     const int indent = (int)strspn(line, " ");
     if (type == 'S' && strcmp(traced, "never") != 0) add_count(counts, name, live);
-    if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) add_count(counts, name, live);
+    if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0)
+      add_count(counts, name, live);
     if (type == 'A' && strcmp(name, "page") == 0) {
       page_indent = indent;
       pages += allocated;
@@ -139,7 +162,8 @@ static void take_counts(struct counts* counts) {
 }
 
 /* How many counts differ; says which if asked to. */
-static int compare(const char* name, const struct counts* before, const struct counts* after, int say) {
+static int compare(const char* name, const struct counts* before, const struct counts* after,
+                   int say) {
   int differences = 0;
   for (unsigned i = 0; i < after->size; i++) {
     const struct count* count = &after->entries[i];
@@ -162,14 +186,17 @@ static void try_each(const struct operation* operation, const char* many, unsign
     const enum outcome outcome = outcome_of(operation, order);
     outcomes[outcome]++;
     if (outcome == NOT_REACHED) return;
-    if (outcome == NO_MEMORY || outcome == WENT_ON || (outcome == KILLED && operation->may_die)) continue;
+    if (outcome == NO_MEMORY || outcome == WENT_ON || (outcome == KILLED && operation->may_die))
+      continue;
     failures++;
-    printf("# %s: failnext %s after=%lu: %s\n", operation->name, many, after, outcome_names[outcome]);
+    printf("# %s: failnext %s after=%lu: %s\n", operation->name, many, after,
+           outcome_names[outcome]);
     if (outcome == FAILS_ANYWAY) return;
   }
 }
 
-/* What grows once (this program's memory, a table of the kernel's) does not grow again: a leak does. */
+/* What grows once (this program's memory, a table of the kernel's) does not grow again: a leak
+ * does. */
 static void run(const struct operation* operation, struct counts* counts) {
   unsigned outcomes[OUTCOMES] = {0};
   struct counts before;

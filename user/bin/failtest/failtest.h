@@ -15,7 +15,8 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 
-/* The call as it is: the kernel's result, not errno. No memory of the program's is touched but the registers'. */
+/* The call as it is: the kernel's result, not errno. No memory of the program's is touched but the
+ * registers'. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -36,14 +37,16 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 
 struct operation {
   const char* name;
-  /* Without faults: before and after the attempt, in the process that makes it. NULL for nothing. */
+  /* Without faults: before and after the attempt, in the process that makes it. NULL
+   * for nothing. */
   void (*prepare)(const struct operation* self);
   void (*undo)(const struct operation* self);
   /* What is tried: a negated error number, or something else. Made again after it failed. */
   long (*call)(const struct operation* self);
   const char* path;
   long number;
-  /* A page fault, of the program or of the kernel for it, may meet the fault; then there is nothing but to kill the process. */
+  /* A page fault, of the program or of the kernel for it, may meet the fault; then there is nothing
+   * but to kill the process. */
   int may_die;
 };
 extern const struct operation operations[];

@@ -73,7 +73,8 @@ static long write_all(const struct operation* self) {
   const long fd = RAW3(open, self->path, ABI_O_RDWR | ABI_O_CREAT, 0644);
   if (fd < 0) return fd;
   long done = 0, put = 0;
-  while (done < self->number && (put = RAW3(write, fd, buffer, self->number - done)) > 0) done += put;
+  while (done < self->number && (put = RAW3(write, fd, buffer, self->number - done)) > 0)
+    done += put;
   RAW3(close, fd, 0, 0);
   return put;
 }
@@ -109,7 +110,8 @@ static long unlink_file(const struct operation* self) {
 }
 static long rename_file(const struct operation* self) {
   (void)self;
-  return RAW3(rename, FILE_PATH, OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0);
+  return RAW3(rename, FILE_PATH,
+              OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0);
 }
 static void remove_renamed(const struct operation* self) {
   remove_files(self);
@@ -204,7 +206,8 @@ static long grow_break(const struct operation* self) {
   return RAW3(brk, end + self->number, 0, 0) == end + self->number ? 0 : -ENOMEM;
 }
 static long map(const struct operation* self) {
-  return RAW6(mmap, 0, self->number, ABI_PROT_READ | ABI_PROT_WRITE, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  return RAW6(mmap, 0, self->number, ABI_PROT_READ | ABI_PROT_WRITE,
+              ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
 }
 static char* mapped;
 static void prepare_map(const struct operation* self) {
@@ -362,9 +365,12 @@ const struct operation operations[] = {
     {"list /tmp", touch_buffer, NULL, list, "/tmp", 0, 0},
     {"list /proc", touch_buffer, NULL, list, "/proc", 0, 0},
     {"list #mem/kmemtrace", touch_buffer, NULL, list, "#mem/kmemtrace", 0, 0},
-    {"create", NULL, remove_files, open_close, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0},
-    {"create exclusively", NULL, remove_files, open_close, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0},
-    {"open to truncate", make_file, remove_files, open_close, FILE_PATH, ABI_O_RDWR | ABI_O_TRUNC, 0},
+    {"create", NULL, remove_files, open_close, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC,
+     0},
+    {"create exclusively", NULL, remove_files, open_close, FILE_PATH,
+     ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0},
+    {"open to truncate", make_file, remove_files, open_close, FILE_PATH, ABI_O_RDWR | ABI_O_TRUNC,
+     0},
     {"write", touch_buffer, remove_files, write_all, FILE_PATH, 100, 0},
     {"write large", touch_buffer, remove_files, write_all, FILE_PATH, LARGE, 0},
     {"write beyond the end", make_file, remove_files, write_far, FILE_PATH, 40 << 20, 0},
@@ -381,7 +387,8 @@ const struct operation operations[] = {
     {"relative paths", touch_buffer, NULL, open_here, NULL, 0, 0},
     {"bind", NULL, unbind, bind_folder, NULL, ABI_BIND_REPLACE, 0},
     {"bind as union", NULL, unbind, bind_folder, NULL, ABI_BIND_AFTER | ABI_BIND_CREATE, 0},
-    {"create in a union", prepare_bind, undo_union, create_in_union, NULL, ABI_BIND_BEFORE | ABI_BIND_CREATE, 0},
+    {"create in a union", prepare_bind, undo_union, create_in_union, NULL,
+     ABI_BIND_BEFORE | ABI_BIND_CREATE, 0},
     {"unmount", prepare_bind, unbind, unmount_folder, NULL, ABI_BIND_BEFORE, 0},
     {"pipe", touch_pair, NULL, make_pipe, NULL, 0, 0},
     {"write to a pipe", open_pipe, close_pipe, through_pipe, NULL, 5000, 0},
@@ -407,14 +414,17 @@ const struct operation operations[] = {
     {"trace from start to reset", NULL, end_trace, give_command, "#mem/kmemtrace/ctl", 2, 0},
     {"mark", start_trace, end_trace, give_command, "#mem/kmemtrace/ctl", 4, 0},
     {"settle", NULL, NULL, give_command, "#mem/kmemtrace/ctl", 3, 0},
-    {"read a dump", trace_and_leak, end_trace_and_free, read_whole, "#mem/kmemtrace/debug_64", 8192, 0},
+    {"read a dump", trace_and_leak, end_trace_and_free, read_whole, "#mem/kmemtrace/debug_64", 8192,
+     0},
     {"read the states", start_trace, end_trace, read_whole, "#mem/kmemtrace/ctl", 8192, 0},
     {"leak", NULL, free_600, give_command, "#debug/alloc", 5, 0},
     {"leak in an interrupt", NULL, free_100, give_command, "#debug/alloc", 6, 0},
     {"churn", NULL, NULL, give_command, "#debug/alloc", 9, 0},
     {"host list", touch_buffer, NULL, list, "/host", 0, 0},
-    {"host create", NULL, remove_files, open_close, "/host/file", ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0},
-    {"host open", prepare_read, remove_files, open_close, "/host/file", ABI_O_RDWR | ABI_O_TRUNC, 0},
+    {"host create", NULL, remove_files, open_close, "/host/file",
+     ABI_O_RDWR | ABI_O_CREAT | ABI_O_EXCL, 0},
+    {"host open", prepare_read, remove_files, open_close, "/host/file", ABI_O_RDWR | ABI_O_TRUNC,
+     0},
     {"host write", touch_buffer, remove_files, write_all, "/host/file", LARGE, 0},
     {"host read", prepare_read, remove_files, read_whole, "/host/file", LARGE, 0},
     {"host stat", touch_buffer, NULL, stat_file, "/host", 0, 0},

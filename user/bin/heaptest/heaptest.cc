@@ -1,5 +1,6 @@
-// heaptest MODE: allocates and frees in a way that is known, for the test of probes on allocation functions. Prints a line
-// `left ADDRESS SIZE` for what it does not free, `gone ADDRESS` for what it does. It prints without stdio, which allocates.
+// heaptest MODE: allocates and frees in a way that is known, for the test of probes on allocation
+// functions. Prints a line `left ADDRESS SIZE` for what it does not free, `gone ADDRESS` for what
+// it does. It prints without stdio, which allocates.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -86,7 +87,8 @@ void forks() {
 void memory() {
   constexpr size_t kPage = 4096;
   const auto map = [](size_t pages) {
-    return static_cast<char*>(mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    return static_cast<char*>(
+        mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   };
   char* all = map(3);
   munmap(all, 3 * kPage);

@@ -1,15 +1,15 @@
 /* Process 1: makes the namespace that programs expect, then runs one of two things.
  *
- * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once, without a terminal: its
- * output goes to the second serial port, its errors to the third, and its status, as a shell would give it, to the fourth
- * as "status N"; then the machine is turned off. Without it a shell runs on the console for ever, each time in a session
- * of its own.
+ * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once,
+ * without a terminal: its output goes to the second serial port, its errors to the third, and its
+ * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
+ * Without it a shell runs on the console for ever, each time in a session of its own.
  *
  * Whatever loses its parent becomes a child of process 1, which reaps it.
  *
- * When the script has ended there may be no memory, and none that ever comes back: files and the kernel can hold all of
- * it. So what it takes to say the status and to turn the machine off is there before the script is: the files are open,
- * and all pages present.
+ * When the script has ended there may be no memory, and none that ever comes back: files and the
+ * kernel can hold all of it. So what it takes to say the status and to turn the machine off is
+ * there before the script is: the files are open, and all pages present.
  */
 #include <elf.h>
 #include <errno.h>
@@ -55,7 +55,8 @@ static void make_namespace(void) {
   for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
     if (ns_bind(mounts[i].source, mounts[i].target, mounts[i].flags) == 0) continue;
     /* A device that this kernel or machine does not have leaves its folder empty. */
-    if (errno != ENXIO && errno != ENODEV && errno != ENOENT) complain("cannot bind", mounts[i].source);
+    if (errno != ENXIO && errno != ENODEV && errno != ENOENT)
+      complain("cannot bind", mounts[i].source);
   }
 }
 
@@ -93,12 +94,14 @@ static void write_line(int fd, const char* line) {
 
 extern const Elf64_Ehdr __ehdr_start;
 
-/* Brings all pages of the program into memory, and as much stack as it uses. A child shares them only until its execve. */
+/* Brings all pages of the program into memory, and as much stack as it uses. A child shares them
+ * only until its execve. */
 static void touch_all_pages(void) {
   const Elf64_Phdr* headers = (const Elf64_Phdr*)((uintptr_t)&__ehdr_start + __ehdr_start.e_phoff);
   for (int i = 0; i < __ehdr_start.e_phnum; i++) {
     if (headers[i].p_type != PT_LOAD) continue;
-    for (uintptr_t at = headers[i].p_vaddr; at < headers[i].p_vaddr + headers[i].p_memsz; at = (at | (PAGE - 1)) + 1) {
+    for (uintptr_t at = headers[i].p_vaddr; at < headers[i].p_vaddr + headers[i].p_memsz;
+         at = (at | (PAGE - 1)) + 1) {
       volatile char* byte = (volatile char*)at;
       if (headers[i].p_flags & PF_W)
         *byte = *byte;

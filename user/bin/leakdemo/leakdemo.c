@@ -1,7 +1,8 @@
-/* leakdemo clean | leak N: a program whose system calls leak kernel memory, or not: what to try a leak hunt on.
+/* leakdemo clean | leak N: a program whose system calls leak kernel memory, or not: what to try a
+ * leak hunt on.
  *
- * #debug/leaky/leak is a file whose close forgets a reference, so that each open, read and close of it leaves one object
- * behind; #debug/leaky/clean is the same without the fault.
+ * #debug/leaky/leak is a file whose close forgets a reference, so that each open, read and close of
+ * it leaves one object behind; #debug/leaky/clean is the same without the fault.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,8 @@
 static int usage(void) {
   fputs(
       "usage: leakdemo clean     opens, reads and closes a device that is in order, ten times\n"
-      "       leakdemo leak N    does so N times with one whose close forgets a reference: leaks N objects\n",
+      "       leakdemo leak N    does so N times with one whose close forgets a reference: leaks N "
+      "objects\n",
       stderr);
   return 2;
 }

@@ -1,5 +1,5 @@
-/* libctest: checks, in the guest, what the C library does with this kernel's calls. TAP on standard output; status 1 if a
- * check fails. */
+/* libctest: checks, in the guest, what the C library does with this kernel's calls. TAP on standard
+ * output; status 1 if a check fails. */
 #include <dirent.h>
 #include <err.h>
 #include <errno.h>
@@ -62,8 +62,10 @@ static void files(void) {
   close(copy);
   CHECK(close(fd) == 0 && close(fd) == -1 && errno == EBADF);
   CHECK(open(FOLDER "/a", O_CREAT | O_EXCL | O_RDWR, 0600) == -1 && errno == EEXIST);
-  CHECK(rename(FOLDER "/a", FOLDER "/b") == 0 && access(FOLDER "/a", F_OK) == -1 && errno == ENOENT);
-  CHECK(chmod(FOLDER "/b", 0400) == 0 && stat(FOLDER "/b", &status) == 0 && (status.st_mode & 0777) == 0400);
+  CHECK(rename(FOLDER "/a", FOLDER "/b") == 0 && access(FOLDER "/a", F_OK) == -1 &&
+        errno == ENOENT);
+  CHECK(chmod(FOLDER "/b", 0400) == 0 && stat(FOLDER "/b", &status) == 0 &&
+        (status.st_mode & 0777) == 0400);
   CHECK(readlink(FOLDER "/b", buffer, sizeof buffer) == -1 && errno == EINVAL);
   CHECK(link(FOLDER "/b", FOLDER "/c") == -1 && errno == EPERM);
 
@@ -92,22 +94,27 @@ static void files(void) {
   free(full);
   CHECK(rmdir(FOLDER) == -1 && errno == ENOTEMPTY);
 
-  /* Relative to an open directory; the process is where it was afterwards, also when the call failed. */
+  /* Relative to an open directory; the process is where it was afterwards, also when the call
+   * failed. */
   int folder = open(FOLDER, O_RDONLY | O_DIRECTORY);
   CHECK(chdir("/etc") == 0 && mkdirat(folder, "sub", 0755) == 0);
   fd = openat(folder, "sub/x", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  CHECK(fd > folder && close(fd) == 0 && fstatat(folder, "sub/x", &status, 0) == 0 && S_ISREG(status.st_mode));
+  CHECK(fd > folder && close(fd) == 0 && fstatat(folder, "sub/x", &status, 0) == 0 &&
+        S_ISREG(status.st_mode));
   CHECK(fchmodat(folder, "sub/x", 0444, 0) == 0 && stat(FOLDER "/sub/x", &status) == 0 &&
         (status.st_mode & 0777) == 0444);
-  CHECK(openat(folder, "nosuch", O_RDONLY) == -1 && errno == ENOENT && openat(77, "x", O_RDONLY) == -1 &&
-        errno == EBADF);
+  CHECK(openat(folder, "nosuch", O_RDONLY) == -1 && errno == ENOENT &&
+        openat(77, "x", O_RDONLY) == -1 && errno == EBADF);
   CHECK(unlinkat(folder, "sub", 0) == -1 && errno == EISDIR && unlinkat(folder, "sub/x", 0) == 0);
-  CHECK(unlinkat(folder, "sub", AT_REMOVEDIR) == 0 && faccessat(folder, "sub", F_OK, 0) == -1 && errno == ENOENT);
-  CHECK(openat(folder, "/etc/profile", O_RDONLY) == folder + 1 && close(folder + 1) == 0 && close(folder) == 0);
+  CHECK(unlinkat(folder, "sub", AT_REMOVEDIR) == 0 && faccessat(folder, "sub", F_OK, 0) == -1 &&
+        errno == ENOENT);
+  CHECK(openat(folder, "/etc/profile", O_RDONLY) == folder + 1 && close(folder + 1) == 0 &&
+        close(folder) == 0);
   CHECK(getcwd(buffer, sizeof buffer) != NULL && strcmp(buffer, "/etc") == 0 && chdir(FOLDER) == 0);
   CHECK(mkdir("sub", 0755) == 0 && remove("sub") == 0 && remove("sub") == -1 && errno == ENOENT);
 
-  CHECK(chdir("/") == 0 && unlink(FOLDER "/b") == 0 && unlink(FOLDER "/lines") == 0 && rmdir(FOLDER) == 0);
+  CHECK(chdir("/") == 0 && unlink(FOLDER "/b") == 0 && unlink(FOLDER "/lines") == 0 &&
+        rmdir(FOLDER) == 0);
 }
 
 static volatile sig_atomic_t caught;
@@ -186,14 +193,15 @@ static void processes(void) {
   struct rusage usage;
   pid_t child = fork();
   if (child == 0) _exit(7);
-  CHECK(child > 0 && wait4(child, &status, 0, &usage) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  CHECK(child > 0 && wait4(child, &status, 0, &usage) == child && WIFEXITED(status) &&
+        WEXITSTATUS(status) == 7);
   child = fork();
   if (child == 0) pause();
   CHECK(waitpid(child, &status, WNOHANG) == 0);
-  CHECK(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) &&
-        WSTOPSIG(status) == SIGSTOP);
-  CHECK(kill(child, SIGCONT) == 0 && kill(child, SIGTERM) == 0 && waitpid(child, &status, 0) == child &&
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  CHECK(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child &&
+        WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+  CHECK(kill(child, SIGCONT) == 0 && kill(child, SIGTERM) == 0 &&
+        waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
   CHECK(wait(&status) == -1 && errno == ECHILD);
   CHECK(kill(child, 0) == -1 && errno == ESRCH);
 
@@ -223,7 +231,8 @@ static void processes(void) {
   CHECK(system("exit 3") == 3 << 8);
   FILE* command = popen("echo from a pipe", "r");
   char text[32] = "";
-  CHECK(command != NULL && fgets(text, sizeof text, command) != NULL && strcmp(text, "from a pipe\n") == 0);
+  CHECK(command != NULL && fgets(text, sizeof text, command) != NULL &&
+        strcmp(text, "from a pipe\n") == 0);
   CHECK(command != NULL && pclose(command) == 0);
   child = fork();
   if (child == 0) {
@@ -294,7 +303,8 @@ static void waiting(void) {
   CHECK(clock_gettime(CLOCK_REALTIME, &before) == 0 && before.tv_sec - time(NULL) <= 1);
   CHECK(clock_gettime((clockid_t)99, &before) == -1 && errno == EINVAL);
   struct utsname name;
-  CHECK(uname(&name) == 0 && strcmp(name.sysname, "Stele") == 0 && strcmp(name.machine, "x86_64") == 0);
+  CHECK(uname(&name) == 0 && strcmp(name.sysname, "Stele") == 0 &&
+        strcmp(name.machine, "x86_64") == 0);
 }
 
 static void terminals(void) {

@@ -12,8 +12,9 @@ namespace {
 
 struct Allocator {
   std::string_view name;
-  std::string_view arguments;  // as the session's command takes them; those of a free name an address
-  std::string_view inner;      // what this may be no more than a call of
+  // As the session's command takes them; those of a free name an address.
+  std::string_view arguments;
+  std::string_view inner;  // what this may be no more than a call of
 };
 
 constexpr std::string_view kNewArguments = "size=1", kDeleteArguments = "address=1";
@@ -40,10 +41,12 @@ constexpr Allocator kPublic[] = {
     {"free", "address=1", "_free_r"},
 };
 // operator new and delete, by the names of the Itanium C++ ABI.
-constexpr std::string_view kNew[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
+constexpr std::string_view kNew[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",
+                                     "_ZnamRKSt9nothrow_t"};
 // What they ask malloc for may be rounded up.
 constexpr std::string_view kAlignedNew[] = {"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
-                                            "_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
+                                            "_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                            "_ZnamSt11align_val_tRKSt9nothrow_t"};
 constexpr std::string_view kDelete[] = {"_ZdlPv",
                                         "_ZdaPv",
                                         "_ZdlPvm",
@@ -76,7 +79,8 @@ class Finder {
     constexpr uint64_t kShell = 32;  // bytes; newlib's take 16 to 29
     const ProgramFunction* const outside = find(name);
     const ProgramFunction* const within = inner.empty() ? nullptr : find(inner);
-    return outside != nullptr && within != nullptr && outside->size <= kShell && calls(*outside, within->address);
+    return outside != nullptr && within != nullptr && outside->size <= kShell &&
+           calls(*outside, within->address);
   }
 
   void probe(AllocatorProbes& probes, std::string_view name, std::string_view arguments) const {
@@ -87,7 +91,8 @@ class Finder {
     if (!frees && code_.returns(*function).empty()) {
       throw std::runtime_error(path_ + ": it is not known where " + function->name + " returns");
     }
-    probes.commands.push_back((frees ? "free " : "alloc ") + probe_name(path_, code_, *function, !frees) + " " +
+    probes.commands.push_back((frees ? "free " : "alloc ") +
+                              probe_name(path_, code_, *function, !frees) + " " +
                               std::string(arguments));
   }
 
@@ -99,7 +104,8 @@ class Finder {
     for (std::size_t at = 0; at + kCallSize <= code.size(); at++) {
       int32_t distance;
       std::memcpy(&distance, code.data() + at + 1, sizeof(distance));
-      if (code[at] == '\xe8' && function.address + at + kCallSize + static_cast<int64_t>(distance) == address)
+      if (code[at] == '\xe8' &&
+          function.address + at + kCallSize + static_cast<int64_t>(distance) == address)
         return true;
     }
     return false;
@@ -113,16 +119,20 @@ class Finder {
 
 }  // namespace
 
-AllocatorProbes allocator_probes(const std::string& path, const Program& program, std::string_view prefix) {
+AllocatorProbes allocator_probes(const std::string& path, const Program& program,
+                                 std::string_view prefix) {
   const Finder finder(path, program, prefix);
   AllocatorProbes probes;
   if (!prefix.empty()) {
-    for (const Allocator& allocator : kPublic) finder.probe(probes, allocator.name, allocator.arguments);
+    for (const Allocator& allocator : kPublic)
+      finder.probe(probes, allocator.name, allocator.arguments);
     return probes;
   }
-  for (const auto& list : {std::span<const Allocator>(kCore), std::span<const Allocator>(kPublic)}) {
+  for (const auto& list :
+       {std::span<const Allocator>(kCore), std::span<const Allocator>(kPublic)}) {
     for (const Allocator& allocator : list) {
-      if (!finder.is_shell(allocator.name, allocator.inner)) finder.probe(probes, allocator.name, allocator.arguments);
+      if (!finder.is_shell(allocator.name, allocator.inner))
+        finder.probe(probes, allocator.name, allocator.arguments);
     }
   }
   for (const std::string_view name : kAlignedNew) finder.probe(probes, name, kNewArguments);
@@ -139,10 +149,12 @@ bool is_allocator(std::string_view function, std::string_view prefix) {
   };
   if (!prefix.empty() && function.starts_with(prefix)) {
     const std::string_view name = function.substr(prefix.size());
-    if (std::any_of(std::begin(kPublic), std::end(kPublic), [&](const auto& a) { return a.name == name; })) return true;
+    if (std::any_of(std::begin(kPublic), std::end(kPublic),
+                    [&](const auto& a) { return a.name == name; }))
+      return true;
   }
   const auto named = [&](const Allocator& allocator) { return allocator.name == function; };
   return std::any_of(std::begin(kCore), std::end(kCore), named) ||
-         std::any_of(std::begin(kPublic), std::end(kPublic), named) || has(kNew) || has(kAlignedNew) || has(kDelete) ||
-         has(kOthers);
+         std::any_of(std::begin(kPublic), std::end(kPublic), named) || has(kNew) ||
+         has(kAlignedNew) || has(kDelete) || has(kOthers);
 }

@@ -137,7 +137,8 @@ void parse_option(int option, Arguments& arguments) {
       arguments.pid = kLine.number("-p/--pid", value, 1, kMost);
       break;
     case 'c':
-      if (value.find_first_not_of(" \t\n") == value.npos) kLine.bad("argument -c/--command: there is no command");
+      if (value.find_first_not_of(" \t\n") == value.npos)
+        kLine.bad("argument -c/--command: there is no command");
       arguments.command = value;
       break;
     case 't':
@@ -180,7 +181,8 @@ void parse_option(int option, Arguments& arguments) {
       break;
     case kSort:
       if (value != "size" && value != "count") {
-        kLine.bad("argument --sort: invalid choice: '" + std::string(value) + "' (choose from 'size', 'count')");
+        kLine.bad("argument --sort: invalid choice: '" + std::string(value) +
+                  "' (choose from 'size', 'count')");
       }
       arguments.sort = value == "size" ? Sort::kSize : Sort::kCount;
       break;
@@ -198,7 +200,8 @@ void parse_option(int option, Arguments& arguments) {
       break;
     case kSource:
       if (value.empty() || value == "ctl" || value.find('/') != value.npos) {
-        kLine.bad("argument --source: \"" + std::string(value) + "\" is not the name of a cache or arena");
+        kLine.bad("argument --source: \"" + std::string(value) +
+                  "\" is not the name of a cache or arena");
       }
       arguments.sources.emplace_back(value);
       break;
@@ -213,7 +216,8 @@ void parse_option(int option, Arguments& arguments) {
 
 // What goes together.
 void check(const Arguments& arguments) {
-  if (arguments.min_size > arguments.max_size) kLine.bad("min_size (-z) can't be greater than max_size (-Z)");
+  if (arguments.min_size > arguments.max_size)
+    kLine.bad("min_size (-z) can't be greater than max_size (-Z)");
   if (arguments.combined_only && arguments.show_allocations) {
     kLine.bad("argument -a/--show-allocs: not allowed with argument --combined-only");
   }
@@ -223,17 +227,22 @@ void check(const Arguments& arguments) {
   if (arguments.diff && arguments.show_allocations) {
     kLine.bad("argument --diff: not allowed with argument -a/--show-allocs");
   }
-  if (arguments.pid && arguments.command) kLine.bad("argument -c/--command: not allowed with argument -p/--pid");
+  if (arguments.pid && arguments.command)
+    kLine.bad("argument -c/--command: not allowed with argument -p/--pid");
   if (arguments.of_process()) {
-    if (!arguments.sources.empty()) kLine.bad("argument --source: caches and arenas are the kernel's, not a process's");
+    if (!arguments.sources.empty())
+      kLine.bad("argument --source: caches and arenas are the kernel's, not a process's");
     if (arguments.since_mark)
-      kLine.bad("argument --since-mark: a process's allocations have no marks; --diff shows growth");
-    if (arguments.with_self) kLine.bad("argument --with-self: not allowed with -p/--pid or -c/--command");
+      kLine.bad(
+          "argument --since-mark: a process's allocations have no marks; --diff shows growth");
+    if (arguments.with_self)
+      kLine.bad("argument --with-self: not allowed with -p/--pid or -c/--command");
   } else {
     constexpr const char* kNeedsProcess = ": needs a process, -p/--pid or -c/--command";
     if (arguments.trace) kLine.bad(std::string("argument -t/--trace") + kNeedsProcess);
     if (!arguments.object.empty()) kLine.bad(std::string("argument -O/--obj") + kNeedsProcess);
-    if (!arguments.prefix.empty()) kLine.bad(std::string("argument --symbols-prefix") + kNeedsProcess);
+    if (!arguments.prefix.empty())
+      kLine.bad(std::string("argument --symbols-prefix") + kNeedsProcess);
   }
 }
 
@@ -241,7 +250,8 @@ void check(const Arguments& arguments) {
 
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
-  for (int option; (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:O:i:fU", kOptions, nullptr)) != -1;) {
+  for (int option;
+       (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:O:i:fU", kOptions, nullptr)) != -1;) {
     parse_option(option, arguments);
   }
   const bool has_interval = optind < argc;

@@ -15,7 +15,8 @@ struct Arguments {
   std::optional<std::string> command;
   bool of_process() const { return pid || command; }
 
-  static constexpr uint64_t kAnySize = std::numeric_limits<uint32_t>::max();  // what a trace's filter can say
+  static constexpr uint64_t kAnySize =
+      std::numeric_limits<uint32_t>::max();  // what a trace's filter can say
 
   bool trace = false;
   bool show_allocations = false;
@@ -38,5 +39,6 @@ struct Arguments {
   std::string prefix;                // of the names of malloc and its like
 };
 
-// For bad arguments it prints what is wrong and the usage, and ends the program with status 2; after -h with 0.
+// For bad arguments it prints what is wrong and the usage, and ends the program with status 2;
+// after -h with 0.
 Arguments parse_arguments(int argc, char** argv);

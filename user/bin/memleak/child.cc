@@ -18,7 +18,8 @@ namespace {
 
 bool can_run(const std::string& path) {
   struct stat found;
-  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(path.c_str(), X_OK) == 0;
+  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+         access(path.c_str(), X_OK) == 0;
 }
 
 std::string find_program(const std::string& name) {

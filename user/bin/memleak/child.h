@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
-// A process that waits with its first instruction until it is told to go. The command's words are what blanks separate: nothing
-// is quoted, as in the original.
+// A process that waits with its first instruction until it is told to go. The command's words are
+// what blanks separate: nothing is quoted, as in the original.
 class Child {
  public:
-  // Finds the program as a shell does. std::runtime_error if there is none, or no process can be made.
+  // Finds the program as a shell does. std::runtime_error if there is none, or no process can be
+  // made.
   explicit Child(const std::string& command);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

@@ -26,9 +26,11 @@ Item item_at(std::span<const char> file, uint64_t offset, uint64_t size) {
 }
 
 template <typename Item>
-std::vector<Item> items_of(std::span<const char> file, uint64_t offset, const abi_tracedump_section& section) {
+std::vector<Item> items_of(std::span<const char> file, uint64_t offset,
+                           const abi_tracedump_section& section) {
   // The division comes first: a damaged count must not wrap around.
-  if (section.item_size == 0 || section.count > section.size / section.item_size) damaged("a section is too short");
+  if (section.item_size == 0 || section.count > section.size / section.item_size)
+    damaged("a section is too short");
   std::vector<Item> items;
   items.reserve(section.count);
   for (uint64_t i = 0; i < section.count; i++) {
@@ -52,7 +54,8 @@ Dump Dump::read(const std::string& path) {
 
 void Dump::parse(std::span<const char> file) {
   const auto header = item_at<abi_tracedump_header>(file, 0, sizeof(abi_tracedump_header));
-  if (std::memcmp(header.magic, ABI_TRACEDUMP_MAGIC, sizeof(header.magic)) != 0) damaged("it is no dump");
+  if (std::memcmp(header.magic, ABI_TRACEDUMP_MAGIC, sizeof(header.magic)) != 0)
+    damaged("it is no dump");
   if (header.version != ABI_TRACEDUMP_VERSION) damaged("it has a version that is not known");
   time_ = header.time;
 
@@ -63,7 +66,8 @@ void Dump::parse(std::span<const char> file) {
   for (uint32_t i = 0; i < header.sections; i++) {
     const auto section = item_at<abi_tracedump_section>(file, offset, header.section_header_size);
     offset += header.section_header_size;
-    if (offset > file.size() || section.size > file.size() - offset) damaged("a section ends too early");
+    if (offset > file.size() || section.size > file.size() - offset)
+      damaged("a section ends too early");
     switch (section.tag) {
       case ABI_TRACEDUMP_SOURCES:
         for (const auto& source : items_of<abi_tracedump_source>(file, offset, section)) {
@@ -74,7 +78,8 @@ void Dump::parse(std::span<const char> file) {
         contexts = items_of<abi_tracedump_context>(file, offset, section);
         break;
       case ABI_TRACEDUMP_STACKS:
-        for (const auto& stack : items_of<abi_tracedump_stack>(file, offset, section)) stacks_[stack.id] = stack;
+        for (const auto& stack : items_of<abi_tracedump_stack>(file, offset, section))
+          stacks_[stack.id] = stack;
         break;
       case ABI_TRACEDUMP_FRAMES:
         frames_ = items_of<uint64_t>(file, offset, section);

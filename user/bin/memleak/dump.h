@@ -20,7 +20,8 @@ class Dump {
     std::string path;
   };
 
-  // What the file says now. std::runtime_error if it cannot be read, is damaged or of a version that is not known.
+  // What the file says now. std::runtime_error if it cannot be read, is damaged or of a version
+  // that is not known.
   static Dump read(const std::string& path = "#mem/tracedump");
 
   uint64_t time() const { return time_; }  // nanoseconds since boot

@@ -1,5 +1,5 @@
-// The single allocations of -t, in the format of the original: what Python prints for the fields of a line of Linux's trace
-// buffer.
+// The single allocations of -t, in the format of the original: what Python prints for the fields of
+// a line of Linux's trace buffer.
 //
 //   (b'alloctest', 12, 0, b'....', 12.345679, b'alloc entered, size = 64')
 //   (b'alloctest', 12, 0, b'....', 12.345679, b'alloc exited, size = 64, result = 4a0010')
@@ -15,7 +15,8 @@
 
 class Events {
  public:
-  // Takes lines of a session's `events`, in pieces of any size, and returns what is to be printed. It holds until the next call.
+  // Takes lines of a session's `events`, in pieces of any size, and returns what is to be printed.
+  // It holds until the next call.
   const std::string& add(std::string_view piece);
 
  private:

@@ -1,17 +1,21 @@
-// memleak: which stacks of the kernel, or of a process, hold memory that nobody has freed? After bcc's memleak, in its format.
+// memleak: which stacks of the kernel, or of a process, hold memory that nobody has freed? After
+// bcc's memleak, in its format.
 //
-// Of the kernel: its tracer (docs/tracer.md) records each allocation with its stack; memleak starts it for all caches and arenas
-// that can be traced (traces.h) and takes #mem/tracedump every so many seconds. Of a process: a session of probes
-// (docs/probes.md) does the same with the functions of its allocator (process_trace.h, allocators.h) and gives a dump of the
-// same form. Either way the dump is read (dump.h), what options say is left out and what is left added up by stack
-// (snapshot.h), and that printed (report.h). No event passes through memleak, so none is lost between two reports; what
-// could not be recorded has been counted, and the last line of a report says so. Only -t shows events (events.h).
+// Of the kernel: its tracer (docs/tracer.md) records each allocation with its stack; memleak starts
+// it for all caches and arenas that can be traced (traces.h) and takes #mem/tracedump every so many
+// seconds. Of a process: a session of probes (docs/probes.md) does the same with the functions of
+// its allocator (process_trace.h, allocators.h) and gives a dump of the same form. Either way the
+// dump is read (dump.h), what options say is left out and what is left added up by stack
+// (snapshot.h), and that printed (report.h). No event passes through memleak, so none is lost
+// between two reports; what could not be recorded has been counted, and the last line of a report
+// says so. Only -t shows events (events.h).
 //
-// Its own allocations, those of the process memleak, would show as leaks of the system calls by which it reads: they are left
-// out by PID, and counted.
+// Its own allocations, those of the process memleak, would show as leaks of the system calls by
+// which it reads: they are left out by PID, and counted.
 //
-// However it ends but by SIGKILL, the traces that it started are stopped and reset: signals end the wait for the next report,
-// and closed output is seen by the write that fails. Probes go with the file of their session, in any case.
+// However it ends but by SIGKILL, the traces that it started are stopped and reset: signals end the
+// wait for the next report, and closed output is seen by the write that fails. Probes go with the
+// file of their session, in any case.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -64,10 +68,12 @@ int report_process(const Arguments& arguments, std::ostream& notes, const EndSig
   Symbols symbols;
   Reports reports(arguments, symbols);
   if (arguments.command) {
-    notes << "Executing '" << *arguments.command << "' and tracing the resulting process." << std::endl;
+    notes << "Executing '" << *arguments.command << "' and tracing the resulting process."
+          << std::endl;
   }
   ProcessTrace trace(arguments, symbols.programs);
-  if (!trace.has_allocator()) std::cerr << "memleak: the program has no malloc; what it gets by mmap is followed\n";
+  if (!trace.has_allocator())
+    std::cerr << "memleak: the program has no malloc; what it gets by mmap is followed\n";
   notes << "Attaching to pid " << trace.pid() << ", Ctrl+C to quit." << std::endl;
   trace.go();
   if (arguments.trace) {
@@ -90,7 +96,8 @@ int run(const Arguments& arguments) {
   const EndSignals signals;
   // Folded output is for programs: nothing else goes there.
   std::ostream& notes = arguments.folded ? std::cerr : std::cout;
-  return arguments.of_process() ? report_process(arguments, notes, signals) : report_kernel(arguments, notes, signals);
+  return arguments.of_process() ? report_process(arguments, notes, signals)
+                                : report_kernel(arguments, notes, signals);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ std::string name_of(pid_t pid) {
 std::vector<std::string> options(const Arguments& arguments, pid_t pid) {
   std::vector<std::string> lines = {"pid " + std::to_string(pid), "stacks user"};
   if (arguments.min_size != 0) lines.push_back("min " + std::to_string(arguments.min_size));
-  if (arguments.max_size != Arguments::kAnySize) lines.push_back("max " + std::to_string(arguments.max_size));
+  if (arguments.max_size != Arguments::kAnySize)
+    lines.push_back("max " + std::to_string(arguments.max_size));
   if (arguments.sample != 0) lines.push_back("sample " + std::to_string(arguments.sample));
   // A prefix names an allocator, and nothing else is wanted then.
   if (arguments.prefix.empty()) lines.push_back("watch memory");
@@ -34,8 +35,9 @@ std::vector<std::string> options(const Arguments& arguments, pid_t pid) {
 void check_object(const std::string& object, pid_t pid, const std::string& build_id) {
   if (object.empty() || object == "c" || object == "/proc/" + std::to_string(pid) + "/exe") return;
   if (build_id.empty() || read_program(object).build_id != build_id) {
-    throw std::runtime_error("-O " + object + ": " + name_of(pid) +
-                             " does not run it, and a program's allocator is in the program itself");
+    throw std::runtime_error(
+        "-O " + object + ": " + name_of(pid) +
+        " does not run it, and a program's allocator is in the program itself");
   }
 }
 
@@ -63,10 +65,12 @@ ProcessTrace::ProcessTrace(const Arguments& arguments, ProgramSymbols& symbols) 
   const Program& program = symbols.program(program_.path);
   if (child_) program_.build_id = program.build_id;
   if (program.build_id != program_.build_id) {
-    throw std::runtime_error(program_.path + ": it is not the file any more that " + name_of(pid_) + " runs");
+    throw std::runtime_error(program_.path + ": it is not the file any more that " + name_of(pid_) +
+                             " runs");
   }
   if (program.functions.empty()) {
-    throw std::runtime_error(program_.path + ": it has no symbol table, so nobody knows where its functions are");
+    throw std::runtime_error(program_.path +
+                             ": it has no symbol table, so nobody knows where its functions are");
   }
   check_object(arguments.object, pid_, program_.build_id);
   const AllocatorProbes probes = allocator_probes(program_.path, program, arguments.prefix);
@@ -85,11 +89,13 @@ void ProcessTrace::go() {
   if (child_) child_->go();
 }
 
-// A program is known by its build id, whatever its path. A command that has just been let go may be this program for a moment.
+// A program is known by its build id, whatever its path. A command that has just been let go may be
+// this program for a moment.
 ProcessTrace::State ProcessTrace::state() {
   const auto now = process_state(pid_);
   if (!now) return State::kEnded;
-  const bool is_it = now->build_id == program_.build_id || (child_ && now->build_id == own_build_id_);
+  const bool is_it =
+      now->build_id == program_.build_id || (child_ && now->build_id == own_build_id_);
   if (!is_it) return State::kOtherProgram;
   return now->has_ended ? State::kEnded : State::kRuns;
 }

@@ -1,7 +1,9 @@
-// The trace of one process: its allocator's functions are probed, and its mmap and munmap watched (docs/probes.md).
+// The trace of one process: its allocator's functions are probed, and its mmap and munmap watched
+// (docs/probes.md).
 //
-// For -p the process runs already. For -c it is made here and waits with its first instruction until go(). The probes are on
-// when the constructor returns, and gone with this object, or with memleak, whatever ends it.
+// For -p the process runs already. For -c it is made here and waits with its first instruction
+// until go(). The probes are on when the constructor returns, and gone with this object, or with
+// memleak, whatever ends it.
 #pragma once
 
 #include <sys/types.h>

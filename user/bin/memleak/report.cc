@@ -27,8 +27,10 @@ std::string number(double value, bool with_sign) {
   return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
 }
 
-// Frames of the program. Of a process's own allocations the allocator's are passed over: who has called it is of interest.
-std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbols, const StackKey& key) {
+// Frames of the program. Of a process's own allocations the allocator's are passed over: who has
+// called it is of interest.
+std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbols,
+                                      const StackKey& key) {
   std::span<const uint64_t> frames = key.user;
   while (key.kernel.empty() && frames.size() > 1) {
     const auto place = symbols.programs.find(key.program, key.build_id, frames.front());
@@ -38,11 +40,13 @@ std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbo
   return frames;
 }
 
-void print_stack(std::ostream& out, const Arguments& arguments, Symbols& symbols, const StackKey& key, const Sum& sum) {
+void print_stack(std::ostream& out, const Arguments& arguments, Symbols& symbols,
+                 const StackKey& key, const Sum& sum) {
   const bool with_sign = arguments.diff;
   out << '\t' << number(sum.bytes, with_sign) << " bytes in " << number(sum.objects, with_sign)
       << " allocations from stack\n";
-  if (key.kernel.empty() && (key.user.empty() || !arguments.of_process())) out << "\t\tstack information lost\n";
+  if (key.kernel.empty() && (key.user.empty() || !arguments.of_process()))
+    out << "\t\tstack information lost\n";
   for (const uint64_t frame : key.kernel) out << "\t\t" << symbols.kernel().frame(frame) << '\n';
   for (const uint64_t frame : user_frames(arguments, symbols, key)) {
     out << "\t\t" << symbols.programs.frame(key.program, key.build_id, frame) << '\n';
@@ -51,8 +55,8 @@ void print_stack(std::ostream& out, const Arguments& arguments, Symbols& symbols
 
 }  // namespace
 
-void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot,
-                  const std::map<StackKey, Sum>& stacks) {
+void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols,
+                  const Snapshot& snapshot, const std::map<StackKey, Sum>& stacks) {
   std::vector<const std::pair<const StackKey, Sum>*> order;
   for (const auto& item : stacks) order.push_back(&item);
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
@@ -69,13 +73,15 @@ void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbol
   std::stable_sort(allocations.begin(), allocations.end(),
                    [](const Allocation& a, const Allocation& b) { return a.size < b.size; });
   for (const Allocation& allocation : allocations) {
-    out << "\taddr = " << hexadecimal(allocation.address).substr(2) << " size = " << allocation.size << '\n';
+    out << "\taddr = " << hexadecimal(allocation.address).substr(2) << " size = " << allocation.size
+        << '\n';
   }
   for (const auto* item : order) print_stack(out, arguments, symbols, item->first, item->second);
   print_left_out(out, snapshot, hidden);
 }
 
-void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot) {
+void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols,
+                  const Snapshot& snapshot) {
   // Without offsets stacks can become the same.
   std::map<std::string, Sum> lines;
   for (const auto& [key, sum] : snapshot.stacks) {
@@ -92,7 +98,8 @@ void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbol
     lines[line].objects += sum.objects;
   }
   for (const auto& [line, sum] : lines) {
-    out << line << ' ' << number(arguments.sort == Sort::kSize ? sum.bytes : sum.objects, false) << '\n';
+    out << line << ' ' << number(arguments.sort == Sort::kSize ? sum.bytes : sum.objects, false)
+        << '\n';
   }
 }
 
@@ -106,10 +113,12 @@ void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vect
   }
   out << "Left out: dropped " << left.dropped << ", filtered " << left.filtered;
   if (!of_process) out << ", untracked " << left.untracked;
-  out << ", unmatched " << left.unmatched << ", stacks_lost " << left.stacks_lost << ", contexts_lost "
-      << left.contexts_lost << ", truncated " << left.truncated << ", younger " << left.younger;
+  out << ", unmatched " << left.unmatched << ", stacks_lost " << left.stacks_lost
+      << ", contexts_lost " << left.contexts_lost << ", truncated " << left.truncated
+      << ", younger " << left.younger;
   if (!of_process) {
-    out << ", before_mark " << left.before_mark << ", other_sizes " << left.other_sizes << ", own " << left.own;
+    out << ", before_mark " << left.before_mark << ", other_sizes " << left.other_sizes << ", own "
+        << left.own;
   }
   out << ", further_stacks " << hidden.size();
   if (!hidden.empty()) {

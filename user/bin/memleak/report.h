@@ -21,8 +21,8 @@ struct Symbols {
   std::optional<KernelSymbols> kernel_symbols;
 };
 
-// As the original prints it: a heading with the time; with -a a line for each allocation, the smallest first; the top
-// stacks, the largest last; and a line of what is missing.
+// As the original prints it: a heading with the time; with -a a line for each allocation, the
+// smallest first; the top stacks, the largest last; and a line of what is missing.
 //
 //   [11:16:33] Top 2 stacks with outstanding allocations:
 //   <tab>addr = ffff800001234000 size = 16
@@ -31,20 +31,23 @@ struct Symbols {
 //   Left out: dropped 0, …
 //
 // `stacks` are the snapshot's, or with --diff what has changed in them; then numbers have signs.
-void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot,
-                  const std::map<StackKey, Sum>& stacks);
+void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols,
+                  const Snapshot& snapshot, const std::map<StackKey, Sum>& stacks);
 // A line for each stack: functions from the outermost to the innermost, then a number.
-void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols, const Snapshot& snapshot);
+void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols,
+                  const Snapshot& snapshot);
 // `hidden`: what there are of stacks beyond the top ones.
 void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden);
 
 // The reports of one run, one after the other.
 class Reports {
  public:
-  Reports(const Arguments& arguments, Symbols& symbols) : arguments_(arguments), symbols_(symbols) {}
+  Reports(const Arguments& arguments, Symbols& symbols)
+      : arguments_(arguments), symbols_(symbols) {}
   // What --diff compares the first report with.
   void start(Snapshot snapshot) { before_ = std::move(snapshot.stacks); }
-  // To standard output, but that the last line of folded ones goes to standard error. std::runtime_error if it cannot be written.
+  // To standard output, but that the last line of folded ones goes to standard error.
+  // std::runtime_error if it cannot be written.
   void print(Snapshot snapshot);
 
  private:

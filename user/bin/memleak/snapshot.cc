@@ -9,10 +9,12 @@ namespace {
 
 constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 
-// How many allocations a record stands for: it was hit with probability 1 - e^(-size/rate) (docs/tracer.md).
+// How many allocations a record stands for: it was hit with probability 1 - e^(-size/rate)
+// (docs/tracer.md).
 double weight(const abi_tracedump_source& source, const abi_tracedump_record& record) {
   if (source.sample == 0) return 1;
-  return 1 / -std::expm1(-static_cast<double>(std::max<uint64_t>(record.size, 1)) / static_cast<double>(source.sample));
+  return 1 / -std::expm1(-static_cast<double>(std::max<uint64_t>(record.size, 1)) /
+                         static_cast<double>(source.sample));
 }
 
 void add_counters(LeftOut& sum, const abi_tracedump_source& source) {
@@ -30,12 +32,15 @@ void add_counters(LeftOut& sum, const abi_tracedump_source& source) {
 uint64_t* keeps_out(const Arguments& arguments, const Dump& dump, const Dump::Source& source,
                     const abi_tracedump_record& record, LeftOut& left_out) {
   const Dump::Context* const context = dump.context(record.context);
-  const bool own = !arguments.of_process() && context != nullptr && context->header.kind == ABI_TRACEDUMP_PROCESS &&
+  const bool own = !arguments.of_process() && context != nullptr &&
+                   context->header.kind == ABI_TRACEDUMP_PROCESS &&
                    context->header.pid == static_cast<uint32_t>(getpid());
   if (own && !arguments.with_self) return &left_out.own;
-  if (record.size < arguments.min_size || record.size > arguments.max_size) return &left_out.other_sizes;
+  if (record.size < arguments.min_size || record.size > arguments.max_size)
+    return &left_out.other_sizes;
   if (arguments.since_mark && record.mark != source.header.mark) return &left_out.before_mark;
-  if (record.time + arguments.older_ms * kNanosecondsPerMillisecond > dump.time()) return &left_out.younger;
+  if (record.time + arguments.older_ms * kNanosecondsPerMillisecond > dump.time())
+    return &left_out.younger;
   return nullptr;
 }
 
@@ -52,12 +57,14 @@ StackKey key_of(const Arguments& arguments, const Dump& dump, const abi_tracedum
     key.user.assign(user.begin(), user.end());
   }
   key.program = context->path;
-  const std::size_t size = std::min<std::size_t>(context->header.build_id_size, sizeof(context->header.build_id));
+  const std::size_t size =
+      std::min<std::size_t>(context->header.build_id_size, sizeof(context->header.build_id));
   key.build_id.assign(context->header.build_id, context->header.build_id + size);
   return key;
 }
 
-void add_source(Snapshot& snapshot, const Arguments& arguments, const Dump& dump, const Dump::Source& source) {
+void add_source(Snapshot& snapshot, const Arguments& arguments, const Dump& dump,
+                const Dump::Source& source) {
   add_counters(snapshot.left_out, source.header);
   // Records are ordered by stack, so most belong to the group of the one before.
   Sum* sum = nullptr;
@@ -85,7 +92,8 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Trace
   Snapshot snapshot;
   const auto& names = arguments.sources;
   for (const Dump::Source& source : dump.sources()) {
-    if (!names.empty() && std::find(names.begin(), names.end(), source.name) == names.end()) continue;
+    if (!names.empty() && std::find(names.begin(), names.end(), source.name) == names.end())
+      continue;
     (traces.is_ours(source.name) ? snapshot.left_out.ours : snapshot.left_out.others)++;
     add_source(snapshot, arguments, dump, source);
   }
@@ -108,7 +116,8 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Proce
   return snapshot;
 }
 
-std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after, const std::map<StackKey, Sum>& before) {
+std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after,
+                                   const std::map<StackKey, Sum>& before) {
   std::map<StackKey, Sum> changes = after;
   for (const auto& [key, sum] : before) {
     Sum& change = changes[key];

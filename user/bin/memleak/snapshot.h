@@ -14,7 +14,8 @@
 
 // Numbers of stacks mean something in one dump only, so a stack is its frames.
 struct StackKey {
-  std::vector<uint64_t> kernel;  // return addresses, the innermost caller's first; none of a process's own allocations
+  std::vector<uint64_t> kernel;  // return addresses, the innermost caller's first; none of a
+                                 // process's own allocations
   std::vector<uint64_t> user;    // with -U, and of a process's own
   std::string program;           // the path of whose stack `user` is
   std::string build_id;          // and the bytes of its build id
@@ -35,7 +36,8 @@ struct Allocation {
 // What was lost or left out.
 struct LeftOut {
   // Counters of the traces (docs/tracer.md).
-  uint64_t dropped = 0, filtered = 0, untracked = 0, unmatched = 0, stacks_lost = 0, contexts_lost = 0, truncated = 0;
+  uint64_t dropped = 0, filtered = 0, untracked = 0, unmatched = 0, stacks_lost = 0,
+           contexts_lost = 0, truncated = 0;
   // Records that an option kept out.
   uint64_t younger = 0, before_mark = 0, other_sizes = 0, own = 0;
   // Traces.
@@ -56,4 +58,5 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Trace
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const ProcessState& program,
                        const std::string& process);
 // The stacks of `after` and `before` with what has changed, and nothing else.
-std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after, const std::map<StackKey, Sum>& before);
+std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after,
+                                   const std::map<StackKey, Sum>& before);

@@ -60,7 +60,8 @@ class Lock {
  public:
   Lock() {
     constexpr useconds_t kPause = 10'000;  // microseconds
-    constexpr int kPatience = 200;         // pauses for one who has made the file and not yet written into it
+    constexpr int kPatience =
+        200;  // pauses for one who has made the file and not yet written into it
     for (int empty = 0; !make_file(kLock, O_EXCL, std::to_string(getpid()));) {
       if (errno != EEXIST) failed(kLock);
       pid_t owner = 0;
@@ -127,7 +128,8 @@ std::map<std::string, std::string> trace_states() {
 // Addresses, not memory: what stands behind them is in `page` under the same stacks.
 constexpr const char* kAddresses = "kernel_virtual";
 
-std::set<std::string> wanted_of(const Arguments& arguments, const std::map<std::string, std::string>& states) {
+std::set<std::string> wanted_of(const Arguments& arguments,
+                                const std::map<std::string, std::string>& states) {
   std::set<std::string> wanted;
   for (const auto& [name, state] : states) {
     if (arguments.sources.empty() && state != "never" && name != kAddresses) wanted.insert(name);
@@ -135,7 +137,8 @@ std::set<std::string> wanted_of(const Arguments& arguments, const std::map<std::
   for (const std::string& name : arguments.sources) {
     const auto found = states.find(name);
     if (found == states.end())
-      throw std::runtime_error(name + ": no cache or arena has this name; #mem/kmemstat shows them");
+      throw std::runtime_error(name +
+                               ": no cache or arena has this name; #mem/kmemstat shows them");
     if (found->second == "never") throw std::runtime_error(name + ": it cannot be traced");
     wanted.insert(name);
   }
@@ -145,7 +148,8 @@ std::set<std::string> wanted_of(const Arguments& arguments, const std::map<std::
 std::string start_command(const Arguments& arguments) {
   std::string command = "start";
   if (arguments.min_size != 0) command += " min=" + std::to_string(arguments.min_size);
-  if (arguments.max_size != Arguments::kAnySize) command += " max=" + std::to_string(arguments.max_size);
+  if (arguments.max_size != Arguments::kAnySize)
+    command += " max=" + std::to_string(arguments.max_size);
   if (arguments.sample != 0) command += " sample=" + std::to_string(arguments.sample);
   return command;
 }
@@ -191,7 +195,8 @@ void Traces::start(const Arguments& arguments) {
   for (const std::string& name : off) {
     const int error = write_command(trace_file(name), command);
     if (error == 0) continue;
-    if (error != EBUSY && error != ENOENT) throw std::runtime_error(trace_file(name) + ": " + std::strerror(error));
+    if (error != EBUSY && error != ENOENT)
+      throw std::runtime_error(trace_file(name) + ": " + std::strerror(error));
     started_.erase(name);  // somebody was faster, or it is gone
   }
   write_started(started_);

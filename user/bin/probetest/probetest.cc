@@ -1,5 +1,5 @@
-// probetest WHAT [N]: a program whose functions are probed, for tests. What it calls, how often and with which results, the test knows.
-// Status 0 if all went as without probes.
+// probetest WHAT [N]: a program whose functions are probed, for tests. What it calls, how often and
+// with which results, the test knows. Status 0 if all went as without probes.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -56,7 +56,8 @@ static volatile unsigned long handled;
   for (;;) probetest_sink = probetest_leaf(probetest_sink, 1);
 }
 
-// Returns with the stack pointer somewhere else: nowhere; and where a page of the program's data has not been read yet.
+// Returns with the stack pointer somewhere else: nowhere; and where a page of the program's data
+// has not been read yet.
 void probetest_return_nowhere();
 unsigned long probetest_return_elsewhere(unsigned long a);
 asm(R"(
@@ -169,7 +170,8 @@ int forks(unsigned long n) {
 int executes(unsigned long n) {
   char count[24];
   snprintf(count, sizeof(count), "%lu", n);
-  char* const arguments[] = {const_cast<char*>("probetest"), const_cast<char*>("calls"), count, nullptr};
+  char* const arguments[] = {const_cast<char*>("probetest"), const_cast<char*>("calls"), count,
+                             nullptr};
   calls(n);
   execve("/bin/probetest", arguments, environ);
   return 1;
@@ -184,16 +186,18 @@ int own_breakpoint(unsigned long) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP ? 0 : 1;
 }
 
-// Memory of the program's own where its code was, with a breakpoint where probetest_leaf had its first instruction.
+// Memory of the program's own where its code was, with a breakpoint where probetest_leaf had its
+// first instruction.
 int own_code(unsigned long) {
   const int status = in_child([] {
     const auto leaf = reinterpret_cast<uintptr_t>(probetest_leaf);
     const uintptr_t page = leaf & ~uintptr_t{4095};
     // From a page that stays.
-    char* const stub =
-        static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    char* const stub = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (stub == MAP_FAILED) return 1;
-    // mmap(page, 8192, RWX, FIXED|…), then fill with int3 and call it: all in the stub, since the code at hand goes.
+    // mmap(page, 8192, RWX, FIXED|…), then fill with int3 and call it: all in the stub, since the
+    // code at hand goes.
     unsigned char* at = reinterpret_cast<unsigned char*>(stub);
     const auto put = [&](std::initializer_list<unsigned char> bytes) {
       for (const unsigned char byte : bytes) *at++ = byte;
@@ -214,8 +218,8 @@ int own_code(unsigned long) {
     register long r10 asm("r10") = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     register long r8 asm("r8") = -1;
     register long r9 asm("r9") = 0;
-    asm volatile("jmp *%[stub]" ::[stub] "b"(stub), "a"(ABI_SYS_mmap), "D"(page), "S"(8192L), "d"(7L), "r"(r10),
-                 "r"(r8), "r"(r9)
+    asm volatile("jmp *%[stub]" ::[stub] "b"(stub), "a"(ABI_SYS_mmap), "D"(page), "S"(8192L),
+                 "d"(7L), "r"(r10), "r"(r8), "r"(r9)
                  : "memory");
     __builtin_unreachable();
   });
@@ -241,7 +245,8 @@ int forever(unsigned long) {
 
 int maps(unsigned long n) {
   for (unsigned long i = 0; i < n; i++) {
-    void* const memory = mmap(nullptr, 5000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        mmap(nullptr, 5000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || munmap(memory, 5000) != 0) return 1;
   }
   return 0;
@@ -251,8 +256,8 @@ int maps(unsigned long n) {
 int same_text(unsigned long) {
   const int file = open("/bin/probetest", O_RDONLY);
   if (file < 0) return 1;
-  const auto* headers =
-      reinterpret_cast<const Elf64_Phdr*>(reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
+  const auto* headers = reinterpret_cast<const Elf64_Phdr*>(
+      reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
   for (int i = 0; i < __ehdr_start.e_phnum; i++) {
     const Elf64_Phdr& segment = headers[i];
     if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
@@ -263,7 +268,8 @@ int same_text(unsigned long) {
       if (got <= 0) return 1;
       done += static_cast<size_t>(got);
     }
-    if (memcmp(bytes.data(), reinterpret_cast<const char*>(segment.p_vaddr), bytes.size()) != 0) return 1;
+    if (memcmp(bytes.data(), reinterpret_cast<const char*>(segment.p_vaddr), bytes.size()) != 0)
+      return 1;
   }
   close(file);
   return 0;
@@ -272,7 +278,8 @@ int same_text(unsigned long) {
 // All of it for as long as `n` rounds last, then its text is looked at only if it says so.
 int mixed(unsigned long n) {
   for (unsigned long i = 0; i < n; i++) {
-    if (calls(50) || branches(20) || recursion(30) || exceptions(2) || jumps(2) || forks(1)) return 1;
+    if (calls(50) || branches(20) || recursion(30) || exceptions(2) || jumps(2) || forks(1))
+      return 1;
   }
   return 0;
 }
@@ -281,10 +288,14 @@ struct {
   const char* name;
   int (*run)(unsigned long n);
 } const kinds[] = {
-    {"calls", calls},         {"branches", branches}, {"recursion", recursion},   {"exceptions", exceptions},
-    {"jumps", jumps},         {"signals", signals},   {"forks", forks},           {"exec", executes},
-    {"int3", own_breakpoint}, {"own-code", own_code}, {"bad-return", bad_return}, {"far-return", far_return},
-    {"forever", forever},     {"maps", maps},         {"text", same_text},        {"mixed", mixed},
+    {"calls", calls},           {"branches", branches},
+    {"recursion", recursion},   {"exceptions", exceptions},
+    {"jumps", jumps},           {"signals", signals},
+    {"forks", forks},           {"exec", executes},
+    {"int3", own_breakpoint},   {"own-code", own_code},
+    {"bad-return", bad_return}, {"far-return", far_return},
+    {"forever", forever},       {"maps", maps},
+    {"text", same_text},        {"mixed", mixed},
 };
 
 }  // namespace
@@ -296,7 +307,8 @@ int main(int argc, char** argv) {
   }
   fprintf(stderr,
           "usage: probetest "
-          "calls|branches|recursion|exceptions|jumps|signals|forks|exec|int3|own-code|bad-return|far-return|forever|"
+          "calls|branches|recursion|exceptions|jumps|signals|forks|exec|int3|own-code|bad-return|"
+          "far-return|forever|"
           "maps|text|mixed [N]\n");
   return 2;
 }

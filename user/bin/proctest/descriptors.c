@@ -9,16 +9,19 @@ void test_descriptors(void) {
   int ends[2];
   EXPECT(pipe(ends) < 0);
   close(fds[n - 1]);
-  EXPECT(pipe(ends) < 0 && errno == EMFILE); /* room for one is not enough, and the one is free again */
+  EXPECT(pipe(ends) < 0 &&
+         errno == EMFILE); /* room for one is not enough, and the one is free again */
   EXPECT(dup(1) == fds[n - 1]);
   for (int i = 0; i < n; i++) close(fds[i]);
-  EXPECT(RAW(close, 77, 0, 0) == -EBADF && RAW(close, -1, 0, 0) == -EBADF && RAW(dup2, 1, 9999, 0) == -EBADF);
+  EXPECT(RAW(close, 77, 0, 0) == -EBADF && RAW(close, -1, 0, 0) == -EBADF &&
+         RAW(dup2, 1, 9999, 0) == -EBADF);
 
   EXPECT(RAW(pipe2, ends, ABI_O_NONBLOCK, 0) == 0);
   char block[70000];
   memset(block, 'b', sizeof block);
   EXPECT(RAW(read, ends[0], block, 10) == -EAGAIN);
-  struct abi_pollfd polls[3] = {{ends[0], ABI_POLLIN, 0}, {ends[1], ABI_POLLOUT, 0}, {99, ABI_POLLIN, 0}};
+  struct abi_pollfd polls[3] = {
+      {ends[0], ABI_POLLIN, 0}, {ends[1], ABI_POLLOUT, 0}, {99, ABI_POLLIN, 0}};
   EXPECT(RAW(poll, polls, 3, 0) == 2 && polls[0].revents == 0 && polls[1].revents == ABI_POLLOUT &&
          polls[2].revents == ABI_POLLNVAL);
   EXPECT(RAW(poll, polls, 1, 20) == 0);
@@ -33,7 +36,8 @@ void test_descriptors(void) {
   long got;
   while ((got = RAW(read, ends[0], block, sizeof block)) > 0) total -= got;
   EXPECT(got == -EAGAIN && total == 0);
-  EXPECT(RAW(lseek, ends[0], 0, 0) == -ESPIPE && raw(ABI_SYS_pread, ends[0], (long)block, 1, 0, 0, 0) == -ESPIPE);
+  EXPECT(RAW(lseek, ends[0], 0, 0) == -ESPIPE &&
+         raw(ABI_SYS_pread, ends[0], (long)block, 1, 0, 0, 0) == -ESPIPE);
   EXPECT(RAW(write, ends[0], "x", 1) == -EBADF && RAW(read, ends[1], block, 1) == -EBADF);
   close(ends[1]);
   EXPECT(RAW(read, ends[0], block, 1) == 0);
@@ -53,8 +57,10 @@ void test_descriptors(void) {
   EXPECT(RAW(ftruncate, fd, 50, 0) == 0 && RAW(ftruncate, fd, -1, 0) == -EINVAL);
   struct stat status;
   EXPECT(fstat(fd, &status) == 0 && status.st_size == 50);
-  EXPECT(fcntl(fd, F_DUPFD, 100) == 100 && fcntl(100, F_GETFD) == 0 && fcntl(100, F_SETFD, FD_CLOEXEC) == 0);
-  EXPECT(fcntl(100, F_GETFD) == FD_CLOEXEC && fcntl(fd, F_GETFL) == O_RDWR && fcntl(fd, F_DUPFD, 9999) < 0);
+  EXPECT(fcntl(fd, F_DUPFD, 100) == 100 && fcntl(100, F_GETFD) == 0 &&
+         fcntl(100, F_SETFD, FD_CLOEXEC) == 0);
+  EXPECT(fcntl(100, F_GETFD) == FD_CLOEXEC && fcntl(fd, F_GETFL) == O_RDWR &&
+         fcntl(fd, F_DUPFD, 9999) < 0);
   close(100);
   close(copy);
   close(fd);

@@ -27,8 +27,8 @@ int exec_helper(int argc, char** argv) {
   if (strcmp(what, "exit") == 0) return 0;
   if (strcmp(what, "arguments") == 0) { /* arguments a "" c, with X=y in the environment */
     int environment = environ[0] && strcmp(environ[0], "X=y") == 0 && !environ[1];
-    return argc == 6 && strcmp(argv[3], "a") == 0 && argv[4][0] == 0 && strcmp(argv[5], "c") == 0 && !argv[6] &&
-                   environment
+    return argc == 6 && strcmp(argv[3], "a") == 0 && argv[4][0] == 0 && strcmp(argv[5], "c") == 0 &&
+                   !argv[6] && environment
                ? 42
                : 1;
   }
@@ -115,7 +115,8 @@ void test_exec(void) {
   EXPECT(exec("/tmp/not there", script, NULL) == ENOENT);
   EXPECT(exec("/bin/sh/x", script, NULL) == ENOTDIR);
 
-  /* ELF files with each byte of the headers broken in turn: an error, or a program that runs or dies. */
+  /* ELF files with each byte of the headers broken in turn: an error, or a program that runs or
+   * dies. */
   char head[512];
   int fd = open(program, O_RDONLY);
   EXPECT(read(fd, head, sizeof head) == sizeof head);
@@ -127,7 +128,8 @@ void test_exec(void) {
     write(fd, &broken, 1);
     write(fd, head + i + 1, sizeof head - i - 1);
     close(fd);
-    exec("/tmp/proctest.elf", script, NULL); /* whatever comes of it, this program and the kernel live on */
+    exec("/tmp/proctest.elf", script,
+         NULL); /* whatever comes of it, this program and the kernel live on */
   }
   unlink("/tmp/proctest.elf");
   unlink("/tmp/proctest.script");

@@ -14,7 +14,8 @@ static int jump(void* address) {
   return 0;
 }
 static int divide(void* argument) {
-  __asm__ volatile("xorl %%edx, %%edx; movl $1, %%eax; xorl %%ecx, %%ecx; divl %%ecx" ::: "rax", "rcx", "rdx");
+  __asm__ volatile("xorl %%edx, %%edx; movl $1, %%eax; xorl %%ecx, %%ecx; divl %%ecx" ::
+                       : "rax", "rcx", "rdx");
   (void)argument;
   return 0;
 }
@@ -63,10 +64,12 @@ static int no_stack_for_handler(void* argument) {
   return 0;
 }
 static int made_up_sigreturn(void* argument) {
-  /* Registers full of garbage: kernel segments, a kernel program counter, all flags, a bad MXCSR. */
+  /* Registers full of garbage: kernel segments, a kernel program counter, all flags, a
+   * bad MXCSR. */
   static _Alignas(16) unsigned char frame[2048];
   memset(frame, (int)(long)argument, sizeof frame);
-  __asm__ volatile("movq %0, %%rsp; movl %1, %%eax; syscall" ::"r"(frame + 512), "i"(ABI_SYS_sigreturn));
+  __asm__ volatile("movq %0, %%rsp; movl %1, %%eax; syscall" ::"r"(frame + 512),
+                   "i"(ABI_SYS_sigreturn));
   return 0;
 }
 static int sigreturn_from_nowhere(void* argument) {

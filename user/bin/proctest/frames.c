@@ -4,7 +4,8 @@
 #define PAGE 4096
 
 /* A system call with a frame pointer and a stack pointer as they are given. */
-long call_with_frame(long number, long a, const void* b, long c, const void* frame, const void* stack);
+long call_with_frame(long number, long a, const void* b, long c, const void* frame,
+                     const void* stack);
 /* Writes to an address with such a frame pointer: a page fault, if nothing is there yet. */
 void touch_with_frame(char* address, const void* frame);
 __asm__(
@@ -62,8 +63,21 @@ int make_frames(void) {
   if (failures) return 1;
   int leaks = 0;
 
-  const long garbage[] = {0, 1, 8, 0x1000, -1, -8, -16, 0x7ffffffffff0, 0x7ffffffffff8, 0x800000000000, 0x800000000008,
-                          (long)0x8000000000000000, (long)0xffff800000000000, (long)0xffffffff80100000, 0x123456789abcdef};
+  const long garbage[] = {0,
+                          1,
+                          8,
+                          0x1000,
+                          -1,
+                          -8,
+                          -16,
+                          0x7ffffffffff0,
+                          0x7ffffffffff8,
+                          0x800000000000,
+                          0x800000000008,
+                          (long)0x8000000000000000,
+                          (long)0xffff800000000000,
+                          (long)0xffffffff80100000,
+                          0x123456789abcdef};
   for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
     leak_with_frame(file, (const void*)garbage[i], memory);
     touch_with_frame(memory + i % 4 * PAGE, (const void*)garbage[i]);
@@ -80,7 +94,8 @@ int make_frames(void) {
   frames[13].next = 0;
   leak_with_frame(file, frames, memory);
   leaks += 5;
-  /* One that is its own caller, two that are each other's, and one that lies below the stack pointer. */
+  /* One that is its own caller, two that are each other's, and one that lies below the stack
+   * pointer. */
   frames[0] = (struct frame){&frames[0], 0x2000};
   leak_with_frame(file, frames, memory);
   frames[1] = (struct frame){&frames[2], 0x3000};
@@ -92,7 +107,8 @@ int make_frames(void) {
   leak_with_frame(file, frames, memory);
   frames[0] = (struct frame){(char*)&frames[8] + 4, 0x4001};
   leak_with_frame(file, frames, memory);
-  /* A page that nobody has touched, one that may not be read, and half a frame before the end of what is mapped. */
+  /* A page that nobody has touched, one that may not be read, and half a frame before the end of
+   * what is mapped. */
   leak_with_frame(file, memory + 8 * PAGE, memory);
   char* closed = map(PAGE, 0);
   EXPECT((long)closed > 0);

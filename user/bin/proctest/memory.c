@@ -4,7 +4,8 @@
 #define PAGE 4096
 
 static char* map(long address, long size, int protection, int flags) {
-  return (char*)raw(ABI_SYS_mmap, address, size, protection, flags | ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  return (char*)raw(ABI_SYS_mmap, address, size, protection,
+                    flags | ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
 }
 #define READ_WRITE (ABI_PROT_READ | ABI_PROT_WRITE)
 
@@ -59,7 +60,8 @@ void test_memory(void) {
   memset(a, 'a', 8 * PAGE);
   EXPECT(RAW(munmap, a + 2 * PAGE, 2 * PAGE, 0) == 0); /* a hole */
   EXPECT(a[2 * PAGE - 1] == 'a' && a[4 * PAGE] == 'a');
-  EXPECT(killed_by_segv(in_child(touch, a + 2 * PAGE)) && killed_by_segv(in_child(touch, a + 4 * PAGE - 1)));
+  EXPECT(killed_by_segv(in_child(touch, a + 2 * PAGE)) &&
+         killed_by_segv(in_child(touch, a + 4 * PAGE - 1)));
   EXPECT(map((long)a + 3 * PAGE, 2 * PAGE, READ_WRITE, ABI_MAP_FIXED) == a + 3 * PAGE);
   EXPECT(a[3 * PAGE] == 0 && a[4 * PAGE] == 0 && a[5 * PAGE] == 'a');
   EXPECT(RAW(munmap, a, 8 * PAGE, 0) == 0);

@@ -1,11 +1,13 @@
-/* Every pointer argument of every system call gets addresses that a program must not use; then everything gets anything. */
+/* Every pointer argument of every system call gets addresses that a program must not use; then
+ * everything gets anything. */
 #include "proctest.h"
 
-/* For each call which arguments point at memory that the kernel reads (r), writes (w), or takes as a path (p); other arguments are
- * fixed so that the pointer is used. */
+/* For each call which arguments point at memory that the kernel reads (r), writes (w), or takes as
+ * a path (p); other arguments are fixed so that the pointer is used. */
 struct pattern {
   int number;
-  const char* kinds; /* a letter for each argument; . is the value as it is, o is a pointer that may be null */
+  const char* kinds; /* a letter for each argument; . is the value as it is, o is a pointer that may
+                        be null */
   long values[6];
 };
 static int file, directory, ends[2], console;
@@ -33,7 +35,8 @@ static void check(int number, const struct pattern* pattern, int argument, long 
   a[argument] = address;
   long result = raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   if (result == -EFAULT) return;
-  printf("# call %d, argument %d = 0x%lx: %ld, not EFAULT\n", number, argument, (unsigned long)address, result);
+  printf("# call %d, argument %d = 0x%lx: %ld, not EFAULT\n", number, argument,
+         (unsigned long)address, result);
   failures++;
 }
 
@@ -90,9 +93,10 @@ static int try_calls(void* argument) {
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGWINSZ, good}},
   };
   /* A page with nothing after it: a structure that begins in it and goes on outside. */
-  char* page =
-      (char*)raw(ABI_SYS_mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
-  char* read_only = (char*)raw(ABI_SYS_mmap, 0, 4096, ABI_PROT_READ, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  char* page = (char*)raw(ABI_SYS_mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE,
+                          ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  char* read_only =
+      (char*)raw(ABI_SYS_mmap, 0, 4096, ABI_PROT_READ, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
   RAW(munmap, page + 4096, 4096, 0);
   memset(page, 'x', 4096);
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
@@ -157,8 +161,8 @@ static uint64_t random_word(void) {
 static char scratch[8192] __attribute__((aligned(4096)));
 
 static long random_argument(void) {
-  static const char* const paths[] = {"/tmp/fuzz", "/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/../fuzz/c",
-                                      "",          "nothing/here"};
+  static const char* const paths[] = {
+      "/tmp/fuzz", "/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/../fuzz/c", "", "nothing/here"};
   switch (random_word() % 8) {
     case 0:
     case 1:
@@ -186,7 +190,8 @@ static int does_anything(void* argument) {
     const long number = (long)(random_word() % (ABI_SYS_COUNT + 2));
     long a[6];
     for (int j = 0; j < 6; j++) a[j] = random_argument();
-    if (number == ABI_SYS_exit || number == ABI_SYS_fork || number == ABI_SYS_sigreturn || number == ABI_SYS_munmap)
+    if (number == ABI_SYS_exit || number == ABI_SYS_fork || number == ABI_SYS_sigreturn ||
+        number == ABI_SYS_munmap)
       continue;
     if (number == ABI_SYS_kill || number == ABI_SYS_setuid || number == ABI_SYS_setgid) continue;
     if (number == ABI_SYS_sigsuspend || number == ABI_SYS_brk) continue;
@@ -210,12 +215,14 @@ void test_fuzz(void) {
   printf("# seed 0x%lx\n", (unsigned long)seed);
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < 8; i++)
-      children[i] = start_child(does_anything, (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
+      children[i] = start_child(does_anything,
+                                (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
     pause_ms(300); /* those that wait for something are killed where they are */
     for (int i = 0; i < 8; i++) {
       kill(children[i], SIGKILL);
       int status = wait_for(children[i]);
-      /* How it ends is its own affair: a read past `scratch` may write over whatever it decides by. That it ends is ours. */
+      /* How it ends is its own affair: a read past `scratch` may write over whatever it decides by.
+       * That it ends is ours. */
       EXPECT(WIFEXITED(status) || WIFSIGNALED(status));
     }
   }

@@ -1,11 +1,13 @@
 /* proctest [TEST…]: processes, memory, signals and bad pointers, as programs meet them.
- * proctest exhaust N: N times as many processes as memory has no room for, so that each step of fork, exec and their own work fails
- * somewhere; in a guest with little memory.
- * proctest forks N: makes N short-lived children, some with a program of their own, and nothing else: what must leave nothing behind.
- * proctest frames: leaks an object of the cache debug_64 by a system call from under each of many broken stacks; prints how many.
+ * proctest exhaust N: N times as many processes as memory has no room for, so that each step of
+ * fork, exec and their own work fails somewhere; in a guest with little memory. proctest forks N:
+ * makes N short-lived children, some with a program of their own, and nothing else: what must leave
+ * nothing behind. proctest frames: leaks an object of the cache debug_64 by a system call from
+ * under each of many broken stacks; prints how many.
  *
- * Prints a line for each test, and what was not as it should have been. Status 0 if all is well. When a child is killed or cannot
- * be made, as happens without memory, nobody waits for what it should have done: the test fails.
+ * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
+ * When a child is killed or cannot be made, as happens without memory, nobody waits for what it
+ * should have done: the test fails.
  */
 #include "proctest.h"
 

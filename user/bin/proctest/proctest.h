@@ -36,7 +36,8 @@ extern const char* program;
 void expect(int good, const char* what, const char* file, int line);
 #define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
 
-/* Runs function(argument) in a child; the child's status as wait gives it. What it returns is its exit code. */
+/* Runs function(argument) in a child; the child's status as wait gives it. What it returns is its
+ * exit code. */
 int in_child(int (*function)(void*), void* argument);
 /* Forks a child that runs the function; the parent gets its PID. */
 pid_t start_child(int (*function)(void*), void* argument);

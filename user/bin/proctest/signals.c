@@ -37,7 +37,8 @@ static int writes_later(void* argument) {
   return 0;
 }
 
-/* Makes a child that does so; returns where to read it. The end is seen there when the child is gone. */
+/* Makes a child that does so; returns where to read it. The end is seen there when the child is
+ * gone. */
 static int start_writer(pid_t* child) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -46,7 +47,8 @@ static int start_writer(pid_t* child) {
   return ends[0];
 }
 
-/* A child has ended: counted beside the signals that it may have sent, in whatever order they are delivered. */
+/* A child has ended: counted beside the signals that it may have sent, in whatever order they are
+ * delivered. */
 enum { kGone = 1000 };
 static void gone(int signal) {
   (void)signal;
@@ -74,12 +76,15 @@ static void test_registers(void) {
   volatile int* flag = &caught;
   long bad = 0;
   __asm__ volatile(
-      "movq $0x1111, %%rbx; movq $0x2222, %%r12; movq $0x3333, %%r13; movq $0x4444, %%r8; movq $0x5555, %%rdx\n"
+      "movq $0x1111, %%rbx; movq $0x2222, %%r12; movq $0x3333, %%r13; movq $0x4444, %%r8; movq "
+      "$0x5555, %%rdx\n"
       "movq $0x123456789, %%rax; movq %%rax, %%xmm5; movq %%rax, %%xmm15\n"
       "1: cmpl $0, (%1); je 1b\n"
-      "xorl %%eax, %%eax; cmpq $0x1111, %%rbx; jne 2f; cmpq $0x2222, %%r12; jne 2f; cmpq $0x3333, %%r13; jne 2f\n"
+      "xorl %%eax, %%eax; cmpq $0x1111, %%rbx; jne 2f; cmpq $0x2222, %%r12; jne 2f; cmpq $0x3333, "
+      "%%r13; jne 2f\n"
       "cmpq $0x4444, %%r8; jne 2f; cmpq $0x5555, %%rdx; jne 2f\n"
-      "movq $0x123456789, %%rcx; movq %%xmm5, %%rsi; cmpq %%rcx, %%rsi; jne 2f; movq %%xmm15, %%rsi; cmpq %%rcx, "
+      "movq $0x123456789, %%rcx; movq %%xmm5, %%rsi; cmpq %%rcx, %%rsi; jne 2f; movq %%xmm15, "
+      "%%rsi; cmpq %%rcx, "
       "%%rsi; je 3f\n"
       "2: incl %%eax\n"
       "3:"
@@ -144,7 +149,8 @@ void test_signals(void) {
   struct abi_timespec second = {5, 0}, left = {0, 0};
   EXPECT(RAW(nanosleep, &second, &left, 0) == -EINTR && left.sec >= 3);
   wait_for(child);
-  EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL && RAW(kill, 31000, 0, 0) == -ESRCH);
+  EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL &&
+         RAW(kill, 31000, 0, 0) == -ESRCH);
 
   /* Children. */
   caught = 0;
@@ -235,7 +241,8 @@ void test_kill(void) {
   pid_t child = start_child(sleeps, NULL);
   kill(child, SIGSTOP);
   int status = 0;
-  EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+  EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) &&
+         WSTOPSIG(status) == SIGSTOP);
   EXPECT(RAW(wait4, child, 0, ABI_WNOHANG | ABI_WUNTRACED) == 0);
   kill(child, SIGCONT);
   EXPECT(RAW(wait4, child, 0, ABI_WNOHANG) == 0);

@@ -139,7 +139,8 @@ void parse_option(int option, Arguments& arguments) {
 
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
-  for (int option; (option = getopt_long(argc, argv, "hp:c:i:D:TrsPKUvdf", kOptions, nullptr)) != -1;) {
+  for (int option;
+       (option = getopt_long(argc, argv, "hp:c:i:D:TrsPKUvdf", kOptions, nullptr)) != -1;) {
     parse_option(option, arguments);
   }
   if (optind == argc) kLine.bad("the following arguments are required: pattern");

@@ -26,5 +26,6 @@ struct Arguments {
   bool with_delimiter() const { return delimited && kernel_stacks && user_stacks; }
 };
 
-// For bad arguments it prints the usage and what is wrong, and ends the program with status 2; after -h with 0.
+// For bad arguments it prints the usage and what is wrong, and ends the program with status 2;
+// after -h with 0.
 Arguments parse_arguments(int argc, char** argv);

@@ -87,7 +87,8 @@ void StackTree::grow() {
 
 uint32_t StackTree::number(const std::vector<uint64_t>& frames) {
   uint32_t number = 0;
-  for (auto frame = frames.rbegin(); frame != frames.rend(); frame++) number = called(number, *frame);
+  for (auto frame = frames.rbegin(); frame != frames.rend(); frame++)
+    number = called(number, *frame);
   return number;
 }
 
@@ -103,7 +104,8 @@ std::size_t Counter::KeyHash::operator()(const Key& key) const {
 }
 
 uint32_t Counter::process_of(Count&& count) {
-  const std::string what = std::to_string(count.pid) + ' ' + count.name + ' ' + count.path + ' ' + count.build_id;
+  const std::string what =
+      std::to_string(count.pid) + ' ' + count.name + ' ' + count.path + ' ' + count.build_id;
   const auto [known, added] = process_of_.emplace(what, static_cast<uint32_t>(processes_.size()));
   if (added) processes_.push_back(std::move(count));
   return known->second;
@@ -145,7 +147,8 @@ Summary Counter::since_last() {
     }
   }
   std::sort(summary.groups.begin(), summary.groups.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.calls, a.process, a.kernel, a.user) < std::tie(b.calls, b.process, b.kernel, b.user);
+    return std::tie(a.calls, a.process, a.kernel, a.user) <
+           std::tie(b.calls, b.process, b.kernel, b.user);
   });
   const auto counter = [&](const char* key) {
     const auto found = counters_.find(key);

@@ -27,12 +27,12 @@ struct Losses {
   uint64_t truncated = 0;  // counted with the innermost frames only
 };
 
-// Of `calls` calls, what a line of the file says behind their number: "kernel FRAME… user FRAME… pid N name NAME path PATH build
-// DIGITS" and whatever keys may come; each may be missing.
+// Of `calls` calls, what a line of the file says behind their number: "kernel FRAME… user FRAME…
+// pid N name NAME path PATH build DIGITS" and whatever keys may come; each may be missing.
 Count parse_count(uint64_t calls, std::string_view what);
 
-// Stacks by number, as a tree from the outermost frame on, which most of them share: 16 bytes for each frame that differs. All
-// functions of a kernel, called by all processes, have many.
+// Stacks by number, as a tree from the outermost frame on, which most of them share: 16 bytes for
+// each frame that differs. All functions of a kernel, called by all processes, have many.
 class StackTree {
  public:
   // Of a stack, the innermost frame first. The same stack has the same number; 0: no frames.
@@ -48,8 +48,9 @@ class StackTree {
   static std::size_t hash(uint32_t caller, uint64_t frame);
   void grow();
 
-  std::vector<Node> nodes_{{}};                               // by number; the first is none
-  std::vector<uint32_t> places_ = std::vector<uint32_t>(64);  // of nodes by hash, the next one if it is taken; 0: none
+  std::vector<Node> nodes_{{}};  // by number; the first is none
+  std::vector<uint32_t> places_ =
+      std::vector<uint32_t>(64);  // of nodes by hash, the next one if it is taken; 0: none
 };
 
 // What has come since the last time.
@@ -62,8 +63,8 @@ struct Summary {
   Losses losses;
 };
 
-// Summaries of what has come since the one before. What the session knows stays there: were it cleared, calls made between the
-// reading and the clearing would be lost.
+// Summaries of what has come since the one before. What the session knows stays there: were it
+// cleared, calls made between the reading and the clearing would be lost.
 class Counter {
  public:
   // A line of the file. std::runtime_error if it is not what it should be.

@@ -26,7 +26,8 @@ std::string_view name_in(std::string_view line) {
   std::string_view name = line.substr(std::min(line.find(' ') + 1, line.size()));
   constexpr std::string_view kProbed = " probed ";
   const std::size_t probed = name.rfind(kProbed);
-  if (probed != name.npos && name.find_first_not_of("0123456789", probed + kProbed.size()) == name.npos) {
+  if (probed != name.npos &&
+      name.find_first_not_of("0123456789", probed + kProbed.size()) == name.npos) {
     name = name.substr(0, probed);
   }
   return name;
@@ -54,8 +55,10 @@ Functions kernel_functions(const Matcher& matches) {
   functions.words.assign(words.begin(), words.end());
   const KernelSymbols symbols;
   const auto& all = symbols.functions();
-  const auto matching = std::count_if(all.begin(), all.end(), [&](const auto& f) { return matches(f.name); });
-  functions.unprobeable = static_cast<std::size_t>(matching) - std::min<std::size_t>(matching, functions.count);
+  const auto matching =
+      std::count_if(all.begin(), all.end(), [&](const auto& f) { return matches(f.name); });
+  functions.unprobeable =
+      static_cast<std::size_t>(matching) - std::min<std::size_t>(matching, functions.count);
   return functions;
 }
 
@@ -88,7 +91,9 @@ std::vector<std::string> every_program() {
 
 std::string find_program(const std::string& name) {
   struct stat file;
-  const auto is_file = [&](const std::string& path) { return stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode); };
+  const auto is_file = [&](const std::string& path) {
+    return stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode);
+  };
   if (name.find('/') != name.npos) {
     if (is_file(name)) return name;
   } else {
@@ -118,7 +123,8 @@ bool is_meant(const Matcher& matches, const std::string& name) {
   return matches(readable) || matches(std::string_view(readable).substr(0, readable.find('(')));
 }
 
-void add_functions(Functions& functions, const Matcher& matches, const std::string& path, bool c_library) {
+void add_functions(Functions& functions, const Matcher& matches, const std::string& path,
+                   bool c_library) {
   const Program program = read_program(path);
   uint64_t last = 0;  // of several names of one function one is enough
   for (const ProgramFunction& function : program.functions) {
@@ -133,13 +139,15 @@ void add_functions(Functions& functions, const Matcher& matches, const std::stri
       throw std::runtime_error(path + ": the file's name has a blank or ':' in it");
     }
     functions.count++;
-    functions.words.push_back(path + ":" + hexadecimal(function.address).substr(2) + ":" + function.name);
+    functions.words.push_back(path + ":" + hexadecimal(function.address).substr(2) + ":" +
+                              function.name);
   }
 }
 
 }  // namespace
 
-Functions find_functions(const Pattern& pattern, bool regular_expression, std::optional<uint64_t> pid) {
+Functions find_functions(const Pattern& pattern, bool regular_expression,
+                         std::optional<uint64_t> pid) {
   const Matcher matches = name_matcher(pattern.function, regular_expression);
   if (pattern.program.empty()) return kernel_functions(matches);
   Functions functions;

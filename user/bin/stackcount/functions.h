@@ -15,5 +15,7 @@ struct Functions {
   std::size_t unprobeable = 0;     // match too, but cannot be probed
 };
 
-// std::runtime_error if the program is not there. `pid`: the C library is that of this process's program.
-Functions find_functions(const Pattern& pattern, bool regular_expression, std::optional<uint64_t> pid);
+// std::runtime_error if the program is not there. `pid`: the C library is that of this process's
+// program.
+Functions find_functions(const Pattern& pattern, bool regular_expression,
+                         std::optional<uint64_t> pid);

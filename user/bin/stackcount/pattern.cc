@@ -53,13 +53,15 @@ Pattern parse_pattern(std::string_view text) {
   if (text.starts_with("p::")) return {.program = "", .function = std::string(text.substr(3))};
   std::vector<std::string> parts = parts_of(text);
   if (parts.size() > 1 && (parts[0] == "t" || parts[0] == "u")) {
-    throw std::runtime_error(quoted + ": this system has no " + (parts[0] == "t" ? "kernel" : "USDT") +
-                             " tracepoints; any function will do: FUNCTION of the kernel, PROGRAM:FUNCTION");
+    throw std::runtime_error(
+        quoted + ": this system has no " + (parts[0] == "t" ? "kernel" : "USDT") +
+        " tracepoints; any function will do: FUNCTION of the kernel, PROGRAM:FUNCTION");
   }
   if (parts.size() == 3 && parts[0] != "p") {
     throw std::runtime_error("Type must be 'p', 't', or 'u', but got " + parts[0]);
   }
-  if (parts.size() > 3) throw std::runtime_error("Too many ':'-separated components in pattern " + quoted);
+  if (parts.size() > 3)
+    throw std::runtime_error("Too many ':'-separated components in pattern " + quoted);
   if (parts.back().empty()) throw std::runtime_error(quoted + " names no function");
   if (parts.size() == 1) return {.program = "", .function = parts[0]};
   const std::string& program = parts[parts.size() - 2];
@@ -67,13 +69,18 @@ Pattern parse_pattern(std::string_view text) {
   return {.program = program, .function = parts.back()};
 }
 
-std::function<bool(std::string_view)> name_matcher(const std::string& function, bool regular_expression) {
-  if (!regular_expression) return [function](std::string_view name) { return glob_matches(function, name); };
+std::function<bool(std::string_view)> name_matcher(const std::string& function,
+                                                   bool regular_expression) {
+  if (!regular_expression)
+    return [function](std::string_view name) { return glob_matches(function, name); };
   try {
-    // Long names of C++ would overflow the stack of the usual way to match, which this flag of libstdc++ avoids.
-    const std::regex expression(function, std::regex::ECMAScript | std::regex_constants::__polynomial);
+    // Long names of C++ would overflow the stack of the usual way to match, which this flag of
+    // libstdc++ avoids.
+    const std::regex expression(function,
+                                std::regex::ECMAScript | std::regex_constants::__polynomial);
     return [expression](std::string_view name) {
-      return std::regex_search(name.begin(), name.end(), expression, std::regex_constants::match_continuous);
+      return std::regex_search(name.begin(), name.end(), expression,
+                               std::regex_constants::match_continuous);
     };
   } catch (const std::regex_error& error) {
     throw std::runtime_error("\"" + function + "\": bad regular expression: " + error.what());

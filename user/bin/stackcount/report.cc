@@ -16,7 +16,8 @@ std::string clock_time() {
   return text;
 }
 
-void print_frame(std::ostream& out, const Arguments& arguments, uint64_t frame, const std::string& name) {
+void print_frame(std::ostream& out, const Arguments& arguments, uint64_t frame,
+                 const std::string& name) {
   out << "  ";
   if (arguments.verbose) {
     char address[24];
@@ -26,7 +27,8 @@ void print_frame(std::ostream& out, const Arguments& arguments, uint64_t frame, 
   out << name << '\n';
 }
 
-void print_stack(std::ostream& out, const Arguments& arguments, FrameNames& names, const Count& count) {
+void print_stack(std::ostream& out, const Arguments& arguments, FrameNames& names,
+                 const Count& count) {
   for (const uint64_t frame : count.kernel) {
     print_frame(out, arguments, frame, names.kernel(frame));
   }
@@ -38,7 +40,8 @@ void print_stack(std::ostream& out, const Arguments& arguments, FrameNames& name
   out << "    " << count.calls << "\n\n";
 }
 
-void print_folded(std::ostream& out, const Arguments& arguments, FrameNames& names, const Count& count) {
+void print_folded(std::ostream& out, const Arguments& arguments, FrameNames& names,
+                  const Count& count) {
   std::vector<std::string> words;
   if (!count.name.empty()) words.push_back(count.name);
   for (auto frame = count.user.rbegin(); frame != count.user.rend(); frame++) {
@@ -54,8 +57,10 @@ void print_folded(std::ostream& out, const Arguments& arguments, FrameNames& nam
 
 }  // namespace
 
-const std::string& FrameNames::remember(Names& names, uint64_t frame, const std::string& function, uint64_t offset) {
-  return names.emplace(frame, with_offset_ ? function + "+" + hexadecimal(offset) : function).first->second;
+const std::string& FrameNames::remember(Names& names, uint64_t frame, const std::string& function,
+                                        uint64_t offset) {
+  return names.emplace(frame, with_offset_ ? function + "+" + hexadecimal(offset) : function)
+      .first->second;
 }
 
 const std::string& FrameNames::kernel(uint64_t frame) {
@@ -78,7 +83,8 @@ void print_heading(std::ostream& out, const Arguments& arguments) {
   if (arguments.timestamp) out << clock_time() << '\n';
 }
 
-void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names, const Count& count) {
+void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names,
+                 const Count& count) {
   (arguments.folded ? print_folded : print_stack)(out, arguments, names, count);
 }
 
@@ -92,5 +98,6 @@ void print_losses(std::ostream& out, const Losses& losses) {
   add(losses.processes, " calls counted without their process");
   add(losses.truncated, " calls counted with their innermost frames only");
   if (!text.empty()) out << text << '\n';
-  if (losses.kept_out != 0) out << "Left out: " << losses.kept_out << " calls made by the tracer itself\n";
+  if (losses.kept_out != 0)
+    out << "Left out: " << losses.kept_out << " calls made by the tracer itself\n";
 }

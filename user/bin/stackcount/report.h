@@ -20,7 +20,8 @@ class FrameNames {
 
  private:
   using Names = std::unordered_map<uint64_t, std::string>;
-  const std::string& remember(Names& names, uint64_t frame, const std::string& function, uint64_t offset);
+  const std::string& remember(Names& names, uint64_t frame, const std::string& function,
+                              uint64_t offset);
 
   const bool with_offset_;
   KernelSymbols kernel_symbols_;
@@ -39,6 +40,7 @@ void print_heading(std::ostream& out, const Arguments& arguments);
 //       12
 //
 // With -f a line: "comm;caller;leaf_function 12".
-void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names, const Count& count);
+void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names,
+                 const Count& count);
 // Lines that say what is missing; none if nothing is.
 void print_losses(std::ostream& out, const Losses& losses);

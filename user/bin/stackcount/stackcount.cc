@@ -1,17 +1,21 @@
-// stackcount: from where, and how often, is a function called? After bcc's stackcount, in its format, with the kernel's probes
-// (docs/probes.md).
+// stackcount: from where, and how often, is a function called? After bcc's stackcount, in its
+// format, with the kernel's probes (docs/probes.md).
 //
-// The pattern (pattern.h) is compared with the kernel's list of functions, or with programs' symbol tables (functions.h). A
-// session of #probe (probe/session.h) puts probes on what matches and counts calls by stack inside the kernel, so no event passes
-// through stackcount; every so many seconds it reads the counts (counts.h) and prints what has come since the last time
-// (report.h). Names are looked up when that is printed: the kernel's in its symbols, a program's in its file, of which the kernel
-// has remembered path and build id, so that a process that has ended meanwhile has names too.
+// The pattern (pattern.h) is compared with the kernel's list of functions, or with programs' symbol
+// tables (functions.h). A session of #probe (probe/session.h) puts probes on what matches and
+// counts calls by stack inside the kernel, so no event passes through stackcount; every so many
+// seconds it reads the counts (counts.h) and prints what has come since the last time (report.h).
+// Names are looked up when that is printed: the kernel's in its symbols, a program's in its file,
+// of which the kernel has remembered path and build id, so that a process that has ended meanwhile
+// has names too.
 //
-// As in the original, stacks of the kernel and of the program are both shown, and processes told apart, unless -K or -U asks for
-// one kind. A function of a program is called outside the kernel, so its stacks are the program's only.
+// As in the original, stacks of the kernel and of the program are both shown, and processes told
+// apart, unless -K or -U asks for one kind. A function of a program is called outside the kernel,
+// so its stacks are the program's only.
 //
-// However it ends, the session ends with the process, and nothing stays probed. Signals end the wait for the next summary; the
-// probes are taken off before the last one is read, so that it is the last word.
+// However it ends, the session ends with the process, and nothing stays probed. Signals end the
+// wait for the next summary; the probes are taken off before the last one is read, so that it is
+// the last word.
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -34,12 +38,15 @@ namespace {
 constexpr int kMostFrames = 61;                       // of a stack, what the kernel can keep
 constexpr std::chrono::seconds kForEver{99'999'999};  // three years, as the original has it
 
-std::vector<std::string> commands(const Arguments& arguments, const Pattern& pattern, const Functions& functions) {
+std::vector<std::string> commands(const Arguments& arguments, const Pattern& pattern,
+                                  const Functions& functions) {
   std::vector<std::string> lines;
   for (const std::string& word : functions.words) lines.push_back("count " + word);
   const bool in_program = !pattern.program.empty();
   const bool kernel = arguments.kernel_stacks && !in_program, user = arguments.user_stacks;
-  lines.push_back(std::string("stacks ") + (kernel ? user ? "both" : "kernel" : user ? "user" : "none"));
+  lines.push_back(std::string("stacks ") + (kernel ? user ? "both" : "kernel"
+                                            : user ? "user"
+                                                   : "none"));
   lines.push_back("depth " + std::to_string(kMostFrames));
   // Frames of a program mean nothing without the process.
   if (user || in_program || arguments.per_process || arguments.pid) lines.emplace_back("processes");
@@ -80,7 +87,8 @@ int run(const Arguments& arguments) {
   }
   flush();
 
-  const std::chrono::seconds interval(arguments.interval.value_or(arguments.duration.value_or(kForEver.count())));
+  const std::chrono::seconds interval(
+      arguments.interval.value_or(arguments.duration.value_or(kForEver.count())));
   std::chrono::seconds passed{0};
   Counter counter;
   for (bool ends = false; !ends;) {

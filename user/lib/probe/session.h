@@ -1,5 +1,5 @@
-// A session of probes (docs/probes.md): what is given to it holds as long as this object lives, and nothing of it is left behind
-// however the program ends.
+// A session of probes (docs/probes.md): what is given to it holds as long as this object lives, and
+// nothing of it is left behind however the program ends.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ class ProbeSession {
   ProbeSession& operator=(const ProbeSession&) = delete;
   ~ProbeSession();
 
-  // Lines for `ctl`, without their ends, in as few writes as they fit into. std::runtime_error with the kernel's reason; those
-  // before may have been done.
+  // Lines for `ctl`, without their ends, in as few writes as they fit into. std::runtime_error with
+  // the kernel's reason; those before may have been done.
   void command(const std::vector<std::string>& lines);
   void command(const std::string& line) { command(std::vector{line}); }
   // The name of one of its files: "#probe/1/counts".

@@ -8,14 +8,16 @@
 
 namespace elf {
 
-// As in the System V ABI, edition 4.1, chapter 4, with the 64-bit types of its supplement for x86-64.
+// As in the System V ABI, edition 4.1, chapter 4, with the 64-bit types of its supplement for
+// x86-64.
 struct FileHeader {
   uint8_t identification[16];
   uint16_t type, machine;
   uint32_t version;
   uint64_t entry, program_headers, section_headers;
   uint32_t flags;
-  uint16_t size, program_header_size, program_header_count, section_header_size, section_header_count, names;
+  uint16_t size, program_header_size, program_header_count, section_header_size,
+      section_header_count, names;
 };
 static_assert(sizeof(FileHeader) == 64);
 struct SectionHeader {

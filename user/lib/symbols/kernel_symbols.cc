@@ -14,7 +14,8 @@ KernelSymbols::KernelSymbols() {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     uint64_t address = 0;
-    if (line.size() <= kName || std::from_chars(line.data(), line.data() + kDigits, address, 16).ec != std::errc())
+    if (line.size() <= kName ||
+        std::from_chars(line.data(), line.data() + kDigits, address, 16).ec != std::errc())
       continue;
     functions_.push_back({address, std::string(line.substr(kName))});
   }
@@ -22,8 +23,9 @@ KernelSymbols::KernelSymbols() {
 
 // The call is before the return address.
 const KernelSymbols::Function* KernelSymbols::find(uint64_t return_address) const {
-  const auto after = std::upper_bound(functions_.begin(), functions_.end(), return_address - 1,
-                                      [](uint64_t at, const Function& function) { return at < function.address; });
+  const auto after =
+      std::upper_bound(functions_.begin(), functions_.end(), return_address - 1,
+                       [](uint64_t at, const Function& function) { return at < function.address; });
   return after == functions_.begin() ? nullptr : &after[-1];
 }
 

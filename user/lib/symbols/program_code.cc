@@ -33,13 +33,15 @@ ProgramCode::ProgramCode(const std::string& path) {
   const auto header = elf::at<elf::FileHeader>(file_, 0);
   if (!header) return;
   const auto section_at = [&](uint32_t index) {
-    return elf::at<elf::SectionHeader>(file_, header->section_headers + uint64_t{index} * header->section_header_size);
+    return elf::at<elf::SectionHeader>(
+        file_, header->section_headers + uint64_t{index} * header->section_header_size);
   };
   const auto names = section_at(header->names);
   for (uint32_t i = 0; i < header->section_header_count; i++) {
     const auto section = section_at(i);
     if (!section || !names) break;
-    if ((section->flags & kInstructions) != 0) sections_.push_back({section->address, section->offset, section->size});
+    if ((section->flags & kInstructions) != 0)
+      sections_.push_back({section->address, section->offset, section->size});
     const std::string_view name = elf::part(file_, names->offset + section->name, names->size);
     if (name.substr(0, name.find('\0')) == ".stele.returns") {
       add_returns(elf::part(file_, section->offset, section->size));
@@ -49,7 +51,9 @@ ProgramCode::ProgramCode(const std::string& path) {
 
 void ProgramCode::add_returns(std::string_view section) {
   const auto header = elf::at<ReturnsHeader>(section, 0);
-  if (!header || std::string_view(header->magic, sizeof(header->magic)) != "SRET" || header->version != 1) return;
+  if (!header || std::string_view(header->magic, sizeof(header->magic)) != "SRET" ||
+      header->version != 1)
+    return;
   for (uint64_t i = 0; i < header->count; i++) {
     const auto address = elf::at<uint64_t>(section, sizeof(ReturnsHeader) + i * sizeof(uint64_t));
     if (!address) break;
@@ -59,7 +63,8 @@ void ProgramCode::add_returns(std::string_view section) {
 
 std::string_view ProgramCode::code(const ProgramFunction& function) const {
   for (const Section& section : sections_) {
-    if (function.address < section.address || function.address - section.address >= section.size) continue;
+    if (function.address < section.address || function.address - section.address >= section.size)
+      continue;
     return elf::part(file_, section.offset + (function.address - section.address), function.size);
   }
   return {};
@@ -70,8 +75,8 @@ std::vector<uint64_t> ProgramCode::returns(const ProgramFunction& function) cons
   return {first, std::lower_bound(first, returns_.end(), function.address + function.size)};
 }
 
-std::string probe_name(const std::string& path, const ProgramCode& code, const ProgramFunction& function,
-                       bool returns) {
+std::string probe_name(const std::string& path, const ProgramCode& code,
+                       const ProgramFunction& function, bool returns) {
   std::string name = path + ":" + digits(function.address) + ":" + function.name;
   if (!returns) return name;
   char before = ':';

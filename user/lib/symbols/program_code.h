@@ -14,8 +14,8 @@ class ProgramCode {
   explicit ProgramCode(const std::string& path);
 
   std::string_view code(const ProgramFunction& function) const;
-  // Addresses of its `ret` instructions: those of the section .stele.returns (tools/stele/returns.py). None if the file has no
-  // such section.
+  // Addresses of its `ret` instructions: those of the section .stele.returns
+  // (tools/stele/returns.py). None if the file has no such section.
   std::vector<uint64_t> returns(const ProgramFunction& function) const;
 
  private:
@@ -29,6 +29,7 @@ class ProgramCode {
   std::vector<uint64_t> returns_;  // ascending
 };
 
-// PATH:ADDRESS:NAME:RETURN,… as commands of a session of probes name it (docs/probes.md); without `returns` not with them. C++
-// names are the linker's, which have no blanks.
-std::string probe_name(const std::string& path, const ProgramCode& code, const ProgramFunction& function, bool returns);
+// PATH:ADDRESS:NAME:RETURN,… as commands of a session of probes name it (docs/probes.md); without
+// `returns` not with them. C++ names are the linker's, which have no blanks.
+std::string probe_name(const std::string& path, const ProgramCode& code,
+                       const ProgramFunction& function, bool returns);

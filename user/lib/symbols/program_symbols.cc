@@ -23,7 +23,8 @@ std::string build_id_in(std::string_view notes) {
   constexpr auto padded = [](uint64_t size) { return (size + 3) / 4 * 4; };
   for (uint64_t offset = 0; const auto note = at<NoteHeader>(notes, offset);) {
     const uint64_t name = offset + sizeof(NoteHeader), description = name + padded(note->name_size);
-    if (note->type == kBuildId && part(notes, name, note->name_size) == std::string_view("GNU", 4)) {
+    if (note->type == kBuildId &&
+        part(notes, name, note->name_size) == std::string_view("GNU", 4)) {
       return std::string(part(notes, description, note->description_size));
     }
     offset = description + padded(note->description_size);
@@ -42,28 +43,32 @@ Program parse(std::string_view file) {
                                    "ELF"))
     return program;
   const auto section_at = [&](uint32_t index) {
-    return at<SectionHeader>(file, header->section_headers + uint64_t{index} * header->section_header_size);
+    return at<SectionHeader>(
+        file, header->section_headers + uint64_t{index} * header->section_header_size);
   };
   for (uint32_t i = 0; i < header->section_header_count; i++) {
     const auto section = section_at(i);
     if (!section) break;
     const std::string_view contents = part(file, section->offset, section->size);
-    if (section->type == kNotes && program.build_id.empty()) program.build_id = build_id_in(contents);
+    if (section->type == kNotes && program.build_id.empty())
+      program.build_id = build_id_in(contents);
     const auto strings = section_at(section->link);
     if (section->type != kSymbolTable || !strings) continue;
     const std::string_view names = part(file, strings->offset, strings->size);
-    for (uint64_t offset = 0; const auto symbol = at<SymbolEntry>(contents, offset); offset += sizeof(SymbolEntry)) {
+    for (uint64_t offset = 0; const auto symbol = at<SymbolEntry>(contents, offset);
+         offset += sizeof(SymbolEntry)) {
       if ((symbol->info & 0xf) != kFunction || symbol->section == 0) continue;
       const std::string_view name = part(names, symbol->name, names.size());
       const auto code = section_at(symbol->section);
-      const bool probeable =
-          code && part(file, code->offset + (symbol->value - code->address), kProbeNop.size()) == kProbeNop;
+      const bool probeable = code && part(file, code->offset + (symbol->value - code->address),
+                                          kProbeNop.size()) == kProbeNop;
       program.functions.push_back(
           {symbol->value, symbol->size, std::string(name.substr(0, name.find('\0'))), probeable});
     }
   }
-  std::stable_sort(program.functions.begin(), program.functions.end(),
-                   [](const ProgramFunction& a, const ProgramFunction& b) { return a.address < b.address; });
+  std::stable_sort(
+      program.functions.begin(), program.functions.end(),
+      [](const ProgramFunction& a, const ProgramFunction& b) { return a.address < b.address; });
   return program;
 }
 
@@ -80,8 +85,8 @@ Program read_program(const std::string& path) {
 std::string demangled(const std::string& name) {
   if (!name.starts_with("_Z")) return name;
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                         std::free);
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
   return status == 0 ? text.get() : name;
 }
 
@@ -92,12 +97,14 @@ const Program& ProgramSymbols::program(const std::string& path) {
 }
 
 // The call, or the instruction that faulted, is before the address.
-std::optional<ProgramSymbols::Place> ProgramSymbols::find(const std::string& path, std::string_view build_id,
+std::optional<ProgramSymbols::Place> ProgramSymbols::find(const std::string& path,
+                                                          std::string_view build_id,
                                                           uint64_t return_address) {
   const Program& in = program(path);
   if (in.build_id != build_id) return {};
-  const auto after = std::upper_bound(in.functions.begin(), in.functions.end(), return_address - 1,
-                                      [](uint64_t address, const ProgramFunction& f) { return address < f.address; });
+  const auto after = std::upper_bound(
+      in.functions.begin(), in.functions.end(), return_address - 1,
+      [](uint64_t address, const ProgramFunction& f) { return address < f.address; });
   if (after == in.functions.begin()) return {};
   const ProgramFunction& function = after[-1];
   const uint64_t offset = return_address - function.address;
@@ -105,13 +112,15 @@ std::optional<ProgramSymbols::Place> ProgramSymbols::find(const std::string& pat
   return Place{&function, offset};
 }
 
-std::string ProgramSymbols::frame(const std::string& path, std::string_view build_id, uint64_t return_address) {
+std::string ProgramSymbols::frame(const std::string& path, std::string_view build_id,
+                                  uint64_t return_address) {
   const auto place = find(path, build_id, return_address);
   if (!place) return with_program(return_address, path);
   return demangled(place->function->name) + "+" + with_program(place->offset, path);
 }
 
-std::string ProgramSymbols::name(const std::string& path, std::string_view build_id, uint64_t return_address) {
+std::string ProgramSymbols::name(const std::string& path, std::string_view build_id,
+                                 uint64_t return_address) {
   const auto place = find(path, build_id, return_address);
   return place ? demangled(place->function->name) : with_program(return_address, path);
 }

@@ -1,7 +1,7 @@
 // Names and places of programs' functions, from their ELF files.
 //
-// The programs of the system are linked at fixed addresses, so an address is looked up as it is. A file that is not the
-// program any more, which its build id tells, gives no names.
+// The programs of the system are linked at fixed addresses, so an address is looked up as it is. A
+// file that is not the program any more, which its build id tells, gives no names.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,10 @@ class ProgramSymbols {
     const ProgramFunction* function;
     uint64_t offset;
   };
-  // Of a return address in the program `path`; nothing if it is in none of its functions, or the file has another build id.
-  std::optional<Place> find(const std::string& path, std::string_view build_id, uint64_t return_address);
+  // Of a return address in the program `path`; nothing if it is in none of its functions, or the
+  // file has another build id.
+  std::optional<Place> find(const std::string& path, std::string_view build_id,
+                            uint64_t return_address);
   // "function+0x12 [program]", or "0x401012 [program]". C++ names are demangled.
   std::string frame(const std::string& path, std::string_view build_id, uint64_t return_address);
   // "function", or "0x401012 [program]".

@@ -9,18 +9,23 @@ void CommandLine::bad(const std::string& what) const {
   std::exit(2);
 }
 
-uint64_t CommandLine::number(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const {
+uint64_t CommandLine::number(std::string_view name, std::string_view text, uint64_t low,
+                             uint64_t high) const {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high) return value;
-  bad("argument " + std::string(name) + ": \"" + std::string(text) + "\": a number from " + std::to_string(low) +
-      " to " + std::to_string(high) + " is wanted");
+  if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high)
+    return value;
+  bad("argument " + std::string(name) + ": \"" + std::string(text) + "\": a number from " +
+      std::to_string(low) + " to " + std::to_string(high) + " is wanted");
 }
 
-uint64_t CommandLine::bytes(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const {
+uint64_t CommandLine::bytes(std::string_view name, std::string_view text, uint64_t low,
+                            uint64_t high) const {
   constexpr std::string_view kUnits = "KMG";
   const std::size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
   if (unit == kUnits.npos) return number(name, text, low, high);
   const std::size_t shift = 10 * (unit + 1);
-  return number(name, text.substr(0, text.size() - 1), (low + (1ul << shift) - 1) >> shift, high >> shift) << shift;
+  return number(name, text.substr(0, text.size() - 1), (low + (1ul << shift) - 1) >> shift,
+                high >> shift)
+         << shift;
 }

@@ -8,7 +8,8 @@
 
 namespace {
 
-// A pipe would do as well, but a tool that shows what the kernel does had better not do much itself.
+// A pipe would do as well, but a tool that shows what the kernel does had better not do much
+// itself.
 volatile sig_atomic_t ended = 0, waiting = 0;
 jmp_buf end_of_wait;
 

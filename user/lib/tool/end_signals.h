@@ -3,8 +3,8 @@
 
 #include <chrono>
 
-// From its construction on SIGINT, SIGTERM, SIGHUP and SIGQUIT do nothing but end wait(), and closed output does nothing but
-// make writes fail. One for each program.
+// From its construction on SIGINT, SIGTERM, SIGHUP and SIGQUIT do nothing but end wait(), and
+// closed output does nothing but make writes fail. One for each program.
 class EndSignals {
  public:
   EndSignals();

@@ -59,7 +59,8 @@ void read_lines(const std::string& path, const std::function<void(std::string_vi
     if (got < 0 && errno != EINTR) failed(path);
     text.resize(left + (got > 0 ? static_cast<std::size_t>(got) : 0));
     std::size_t start = 0;
-    for (std::size_t end; (end = text.find('\n', std::max(start, left))) != text.npos; start = end + 1) {
+    for (std::size_t end; (end = text.find('\n', std::max(start, left))) != text.npos;
+         start = end + 1) {
       line(std::string_view(text).substr(start, end - start));
     }
     text.erase(0, start);

@@ -10,9 +10,10 @@ typedef struct {
   sigset_t __mask;
 } sigjmp_buf[1];
 
-#define sigsetjmp(environment, save)                                                                                 \
-  (((environment)[0].__saved = (save)) != 0 ? (void)sigprocmask(SIG_SETMASK, (sigset_t*)0, &(environment)[0].__mask) \
-                                            : (void)0,                                                               \
+#define sigsetjmp(environment, save)                                            \
+  (((environment)[0].__saved = (save)) != 0                                     \
+       ? (void)sigprocmask(SIG_SETMASK, (sigset_t*)0, &(environment)[0].__mask) \
+       : (void)0,                                                               \
    setjmp((environment)[0].__jump))
 
 __BEGIN_DECLS

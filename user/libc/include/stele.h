@@ -6,11 +6,12 @@
 extern "C" {
 #endif
 
-/* Why the last call that failed did so, in the kernel's words; "" if it did not say. At most 127 bytes, valid until the
- * next call that fails. strerror() and perror() append it by themselves. */
+/* Why the last call that failed did so, in the kernel's words; "" if it did not say. At most 127
+ * bytes, valid until the next call that fails. strerror() and perror() append it by themselves. */
 const char* errstr(void);
 
-/* Makes `source` (a path, or a device as "#name") visible at the existing path `target`: NS_* flags. */
+/* Makes `source` (a path, or a device as "#name") visible at the existing path `target`: NS_*
+ * flags. */
 int ns_bind(const char* source, const char* target, int flags);
 /* Undoes what was bound at `target`. */
 int ns_unmount(const char* target);

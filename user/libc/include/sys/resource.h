@@ -9,7 +9,8 @@
 /* Times are measured; the counters are there for sources that print them, and zero. */
 struct rusage {
   struct timeval ru_utime, ru_stime;
-  long ru_maxrss, ru_ixrss, ru_idrss, ru_isrss, ru_minflt, ru_majflt, ru_nswap, ru_inblock, ru_oublock;
+  long ru_maxrss, ru_ixrss, ru_idrss, ru_isrss, ru_minflt, ru_majflt, ru_nswap, ru_inblock,
+      ru_oublock;
   long ru_msgsnd, ru_msgrcv, ru_nsignals, ru_nvcsw, ru_nivcsw;
 };
 

@@ -1,4 +1,5 @@
-// Stands in for kern/arch/x86_64/paging.h on the host: the direct map is a mapping of anonymous memory at a fixed address.
+// Stands in for kern/arch/x86_64/paging.h on the host: the direct map is a mapping of anonymous
+// memory at a fixed address.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ inline constexpr uint64_t kDirectMapBase = 0x4000000000;  // where ThreadSanitiz
 #else
 inline constexpr uint64_t kDirectMapBase = 0x500000000000;
 #endif
-inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;  // not mapped: whoever touches it dies
+inline constexpr uint64_t kKernelVirtualBase =
+    0xffffc00000000000;  // not mapped: whoever touches it dies
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelVirtualReserved = 0;
 

@@ -1,4 +1,5 @@
-/* There is no network: types for the declarations in busybox's headers, which no applet of ours uses. */
+/* There is no network: types for the declarations in busybox's headers, which no applet of ours
+ * uses. */
 #ifndef _SYS_SOCKET_H
 #define _SYS_SOCKET_H
 #include <sys/types.h>

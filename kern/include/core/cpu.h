@@ -1,0 +1,65 @@
+// What each CPU has for itself, reached through GS.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/units.h"
+
+struct TaskHead;
+
+inline constexpr unsigned kMaxCpus = CONFIG_MAX_CPUS;
+
+// Offsets of the first fields are known to assembly (arch/x86_64/entry.S) and checked in
+// arch/x86_64/cpu.cc.
+struct Cpu {
+  Cpu* self;              // 0
+  uint64_t kernel_stack;  // 8: top of the current task's kernel stack, for system call entry
+  uint64_t user_stack;    // 16: scratch for system call entry
+  TaskHead* current;      // 24
+  uint32_t id;            // 32: 0..cpu_count()-1
+  uint32_t probes_off;    // 36: > 0: no probe is told what happens here (probe_guard.h)
+  uint32_t apic_id;
+  uint32_t interrupt_depth;  // interrupts and exceptions nested on this CPU, not counting those
+                             // that came from user mode's system calls and faults
+  uint32_t preempt_off;      // > 0: the scheduler does not take the CPU away
+  bool need_resched;
+  bool online;
+  bool in_nmi;               // NMI or machine check: no allocation
+  uint8_t interrupt_vector;  // of the innermost interrupt being handled; 0 if interrupt_depth is 0
+  bool interrupted_user;     // the interrupt being handled came from user mode
+  uint32_t held_locks;       // number of spinlocks held
+  uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
+};
+
+inline Cpu& this_cpu() {
+  Cpu* cpu;
+  asm volatile("movq %%gs:0, %0" : "=r"(cpu));
+  return *cpu;
+}
+// The result is stable only while the task cannot move: interrupts or preemption off.
+inline unsigned cpu_id() {
+  uint32_t id;
+  asm volatile("movl %%gs:32, %0" : "=r"(id));
+  return id;
+}
+inline TaskHead* current_task_head() {
+  TaskHead* task;
+  asm volatile("movq %%gs:24, %0" : "=r"(task));
+  return task;
+}
+
+// CPUs found and started; their numbers are 0..cpu_count()-1.
+unsigned cpu_count();
+Cpu& cpu(unsigned id);
+
+// Keeps the current task on its CPU for the life of a scope; interrupts still come.
+class PreemptOff {
+ public:
+  PreemptOff() { asm volatile("incl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc"); }
+  ~PreemptOff() {
+    asm volatile("decl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc");
+  }
+  PreemptOff(const PreemptOff&) = delete;
+  PreemptOff& operator=(const PreemptOff&) = delete;
+};

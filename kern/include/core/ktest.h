@@ -1,0 +1,30 @@
+// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=WORD,...` for those
+// whose name contains one of the words), TAP on the console.
+#pragma once
+
+#include "core/log.h"
+
+struct KernelTest {
+  const char* name;
+  void (*run)();
+};
+
+// KTEST(name) { … EXPECT(condition); … }: runs in a kernel task, may sleep.
+#define KTEST(test_name)                                                                     \
+  static void ktest_##test_name();                                                           \
+  [[gnu::section(".ktests"), gnu::used,                                                      \
+    gnu::aligned(8)]] static const KernelTest ktest_entry_##test_name = {#test_name,         \
+                                                                         ktest_##test_name}; \
+  static void ktest_##test_name()
+
+// Marks the running test as failed and goes on. Any context.
+void ktest_fail(const char* file, int line, const char* what);
+#define EXPECT(condition)                                         \
+  do {                                                            \
+    if (!(condition)) ktest_fail(__FILE__, __LINE__, #condition); \
+  } while (0)
+// A pseudo-random 64-bit number from a seed that is printed (and can be set by `seed=N` on the
+// command line).
+unsigned long ktest_random();
+// Runs all and powers off.
+[[noreturn]] void ktest_run_all();

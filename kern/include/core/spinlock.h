@@ -1,0 +1,108 @@
+// Spinlocks. Taking one turns interrupts off on this CPU until it is released, so that an interrupt
+// handler may take any lock; what runs under one is short and bounded and never sleeps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "arch/x86_64/interrupts.h"
+#ifndef STELE_HOST
+#include "core/cpu.h"
+#endif
+#include "core/lock_rank.h"
+#include "lib/thread_annotations.h"
+
+class CAPABILITY("spinlock") Spinlock {
+ public:
+  constexpr explicit Spinlock(LockRank rank) : rank_(rank) {}
+  Spinlock(const Spinlock&) = delete;
+  Spinlock& operator=(const Spinlock&) = delete;
+
+  // Interrupts must be off. Use Guard.
+  void lock() ACQUIRE();
+  bool try_lock() TRY_ACQUIRE(true);
+  void unlock() RELEASE();
+  // As try_lock, but says nobody's name and is not counted, which takes two instructions: for a
+  // hook, which is over before anything else can happen on this CPU. In a build that checks ranks,
+  // and on the host, it waits.
+  bool lock_in_hook() TRY_ACQUIRE(true);
+  void unlock_in_hook() RELEASE();
+  // By this CPU, and not by a hook.
+  bool held() const;
+  LockRank rank() const { return rank_; }
+
+ private:
+  static constexpr uint32_t kLocked = uint32_t{1}
+                                      << 30;  // not the sign, which gcc would test by a loop
+
+  std::atomic<uint32_t> owner_{
+      0};       // 0 when free, else kLocked and the CPU's number + 1, which a hook leaves out
+  void spin();  // until it is free, and takes it
+
+  const LockRank rank_;
+};
+
+#if !defined(CONFIG_LOCK_RANK_CHECK) && !defined(STELE_HOST)
+inline void Spinlock::lock() {
+  Cpu& cpu = this_cpu();
+  uint32_t expected = 0;
+  if (!owner_.compare_exchange_strong(expected, kLocked | (cpu.id + 1), std::memory_order_acquire,
+                                      std::memory_order_relaxed)) [[unlikely]] {
+    spin();
+  }
+  cpu.held_locks++;
+}
+
+inline void Spinlock::unlock() {
+  this_cpu().held_locks--;
+  owner_.store(0, std::memory_order_release);
+}
+
+inline bool Spinlock::lock_in_hook() {
+  return (owner_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
+}
+
+inline void Spinlock::unlock_in_hook() {
+  owner_.store(0, std::memory_order_release);
+}
+#else
+inline bool Spinlock::lock_in_hook() {
+  lock();
+  return true;
+}
+
+inline void Spinlock::unlock_in_hook() {
+  unlock();
+}
+#endif
+
+// Holds a lock, with interrupts off, for the life of a scope.
+class SCOPED_CAPABILITY Guard {
+ public:
+  explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~Guard() RELEASE() { lock_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  InterruptsOff off_;  // first in, last out
+  Spinlock& lock_;
+};
+
+// The same, if the lock is free; otherwise without it.
+class TryGuard {
+ public:
+  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock),
+                                                                held_(lock.try_lock()) {}
+  ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
+    if (held_) lock_.unlock();
+  }
+  TryGuard(const TryGuard&) = delete;
+  TryGuard& operator=(const TryGuard&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  InterruptsOff off_;  // first in, last out
+  Spinlock& lock_;
+  const bool held_;
+};

@@ -1,0 +1,17 @@
+// Serial ports COM1..COM4 (16550).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+inline constexpr unsigned kUartCount = 4;
+
+void uart_early_init();
+bool uart_present(unsigned port);
+// Sends all bytes, polling. Any context.
+void uart_write(unsigned port, const char* data, size_t size);
+// Interrupts for received bytes: `receive` is called in interrupt context for each byte. ENODEV as
+// false.
+bool uart_listen(unsigned port, void (*receive)(unsigned port, uint8_t byte));
+// Waits until all that was written is on the line. Any context.
+void uart_drain();

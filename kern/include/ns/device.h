@@ -1,0 +1,225 @@
+// Devices and channels, after Plan 9: everything that has a name is a file of a device, and a
+// channel is a place in one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "abi/syscall.h"
+#include "lib/ref.h"
+#include "lib/result.h"
+#include "lib/units.h"
+
+class Device;
+struct Process;
+
+// Names a file of a device for as long as the system runs: two channels with equal device and qid
+// path are the same file.
+struct Qid {
+  uint64_t path = 0;
+  uint32_t version = 0;
+  bool directory = false;
+  bool operator==(const Qid& other) const { return path == other.path; }
+};
+
+// Who asks, for permission checks. uid 0 may do everything.
+struct Credentials {
+  uint32_t uid = 0, gid = 0;
+};
+
+// A place in a device's tree; after Device::open an open file.
+class Chan : public RefCounted<Chan> {
+ public:
+  Device* device = nullptr;
+  Qid qid;
+  uint32_t open_flags = 0;  // ABI_O_* after open
+  bool is_open = false;
+  uint64_t offset = 0;    // of read, write, lseek without a position of their own
+  void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
+  char* path = nullptr;   // the canonical name it was reached by, for getcwd, `..` and messages;
+                          // kmalloc'ed, may be nullptr
+
+  // The namespace's: the file that this one was mounted on, by device and qid path, for looking its
+  // union up again.
+  Device* mount_device = nullptr;
+  uint64_t mount_path = 0;
+  Chan* union_next = nullptr;  // an open directory of a union: the next member, open too, owned
+
+  // ENOMEM. May sleep, as all three.
+  static Result<Ref<Chan>> create(Device* device, Qid qid);
+  // Another channel, not open, to the same file of the same device; itself must not be open.
+  Result<Ref<Chan>> clone();
+  static void destroy(Chan* chan);
+};
+
+// Whether `who` has all of `want` (4 read, 2 write, 1 execute or search) on what has these
+// permissions.
+bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want);
+// What of it an open with ABI_O_* `flags` wants.
+uint32_t wanted_by_open(uint32_t flags);
+
+// A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
+// open unless said. What a device does not support it does not override: the error is given below.
+class Device {
+ public:
+  constexpr Device(const char* name) : name_(name) {}
+  const char* name() const { return name_; }
+
+  // A channel to the root of the device; `spec` is what stands after the name as in #name.spec,
+  // mostly empty.
+  virtual Result<Ref<Chan>> attach(std::string_view spec);
+  // A new channel to the entry `name` of the directory `chan` (which may be open). "." and ".."
+  // never get here: the path walk resolves them by name. Search permission has been checked.
+  // ENOENT, ENOTDIR.
+  virtual Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) = 0;
+  // Open or not. Implementations start from fill_stat.
+  virtual Result<void> stat(Chan& chan, abi_stat& stat) = 0;
+  // Checks permission and makes `chan`, which nobody else holds, an open file (is_open,
+  // open_flags); may give another channel in its place (clone files). A channel whose open failed
+  // is as it was. EACCES, EISDIR.
+  virtual Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) = 0;
+  // Makes and opens a file or (mode & ABI_S_IFDIR) directory `name` in the directory `directory`.
+  // Permission to write there has been checked, as for remove and rename. EEXIST if it is there
+  // already. EPERM here.
+  virtual Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t flags,
+                                   uint32_t mode, const Credentials& who);
+  // Open file. Bytes read from `offset`; 0 at the end. `buffer` is kernel memory. EISDIR on
+  // directories.
+  virtual Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
+  // With ABI_O_APPEND in chan.open_flags a file that has an end is written there, whatever `offset`
+  // is.
+  virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
+  // Open directory: the first entry at or after `position` (0 is the beginning, the rest is the
+  // device's choice, below 2^48) into `entry` and `name` (NUL-terminated, 256 bytes); `position`
+  // becomes that of the next. Entries that stay are seen once although others come and go
+  // meanwhile. ENOENT after the last. "." and ".." are the caller's.
+  virtual Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name);
+  // The last reference of a channel is gone (open or not): release `state`. Must not fail.
+  virtual void close(Chan& chan);
+  // `copy` is being made by Chan::clone of `chan`: give it a state of its own where there is one.
+  // Here: the same pointer.
+  virtual Result<void> clone_state(Chan& chan, Chan& copy);
+  virtual Result<void> remove(Chan& chan, const Credentials& who);  // EPERM here
+  virtual Result<void> rename(Chan& chan, Chan& directory, std::string_view name,
+                              const Credentials& who);                               // EPERM here
+  virtual Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who);  // EINVAL here
+  virtual Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who);     // EPERM here
+  virtual Result<void> ioctl(
+      Chan& chan, uint32_t request,
+      void* argument);  // ENOTTY here; `argument` is kernel memory of the request's type
+  // What of ABI_POLLIN | ABI_POLLOUT would not block; both here. Not exact under races.
+  virtual uint16_t poll(Chan& chan);
+  // A read of which can be asked for at an offset; false for streams (lseek gives ESPIPE).
+  virtual bool seekable() const { return true; }
+
+  // Number of the device, the same for its life; abi_stat.dev.
+  uint32_t id() const { return id_; }
+
+ protected:
+  // Zeroes `stat` and sets dev, ino, mode, size, one link, and the block size; root's.
+  void fill_stat(abi_stat& stat, uint64_t path, uint32_t mode, uint64_t size = 0) const;
+
+ private:
+  friend void device_register(Device* device);
+  const char* name_;
+  uint32_t id_ = 0;
+  Device* next_ = nullptr;
+  friend Device* device_find(std::string_view name);
+};
+
+// Registered at boot by each device's init function; the device must live for ever.
+void device_register(Device* device);
+Device* device_find(std::string_view name);
+
+// One file or directory of a TableDevice.
+struct TableEntry {
+  const char* name;
+  uint32_t mode;    // ABI_S_IFDIR or ABI_S_IFREG or ABI_S_IFCHR, and permissions; the owner is root
+  uint32_t parent;  // index in the table; entry 0 is the root, its own parent
+};
+
+// A device whose tree is a fixed table, into whose directories it may put further, changing nodes.
+// attach, walk, stat, open with permissions, and entry are done here; the device writes read and
+// write, and switches on chan.qid.path, which is the index in the table:
+//
+//   constexpr TableEntry kTable[] = {{"", ABI_S_IFDIR | 0555, 0},
+//                                    {"free", ABI_S_IFREG | 0444, 0},
+//                                    {"trace", ABI_S_IFDIR | 0500, 0}};
+//
+// A device with changing nodes overrides the dynamic_* functions; their qid paths are kDynamic and
+// above and mean what the device likes. A node's channel may carry a reference in chan.state from
+// the walk on; the device then has clone_state and close, in which chan.is_open tells the states of
+// the two kinds apart.
+class TableDevice : public Device {
+ public:
+  constexpr TableDevice(const char* name, std::span<const TableEntry> table)
+      : Device(name), table_(table) {}
+
+  Result<Ref<Chan>> attach(std::string_view spec) override;
+  Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) override;
+  Result<void> stat(Chan& chan, abi_stat& stat) override;
+  Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override;
+  Result<size_t> read(Chan& chan, char* buffer, size_t size,
+                      uint64_t offset) override;  // EACCES here
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size,
+                       uint64_t offset) override;  // EACCES here
+  Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
+
+ protected:
+  static constexpr uint64_t kDynamic = uint64_t{1} << 32;
+  static bool is_dynamic(const Chan& chan) { return chan.qid.path >= kDynamic; }
+
+  // `chan` (not a directory) is being opened with permission: makes chan.state, which close
+  // releases. Nothing here.
+  virtual Result<void> open_file(Chan& chan, uint32_t flags);
+  // `name`, which is not in the table, in `directory`: sets chan.qid and, if it likes, chan.state.
+  // ENOENT here.
+  virtual Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan);
+  // Of a node with a dynamic qid; begins with fill_stat. ENOENT here.
+  virtual Result<void> dynamic_stat(Chan& chan, abi_stat& stat);
+  // The dynamic entry number `index` of `directory`, after those of the table; `name` has 256
+  // bytes. ENOENT after the last, and here.
+  virtual Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name);
+
+ private:
+  const std::span<const TableEntry> table_;
+};
+
+// A growing text: what a file that is made at open holds. print never fails; when memory ran out
+// the text ends, and failed() says so.
+class Text {
+ public:
+  static Result<Text*> create();  // ENOMEM
+  static void destroy(Text* text);
+  void print(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
+  void append(std::string_view bytes);
+  bool failed() const { return failed_; }
+  std::string_view view() const { return {data_, size_}; }
+  // For Device::read.
+  size_t read(char* buffer, size_t size, uint64_t offset) const;
+
+ private:
+  bool reserve(size_t more);  // room for so many bytes beyond size_
+
+  char* data_ = nullptr;
+  size_t size_ = 0, capacity_ = 0;
+  bool failed_ = false;
+};
+
+// The part of `text` that a read of `size` bytes at `offset` gets; 0 at the end.
+size_t read_text(std::string_view text, char* buffer, size_t size, uint64_t offset);
+
+// One command line of a control file: the first word, and what comes after it without blanks
+// around.
+struct CommandLine {
+  std::string_view word, rest;
+};
+// Takes the next line that is not blank off `text`; false at the end.
+bool next_command(std::string_view& text, CommandLine& line);
+// Takes the next word off `rest`; empty at the end.
+std::string_view next_word(std::string_view& rest);
+// What is written to a control file: EINVAL unless it is plain text of at most 4096 bytes.
+// `expected` says in the error string what would have been right.
+Result<void> check_command_text(std::string_view text, const char* expected);

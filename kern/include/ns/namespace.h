@@ -1,0 +1,74 @@
+// Namespaces: which channel stands where. Path walk, bind, the descriptor table of a process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/spinlock.h"
+#include "lib/ref.h"
+#include "lib/result.h"
+#include "ns/device.h"
+
+// The mount table of one or more processes. fork shares it, as a copy is made only on request.
+class Namespace;
+// With nothing but `#root` in it; the caller holds a reference. ENOMEM. May sleep, as all that is
+// here.
+Result<Namespace*> namespace_create();
+void namespace_ref(Namespace* ns);
+void namespace_unref(Namespace* ns);
+
+// What a path is resolved against.
+struct PathContext {
+  Namespace* ns;
+  Chan* cwd;  // nullptr: the root
+  Credentials who;
+};
+
+inline constexpr size_t kMaxPath = 1024;
+inline constexpr size_t kMaxName = 255;
+
+// The channel that `path` names, not open, held by nobody else. Relative to cwd, absolute from the
+// namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES, ENAMETOOLONG, ENXIO (no such device).
+Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path);
+// Opens, and with ABI_O_CREAT creates. EEXIST with ABI_O_EXCL; ABI_O_TRUNC truncates.
+Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags,
+                            uint32_t mode);
+Result<void> path_mkdir(const PathContext& context, std::string_view path, uint32_t mode);
+// `directory`: rmdir (ENOTDIR, ENOTEMPTY), else unlink (EISDIR).
+Result<void> path_remove(const PathContext& context, std::string_view path, bool directory);
+Result<void> path_rename(const PathContext& context, std::string_view from, std::string_view to);
+Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,
+                       uint32_t flags);
+Result<void> path_unmount(const PathContext& context, std::string_view target);
+
+// The next bytes of directory entries (abi_dirent) of an open directory, unions merged. EINVAL if
+// not one fits.
+Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
+
+// The descriptors of a process.
+class FdTable;
+Result<FdTable*> fd_table_create();
+// For fork: the same open files.
+Result<FdTable*> fd_table_copy(FdTable& table);
+// Closes everything.
+void fd_table_destroy(FdTable* table);
+inline constexpr int kMaxFds = 256;
+// The lowest free descriptor >= `lowest` gets the channel. EMFILE, ENOMEM.
+Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest = 0);
+// EBADF.
+Result<Ref<Chan>> fd_get(FdTable& table, int fd);
+Result<void> fd_close(FdTable& table, int fd);
+Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
+Result<bool> fd_close_on_exec(FdTable& table, int fd);
+Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
+void fd_close_for_exec(FdTable& table);
+
+// Two ends of a pipe (#pipe), for the pipe system call.
+struct PipeEnds {
+  Ref<Chan> reader, writer;
+};
+Result<PipeEnds> pipe_create();
+
+// Namespaces and channels. Once, at boot, after the scheduler runs.
+void ns_init();

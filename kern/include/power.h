@@ -1,9 +1,0 @@
-// The end of the machine.
-#pragma once
-
-#include <cstdint>
-
-// Values for QEMU's isa-debug-exit; QEMU ends with 2 * value + 1.
-enum class ExitCode : uint8_t { kOff = 0x00, kTestsPassed = 0x10, kTestsFailed = 0x11, kPanic = 0x21 };
-// Ends QEMU, after the serial ports have sent what they hold; without the device powers off by ACPI, or halts. Any context.
-[[noreturn]] void power_off(ExitCode code);

@@ -1,0 +1,47 @@
+// Processes: a task with an address space, descriptors and a place in the tree of processes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "lib/ref.h"
+#include "lib/result.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
+
+// Makes process 1 from the file `path` of the root namespace, with arguments {path}. The kernel
+// panics when process 1 ends.
+Result<void> process_start_init(const char* path);
+
+// The process of the current task, or nullptr.
+Process* current_process();
+
+// --- For #proc, #cons and the tracer.
+
+struct ProcessInfo {
+  uint32_t pid, parent, group, session, uid, gid;
+  char state;     // R S Z T as ps shows it
+  char name[32];  // last component of the program's path
+  char path[256];
+  char program[256];  // path of the ELF file: of a script, its interpreter's
+  uint8_t build_id_size;
+  uint8_t build_id[32];
+  uint64_t memory_bytes;              // of user memory mapped
+  uint64_t user_ticks, system_ticks;  // kTickHz a second
+  uint64_t start_ticks;               // since boot
+  bool has_terminal;
+};
+// ESRCH.
+Result<ProcessInfo> process_info(uint32_t pid);
+// The smallest PID greater than `pid`; 0 if there is none. Zombies included.
+uint32_t process_next(uint32_t pid);
+// The arguments as they stand in the process's memory, separated by NULs; ESRCH. May sleep.
+Result<size_t> process_command_line(uint32_t pid, char* buffer, size_t size);
+
+// Sends a signal to a process (pid > 0) or to a group (pid < 0). ESRCH, EPERM unless `who` is root
+// or the owner. Any context when who.uid is 0.
+Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
+// The group in the foreground of the terminal (tcsetpgrp), kept by the console:
+// process_signal(-group, …) on ^C.
+
+void proc_init();

@@ -1,0 +1,106 @@
+// Tasks: threads of the kernel. A process is a task with a Process; a kernel task has none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "abi/errno.h"
+#include "arch/x86_64/context.h"
+#include "core/cpu.h"
+#include "core/sleep.h"
+#include "core/task_head.h"
+#include "lib/list.h"
+#include "lib/result.h"
+#include "lib/units.h"
+
+enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
+
+// Which of its allocations a task wants to fail (`failnext` of #debug).
+struct FaultOrder {
+  uint64_t skip;    // the next ones that succeed
+  uint64_t fail;    // after them, those that fail
+  uint64_t failed;  // since the order was given
+};
+
+struct Task : TaskHead {
+  std::atomic<TaskState> state;
+  char error_string[ABI_ERRSTR_MAX];
+  FaultOrder fault_order;  // the task's own
+
+  // Run queue lock of the CPU that the task is on.
+  uint32_t cpu;
+  bool pinned;  // stays on its CPU
+  ListNode run_link;
+  uint32_t slice;  // ticks left
+
+  std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
+  std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
+  uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
+  uint64_t user_ticks, system_ticks;
+
+  // Context switch only.
+  Context context;
+  uint64_t stack_base;  // lowest address of the kernel stack, above its guard page
+  void* stack_memory;   // the same in the direct map; nullptr for an idle task
+  FpuState* fpu;  // saved and restored when the task leaves and gets the CPU; nullptr for a kernel
+                  // task. The process's
+  void (*entry)(void*);
+  void* argument;
+  ListNode all_link;  // list of all tasks
+  bool exiting;       // counted by task_will_exit
+
+  uint64_t stack_top() const { return stack_base + kKernelStackSize; }
+};
+
+// The task that a CPU runs; nullptr before it has one.
+inline Task* task_on(const Cpu& cpu) {
+  return static_cast<Task*>(cpu.current);
+}
+inline Task* current_task() {
+  return static_cast<Task*>(current_task_head());
+}
+
+// Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must
+// not sleep); later each CPU calls sched_start_cpu and never returns. Memory is there, interrupts
+// may be on or off.
+void sched_init();
+[[noreturn]] void sched_start_cpu();
+// What loads the address space of a task's process on this CPU when the task gets it. Called with
+// interrupts off and a run queue locked: it takes no lock. Kernel tasks run on the kernel's own
+// tables.
+void sched_register_activate(void (*activate)(Process* process));
+
+// A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
+struct KernelStack {
+  uint64_t base;  // lowest address, above the guard page
+  void* memory;   // the same in the direct map
+};
+Result<KernelStack> kernel_stack_alloc();
+void kernel_stack_free(const KernelStack& stack);
+
+// Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
+Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
+// On CPU `cpu` for good, or (kAnyCpu) wherever the scheduler likes.
+inline constexpr uint32_t kAnyCpu = UINT32_MAX;
+void task_start(Task* task, uint32_t cpu = kAnyCpu);
+// Frees a task that was created and never started.
+void task_discard(Task* task);
+// Ends the current task; its stack and structure are freed by a reaper task. A process has set
+// `process` and `fpu` to nullptr before it frees what they point at.
+[[noreturn]] void task_exit();
+// `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
+void task_register_exit(void (*leave)(Task&));
+// Makes task_drain_dead wait for the current task from now on: called before others can see that it
+// is about to end.
+void task_will_exit();
+// Gives the CPU away.
+void task_yield();
+// Called from the tick and at the end of interrupts when need_resched is set and preemption is
+// allowed.
+void schedule();
+// Sets `interrupted` and wakes the task if it sleeps interruptibly. Any context.
+void task_interrupt(Task* task);
+// All tasks, under the scheduler's list lock: visit must not sleep.
+void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
+// Blocks until every task that has exited has been freed (for `settle`). May sleep.
+void task_drain_dead();

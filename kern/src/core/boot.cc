@@ -1,0 +1,203 @@
+// What the boot loader handed over: PVH (xen/include/public/arch-x86/hvm/start_info.h) or
+// Multiboot2 (specification 2.0, section 3.6). Both are read into one BootInfo before anything is
+// allocated, since they lie in memory that is otherwise free. Early memory is cut from the end of
+// the largest usable range below 4 GiB.
+#include "core/boot.h"
+
+#include "arch/x86_64/paging.h"
+#include "core/log.h"
+#include "lib/string.h"
+
+extern "C" const char image_end[];
+
+namespace {
+
+constexpr size_t kMaxRanges = 32;
+constexpr uint64_t kLowMemoryEnd = 1 << 20;  // left alone: firmware, trampoline of other CPUs
+constexpr uint64_t kFourGiB = uint64_t{1} << 32;
+constexpr uint32_t kUsable = 1, kAcpiReclaimable = 3, kAcpiPersistent = 4;
+
+constinit BootInfo info;
+constinit MemoryRange ranges[kMaxRanges] = {};
+constinit size_t range_count = 0;
+constinit MemoryRange archive{};
+constinit bool early_closed = false;
+
+struct PvhStartInfo {
+  uint32_t magic, version, flags, module_count;
+  uint64_t modules, command_line, acpi_root, memory_map;
+  uint32_t memory_map_entries, reserved;
+};
+struct PvhModule {
+  uint64_t address, size, command_line, reserved;
+};
+struct PvhMemory {
+  uint64_t address, size;
+  uint32_t type, reserved;
+};
+
+struct Multiboot2Tag {
+  uint32_t type, size;
+};
+struct [[gnu::packed]] Multiboot2Memory {
+  uint64_t address, size;
+  uint32_t type, reserved;
+};
+
+template <typename T>
+const T* at(uint64_t physical) {
+  return static_cast<const T*>(direct_map({physical}));
+}
+
+void add_range(uint64_t start, uint64_t size) {
+  const uint64_t end = align_down(start + size, kPageSize);
+  start = align_up(start, kPageSize);
+  if (start < kLowMemoryEnd) start = kLowMemoryEnd;
+  if (start >= end) return;
+  if (range_count == kMaxRanges) return;  // memory that is not used, no harm
+  size_t i = range_count++;
+  for (; i > 0 && ranges[i - 1].start.value > start; i--) ranges[i] = ranges[i - 1];
+  ranges[i] = {{start}, end - start};
+}
+
+void add_memory(uint64_t start, uint64_t size, uint32_t type) {
+  if (type == kUsable) add_range(start, size);
+  if (type == kUsable || type == kAcpiReclaimable || type == kAcpiPersistent) {
+    if (start + size > info.highest.value) info.highest = {start + size};
+  }
+}
+
+// Takes [start, end) out of the usable ranges.
+void reserve(uint64_t start, uint64_t end) {
+  start = align_down(start, kPageSize);
+  end = align_up(end, kPageSize);
+  MemoryRange old[kMaxRanges];
+  const size_t old_count = range_count;
+  memcpy(old, ranges, sizeof(old));
+  range_count = 0;
+  for (size_t i = 0; i < old_count; i++) {
+    const uint64_t a = old[i].start.value, b = a + old[i].size;
+    if (b <= start || a >= end) {
+      add_range(a, b - a);
+      continue;
+    }
+    if (a < start) add_range(a, start - a);
+    if (b > end) add_range(end, b - end);
+  }
+}
+
+void copy_command_line(const char* text) {
+  const size_t length = strnlen(text, sizeof(info.command_line) - 1);
+  memcpy(info.command_line, text, length);
+  info.command_line[length] = '\0';
+}
+
+void parse_pvh(const PvhStartInfo& start) {
+  info.acpi_root = {start.acpi_root};
+  if (start.command_line) copy_command_line(at<char>(start.command_line));
+  if (start.version >= 1) {
+    const auto* map = at<PvhMemory>(start.memory_map);
+    for (uint32_t i = 0; i < start.memory_map_entries; i++)
+      add_memory(map[i].address, map[i].size, map[i].type);
+  }
+  if (start.module_count > 0) {
+    const auto* module = at<PvhModule>(start.modules);
+    archive = {{module->address}, module->size};
+  }
+}
+
+void parse_multiboot2(uint64_t address) {
+  const uint32_t total = *at<uint32_t>(address);
+  for (uint64_t p = address + 8; p < address + total;) {
+    const auto* tag = at<Multiboot2Tag>(p);
+    const uint64_t body = p + sizeof(Multiboot2Tag);
+    switch (tag->type) {
+      case 1:
+        copy_command_line(at<char>(body));
+        break;
+      case 3: {
+        const auto* bounds = at<uint32_t>(body);
+        if (archive.size == 0) archive = {{bounds[0]}, bounds[1] - bounds[0]};
+        break;
+      }
+      case 6: {
+        const uint32_t entry_size = *at<uint32_t>(body);
+        for (uint64_t e = body + 8; e + sizeof(Multiboot2Memory) <= p + tag->size;
+             e += entry_size) {
+          const auto* entry = at<Multiboot2Memory>(e);
+          add_memory(entry->address, entry->size, entry->type);
+        }
+        break;
+      }
+      case 14:
+      case 15:  // a copy of the root pointer; 15, the newer, comes later and wins
+        info.acpi_root = {body};
+        break;
+    }
+    if (tag->type == 0) break;
+    p += align_up(tag->size, 8);
+  }
+}
+
+}  // namespace
+
+const BootInfo& boot_info() {
+  return info;
+}
+
+void boot_parse(uint32_t protocol, PhysAddr information) {
+  if (protocol == 0) {
+    parse_pvh(*at<PvhStartInfo>(information.value));
+  } else {
+    parse_multiboot2(information.value);
+  }
+  reserve(kLowMemoryEnd, reinterpret_cast<uint64_t>(image_end) - kKernelImageBase);
+  if (archive.size > 0) {
+    reserve(archive.start.value, archive.start.value + archive.size);
+    info.archive = {static_cast<const std::byte*>(direct_map(archive.start)), archive.size};
+  }
+  info.usable = {ranges, range_count};
+}
+
+void* early_alloc(size_t size, size_t align) {
+  ASSERT(!early_closed);
+  MemoryRange* best = nullptr;
+  for (size_t i = 0; i < range_count; i++) {
+    MemoryRange& range = ranges[i];
+    if (range.start.value + range.size > kFourGiB) continue;
+    if (!best || range.size > best->size) best = &range;
+  }
+  if (!best || best->size < size + align + kPageSize)
+    panic("no memory for %zu bytes at boot", size);
+  // The range's end stays page-aligned, so that what follows can use it as it is: each piece takes
+  // whole pages.
+  const uint64_t start =
+      align_down(best->start.value + best->size - size, align > kPageSize ? align : kPageSize);
+  best->size = start - best->start.value;
+  return direct_map({start});
+}
+
+void early_alloc_close() {
+  early_closed = true;
+}
+
+const char* boot_option(const char* name, size_t* length) {
+  const size_t name_length = strlen(name);
+  const char* p = info.command_line;
+  while (*p) {
+    while (*p == ' ') p++;
+    const char* word = p;
+    while (*p && *p != ' ') p++;
+    if (static_cast<size_t>(p - word) < name_length || strncmp(word, name, name_length) != 0)
+      continue;
+    const char* rest = word + name_length;
+    if (rest != p && *rest != '=') continue;
+    if (rest == p) {
+      *length = 0;
+      return "";
+    }
+    *length = p - rest - 1;
+    return rest + 1;
+  }
+  return nullptr;
+}

@@ -1,0 +1,25 @@
+// The kernel log: lines on the console port, each with the time since boot.
+#include "core/log.h"
+
+#include <cstdarg>
+
+#include "arch/x86_64/time.h"
+#include "core/uart.h"
+#include "lib/format.h"
+
+void klog(const char* pattern, ...) {
+  char line[512];
+  const uint64_t microseconds = monotonic_now().value / 1000;
+  const int stamp = format(line, sizeof(line), "[%5lu.%06lu] ", microseconds / 1'000'000,
+                           microseconds % 1'000'000);
+  va_list arguments;
+  va_start(arguments, pattern);
+  int length = stamp + vformat(line + stamp, sizeof(line) - stamp - 2, pattern, arguments);
+  va_end(arguments);
+  if (length > static_cast<int>(sizeof(line)) - 3) length = sizeof(line) - 3;
+  line[length++] = '\r';
+  line[length++] = '\n';
+  // In one call, so that lines of several CPUs do not mix as long as they are no longer than
+  // uart_write holds its lock.
+  uart_write(0, line, length);
+}

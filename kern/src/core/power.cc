@@ -1,0 +1,15 @@
+// The end of the machine.
+#include "core/power.h"
+
+#include "arch/x86_64/acpi.h"
+#include "arch/x86_64/io.h"
+#include "core/uart.h"
+
+void power_off(ExitCode code) {
+  asm volatile("cli");
+  uart_drain();
+  out8(0xf4, static_cast<uint8_t>(code));  // QEMU's isa-debug-exit; goes nowhere elsewhere
+  const uint16_t control = acpi_info().power_control_port;
+  if (control) out16(control, 1 << 13);  // SLP_EN with sleep type 0, which is S5 under QEMU
+  halt_forever();
+}

@@ -1,0 +1,32 @@
+// What the compiler and the freestanding part of the C++ library call by name.
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/log.h"
+#include "lib/format.h"
+
+// Of a processor that may lack the instruction (Warren, Hacker's Delight, 2nd edition, section
+// 5-1).
+extern "C" int __popcountdi2(int64_t value) {
+  uint64_t x = static_cast<uint64_t>(value);
+  x -= x >> 1 & 0x5555555555555555;
+  x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
+  return static_cast<int>(x * 0x0101010101010101 >> 56);
+}
+
+extern "C" void __cxa_pure_virtual() {
+  panic("a pure virtual function was called");
+}
+
+namespace std {
+// std::string_view::substr and the like: a broken invariant of the caller.
+[[noreturn]] void __throw_out_of_range_fmt(const char* pattern, ...) {
+  char text[128];
+  va_list arguments;
+  va_start(arguments, pattern);
+  vformat(text, sizeof(text), pattern, arguments);
+  panic("%s", text);
+}
+}  // namespace std

@@ -1,0 +1,86 @@
+// Spinlocks: test and test-and-set. The owner's number is in the lock, so that a lock that is never
+// released names who has it.
+#include "core/spinlock.h"
+
+#include "arch/x86_64/io.h"
+#include "core/cpu.h"
+#include "core/log.h"
+#include "core/panic.h"
+
+namespace {
+
+constexpr uint32_t kSpinLimit = 1u << 30;
+
+constexpr uint64_t rank_bit(LockRank rank) {
+  return uint64_t{1} << static_cast<unsigned>(rank);
+}
+
+#ifdef CONFIG_LOCK_RANK_CHECK
+void check_rank(const Cpu& cpu, LockRank rank) {
+  // Any rank held that is not above the one wanted. Two run queues may be held in order of CPU
+  // number.
+  uint64_t forbidden = rank_bit(rank) | (rank_bit(rank) - 1);
+  if (rank == LockRank::kRunQueue) forbidden = rank_bit(rank) - 1;
+  if ((cpu.held_ranks & forbidden) != 0 && !panicking()) [[unlikely]] {
+    panic("lock of rank %u taken while ranks 0x%lx (bits) are held", static_cast<unsigned>(rank),
+          cpu.held_ranks);
+  }
+}
+#endif
+
+void note_taken(Cpu& cpu, [[maybe_unused]] LockRank rank) {
+  cpu.held_locks++;
+#ifdef CONFIG_LOCK_RANK_CHECK
+  cpu.held_ranks |= rank_bit(rank);
+#endif
+}
+
+}  // namespace
+
+void Spinlock::spin() {
+  const uint32_t me = kLocked | (cpu_id() + 1);
+  uint32_t expected = 0;
+  uint32_t spins = 0;
+  while (!owner_.compare_exchange_weak(expected, me, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+    while (owner_.load(std::memory_order_relaxed) != 0) {
+      cpu_relax();
+      if (++spins == kSpinLimit) [[unlikely]] {
+        panic("spinlock %p of rank %u is never released; CPU %u has it", static_cast<void*>(this),
+              static_cast<unsigned>(rank_),
+              (owner_.load(std::memory_order_relaxed) & ~kLocked) - 1);
+      }
+    }
+    expected = 0;
+  }
+}
+
+#ifdef CONFIG_LOCK_RANK_CHECK
+void Spinlock::lock() {
+  Cpu& cpu = this_cpu();
+  check_rank(cpu, rank_);
+  spin();
+  note_taken(cpu, rank_);
+}
+
+void Spinlock::unlock() {
+  Cpu& cpu = this_cpu();
+  cpu.held_locks--;
+  cpu.held_ranks &= ~rank_bit(rank_);
+  owner_.store(0, std::memory_order_release);
+}
+#endif
+
+bool Spinlock::try_lock() {
+  Cpu& cpu = this_cpu();
+  uint32_t expected = 0;
+  if (!owner_.compare_exchange_strong(expected, kLocked | (cpu.id + 1), std::memory_order_acquire,
+                                      std::memory_order_relaxed))
+    return false;
+  note_taken(cpu, rank_);
+  return true;
+}
+
+bool Spinlock::held() const {
+  return owner_.load(std::memory_order_relaxed) == (kLocked | (cpu_id() + 1));
+}

@@ -1,0 +1,66 @@
+// Names of kernel functions. The build links the kernel twice; between the passes it makes a table
+// of the functions of the first and puts it into section .ksyms, after all that is read-only, so
+// that no function moves:
+//
+//   u32 count; u32 address_offset[count]; u32 name_offset[count + 1];
+//   char names[] (each ends with NUL)
+//
+// Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter
+// lists.
+#include "core/symbols.h"
+
+#include "arch/x86_64/paging.h"
+#include "lib/format.h"
+
+extern "C" const uint32_t ksyms_start[];
+extern "C" const char text_start[], text_end[];
+extern "C" const uint32_t build_id_note_start[], build_id_note_end[];
+
+Symbol symbol_lookup(uint64_t address) {
+  const uint32_t count = ksyms_start[0];
+  if (count == 0 || address < reinterpret_cast<uint64_t>(text_start) ||
+      address >= reinterpret_cast<uint64_t>(text_end)) {
+    return {nullptr, 0};
+  }
+  const uint32_t* addresses = ksyms_start + 1;
+  const uint32_t* names = addresses + count;
+  const char* text = reinterpret_cast<const char*>(names + count + 1);
+  const uint32_t offset = static_cast<uint32_t>(address - kKernelImageBase);
+  if (offset < addresses[0]) return {nullptr, 0};
+  uint32_t low = 0, high = count;  // addresses[low] <= offset < addresses[high]
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (addresses[middle] <= offset) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return {text + names[low], offset - addresses[low]};
+}
+
+int symbol_format(char* buffer, size_t size, uint64_t return_address) {
+  const Symbol symbol = symbol_lookup(return_address - 1);
+  if (!symbol.name) return format(buffer, size, "0x%lx", return_address);
+  return format(buffer, size, "%s+0x%lx [kernel]", symbol.name, symbol.offset + 1);
+}
+
+size_t symbol_count() {
+  return ksyms_start[0];
+}
+
+SymbolEntry symbol_entry(size_t index) {
+  const uint32_t count = ksyms_start[0];
+  const uint32_t* addresses = ksyms_start + 1;
+  const uint32_t* names = addresses + count;
+  return {reinterpret_cast<const char*>(names + count + 1) + names[index],
+          kKernelImageBase + addresses[index]};
+}
+
+// An ELF note: sizes of name ("GNU") and description, type, name, description.
+std::span<const uint8_t> kernel_build_id() {
+  constexpr size_t kHeaderWords = 4;
+  if (build_id_note_end - build_id_note_start < static_cast<ptrdiff_t>(kHeaderWords)) return {};
+  return {reinterpret_cast<const uint8_t*>(build_id_note_start + kHeaderWords),
+          build_id_note_start[1]};
+}

@@ -1,0 +1,109 @@
+// Serial ports: 16550 UARTs at the four usual places. Output is polled, so that it works in any
+// context and that a panic needs nothing; input comes by interrupt.
+#include "core/uart.h"
+
+#include "arch/x86_64/io.h"
+#include "arch/x86_64/trap.h"
+#include "core/panic.h"
+#include "core/spinlock.h"
+
+namespace {
+
+enum Register : uint16_t {
+  kData,
+  kInterruptEnable,
+  kFifo,
+  kLineControl,
+  kModemControl,
+  kLineStatus,
+  kModemStatus,
+  kScratch
+};
+constexpr uint8_t kReceiverReady = 0x01, kTransmitterEmpty = 0x20, kAllSent = 0x40;
+constexpr size_t kFifoSize = 16;
+constexpr size_t kLongestHold = 256;  // bytes sent with interrupts off
+constexpr unsigned kPatience = 1'000'000;
+
+struct Port {
+  uint16_t base;
+  uint8_t irq;
+  const char* name;
+  bool present = false;
+  void (*receive)(unsigned port, uint8_t byte) = nullptr;
+  Spinlock lock{LockRank::kLog};
+};
+
+constinit Port ports[kUartCount] = {
+    {0x3f8, 4, "uart0"}, {0x2f8, 3, "uart1"}, {0x3e8, 4, "uart2"}, {0x2e8, 3, "uart3"}};
+
+void wait_for(const Port& port, uint8_t status) {
+  for (unsigned i = 0; i < kPatience && !(in8(port.base + kLineStatus) & status); i++) cpu_relax();
+}
+
+void send(const Port& port, const char* data, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    if (i % kFifoSize == 0) wait_for(port, kTransmitterEmpty);
+    out8(port.base + kData, data[i]);
+  }
+}
+
+void on_interrupt(TrapFrame&, void* argument) {
+  const unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(argument));
+  const Port& port = ports[number];
+  while (in8(port.base + kLineStatus) & kReceiverReady)
+    port.receive(number, in8(port.base + kData));
+}
+
+}  // namespace
+
+void uart_early_init() {
+  for (Port& port : ports) {
+    out8(port.base + kScratch, 0x5a);
+    if (in8(port.base + kScratch) != 0x5a) continue;
+    out8(port.base + kInterruptEnable, 0);
+    out8(port.base + kLineControl, 0x80);  // divisor: 115,200 baud
+    out8(port.base + kData, 1);
+    out8(port.base + kInterruptEnable, 0);
+    out8(port.base + kLineControl, 0x03);  // 8 bits, no parity, one stop bit
+    out8(port.base + kFifo, 0x07);         // on, cleared, interrupt at each byte
+    out8(port.base + kModemControl, 0x0b);
+    port.present = true;
+  }
+}
+
+bool uart_present(unsigned port) {
+  return port < kUartCount && ports[port].present;
+}
+
+void uart_write(unsigned number, const char* data, size_t size) {
+  if (!uart_present(number)) return;
+  Port& port = ports[number];
+  while (size > 0) {
+    const size_t part = size < kLongestHold ? size : kLongestHold;
+    if (panicking()) {
+      send(port, data, part);
+    } else {
+      const Guard guard(port.lock);
+      send(port, data, part);
+    }
+    data += part;
+    size -= part;
+  }
+}
+
+bool uart_listen(unsigned number, void (*receive)(unsigned port, uint8_t byte)) {
+  if (!uart_present(number)) return false;
+  Port& port = ports[number];
+  port.receive = receive;
+  if (!interrupt_register(port.irq, port.name, on_interrupt,
+                          reinterpret_cast<void*>(uintptr_t{number})))
+    return false;
+  out8(port.base + kInterruptEnable, 0x01);
+  return true;
+}
+
+void uart_drain() {
+  for (const Port& port : ports) {
+    if (port.present) wait_for(port, kAllSent);
+  }
+}

@@ -1,0 +1,60 @@
+#include "probe/probe_counts.h"
+
+#include <algorithm>
+
+#include "lib/string.h"
+
+Result<void> ProbeCounts::add(const StackCounts::Part& part) {
+  Result<void> added;
+  part.visit([&](StackCounts::Key key, uint64_t count) {
+    if (added) added = rows_.push(row_of(key, count));
+  });
+  return added;
+}
+
+ProbeCounts::Row ProbeCounts::row_of(StackCounts::Key key, uint64_t count) const {
+  Row row = {.kernel = 0, .user = 0, .context = 0, .count = count};
+  if (const StackTable::View view = stacks_.view(key.stack)) {
+    (view.kind() == StackKind::kKernel ? row.kernel : row.user) = key.stack;
+  }
+  if (const ContextTable::Context* context = contexts_.get(key.context)) {
+    if (row.user == 0) row.user = context->user_stack;
+    if (processes_ || row.user != 0) row.context = context->base->id;
+  }
+  return row;
+}
+
+int ProbeCounts::compare(const Row& a, const Row& b) const {
+  if (a.kernel != b.kernel) return a.kernel < b.kernel ? -1 : 1;
+  if (a.user != b.user) return a.user < b.user ? -1 : 1;
+  if (a.context == b.context) return 0;
+  if (a.context == 0 || b.context == 0 || processes_) return a.context < b.context ? -1 : 1;
+  const ContextTable::Base& x = *contexts_.get(a.context)->base;
+  const ContextTable::Base& y = *contexts_.get(b.context)->base;
+  if (const int order = strcmp(x.path, y.path)) return order;
+  if (x.build_id_size != y.build_id_size) return x.build_id_size < y.build_id_size ? -1 : 1;
+  return memcmp(x.build_id.data(), y.build_id.data(), x.build_id_size);
+}
+
+void ProbeCounts::finish() {
+  // Of programs that are the same the process that was seen first gives the name.
+  std::sort(rows_.begin(), rows_.end(), [this](const Row& a, const Row& b) {
+    const int order = compare(a, b);
+    return order != 0 ? order < 0 : a.context < b.context;
+  });
+  size_t kept = 0;
+  for (size_t i = 0; i < rows_.size(); i++) {
+    total_ += rows_[i].count;
+    if (kept > 0 && compare(rows_[kept - 1], rows_[i]) == 0) {
+      rows_[kept - 1].count += rows_[i].count;
+    } else {
+      rows_[kept++] = rows_[i];
+    }
+  }
+  rows_.shrink(kept);
+  std::sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
+    if (a.count != b.count) return a.count > b.count;
+    if (a.kernel != b.kernel) return a.kernel < b.kernel;
+    return a.user != b.user ? a.user < b.user : a.context < b.context;
+  });
+}

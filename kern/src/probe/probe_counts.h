@@ -1,0 +1,46 @@
+// What a session has counted, at one moment, for reading: the counts of all CPUs added up, most
+// first.
+#pragma once
+
+#include <cstdint>
+
+#include "probe/stack_counts.h"
+#include "store/context_table.h"
+#include "store/page_array.h"
+#include "store/stack_table.h"
+
+class ProbeCounts {
+ public:
+  struct Row {
+    uint32_t kernel, user;  // numbers of stacks; 0: not told apart, or not recorded
+    uint32_t context;       // a base; 0 likewise
+    uint64_t count;
+  };
+
+  // The tables must keep their numbers as long as it is used. `processes`: different ones are told
+  // apart, otherwise different programs whose stacks are.
+  ProbeCounts(const StackTable& stacks, const ContextTable& contexts, bool processes)
+      : stacks_(stacks), contexts_(contexts), processes_(processes) {}
+
+  // Adds a CPU's counts, which may be changing. ENOMEM. May sleep.
+  Result<void> add(const StackCounts::Part& part);
+  // After the last: rows that say the same become one.
+  void finish();
+
+  uint32_t size() const { return static_cast<uint32_t>(rows_.size()); }
+  const Row& operator[](uint32_t index) const { return rows_[index]; }
+  uint64_t total() const { return total_; }
+  const StackTable& stacks() const { return stacks_; }
+  const ContextTable& contexts() const { return contexts_; }
+  bool processes() const { return processes_; }
+
+ private:
+  Row row_of(StackCounts::Key key, uint64_t count) const;
+  int compare(const Row& a, const Row& b) const;
+
+  const StackTable& stacks_;
+  const ContextTable& contexts_;
+  const bool processes_;
+  PageArray<Row> rows_;
+  uint64_t total_ = 0;
+};

@@ -1,0 +1,77 @@
+#include "probe/probe_event_stream.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "arch/x86_64/time.h"
+#include "core/errstr.h"
+#include "store/current_context.h"
+#include "store/trace_memory.h"
+
+namespace {
+
+// An object and its size; a result is one value.
+constexpr uint32_t kFewValues = 2;
+
+}  // namespace
+
+ProbeEventStream::~ProbeEventStream() {
+  if (ProbeEvents* const ring = ring_.load()) ProbeEvents::destroy(ring);
+}
+
+Result<void> ProbeEventStream::make(uint32_t values) {
+  ProbeEvents* const old = ring_.load(std::memory_order_relaxed);
+  values = std::max(values, kFewValues);
+  if (old && old->values() >= values) return {};
+  constexpr uint64_t kShareOfLimit = 8;
+  const uint64_t pages = std::max<uint64_t>(trace_memory_limit() / kPageSize / kShareOfLimit, 1);
+  ProbeEvents* const ring = ProbeEvents::create(pages, values);
+  if (!ring) return fail(Errno::ENOMEM, "no trace memory for events");
+  {
+    const MutexGuard reading(reading_);
+    ring_.store(ring, std::memory_order_release);
+  }
+  if (old) ProbeEvents::destroy(old);
+  return {};
+}
+
+Result<void> ProbeEventStream::open() {
+  TRY(make(kFewValues));
+  wants_objects_.store(true, std::memory_order_release);
+  return {};
+}
+
+void ProbeEventStream::clear() {
+  ProbeEvents* const ring = ring_.load(std::memory_order_relaxed);
+  if (!ring) return;
+  const MutexGuard reading(reading_);
+  ring->clear();
+}
+
+bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& cpu,
+                           const uint64_t* values, size_t count) {
+  ProbeEvents& ring = *ring_.load(std::memory_order_acquire);
+  if (ring.lose_if_full()) return false;
+  ProbeEvent event;
+  event.time = monotonic_now().value;
+  event.name = name;
+  std::copy_n(values, count, event.values);
+  std::fill(event.values + count, std::end(event.values), 0);
+  event.pid = trace_current_pid();
+  event.context = trace_find_base();
+  event.cpu = static_cast<uint16_t>(cpu.id);
+  event.kind = kind;
+  return ring.put(event);
+}
+
+// Hits that must not allocate use the pages that others have fetched.
+bool ProbeEventStream::take(ProbeEvent* event, bool* any, uint64_t* lost) {
+  trace_memory_prepare();
+  const MutexGuard reading(reading_);
+  return ring_.load(std::memory_order_acquire)->take(event, any, lost);
+}
+
+bool ProbeEventStream::empty() {
+  const MutexGuard reading(reading_);
+  return ring_.load(std::memory_order_acquire)->empty();
+}

@@ -1,0 +1,232 @@
+#include "probe/probe_functions.h"
+
+#include <algorithm>
+
+#include "core/errstr.h"
+#include "lib/quoted.h"
+#include "lib/string.h"
+
+namespace {
+
+ProbeRule rule_of(const ProbeCommand& command) {
+  ProbeRule rule = {};
+  switch (command.word) {
+    case ProbeWord::kCount:
+      rule.actions = kProbeCounts;
+      break;
+    case ProbeWord::kEvent:
+      rule.actions = kProbeCallEvent;
+      break;
+    case ProbeWord::kEventReturn:
+      rule.actions = kProbeCallEvent | kProbeReturnEvent;
+      break;
+    case ProbeWord::kAlloc:
+      rule.actions = kProbeAllocates;
+      rule.alloc = command.rule;
+      break;
+    default:
+      rule.actions = kProbeFrees;
+      rule.address = command.address;
+  }
+  return rule;
+}
+
+Errno no_match(std::string_view pattern) {
+  return fail(Errno::ENOENT, "0 functions matched by \"%.*s\"",
+              static_cast<int>(std::min<size_t>(pattern.size(), 64)), pattern.data());
+}
+
+Errno no_memory() {
+  return fail(Errno::ENOMEM, "no memory for so many functions");
+}
+
+}  // namespace
+
+Result<void> ProbeFunctions::add(const ProbeCommand& command) {
+  const ProbeRule rule = rule_of(command);
+  std::string_view functions = command.functions;
+  ProbeFunctionName function;
+  while (TRY(probe_next_function(&functions, &function))) {
+    TRY(function.user ? add_user(function, rule) : add_kernel(function.name, rule));
+  }
+  return {};
+}
+
+void ProbeFunctions::restore(const Mark& mark) {
+  namings_.count = mark.namings;
+  programs_.count = mark.programs;
+  texts_.count = mark.texts;
+  returns_.count = mark.returns;
+}
+
+Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRule& rule) {
+  if (rule.alloc.result != 0) {
+    return fail(Errno::EINVAL, "%s: result=*N is for functions of programs", Quoted(pattern).get());
+  }
+  const uint32_t before = namings_.count;
+  const auto add = [&](uint32_t function) -> Result<void> {
+    if (!namings_.add({.place = function,
+                       .program = kKernel,
+                       .name = 0,
+                       .first_return = 0,
+                       .return_count = 0,
+                       .rule = rule})) {
+      return no_memory();
+    }
+    return {};
+  };
+  if (pattern.find_first_of("*?") != pattern.npos) {
+    const uint32_t count = kernel_function_count();
+    for (uint32_t i = 0; i < count; i++) {
+      if (probe_matches(pattern, kernel_function(i).name)) TRY(add(i));
+    }
+  } else {
+    TRY(make_index());
+    const uint32_t* const end = index_.data() + index_count_;
+    const uint32_t* found = std::lower_bound(
+        index_.data(), const_cast<uint32_t*>(end), pattern, [](uint32_t i, std::string_view name) {
+          return std::string_view(kernel_function(i).name) < name;
+        });
+    for (; found < end && pattern == kernel_function(*found).name; found++) TRY(add(*found));
+  }
+  if (namings_.count == before) return no_match(pattern);
+  return {};
+}
+
+// Many may be named one by one.
+Result<void> ProbeFunctions::make_index() {
+  if (index_count_ > 0) return {};
+  const uint32_t count = kernel_function_count();
+  if (!index_.reserve(count)) return no_memory();
+  for (uint32_t i = 0; i < count; i++) index_[i] = i;
+  std::sort(index_.data(), index_.data() + count, [](uint32_t a, uint32_t b) {
+    const int order = strcmp(kernel_function(a).name, kernel_function(b).name);
+    return order != 0 ? order < 0 : a < b;
+  });
+  index_count_ = count;
+  return {};
+}
+
+Result<uint32_t> ProbeFunctions::add_text(std::string_view text) {
+  const uint32_t place = texts_.count;
+  for (const char c : text) {
+    if (!texts_.add(c)) return no_memory();
+  }
+  if (!texts_.add('\0')) return no_memory();
+  return place;
+}
+
+// Those of one program mostly come one after the other.
+Result<uint32_t> ProbeFunctions::find_program(std::string_view path) {
+  for (uint32_t i = programs_.count; i-- > 0;) {
+    if (path == &texts_.items[programs_.items[i].path]) return i;
+  }
+  const uint32_t text = TRY(add_text(path));
+  if (!programs_.add({.path = text, .first = 0})) return no_memory();
+  return programs_.count - 1;
+}
+
+Result<void> ProbeFunctions::add_user(const ProbeFunctionName& function, ProbeRule rule) {
+  const bool wants_returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0;
+  if (wants_returns && function.returns.empty()) {
+    return fail(Errno::EINVAL,
+                "%s: its `ret` instructions are missing: PATH:ADDRESS:NAME:RETURN,RETURN...",
+                Quoted(function.name).get());
+  }
+  rule.user = true;
+  if ((rule.actions & kProbeCallEvent) != 0 && !function.returns.empty())
+    rule.actions |= kProbeReturnEvent;
+  Naming naming = {.place = function.address,
+                   .program = TRY(find_program(function.path)),
+                   .name = TRY(add_text(function.name)),
+                   .first_return = returns_.count,
+                   .return_count = 0,
+                   .rule = rule};
+  if ((rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0) {
+    std::string_view returns = function.returns;
+    uint64_t address = 0;
+    while (probe_next_return(&returns, &address)) {
+      if (!returns_.add(address)) return no_memory();
+    }
+    naming.return_count = returns_.count - naming.first_return;
+  }
+  if (!namings_.add(naming)) return no_memory();
+  return {};
+}
+
+Result<void> ProbeFunctions::merge(ProbeRule& rule, const Naming& naming) {
+  const uint8_t before = rule.actions;
+  rule.actions |= naming.rule.actions;
+  constexpr uint8_t kEither = kProbeAllocates | kProbeFrees;
+  if ((naming.rule.actions & kEither) == 0) return {};
+  if ((before & kEither) == 0) {
+    rule.alloc = naming.rule.alloc;
+    rule.address = naming.rule.address;
+    return {};
+  }
+  if ((rule.actions & kEither) != kEither && rule.alloc == naming.rule.alloc &&
+      rule.address == naming.rule.address)
+    return {};
+  const char* name = naming.program == kKernel
+                         ? kernel_function(static_cast<uint32_t>(naming.place)).name
+                         : &texts_.items[naming.name];
+  return fail(Errno::EINVAL, "%s is to allocate or free in two ways", Quoted(name).get());
+}
+
+Result<void> ProbeFunctions::build() {
+  rule_count_ = kernel_count_ = 0;
+  all_actions_ = 0;
+  const uint32_t count = namings_.count;
+  PageBuffer<uint32_t> order;
+  if (!order.reserve(count) || !rules_.reserve(count) || !kernel_probes_.reserve(count) ||
+      !user_probes_.reserve(count)) {
+    return no_memory();
+  }
+  for (uint32_t i = 0; i < count; i++) order[i] = i;
+  const auto key = [&](uint32_t i) {
+    const Naming& naming = namings_.items[i];
+    return std::pair(naming.program, naming.place);
+  };
+  std::sort(order.data(), order.data() + count,
+            [&](uint32_t a, uint32_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+  for (uint32_t p = 0; p < programs_.count; p++) programs_.items[p].count = 0;
+  uint32_t user_count = 0;
+  for (uint32_t i = 0; i < count;) {
+    const Naming& first = namings_.items[order[i]];
+    ProbeRule rule = {};
+    rule.user = first.program != kKernel;
+    std::span<const uint64_t> returns;
+    const auto same = key(order[i]);
+    for (; i < count && key(order[i]) == same; i++) {
+      const Naming& naming = namings_.items[order[i]];
+      TRY(merge(rule, naming));
+      if (naming.return_count > returns.size()) {
+        returns = {returns_.items.data() + naming.first_return, naming.return_count};
+      }
+    }
+    const uint32_t tag = rule_count_;
+    if (rule.user) {
+      rule.name = &texts_.items[first.name];
+      Program& program = programs_.items[first.program];
+      if (program.count++ == 0) program.first = user_count;
+      user_probes_[user_count++] = {.address = first.place, .returns = returns, .tag = tag};
+    } else {
+      const auto function = static_cast<uint32_t>(first.place);
+      rule.name = kernel_function(function).name;
+      kernel_probes_[kernel_count_++] = {
+          .function = function,
+          .tag = tag,
+          .returns = (rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0};
+    }
+    all_actions_ |= rule.actions;
+    rules_[rule_count_++] = rule;
+  }
+  return {};
+}
+
+void ProbeFunctions::count_plainly() {
+  for (uint32_t i = 0; i < rule_count_; i++) {
+    if (rules_[i].actions == kProbeCounts && !rules_[i].user)
+      rules_[i].actions = kProbeCountsPlainly;
+  }
+}

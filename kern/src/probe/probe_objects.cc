@@ -1,0 +1,250 @@
+#include "probe/probe_objects.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+#include "arch/x86_64/frames.h"
+#include "arch/x86_64/time.h"
+#include "core/errstr.h"
+#include "core/probe_guard.h"
+#include "core/user_memory.h"
+#include "lib/format.h"
+#include "probe/probe_user_stacks.h"
+#include "store/current_context.h"
+#include "store/trace_memory.h"
+#include "trace/dump/trace_binary.h"
+#include "trace/trace_table.h"
+
+namespace {
+
+ProbeRunner runner_of(const ProbeHit& hit, const Cpu& cpu) {
+  if (hit.user) return ProbeRunner::process(cpu.current->pid);
+  if (trace_in_interrupt(cpu) || !cpu.current) return ProbeRunner::interrupts(cpu.id);
+  return ProbeRunner::task(cpu.current->id);
+}
+
+uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
+  return hit.user ? static_cast<uint16_t>(cpu.current->pid) : 0;
+}
+
+// In the kernel every call returns.
+auto stands_of(const ProbeHit& hit) {
+  return [&hit](const ProbeCall& call) {
+    return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
+  };
+}
+
+// The argument with this number, from 1; 0 if there is none.
+uint64_t argument_of(const ProbeHit& hit, uint8_t number) {
+  return number == 0 ? 0 : hit.registers->argument(number - 1u);
+}
+
+uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
+  uint64_t size = argument_of(hit, rule.size);
+  const bool overflows =
+      rule.factor != 0 && __builtin_mul_overflow(size, argument_of(hit, rule.factor), &size);
+  return overflows ? UINT64_MAX : size;
+}
+
+uint32_t shortened(uint64_t size) {
+  return static_cast<uint32_t>(std::min<uint64_t>(size, TraceOptions::kAnySize));
+}
+
+bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
+  const TraceOptions& options = table.options();
+  return shortened(size) >= options.min_size && shortened(size) <= options.max_size &&
+         (table.step() == 0 || per_cpu.sampler.take(shortened(size), table.step()));
+}
+
+// Addresses have 48 bits; a table cannot hold anything else.
+bool is_address(uint64_t object) {
+  return static_cast<int64_t>(object << 16) >> 16 == static_cast<int64_t>(object);
+}
+
+}  // namespace
+
+// --- Control.
+
+ProbeObjects::~ProbeObjects() {
+  for (TraceTable* table : {objects_, memory_}) {
+    if (table) TraceTable::destroy(table);
+  }
+  if (pairs_) trace_copy_free(pairs_, sizeof(ProbePairs));
+}
+
+Result<void> ProbeObjects::make_table(TraceTable** table) {
+  if (!*table) *table = TraceTable::create();
+  if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
+  (*table)->set_options(options_.trace);
+  return {};
+}
+
+Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions) {
+  options_ = options;
+  if (options.watch_memory) TRY(make_table(&memory_));
+  if ((actions & (kProbeAllocates | kProbeFrees)) == 0) return {};
+  TRY(make_table(&objects_));
+  if (pairs_) return {};
+  void* const memory = trace_copy_alloc(sizeof(ProbePairs));
+  if (!memory) return Errno::ENOMEM;
+  pairs_ = new (memory) ProbePairs;
+  return {};
+}
+
+void ProbeObjects::forget_calls() {
+  if (pairs_) pairs_->clear();
+}
+
+void ProbeObjects::clear() {
+  for (TraceTable* table : {objects_, memory_}) {
+    if (table) table->clear();
+  }
+}
+
+Result<void> ProbeObjects::copy_to(TraceBinary& dump, uint32_t session, TracePhase phase) {
+  TraceHeader header = {};
+  header.state = {.phase = phase, .options = options_.trace, .mark = 0};
+  for (TraceTable* table : {objects_, memory_}) {
+    if (!table) continue;
+    format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u",
+           session);
+    TRY(dump.add(header, ABI_TRACEDUMP_PROBE, 0, *table, coarse_milliseconds));
+  }
+  return {};
+}
+
+// --- Hits.
+
+bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                                     ProbePerCpu& per_cpu) {
+  const ProbeRunner runner = runner_of(hit, cpu);
+  if (pairs_->within(runner, hit.stack_pointer, stands_of(hit))) return true;
+  ProbeCall call = {.stack_pointer = hit.stack_pointer,
+                    .return_address = 0,
+                    .size = size_of(hit, rule.alloc),
+                    .old = argument_of(hit, rule.alloc.old),
+                    .where = argument_of(hit, rule.alloc.result),
+                    .tag = hit.tag,
+                    .stack = 0,
+                    .wanted = false,
+                    .truncated = false};
+  call.wanted = options_.wants_cpu(cpu.id) && wants(*objects_, call.size, per_cpu);
+  if (call.wanted) {
+    const uint32_t depth = options_.trace.depth;
+    const RecordedStack stack =
+        hit.user ? record_user_stack_of_call(false, depth, per_cpu.user_stacks)
+                 : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth), cpu);
+    call.stack = stack.id();
+    call.truncated = stack.truncated();
+  }
+  if (hit.user) load_user_word(hit.stack_pointer, &call.return_address);
+  if (pairs_->enter(runner, call)) return true;
+  objects_->drop(cpu.id);
+  return false;
+}
+
+bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
+  ProbeCall call;
+  if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call)) return true;
+  uint64_t object = hit.registers->result();
+  if (rule.alloc.result != 0) {
+    if (static_cast<uint32_t>(object) != 0) return true;  // an int: it has failed
+    if (!load_user_word(call.where, &object)) {
+      objects_->drop(cpu.id);
+      return false;
+    }
+  }
+  if (!is_address(object)) {
+    objects_->drop(cpu.id);
+    return false;
+  }
+  const uint16_t owner = owner_of(hit, cpu);
+  // realloc(p, 0) frees and returns 0; with another size 0 says that nothing has happened.
+  const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
+  const bool tells = events_.wants_objects();
+  bool kept = true;
+  if (frees_old && objects_->forget_of(owner, call.old, cpu.id) && tells) {
+    kept = events_.put(ProbeEvent::Kind::kFree, rule.name, cpu, &call.old, 1);
+  }
+  if (object == 0) return kept;
+  if (!call.wanted) {
+    objects_->filter(cpu.id);
+    return kept;
+  }
+  const uint32_t context = trace_find_base(), size = shortened(call.size);
+  if (call.stack == 0 || context == 0 ||
+      !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0),
+                                context, cpu.id, [owner] { return owner; })) [[unlikely]] {
+    objects_->record({.object = object,
+                      .size = size,
+                      .stack = call.stack,
+                      .context = context,
+                      .time = coarse_milliseconds(),
+                      .cpu = static_cast<uint16_t>(cpu.id),
+                      .truncated = call.truncated},
+                     owner);
+  }
+  if (!tells) return kept;
+  const uint64_t values[] = {object, call.size};
+  return events_.put(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
+}
+
+// An event that is lost here is counted by the stream alone.
+bool ProbeObjects::free_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
+  const uint64_t object = argument_of(hit, rule.address);
+  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit)) || object == 0)
+    return true;
+  if (!objects_->forget_of(owner_of(hit, cpu), object, cpu.id)) return true;
+  if (events_.wants_objects()) events_.put(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
+  return true;
+}
+
+// No rule does both.
+bool ProbeObjects::follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                          ProbePerCpu& per_cpu) {
+  if ((rule.actions & kProbeFrees) != 0) return hit.returned || free_called(hit, rule, cpu);
+  return hit.returned ? allocation_returns(hit, rule, cpu)
+                      : allocation_called(hit, rule, cpu, per_cpu);
+}
+
+// --- The current process, beside hits.
+
+void ProbeObjects::process_left(uint32_t pid, ProcessLeft how) {
+  if (pairs_) {
+    const ProbesOff off;
+    pairs_->forget(ProbeRunner::process(pid));
+  }
+  for (TraceTable* table : {objects_, memory_}) {
+    if (!table) continue;
+    table->leave(static_cast<uint16_t>(pid),
+                 how == ProcessLeft::kEnded ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
+  }
+}
+
+void ProbeObjects::memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu,
+                                 ProbePerCpu& per_cpu) {
+  if (!wants(*memory_, size, per_cpu)) {
+    memory_->filter(cpu.id);
+    return;
+  }
+  const RecordedStack stack = record_user_stack(options_.trace.depth);
+  memory_->record({.object = address,
+                   .size = shortened(size),
+                   .stack = stack.id(),
+                   .context = trace_find_base(),
+                   .time = coarse_milliseconds(),
+                   .cpu = static_cast<uint16_t>(cpu.id),
+                   .truncated = stack.truncated()},
+                  static_cast<uint16_t>(cpu.current->pid));
+  if (!events_.wants_objects()) return;
+  const uint64_t values[] = {address, size};
+  events_.put(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, std::size(values));
+}
+
+void ProbeObjects::memory_unmapped(uint64_t address, uint64_t size) {
+  if (!memory_->cut(address, size, static_cast<uint16_t>(current_task_head()->pid))) return;
+  const ProbesOff off;
+  if (events_.wants_objects())
+    events_.put(ProbeEvent::Kind::kFree, "munmap", this_cpu(), &address, 1);
+}

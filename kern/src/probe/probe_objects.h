@@ -1,0 +1,75 @@
+// The outstanding objects of a session: what its functions and mmap have allocated and nobody has
+// freed.
+//
+// A call of an allocation function is kept (probe_pairs.h) until it returns with the object: the
+// outermost one of each process, kernel task or CPU's interrupts. What is called from within is
+// part of it. The object then is a record of a trace table, with the stack of the call. An object
+// of a program belongs to the process, whose PID is in the record; an object of the kernel belongs
+// to nobody, and anybody frees it.
+//
+// Pairs and tables are made, and their options set, before the first hit. Hits change the pairs
+// without a lock and a table under its shards' locks; they hold one at a time. What processes do
+// beside hits (exit, exec, mmap, munmap) keeps probes off where it uses the same.
+#pragma once
+
+#include <cstdint>
+
+#include "core/cpu.h"
+#include "lib/result.h"
+#include "probe/probe.h"
+#include "probe/probe_event_stream.h"
+#include "probe/probe_options.h"
+#include "probe/probe_pairs.h"
+#include "probe/probe_per_cpu.h"
+#include "probe/probe_rule.h"
+
+class TraceBinary;
+class TraceTable;
+
+class ProbeObjects {
+ public:
+  // `events` is told of objects, if it wants to be.
+  explicit ProbeObjects(ProbeEventStream& events) : events_(events) {}
+  ~ProbeObjects();
+  ProbeObjects(const ProbeObjects&) = delete;
+  ProbeObjects& operator=(const ProbeObjects&) = delete;
+
+  // --- Control. May sleep.
+
+  // Before the first hit: makes what `options` and the actions of all rules need. It may fail and
+  // be done again. ENOMEM.
+  Result<void> prepare(const ProbeOptions& options, uint8_t actions);
+  // Nobody calls meanwhile: calls that are under way will not be told to return.
+  void forget_calls();
+  // Forgets all objects.
+  void clear();
+  // Adds the tables to a dump as sources of the session with this number. ENOMEM.
+  Result<void> copy_to(TraceBinary& dump, uint32_t session, TracePhase phase);
+
+  // --- Hits. Interrupts and probes off, any lock may be held.
+
+  // A function whose rule allocates or frees is called or returns. False: something was lost.
+  bool follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
+
+  // --- The current process, beside hits. Interrupts on, unless a line says otherwise.
+
+  void process_left(uint32_t pid, ProcessLeft how);
+  // With watch_memory only, as the one below. Interrupts and probes off.
+  void memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu, ProbePerCpu& per_cpu);
+  void memory_unmapped(uint64_t address, uint64_t size);
+
+ private:
+  Result<void> make_table(TraceTable** table);
+  bool allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                         ProbePerCpu& per_cpu);
+  bool allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
+  bool free_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
+
+  ProbeEventStream& events_;
+
+  // Fixed before the first hit.
+  ProbeOptions options_;
+  ProbePairs* pairs_ = nullptr;    // nullptr, as objects_: nothing allocates or frees
+  TraceTable* objects_ = nullptr;  // of functions
+  TraceTable* memory_ = nullptr;   // of mmap; nullptr: it is not watched
+};

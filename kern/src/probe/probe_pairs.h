@@ -1,0 +1,82 @@
+// Calls of allocation functions that are under way, until they return: which return belongs to
+// which call.
+//
+// Of everybody who runs (a process, which has one thread; a kernel task; a CPU's interrupts) the
+// outermost call is kept: what is called from within is part of it, whether it allocates or frees,
+// and calls from within are those that lie lower on the stack. A return belongs to the call if it
+// is at the same place. What is entered, or returns, at the same place or a higher one while a call
+// is kept says that the call has ended without a return (an exception, longjmp), and it is
+// forgotten. So does what is entered lower, if the call is no longer among those of the callers:
+// whoever has caught an exception may go on calling at lower places only.
+//
+// A table of buckets without a lock: a slot is taken and given back by compare-and-swap, and in
+// between is used only by whom it is kept for. When a bucket is full the call cannot be followed,
+// which the caller counts.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+struct ProbeCall {
+  uint64_t stack_pointer;
+  uint64_t return_address;  // what stands there, in a program
+  uint64_t size;            // bytes
+  uint64_t old;             // object that is freed if the call succeeds; 0: none
+  uint64_t where;           // where the object will stand, if it is not the result
+  uint32_t tag;
+  uint32_t stack;
+  bool wanted;  // it is to be recorded
+  bool truncated;
+};
+
+// Who calls.
+struct ProbeRunner {
+  uint64_t word;  // not 0
+  static ProbeRunner process(uint32_t pid) { return {uint64_t{1} << 32 | pid}; }
+  static ProbeRunner task(uint32_t id) { return {uint64_t{2} << 32 | id}; }
+  static ProbeRunner interrupts(uint32_t cpu) { return {uint64_t{3} << 32 | cpu}; }
+};
+
+class ProbePairs {
+ public:
+  // All are lock-free, for any context but NMI, called by the runner itself with interrupts off.
+  // Bound: one bucket.
+
+  // A function is entered: whether that is part of a call that is kept. stands(call) says of a call
+  // at a higher place whether it is still among the callers, as far as that can be known.
+  template <typename Stands>
+  bool within(ProbeRunner runner, uint64_t stack_pointer, Stands stands) {
+    Slot* const slot = find(runner);
+    if (!slot) return false;
+    if (stack_pointer < slot->call.stack_pointer && stands(slot->call)) return true;
+    slot->runner.store(0, std::memory_order_release);
+    return false;
+  }
+  // Keeps a call that is not part of another; false if there is no room.
+  bool enter(ProbeRunner runner, const ProbeCall& call);
+  // A function returns: whether the call is the one that is kept, and no more now.
+  bool leave(ProbeRunner runner, uint64_t stack_pointer, uint32_t tag, ProbeCall* call);
+  // What it has entered will not return.
+  void forget(ProbeRunner runner);
+  // Nobody calls meanwhile.
+  void clear();
+
+ private:
+  static constexpr size_t kBuckets = 32;
+  static constexpr size_t kWays = 8;
+  struct Slot {
+    std::atomic<uint64_t> runner{0};  // 0: free
+    ProbeCall call = {};
+  };
+  using Bucket = std::array<Slot, kWays>;
+
+  Bucket& bucket_of(ProbeRunner runner) {
+    return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - 5)];
+  }
+  static_assert(kBuckets == 1 << 5);
+  Slot* find(ProbeRunner runner);
+
+  std::array<Bucket, kBuckets> buckets_;
+};

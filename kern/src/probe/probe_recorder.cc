@@ -1,0 +1,206 @@
+#include "probe/probe_recorder.h"
+
+#include <iterator>
+#include <new>
+
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
+#include "core/probe_guard.h"
+#include "probe/probe_user_stacks.h"
+#include "store/current_context.h"
+#include "store/kernel_stacks.h"
+#include "store/trace_memory.h"
+
+namespace {
+
+constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
+
+// Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or
+// be inside the allocator; then a later hit does it.
+[[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
+  if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
+}
+
+// The base that the current task remembers, if it is the one that is hit.
+[[gnu::always_inline]] inline bool remembered_base(const Cpu& cpu, uint32_t* base) {
+  if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
+    return false;
+  *base = cpu.current->trace_base;
+  return trace_contexts.valid(*base);
+}
+
+}  // namespace
+
+// --- Control.
+
+Result<void> ProbeRecorder::init() {
+  void* const memory = trace_copy_alloc(cpu_count() * sizeof(ProbePerCpu));
+  if (!memory) return Errno::ENOMEM;
+  per_cpu_ = static_cast<ProbePerCpu*>(memory);
+  for (unsigned i = 0; i < cpu_count(); i++) {
+    new (&per_cpu_[i]) ProbePerCpu;
+    per_cpu_[i].sampler.seed(tsc() + i);
+  }
+  return {};
+}
+
+ProbeRecorder::~ProbeRecorder() {
+  if (!per_cpu_) return;
+  forget_counts();
+  trace_copy_free(per_cpu_, cpu_count() * sizeof(ProbePerCpu));
+}
+
+Result<void> ProbeRecorder::prepare(const ProbeOptions& options, const ProbeRule* rules,
+                                    uint8_t actions) {
+  TRY(objects_.prepare(options, actions));
+  if ((actions & (kProbeCallEvent | kProbeReturnEvent)) != 0)
+    TRY(events_.make((actions & kProbeCallEvent) != 0 ? ProbeEvent::kMaxValues : 1));
+  rules_ = rules;
+  options_ = options;
+  selects_ = options.selects();
+  return {};
+}
+
+void ProbeRecorder::clear() {
+  forget_counts();
+  kept_out.store(0, std::memory_order_relaxed);
+  objects_.clear();
+  events_.clear();
+}
+
+void ProbeRecorder::forget_counts() {
+  on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[cpu_id()].clear(); }, per_cpu_);
+  for (unsigned i = 0; i < cpu_count(); i++) StackCounts::Part::release(per_cpu_[i].taken);
+}
+
+Result<ProbeTallies> ProbeRecorder::copy_counts(ProbeCounts& counts) const {
+  ProbeTallies sum;
+  for (unsigned i = 0; i < cpu_count(); i++) {
+    TRY(counts.add(per_cpu_[i].counts));
+    per_cpu_[i].add_to(sum);
+  }
+  counts.finish();
+  sum.counted += counts.total();
+  return sum;
+}
+
+// --- Hits.
+
+// Of pairs the CPU of the allocation decides, wherever else its process then is.
+bool ProbeRecorder::wanted(const Cpu& cpu, uint8_t actions) const {
+  return (options_.wants_cpu(cpu.id) || (actions & kObjects) != 0) &&
+         (options_.trace.pid == 0 || options_.trace.pid == trace_current_pid());
+}
+
+void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
+                          ProbePerCpu& per_cpu) {
+  uint32_t stack = 0, context = 0;
+  bool truncated = false;
+  if (rule.user ? options_.stacks != ProbeStacks::kNone : has_kernel(options_.stacks)) {
+    const StackScope scope = StackScope::innermost(options_.trace.depth);
+    const RecentStack* recent = rule.user ? nullptr : recent_place(hit.frame_pointer, cpu);
+    const RecordedStack found =
+        recent && !recent->differs(hit.frame_pointer, scope, cpu) ? RecordedStack(recent->stack())
+        : rule.user
+            ? record_user_stack_of_call(hit.returned, options_.trace.depth, per_cpu.user_stacks)
+            : record_kernel_stack(hit.frame_pointer, scope, cpu);
+    stack = found.id();
+    truncated = found.truncated();
+    if (stack == 0) [[unlikely]]
+      per_cpu.stacks_lost.increment();
+  }
+  if (has_user(options_.stacks) && !rule.user) {
+    const CurrentContext found = trace_find_context();
+    context = found.id;
+    if (found.user_stack == UserStack::kLost) per_cpu.stacks_lost.increment();
+    truncated |= found.user_stack == UserStack::kCut;
+    if (context == 0) per_cpu.contexts_lost.increment();
+  } else if (options_.processes || (rule.user && options_.stacks != ProbeStacks::kNone)) {
+    if (!remembered_base(cpu, &context)) context = trace_find_base();
+    if (context == 0) per_cpu.contexts_lost.increment();
+  }
+  if (truncated) per_cpu.truncated.increment();
+  if (!per_cpu.counts.add(stack, context)) per_cpu.lost.increment();
+}
+
+bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
+  if (hit.returned) {
+    const uint64_t result = hit.registers->result();
+    return events_.put(ProbeEvent::Kind::kReturn, rule.name, cpu, &result, 1);
+  }
+  const ProbeRegisters& r = *hit.registers;
+  const uint64_t arguments[] = {r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9};
+  return events_.put(ProbeEvent::Kind::kCall, rule.name, cpu, arguments, std::size(arguments));
+}
+
+[[gnu::noinline]] void ProbeRecorder::act(const ProbeHit& hit, const ProbeRule& rule,
+                                          const Cpu& cpu, ProbePerCpu& per_cpu) {
+  bool kept = true;
+  const bool here = options_.wants_cpu(cpu.id);
+  const uint8_t event = hit.returned ? kProbeReturnEvent : kProbeCallEvent;
+  if (here && (rule.actions & event) != 0) kept = put_event(hit, rule, cpu);
+  if ((rule.actions & kObjects) != 0) kept &= objects_.follow(hit, rule, cpu, per_cpu);
+  if (here && (rule.actions & kProbeCounts) != 0 && !hit.returned) {
+    count(hit, rule, cpu, per_cpu);
+  } else {
+    per_cpu.finish(kept);
+  }
+}
+
+[[gnu::noinline]] void ProbeRecorder::hit_slowly(const ProbeHit& hit) {
+  const Cpu& cpu = this_cpu();
+  ProbePerCpu& per_cpu = per_cpu_[cpu.id];
+  const ProbeRule& rule = rules_[hit.tag];
+  if (selects_ && !wanted(cpu, rule.actions)) [[unlikely]] {
+    per_cpu.filtered.increment();
+    return;
+  }
+  if (trace_memory_low()) [[unlikely]]
+    top_up(hit, cpu);
+  if (rule.actions == kProbeCounts || rule.actions == kProbeCountsPlainly) {
+    count(hit, rule, cpu, per_cpu);
+  } else if ((rule.actions & ~kObjects) == 0) {
+    per_cpu.finish(objects_.follow(hit, rule, cpu, per_cpu));
+  } else {
+    act(hit, rule, cpu, per_cpu);
+  }
+}
+
+// Fast path: only the kernel stack is told apart, and it and its count are known. This calls
+// nothing, so no register is saved for it. Anything else restarts on the general path.
+void ProbeRecorder::hit(const ProbeHit& hit) {
+  const Cpu& cpu = this_cpu();
+  if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {
+    ProbePerCpu& per_cpu = per_cpu_[cpu.id];
+    const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
+    if (!recent->differs(hit.frame_pointer, StackScope::innermost(options_.trace.depth), cpu))
+        [[likely]] {
+      const RecordedStack stack(recent->stack());
+      if (per_cpu.counts.add_known(stack.id())) [[likely]] {
+        if (stack.truncated()) [[unlikely]]
+          per_cpu.truncated.increment();
+        return;
+      }
+    }
+  }
+  hit_slowly(hit);
+}
+
+// --- The current process, beside hits.
+
+void ProbeRecorder::process_left(uint32_t pid, ProcessLeft how) {
+  objects_.process_left(pid, how);
+}
+
+void ProbeRecorder::memory_mapped(uint64_t address, uint64_t size) {
+  const ProbesOff off;
+  const Cpu& cpu = this_cpu();
+  if (selects_ && !wanted(cpu, 0)) return;
+  if (trace_memory_low()) trace_memory_prepare();
+  objects_.memory_mapped(address, size, cpu, per_cpu_[cpu.id]);
+}
+
+void ProbeRecorder::memory_unmapped(uint64_t address, uint64_t size) {
+  if (options_.trace.pid != 0 && options_.trace.pid != trace_current_pid()) return;
+  objects_.memory_unmapped(address, size);
+}

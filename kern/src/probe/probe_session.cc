@@ -1,0 +1,250 @@
+#include "probe/probe_session.h"
+
+#include <new>
+
+#include "arch/x86_64/time.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "core/symbols.h"
+#include "store/shared_tables.h"
+#include "store/trace_memory.h"
+#include "trace/dump/trace_binary.h"
+
+Result<ProbeSession*> ProbeSession::create(uint32_t number) {
+  void* memory = trace_copy_alloc(sizeof(ProbeSession));
+  if (!memory) return Errno::ENOMEM;
+  auto* session = new (memory) ProbeSession(number);
+  if (session->recorder_.init()) return session;
+  destroy(session);
+  return Errno::ENOMEM;
+}
+
+void ProbeSession::destroy(ProbeSession* session) {
+  session->~ProbeSession();
+  trace_copy_free(session, sizeof(ProbeSession));
+}
+
+ProbeSession::~ProbeSession() {
+  const MutexGuard guard(mutex_);
+  if (phase_ == TracePhase::kRunning) disarm();
+}
+
+Result<void> ProbeSession::SharedTables::hold() {
+  if (held_) return {};
+  if (!trace_users_add()) {
+    return fail(Errno::ENOMEM,
+                "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
+                trace_memory_used(), trace_memory_limit());
+  }
+  held_ = true;
+  return {};
+}
+
+ProbeSession::SharedTables::~SharedTables() {
+  if (held_) trace_users_drop();
+}
+
+// --- Commands.
+
+Result<void> ProbeSession::check(std::string_view text) {
+  ProbeCommand command;
+  bool any = false;
+  while (TRY(probe_next_command(&text, &command))) any = true;
+  return any ? Result<void>()
+             : fail(Errno::EINVAL, "nothing to do: expected a command, one a line");
+}
+
+Result<void> ProbeSession::command(std::string_view text, ProbePrograms& programs) {
+  TRY(check(text));
+  const MutexGuard guard(mutex_);
+  const Undo undo = {options_, functions_.mark()};
+  ProbeCommand command;
+  Result<void> done;
+  while (done) {
+    Result<bool> more = probe_next_command(&text, &command);
+    if (!more || !*more) break;
+    done = apply(command, programs);
+  }
+  functions_.forget_index();
+  if (!done && phase_ == TracePhase::kOff) {
+    options_ = undo.options;
+    functions_.restore(undo.functions);
+  }
+  return done;
+}
+
+Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& programs) {
+  switch (command.word) {
+    case ProbeWord::kStart:
+      return start(programs);
+    case ProbeWord::kStop:
+      if (phase_ != TracePhase::kRunning) return {};
+      disarm();
+      phase_ = TracePhase::kStopped;
+      return {};
+    case ProbeWord::kClear:
+      recorder_.clear();
+      return {};
+    default:
+      break;
+  }
+  if (phase_ != TracePhase::kOff) {
+    return fail(
+        Errno::EBUSY,
+        "functions and options come before the first start: open #probe/clone for another session");
+  }
+  switch (command.word) {
+    case ProbeWord::kCount:
+    case ProbeWord::kEvent:
+    case ProbeWord::kEventReturn:
+    case ProbeWord::kAlloc:
+    case ProbeWord::kFree:
+      return functions_.add(command);
+    default:
+      return set_option(command);
+  }
+}
+
+Result<void> ProbeSession::set_option(const ProbeCommand& command) {
+  switch (command.word) {
+    case ProbeWord::kWatchMemory:
+      options_.watch_memory = true;
+      return {};
+    case ProbeWord::kStacks:
+      options_.stacks = command.stacks;
+      return {};
+    case ProbeWord::kDepth:
+      options_.trace.depth = static_cast<uint32_t>(command.number);
+      return {};
+    case ProbeWord::kProcesses:
+      options_.processes = true;
+      return {};
+    case ProbeWord::kPid:
+      options_.trace.pid = static_cast<uint32_t>(command.number);
+      return {};
+    case ProbeWord::kCpu:
+      if (command.number >= cpu_count()) {
+        return fail(Errno::EINVAL, "cpu %lu: there are %u, from 0", command.number, cpu_count());
+      }
+      options_.cpu = static_cast<uint32_t>(command.number);
+      return {};
+    case ProbeWord::kMin:
+      options_.trace.min_size = static_cast<uint32_t>(command.number);
+      return {};
+    case ProbeWord::kMax:
+      options_.trace.max_size = static_cast<uint32_t>(command.number);
+      return {};
+    case ProbeWord::kSample:
+      options_.trace.sample = command.number;
+      return {};
+    default:
+      return {};
+  }
+}
+
+Result<void> ProbeSession::start(ProbePrograms& programs) {
+  if (phase_ == TracePhase::kRunning) return {};
+  if (phase_ == TracePhase::kOff) TRY(prepare());
+  TRY(arm(programs));
+  phase_ = TracePhase::kRunning;
+  return {};
+}
+
+// What the first start needs. It may fail and be done again.
+Result<void> ProbeSession::prepare() {
+  if (functions_.empty() && !options_.watch_memory) {
+    return fail(
+        Errno::EINVAL,
+        "nothing to start: count FUNCTION, event FUNCTION, alloc or watch memory come first");
+  }
+  if (options_.trace.min_size > options_.trace.max_size) {
+    return fail(Errno::EINVAL, "min %u max %u: nothing has such a size; min is at most max",
+                options_.trace.min_size, options_.trace.max_size);
+  }
+  TRY(functions_.build());
+  if (options_.plain()) functions_.count_plainly();
+  TRY(tables_.hold());
+  return recorder_.prepare(options_, functions_.rules(), functions_.actions());
+}
+
+Result<void> ProbeSession::arm(ProbePrograms& programs) {
+  const auto arm_programs = [&]() REQUIRES(mutex_) -> Result<void> {
+    for (const ProbeFunctions::Program& program : functions_.programs()) {
+      Chan* const file = TRY(programs.open(functions_.path_of(program)));
+      const Result<void> armed = user_probes_arm(recorder_, *file, functions_.probes_of(program));
+      programs.close(file);
+      if (!armed) return armed;
+    }
+    return {};
+  };
+  recorder_.objects().forget_calls();
+  Result<void> armed = arm_programs();
+  if (armed && !functions_.kernel_probes().empty())
+    armed = kernel_probes_arm(recorder_, functions_.kernel_probes());
+  if (armed && options_.watch_memory) user_probes_watch_memory(recorder_);
+  if (!armed) user_probes_disarm(recorder_);
+  return armed;
+}
+
+void ProbeSession::disarm() {
+  if (!functions_.kernel_probes().empty()) kernel_probes_disarm(recorder_);
+  user_probes_disarm(recorder_);
+}
+
+// --- For reading.
+
+Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
+  const MutexGuard guard(mutex_);
+  // Hits that must not allocate use the pages that others have fetched.
+  if (tables_.held()) trace_memory_prepare();
+  return State{.phase = phase_,
+               .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
+               .kept_out = recorder_.kept_out.load(std::memory_order_relaxed),
+               .tallies = TRY(recorder_.copy_counts(counts))};
+}
+
+bool ProbeSession::tells_processes_apart() {
+  const MutexGuard guard(mutex_);
+  return options_.processes;
+}
+
+Result<void> ProbeSession::open_events() {
+  const MutexGuard guard(mutex_);
+  TRY(tables_.hold());
+  return recorder_.events().open();
+}
+
+bool ProbeSession::take_event(ProbeEvent* event, bool* any, uint64_t* lost) {
+  return recorder_.events().take(event, any, lost);
+}
+
+bool ProbeSession::events_ready() {
+  return events_ended() || !recorder_.events().empty();
+}
+
+bool ProbeSession::events_ended() {
+  return phase_.load(std::memory_order_acquire) == TracePhase::kStopped;
+}
+
+Result<TraceBinary*> ProbeSession::copy_outstanding() {
+  void* memory = trace_copy_alloc(sizeof(TraceBinary));
+  if (!memory) return Errno::ENOMEM;
+  auto* dump = new (memory) TraceBinary(trace_stacks, trace_contexts);
+  const auto copy = [&]() -> Result<void> {
+    const MutexGuard guard(mutex_);
+    TRY(recorder_.objects().copy_to(*dump, number_, phase_));
+    return dump->finish({.time = monotonic_now().value,
+                         .memory_limit = trace_memory_limit(),
+                         .memory_used = trace_memory_used(),
+                         .build_id = kernel_build_id()});
+  };
+  const Result<void> copied = copy();
+  if (copied) return dump;
+  delete_outstanding(dump);
+  return copied.error();
+}
+
+void ProbeSession::delete_outstanding(TraceBinary* dump) {
+  dump->~TraceBinary();
+  trace_copy_free(dump, sizeof(TraceBinary));
+}

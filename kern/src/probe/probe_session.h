@@ -1,0 +1,118 @@
+// A session of #probe, as its user sees it: commands, and what can be read.
+//
+// States, as those of a trace: off (being told what to do) → running → stopped → running …. While
+// off, commands collect functions (probe_functions.h) and options. The first start makes rules and
+// probes of them, prepares the recorder (probe_recorder.h), which is the consumer of all its
+// probes, and arms these. Functions and options are fixed from then on.
+//
+// Session and recorder use the tables of stacks and contexts that all traces share from the first
+// start, or the first open of events, to the end.
+//
+// Locks, outermost first: mutex_, around arming and around the users of the shared tables; then the
+// reading lock of events. Hits take neither.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "core/sleep.h"
+#include "lib/result.h"
+#include "probe/probe_counts.h"
+#include "probe/probe_events.h"
+#include "probe/probe_functions.h"
+#include "probe/probe_options.h"
+#include "probe/probe_recorder.h"
+#include "trace/trace_options.h"
+
+class Chan;
+class TraceBinary;
+
+// Programs by their path, for arming: what this layer cannot reach itself.
+class ProbePrograms {
+ public:
+  virtual Result<Chan*> open(std::string_view path) = 0;
+  virtual void close(Chan* program) = 0;
+
+ protected:
+  ~ProbePrograms() = default;
+};
+
+// All of it may sleep.
+class ProbeSession {
+ public:
+  // ENOMEM.
+  static Result<ProbeSession*> create(uint32_t number);
+  // Takes the probes off first. Nobody uses it.
+  static void destroy(ProbeSession* session);
+
+  uint32_t number() const { return number_; }
+  // Several commands, one a line; on failure nothing has changed and the error string is set.
+  // EINVAL, ENOENT, EBUSY, ENOMEM and what opening a program gives.
+  Result<void> command(std::string_view text, ProbePrograms& programs);
+
+  // --- For reading.
+
+  struct State {
+    TracePhase phase;
+    uint32_t functions;
+    uint64_t kept_out;
+    ProbeTallies tallies;
+  };
+  // All counts, added up and sorted, and what belongs to them. ENOMEM.
+  Result<State> copy_counts(ProbeCounts& counts);
+  bool tells_processes_apart();
+  // From now on what is allocated and freed is an event too. ENOMEM.
+  Result<void> open_events();
+  // The next event, as ProbeEvents::take(); false if there is none.
+  bool take_event(ProbeEvent* event, bool* any, uint64_t* lost);
+  // Whether a reader of events need not wait: there is one, or none will come until the next start.
+  bool events_ready();
+  bool events_ended();
+  // What is outstanding, to be deleted with delete_outstanding() before the session ends. ENOMEM.
+  Result<TraceBinary*> copy_outstanding();
+  static void delete_outstanding(TraceBinary* dump);
+
+ private:
+  struct Undo {
+    ProbeOptions options;
+    ProbeFunctions::Mark functions;
+  };
+  // Keeps the numbers of stacks and contexts valid, from hold() on.
+  class SharedTables {
+   public:
+    SharedTables() = default;
+    ~SharedTables();
+    SharedTables(const SharedTables&) = delete;
+    SharedTables& operator=(const SharedTables&) = delete;
+
+    // ENOMEM, with an error string. Nothing if they are held.
+    Result<void> hold();
+    bool held() const { return held_; }
+
+   private:
+    bool held_ = false;
+  };
+
+  explicit ProbeSession(uint32_t number) : number_(number) {}
+  ~ProbeSession();
+
+  Result<void> check(std::string_view text);
+  Result<void> apply(const ProbeCommand& command, ProbePrograms& programs) REQUIRES(mutex_);
+  Result<void> set_option(const ProbeCommand& command) REQUIRES(mutex_);
+  Result<void> start(ProbePrograms& programs) REQUIRES(mutex_);
+  Result<void> prepare() REQUIRES(mutex_);
+  Result<void> arm(ProbePrograms& programs) REQUIRES(mutex_);
+  void disarm() REQUIRES(mutex_);
+
+  const uint32_t number_;
+
+  Mutex mutex_{LockRank::kProbeSession};
+  std::atomic<TracePhase> phase_{TracePhase::kOff};  // changed under mutex_
+  ProbeOptions options_ GUARDED_BY(mutex_);
+  ProbeFunctions functions_ GUARDED_BY(mutex_);
+  SharedTables tables_ GUARDED_BY(mutex_);  // outlives what the recorder keeps
+
+  // Control of it is under mutex_; hits and readers of events take no lock of the session.
+  ProbeRecorder recorder_;
+};

@@ -1,0 +1,23 @@
+#include "probe/probe_user_stacks.h"
+
+#include <algorithm>
+
+#include "arch/x86_64/frames.h"
+#include "probe/probe_options.h"
+#include "store/shared_tables.h"
+
+RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUserStacks& recent) {
+  uint64_t frames[kProbeMaxDepth + 1];
+  const size_t count = walk_user_stack_of_call(returning, frames, depth + 1),
+               kept = std::min<size_t>(count, depth);
+  const uint32_t number = recent.number(
+      frames, kept, [&] { return trace_stacks.intern(StackKind::kUser, frames, kept); });
+  return {number, count > depth};
+}
+
+RecordedStack record_user_stack(uint32_t depth) {
+  uint64_t frames[kProbeMaxDepth + 1];
+  const size_t count = walk_user_stack(frames, depth + 1);
+  return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)),
+          count > depth};
+}

@@ -1,0 +1,107 @@
+// Contexts, each kept once and named by a 32-bit number: who allocated.
+//
+// A context is what runs, the base (a process with its program, a kernel task, an interrupt), and,
+// for a process, the user stack of the system call or fault under way. Bases are large and few;
+// they are stored apart, and a context of 24 bytes refers to one. A base is itself a context,
+// without a user stack.
+//
+// As the stack table, but small and with a lock for each look-up: tasks remember their numbers, so
+// that it is asked about once for each process and once for each system call. A number is never
+// given twice, also not after clear(): what was remembered from before is known to be stale by its
+// lying outside. When no numbers are left (after four billion), or no memory, the number 0 is
+// returned, which the caller counts. Hooks and hits of probes ask; hits may not come while the lock
+// is held, and they do not, as both keep probes off.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/spinlock.h"
+#include "lib/result.h"
+#include "store/context.h"
+#include "store/page_directory.h"
+
+class ContextTable {
+ public:
+  struct Base {
+    Base* next;
+    uint32_t hash;
+    uint32_t pid;  // 0 for what is not a process
+    uint32_t id;   // of the context that has this base and no user stack
+    ContextKind kind;
+    uint8_t build_id_size;  // 0: the program has none
+    std::array<uint8_t, kMaxBuildId> build_id;
+    char name[32];  // NUL-terminated and printable, both
+    char path[70];  // of a process's program; a longer one is cut
+  };
+  struct Context {
+    Context* next;
+    const Base* base;
+    uint32_t id;
+    uint32_t user_stack;  // StackTable; 0 for none
+  };
+
+  constexpr ContextTable() = default;
+  ContextTable(const ContextTable&) = delete;
+  ContextTable& operator=(const ContextTable&) = delete;
+
+  // Makes it ready for use. ENOMEM. No tracer lock held.
+  Result<void> open();
+  // Forgets every context and frees the memory. No one uses the table. No tracer lock held.
+  void clear();
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
+
+  // The number of a base, 0 when it cannot be stored or the table is not open. Texts and build ids
+  // are cut, and characters that cannot be printed become '?'. Any context but NMI, after
+  // trace_memory_prepare(); takes kContextTable. Bound: two chains.
+  uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
+                  const TraceProgram& program = {});
+  // The number of the context with the base of `id`, which is valid, and a user stack. The same
+  // otherwise.
+  uint32_t with_user_stack(uint32_t id, uint32_t user_stack);
+
+  // Whether it was returned since the last clear().
+  bool valid(uint32_t id) const {
+    return id - base_.load(std::memory_order_relaxed) < size_.load(std::memory_order_relaxed);
+  }
+  // The same of what was returned at any time, or is 0.
+  bool remembers(uint32_t id) const { return id >= base_.load(std::memory_order_relaxed); }
+  // nullptr for 0. Lock-free.
+  const Context* get(uint32_t id) const;
+  // Ids are base() … base() + size() - 1.
+  uint32_t base() const { return base_.load(std::memory_order_relaxed); }
+  uint32_t size() const { return size_.load(std::memory_order_acquire); }
+
+ private:
+  static constexpr uint32_t kPerPage = kPageSize / sizeof(Context);
+  static constexpr uint32_t kHeads = kPageSize / sizeof(void*) / 2;
+  // One page.
+  struct Heads {
+    Base* bases[kHeads];
+    Context* contexts[kHeads];
+  };
+  static_assert(sizeof(Heads) == kPageSize);
+  struct BasePage {
+    static constexpr uint32_t kBases = (kPageSize - 16) / sizeof(Base);
+    BasePage* next;
+    uint64_t used;
+    Base bases[kBases];
+  };
+  static_assert(sizeof(BasePage) <= kPageSize);
+
+  Base* make_base() REQUIRES(lock_);
+  uint32_t find_or_add(const Base* base, uint32_t user_stack) REQUIRES(lock_);
+
+  Spinlock lock_{LockRank::kContextTable};
+  // Guarded by lock_ for writing.
+  PageDirectory pages_;
+  BasePage* base_pages_ = nullptr;  // the newest first; only that has room
+  std::atomic<uint32_t> base_{1};
+  std::atomic<uint32_t> size_{0};
+  Heads* heads_ = nullptr;
+  std::atomic<bool> open_{false};
+};
+static_assert(sizeof(ContextTable::Base) == 144 && sizeof(ContextTable::Context) == 24);

@@ -1,0 +1,90 @@
+// An array that grows at its end, in pages of memory that no trace sees, as those of page_buffer.h:
+// no piece of memory is larger than a page but the list of pages, so it grows where memory is in
+// pieces, and what it holds is never copied. May sleep.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <iterator>
+
+#include "store/page_buffer.h"
+
+template <typename T>
+class PageArray {
+ public:
+  PageArray() = default;
+  PageArray(const PageArray&) = delete;
+  PageArray& operator=(const PageArray&) = delete;
+  ~PageArray() { shrink(0); }
+
+  size_t size() const { return size_; }
+  T& operator[](size_t index) { return pages_[index / kItems][index % kItems]; }
+  const T& operator[](size_t index) const { return pages_[index / kItems][index % kItems]; }
+
+  // ENOMEM, with all as it was.
+  Result<void> push(const T& item) {
+    if (size_ == page_count_ * kItems) TRY(add_page());
+    (*this)[size_++] = item;
+    return {};
+  }
+  // Leaves the first `size`, and gives back the pages behind them.
+  void shrink(size_t size) {
+    size_ = size;
+    while (page_count_ > (size + kItems - 1) / kItems)
+      trace_copy_free(pages_[--page_count_], kPageSize);
+  }
+
+  // For algorithms.
+  class Iterator {
+   public:
+    using iterator_category = std::random_access_iterator_tag;
+    using value_type = T;
+    using difference_type = ptrdiff_t;
+    using pointer = T*;
+    using reference = T&;
+
+    Iterator() = default;
+    Iterator(PageArray* array, difference_type index) : array_(array), index_(index) {}
+    T& operator*() const { return (*array_)[static_cast<size_t>(index_)]; }
+    T* operator->() const { return &**this; }
+    T& operator[](difference_type by) const { return *(*this + by); }
+    Iterator& operator+=(difference_type by) {
+      index_ += by;
+      return *this;
+    }
+    Iterator& operator-=(difference_type by) { return *this += -by; }
+    Iterator& operator++() { return *this += 1; }
+    Iterator& operator--() { return *this += -1; }
+    Iterator operator++(int) { return {array_, index_++}; }
+    Iterator operator--(int) { return {array_, index_--}; }
+    friend Iterator operator+(Iterator at, difference_type by) { return at += by; }
+    friend Iterator operator+(difference_type by, Iterator at) { return at += by; }
+    friend Iterator operator-(Iterator at, difference_type by) { return at -= by; }
+    friend difference_type operator-(const Iterator& a, const Iterator& b) {
+      return a.index_ - b.index_;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) { return a.index_ == b.index_; }
+    friend auto operator<=>(const Iterator& a, const Iterator& b) { return a.index_ <=> b.index_; }
+
+   private:
+    PageArray* array_ = nullptr;
+    difference_type index_ = 0;
+  };
+  Iterator begin() { return {this, 0}; }
+  Iterator end() { return {this, static_cast<ptrdiff_t>(size_)}; }
+
+ private:
+  static constexpr size_t kItems = kPageSize / sizeof(T);
+
+  Result<void> add_page() {
+    if (page_count_ == pages_.capacity()) TRY(pages_.reserve(2 * page_count_ + 1, page_count_));
+    void* const page = trace_copy_alloc(kPageSize);
+    if (!page) return Errno::ENOMEM;
+    pages_[page_count_++] = static_cast<T*>(page);
+    return {};
+  }
+
+  PageBuffer<T*> pages_;
+  size_t page_count_ = 0;
+  size_t size_ = 0;
+};

@@ -1,0 +1,51 @@
+// Memory of any size that no trace can see: from the tracer's arena, outside its limit. May sleep.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "lib/result.h"
+#include "lib/string.h"
+#include "lib/units.h"
+#include "store/trace_memory.h"
+
+template <typename T>
+class PageBuffer {
+ public:
+  PageBuffer() = default;
+  PageBuffer(PageBuffer&& other) noexcept
+      : items_(std::exchange(other.items_, nullptr)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  PageBuffer& operator=(PageBuffer&& other) noexcept {
+    std::swap(items_, other.items_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~PageBuffer() {
+    if (items_) trace_copy_free(items_, bytes());
+  }
+
+  // Room for at least `count` items, undefined but for the first `kept`, which are kept. ENOMEM,
+  // with all as it was.
+  Result<void> reserve(size_t count, size_t kept = 0) {
+    if (count <= capacity_) return {};
+    PageBuffer larger;
+    larger.capacity_ = align_up(count * sizeof(T), kPageSize) / sizeof(T);
+    larger.items_ = static_cast<T*>(trace_copy_alloc(larger.bytes()));
+    if (!larger.items_) return Errno::ENOMEM;
+    if (kept > 0) memcpy(larger.items_, items_, kept * sizeof(T));
+    *this = std::move(larger);
+    return {};
+  }
+
+  size_t capacity() const { return capacity_; }
+  T* data() { return items_; }
+  T& operator[](size_t index) { return items_[index]; }
+  const T& operator[](size_t index) const { return items_[index]; }
+
+ private:
+  size_t bytes() const { return align_up(capacity_ * sizeof(T), kPageSize); }
+
+  T* items_ = nullptr;
+  size_t capacity_ = 0;
+};

@@ -1,0 +1,69 @@
+// Pages of trace memory by number: a radix tree of two levels that only grows. Neither reading nor
+// growing takes a lock. Its root is part of it, so that a small limit is not used up by what leads
+// to the pages.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "lib/units.h"
+#include "store/trace_memory.h"
+
+class PageDirectory {
+ public:
+  static constexpr uint32_t kFanout = kPageSize / sizeof(void*);
+  static constexpr uint32_t kMaxPages = kFanout * kFanout;
+
+  // Page number `index`, which obtain() has returned.
+  void* operator[](uint32_t index) const {
+    const Leaf* leaf = root_[index / kFanout].load(std::memory_order_acquire);
+    return leaf->pages[index % kFanout].load(std::memory_order_acquire);
+  }
+
+  // Page number `index`, with undefined contents if it was not there; nullptr when none can be had.
+  // Who comes second puts the page that it brought back into the pool. Takes two pages of trace
+  // memory at most. Lock-free; any context but NMI, after trace_memory_prepare(), without a tracer
+  // lock unless that serialises all calls. Bound: the zeroing of a leaf.
+  void* obtain(uint32_t index) {
+    if (index >= kMaxPages) return nullptr;
+    Leaf* leaf = publish(root_[index / kFanout], [](void* page) { return new (page) Leaf; });
+    return leaf ? publish(leaf->pages[index % kFanout], [](void* page) { return page; }) : nullptr;
+  }
+
+  // Frees all pages. No one uses it; no tracer lock held.
+  void clear() {
+    for (std::atomic<Leaf*>& place : root_) {
+      Leaf* leaf = place.exchange(nullptr, std::memory_order_relaxed);
+      if (!leaf) continue;
+      for (std::atomic<void*>& page : leaf->pages) {
+        if (void* memory = page.load(std::memory_order_relaxed)) trace_page_free(memory);
+      }
+      trace_page_free(leaf);
+    }
+  }
+
+ private:
+  struct Leaf {
+    std::atomic<void*> pages[kFanout] = {};
+  };
+  static_assert(sizeof(Leaf) == kPageSize);
+
+  // What is in `place`, after make(page) was put there if there was nothing.
+  template <typename T, typename Make>
+  static T* publish(std::atomic<T*>& place, Make make) {
+    T* there = place.load(std::memory_order_acquire);
+    if (there) return there;
+    void* page = trace_page_take();
+    if (!page) return place.load(std::memory_order_acquire);  // another CPU may have had more luck
+    T* mine = make(page);
+    if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+      return mine;
+    trace_page_return(page);
+    return there;
+  }
+
+  std::atomic<Leaf*> root_[kFanout] = {};
+};

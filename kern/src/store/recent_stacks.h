@@ -1,0 +1,262 @@
+// Stacks that a CPU has recorded lately, so that the next allocation from the same place need not
+// have its stack hashed.
+//
+// Each CPU has a small direct-mapped table. An entry holds, for each frame of a walk, the frame
+// pointer and the return address, and the number of the stack. It is valid for an allocation if
+// both are found again, for each frame, on the stack as it is now: the walk is repeated by
+// comparing, six instructions a frame (the last one may lead elsewhere than it did, if that is as
+// good), and its result is therefore the same. A shorter key would not do: stacks that differ only
+// far up have the same return addresses and frame pointers below.
+//
+// A stack that differs from the entry in return addresses alone, as do those of one function that
+// is called from several places, is taken over by readdress() while it is compared: what the stack
+// table hashes by is a sum over the frames, of which only what has changed is added anew.
+// Everything else does refresh(). It, too, changes what differs: where a frame lies as it lay need
+// not be asked whether it lies on the stack. An entry that was never used is a stack in which
+// everything differs.
+//
+// Only frames on the current task's own stack are kept, with return addresses that can be packed.
+// An entry names the top of the stack that it was made on; as long as that is the CPU's, all its
+// frame pointers lie on that stack and may be followed without looking at the bounds.
+//
+// An entry is used and filled by its CPU alone, with interrupts off. The pages are trace memory,
+// taken when the first trace begins if they are a small part of the limit, and given back with the
+// stack table.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "arch/x86_64/context.h"
+#include "core/cpu.h"
+#include "store/stack_scope.h"
+#include "store/stack_table.h"
+
+class RecentStack {
+ public:
+  static constexpr uint32_t kMaxFrames = 64;
+  struct Frame {
+    uint64_t address;  // of return
+    uint64_t next;     // frame pointer
+  };
+
+  constexpr RecentStack() = default;
+
+  // nullptr if a walk from `frame_pointer` would find now what it found then; if not, a frame
+  // before which it does. The stack's top is `cpu.kernel_stack`.
+  [[gnu::always_inline]] const Frame* differs(uint64_t frame_pointer, StackScope scope,
+                                              const Cpu& cpu) const {
+    const Frame* frame = frames_;
+    if (first_ != frame_pointer || key_ != cpu.kernel_stack + scope.word()) return frame;
+    const auto* memory = reinterpret_cast<const uint64_t*>(frame_pointer);
+    uint32_t left = inner_;
+    for (; left >= 4; left -= 4, frame += 4) {
+      if (!same(memory, frame[0]) || !same(memory, frame[1]) || !same(memory, frame[2]) ||
+          !same(memory, frame[3]))
+        return frame;
+    }
+    for (; left > 0; left--, frame++) {
+      if (!same(memory, *frame)) return frame;
+    }
+    if (memory[1] == frame->address && (memory[0] == frame->next || ends(memory, cpu.kernel_stack)))
+      return nullptr;
+    return frame;
+  }
+  // What it found: the number of the stack, with kTruncated if that is not all of it.
+  static constexpr uint64_t kTruncated = uint64_t{1} << 32;
+  uint64_t stack() const { return stack_; }
+
+  // Takes over return addresses that have changed, if that is all that has: whether it is. `from`
+  // is what differs() has returned. Nothing matches before name().
+  [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
+                                               StackScope scope, const Cpu& cpu);
+  // Walks, and keeps what it finds. False, with nothing kept, if that does not lie on the task's
+  // own stack, cannot be packed or is too much. skipped(address) tells the frames that a scope may
+  // skip. Nothing matches before name().
+  template <typename Skipped>
+  [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope,
+                                             const Cpu& cpu, Skipped skipped);
+  // What was found of what is recorded, and its weights' sum.
+  std::span<const uint32_t> frames() const { return {packed_ + skip_, recorded_}; }
+  uint64_t sum() const { return sum_; }
+  // Whether there was more.
+  bool truncated() const { return stack_ >= kTruncated; }
+  // The number of what was found.
+  void name(uint32_t id) {
+    stack_ = (stack_ & kTruncated) | id;
+    key_ = top_ + scope_.word();
+  }
+
+ private:
+  // Why the walk ended, when that is not where the last frame's pointer leads now as it did then.
+  enum class End : uint32_t {
+    kAnywhere,  // that pointer does not matter: nothing more was wanted, or it is that of a frame
+                // without a return address
+    kOutside,   // it leads out of the stack
+  };
+
+  // Whether a frame is what it was; goes on to the next.
+  [[gnu::always_inline]] static bool same(const uint64_t*& memory, const Frame& frame) {
+    const uint64_t next = frame.next;
+    if (memory[1] != frame.address || memory[0] != next) return false;
+    memory = reinterpret_cast<const uint64_t*>(next);
+    return true;
+  }
+  static bool outside(uint64_t next, uint64_t above, uint64_t top) {
+    return next < above || next + 16 > top || (next & 7) != 0;
+  }
+  // The last frame leads elsewhere than it did.
+  bool ends(const uint64_t* last, uint64_t top) const {
+    return end_ == End::kAnywhere || outside(last[0], reinterpret_cast<uint64_t>(last) + 16, top);
+  }
+
+  // Whether a frame that has now this address is skipped as it was. If that is not known yet, it is
+  // now.
+  template <typename Skipped>
+  [[gnu::always_inline]] bool skips_as_before(uint32_t index, uint64_t address, Skipped skipped) {
+    if (index > skip_ || !scope_.skips_allocator() || skipped(address) == (index < skip_))
+        [[likely]]
+      return true;
+    if (walked_ > 0) return false;
+    skip_++;
+    return true;
+  }
+  // Keeps the address of a frame, which is not what it was; 0 for a frame that is not there any
+  // more.
+  [[gnu::always_inline]] void replace(uint32_t index, uint64_t address) {
+    const uint64_t change = address - frames_[index].address;
+    frames_[index].address = address;
+    packed_[index] = static_cast<uint32_t>(address);
+    const uint32_t place = index - skip_;
+    if (place < scope_.depth()) sum_ += StackTable::weight(change, place);
+  }
+  // An entry in which every frame differs. Up to frame `last` there may be addresses.
+  [[gnu::cold]] void start_over(StackScope scope, uint32_t last) {
+    for (uint32_t i = 0; i <= last; i++) frames_[i].address = 0;
+    scope_ = scope;
+    first_ = sum_ = 0;
+    inner_ = skip_ = walked_ = 0;
+  }
+
+  uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry does not match anything
+  uint64_t first_ = 0;  // frame pointer
+  uint64_t stack_ = 0;  // number and kTruncated
+  uint32_t inner_ = 0;  // frames before the last one
+  End end_ = End::kOutside;  // of the last one
+  // What may be followed, and become another stack.
+  uint64_t top_ = 0;  // of the stack
+  uint64_t sum_ = 0;  // of the weights of what is recorded
+  StackScope scope_;
+  uint32_t skip_ = 0;              // frames of the allocator that are skipped
+  uint32_t recorded_ = 0;          // behind them
+  uint32_t walked_ = 0;            // frames that have an address: the last one may have none
+  Frame frames_[kMaxFrames] = {};  // behind the last one addresses are 0
+  uint32_t packed_[kMaxFrames] = {};
+};
+
+inline bool RecentStack::readdress(const Frame* from, uint64_t frame_pointer, StackScope scope,
+                                   const Cpu& cpu) {
+  if (first_ != frame_pointer || key_ != cpu.kernel_stack + scope.word()) return false;
+  key_ = 0;
+  const auto* memory =
+      reinterpret_cast<const uint64_t*>(from == frames_ ? frame_pointer : from[-1].next);
+  const Frame* const last = frames_ + inner_;
+  for (const Frame* frame = from; frame != last; frame++) {
+    const uint64_t next = frame->next, address = memory[1];
+    if (memory[0] != next) return false;
+    if (address != frame->address) {
+      const auto index = static_cast<uint32_t>(frame - frames_);
+      if (index <= skip_ || address == 0 || !StackTable::packs(address)) return false;
+      replace(index, address);
+    }
+    memory = reinterpret_cast<const uint64_t*>(next);
+  }
+  return memory[1] == last->address && (memory[0] == last->next || ends(memory, cpu.kernel_stack));
+}
+
+template <typename Skipped>
+inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
+                                 Skipped skipped) {
+  const uint64_t top = cpu.kernel_stack;
+  const uint32_t most = scope.walk(), before = inner_;
+  key_ = 0;
+  if (outside(frame_pointer, top - kKernelStackSize, top) || top % StackScope::kLimit != 0 ||
+      most > kMaxFrames) {
+    return false;
+  }
+  if (scope_.word() != scope.word()) start_over(scope, before);
+  // Frames before this one led to frames of the stack. As long as one lies where it lay, that need
+  // not be looked at.
+  const uint32_t trusted = first_ == frame_pointer && top_ == top ? before : 0;
+  bool in_place = true;
+  first_ = frame_pointer;
+  top_ = top;
+  const auto* memory = reinterpret_cast<const uint64_t*>(frame_pointer);
+  uint32_t index = 0, walked;
+  End end = End::kAnywhere;
+  for (;; index++) {
+    Frame& frame = frames_[index];
+    const uint64_t next = memory[0], address = memory[1];
+    walked = index;
+    if (address == 0) break;
+    if (address != frame.address) {
+      if (!StackTable::packs(address) || !skips_as_before(index, address, skipped)) [[unlikely]] {
+        start_over(scope, std::max(index, before));
+        return false;
+      }
+      replace(index, address);
+    }
+    const bool leads_as_before = index < trusted && next == frame.next;
+    frame.next = next;
+    walked = index + 1;
+    if (walked == most) break;
+    if (!(in_place && leads_as_before) &&
+        outside(next, reinterpret_cast<uint64_t>(memory + 2), top)) {
+      end = End::kOutside;
+      break;
+    }
+    in_place = leads_as_before;
+    memory = reinterpret_cast<const uint64_t*>(next);
+  }
+  for (uint32_t gone = walked; gone <= before; gone++) replace(gone, 0);
+  inner_ = index;
+  end_ = end;
+  walked_ = walked;
+  if (walked < skip_) {
+    start_over(scope, index);
+    return false;
+  }
+  recorded_ = std::min(walked - skip_, scope.depth());
+  stack_ = walked - skip_ > scope.depth() ? kTruncated : 0;
+  return true;
+}
+
+// Takes pages for `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
+void recent_stacks_open(uint32_t cpus);
+void recent_stacks_close();
+
+inline constexpr size_t kRecentPages = 3, kRecentStacks = 8;  // for each CPU
+using RecentPage = std::array<RecentStack, kPageSize / sizeof(RecentStack)>;
+static_assert(kRecentPages * std::tuple_size_v<RecentPage> >= kRecentStacks);
+struct alignas(64) RecentStacks {
+  std::array<RecentStack*, kRecentStacks>
+      stacks;  // all, or each is no_recent_stack, which nothing matches
+  std::array<RecentPage*, kRecentPages> pages;
+};
+extern std::array<RecentStacks, kMaxCpus> recent_stacks;
+extern RecentStack no_recent_stack;
+
+// Where this CPU would keep the stack that begins at the frame, which must be on the current stack.
+// Interrupts off.
+inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
+  const uint64_t mixed = frame_pointer >> 4 ^ reinterpret_cast<const uint64_t*>(frame_pointer)[1];
+  return recent_stacks[cpu.id].stacks[mixed % kRecentStacks];
+}
+// The same; nullptr if it keeps none.
+inline RecentStack* recent_stack(uint64_t frame_pointer, const Cpu& cpu) {
+  RecentStack* const place = recent_place(frame_pointer, cpu);
+  return place == &no_recent_stack ? nullptr : place;
+}

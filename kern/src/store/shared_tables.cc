@@ -1,0 +1,46 @@
+#include "store/shared_tables.h"
+
+#include "core/cpu.h"
+#include "core/log.h"
+#include "core/sleep.h"
+#include "store/recent_stacks.h"
+#include "store/trace_memory.h"
+
+constinit StackTable trace_stacks;
+constinit ContextTable trace_contexts;
+
+namespace {
+
+constinit Mutex lock{LockRank::kTraceStore};
+constinit uint32_t users GUARDED_BY(lock) = 0;
+
+Result<void> open_tables() {
+  trace_memory_begin(cpu_count());
+  Result<void> opened = trace_stacks.open();
+  if (opened) {
+    opened = trace_contexts.open();
+    if (!opened) trace_stacks.clear();
+  }
+  if (opened) recent_stacks_open(cpu_count());
+  if (!opened) trace_memory_end();
+  return opened;
+}
+
+}  // namespace
+
+Result<void> trace_users_add() {
+  const MutexGuard guard(lock);
+  if (users == 0) TRY(open_tables());
+  users++;
+  return {};
+}
+
+void trace_users_drop() {
+  const MutexGuard guard(lock);
+  ASSERT(users > 0);
+  if (--users > 0) return;
+  recent_stacks_close();
+  trace_contexts.clear();
+  trace_stacks.clear();
+  trace_memory_end();
+}

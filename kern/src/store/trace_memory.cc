@@ -1,0 +1,102 @@
+#include "store/trace_memory.h"
+
+#include "arena.h"
+#include "core/log.h"
+#include "lib/units.h"
+#include "slab.h"
+
+constinit PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;
+constinit std::atomic<uint32_t> trace_pool_reserve{0};
+
+namespace {
+
+constinit std::atomic<uint64_t> used{0};
+constinit std::atomic<uint64_t> limit{0};
+constinit arena* trace_arena = nullptr;
+
+void* page_from_arena() {
+  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, kPageSize, KM_ATOMIC)) return nullptr;
+  // What is in use is never more than the limit, not even for a moment.
+  uint64_t before = used.load(std::memory_order_relaxed);
+  do {
+    if (before + kPageSize > limit.load(std::memory_order_relaxed)) return nullptr;
+  } while (!used.compare_exchange_weak(before, before + kPageSize, std::memory_order_relaxed));
+  if (void* page = arena_alloc(trace_arena, kPageSize, KM_ATOMIC)) return page;
+  used.fetch_sub(kPageSize, std::memory_order_relaxed);
+  return nullptr;
+}
+
+// Empties the trace_page_pool.
+void drain() {
+  while (void* page = trace_page_pool.take()) trace_page_free(page);
+}
+
+}  // namespace
+
+void trace_memory_init(uint64_t limit_bytes) {
+  trace_memory_set_limit(limit_bytes);
+  trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
+                             base_arena, 0, KM_SLEEP);
+  if (!trace_arena) panic("no memory for the tracer's arena");
+  arena_pass_on(trace_arena);
+  arena_forbid_trace(trace_arena);
+}
+
+void trace_memory_begin(uint32_t cpus) {
+  trace_pool_reserve.store(kPagesPerHook * cpus + kSparePages, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < cpus + kSparePages; i++) trace_memory_prepare();
+}
+
+// A context is made for a process whether anything is traced or not. So another CPU may be just
+// about to put a page into the pool: then it sees there that the end has come.
+void trace_memory_end() {
+  trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
+  drain();
+}
+
+void trace_memory_prepare() {
+  const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kPagesPerHook; i++) {
+    // The spare ones come one at a time, and not from a hook that has something to do for
+    // base_arena.
+    const uint32_t count = trace_page_pool.count();
+    if (count + (i == 0 ? 0 : kSparePages) >= wanted) return;
+    if (count + kSparePages >= wanted && arena_prepare(base_arena)) return;
+    void* page = page_from_arena();
+    if (!page) return;
+    trace_page_return(page);
+  }
+}
+
+void* trace_page_take() {
+  return trace_page_pool.take();
+}
+
+void trace_page_return(void* page) {
+  if (!trace_page_pool.put(page)) trace_page_free(page);
+  if (trace_pool_reserve.load(std::memory_order_seq_cst) == 0) drain();
+}
+
+void trace_page_free(void* page) {
+  arena_free(trace_arena, page, kPageSize);
+  used.fetch_sub(kPageSize, std::memory_order_relaxed);
+}
+
+void* trace_copy_alloc(size_t size) {
+  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
+  return arena_alloc(trace_arena, size, KM_SLEEP);
+}
+void trace_copy_free(void* memory, size_t size) {
+  arena_free(trace_arena, memory, size);
+}
+
+uint64_t trace_memory_used() {
+  return used.load(std::memory_order_relaxed);
+}
+uint64_t trace_memory_limit() {
+  return limit.load(std::memory_order_relaxed);
+}
+
+void trace_memory_set_limit(uint64_t bytes) {
+  limit.store(bytes, std::memory_order_relaxed);
+}

@@ -1,0 +1,20 @@
+// Where a trace is kept, and the lock under which traces are started and stopped.
+#pragma once
+
+#include "core/sleep.h"
+#include "trace/command.h"
+#include "trace/trace.h"
+#include "trace/trace_table.h"
+
+// Serialises start, stop, reset, mark and the opening of dumps.
+extern Mutex trace_control;
+
+// Where a table is kept. What slab.h calls a trace_table is ours.
+inline TraceTable** trace_slot_of(TraceSource source) {
+  return reinterpret_cast<TraceTable**>(source.trace_slot());
+}
+// The table; nullptr while the trace is off.
+inline TraceTable* trace_table_of(TraceSource source) {
+  return __atomic_load_n(trace_slot_of(source), __ATOMIC_ACQUIRE);
+}
+TraceState trace_state_of(TraceSource source) REQUIRES(trace_control);

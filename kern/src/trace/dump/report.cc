@@ -1,0 +1,167 @@
+// What the tracer writes to the log: whole dumps, for callers in the kernel; and reports, made when
+// there may be no memory and anything may be locked: of a cache that is destroyed with live
+// objects, before a process is killed for want of memory, and in a panic.
+//
+// For reports there is one summary, in static memory, for one report at a time. A table is kept
+// from going away by the control lock, which is only tried for; a panic, with all other CPUs
+// stopped, does without: a table that is in the list is whole, whatever the others were doing, or
+// its shards are locked. Who reports while another does, or while a trace is being started or
+// stopped, says so and goes without.
+#include <algorithm>
+#include <atomic>
+#include <cstdarg>
+
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/time.h"
+#include "core/log.h"
+#include "core/panic.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "slab_trace.h"
+#include "store/shared_tables.h"
+#include "trace/control.h"
+#include "trace/dump/report.h"
+#include "trace/dump/summary.h"
+#include "trace/started.h"
+#include "trace/trace.h"
+
+namespace {
+
+constexpr size_t kLongestLine = 400;  // that the log takes whole; longer ones are folded
+constexpr unsigned kTopOfCache = 10;
+constexpr unsigned kTopOfAll = 5;
+// Between two reports that memory has run out, and after one that could not be made.
+constexpr Nanoseconds kPause{10'000'000'000};
+constexpr Nanoseconds kShortPause{1'000'000'000};
+
+void to_log(const char* text) {
+  klog("%s", text);
+}
+
+constinit TraceSummary summary;
+constinit std::atomic<bool> summary_in_use{false};
+constinit std::atomic<void (*)(const char*)> line{to_log};
+constinit std::atomic<uint64_t> next_out_of_memory{0};  // nanoseconds since boot
+constinit std::atomic<unsigned> left_out{0};
+
+void print(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+void print(const char* pattern, ...) {
+  char text[kLongestLine];
+  va_list arguments;
+  va_start(arguments, pattern);
+  vformat(text, sizeof(text), pattern, arguments);
+  va_end(arguments);
+  line.load(std::memory_order_relaxed)(text);
+}
+
+// Clears the summary for a report. False if another one is being made, or a trace is being changed.
+bool begin() NO_THREAD_SAFETY_ANALYSIS {
+  if (summary_in_use.exchange(true, std::memory_order_acquire)) return false;
+  if (trace_control.try_lock()) {
+    summary.clear();
+    return true;
+  }
+  summary_in_use.store(false, std::memory_order_release);
+  return false;
+}
+void end() NO_THREAD_SAFETY_ANALYSIS {
+  trace_control.unlock();
+  summary_in_use.store(false, std::memory_order_release);
+}
+
+void print_top() {
+  summary.print(kTopOfAll, trace_stacks, line.load(std::memory_order_relaxed));
+}
+
+void add_all() {
+  for (TraceTable* table = trace_started_first(); table;
+       table = table->next_started.load(std::memory_order_acquire)) {
+    summary.add(table->source.name(), *table);
+  }
+  char total[128];
+  summary.total().format_to(total, sizeof(total));
+  print("%s are live in %u traces; most have:", total, summary.tables());
+}
+
+void report_panic() {
+  line.store(to_log, std::memory_order_relaxed);
+  if (!trace_started_first()) return;
+  summary.clear();
+  add_all();
+  print_top();
+}
+
+void report_destroyed(TraceTable& table, uint64_t live) {
+  summary.add(table.source.name(), table);
+  const TraceSummary::Sum& total = summary.total();
+  const uint64_t untracked = live > total.objects ? live - total.objects : 0;
+  print("  recorded: %lu of them, %lu bytes; untracked: %s%lu", total.objects, total.bytes,
+        summary.locked_shards() > 0 ? "at most " : "", untracked);
+  summary.print(kTopOfCache, trace_stacks, line.load(std::memory_order_relaxed));
+}
+
+}  // namespace
+
+void trace_report_init() {
+  panic_register_report(report_panic);
+}
+
+void trace_report_to(void (*sink)(const char* text)) {
+  line.store(sink ? sink : to_log, std::memory_order_relaxed);
+  next_out_of_memory.store(0, std::memory_order_relaxed);
+}
+
+void slab_trace_mourn(kmem_cache* cache, uint64_t live) {
+  const TraceSource source(cache);
+  if (!trace_table_of(source))
+    return print("  nothing is known of them: %.40s was not traced", source.name());
+  if (!begin())
+    return print(
+        "  what is known of them cannot be told now: a trace is being changed, or reported");
+  if (TraceTable* table = trace_table_of(source)) report_destroyed(*table, live);
+  end();
+}
+
+void trace_report_out_of_memory() {
+  if (!trace_started_first()) return;
+  const uint64_t now = monotonic_now().value;
+  uint64_t next = next_out_of_memory.load(std::memory_order_relaxed);
+  if (now < next || !next_out_of_memory.compare_exchange_strong(next, now + kPause.value,
+                                                                std::memory_order_relaxed)) {
+    left_out.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (!begin()) {
+    next_out_of_memory.store(now + kShortPause.value, std::memory_order_relaxed);
+    return print("who has the memory cannot be told now: a trace is being changed, or reported");
+  }
+  add_all();
+  print_top();
+  if (const unsigned n = left_out.exchange(0, std::memory_order_relaxed)) {
+    print("  %u such reports were left out since the last one", n);
+  }
+  end();
+}
+
+int kmem_trace_print(kmem_cache* cache) {
+  Result<TraceDump*> dump = trace_dump_open(cache);
+  if (!dump) return -static_cast<int>(dump.error());
+  char text[kLongestLine + 1];
+  size_t length = 0;
+  for (uint64_t offset = 0;;) {
+    Result<size_t> got = trace_dump_read(*dump, text + length, kLongestLine - length, offset);
+    if (!got || (*got == 0 && length == 0)) break;
+    offset += *got;
+    length += *got;
+    text[length] = '\0';
+    char* const newline = std::find(text, text + length, '\n');
+    const size_t printed = static_cast<size_t>(newline - text);
+    *newline = '\0';
+    print("%s", text);
+    const size_t taken = std::min(printed + 1, length);
+    memmove(text, text + taken, length - taken);
+    length -= taken;
+  }
+  trace_dump_close(*dump);
+  return 0;
+}

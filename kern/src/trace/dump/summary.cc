@@ -1,0 +1,132 @@
+#include "trace/dump/summary.h"
+
+#include <algorithm>
+
+#include "core/symbols.h"
+#include "lib/format.h"
+
+namespace {
+
+constexpr size_t kLine = 256;
+constexpr size_t kSum = 128;
+
+size_t set_of(const char* name, uint32_t stack) {
+  return ((reinterpret_cast<uintptr_t>(name) ^ stack) * 0x9e3779b97f4a7c15 >> 32) %
+         TraceSummary::kSets;
+}
+
+}  // namespace
+
+void TraceSummary::Sum::format_to(char* buffer, size_t size) const {
+  const auto length =
+      static_cast<size_t>(format(buffer, size, "%lu bytes in %lu allocations", bytes, objects));
+  if (estimate.whole_bytes() == bytes && estimate.whole_objects() == objects) return;
+  if (length < size) {
+    format(buffer + length, size - length, " recorded (estimated %lu bytes in %lu)",
+           estimate.whole_bytes(), estimate.whole_objects());
+  }
+}
+
+void TraceSummary::clear() {
+  for (auto& set : places_) std::fill_n(set, kWays, Place{});
+  total_ = others_ = {};
+  tables_ = locked_shards_ = 0;
+}
+
+void TraceSummary::add(const char* name, TraceTable& table) {
+  tables_++;
+  SampleSum weights(table.options().sample);
+  for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
+    const bool visited = table.try_visit(shard, [&](const TraceRecord& record) {
+      add_record(name, record.stack,
+                 {.objects = 1, .bytes = record.size, .estimate = weights.add(record.size)});
+    });
+    locked_shards_ += !visited;
+  }
+}
+
+void TraceSummary::add_record(const char* name, uint32_t stack, const Sum& sum) {
+  total_ += sum;
+  Place* smallest = nullptr;
+  for (Place& place : places_[set_of(name, stack)]) {
+    if (place.name == name && place.stack == stack) {
+      place.sum += sum;
+      return;
+    }
+    if (!place.name) {
+      smallest = &place;
+      break;  // places are filled from the front
+    }
+    if (!smallest || place.sum.estimate.bytes < smallest->sum.estimate.bytes) smallest = &place;
+  }
+  others_ += smallest->sum;
+  *smallest = {.name = name, .stack = stack, .sum = sum};
+}
+
+TraceSummary::Place* TraceSummary::largest() {
+  Place* found = nullptr;
+  for (auto& set : places_) {
+    for (Place& place : set) {
+      if (place.sum.objects == 0) continue;
+      if (!found || place.sum.estimate.bytes > found->sum.estimate.bytes) found = &place;
+    }
+  }
+  return found;
+}
+
+void TraceSummary::print(unsigned top, const StackTable& stacks, void (*line)(const char* text)) {
+  const bool lower_bounds = others_.objects > 0;
+  for (unsigned i = 0; i < top; i++) {
+    Place* const place = largest();
+    if (!place) break;
+    print_stack(*place, stacks, line);
+    place->sum = {};
+  }
+  Sum rest = others_;
+  unsigned rest_stacks = 0;
+  for (const auto& set : places_) {
+    for (const Place& place : set) {
+      rest += place.sum;
+      rest_stacks += place.sum.objects > 0;
+    }
+  }
+  char text[kLine];
+  if (rest.objects > 0) {
+    char sum[kSum];
+    rest.format_to(sum, sizeof(sum));
+    format(text, sizeof(text), "  others: %s from %u%s stacks", sum, rest_stacks,
+           lower_bounds ? " or more" : "");
+    line(text);
+  }
+  if (lower_bounds) {
+    format(text, sizeof(text),
+           "  there are more than %zu stacks: some of the others may be from those above",
+           kSets * kWays);
+    line(text);
+  }
+  if (locked_shards_ > 0) {
+    format(text, sizeof(text), "  not known: %u of %u parts of the traces were locked",
+           locked_shards_, tables_ * TraceTable::kShards);
+    line(text);
+  }
+}
+
+void TraceSummary::print_stack(const Place& place, const StackTable& stacks,
+                               void (*line)(const char* text)) {
+  char text[kLine];
+  char sum[kSum];
+  place.sum.format_to(sum, sizeof(sum));
+  format(text, sizeof(text), "  %s of %s from stack", sum, place.name);
+  line(text);
+  if (place.stack == 0) return line("    the stack was not recorded");
+  const StackTable::View stack = stacks.view(place.stack);
+  for (size_t i = 0; i < stack.size(); i++) {
+    if (i == kFramesShown) {
+      format(text, sizeof(text), "    … %zu more", stack.size() - i);
+      return line(text);
+    }
+    size_t length = static_cast<size_t>(format(text, sizeof(text), "    "));
+    symbol_format(text + length, sizeof(text) - length, stack[i]);
+    line(text);
+  }
+}

@@ -1,0 +1,333 @@
+#include "trace/dump/trace_binary.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "lib/string.h"
+
+static_assert(std::endian::native == std::endian::little);
+
+namespace {
+
+constexpr uint64_t kAlignment = 8;
+constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
+
+uint32_t kind_of(ContextKind kind) {
+  switch (kind) {
+    case ContextKind::kKernelTask:
+      return ABI_TRACEDUMP_TASK;
+    case ContextKind::kProcess:
+      return ABI_TRACEDUMP_PROCESS;
+    case ContextKind::kInterrupt:
+      return ABI_TRACEDUMP_IRQ;
+  }
+  return 0;
+}
+
+uint32_t state_of(TracePhase phase) {
+  return phase == TracePhase::kRunning ? ABI_TRACEDUMP_RUNNING : ABI_TRACEDUMP_STOPPED;
+}
+
+}  // namespace
+
+template <typename Item>
+void TraceBinary::Piece::set(uint64_t index, const Item& item) {
+  static_assert(sizeof(Item) <= kMax);
+  offset = index * sizeof(Item);
+  size = sizeof(Item);
+  memcpy(bytes, &item, sizeof(Item));
+}
+
+TraceBinary::~TraceBinary() {
+  for (uint32_t i = 0; i < source_count_; i++) {
+    sources_[i]->~Source();
+    trace_copy_free(sources_[i], sizeof(Source));
+  }
+}
+
+Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags,
+                                      TraceTable& table, uint32_t (*now)()) {
+  if (source_count_ == sources_.capacity())
+    TRY(sources_.reserve(2 * source_count_ + 1, source_count_));
+  void* memory = trace_copy_alloc(sizeof(Source));
+  if (!memory) return Errno::ENOMEM;
+  auto* source = new (memory) Source{.header = header, .kind = kind, .flags = flags, .copy = {}};
+  sources_[source_count_++] = source;
+  TRY(source->copy.take(table, now));
+  source->header.counters = source->copy.counters();
+  source->header.stacks = source->copy.stacks();
+  SampleSum estimate(header.state.options.sample);
+  for (uint32_t i = 0; i < source->copy.size(); i++) estimate.add(source->copy[i].size);
+  source->header.estimate = estimate.sum();
+  return &source->header;
+}
+
+Result<void> TraceBinary::finish(const Moment& moment) {
+  TRY(collect_contexts());
+  TRY(collect_stacks());
+  TRY(lay_out());
+  memcpy(header_.magic, ABI_TRACEDUMP_MAGIC, sizeof(header_.magic));
+  header_.version = ABI_TRACEDUMP_VERSION;
+  header_.header_size = sizeof(abi_tracedump_header);
+  header_.section_header_size = sizeof(abi_tracedump_section);
+  header_.sections = section_count_;
+  header_.time = moment.time;
+  header_.memory_limit = moment.memory_limit;
+  header_.memory_used = moment.memory_used;
+  header_.build_id_size =
+      static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
+  std::copy_n(moment.build_id.begin(), header_.build_id_size, header_.build_id);
+  return {};
+}
+
+// Those that a record names, and their bases.
+Result<void> TraceBinary::collect_contexts() {
+  constexpr uint32_t kBits = 64;
+  const uint32_t first = contexts_->base(), count = contexts_->size();
+  PageBuffer<uint64_t> wanted;
+  TRY(wanted.reserve(count / kBits + 1));
+  std::fill_n(wanted.data(), count / kBits + 1, 0);
+  const auto add = [&](uint32_t id) {
+    wanted[(id - first) / kBits] |= uint64_t{1} << (id - first) % kBits;
+  };
+  for (uint32_t i = 0; i < source_count_; i++) {
+    const TraceCopy& copy = sources_[i]->copy;
+    for (uint32_t r = 0; r < copy.size(); r++) {
+      if (copy[r].context == 0) continue;
+      add(copy[r].context);
+      add(contexts_->get(copy[r].context)->base->id);
+    }
+  }
+  uint32_t listed = 0;
+  for (uint32_t i = 0; i < count / kBits + 1; i++)
+    listed += static_cast<uint32_t>(std::popcount(wanted[i]));
+  TRY(context_list_.reserve(listed));
+  TRY(bases_.reserve(listed));
+  for (uint32_t i = 0; i < count; i++) {
+    if (!(wanted[i / kBits] >> i % kBits & 1)) continue;
+    const uint32_t id = first + i;
+    const uint32_t base = contexts_->get(id)->base->id;
+    if (base == id) bases_[base_count_++] = id;
+    // A base is older than what refers to it.
+    const uint32_t* const found =
+        std::lower_bound(bases_.data(), bases_.data() + base_count_, base);
+    context_list_[context_count_++] = {id, static_cast<uint32_t>(found - bases_.data())};
+  }
+  return {};
+}
+
+// Those that a record or a context names.
+Result<void> TraceBinary::collect_stacks() {
+  size_t wanted = context_count_;
+  for (uint32_t i = 0; i < source_count_; i++) wanted += sources_[i]->copy.stacks();
+  TRY(stack_list_.reserve(wanted));
+  Stack* const first = stack_list_.data();
+  Stack* last = first;
+  for (uint32_t i = 0; i < source_count_; i++) {
+    const TraceCopy& copy = sources_[i]->copy;
+    for (uint32_t r = 0; r < copy.size(); r++) {
+      if (copy.begins_stack(r) && copy[r].stack != 0) *last++ = {copy[r].stack, 0};
+    }
+  }
+  for (uint32_t i = 0; i < context_count_; i++) {
+    if (const uint32_t id = contexts_->get(context_list_[i].id)->user_stack) *last++ = {id, 0};
+  }
+  std::sort(first, last, [](const Stack& a, const Stack& b) { return a.id < b.id; });
+  last = std::unique(first, last, [](const Stack& a, const Stack& b) { return a.id == b.id; });
+  stack_count_ = static_cast<uint32_t>(last - first);
+  for (Stack* stack = first; stack < last; stack++) {
+    stack->first_frame = frame_count_;
+    frame_count_ += stacks_->view(stack->id).size();
+  }
+  return {};
+}
+
+Result<void> TraceBinary::lay_out() {
+  TRY(sections_.reserve(5 + source_count_));
+  header_.size = sizeof(abi_tracedump_header);
+  add_section(ABI_TRACEDUMP_SOURCES, sizeof(abi_tracedump_source), source_count_);
+  add_section(ABI_TRACEDUMP_CONTEXTS, sizeof(abi_tracedump_context), context_count_);
+  add_section(ABI_TRACEDUMP_STACKS, sizeof(abi_tracedump_stack), stack_count_);
+  add_section(ABI_TRACEDUMP_FRAMES, sizeof(uint64_t), frame_count_);
+  add_section(ABI_TRACEDUMP_STRINGS, 1, base_name(base_count_));
+  for (uint32_t i = 0; i < source_count_; i++) {
+    add_section(ABI_TRACEDUMP_RECORDS, sizeof(abi_tracedump_record), sources_[i]->copy.size(), i);
+  }
+  return {};
+}
+
+void TraceBinary::add_section(uint32_t tag, uint32_t item_size, uint64_t count, uint32_t source) {
+  const uint64_t size = align_up(count * item_size, kAlignment);
+  sections_[section_count_++] = {header_.size,
+                                 {.tag = tag,
+                                  .item_size = item_size,
+                                  .count = count,
+                                  .size = size,
+                                  .source = source,
+                                  .reserved = 0}};
+  header_.size += sizeof(abi_tracedump_section) + size;
+}
+
+size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) const {
+  if (offset >= header_.size) return 0;
+  size = std::min(size, header_.size - offset);
+  for (size_t done = 0; done < size;) {
+    Piece piece;
+    make_piece(offset + done, piece);
+    const size_t skipped = offset + done - piece.offset;
+    const size_t part = std::min(size - done, piece.size - skipped);
+    memcpy(buffer + done, piece.bytes + skipped, part);
+    done += part;
+  }
+  return size;
+}
+
+void TraceBinary::make_piece(uint64_t offset, Piece& piece) const {
+  if (offset < sizeof(header_)) return piece.set(0, header_);
+  const Section* const first = &sections_[0];
+  const Section* const after =
+      std::upper_bound(first, first + section_count_, offset,
+                       [](uint64_t at, const Section& section) { return at < section.offset; });
+  const Section& section = after[-1];
+  const uint64_t contents = section.offset + sizeof(section.header);
+  if (offset < contents) {
+    piece.set(0, section.header);
+    piece.offset = section.offset;
+    return;
+  }
+  if (offset - contents < section.header.count * section.header.item_size) {
+    make_item(section, offset - contents, piece);
+  } else {
+    piece.set(offset - contents, char{0});
+  }
+  piece.offset += contents;
+}
+
+// `offset` is in the section's contents, and the piece's offset will be too.
+void TraceBinary::make_item(const Section& section, uint64_t offset, Piece& piece) const {
+  const auto index = static_cast<uint32_t>(offset / section.header.item_size);
+  switch (section.header.tag) {
+    case ABI_TRACEDUMP_SOURCES:
+      return piece.set(index, source_item(index));
+    case ABI_TRACEDUMP_CONTEXTS:
+      return piece.set(index, context_item(index));
+    case ABI_TRACEDUMP_STACKS:
+      return piece.set(index, stack_item(index));
+    case ABI_TRACEDUMP_FRAMES:
+      return make_frames(index, piece);
+    case ABI_TRACEDUMP_STRINGS: {
+      char text[kStringRoom] = {};
+      const char* string = string_at(static_cast<uint32_t>(offset / kStringRoom));
+      memcpy(text, string, strnlen(string, kStringRoom - 1));
+      piece.offset = offset / kStringRoom * kStringRoom;
+      piece.size = kStringRoom;
+      memcpy(piece.bytes, text, kStringRoom);
+      return;
+    }
+    case ABI_TRACEDUMP_RECORDS:
+      return piece.set(index, record_item(*sources_[section.header.source], index));
+  }
+}
+
+const char* TraceBinary::string_at(uint32_t number) const {
+  if (number == 0) return "";
+  number--;
+  if (number < source_count_) return sources_[number]->header.name;
+  number -= source_count_;
+  const ContextTable::Base& base = *contexts_->get(bases_[number / 2])->base;
+  return number % 2 == 0 ? base.name : base.path;
+}
+
+abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
+  const Source& source = *sources_[index];
+  const TraceHeader& header = source.header;
+  const TraceOptions& options = header.state.options;
+  const TraceCounters& counters = header.counters;
+  return {.name = source_name(index),
+          .kind = source.kind,
+          .state = state_of(header.state.phase),
+          .flags = source.flags,
+          .object_size = header.object_size,
+          .min_size = options.min_size,
+          .max_size = options.max_size == TraceOptions::kAnySize ? UINT64_MAX : options.max_size,
+          .sample = options.sample,
+          .depth = options.depth,
+          .pid = options.pid,
+          .mark = header.state.mark,
+          .stacks = source.copy.stacks(),
+          .seen = counters.seen,
+          .recorded = counters.recorded,
+          .dropped = counters.dropped,
+          .filtered = counters.filtered,
+          .freed = counters.freed,
+          .cleared = counters.cleared,
+          .live = counters.live(),
+          .bytes = counters.live_bytes,
+          .untracked = header.untracked,
+          .unmatched = counters.unmatched,
+          .stacks_lost = counters.stacks_lost,
+          .contexts_lost = counters.contexts_lost,
+          .truncated = counters.truncated,
+          .estimated_bytes = header.estimate.whole_bytes(),
+          .estimated_objects = header.estimate.whole_objects()};
+}
+
+abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
+  const Context& listed = context_list_[index];
+  const ContextTable::Context& context = *contexts_->get(listed.id);
+  const ContextTable::Base& base = *context.base;
+  abi_tracedump_context item = {};
+  item.id = context.id;
+  item.kind = kind_of(base.kind);
+  item.pid = base.pid;
+  item.user_stack = context.user_stack;
+  item.name = base_name(listed.base);
+  item.path = base_name(listed.base) + kStringRoom;
+  item.build_id_size = base.build_id_size;
+  static_assert(sizeof(item.build_id) >= kMaxBuildId);
+  memcpy(item.build_id, base.build_id.data(), base.build_id_size);
+  return item;
+}
+
+abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
+  const Stack& stack = stack_list_[index];
+  const StackTable::View view = stacks_->view(stack.id);
+  return {.id = stack.id,
+          .kind = view.kind() == StackKind::kKernel ? ABI_TRACEDUMP_KERNEL : ABI_TRACEDUMP_USER,
+          .first_frame = stack.first_frame,
+          .frames = static_cast<uint32_t>(view.size()),
+          .reserved = 0};
+}
+
+abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t index) const {
+  const TraceRecord& record = source.copy[index];
+  // Of its time a record has the low half.
+  const uint64_t now = header_.time / kNanosecondsPerMillisecond;
+  const uint64_t time = now - static_cast<uint32_t>(static_cast<uint32_t>(now) - record.time);
+  return {.object = record.object(),
+          .size = record.size,
+          .time = time * kNanosecondsPerMillisecond,
+          .stack = record.stack,
+          .context = record.context,
+          // Where marks are, probes have owners.
+          .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
+          .cpu = static_cast<uint16_t>(record.cpu()),
+          .reserved = 0};
+}
+
+// All frames of the stack that frame number `index` belongs to.
+void TraceBinary::make_frames(uint64_t index, Piece& piece) const {
+  const Stack* const first = &stack_list_[0];
+  const Stack* const after =
+      std::upper_bound(first, first + stack_count_, index,
+                       [](uint64_t at, const Stack& stack) { return at < stack.first_frame; });
+  const Stack& stack = after[-1];
+  const StackTable::View view = stacks_->view(stack.id);
+  piece.offset = stack.first_frame * sizeof(uint64_t);
+  piece.size = view.size() * sizeof(uint64_t);
+  for (size_t i = 0; i < view.size(); i++) {
+    const uint64_t frame = view[i];
+    memcpy(piece.bytes + i * sizeof(uint64_t), &frame, sizeof(frame));
+  }
+}

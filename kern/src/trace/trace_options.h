@@ -1,0 +1,33 @@
+// What a trace is told to record, and whether it does. Plain data: command.h says how the one
+// becomes another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct TraceOptions {
+  static constexpr uint32_t kDefaultDepth = 32;
+  static constexpr uint32_t kAnySize = UINT32_MAX;  // sizes beyond it are recorded as this
+  uint32_t depth = kDefaultDepth;                   // frames of a stack that are recorded
+  // Filters: what does not meet all of them is counted, not recorded.
+  uint32_t min_size = 0;         // bytes asked for
+  uint32_t max_size = kAnySize;  // the same
+  uint32_t pid = 0;              // the process that allocates; 0 for whoever does
+  uint64_t sample = 0;  // bytes between two sampling points (sampler.h); 0: all are recorded
+
+  // The filters that are set, as " min N max N pid N sample N"; " depth=N min=N …" as one would
+  // type them. They return the lengths of the whole texts.
+  static constexpr size_t kMaxFilters = 72;  // bytes with the NUL
+  int format_filters(char* buffer, size_t size) const;
+  int format_as_typed(char* buffer, size_t size) const;
+  bool operator==(const TraceOptions&) const = default;
+};
+
+enum class TracePhase : uint8_t { kOff, kRunning, kStopped };
+const char* trace_phase_name(TracePhase phase);
+
+struct TraceState {
+  TracePhase phase = TracePhase::kOff;
+  TraceOptions options;
+  uint32_t mark = 0;
+};

@@ -1,0 +1,20 @@
+# The kernel's sources that are compiled for the host too, by tests/host/host.mk and bench/bench.mk. Each is named once, here.
+
+# Caches, arenas, pages.
+MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
+# Stacks, and the memory that they and records lie in.
+TRACE_STORE_SRC := $(addprefix kern/src/store/,recent_stacks.cc stack_table.cc trace_memory.cc)
+# Who allocates: task, program, interrupt.
+TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc)
+# Records, and which allocations get one.
+TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc trace_table.cc)
+# The hooks that the memory core calls for each allocation that is traced.
+TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
+# The commands that users write, and the dumps that they read.
+TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/trace_options.cc \
+  $(addprefix kern/src/trace/dump/,summary.cc trace_binary.cc trace_copy.cc trace_text.cc)
+PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
+
+# The parts of the program stackcount that need no system.
+STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \
+  $(addprefix user/lib/,symbols/kernel_symbols.cc symbols/program_symbols.cc tool/files.cc)
