@@ -3,8 +3,8 @@
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
 #   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
 
-# As many jobs as CPUs, for all makes that this one starts too.
-ifeq ($(MAKELEVEL) $(filter -j%,$(MAKEFLAGS)),0 )
+# As many jobs as CPUs; a make within make shares those of the outer one.
+ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -78,7 +78,7 @@ leaktest-run: export LEAKTEST_CMD := $(value CMD)
 unexport CMD
 leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
-	+@MAKEFLAGS= MAKELEVEL=0 $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
+	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
 	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
 

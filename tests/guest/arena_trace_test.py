@@ -69,8 +69,10 @@ cat #debug/alloc
 
 
 def test_live_counts():
-    result = guest("echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat; echo 'leak kernel_stack 5' > #debug/alloc; cat #mem/kmemstat; "
-                   "echo 'free kernel_stack 5' > #debug/alloc; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat")
+    result = guest("""
+show() { echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat; }
+show; echo 'leak kernel_stack 5' > #debug/alloc; show; echo 'free kernel_stack 5' > #debug/alloc; show
+""")
     before, held, after = live_counts(result.stdout)
     assert (held["kernel_virtual"] - before["kernel_virtual"], after["kernel_virtual"]) == (5, before["kernel_virtual"]), result
     assert held["page"] >= before["page"] + 5
