@@ -9,7 +9,7 @@
 //   hooks          what slab.c and arena.cc call, with interrupts off, in any context but NMI
 //   trace_table    one cache's records, a sharded hash table that grows a bucket at a time
 //   sampler        which allocations a sampled trace records, and what they stand for
-//   command        the language; trace_options the state machine; control makes it happen
+//   command        the language and the state machine; control makes it happen
 //   started        the tables that are in use, for reports
 //   settle         waits for quiet
 // Parts that probes use too, in store/
