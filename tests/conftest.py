@@ -3,9 +3,8 @@
 Three collectors make the items: pytest's own for *_test.py, googletest.py for tests/host/*_test.cc and kernel_tests.py for
 kern/tests/*_test.cc. An item is named FILE::NAME, and `make test TESTS=word` selects those whose name contains the word.
 
-Tests run in as many processes as there are CPUs (pytest-xdist). A guest with several CPUs has as many threads, so all tests that
-need one form the group MANY_CPUS, which one process runs one after the other, while the other processes run tests that need one
-CPU.
+Tests run in several processes (pytest-xdist). A guest with several CPUs has as many threads, so all tests that need one form the
+group MANY_CPUS: one process runs them, one after the other, while the other processes run tests that need one CPU.
 """
 import os
 import shlex
