@@ -15,7 +15,7 @@ VARIANT = "checked"
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
 # A line of the log may come in the middle of the console's other output, never in the middle of a line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
-COMMAND_LINE = 400  # bytes of names that surely fit into the kernel's command line (kern/include/boot.h)
+COMMAND_LINE = 400  # bytes of names that surely fit into the kernel's command line (kern/include/core/boot.h)
 TAIL = 60  # lines of the console that are shown when the kernel has not come to its end
 SECONDS = 600
 
