@@ -3,7 +3,7 @@
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
 #   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
 
-# A make within make shares the jobs of the outer one.
+# As many jobs as CPUs; a make within make shares those of the outer one.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif

@@ -25,6 +25,7 @@
 #include "store/recent_stacks.h"
 #include "store/shared_tables.h"
 #include "store/trace_memory.h"
+#include "trace/control.h"
 
 __thread struct host_cpu host_cpu = {};
 StackTable trace_stacks;

@@ -1,33 +1,33 @@
-# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer; for those named
-# NAME_threads_test under ThreadSanitizer, which takes their place (a program can have one of the two).
+# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer. Tests named
+# NAME_threads_test run under ThreadSanitizer instead (a program can have one of the two).
 #
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test: the test, its world, and what the two need out of tested.a. That archive
-# has all sources under test, each compiled once for each kind of sanitizer. A world is what plays the rest of the kernel. Whatever
-# it defines is taken from it and not from the archive; the linker reports a name that both define.
+# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. It is linked with its world, which plays the rest of the kernel, and with
+# tested.a, which has all sources under test (sources.mk), compiled once for each kind of sanitizer. The linker takes from the
+# archive only what is still undefined, so a world's functions replace the kernel's; it reports a function that it got twice.
 
 include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
 # The world of each test; sampler and stackcount need none.
-#   world                                        tests
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
-$(call host_world,cpus/cpus.cc,                  arena arena_xalloc slab_depot slab_layer)
-$(call host_world,cpus/cpus.cc slab_world.cc,    kmalloc slab slab_parallel)
-$(call host_world,cpus/cpus.cc slab_check_world.cc, slab_check slab_check_switch)
-$(call host_world,cpus/cpus.cc cpus/sections.cc, slab_threads)
-$(call host_world,fakes/trace_world.cc fakes/spinlock.cc, probe_command probe_tables probe_threads stack_table trace_binary \
-                                                 trace_command trace_failures trace_summary trace_table trace_text)
-$(call host_world,fakes/trace_arena.cc fakes/spinlock.cc, recent_stacks trace_memory trace_threads)
-$(call host_world,fakes/spinlock.cc,             trace_context)
+$(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_depot slab_layer)
+$(call host_world,cpus/cpus.cc slab_world.cc,                kmalloc slab slab_parallel)
+$(call host_world,cpus/cpus.cc slab_check_world.cc,          slab_check slab_check_switch)
+$(call host_world,cpus/cpus.cc cpus/sections.cc,             slab_threads)
+$(call host_world,fakes/spinlock.cc,                         trace_context)
+$(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace_memory trace_threads)
+$(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    probe_command probe_tables probe_threads stack_table trace_binary trace_command \
+                                                             trace_failures trace_summary trace_table trace_text)
 
-# The host's headers come first: those in cpus replace headers of the kernel that have the same path.
+# -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
-HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(TRACE_FILES_SRC) $(PROBE_SRC) $(STACKCOUNT_SRC)
+HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
+  $(TRACE_FILES_SRC) $(PROBE_SRC) $(STACKCOUNT_SRC)
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
 HOST_thread_SANITIZERS := -fsanitize=thread
 HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC)
@@ -47,18 +47,19 @@ $(BUILD)/host/$(1)/%.c.o: %.c tests/host/host.mk
 $(BUILD)/host/$(1)/%.cc.o: %.cc tests/host/host.mk
 	@mkdir -p $$(@D)
 	@echo "  HOST  $(1): $$<"
-	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) $$(HOST_PRELUDE) -MMD -MP -c $$< -o $$@
+	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) $$(HOST_TEST_FLAGS) -MMD -MP -c $$< -o $$@
 
+# Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take -O1 twice as long.
 # gcc finds prelude.h.gch where it looks for prelude.h.
-$$(HOST_$(1)_TEST_OBJ): HOST_PRELUDE := -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
+$$(HOST_$(1)_TEST_OBJ): HOST_TEST_FLAGS := -Og -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
 $$(HOST_$(1)_TEST_OBJ): $(BUILD)/host/$(1)/prelude.h.gch
 $(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
 	@mkdir -p $$(@D)
 	@echo "  HOST  $(1): $$<"
-	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) -MD -MP -x c++-header $$< -o $$@
+	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) -Og -MD -MP -x c++-header $$< -o $$@
 -include $$(HOST_$(1)_TESTED_OBJ:.o=.d) $$(HOST_$(1)_TEST_OBJ:.o=.d) $(BUILD)/host/$(1)/prelude.h.d
 
-# Made again when a source comes or goes.
+# The archive is made again when a source comes or goes.
 $(BUILD)/host/$(1)/tested: TEXT := $$(HOST_$(1)_SRC)
 $(BUILD)/host/$(1)/tested: FORCE
 	@mkdir -p $$(@D)

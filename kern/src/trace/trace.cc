@@ -5,27 +5,26 @@
 // record is what somebody holds. A record names the stack and the context by numbers that are
 // shared by all records: thousands of objects from one place cost one stack.
 //
-// Parts
-//   hooks.cc          what slab.c calls, with interrupts off, in any context but NMI
-//   trace_table.cc    one cache's records, a sharded hash table that grows a bucket at a time
-//   sampler.cc        which allocations a sampled trace records, and what they stand for
-//   trace_options.h   what a trace is told to record, and its state
-//   command.cc        the language and the state machine; control.cc makes it happen
-//   settle.cc         waits for quiet
+// Parts, each a file
+//   hooks          what slab.c and arena.cc call, with interrupts off, in any context but NMI
+//   trace_table    one cache's records, a sharded hash table that grows a bucket at a time
+//   sampler        which allocations a sampled trace records, and what they stand for
+//   command        the language and the state machine; control makes it happen
+//   started        the tables that are in use, for reports
+//   settle         waits for quiet
 // Parts that probes use too, in store/
-//   stack_table.cc    stacks, each once
-//   recent_stacks.cc  what each CPU has recorded lately, so that a stack is mostly found by
-//                     comparing it
-//   kernel_stacks.cc  the number of the stack that is the current one, by way of the two
-//   context_table.cc  contexts (process with user stack, kernel task, interrupt), each once;
-//                     current_context.cc finds out which one runs
-//   shared_tables.cc  the tables of stacks and contexts, and who uses them
-//   trace_memory.cc   pages for all of them, with a limit
+//   stack_table    stacks, each once
+//   recent_stacks  what each CPU has recorded lately, so that a stack is mostly found by comparing
+//                  it
+//   kernel_stacks  the number of the stack that is the current one, by way of the two
+//   context_table  contexts (process with user stack, kernel task, interrupt), each once;
+//                  current_context finds out which one runs
+//   shared_tables  the tables of stacks and contexts, and who uses them
+//   trace_memory   pages for all of them, with a limit
 // What is read of it, in trace/dump/
-//   trace_copy.cc     a copy of a table, for a dump; trace_text.cc and trace_binary.cc make text
-//                     and bytes of it, dump.cc is the files' side
-//   summary.cc        the stacks that hold most, without allocating; report.cc says when that is
-//                     printed
+//   trace_copy     a copy of a table, for a dump; trace_text and trace_binary make text and bytes
+//                  of it, dump is the files' side
+//   summary        the stacks that hold most, without allocating; report says when that is printed
 //
 // Promises, and what keeps them
 //   Nothing is lost silently. What cannot be recorded is counted, in the same shard and under the
