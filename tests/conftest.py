@@ -37,9 +37,9 @@ def full_name(nodeid):
 
 
 def selected(items, words):
-    """The items whose name is one of the words; without such, those whose name contains one."""
-    exact = [item for item in items if item.nodeid in words]
-    return exact or [item for item in items if any(word in item.nodeid for word in words)]
+    """The item of this name, which may have blanks in it; without such, those whose name contains one of the words."""
+    exact = [item for item in items if item.nodeid == words]
+    return exact or [item for item in items if any(word in item.nodeid for word in words.split())]
 
 
 def cpus_of(item):
@@ -64,8 +64,8 @@ def rank(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    words = config.getoption("words").split()
-    if words:
+    words = config.getoption("words")
+    if words.strip():
         kept = selected(items, words)
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = kept

@@ -14,8 +14,9 @@ endif
 
 # Debian's pytest, whichever Python comes first in the path.
 TESTS ?=
+export TESTS
 # Some tests wait more than they compute, so there is one process more than CPUs.
-PYTEST = pytest-3 --numprocesses $(shell expr $$(nproc) + 1) --dist loadgroup --junitxml $(BASE)/test.xml --words '$(TESTS)'
+PYTEST = pytest-3 --numprocesses $(shell expr $$(nproc) + 1) --dist loadgroup --junitxml $(BASE)/test.xml --words "$$TESTS"
 
 .PHONY: test test-host test-kernel test-guest test-long
 test: all host-tests $(TEST_KERNELS) ## every test but the long ones (TESTS=word)

@@ -66,7 +66,8 @@ def test_a_name_selects_its_test_only():
         def __init__(self, nodeid):
             self.nodeid = nodeid
 
-    items = [Item("tests/a_test.py::test_x"), Item("tests/a_test.py::test_x_more"), Item("tests/b_test.py::test_y")]
-    assert conftest.selected(items, ["tests/a_test.py::test_x"]) == items[:1]
-    assert conftest.selected(items, ["test_x"]) == items[:2]
-    assert conftest.selected(items, ["more", "b_test"]) == items[1:]
+    items = [Item("tests/a_test.py::test_x"), Item("tests/a_test.py::test_x_more"), Item("tests/b_test.py::test_y[two words]")]
+    assert conftest.selected(items, "tests/a_test.py::test_x") == items[:1]
+    assert conftest.selected(items, "test_x") == items[:2]
+    assert conftest.selected(items, "more b_test") == items[1:]
+    assert conftest.selected(items, "tests/b_test.py::test_y[two words]") == items[2:]
