@@ -13,8 +13,11 @@ cpus = CPUS  # of the guests of the test that runs
 
 
 class Result:
+    """What a guest has said. pytest shows it whole if the test fails: what an assert says it would cut off."""
+
     def __init__(self, status, stdout, stderr):
         self.status, self.stdout, self.stderr = status, stdout, stderr
+        print(self)
 
     def __repr__(self):
         return f"status {self.status}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
