@@ -134,7 +134,8 @@ def test_without_a_terminal():
     run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
                          input="echo $((6 * 7))", capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
-    assert re.search(r"\b42\r?\n", run.stdout)
+    # The end of the input is typed ahead, so its echo may stand before the answer.
+    assert re.search(r"42\r?\n", run.stdout), run.stdout
 
 
 def test_iso():
