@@ -55,7 +55,7 @@ def test_every_kind_of_end_leaves_nothing():
 
 
 def test_out_of_memory_leaves_nothing():
-    check_leaves_nothing("proctest exhaust 1", "--mem", "24M")
+    check_leaves_nothing("proctest exhaust 2", "--mem", "24M")
 
 
 def test_fault_is_named():

@@ -30,11 +30,11 @@
 #include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "store/context.h"
-#include "trace/trace.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
 constinit AllProcesses all_processes;
@@ -117,9 +117,6 @@ TraceProgram program_of(const TaskHead& task) {
   return {.path = program.path, .build_id = {program.build_id, program.build_id_size}};
 }
 
-constexpr Nanoseconds kInitPause{10'000'000};
-constexpr unsigned kInitPausesTold = 1'000;  // one in so many is told of: 10 s
-
 bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Process* const process = current_process();
   if (!process || !process->space) return false;
@@ -134,20 +131,8 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   }
   if (result) return true;
   if (result.error() != Errno::ENOMEM) return false;
-  trace_report_out_of_memory();
-  if (process->pid == kInitPid) {
-    // The system ends with process 1, so it waits until others have given memory back or were
-    // killed, and faults again.
-    static unsigned pauses = 0;
-    if (pauses++ % kInitPausesTold == 0) {
-      klog("pid %u %s: waits for memory at 0x%lx", process->pid, process->name, address);
-    }
-    (void)task_sleep_until(monotonic_now() + kInitPause);
-    return true;
-  }
-  klog("pid %u %s: out of memory at 0x%lx", process->pid, process->name, address);
-  signal_force(*process, ABI_SIGKILL);
-  return frame.from_user();
+  // User mode faults again, and so does an access of the kernel's.
+  return out_of_memory(*process, address) || frame.from_user();
 }
 
 }  // namespace
