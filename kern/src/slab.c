@@ -52,9 +52,10 @@
  *
  * Life: a cache has a reference for being alive and one for each holder, counted under the list
  * lock. Destroyed, it is a zombie: its magazines are taken away, and what is still live goes
- * straight to the slabs when freed. With the last object the zombie loses its first reference, and
- * when all are gone it is buried. That frees memory and may sleep, so an interrupt that frees the
- * last object leaves it to the next kmem_cache_create, _destroy or _release, or kmem_update.
+ * straight to the slabs when freed. With the last object, and when no other free is under way, the
+ * zombie loses its first reference, and when all are gone it is buried. That frees memory and may
+ * sleep, so an interrupt that frees the last object leaves it to the next kmem_cache_create,
+ * _destroy or _release, or kmem_update.
  *
  * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while
  * anything is called outside these files. Sections are bounded: 20 to 60 instructions and the hook,
@@ -294,7 +295,7 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
   kmem_cache_stats(cache, &stats);
   const uint64_t live = stats.live;
   /* Objects that are not live may be on their way to the slabs still: a reap is at it. */
-  if (slab_layer_mourn(cache) == 0) {
+  if (!slab_layer_mourn(cache)) {
     kmem_cache_release_later(cache);
   } else if (live > 0) {
     slab_os_log("cache %s destroyed with %lu live objects", cache->name, (unsigned long)live);

@@ -103,6 +103,11 @@ static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
   return linear_hash_take(cache->hash, bytes);
 }
 
+/* Whether hash_fit would do something. The lock is held. */
+static bool hash_misfits(const struct kmem_cache* cache) {
+  return cache->hash && (linear_hash_wanted(cache->hash) > 0 || linear_hash_spare(cache->hash));
+}
+
 /* Brings the memory that the hash wants, or takes away what it has too much. No lock held. */
 static void hash_fit(struct kmem_cache* cache) {
   struct arena* const source = slab_os_metadata_source();
@@ -294,7 +299,6 @@ bool slab_layer_is_free(struct kmem_cache* cache, const void* object) {
 bool slab_layer_free(struct kmem_cache* cache, void* object) {
   if (page_backed(cache) && slab_check_is_checked(object)) return slab_check_put(cache, object);
   struct kmem_slab* surplus = NULL;
-  bool last = false;
   {
     LOCK_GUARD(&cache->lock);
     slab_put(cache, object);
@@ -302,11 +306,18 @@ bool slab_layer_free(struct kmem_cache* cache, void* object) {
       surplus = cache->slabs[SLABS_EMPTY];
       list_remove(cache, surplus);
     }
-    last = slab_layer_was_last(cache);
+    if (!surplus && !hash_misfits(cache)) return slab_layer_was_last(cache);
+    cache->frees_under_way++;
   }
   if (surplus) slab_destroy(cache, surplus);
   if (cache->hash) hash_fit(cache);
-  return last;
+  return slab_layer_end_free(cache);
+}
+
+bool slab_layer_end_free(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  cache->frees_under_way--;
+  return slab_layer_was_last(cache);
 }
 
 static struct kmem_slab* take_empty(struct kmem_cache* cache) {
@@ -328,10 +339,10 @@ struct kmem_cache* kmem_cache_of(const void* object) {
 
 /* ---- The end of a cache, and looking at it. */
 
-uint64_t slab_layer_mourn(struct kmem_cache* cache) {
+bool slab_layer_mourn(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
-  cache->mourned = cache->objects_out != 0;
-  return cache->objects_out;
+  cache->mourned = cache->objects_out != 0 || cache->frees_under_way != 0;
+  return cache->mourned;
 }
 
 void slab_layer_finish(struct kmem_cache* cache) {

@@ -430,6 +430,67 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
   host::take_log();
 }
 
+// A source of slabs. What is done at the next export stands for another CPU, which does it while
+// this one is giving a slab back.
+void (*at_export)() = nullptr;
+void export_and_call(arena* source, void* base, size_t size) {
+  arena_span_free(source, base, size);
+  if (auto* const action = std::exchange(at_export, nullptr)) action();
+}
+
+struct ZombieShape {
+  Shape shape;
+  bool checked;
+};
+void PrintTo(const ZombieShape& zombie, std::ostream* out) {
+  PrintTo(zombie.shape, out);
+  *out << (zombie.checked ? ", checked" : "");
+}
+
+class SlabZombie : public testing::TestWithParam<ZombieShape> {
+ protected:
+  static inline kmem_cache* cache_;
+  static inline void* last_;
+  static inline uint64_t buried_meanwhile_;
+};
+
+TEST_P(SlabZombie, IsNotBuriedWhileAFreeIsUnderWay) {
+  arena* const source = arena_create("leaving", 0, 0, SLAB_OS_PAGE_SIZE, arena_span_alloc,
+                                     export_and_call, page_arena, 0, KM_SLEEP);
+  const auto [shape, checked] = GetParam();
+  cache_ = kmem_cache_create("leaving", shape.size, shape.align, shape.flags, source, nullptr,
+                             nullptr, nullptr);
+  if (checked) kmem_cache_check_start(cache_);
+  std::vector<void*> objects;
+  while (stats_of(cache_).slabs < 3) objects.push_back(kmem_cache_alloc(cache_, KM_ATOMIC));
+  kmem_cache_destroy(cache_);
+  // The second slab that is empty is given back; by then one object is out, which comes back.
+  last_ = objects.back();
+  objects.pop_back();
+  at_export = [] {
+    const uint64_t before = buried;
+    kmem_cache_free(cache_, last_);
+    kmem_update();
+    buried_meanwhile_ = buried - before;
+    last_ = nullptr;
+  };
+  const uint64_t before = buried;
+  for (void* object : objects) kmem_cache_free(cache_, object);
+  EXPECT_EQ(last_, nullptr) << "the test's own arithmetic";
+  EXPECT_EQ(buried_meanwhile_, 0u);
+  kmem_update();
+  EXPECT_EQ(buried, before + 1);
+  arena_destroy(source);
+  host::take_log();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SlabZombie,
+                         testing::Values(ZombieShape{{512, 0, 0}, false},
+                                         ZombieShape{{2048, 0, 0}, false},
+                                         ZombieShape{{64, 8, KMC_NOTOUCH}, false},
+                                         ZombieShape{{512, 0, 0}, true},
+                                         ZombieShape{{2048, 0, 0}, true}));
+
 // ---- Misuse is detected where it is cheap.
 
 using SlabDeathTest = testing::Test;
