@@ -115,6 +115,13 @@ static bool name_taken(const char* name) {
   return slab_os_name_taken(name);
 }
 
+int kmem_is_name(const char* name) {
+  if (!*name || names_equal(name, ".") || names_equal(name, "..")) return 0;
+  for (const char* c = name; *c; c++)
+    if (*c <= ' ' || *c > '~' || *c == '/') return 0;
+  return 1;
+}
+
 /* Copies `name`, cut to what fits, with ".number" after it if number is not 0. */
 static void name_make(char* to, const char* name, unsigned number) {
   char suffix[12];
@@ -253,11 +260,14 @@ void kmem_init(void) {
 static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size,
                                      int flags, struct arena* source, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data) {
+  if (!kmem_is_name(name)) slab_os_panic("\"%s\" is no name for a cache", name);
   bury();
   struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
-  bool made =
-      cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source());
+  if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
+    slab_os_panic("%s: objects of %lu bytes aligned to %lu cannot be", name, (unsigned long)size,
+                  (unsigned long)align);
+  bool made = true;
   cache->constructor = constructor;
   cache->destructor = destructor;
   cache->private_data = private_data;

@@ -49,6 +49,9 @@ struct kmem_bufctl {
   struct kmem_bufctl* next;
   void* object;
   struct kmem_slab* slab;
+#if SLAB_OS_CHECK_CALLS
+  bool noted; /* kmem_qcache_note: a caller has the object */
+#endif
 };
 
 enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };

@@ -32,7 +32,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (align == 0) align = touch ? sizeof(void*) : 1;
   if (touch && align < sizeof(void*)) align = sizeof(void*);
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
-  if (cache->object_size > SIZE_MAX / 4) return false;
+  /* A record of the tracer has 32 bits for a size. */
+  if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : UINT32_MAX)) return false;
   cache->stride = (cache->object_size + align - 1) & ~(align - 1);
   if (touch) slab_check_init(cache, align);
   cache->small = touch && cache->stride <= SMALL_MAX;
@@ -156,7 +157,8 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
       kmem_cache_free(kmem_slab_cache, slab);
       return NULL;
     }
-    *bufctl = (struct kmem_bufctl){slab->free_bufctls, slab->base + i * cache->stride, slab};
+    *bufctl = (struct kmem_bufctl){
+        .next = slab->free_bufctls, .object = slab->base + i * cache->stride, .slab = slab};
     slab->free_bufctls = bufctl;
   }
   return slab;
@@ -174,6 +176,10 @@ static uint16_t take_colour(struct kmem_cache* cache) {
 static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
   if (!pages) return NULL;
+  /* A record of the tracer has 48 bits for an object. */
+  if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
+      (uint64_t)((int64_t)((uint64_t)pages << 16) >> 16) != (uint64_t)pages)
+    slab_os_panic("%s: it can be traced, but %p is not an address", cache->name, (void*)pages);
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);
@@ -336,6 +342,18 @@ struct kmem_cache* kmem_cache_of(const void* object) {
   const struct kmem_slab* const slab = slab_os_page_slab(object);
   return slab ? slab->cache : NULL;
 }
+
+#if SLAB_OS_CHECK_CALLS
+const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int out) {
+  LOCK_GUARD(&cache->lock);
+  struct kmem_bufctl* const bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
+  if (!bufctl) return "it has another size, or is not allocated";
+  linear_hash_insert(cache->hash, bufctl);
+  const bool wrong = bufctl->noted == (out != 0);
+  bufctl->noted = out;
+  return wrong ? out ? "somebody has it" : "it is not allocated" : NULL;
+}
+#endif
 
 /* ---- The end of a cache, and looking at it. */
 
