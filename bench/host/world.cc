@@ -116,6 +116,9 @@ trace_table** TraceSource::trace_slot() const {
 }
 void slab_trace_destroy(kmem_cache*) {}
 void arena_trace_destroy(struct arena*) {}
+bool slab_os_may_sleep() {
+  return true;
+}
 bool slab_os_name_taken(const char* name) {
   return arena_name_taken(name) != 0;
 }

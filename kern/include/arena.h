@@ -24,7 +24,8 @@ enum { ARENA_NAME_MAX = 32 };
 /* Makes base_arena, of the memory base..base+size-1. Once, at boot, before anything else here. */
 void arena_init(uintptr_t base, size_t size);
 
-/* `name` is copied; a second arena or cache of one name is called NAME.2, and so on.
+/* `name` is copied; a second arena or cache of one name is called NAME.2, and so on. One that
+ * kmem_is_name() (slab.h) refuses panics.
  * An arena of the integers base..base+size-1, base not 0 (size 0: empty, to be filled by import or
  * arena_add) in units of `quantum` (a power of two). With a `source` it imports spans by `import`
  * and returns them by `export_` when they are free again. Requests of up to `quantum_cache_max`
@@ -48,7 +49,9 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
  * policy, as with arena_xalloc; quantum caches take no notice of it. */
 void* arena_alloc(struct arena* arena, size_t size, int flags);
 /* What arena_alloc returned (any context but NMI), with the size that was asked for; anything else
- * panics. */
+ * panics. At once where no quantum cache serves the size, or with CONFIG_SLAB_CHECK_CALLS;
+ * otherwise when a magazine of that cache is emptied, unless its object has been handed out again.
+ */
 void arena_free(struct arena* arena, void* address, size_t size);
 
 /* `size` bytes (rounded up to the quantum) that meet constraints, as vmem_xalloc of Bonwick &

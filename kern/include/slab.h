@@ -43,9 +43,16 @@ typedef int (*kmem_constructor)(void* object, void* private_data,
                                 int flags); /* 0, or non-zero: out of memory */
 typedef void (*kmem_destructor)(void* object, void* private_data);
 
-/* Makes a cache of objects of `size` bytes (1..), aligned to `align` (a power of two, 0: natural),
- * whose slabs come from `source` (NULL: the page arena). `name` is copied; a second cache of one
- * name is called NAME.2, and so on. NULL when out of memory. May sleep. */
+/* Whether a cache or arena may have the name: it becomes the name of a file and a column of a
+ * table, so it is made of printable ASCII characters without blank and slash, and not "." or "..".
+ */
+int kmem_is_name(const char* name);
+
+/* Makes a cache of objects of `size` bytes (1..UINT32_MAX), aligned to `align` (a power of two, at
+ * most a page if the objects are touched; 0: natural), whose slabs come from `source` (NULL: the
+ * page arena). `name` is copied; a second cache of one name is called NAME.2, and so on. NULL when
+ * out of memory; a size, alignment or name that cannot be panics. What `source` hands out has the
+ * form of an address, of 48 bits, unless the cache is KMC_NOTRACE. May sleep. */
 struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags,
                                      struct arena* source, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data);
@@ -53,11 +60,19 @@ struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align
  * touched nor traced. As above. */
 struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size,
                                       struct arena* source);
+/* With CONFIG_SLAB_CHECK_CALLS an arena says which objects of its quantum caches are with callers:
+ * `out` is 1 for an object that one gets, 0 for one that is about to be freed. NULL, or what is
+ * wrong with that. */
+const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int out);
 /* Ends a cache. With live objects it says so on the log, and the cache stays as a zombie until they
  * are gone. May sleep. */
 void kmem_cache_destroy(struct kmem_cache* cache);
 
-/* An object, or NULL when out of memory. Any context but NMI with KM_ATOMIC. */
+/* An object, or NULL when out of memory. Any context but NMI with KM_ATOMIC.
+ *
+ * What no caller may ask panics: KM_SLEEP where he may not sleep, KM_ZERO of a cache with a
+ * constructor, more bytes than an object has. With CONFIG_SLAB_CHECK_CALLS each call is looked at,
+ * otherwise those that find the CPU's magazines and the depot empty. */
 void* kmem_cache_alloc(struct kmem_cache* cache, int flags);
 /* Any context but NMI. NULL is allowed. */
 void kmem_cache_free(struct kmem_cache* cache, void* object);

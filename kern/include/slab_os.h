@@ -19,6 +19,13 @@ extern "C" {
 
 struct arena;
 
+/* Each call of the allocator is checked for what no caller may ask: see slab.h. */
+#ifdef CONFIG_SLAB_CHECK_CALLS
+#define SLAB_OS_CHECK_CALLS 1
+#else
+#define SLAB_OS_CHECK_CALLS 0
+#endif
+
 #ifdef STELE_HOST
 #include "slab_os_host.h"
 #else
@@ -60,6 +67,10 @@ void slab_os_lock_acquire(struct slab_os_lock* lock);
 /* Takes the lock if it is free; false if it is not. */
 bool slab_os_lock_try(struct slab_os_lock* lock);
 void slab_os_lock_release(struct slab_os_lock* lock);
+
+/* Whether the caller may sleep: interrupts are on, no lock is held, and the CPU handles no
+ * interrupt and may be taken away. True before there are tasks. */
+bool slab_os_may_sleep(void);
 
 /* CPU numbers are below it, of CPUs that come online later too. The same at every call. */
 unsigned slab_os_cpu_count(void);

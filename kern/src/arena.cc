@@ -306,17 +306,30 @@ kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
   return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
 }
 
+// A free that cannot be would go into a magazine, and be found out only when that is emptied.
+void note_cached(const struct arena& arena, const void* address, size_t size, bool out) {
+  const char* const wrong = kmem_qcache_note(quantum_cache(arena, size), address, out);
+  if (wrong)
+    panic("arena %s: %p is %s with size %zu: %s", arena.name, address,
+          out ? "handed out" : "given back", size, wrong);
+}
+
 // Whole quanta, from where they come from.
 [[gnu::always_inline]] inline void* take(struct arena& arena, size_t size, int flags) {
-  if (is_cached(arena, size)) return kmem_cache_alloc(quantum_cache(arena, size), flags & ~KM_ZERO);
-  return reinterpret_cast<void*>(allocate_segment(arena, size, nullptr, flags & ~KM_ZERO));
+  if (!is_cached(arena, size))
+    return reinterpret_cast<void*>(allocate_segment(arena, size, nullptr, flags & ~KM_ZERO));
+  void* const address = kmem_cache_alloc(quantum_cache(arena, size), flags & ~KM_ZERO);
+  if constexpr (SLAB_OS_CHECK_CALLS) {
+    if (address) note_cached(arena, address, size, true);
+  }
+  return address;
 }
 
 [[gnu::always_inline]] inline void give(struct arena& arena, void* address, size_t size) {
-  if (is_cached(arena, size))
-    kmem_cache_free(quantum_cache(arena, size), address);
-  else
-    free_segment(arena, reinterpret_cast<uintptr_t>(address), size);
+  if (!is_cached(arena, size))
+    return free_segment(arena, reinterpret_cast<uintptr_t>(address), size);
+  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, size, false);
+  kmem_cache_free(quantum_cache(arena, size), address);
 }
 
 uint64_t count_of(const uint64_t& counter) {
@@ -395,6 +408,8 @@ static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
 
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
                                                       const Constraints* constraints, int flags) {
+  if ((flags & KM_SLEEP) && !slab_os_may_sleep()) [[unlikely]]
+    panic("%s: KM_SLEEP is asked for, but the caller may not sleep", arena.name);
   // What the last one has left to do, so that arena_prepare() finds it too.
   grow_hash(arena);
   // The source does not reap too: if each on the way down did, one that fails would do it many
@@ -426,6 +441,7 @@ void arena_init(uintptr_t base, size_t size) {
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
                            arena_import import, arena_export export_, struct arena* source,
                            size_t quantum_cache_max, int flags) {
+  if (!kmem_is_name(name)) panic("\"%s\" is no name for an arena", name);
   if (!arena_cache) {
     arena_cache = kmem_cache_create("arena", sizeof(struct arena), alignof(struct arena),
                                     KMC_NOTRACE, base_arena, nullptr, nullptr, nullptr);

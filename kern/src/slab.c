@@ -52,9 +52,10 @@
  *
  * Life: a cache has a reference for being alive and one for each holder, counted under the list
  * lock. Destroyed, it is a zombie: its magazines are taken away, and what is still live goes
- * straight to the slabs when freed. With the last object the zombie loses its first reference, and
- * when all are gone it is buried. That frees memory and may sleep, so an interrupt that frees the
- * last object leaves it to the next kmem_cache_create, _destroy or _release, or kmem_update.
+ * straight to the slabs when freed. With the last object, and when no other free is under way, the
+ * zombie loses its first reference, and when all are gone it is buried. That frees memory and may
+ * sleep, so an interrupt that frees the last object leaves it to the next kmem_cache_create,
+ * _destroy or _release, or kmem_update.
  *
  * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while
  * anything is called outside these files. Sections are bounded: 20 to 60 instructions and the hook,
@@ -112,6 +113,13 @@ static bool name_taken(const char* name) {
   for (const struct kmem_cache* cache = first_cache; cache; cache = cache->next)
     if (names_equal(cache->name, name)) return true;
   return slab_os_name_taken(name);
+}
+
+int kmem_is_name(const char* name) {
+  if (!*name || names_equal(name, ".") || names_equal(name, "..")) return 0;
+  for (const char* c = name; *c; c++)
+    if (*c <= ' ' || *c > '~' || *c == '/') return 0;
+  return 1;
 }
 
 /* Copies `name`, cut to what fits, with ".number" after it if number is not 0. */
@@ -252,11 +260,14 @@ void kmem_init(void) {
 static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size,
                                      int flags, struct arena* source, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data) {
+  if (!kmem_is_name(name)) slab_os_panic("\"%s\" is no name for a cache", name);
   bury();
   struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
-  bool made =
-      cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source());
+  if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
+    slab_os_panic("%s: objects of %lu bytes aligned to %lu cannot be", name, (unsigned long)size,
+                  (unsigned long)align);
+  bool made = true;
   cache->constructor = constructor;
   cache->destructor = destructor;
   cache->private_data = private_data;
@@ -294,7 +305,7 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
   kmem_cache_stats(cache, &stats);
   const uint64_t live = stats.live;
   /* Objects that are not live may be on their way to the slabs still: a reap is at it. */
-  if (slab_layer_mourn(cache) == 0) {
+  if (!slab_layer_mourn(cache)) {
     kmem_cache_release_later(cache);
   } else if (live > 0) {
     slab_os_log("cache %s destroyed with %lu live objects", cache->name, (unsigned long)live);

@@ -444,7 +444,6 @@ bool slab_check_put(struct kmem_cache* cache, void* object) {
   struct checked_slab* const slab = slab_of(object);
   const uint32_t i = index_of(cache, slab, object);
   struct checked_slab* surplus;
-  bool last;
   if (state_of(slab, i) != FREEING_DAMAGED)
     slab_check_fill(object, (char*)object + cache->object_size, FREE_PATTERN);
   {
@@ -456,10 +455,11 @@ bool slab_check_put(struct kmem_cache* cache, void* object) {
       count(cache, slab, -1, 0);
     }
     surplus = take_empty(cache, cache->checks.on ? EMPTY_KEPT : 0);
-    last = slab_layer_was_last(cache);
+    if (!surplus) return slab_layer_was_last(cache);
+    cache->frees_under_way++;
   }
-  if (surplus) slab_release(cache, surplus);
-  return last;
+  slab_release(cache, surplus);
+  return slab_layer_end_free(cache);
 }
 
 static struct checked_slab* take_any_empty(struct kmem_cache* cache) {

@@ -49,6 +49,9 @@ struct kmem_bufctl {
   struct kmem_bufctl* next;
   void* object;
   struct kmem_slab* slab;
+#if SLAB_OS_CHECK_CALLS
+  bool noted; /* kmem_qcache_note: a caller has the object */
+#endif
 };
 
 enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };
@@ -129,8 +132,9 @@ struct kmem_cache {
   struct kmem_slab* slabs[SLAB_LISTS];
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
-  uint16_t next_colour; /* of the next slab */
-  bool mourned;         /* a zombie that waits for its last object */
+  uint16_t next_colour;     /* of the next slab */
+  bool mourned;             /* a zombie that waits for its last object */
+  uint32_t frees_under_way; /* whose object has come back, and which are not done with the cache */
   struct linear_hash*
       hash; /* of the bufctls whose objects are out, by object; NULL if page-backed */
 
@@ -177,21 +181,23 @@ bool slab_layer_free(struct kmem_cache* cache, void* object);
 /* Whether an object of an unchecked slab lies free in it. Page-backed caches; time in proportion to
  * the slab's objects. */
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
-/* At the end of a cache: how many objects are out; if any are, the zombie is mourned from
- * now on. */
-uint64_t slab_layer_mourn(struct kmem_cache* cache);
+/* At the end of a cache: whether objects are out, or frees under way. If so the zombie is mourned
+ * from now on. */
+bool slab_layer_mourn(struct kmem_cache* cache);
 /* The empty slabs go back to the source. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 /* An object has come back: true, once, if it was the last of a mourned zombie. The cache's lock is
- * held. */
+ * held. From its release on the cache may be gone, unless this free is counted as under way. */
 static inline bool slab_layer_was_last(struct kmem_cache* cache) {
-  const bool last = cache->mourned && cache->objects_out == 0;
+  const bool last = cache->mourned && cache->objects_out == 0 && cache->frees_under_way == 0;
   if (last) cache->mourned = false;
   return last;
 }
+/* A free that was counted as under way is done with the cache. The same, without the lock. */
+bool slab_layer_end_free(struct kmem_cache* cache);
 
 /* ---- slab_check.c. Any context, no lock held. */
 

@@ -32,7 +32,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (align == 0) align = touch ? sizeof(void*) : 1;
   if (touch && align < sizeof(void*)) align = sizeof(void*);
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
-  if (cache->object_size > SIZE_MAX / 4) return false;
+  /* A record of the tracer has 32 bits for a size. */
+  if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : UINT32_MAX)) return false;
   cache->stride = (cache->object_size + align - 1) & ~(align - 1);
   if (touch) slab_check_init(cache, align);
   cache->small = touch && cache->stride <= SMALL_MAX;
@@ -103,6 +104,11 @@ static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
   return linear_hash_take(cache->hash, bytes);
 }
 
+/* Whether hash_fit would do something. The lock is held. */
+static bool hash_misfits(const struct kmem_cache* cache) {
+  return cache->hash && (linear_hash_wanted(cache->hash) > 0 || linear_hash_spare(cache->hash));
+}
+
 /* Brings the memory that the hash wants, or takes away what it has too much. No lock held. */
 static void hash_fit(struct kmem_cache* cache) {
   struct arena* const source = slab_os_metadata_source();
@@ -151,7 +157,8 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
       kmem_cache_free(kmem_slab_cache, slab);
       return NULL;
     }
-    *bufctl = (struct kmem_bufctl){slab->free_bufctls, slab->base + i * cache->stride, slab};
+    *bufctl = (struct kmem_bufctl){
+        .next = slab->free_bufctls, .object = slab->base + i * cache->stride, .slab = slab};
     slab->free_bufctls = bufctl;
   }
   return slab;
@@ -169,6 +176,10 @@ static uint16_t take_colour(struct kmem_cache* cache) {
 static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
   if (!pages) return NULL;
+  /* A record of the tracer has 48 bits for an object. */
+  if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
+      (uint64_t)((int64_t)((uint64_t)pages << 16) >> 16) != (uint64_t)pages)
+    slab_os_panic("%s: it can be traced, but %p is not an address", cache->name, (void*)pages);
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);
@@ -294,7 +305,6 @@ bool slab_layer_is_free(struct kmem_cache* cache, const void* object) {
 bool slab_layer_free(struct kmem_cache* cache, void* object) {
   if (page_backed(cache) && slab_check_is_checked(object)) return slab_check_put(cache, object);
   struct kmem_slab* surplus = NULL;
-  bool last = false;
   {
     LOCK_GUARD(&cache->lock);
     slab_put(cache, object);
@@ -302,11 +312,18 @@ bool slab_layer_free(struct kmem_cache* cache, void* object) {
       surplus = cache->slabs[SLABS_EMPTY];
       list_remove(cache, surplus);
     }
-    last = slab_layer_was_last(cache);
+    if (!surplus && !hash_misfits(cache)) return slab_layer_was_last(cache);
+    cache->frees_under_way++;
   }
   if (surplus) slab_destroy(cache, surplus);
   if (cache->hash) hash_fit(cache);
-  return last;
+  return slab_layer_end_free(cache);
+}
+
+bool slab_layer_end_free(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  cache->frees_under_way--;
+  return slab_layer_was_last(cache);
 }
 
 static struct kmem_slab* take_empty(struct kmem_cache* cache) {
@@ -326,12 +343,24 @@ struct kmem_cache* kmem_cache_of(const void* object) {
   return slab ? slab->cache : NULL;
 }
 
+#if SLAB_OS_CHECK_CALLS
+const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int out) {
+  LOCK_GUARD(&cache->lock);
+  struct kmem_bufctl* const bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
+  if (!bufctl) return "it has another size, or is not allocated";
+  linear_hash_insert(cache->hash, bufctl);
+  const bool wrong = bufctl->noted == (out != 0);
+  bufctl->noted = out;
+  return wrong ? out ? "somebody has it" : "it is not allocated" : NULL;
+}
+#endif
+
 /* ---- The end of a cache, and looking at it. */
 
-uint64_t slab_layer_mourn(struct kmem_cache* cache) {
+bool slab_layer_mourn(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
-  cache->mourned = cache->objects_out != 0;
-  return cache->objects_out;
+  cache->mourned = cache->objects_out != 0 || cache->frees_under_way != 0;
+  return cache->mourned;
 }
 
 void slab_layer_finish(struct kmem_cache* cache) {

@@ -77,6 +77,19 @@ static bool uses_magazines(const struct kmem_cache* cache) {
 
 /* ---- Allocation. */
 
+/* What no caller may ask. The slow path looks always, since it costs nothing there; the entry
+ * points with CONFIG_SLAB_CHECK_CALLS. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void check_call(
+    const struct kmem_cache* cache, size_t requested, int flags) {
+  if (requested > cache->object_size)
+    slab_os_panic("%s: %lu bytes are asked for, of objects of %lu", cache->name,
+                  (unsigned long)requested, (unsigned long)cache->object_size);
+  if ((flags & KM_ZERO) && cache->constructor)
+    slab_os_panic("%s: KM_ZERO is asked for, but objects have a constructor", cache->name);
+  if ((flags & KM_SLEEP) && !slab_os_may_sleep())
+    slab_os_panic("%s: KM_SLEEP is asked for, but the caller may not sleep", cache->name);
+}
+
 /* What slabs are made of is allocated atomically: if each on the way down reaped, one that fails
  * would do it many times. */
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
@@ -121,6 +134,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
     object = cpu->loaded->objects[cpu->rounds];
   } else {
     slab_os_irq_restore(saved);
+    check_call(cache, requested, flags);
     object = constructed_from_slab(cache, flags);
     if (object && (kmem_cache_flags(cache) & KMC_CHECKED))
       slab_check_allocated(cache, object, requested, frame);
@@ -185,12 +199,14 @@ ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_c
 
 ALLOCATOR_TEXT void* kmem_cache_alloc(struct kmem_cache* cache, int flags) {
   const void* const frame = __builtin_frame_address(0);
+  if (SLAB_OS_CHECK_CALLS) check_call(cache, cache->object_size, flags);
   if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, cache->object_size, flags, frame);
   return alloc_object(cache, cache->object_size, flags, frame);
 }
 
 ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int flags) {
   const void* const frame = __builtin_frame_address(0);
+  if (SLAB_OS_CHECK_CALLS) check_call(cache, requested, flags);
   if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, requested, flags, frame);
   return alloc_object(cache, requested, flags, frame);
 }

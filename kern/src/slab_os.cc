@@ -7,6 +7,7 @@
 
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/frames.h"
+#include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
@@ -73,6 +74,16 @@ bool slab_os_lock_try(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
 }
 void slab_os_lock_release(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   spinlock_of(lock).unlock();
+}
+
+bool slab_os_may_sleep() {
+  const bool interrupts = interrupts_enabled();
+  const InterruptsOff stays_on_this_cpu;
+  const Cpu& cpu = this_cpu();
+  if (cpu.held_locks != 0 || cpu.interrupt_depth != 0) return false;
+  // A CPU starts, with interrupts off, as its idle task, which has no number.
+  if (!cpu.current || cpu.current->id == 0) return true;
+  return interrupts && cpu.preempt_off == 0;
 }
 
 // Caches are made before the other CPUs are started.

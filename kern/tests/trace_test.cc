@@ -264,10 +264,10 @@ KTEST(trace_filters_by_process) {
   {
     const PreemptOff pinned;
     task->pid = 4711;
-    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_SLEEP));
+    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_ATOMIC));
     ktest_interrupted_function();
     task->pid = 4712;
-    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_SLEEP));
+    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_ATOMIC));
     task->pid = pid;
   }
   {

@@ -4,8 +4,10 @@
 #include <bit>
 #include <map>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "arch/x86_64/interrupts.h"
 #include "arena.h"
 #include "cpus.h"
 #include "slab.h"
@@ -441,6 +443,49 @@ TEST(ArenaDeathTest, FreesThatCannotBe) {
   arena_free(arena, segment, 100);
   EXPECT_DEATH(arena_free(arena, segment, 100), "panic: arena strict: .* is not allocated");
   arena_destroy(arena);
+}
+
+// With CONFIG_SLAB_CHECK_CALLS, which host tests have.
+TEST(ArenaDeathTest, FreesToQuantumCachesThatCannotBe) {
+  arena* const numbers =
+      arena_create("strict", kBase, 1000, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  for (arena* const arena : {numbers, page_arena}) {
+    const size_t quantum = arena_quantum(arena);
+    void* const segment = arena_alloc(arena, 3 * quantum, KM_ATOMIC);
+    void* const other = arena_alloc(arena, 3 * quantum, KM_ATOMIC);
+    const std::string gives_back = std::string("panic: arena ") + arena_name(arena) + ": .*";
+    EXPECT_DEATH(arena_free(arena, segment, 2 * quantum),
+                 gives_back + "with size .* it has another");
+    EXPECT_DEATH(arena_free(arena, segment, 100 * quantum), gives_back);
+    EXPECT_DEATH(arena_free(arena, static_cast<char*>(segment) + quantum, 3 * quantum), gives_back);
+    EXPECT_DEATH(arena_span_free(arena, segment, quantum), gives_back);
+    arena_free(arena, other, 3 * quantum);
+    EXPECT_DEATH(arena_free(arena, other, 3 * quantum), gives_back + "is not allocated");
+    EXPECT_DEATH(arena_span_free(arena, other, 3 * quantum), gives_back + "is not allocated");
+    // It is allocated again, and so may be freed again.
+    EXPECT_EQ(arena_alloc(arena, 3 * quantum, KM_ATOMIC), other);
+    arena_free(arena, other, 3 * quantum);
+    arena_free(arena, segment, 3 * quantum);
+  }
+  arena_destroy(numbers);
+}
+
+TEST(ArenaDeathTest, NamesThatCannotBe) {
+  for (const char* name : {"", "two words", "a/b", "line\n", ".", "..", "\x7f", "\xc3\xa4"}) {
+    EXPECT_DEATH(arena_create(name, kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP),
+                 "panic: .* is no name");
+  }
+}
+
+TEST(ArenaDeathTest, SleepsWhereThatCannotBe) {
+  arena* const arena =
+      arena_create("awake", kBase, 1000, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  const InterruptsOff off;
+  EXPECT_DEATH(arena_alloc(arena, 100, KM_SLEEP), "panic: awake: .* may not sleep");
+  EXPECT_DEATH(arena_alloc(arena, 4, KM_SLEEP), "panic: awake.*: .* may not sleep");
+  EXPECT_DEATH(arena_xalloc(arena, 100, 1, 0, 0, 0, UINTPTR_MAX, KM_SLEEP),
+               "panic: awake: .* may not sleep");
+  arena_free(arena, arena_alloc(arena, 100, KM_ATOMIC), 100);
 }
 
 }  // namespace

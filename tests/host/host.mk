@@ -25,7 +25,8 @@ HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_M
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
-HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all
+# The checks of callers take locks, which would hide from ThreadSanitizer what is not ordered without.
+HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
   $(TRACE_FILES_SRC) $(PROBE_SRC) $(STACKCOUNT_SRC)
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))

@@ -62,8 +62,8 @@ TEST(ProbeCommand, Numbers) {
   EXPECT_EQ(parse("sample 512K")[0].number, 512u << 10);
   EXPECT_EQ(parse("cpu 0")[0].number, 0u);
   for (const char* bad : {"depth 0", "depth 62", "depth", "depth 1K", "depth -1", "depth 0x3",
-                          "pid 0", "pid 99999999999999999999", "cpu 64", "min 5G", "min K",
-                          "max 1.5", "sample 0", "sample 5G"}) {
+                          "pid 0", "pid 32768", "pid 99999999999999999999", "cpu 64", "min 5G",
+                          "min K", "max 1.5", "sample 0", "sample 5G"}) {
     EXPECT_NE(error_of(bad).find("takes a number from"), std::string::npos) << bad;
   }
 }

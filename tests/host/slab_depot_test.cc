@@ -578,7 +578,7 @@ void destruct_slowly(void*, void* data) {
 TEST_F(Depot, ObjectsInTheHandsOfAReapAreNotLive) {
   Held held;
   kmem_cache* const cache =
-      kmem_cache_create("in hand", 64, 0, 0, nullptr, nullptr, destruct_slowly, &held);
+      kmem_cache_create("in_hand", 64, 0, 0, nullptr, nullptr, destruct_slowly, &held);
   churn(cache, 100);
   host::run_cpus(2, [&](unsigned cpu) {
     if (cpu == 1) return kmem_reap_some(KMEM_REAP_DEPOTS);
@@ -589,7 +589,7 @@ TEST_F(Depot, ObjectsInTheHandsOfAReapAreNotLive) {
   });
   EXPECT_EQ(held.destructed, 100);
   kmem_update();  // buries it
-  EXPECT_EQ(kmem_cache_find("in hand"), nullptr);
+  EXPECT_EQ(kmem_cache_find("in_hand"), nullptr);
 }
 
 }  // namespace

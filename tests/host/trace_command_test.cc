@@ -58,9 +58,8 @@ TEST(TraceCommand, Depth) {
 
 TEST(TraceCommand, Filters) {
   EXPECT_EQ(parse("start")[0].options, TraceOptions());
-  const TraceOptions all = parse("start pid=2147483647 max=4294967294 depth=2 min=100")[0].options;
-  EXPECT_EQ(all,
-            (TraceOptions{.depth = 2, .min_size = 100, .max_size = 4294967294, .pid = 2147483647}));
+  const TraceOptions all = parse("start pid=32767 max=4294967294 depth=2 min=100")[0].options;
+  EXPECT_EQ(all, (TraceOptions{.depth = 2, .min_size = 100, .max_size = 4294967294, .pid = 32767}));
   EXPECT_EQ(parse("start min=4K max=2M")[0].options,
             (TraceOptions{.min_size = 4096, .max_size = 2 << 20}));
   EXPECT_EQ(parse("start min=64 max=64")[0].options,
@@ -76,10 +75,10 @@ TEST(TraceCommand, Filters) {
     }
   }
   EXPECT_NE(error_of("start min").find("start takes min=N and max=N"), std::string::npos);
-  for (const char* bad : {"", "0", "-1", "x", "2147483648", "1K", "99999999999999999999"}) {
+  for (const char* bad :
+       {"", "0", "-1", "x", "32768", "2147483647", "1K", "99999999999999999999"}) {
     const std::string error = error_of(std::string("start pid=") + bad);
-    EXPECT_NE(error.find("pid=N, N from 1 to 2147483647"), std::string::npos)
-        << bad << ": " << error;
+    EXPECT_NE(error.find("pid=N, N from 1 to 32767"), std::string::npos) << bad << ": " << error;
   }
   EXPECT_EQ(error_of("start min=2 max=1"),
             "min=2 max=1: nothing has such a size; min is at most max");
@@ -132,9 +131,9 @@ TEST(TraceCommand, FiltersAreShownWhenTheyAreSet) {
   EXPECT_EQ(shown("start depth=3"), "/0");
   EXPECT_EQ(shown("start max=7"), " max 7/6");
   EXPECT_EQ(shown("start sample=2K max=7"), " max 7 sample 2048/18");
-  EXPECT_EQ(shown("start sample=4G pid=2147483647 max=4294967294 min=4294967294",
-                  TraceOptions::kMaxFilters),
-            " min 4294967294 max 4294967294 pid 2147483647 sample 4294967296/63");
+  EXPECT_EQ(
+      shown("start sample=4G pid=32767 max=4294967294 min=4294967294", TraceOptions::kMaxFilters),
+      " min 4294967294 max 4294967294 pid 32767 sample 4294967296/58");
   EXPECT_EQ(shown("start pid=12 max=2K min=1"), " min 1 max 2048 pid 12/22");
   EXPECT_EQ(shown("start pid=12 max=2K min=1", 10), " min 1 ma/22");
   EXPECT_EQ(parse("start pid=12 max=2K min=1")[0].options.format_filters(nullptr, 0), 22);
@@ -171,12 +170,12 @@ TEST(TraceCommand, MessagesFit) {
   }
   TraceState state{
       .phase = TracePhase::kRunning,
-      .options = parse("start depth=64 min=4294967293 max=4294967294 pid=2147483647 sample=4G")[0]
-                     .options};
+      .options =
+          parse("start depth=64 min=4294967293 max=4294967294 pid=32767 sample=4G")[0].options};
   EXPECT_FALSE(trace_advance(state, parse("start")[0], longest.c_str()).ok());
   EXPECT_TRUE(
       TraceWorld::error().ends_with(" is being traced with depth=64 min=4294967293 max=4294967294 "
-                                    "pid=2147483647 sample=4294967296: stop it first"))
+                                    "pid=32767 sample=4294967296: stop it first"))
       << TraceWorld::error();
 }
 

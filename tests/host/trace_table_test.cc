@@ -183,6 +183,41 @@ class TraceTableTest : public testing::Test {
   uint32_t cpu_ = 0;
 };
 
+TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
+  const uint64_t object = 0x1000;
+  const auto event = [](uint64_t object) -> TraceEvent {
+    return {.object = object,
+            .size = 8,
+            .stack = 1,
+            .context = 1,
+            .time = 0,
+            .cpu = 3,
+            .truncated = false};
+  };
+  table_->record(event(object));
+  table_->record(event(object), 7);
+  TraceCounters counters;
+  uint64_t refused = 0;
+  // The low 48 bits are those of an object that is there.
+  for (const uint64_t above : {uint64_t{1} << 47, uint64_t{1} << 48, uint64_t{1} << 63}) {
+    refused++;
+    table_->record(event(object | above));
+    table_->forget(object | above, 3);
+    EXPECT_FALSE(table_->forget_of(7, object | above, 3));
+    counters = table_->counters();
+    EXPECT_EQ(counters.dropped, refused);
+    EXPECT_EQ(counters.unmatched, 2 * refused);
+    EXPECT_EQ(counters.live(), 2u);
+    ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
+  }
+  EXPECT_TRUE(table_->forget_of(7, object, 3));
+  table_->forget(object, 3);
+  // Addresses of the upper half are held.
+  table_->record(event(object - (uint64_t{1} << 47)));
+  EXPECT_EQ(copy(*table_, &counters).at(0).object(), 0xffff800000001000);
+  EXPECT_EQ(counters.live(), 1u);
+}
+
 TEST_F(TraceTableTest, AgreesWithAModelWhileSmall) {
   run(1, 20'000, 10, false);
 }

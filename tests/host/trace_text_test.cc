@@ -24,6 +24,7 @@ class TraceTextTest : public testing::Test {
   }
   void TearDown() override {
     TraceWorld::fail_blocks(0);
+    TraceWorld::before_blocks(nullptr);
     text_.reset();
     TraceTable::destroy(table_);
     stacks_.clear();
@@ -321,6 +322,22 @@ TEST_F(TraceTextTest, WithoutMemoryTheCopyFailsAndLeavesNothing) {
     EXPECT_EQ(TraceWorld::blocks_out(), 0u);
   }
   EXPECT_GT(failed, 0u);
+}
+
+TEST_F(TraceTextTest, ContextsMayComeWhileTheCopyIsMade) {
+  static ContextTable* table;
+  table = &contexts_;
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  record(0x1000, 1, stack({0x10}), context, 0);
+  // With one for contexts that were not recorded, just what two pages hold of 8 bytes each.
+  while (contexts_.size() < 1023)
+    contexts_.intern(ContextKind::kProcess, contexts_.size() + 1, "sh");
+  TraceWorld::before_blocks([] {
+    for (int i = 0; i < 1000; i++) table->intern(ContextKind::kProcess, table->size() + 1, "sh");
+  });
+  // AddressSanitizer sees what is written beyond a buffer.
+  ASSERT_TRUE(take_copy().ok());
+  EXPECT_NE(read().find(", contexts pid 1 sh\n"), std::string::npos) << read();
 }
 
 TEST(ContextTableTest, NumbersAreNeverGivenTwice) {

@@ -14,6 +14,9 @@ struct TaskHead;
 
 enum class ContextKind : uint8_t { kKernelTask, kProcess, kInterrupt };
 
+// Processes are 1..kMaxPid.
+inline constexpr uint32_t kMaxPid = 32767;
+
 inline constexpr size_t kMaxBuildId = 20;
 // What a process runs.
 struct TraceProgram {

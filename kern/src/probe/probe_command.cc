@@ -4,6 +4,7 @@
 #include "core/errstr.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
+#include "store/context.h"
 #include "trace/sampler.h"
 
 namespace {
@@ -114,7 +115,7 @@ struct NumberWord {
 };
 constexpr NumberWord kNumberWords[] = {
     {"depth", ProbeWord::kDepth, 1, kProbeMaxDepth, false},
-    {"pid", ProbeWord::kPid, 1, INT32_MAX, false},
+    {"pid", ProbeWord::kPid, 1, kMaxPid, false},
     {"cpu", ProbeWord::kCpu, 0, kMaxCpus - 1, false},
     {"min", ProbeWord::kMin, 0, TraceOptions::kAnySize, true},
     {"max", ProbeWord::kMax, 0, TraceOptions::kAnySize, true},

@@ -57,11 +57,6 @@ bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
          (table.step() == 0 || per_cpu.sampler.take(shortened(size), table.step()));
 }
 
-// Addresses have 48 bits; a table cannot hold anything else.
-bool is_address(uint64_t object) {
-  return static_cast<int64_t>(object << 16) >> 16 == static_cast<int64_t>(object);
-}
-
 }  // namespace
 
 // --- Control.
@@ -155,7 +150,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
       return false;
     }
   }
-  if (!is_address(object)) {
+  if (!TraceTable::holds(object)) {
     objects_->drop(cpu.id);
     return false;
   }

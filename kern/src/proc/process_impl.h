@@ -15,7 +15,6 @@
 #include "sched/task.h"
 #include "store/context.h"
 
-inline constexpr uint32_t kMaxPid = 32767;
 inline constexpr uint32_t kInitPid = 1;
 
 enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };

@@ -3,6 +3,7 @@
 #include "core/errstr.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
+#include "store/context.h"
 #include "store/stack_table.h"
 #include "trace/sampler.h"
 #include "trace/trace_table.h"
@@ -15,7 +16,6 @@ constexpr const char* words(CommandScope scope) {
              : "start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit N, reap or settle";
 }
 
-constexpr uint32_t kMaxPid = INT32_MAX;
 // A page, without which nothing can be had, and more than there is memory.
 constexpr uint64_t kMinLimit = kPageSize;
 constexpr uint64_t kMaxLimit = uint64_t{1} << 40;

@@ -52,6 +52,9 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
     table->filter(cpu.id);
     return;
   }
+  // What an arena hands out need not be an address.
+  if (!TraceTable::holds(reinterpret_cast<uint64_t>(object))) [[unlikely]]
+    return table->drop(cpu.id);
   if (trace_memory_low()) [[unlikely]]
     trace_memory_prepare();
   const RecordedStack stack =

@@ -110,6 +110,7 @@ void TraceTable::record(const TraceEvent& event) {
 }
 
 void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
+  if (!holds(event.object)) return drop(event.cpu);
   const uint64_t word = word_of(event.object, mark_or_owner);
   {
     Shard& own = shard_of(event.cpu);
@@ -163,12 +164,17 @@ void TraceTable::filter(uint32_t cpu) {
 }
 
 void TraceTable::forget(uint64_t object, uint32_t cpu) {
+  if (!holds(object)) return count_unmatched(cpu);
   forget_word(word_of(object, 0), 16, cpu);
 }
 
 // Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
 bool TraceTable::forget_of(uint16_t owner, uint64_t object,
                            uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+  if (!holds(object)) [[unlikely]] {
+    count_unmatched(cpu);
+    return false;
+  }
   const uint64_t word = word_of(object, owner);
   Shard& shard = shard_of(cpu);
   if (shard.lock.lock_in_hook()) [[likely]] {
@@ -193,8 +199,7 @@ bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
   for (uint32_t left = home(hash_of(object)) & shards_[own].others; left != 0; left &= left - 1) {
     if (forget_in(static_cast<unsigned>(std::countr_zero(left)), word, ignored)) return true;
   }
-  Guard guard(shards_[own].lock);
-  shards_[own].tally.unmatched++;
+  count_unmatched(cpu);
   return false;
 }
 
@@ -216,6 +221,12 @@ bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
     homes_[hash % kHomes].fetch_and(shard.others, std::memory_order_relaxed);
   }
   return false;
+}
+
+void TraceTable::count_unmatched(uint32_t cpu) {
+  Shard& shard = shard_of(cpu);
+  Guard guard(shard.lock);
+  shard.tally.unmatched++;
 }
 
 void TraceTable::drop(uint32_t cpu) {

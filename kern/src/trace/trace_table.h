@@ -141,18 +141,25 @@ class TraceTable {
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
 
+  // Whether a record can hold the number of an object: 48 bits, the highest of which is repeated
+  // above, as in any address. Numbers of arenas that hand out something else need not be so.
+  static constexpr bool holds(uint64_t object) {
+    return static_cast<uint64_t>(static_cast<int64_t>(object << 16) >> 16) == object;
+  }
+
   // `cpu` is the caller's, here and below.
 
   // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few
   // instructions.
   void filter(uint32_t cpu);
-  // Records an allocation, or counts that it could not be. Any context but NMI, after
+  // Records an allocation, or counts that it could not be: there is no memory, or a record cannot
+  // hold the object. Any context but NMI, after
   // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket, or one look at each
   // shard.
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing
-  // done, if it does. `stack` and `context` are known; with kFlag the stack was deeper. Bound: some
-  // 50 instructions.
+  // done, if it does. `stack` and `context` are known; with kFlag the stack was deeper. A record
+  // can hold `object` and `size`. Bound: some 50 instructions.
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t cpu) {
@@ -363,6 +370,7 @@ class TraceTable {
   // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
   bool forget_in(unsigned index, uint64_t word, unsigned ignored);
+  void count_unmatched(uint32_t cpu);
 
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {

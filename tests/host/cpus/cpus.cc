@@ -119,6 +119,10 @@ void slab_os_lock_release(slab_os_lock* lock) {
   reinterpret_cast<Spinlock*>(lock)->unlock();
 }
 
+bool slab_os_may_sleep() {
+  return interrupts_enabled() && held_ranks == 0;
+}
+
 bool slab_os_check_new_cache(const char*) {
   return check_caches;
 }

@@ -14,6 +14,7 @@ namespace {
 std::atomic<uint64_t> pages{0}, blocks{0};
 std::atomic<unsigned> page_failures{0}, block_failures{0};
 std::atomic<uint64_t> count{0}, failing{UINT64_MAX};
+std::atomic<void (*)()> before_block{nullptr};
 char error_text[ABI_ERRSTR_MAX];
 
 bool fails(unsigned percent) {
@@ -39,6 +40,9 @@ void TraceWorld::fail_pages(unsigned percent) {
 }
 void TraceWorld::fail_blocks(unsigned percent) {
   block_failures = percent;
+}
+void TraceWorld::before_blocks(void (*function)()) {
+  before_block = function;
 }
 void TraceWorld::fail_nth(uint64_t nth) {
   count = 0;
@@ -72,6 +76,7 @@ void trace_page_return(void* page) {
 }
 
 void* trace_copy_alloc(size_t size) {
+  if (auto* function = before_block.load()) function();
   if (fails(block_failures)) return nullptr;
   blocks++;
   return page_sized(size);

@@ -14,7 +14,10 @@ struct TraceWorld {
   static void fail_blocks(unsigned percent);
   // From now on allocation number `nth` (from 0) fails, of pages and blocks counted together.
   static void fail_nth(uint64_t nth);
-  // Whether it has.
+  // From now on `function` is called before each block is allocated: as if another CPU did
+  // something just then. nullptr: nothing is.
+  static void before_blocks(void (*function)());
+  // Whether allocation number `nth` has failed.
   static bool nth_failed();
   // The last error string.
   static std::string error();

@@ -68,10 +68,12 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
   std::fill_n(mark_bits_.data(), kMarkWords, 0);
   // Place 0 stands for the context that was not recorded.
   first_context_ = contexts.base() - 1;
-  TRY(shares_.reserve(contexts.size() + 1));
-  TRY(bases_.reserve(contexts.size() + 1));
-  TRY(places_.reserve(contexts.size() + 1));
-  std::fill_n(places_.data(), contexts.size() + 1, Place{});
+  // Read once, after the copy: the table has all contexts of the copy, and goes on growing.
+  const size_t places = size_t{contexts.size()} + 1;
+  TRY(shares_.reserve(places));
+  TRY(bases_.reserve(places));
+  TRY(places_.reserve(places));
+  std::fill_n(places_.data(), places, Place{});
   return {};
 }
 
