@@ -36,7 +36,7 @@ struct abi_tracedump_header {
   uint64_t memory_limit;        /* of the tracer, in bytes */
   uint64_t memory_used;
   uint32_t build_id_size; /* of the kernel; 0 if it has none */
-  uint32_t reserved;
+  uint32_t commands;      /* start, stop, reset and mark, done since boot; wraps around */
   uint8_t build_id[ABI_BUILD_ID_MAX];
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_header, 96);

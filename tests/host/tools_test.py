@@ -6,11 +6,8 @@ import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT
 from stele import ksyms, returns
-from stele.dump import DumpError, UserStack, parse_ctl, parse_dumps, parse_ranges
-from stele.leaks import CLEAN, LEAKED, UNKNOWN, judge, report
-from stele.source_lines import ProgramLines, SourceLines, build_id
+from stele.dump import DumpError, parse_ctl, parse_dumps, parse_ranges
 
 HEADER = "kmemtrace {name} state stopped objsize 64 depth 32 mark 4\n"
 COUNTERS = ("seen {seen} recorded {recorded} dropped {dropped} filtered 0 freed {freed} cleared 0 live {live} bytes {bytes} untracked 12 "
@@ -120,73 +117,6 @@ def test_identities():
 def test_ranges():
     assert parse_ranges("0") == {0}
     assert parse_ranges("0-2,4,8-9") == {0, 1, 2, 4, 8, 9}
-
-
-def verdict_on(text, repeat=5, settled=True):
-    return judge(parse_dumps(text), repeat, settled)
-
-
-def test_alive_in_all_generations():
-    assert verdict_on(dump(groups=[(5, "0-4")])).status == LEAKED
-
-
-def test_one_generation_may_miss():
-    assert verdict_on(dump(groups=[(4, "0-1,3-4")])).status == LEAKED
-    assert verdict_on(dump(groups=[(3, "0,2,4")])).status == CLEAN
-
-
-def test_many_objects_of_one_generation_are_no_leak():
-    verdict = verdict_on(dump(groups=[(1000, "0")]))
-    assert (verdict.status, len(verdict.others)) == (CLEAN, 1)
-
-
-def test_one_run():
-    assert verdict_on(dump(groups=[(1, "0")]), repeat=1).status == LEAKED
-
-
-def test_clean():
-    assert verdict_on(dump()).status == CLEAN
-
-
-def test_what_is_lost_is_not_clean():
-    for lost in ({"dropped": 1, "seen": 51}, {"stacks_lost": 1}, {"contexts_lost": 1}):
-        assert verdict_on(dump(**lost)).status == UNKNOWN, lost
-        groups = [(5, "0-4")]
-        changes = {"dropped": 1, "seen": 56} if "dropped" in lost else lost
-        assert verdict_on(dump(groups=groups, **changes)).status == LEAKED, lost
-
-
-def test_not_settled_is_not_clean():
-    assert verdict_on(dump(), settled=False).status == UNKNOWN
-
-
-def test_no_dump_is_not_clean():
-    assert verdict_on("").status == UNKNOWN
-
-
-def test_broken_identity_is_not_clean():
-    assert verdict_on(dump(seen=7)).status == UNKNOWN
-
-
-def test_report():
-    class NoLines:
-        def look_up(self, frames):
-            return {"leak_at_depth+0x34 [kernel]": [("inner", "a.h:1"), ("leak_at_depth", "kern/a.cc:2")]}
-
-    class UserLines:
-        def look_up(self, stacks):
-            return {("0a1b", "0x401001 [/bin/sh]"): [("write", "user/libc/file.c:2")]}
-
-    dumps = parse_dumps(dump(groups=[(10, "0-4"), (2, "3")]).replace("pid 12 sh\n", "pid 12 sh\n" + USER_STACK, 1))
-    text = report(judge(dumps, 5), dumps, "some command", "3", 5, NoLines(), UserLines())
-    assert ("    user stack of pid 12 sh and 1 more, 640 bytes in 10 allocations\n"
-            "        write  user/libc/file.c:2\n        0x402000 [/bin/sh]\n") in text
-    assert "leak test of: some command\n" in text
-    assert "exit status: 3" in text
-    assert "LEAKED: 640 bytes from 1 stacks" in text
-    assert "    inner (inlined)  a.h:1\n    leak_at_depth+0x34  kern/a.cc:2\n    debug_alloc_write+0x12" in text
-    assert "not repeated (not counted): 1 stacks" in text
-    assert text.endswith("\nleak\n")
 
 
 PLAIN_NAMES = {
@@ -320,38 +250,3 @@ def test_tables_hold_every_place(tmp_path):
         ksyms.emit(path)
     assert "probe_place_count: .long 4\n" in text.getvalue()
     subprocess.run(["gcc", "-c", "-x", "assembler", "-", "-o", "/dev/null"], input=text.getvalue(), check=True, text=True)
-
-
-def test_a_program_s_function_has_file_and_line():
-    folder = BUILD / "user/bin"
-    if not (folder / "leakdemo").exists():
-        pytest.skip("no program was built")
-    address = next(int(line.split()[0], 16) for line in ksyms.nm(folder / "leakdemo") if line.endswith(" T main"))
-    known, wrong = f"{address + 1:#x} [/bin/leakdemo]", "0x10 [/bin/leakdemo]"
-    identity = build_id(folder / "leakdemo")
-    lines = ProgramLines(folder, ROOT)
-    places = lines.look_up([UserStack("pid 1 a", 1, 1, identity, [known, wrong]), UserStack("pid 2 b", 1, 1, "0a1b", [known])])
-    assert list(places) == [(identity, known)]
-    [(function, place)] = places[identity, known]
-    assert function == "main"
-    assert re.search(r"^user/bin/leakdemo/leakdemo\.c:\d+$", place)
-
-
-@pytest.fixture(scope="module")
-def kernel_lines():
-    """Look-ups in the kernel that was built."""
-    elf = BUILD / "stele.elf"
-    if not elf.exists():
-        pytest.skip("no kernel was built")
-    return SourceLines(elf, ROOT)
-
-
-def test_a_kernel_function_has_file_and_line(kernel_lines):
-    [(function, place)] = kernel_lines.look_up(["sys_write+0x1 [kernel]"])["sys_write+0x1 [kernel]"]
-    assert function == "sys_write"
-    file, _, line = place.rpartition(":")
-    assert "sys_write" in "".join((ROOT / file).read_text().splitlines()[int(line) - 1 : int(line) + 1])
-
-
-def test_what_is_unknown_is_left_out(kernel_lines):
-    assert kernel_lines.look_up(["nothing+0x1 [kernel]", "the stack was not recorded", "main+0x4 [dash]"]) == {}

@@ -144,6 +144,7 @@ class TraceBinaryTest : public testing::Test {
     return binary_->finish({.time = clock_now * kMillisecond + 5,
                             .memory_limit = 65536,
                             .memory_used = 8192,
+                            .commands = 34,
                             .build_id = kBuildId});
   }
   std::string read(size_t piece = 1 << 20) {
@@ -182,6 +183,7 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(dump.header.time, clock_now * kMillisecond + 5);
   EXPECT_EQ(dump.header.memory_limit, 65536u);
   EXPECT_EQ(dump.header.memory_used, 8192u);
+  EXPECT_EQ(dump.header.commands, 34u);
   ASSERT_EQ(dump.header.build_id_size, sizeof(kBuildId));
   EXPECT_EQ(memcmp(dump.header.build_id, kBuildId, sizeof(kBuildId)), 0);
 

@@ -36,12 +36,12 @@ def binary(extra=b"", unknown=(), version=1):
     header_size = HEADER.size + len(extra)
     data = b"".join(sections)
     return HEADER.pack(MAGIC, version, header_size, SECTION.size + len(extra), len(sections), header_size + len(data), 3_500_000_000, 65536, 4096,
-                       3, 0, b"\x01\x02\x03".ljust(32, b"\0")) + extra + data
+                       3, 34, b"\x01\x02\x03".ljust(32, b"\0")) + extra + data
 
 
 def check(data):
     dump = TraceDump(data)
-    assert (dump.build_id, dump.time, dump.memory_limit, dump.memory_used) == ("010203", 3_500_000_000, 65536, 4096)
+    assert (dump.build_id, dump.time, dump.memory_limit, dump.memory_used, dump.commands) == ("010203", 3_500_000_000, 65536, 4096, 34)
     [source] = dump.sources
     assert dump.source("pipe") is source
     assert (source.kind, source.state, source.zombie, source.object_size, source.mark) == ("cache", "stopped", True, 64, 3)

@@ -1,10 +1,11 @@
-"""Turns "function+0x12 [kernel]" and "0x401000 [/bin/sh]" into file and line, with inlined functions, by the ELF files."""
+"""Turns addresses of the kernel and of programs into functions, files and lines, with inlined functions, by the ELF files."""
 import os
 import pathlib
 import re
 import subprocess
 
-from stele import ksyms
+from stele import dwarf, ksyms
+from stele.tracedump import Symbols
 
 
 class SourceLines:
@@ -12,22 +13,17 @@ class SourceLines:
 
     def __init__(self, elf, root):
         self.elf, self.root = str(elf), pathlib.Path(root)
-        self.addresses = {name: address for address, name in ksyms.functions(ksyms.nm(self.elf))}
-
-    def address(self, frame):
-        """The address before the return address that `frame` names; None if it names none of the kernel's."""
-        match = re.fullmatch(r"(.+)\+0x([0-9a-f]+) \[kernel\]", frame)
-        if not match or match[1] not in self.addresses:
-            return None
-        return self.addresses[match[1]] + int(match[2], 16) - 1
+        self.build_id = build_id(elf)
+        self.symbols = Symbols(elf)
 
     def look_up(self, frames):
-        """{frame: [(function, "file:line"), …]}, the inlined functions first, in one run of addr2line."""
-        known = {frame: address for frame in dict.fromkeys(frames) if (address := self.address(frame)) is not None}
-        if not known:
-            return {}
-        places = addr2line(self.elf, self.root, known.values())
-        return {frame: places.get(address, []) for frame, address in known.items()}
+        """{return address: [(function, "file:line"), …]}, inlined functions first; the last one has the form "function+0x12"."""
+        known = places(self.elf, self.root, frames)
+        result = {}
+        for frame in frames:
+            *inlined, (_, place) = known.get(frame, [("", "")])
+            result[frame] = [*inlined, (self.symbols.frame(frame).removesuffix(" [kernel]"), place)]
+        return result
 
 
 class ProgramLines:
@@ -39,20 +35,13 @@ class ProgramLines:
         self.programs.pop(None, None)
 
     def look_up(self, stacks):
-        """{(build id, frame): [(function, "file:line"), …]} of UserStacks, the inlined functions first; without what is unknown."""
+        """{(build id, return address): [(function, "file:line"), …]} of UserStacks, inlined functions first; without what is unknown."""
         wanted = {}
         for stack in stacks:
-            for frame in stack.frames:
-                address = re.match(r"0x([0-9a-f]+) ", frame)
-                if address and stack.build_id in self.programs:
-                    wanted.setdefault(stack.build_id, {})[frame] = int(address[1], 16) - 1
-        found = {}
-        for program, frames in wanted.items():
-            places = addr2line(self.programs[program], self.root, frames.values())
-            for frame, address in frames.items():
-                if places.get(address, [("??", "")])[0][0] != "??":
-                    found[program, frame] = places[address]
-        return found
+            if stack.build_id in self.programs:
+                wanted.setdefault(stack.build_id, set()).update(stack.frames)
+        return {(program, frame): place for program, frames in wanted.items()
+                for frame, place in places(self.programs[program], self.root, frames).items()}
 
 
 def build_id(path):
@@ -62,26 +51,18 @@ def build_id(path):
     return match[1] if match else None
 
 
-def addr2line(elf, root, addresses):
-    """{address: [(function, "file:line"), …]}, the inlined functions first."""
-    output = subprocess.run(["addr2line", "-e", elf, "-a", "-f", "-C", "-i"], input="".join(f"{address:#x}\n" for address in addresses),
-                            check=True, capture_output=True, text=True).stdout
-    places = {}
-    lines = iter(output.splitlines())
-    for line in lines:
-        if line.startswith("0x"):
-            current = places.setdefault(int(line, 16), [])
-            continue
-        current.append((ksyms.plain_name(line), shorten(next(lines), root)))
-    return places
+def places(elf, root, frames):
+    """{return address: [(function, "file:line"), …]} of those that are known: a call lies before its return address."""
+    found = dwarf.places(elf, [frame - 1 for frame in frames])
+    return {address + 1: [(ksyms.plain_name(name), f"{shorten(file, root)}:{line}") for name, file, line in place]
+            for address, place in found.items()}
 
 
-def shorten(place, root):
-    """"kern/src/pages.cc:12": the file as it is called below `root`, also if the ELF file was built in another checkout."""
-    file, _, line = place.partition(" (")[0].rpartition(":")
+def shorten(file, root):
+    """"kern/src/pages.cc": the file as it is called below `root`, also if the ELF file was built in another checkout."""
     parts = pathlib.PurePath(os.path.normpath(file)).parts
     for start in range(len(parts)):
         below = pathlib.PurePath(*parts[start:])
         if not below.is_absolute() and (root / below).is_file():
-            return f"{below}:{line}"
-    return f"{file}:{line}"
+            return str(below)
+    return file

@@ -109,12 +109,12 @@ class TraceDump:
     def __init__(self, data):
         if len(data) < HEADER.size or data[:len(MAGIC)] != MAGIC:
             raise TraceDumpError("not a trace dump")
-        (_, version, header_size, section_header_size, sections, size, self.time, self.memory_limit, self.memory_used,
-         build_id_size, _, build_id) = HEADER.unpack_from(data)
+        (_, version, header_size, section_header_size, sections, self.size, self.time, self.memory_limit, self.memory_used,
+         build_id_size, self.commands, build_id) = HEADER.unpack_from(data)
         if version != VERSION:
             raise TraceDumpError(f"version {version}, not {VERSION}")
-        if size > len(data) or header_size < HEADER.size or section_header_size < SECTION.size:
-            raise TraceDumpError(f"cut off: {len(data)} of {size} bytes")
+        if self.size > len(data) or header_size < HEADER.size or section_header_size < SECTION.size:
+            raise TraceDumpError(f"cut off: {len(data)} of {self.size} bytes")
         self.build_id = build_id[:build_id_size].hex()
         self.sources, self.contexts, self.stacks = [], {}, {}
         parts = self._sections(data, header_size, section_header_size, sections)

@@ -16,6 +16,7 @@
 #include "trace/started.h"
 
 constinit Mutex trace_control{LockRank::kTraceControl};
+uint32_t trace_commands_done = 0;
 
 namespace {
 
@@ -213,8 +214,14 @@ void execute_check(std::span<Target> targets, TraceWord word) REQUIRES(trace_con
   }
 }
 
+bool changes_traces(TraceWord word) {
+  return word == TraceWord::kStart || word == TraceWord::kStop || word == TraceWord::kReset ||
+         word == TraceWord::kMark;
+}
+
 Result<void> execute(std::span<Target> targets, const TraceCommand& command)
     REQUIRES(trace_control) {
+  if (changes_traces(command.word)) trace_commands_done++;
   switch (command.word) {
     case TraceWord::kStart:
       return start(targets, command.options);

@@ -9,6 +9,10 @@
 // Serialises start, stop, reset, mark and the opening of dumps.
 extern Mutex trace_control;
 
+// How many of the words start, stop, reset and mark were done since boot, with effect or without,
+// for one source or all.
+extern uint32_t trace_commands_done GUARDED_BY(trace_control);
+
 // Where a table is kept. What slab.h calls a trace_table is ours.
 inline TraceTable** trace_slot_of(TraceSource source) {
   return reinterpret_cast<TraceTable**>(source.trace_slot());

@@ -103,6 +103,7 @@ Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
   return dump.binary.finish({.time = monotonic_now().value,
                              .memory_limit = trace_memory_limit(),
                              .memory_used = trace_memory_used(),
+                             .commands = trace_commands_done,
                              .build_id = kernel_build_id()});
 }
 

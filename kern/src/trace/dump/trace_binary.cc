@@ -75,6 +75,7 @@ Result<void> TraceBinary::finish(const Moment& moment) {
   header_.time = moment.time;
   header_.memory_limit = moment.memory_limit;
   header_.memory_used = moment.memory_used;
+  header_.commands = moment.commands;
   header_.build_id_size =
       static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
   std::copy_n(moment.build_id.begin(), header_.build_id_size, header_.build_id);

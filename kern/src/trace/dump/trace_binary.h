@@ -22,6 +22,7 @@ class TraceBinary {
   struct Moment {
     uint64_t time;  // nanoseconds since boot
     uint64_t memory_limit, memory_used;
+    uint32_t commands = 0;  // of traces, done since boot; probes have none
     std::span<const uint8_t> build_id;
   };
 

@@ -1,0 +1,129 @@
+"""Functions, files and lines of addresses, inlined functions too, out of an ELF file's DWARF.
+
+Debian's libdw (elfutils) reads it, by ctypes: it is small, and needs no compiler. GNU addr2line is no choice, since it gives most inlined
+functions the name of the function that they are inlined in.
+"""
+import ctypes
+import functools
+import os
+import subprocess
+
+LIBRARY = "libdw.so.1"
+READ = 0  # DWARF_C_READ
+TAG_LEXICAL_BLOCK, TAG_INLINED, TAG_SUBPROGRAM = 0x0B, 0x1D, 0x2E
+AT_COMP_DIR, AT_CALL_FILE, AT_CALL_LINE, AT_LINKAGE_NAME = 0x1B, 0x58, 0x59, 0x6E
+
+
+class Die(ctypes.Structure):
+    """libdw's Dwarf_Die."""
+
+    _fields_ = [("address", ctypes.c_void_p), ("unit", ctypes.c_void_p), ("abbreviation", ctypes.c_void_p), ("padding", ctypes.c_long)]
+
+
+class Attribute(ctypes.Structure):
+    """libdw's Dwarf_Attribute."""
+
+    _fields_ = [("code", ctypes.c_uint), ("form", ctypes.c_uint), ("value", ctypes.c_void_p), ("unit", ctypes.c_void_p)]
+
+
+@functools.cache
+def library():
+    lib = ctypes.CDLL(LIBRARY)
+    pointer, address, die, attribute = ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(Die), ctypes.POINTER(Attribute)
+    for name, result, arguments in (
+            ("begin", pointer, [ctypes.c_int, ctypes.c_int]), ("end", ctypes.c_int, [pointer]),
+            ("addrdie", pointer, [pointer, address, die]), ("child", ctypes.c_int, [die, die]), ("siblingof", ctypes.c_int, [die, die]),
+            ("tag", ctypes.c_int, [die]), ("haspc", ctypes.c_int, [die, address]), ("diename", ctypes.c_char_p, [die]),
+            ("attr", pointer, [die, ctypes.c_uint, attribute]), ("attr_integrate", pointer, [die, ctypes.c_uint, attribute]),
+            ("formstring", ctypes.c_char_p, [attribute]), ("formudata", ctypes.c_int, [attribute, ctypes.POINTER(address)]),
+            ("getsrc_die", pointer, [die, address]), ("lineno", ctypes.c_int, [pointer, ctypes.POINTER(ctypes.c_int)]),
+            ("linesrc", ctypes.c_char_p, [pointer, pointer, pointer]),
+            ("getsrcfiles", ctypes.c_int, [die, ctypes.POINTER(pointer), ctypes.POINTER(ctypes.c_size_t)]),
+            ("filesrc", ctypes.c_char_p, [pointer, ctypes.c_size_t, pointer, pointer])):
+        function = getattr(lib, f"dwarf_{name}")
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+def places(path, addresses):
+    """{address: [(function, file, line), …]}, inlined functions first; without addresses of which nothing is known. C++ names are
+    demangled."""
+    lib = library()
+    with open(path, "rb", buffering=0) as file:
+        dwarf = lib.dwarf_begin(file.fileno(), READ)
+        if not dwarf:
+            return {}
+        try:
+            found = {address: place for address in set(addresses) if (place := _place(lib, dwarf, address))}
+        finally:
+            lib.dwarf_end(dwarf)
+    names = _demangled({name for place in found.values() for name, _, _ in place})
+    return {address: [(names[name], file, line) for name, file, line in place] for address, place in found.items()}
+
+
+def _place(lib, dwarf, address):
+    unit = Die()
+    if not lib.dwarf_addrdie(dwarf, address, unit):
+        return []
+    chain = _functions_at(lib, unit, address, everywhere=False) or _functions_at(lib, unit, address, everywhere=True)
+    line = lib.dwarf_getsrc_die(unit, address)
+    file, number = b"??", ctypes.c_int()
+    if line:
+        lib.dwarf_lineno(line, number)
+        file = lib.dwarf_linesrc(line, None, None) or file
+    number, folder, result = number.value, _string(lib, unit, AT_COMP_DIR), []
+    for die in chain:
+        name = _string(lib, die, AT_LINKAGE_NAME) or lib.dwarf_diename(die) or b"??"
+        result.append((name.decode("utf-8", "replace"), os.path.join(*map(os.fsdecode, (folder, file))), number))
+        file, number = _called_at(lib, unit, die)
+    return result
+
+
+def _functions_at(lib, parent, address, everywhere):
+    """The functions around `address`, the innermost first. `everywhere`: also those that are defined within others (lambdas) and within
+    namespaces and types, which takes longer."""
+    for die in _children(lib, parent):
+        tag = lib.dwarf_tag(die)
+        code = tag in (TAG_SUBPROGRAM, TAG_INLINED, TAG_LEXICAL_BLOCK)
+        if code and lib.dwarf_haspc(die, address) == 1:
+            inner = _functions_at(lib, die, address, everywhere=False)
+            return inner if tag == TAG_LEXICAL_BLOCK else inner + [die]
+        if everywhere and (inner := _functions_at(lib, die, address, everywhere=True)):
+            return inner
+    return []
+
+
+def _children(lib, parent):
+    die = Die()
+    more = lib.dwarf_child(parent, die) == 0
+    while more:
+        yield die
+        following = Die()
+        more = lib.dwarf_siblingof(die, following) == 0
+        die = following
+
+
+def _string(lib, die, code):
+    attribute = Attribute()
+    return lib.dwarf_attr_integrate(die, code, attribute) and lib.dwarf_formstring(attribute) or b""
+
+
+def _called_at(lib, unit, die):
+    """Where an inlined function is called."""
+    number, line, files, count = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_size_t()
+    for code, value in ((AT_CALL_FILE, number), (AT_CALL_LINE, line)):
+        attribute = Attribute()
+        if lib.dwarf_attr(die, code, attribute):
+            lib.dwarf_formudata(attribute, value)
+    if lib.dwarf_getsrcfiles(unit, files, count) != 0 or number.value >= count.value:
+        return b"??", line.value
+    return lib.dwarf_filesrc(files, number.value, None, None) or b"??", line.value
+
+
+def _demangled(names):
+    """{name: name as C++ writes it}."""
+    names = sorted(names)
+    if not names:
+        return {}
+    output = subprocess.run(["c++filt"], input="".join(f"{name}\n" for name in names), check=True, capture_output=True, text=True).stdout
+    return dict(zip(names, output.splitlines()))
