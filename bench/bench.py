@@ -3,7 +3,8 @@
 
     bench/bench.py [--counts-only] [--write-baseline]
 
-Prints the table and writes into build/bench: figures.json, a list of objects with name, value, unit, target (null: none) and ok;
+Prints the table and writes into build/bench: figures.json, a list of objects with name, value, unit, target (null: none) and ok,
+and why where the value is null because it could not be measured;
 cost-outstanding.svg and cost-depth.svg; untraced.txt, the instructions of an untraced pair. --counts-only leaves the host's
 processors out; --write-baseline makes the counts those that the test compares with.
 """
@@ -60,45 +61,82 @@ ROWS = [
 
 
 # A machine that has other things to do is asked again, so often. A round counts if each worker had so much of its processor.
-HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU = 20, 5, 5, 0.97
+HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU, HOST_SECONDS = 20, 5, 5, 0.97, 120
+# The benchmarks that each row of the host needs.
+HOST_NEEDS = {"host_untraced": ("untraced",), "host_traced_ratio": ("untraced", "traced"),
+              "host_traced_ratio_2": ("untraced", "threads"), "host_control_ratio_2": ("untraced", "processes"),
+              "host_share_of_control": ("threads", "processes")}
+
+
+class Failed(Exception):
+    """The message says why nothing could be measured."""
 
 
 def host_run(program):
-    """{benchmark: nanoseconds for a pair}, each the median of the rounds that count; None if too few do."""
-    run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"], check=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    rounds = {}
-    for round_ in json.loads(run.stdout)["benchmarks"]:
-        if round_["run_type"] == "iteration":
-            times = rounds.setdefault(round_["name"].split("/")[0], [])
-            if round_["had_cpu"] >= HAD_CPU:
-                times.append(round_["real_time"])
-    if min(map(len, rounds.values())) < HOST_ROUNDS:
-        return None
-    return {name: statistics.median(times) for name, times in rounds.items()}
+    """Of one run {benchmark: [(share of its processor, nanoseconds for a pair) of each round]}."""
+    try:
+        run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=HOST_SECONDS)
+        if run.returncode != 0:
+            last = run.stderr.strip().splitlines()[-1:]
+            raise Failed(f"{program.name} ended with {run.returncode}" + "".join(f": {line}" for line in last))
+        rounds = {}
+        for round_ in json.loads(run.stdout)["benchmarks"]:
+            if round_["run_type"] == "iteration":
+                rounds.setdefault(round_["name"].split("/")[0], []).append((round_["had_cpu"], round_["real_time"]))
+        return rounds
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+        raise Failed(f"{program.name}: {error}") from error
 
 
 def host_figures(program):
-    """Medians of several runs: where memory lies makes a difference, and that is another in each."""
-    runs = []
-    for _ in range(HOST_TRIES):
-        run = host_run(program)
-        runs += [run] if run else []
-        if len(runs) == HOST_RUNS:
-            break
-    if not runs:
-        raise RuntimeError("the machine has other things to do: no worker of the host's benchmark had its processor long enough")
-    nanoseconds = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    untraced = nanoseconds["untraced"]
-    return {"host_untraced": untraced,
-            "host_traced_ratio": nanoseconds["traced"] / untraced,
-            "host_traced_ratio_2": nanoseconds["threads"] / untraced,
-            "host_control_ratio_2": nanoseconds["processes"] / untraced,
-            "host_share_of_control": statistics.median(run["processes"] / run["threads"] for run in runs)}
+    """({row: value}, {row: why it was not measured}).
+
+    Medians of several runs, since where memory lies makes a difference, and that is another in each.
+    """
+    runs, shares, failed = [], {}, None
+    needed = {name for names in HOST_NEEDS.values() for name in names}
+    try:
+        for _ in range(HOST_TRIES):
+            run = {}
+            for name, rounds in host_run(program).items():
+                shares.setdefault(name, []).extend(share for share, _ in rounds)
+                times = [time for share, time in rounds if share >= HAD_CPU]
+                if len(times) >= HOST_ROUNDS:
+                    run[name] = statistics.median(times)
+            runs.append(run)
+            if all(sum(name in run for run in runs) >= HOST_RUNS for name in needed):
+                break
+    except Failed as error:
+        failed = str(error)
+    nanoseconds = {name: statistics.median(times) for name in needed if (times := [run[name] for run in runs if name in run])}
+    # What shares is compared with what does not in the same run.
+    both = [run["processes"] / run["threads"] for run in runs if {"processes", "threads"} <= run.keys()]
+    values = {}
+    if "untraced" in nanoseconds:
+        untraced = values["host_untraced"] = nanoseconds["untraced"]
+        values |= {row: nanoseconds[name] / untraced for row, name in (
+            ("host_traced_ratio", "traced"), ("host_traced_ratio_2", "threads"), ("host_control_ratio_2", "processes"))
+            if name in nanoseconds}
+    if both:
+        values["host_share_of_control"] = statistics.median(both)
+
+    def why(row):
+        if failed:
+            return failed
+        missing = [name for name in HOST_NEEDS[row] if name not in nanoseconds]
+        if not missing:
+            return f"no run has both of {' and '.join(HOST_NEEDS[row])}"
+        return "; ".join(f"too few rounds of '{name}' had {HAD_CPU} of their processor"
+                         + (f", the best {max(shares[name]):.2f}" if name in shares else "") for name in missing)
+
+    return values, {row: why(row) for row in HOST_NEEDS if row not in values}
 
 
-def unmeasured(values, counts_only):
-    return [row[0] for row in ROWS if row[0] not in values and not (counts_only and row[0].startswith("host_"))]
+def unmeasured(values, reasons, counts_only):
+    """{row: why it has no value}."""
+    return {row[0]: reasons.get(row[0], "nothing measured it")
+            for row in ROWS if row[0] not in values and not (counts_only and row[0] in HOST_NEEDS)}
 
 
 def meets(value, target):
@@ -107,21 +145,27 @@ def meets(value, target):
     return value <= target if target >= 0 else value >= -target
 
 
-def figures(values):
-    """The list that figures.json is."""
-    return [{"name": name, "value": round(values[name], 3), "unit": unit, "target": None if target is None else abs(target),
-             "ok": meets(values[name], target)}
-            for name, _, unit, target, _, _ in ROWS if name in values]
+def figures(values, reasons):
+    """The list that figures.json is. A row without a value has null, is not ok, and says why."""
+    rows = []
+    for name, _, unit, target, _, _ in ROWS:
+        row = {"name": name, "value": None, "unit": unit, "target": None if target is None else abs(target), "ok": False}
+        if name in values:
+            rows.append(row | {"value": round(values[name], 3), "ok": meets(values[name], target)})
+        elif name in reasons:
+            rows.append(row | {"why": reasons[name]})
+    return rows
 
 
-def table(values):
+def table(values, reasons):
     lines = [f"{'':52}{'Stele':>10}  {'target':>8}  {'':6}  {'Akaros':>8}  Linux 6.1"]
     for name, what, unit, target, akaros, linux in ROWS:
-        if name not in values:
-            continue
         wanted = "" if target is None else f"{'≤' if target >= 0 else '≥'} {abs(target):g}"
-        verdict = "" if target is None else "met" if meets(values[name], target) else "MISSED"
-        lines.append(f"{what:52}{values[name]:>10,.2f}  {wanted:>8}  {verdict:6}  {akaros:>8}  {linux}".rstrip())
+        if name in values:
+            verdict = "" if target is None else "met" if meets(values[name], target) else "MISSED"
+            lines.append(f"{what:52}{values[name]:>10,.2f}  {wanted:>8}  {verdict:6}  {akaros:>8}  {linux}".rstrip())
+        elif name in reasons:
+            lines.append(f"{what:52}{'-':>10}  {wanted:>8}  not measured: {reasons[name]}")
     return "\n".join(lines)
 
 
@@ -130,6 +174,15 @@ def draw(values, folder):
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "stele"
     from matplotlib import pyplot
+
+    def line(axes, names, places, *style, **options):
+        points = [(place, values[name]) for name, place in zip(names, places) if name in values]
+        if points:
+            axes.plot(*zip(*points), *style, **options)
+
+    def untraced(axes):
+        if "untraced" in values:
+            axes.axhline(values["untraced"], color="green", linestyle=":", label="Stele, untraced")
 
     # The legend stands below the axes, where no line runs.
     def finish(axes, what, name):
@@ -144,20 +197,20 @@ def draw(values, folder):
     numbers = [1000, 10000, 100000]
     axes = pyplot.figure(figsize=(8, 5)).subplots()
     for order in ("newest", "oldest", "random"):
-        axes.plot(numbers, [values[f"traced_{order}_of_{n}"] for n in numbers], "o-", label=f"Stele, {order} freed")
+        line(axes, [f"traced_{order}_of_{n}" for n in numbers], numbers, "o-", label=f"Stele, {order} freed")
     axes.plot(numbers, [3032, 21032, 201032], "x--", color="gray", label="Akaros, oldest freed")
     axes.plot(numbers, [2077, 10906, 99868], "x:", color="gray", label="Akaros, random freed")
     axes.axhline(4800, color="brown", linestyle=":", label="Linux, kmemleak")
-    axes.axhline(values["untraced"], color="green", linestyle=":", label="Stele, untraced")
+    untraced(axes)
     axes.set_xscale("log")
     axes.set_yscale("log")
     finish(axes, "outstanding objects", "cost-outstanding.svg")
 
     depths = range(2, 31, 2)
     axes = pyplot.figure(figsize=(8, 5)).subplots()
-    axes.plot(depths, [values[f"traced_depth_{d}"] for d in depths], "o-", label="Stele")
+    line(axes, [f"traced_depth_{d}" for d in depths], depths, "o-", label="Stele")
     axes.plot([8, 10, 20], [1031, 1073, 1265], "x--", color="gray", label="Akaros")
-    axes.axhline(values["untraced"], color="green", linestyle=":", label="Stele, untraced")
+    untraced(axes)
     finish(axes, "frames", "cost-depth.svg")
 
 
@@ -168,26 +221,36 @@ def main():
     options = parser.parse_args()
     folder = counts.build_folder() / "bench"
     folder.mkdir(parents=True, exist_ok=True)
-    values = counts.measure()
+    values, reasons = {}, {}
+    try:
+        values = counts.measure()
+    except (RuntimeError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
+        reasons = {row[0]: "the counts failed, see above" for row in ROWS if row[0] not in HOST_NEEDS}
+        print(f"bench: {error}", file=sys.stderr)
     unknown = values.keys() - {row[0] for row in ROWS}
     if unknown:
         sys.exit(f"bench: rows that nobody explains: {', '.join(sorted(unknown))}")
-    if options.write_baseline:
-        counts.write_baseline(values)
     if not options.counts_only:
-        values |= host_figures(folder / "pairs_bench")
-    if missing := unmeasured(values, options.counts_only):
-        sys.exit(f"bench: rows that nobody measured: {', '.join(missing)}")
+        host_values, host_reasons = host_figures(folder / "pairs_bench")
+        values |= host_values
+        reasons |= host_reasons
+    reasons = unmeasured(values, reasons, options.counts_only)
+    # A count repeats on any machine, so one that is missing is a fault; the host's processors may be busy.
+    counted = reasons.keys() <= HOST_NEEDS.keys()
+    if options.write_baseline and counted:
+        counts.write_baseline({name: value for name, value in values.items() if name not in HOST_NEEDS})
+    (folder / "figures.json").write_text(json.dumps(figures(values, reasons), indent=1) + "\n")
+    print(table(values, reasons), flush=True)
+    draw(values, folder)
     paths = counts.hot_path(counts.build_folder() / "stele.elf")
     (folder / "untraced.txt").write_text("".join(
         f"{name}: {len(path)} instructions\n" + "".join(f"    {line}\n" for line in path) for name, path in paths.items()))
-    (folder / "figures.json").write_text(json.dumps(figures(values), indent=1) + "\n")
-    draw(values, folder)
-    print(table(values))
     print(f"untraced, but for the loop: {' + '.join(str(len(path)) for path in paths.values())} instructions, listed in untraced.txt")
     if not options.counts_only:
         print(f"load of the host meanwhile: {os.getloadavg()[0]:.1f}, with {os.cpu_count()} processors")
     print(f"written: {os.path.relpath(folder)}/figures.json, cost-outstanding.svg, cost-depth.svg, untraced.txt")
+    if not counted:
+        sys.exit("bench: counts are missing" + (", the baseline stays as it was" if options.write_baseline else ""))
 
 
 if __name__ == "__main__":

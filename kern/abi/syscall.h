@@ -72,10 +72,11 @@
   X(uname, 54)         /* (struct abi_utsname *) */                                               \
   X(getentropy, 55)    /* (buf, len <= 256) */                                                    \
   X(yield, 56)         /* () */                                                                   \
-  X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */
+  X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */     \
+  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: the name that it was opened by */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 58 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 59 };
 #undef ABI_SYSCALL_NUMBER
 
 /* open and fcntl flags: newlib's. */

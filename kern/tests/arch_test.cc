@@ -5,6 +5,7 @@
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
@@ -20,6 +21,8 @@
 #include "pages.h"
 #include "sched/task.h"
 #include "slab.h"
+
+extern "C" const char text_start[], text_end[], rodata_start[], rodata_end[];
 
 namespace {
 
@@ -86,6 +89,35 @@ uint32_t read_word(void* address) {
   return *static_cast<volatile uint32_t*>(address);
 }
 
+constexpr uint64_t kPresentBit = 1, kWritableBit = 2, kLargeBit = 1 << 7,
+                   kNoExecuteBit = uint64_t{1} << 63, kTableMask = 0x000ffffffffff000,
+                   kLargePageSize = 2 << 20;
+
+// Of how many mappings in the table, and below, `is` is true.
+template <typename Is>
+unsigned mappings(uint64_t table, unsigned level, unsigned first, Is is) {
+  const auto* entries = static_cast<const uint64_t*>(direct_map({table}));
+  unsigned count = 0;
+  for (unsigned i = first; i < 512; i++) {
+    const uint64_t entry = entries[i];
+    if (!(entry & kPresentBit)) continue;
+    if (level == 0 || (entry & kLargeBit))
+      count += is(entry & kTableMask, entry);
+    else
+      count += mappings(entry & kTableMask, level - 1, 0, is);
+  }
+  return count;
+}
+template <typename Is>
+unsigned kernel_mappings(Is is) {
+  return mappings(read_cr3() & kTableMask, 3, 256, is);
+}
+
+bool overlaps(uint64_t physical, uint64_t size, const char* start, const char* end) {
+  return physical < reinterpret_cast<uint64_t>(end) - kKernelImageBase &&
+         physical + size > reinterpret_cast<uint64_t>(start) - kKernelImageBase;
+}
+
 void read_and_keep(void* address) {
   static_cast<void>(read_word(address));
 }
@@ -113,6 +145,19 @@ KTEST(memory_functions_with_overlap) {
   EXPECT(strcmp(text, "0123456767") == 0);
   EXPECT(memcmp("a\xff", "a\x01", 2) > 0);
   EXPECT(strncmp("abc", "abd", 2) == 0);
+}
+
+KTEST(no_mapping_of_code_can_be_written) {
+  EXPECT(kernel_mappings([](uint64_t physical, uint64_t entry) {
+           const bool writable = entry & kWritableBit, executable = !(entry & kNoExecuteBit);
+           const uint64_t size = entry & kLargeBit ? kLargePageSize : kPageSize;
+           if (writable && executable) return true;
+           return writable && (overlaps(physical, size, text_start, text_end) ||
+                               overlaps(physical, size, rodata_start, rodata_end));
+         }) == 0);
+  EXPECT(kernel_mappings([](uint64_t physical, uint64_t entry) {
+           return !(entry & kNoExecuteBit) && overlaps(physical, kPageSize, text_start, text_end);
+         }) > 0);
 }
 
 KTEST(cross_calls_reach_every_cpu_from_several_at_once) {

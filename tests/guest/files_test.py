@@ -80,6 +80,16 @@ def test_nothing_is_left_behind(folder):
         assert before[cache] == after[cache], f"{cache}\n{result}"
 
 
+def test_set_user_id_bits_stay_in_the_guest(folder):
+    """A file of the host must not get the rights of who runs the guest."""
+    result = guest("cp /bin/sh /host/made; chmod 6755 /host/made /host/note; mkdir /host/dir; chmod 6755 /host/dir; chmod 4711 /tmp;"
+                   "proctest helper modes /host/opened /host/folder; ls -l /host | cut -c1-10", "--share", str(folder))
+    assert result.status == 0, result
+    assert (folder / "note").stat().st_mode & 0o777 == 0o755
+    for name in ("made", "note", "dir", "opened", "folder"):
+        assert (folder / name).stat().st_mode & 0o6000 == 0, name
+
+
 def test_without_a_share():
     result = guest("ls /host | wc -l; ls '#p9/' 2>&1 | grep -c 'no such device'")
     assert result.stdout.split() == ["0", "1"], result

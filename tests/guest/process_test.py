@@ -17,8 +17,8 @@ def test_no_memory_does_not_end_process_1():
 
 
 @pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
-def test_every_check_of_proctest(cpus):
-    result = guest("exec proctest", "--timeout", "120")
+def test_every_check_of_proctest(cpus, tmp_path):
+    result = guest("exec proctest", "--timeout", "120", "--share", str(tmp_path))
     assert result.status == 0, result
     assert "not ok" not in result.stdout
 
@@ -56,6 +56,22 @@ def test_every_kind_of_end_leaves_nothing():
 
 def test_out_of_memory_leaves_nothing():
     check_leaves_nothing("proctest exhaust 2", "--mem", "24M")
+
+
+@pytest.mark.cpus(1)
+def test_a_name_cannot_write_escapes_into_the_log():
+    script = r"""d=$(printf '/tmp/\033[31mred\302\233\001'); cp /bin/proctest "$d"; "$d" faults > /dev/null; true"""
+    result = guest(script, log=False)
+    assert "general protection fault" in result.stderr and "?[31mred???" in result.stderr, result
+    assert not re.search(r"[^\t\r\n -~]", result.stderr), result
+
+
+@pytest.mark.cpus(1)
+def test_a_program_that_may_only_be_executed():
+    """Mode 0111: it runs, for users too, and cannot be read."""
+    script = "cp /bin/busybox /tmp/echo; chmod 111 /tmp/echo; /tmp/echo it runs; proctest helper user /tmp/echo; echo $?"
+    result = guest(script)
+    assert result.stdout.splitlines() == ["it runs", "as a user", "0"], result
 
 
 def test_fault_is_named():

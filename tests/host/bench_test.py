@@ -1,4 +1,6 @@
 """bench/: what is read from the guest and from a listing, and when a count is worse."""
+import json
+
 import pytest
 
 import bench
@@ -40,19 +42,61 @@ def test_what_is_worse():
 
 
 def test_figures_say_what_misses_its_target():
-    figures = bench.figures({"untraced": 70.0, "traced": 299.0, "host_share_of_control": 0.8, "dump_binary": 5.0})
+    figures = bench.figures({"untraced": 70.0, "traced": 299.0, "host_share_of_control": 0.8, "dump_binary": 5.0}, {})
     assert [(row["name"], row["target"], row["ok"]) for row in figures] == [("untraced", 64, False), ("traced", 300, True), ("dump_binary", None, True),
                       ("host_share_of_control", 0.9, False)]
     assert all(row.keys() == {"name", "value", "unit", "target", "ok"} for row in figures)
-    assert "MISSED" in bench.table({"untraced": 70.0})
+    assert "MISSED" in bench.table({"untraced": 70.0}, {})
 
 
-def test_a_row_that_was_not_measured_is_named():
+def test_a_row_that_was_not_measured_says_why():
     values = {row[0]: 1.0 for row in bench.ROWS}
-    assert bench.unmeasured(values, False) == []
+    assert bench.unmeasured(values, {}, counts_only=False) == {}
     del values["dump"], values["host_untraced"]
-    assert bench.unmeasured(values, False) == ["dump", "host_untraced"]
-    assert bench.unmeasured(values, True) == ["dump"]
+    assert bench.unmeasured(values, {"host_untraced": "busy"}, counts_only=False) == {"dump": "nothing measured it", "host_untraced": "busy"}
+    assert bench.unmeasured(values, {}, counts_only=True) == {"dump": "nothing measured it"}
+    table = bench.table({"untraced": 70.0}, {"dump": "busy"}).splitlines()
+    assert len(table) == 3 and "MISSED" in table[1] and "not measured: busy" in table[2]
+    assert bench.figures({"untraced": 60.0}, {"dump": "busy"}) == [
+        {"name": "untraced", "value": 60.0, "unit": "instructions", "target": 64, "ok": True},
+        {"name": "dump", "value": None, "unit": "instructions", "target": 1500, "ok": False, "why": "busy"}]
+
+
+def rounds(**had_cpu):
+    """What pairs_bench prints: for each benchmark the rounds' shares of their processor."""
+    return json.dumps({"benchmarks": [{"name": f"{name}/iterations:1", "run_type": "iteration", "had_cpu": share, "real_time": 10.0}
+                                      for name, shares in had_cpu.items() for share in shares]})
+
+
+def program(folder, text, status=0):
+    path = folder / "pairs_bench"
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\necho 'two processors are needed' >&2\nexit {status}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_busy_machine_costs_only_the_rows_that_it_spoils(tmp_path):
+    text = rounds(untraced=[1.0] * 9, traced=[1.0] * 9, processes=[0.98] * 9, threads=[0.9] * 9 + [0.94])
+    values, reasons = bench.host_figures(program(tmp_path, text))
+    assert values == {"host_untraced": 10.0, "host_traced_ratio": 1.0, "host_control_ratio_2": 1.0}
+    assert reasons.keys() == {"host_traced_ratio_2", "host_share_of_control"}
+    assert "threads" in reasons["host_share_of_control"] and "0.94" in reasons["host_share_of_control"]
+    assert bench.table(values, reasons)
+
+
+def test_a_host_program_that_fails_costs_only_its_rows(tmp_path):
+    for bad in (program(tmp_path, "", status=2), tmp_path / "missing", program(tmp_path, "no JSON")):
+        values, reasons = bench.host_figures(bad)
+        assert values == {} and reasons.keys() == {row[0] for row in bench.ROWS if row[0].startswith("host_")}
+    values, reasons = bench.host_figures(program(tmp_path, "", status=2))
+    assert all("two processors are needed" in why for why in reasons.values())
+
+
+def test_rows_are_drawn_as_far_as_there_are_any(tmp_path):
+    pytest.importorskip("matplotlib")
+    bench.draw({}, tmp_path)
+    bench.draw({"traced_depth_2": 100.0, "traced_oldest_of_1000": 200.0}, tmp_path)
+    assert (tmp_path / "cost-depth.svg").exists() and (tmp_path / "cost-outstanding.svg").exists()
 
 
 def test_every_row_of_the_baseline_is_explained():

@@ -1,6 +1,8 @@
 """The host tools that read dumps and symbols."""
 import contextlib
+import importlib.machinery
 import io
+import os
 import re
 import subprocess
 
@@ -24,6 +26,33 @@ USER_STACK = """\tuser stack of pid 12 sh and 1 more, 640 bytes in 10 allocation
 \t\t0x401001 [/bin/sh]
 \t\t0x402000 [/bin/sh]
 """
+
+
+def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
+    """A file of a name that others can guess, in a folder that they can write to, may be a link to one of ours."""
+    module = importlib.machinery.SourceFileLoader("guest_script", str(ROOT / "scripts/guest")).load_module()
+    shared, build, ours = tmp_path / "shared", tmp_path / "build", tmp_path / "ours"
+    shared.mkdir()
+    build.mkdir()
+    ours.write_text("precious")
+    (shared / f"stele-accel-{os.getuid()}").symlink_to(ours)
+    probes = []
+
+    class Probe:
+        def __init__(self, *arguments, **options):
+            probes.append(arguments)
+
+        def wait(self, seconds):
+            return module.QEMU_OFF
+
+    monkeypatch.setattr(module.tempfile, "tempdir", str(shared))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.delenv("ACCEL", raising=False)
+    monkeypatch.setattr(module.os, "access", lambda *_: True)
+    monkeypatch.setattr(module.subprocess, "Popen", Probe)
+    assert [module.accelerator(build / "stele.elf", False) for _ in range(2)] == ["kvm", "kvm"]
+    assert len(probes) == 1 and ours.read_text() == "precious"
+    assert [path.name for path in shared.iterdir()] == [f"stele-accel-{os.getuid()}"]
 
 
 def dump(name="debug_64", groups=(), **changes):

@@ -166,27 +166,16 @@ mode_t umask(mode_t mask) {
   return (mode_t)SYSCALL1(umask, mask);
 }
 
-/* The *at calls: the process goes to the open directory, and back when the call is done. A path
- * that does not depend on the working directory needs no going. */
-struct visit {
-  int home; /* a descriptor of where the process was, -1 if it did not move */
-};
-static int enter(struct visit* visit, int directory, const char* path) {
-  visit->home = -1;
-  if (directory == AT_FDCWD || path[0] == '/' || path[0] == '#') return 0;
-  visit->home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (visit->home < 0) return -1;
-  if (fchdir(directory) == 0) return 0;
-  close(visit->home);
-  return -1;
-}
-static int leave(struct visit* visit, int result) {
-  if (visit->home < 0) return result;
-  int error = errno;
-  fchdir(visit->home);
-  close(visit->home);
-  errno = error;
-  return result;
+/* The *at calls: the path with the open directory's name before it, in `full`; NULL with errno. The
+ * process stays where it is. */
+static const char* path_at(char full[PATH_MAX], int directory, const char* path) {
+  if (directory == AT_FDCWD || path[0] == '/' || path[0] == '#' || path[0] == '\0') return path;
+  if (SYSCALL3(fd2path, directory, full, PATH_MAX) < 0) return NULL;
+  if (strlcat(full, "/", PATH_MAX) >= PATH_MAX || strlcat(full, path, PATH_MAX) >= PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return NULL;
+  }
+  return full;
 }
 
 int openat(int directory, const char* path, int flags, ...) {
@@ -197,32 +186,38 @@ int openat(int directory, const char* path, int flags, ...) {
     mode = va_arg(arguments, mode_t);
     va_end(arguments);
   }
-  struct visit visit;
-  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, open(path, flags, mode));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  return path == NULL ? -1 : open(path, flags, mode);
 }
 int faccessat(int directory, const char* path, int mode, int flags) {
   (void)flags;
-  struct visit visit;
-  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, access(path, mode));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  return path == NULL ? -1 : access(path, mode);
 }
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
   (void)flags;
-  struct visit visit;
-  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, stat(path, result));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  return path == NULL ? -1 : stat(path, result);
 }
 int unlinkat(int directory, const char* path, int flags) {
-  struct visit visit;
-  if (enter(&visit, directory, path) < 0) return -1;
-  return leave(&visit, flags & AT_REMOVEDIR ? rmdir(path) : unlink(path));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  if (path == NULL) return -1;
+  return flags & AT_REMOVEDIR ? rmdir(path) : unlink(path);
 }
 int mkdirat(int directory, const char* path, mode_t mode) {
-  struct visit visit;
-  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, mkdir(path, mode));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  return path == NULL ? -1 : mkdir(path, mode);
 }
 int fchmodat(int directory, const char* path, mode_t mode, int flags) {
   (void)flags;
-  struct visit visit;
-  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, chmod(path, mode));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  return path == NULL ? -1 : chmod(path, mode);
 }
 
 int remove(const char* path) {
@@ -293,8 +288,9 @@ int utimes(const char* path, const struct timeval* times) {
 }
 int utimensat(int directory, const char* path, const struct timespec* times, int flags) {
   (void)times, (void)flags;
-  struct visit visit;
-  return enter(&visit, directory, path) < 0 ? -1 : leave(&visit, utimes(path, NULL));
+  char full[PATH_MAX];
+  path = path_at(full, directory, path);
+  return path == NULL ? -1 : utimes(path, NULL);
 }
 int utime(const char* path, const struct utimbuf* times) {
   (void)times;
@@ -393,7 +389,9 @@ int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions,
            struct timeval* timeout) {
   struct pollfd fds[FD_SETSIZE];
   nfds_t used = 0;
-  if (count < 0 || count > FD_SETSIZE) {
+  int wrong_time = timeout != NULL &&
+                   (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000);
+  if (count < 0 || count > FD_SETSIZE || wrong_time) {
     errno = EINVAL;
     return -1;
   }
@@ -403,8 +401,9 @@ int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions,
     if (writing != NULL && FD_ISSET(fd, writing)) events |= POLLOUT;
     if (events != 0) fds[used++] = (struct pollfd){.fd = fd, .events = events};
   }
-  int milliseconds =
-      timeout == NULL ? -1 : (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+  int milliseconds = -1; /* for ever, as what poll's milliseconds cannot hold: more than 24 days */
+  if (timeout != NULL && timeout->tv_sec < INT_MAX / 1000)
+    milliseconds = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
   int ready = poll(fds, used, milliseconds);
   if (ready < 0) return -1;
   if (reading != NULL) FD_ZERO(reading);

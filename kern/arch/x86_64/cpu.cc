@@ -22,7 +22,7 @@ namespace {
 
 constinit CpuTables tables[kMaxCpus] = {};
 constinit unsigned count = 1;
-constinit bool has_smep = false, has_smap = false;
+constinit bool has_smep = false, has_smap = false, has_umip = false;
 
 constexpr uint64_t kRflagsCleared = 0x47700;  // AC NT IOPL DF IF TF: off at system call entry
 
@@ -50,9 +50,10 @@ void cpu_early_setup() {
 
 void cpu_find_features() {
   if (cpuid(0).eax < 7) return;
-  const uint32_t features = cpuid(7).ebx;
-  has_smep = features & (1 << 7);
-  has_smap = features & (1 << 20);
+  const Cpuid features = cpuid(7);
+  has_smep = features.ebx & (1 << 7);
+  has_smap = features.ebx & (1 << 20);
+  has_umip = features.ecx & (1 << 2);
   if (!has_smap) return;
   // Each site is a three-byte nop until here.
   for (const uint64_t* site = smap_sites_start; site < smap_sites_end; site += 2) {
@@ -113,7 +114,7 @@ void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t
   constexpr uint64_t kCr0Ne = 1 << 5;
   write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);
   write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) |
-            (has_smap ? kCr4Smap : 0));
+            (has_smap ? kCr4Smap : 0) | (has_umip ? kCr4Umip : 0));
 }
 
 void set_kernel_stack(uint64_t stack_top) {

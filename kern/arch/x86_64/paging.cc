@@ -6,8 +6,10 @@
 // Kernel mappings are global; each lives until unmap_kernel has invalidated it on every CPU.
 //
 // The image is mapped with exactly the rights that its segments need, each page of it writable or
-// executable, never both; guard pages below the first stacks stay unmapped. No kernel mapping is
-// reachable from user mode.
+// executable, never both; guard pages below the first stacks stay unmapped. The direct map has the
+// image's code and constants read-only too. Where the code has to change, text_write maps it at two
+// pages of the CPU's own, with interrupts off, so that no other CPU ever has them in its cache. No
+// kernel mapping is reachable from user mode.
 //
 // Which user root a CPU has loaded is noted in CpuTables.page_table_root before it is loaded, so
 // that flush() interrupts only the CPUs that may have cached something: who loads it later starts
@@ -17,10 +19,12 @@
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
 #include "core/boot.h"
 #include "core/log.h"
+#include "core/probe_guard.h"
 #include "core/spinlock.h"
 #include "lib/string.h"
 #include "pages.h"
@@ -43,6 +47,12 @@ constexpr uint64_t kLargePage = 2 << 20;
 constinit PhysAddr kernel_root{};
 constinit Spinlock kernel_lock{LockRank::kPageTable};
 constinit bool from_page_arena = false;
+
+// Two pages for each CPU, behind the interrupt controllers'.
+constexpr uint64_t kTextWindow = kKernelVirtualBase + (1 << 20);
+constexpr unsigned kWindowPages = 2;
+static_assert((1 << 20) + kMaxCpus * kWindowPages * kPageSize <= kKernelVirtualReserved);
+constinit uint64_t* text_window_entries = nullptr;  // the first; one table has them all
 
 uint64_t* table_of(uint64_t entry) {
   return static_cast<uint64_t*>(direct_map({entry & kAddressMask}));
@@ -115,6 +125,31 @@ void map_image(const char* start, const char* end, Access access) {
   must(map_pages(first, {first - kKernelImageBase}, last - first, access));
 }
 
+// Of the image, what nobody writes to, page by page; the data is the image's last part.
+bool is_constant(uint64_t physical) {
+  const auto page_of = [](const char* symbol) {
+    return align_down(reinterpret_cast<uint64_t>(symbol) - kKernelImageBase, kPageSize);
+  };
+  return (physical >= page_of(text_start) && physical < page_of(text_end + kPageSize - 1)) ||
+         (physical >= page_of(rodata_start) && physical < page_of(rodata_end + kPageSize - 1));
+}
+
+// `address`: a multiple of 2 MiB.
+void map_direct(uint64_t address) {
+  bool any_constant = false;
+  for (uint64_t at = address; at < address + kLargePage; at += kPageSize)
+    any_constant |= is_constant(at);
+  if (!any_constant) {
+    *make_entry(kernel_root, kDirectMapBase + address, 1, 0, 0).take() =
+        address | bits_of(Access::kReadWrite) | kLarge;
+    return;
+  }
+  for (uint64_t at = address; at < address + kLargePage; at += kPageSize) {
+    must(map_pages(kDirectMapBase + at, {at}, kPageSize,
+                   is_constant(at) ? Access::kRead : Access::kReadWrite));
+  }
+}
+
 bool in_guard(uint64_t address, uint64_t stack_top, size_t stack_size) {
   return stack_top != 0 && address < stack_top - stack_size &&
          address >= stack_top - stack_size - kPageSize;
@@ -151,10 +186,8 @@ void reload_if_active(void* argument) {
 
 void paging_init() {
   kernel_root = new_table(0).take();
-  for (uint64_t address = 0; address < boot_info().highest.value; address += kLargePage) {
-    *make_entry(kernel_root, kDirectMapBase + address, 1, 0, 0).take() =
-        address | bits_of(Access::kReadWrite) | kLarge;
-  }
+  for (uint64_t address = 0; address < boot_info().highest.value; address += kLargePage)
+    map_direct(address);
   // Second-level tables of the kernel virtual range, so that all roots share them from the start.
   for (uint64_t offset = 0; offset < kKernelVirtualSize; offset += uint64_t{1} << 39) {
     static_cast<void>(make_entry(kernel_root, kKernelVirtualBase + offset, 2, 0, 0));
@@ -173,7 +206,28 @@ void paging_init() {
     must(map_pages(kKernelVirtualBase + kPageSize * (1 + i), acpi.io_apics[i].address, kPageSize,
                    Access::kDevice));
   }
+  text_window_entries = find_entry(kernel_root, kTextWindow);
   write_cr3(kernel_root.value);
+}
+
+// Called for each byte of a probe: it calls nothing that could be probed.
+NOT_PROBED void text_write(uint64_t address, const uint8_t* bytes, size_t size) {
+  const InterruptsOff off;
+  const unsigned first = cpu_id() * kWindowPages;
+  const uint64_t window = kTextWindow + uint64_t{first} * kPageSize;
+  const uint64_t in_page = address % kPageSize, physical = address - in_page - kKernelImageBase;
+  const unsigned pages = in_page + size > kPageSize ? kWindowPages : 1;
+  for (unsigned i = 0; i < pages; i++) {
+    __atomic_store_n(&text_window_entries[first + i],
+                     (physical + i * kPageSize) | kPresent | kWritable | kNoExecute,
+                     __ATOMIC_SEQ_CST);
+  }
+  auto* const to = reinterpret_cast<uint8_t*>(window + in_page);
+  for (size_t i = 0; i < size; i++) __atomic_store_n(&to[i], bytes[i], __ATOMIC_RELAXED);
+  for (unsigned i = 0; i < pages; i++) {
+    __atomic_store_n(&text_window_entries[first + i], 0, __ATOMIC_SEQ_CST);
+    invalidate_page(window + i * kPageSize);
+  }
 }
 
 void paging_use_page_arena() {

@@ -32,6 +32,11 @@ Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access
 // Removes the mapping on every CPU before it returns. Interrupts on.
 void unmap_kernel(uint64_t address, size_t size);
 
+// Writes `size` bytes (at most a page) of the kernel's code, each byte at once, through a mapping
+// that is there as long as that takes. Any context but NMI; who else runs the code is the caller's
+// affair (text_patch.h).
+void text_write(uint64_t address, const uint8_t* bytes, size_t size);
+
 // Once, on the boot CPU, before the memory core: replaces the boot page tables by the final ones
 // (image with W^X, direct map, interrupt controllers). Table pages come from early_alloc until
 // paging_use_page_arena is called.

@@ -4,17 +4,12 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "core/probe_guard.h"
-#include "lib/string.h"
 
 extern "C" const uint8_t text_start[], text_end[];
 
 namespace {
 
 constexpr uint32_t kNopTail = 0x0000441f;
-
-NOT_PROBED uint8_t* writable(uint64_t address) {
-  return static_cast<uint8_t*>(direct_map({address - kKernelImageBase}));
-}
 
 void serialise(void*) {
   cpuid(0);
@@ -25,14 +20,19 @@ void serialise(void*) {
 // These two are called for each place that a probe is put at: their calls would be most of what a
 // probe of all functions tells.
 NOT_PROBED void text_write_byte(uint64_t address, uint8_t byte) {
-  __atomic_store_n(writable(address), byte, __ATOMIC_RELAXED);
+  text_write(address, &byte, sizeof(byte));
 }
 
 NOT_PROBED void text_write_tail(uint64_t address, void (*target)()) {
   uint32_t tail = kNopTail;
   if (target)
     tail = static_cast<uint32_t>(reinterpret_cast<uint64_t>(target) - (address + kTextEntryBytes));
-  memcpy(writable(address + 1), &tail, sizeof(tail));
+  uint8_t bytes[sizeof(tail)];
+  for (uint8_t& byte : bytes) {
+    byte = static_cast<uint8_t>(tail);
+    tail >>= 8;
+  }
+  text_write(address + 1, bytes, sizeof(bytes));
 }
 
 void text_sync() {

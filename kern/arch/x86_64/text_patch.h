@@ -14,7 +14,8 @@
 // Nobody may be in the middle of what is changed: a function's entry is one instruction before and
 // after, of five bytes.
 //
-// The code's mapping stays read-only: bytes are written where the direct map has the same memory.
+// No mapping of the code can be written to: bytes are written through one that a CPU has for that
+// moment (text_write).
 #pragma once
 
 #include <cstdint>

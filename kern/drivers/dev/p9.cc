@@ -70,6 +70,10 @@ Errno from_linux(uint32_t number) {
   return Errno::EIO;
 }
 
+// What a guest may set of a file's mode: a program that it makes must not run with the rights of
+// who runs the guest.
+constexpr uint32_t kModeBits = 01777;
+
 constinit VirtioChannel channel;
 constinit char* buffers[VirtioChannel::kSlots][2] =
     {};  // request and reply of each slot; written at boot
@@ -153,6 +157,7 @@ class P9Device final : public Device {
                       const Credentials& who) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
+  bool one_offset() const override { return true; }
 
  private:
   static Fid& fid_of(const Chan& chan) { return *static_cast<Fid*>(chan.state); }
@@ -284,7 +289,7 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   if ((mode & ABI_S_IFMT) == ABI_S_IFDIR) {
     {
       Request request(P9::kTmkdir);
-      request.writer().u32(number_of(directory)).string(name).u32(mode & 07777).u32(who.gid);
+      request.writer().u32(number_of(directory)).string(name).u32(mode & kModeBits).u32(who.gid);
       TRY(request.send());
     }
     Ref<Chan> made = TRY(walk_from(number_of(directory), name));
@@ -301,7 +306,7 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
       .u32(number_of(*made))
       .string(name)
       .u32(linux_flags)
-      .u32(mode & 07777)
+      .u32(mode & kModeBits)
       .u32(who.gid);
   P9Reader reply = TRY(request.send());
   const P9Qid qid = reply.qid();
@@ -342,12 +347,14 @@ Result<size_t> P9Device::write(Chan& chan, const char* buffer, size_t size, uint
     const auto piece = static_cast<uint32_t>(std::min<size_t>(size - done, kPayload));
     request.writer().u32(number_of(chan)).u64(offset + done).u32(piece).bytes(buffer + done, piece);
     Result<P9Reader> reply = request.send();
-    if (!reply) return done > 0 ? Result<size_t>(done) : reply.error();
-    const uint32_t written = reply->u32();
-    if (!reply->ok() || written > piece) return Errno::EIO;
+    const uint32_t written = reply ? reply->u32() : 0;
+    const bool failed = !reply || !reply->ok() || written > piece;
+    if (failed && done == 0) return reply ? Errno::EIO : reply.error();
+    if (failed) break;
     done += written;
     if (written < piece) break;
   }
+  if (chan.open_flags & ABI_O_APPEND) chan.offset = offset + done;
   return done;
 }
 
@@ -458,7 +465,7 @@ Result<void> P9Device::chmod(Chan& chan, uint32_t mode, const Credentials& who) 
     TRY(stat(chan, now));
     if (now.uid != who.uid) return Errno::EPERM;
   }
-  return set_attribute(chan, kSetattrMode, mode & 07777, 0);
+  return set_attribute(chan, kSetattrMode, mode & kModeBits, 0);
 }
 
 }  // namespace

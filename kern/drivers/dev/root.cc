@@ -131,6 +131,7 @@ class RootDevice final : public Device {
   }
   Result<void> truncate(Chan&, uint64_t, const Credentials&) override { return read_only(); }
   Result<void> chmod(Chan&, uint32_t, const Credentials&) override { return read_only(); }
+  bool one_offset() const override { return true; }
 
  private:
   static Errno read_only() { return fail(Errno::EROFS, "#root is the initial archive: read-only"); }

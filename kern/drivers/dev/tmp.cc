@@ -166,6 +166,7 @@ class TmpDevice final : public Device {
                       const Credentials& who) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
+  bool one_offset() const override { return true; }
 
  private:
   static Node& node_of(Chan& chan) { return *static_cast<Node*>(chan.state); }
@@ -288,7 +289,8 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
   if (size == 0) return size_t{0};
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
-  if (chan.open_flags & ABI_O_APPEND) offset = node.size;
+  const bool append = chan.open_flags & ABI_O_APPEND;
+  if (append) offset = node.size;
   if (offset >= kMaxFileSize || size > kMaxFileSize - offset) return Errno::EFBIG;
   TRY(grow(node, (offset + size - 1) / kPageSize + 1));
   size_t done = 0;
@@ -307,6 +309,7 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
     done += length;
   }
   node.size = std::max(node.size, offset + done);
+  if (append) chan.offset = offset + done;
   node.modified = node.changed = now();
   return done;
 }

@@ -17,6 +17,14 @@ void panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noretu
 }
 #endif
 
+/* Ends `line`, a buffer of `size` bytes with `length` bytes wanted in it, for the console: what no
+ * terminal takes for a command (a program's name may be anything) becomes '?', and a line's end is
+ * put behind it. Returns its length. */
+#ifdef __cplusplus
+#include <cstddef>
+size_t log_line(char* line, size_t size, size_t length);
+#endif
+
 /* A broken invariant of the kernel; never for input or for want of memory. */
 #define ASSERT(condition)                                                                      \
   do {                                                                                         \

@@ -2,6 +2,7 @@
 // channel is a place in one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,7 +37,8 @@ class Chan : public RefCounted<Chan> {
   Qid qid;
   uint32_t open_flags = 0;  // ABI_O_* after open
   bool is_open = false;
-  uint64_t offset = 0;    // of read, write, lseek without a position of their own
+  uint64_t offset = 0;  // of read, write, lseek without a position of their own; OffsetHold
+  std::atomic<uint8_t> offset_hold{0};  // OffsetHold's
   void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
   char* path = nullptr;   // the canonical name it was reached by, for getcwd, `..` and messages;
                           // kmalloc'ed, may be nullptr
@@ -57,7 +59,9 @@ class Chan : public RefCounted<Chan> {
 // Whether `who` has all of `want` (4 read, 2 write, 1 execute or search) on what has these
 // permissions.
 bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want);
-// What of it an open with ABI_O_* `flags` wants.
+// What of it an open with ABI_O_* `flags` wants. kOpenToExecute is the kernel's own: read for the
+// kernel to run it, on which who opens it needs the right to execute only.
+inline constexpr uint32_t kOpenToExecute = 1u << 31;
 uint32_t wanted_by_open(uint32_t flags);
 
 // A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
@@ -89,7 +93,7 @@ class Device {
   // directories.
   virtual Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
   // With ABI_O_APPEND in chan.open_flags a file that has an end is written there, whatever `offset`
-  // is.
+  // is; a device with one_offset then sets chan.offset to where what was written ends.
   virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
   // Open directory: the first entry at or after `position` (0 is the beginning, the rest is the
   // device's choice, below 2^48) into `entry` and `name` (NUL-terminated, 256 bytes); `position`
@@ -113,6 +117,10 @@ class Device {
   virtual uint16_t poll(Chan& chan);
   // A read of which can be asked for at an offset; false for streams (lseek gives ESPIPE).
   virtual bool seekable() const { return true; }
+
+  // Whether calls that use chan.offset exclude each other: on files whose calls do not wait for
+  // somebody else.
+  virtual bool one_offset() const { return false; }
 
   // Number of the device, the same for its life; abi_stat.dev.
   uint32_t id() const { return id_; }

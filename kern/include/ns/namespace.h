@@ -46,6 +46,21 @@ Result<void> path_unmount(const PathContext& context, std::string_view target);
 // not one fits.
 Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
+// Holds the offset of an open file for one call, if its device has one_offset: whoever shares the
+// file waits, so that two writes do not go to the same place.
+class OffsetHold {
+ public:
+  OffsetHold() = default;
+  OffsetHold(const OffsetHold&) = delete;
+  OffsetHold& operator=(const OffsetHold&) = delete;
+  ~OffsetHold();
+  // Once. May sleep; EINTR. The holder keeps a reference to the channel for longer than the hold.
+  Result<void> take(Chan& chan);
+
+ private:
+  Chan* chan_ = nullptr;
+};
+
 // The descriptors of a process.
 class FdTable;
 Result<FdTable*> fd_table_create();

@@ -7,6 +7,16 @@
 #include "core/uart.h"
 #include "lib/format.h"
 
+size_t log_line(char* line, size_t size, size_t length) {
+  constexpr size_t kEnd = 3;  // carriage return, newline, and vformat's NUL
+  if (length > size - kEnd) length = size - kEnd;
+  for (char* at = line; at < line + length; at++)
+    if ((*at < ' ' && *at != '\t') || *at > '~') *at = '?';
+  line[length++] = '\r';
+  line[length++] = '\n';
+  return length;
+}
+
 void klog(const char* pattern, ...) {
   char line[512];
   const uint64_t microseconds = monotonic_now().value / 1000;
@@ -14,12 +24,9 @@ void klog(const char* pattern, ...) {
                            microseconds % 1'000'000);
   va_list arguments;
   va_start(arguments, pattern);
-  int length = stamp + vformat(line + stamp, sizeof(line) - stamp - 2, pattern, arguments);
+  const int length = stamp + vformat(line + stamp, sizeof(line) - stamp - 2, pattern, arguments);
   va_end(arguments);
-  if (length > static_cast<int>(sizeof(line)) - 3) length = sizeof(line) - 3;
-  line[length++] = '\r';
-  line[length++] = '\n';
   // In one call, so that lines of several CPUs do not mix as long as they are no longer than
   // uart_write holds its lock.
-  uart_write(0, line, length);
+  uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
 }

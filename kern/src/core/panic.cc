@@ -34,12 +34,9 @@ void print(const char* pattern, ...) {
   char line[256];
   va_list arguments;
   va_start(arguments, pattern);
-  int length = vformat(line, sizeof(line) - 2, pattern, arguments);
+  const int length = vformat(line, sizeof(line) - 2, pattern, arguments);
   va_end(arguments);
-  if (length > static_cast<int>(sizeof(line)) - 3) length = sizeof(line) - 3;
-  line[length++] = '\r';
-  line[length++] = '\n';
-  uart_write(0, line, length);
+  uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
 }
 
 void print_registers(const TrapFrame& f) {

@@ -5,8 +5,9 @@
 // an open file, descriptors share open files, and the last reference that goes calls Device::close,
 // so a device never sees a channel again whose state it has released. Channels that are not open
 // are immutable once they have been handed out; what is shared is therefore read without a lock. In
-// an open file only `offset` and the file status flags change; concurrent readers of one descriptor
-// may see the same offset, as they may in Unix when a read is not atomic.
+// an open file only `offset` and the file status flags change; calls that use the offset of a file
+// in memory or of the host exclude each other (OffsetHold), those on other devices, which may wait
+// for ever, do not.
 //
 // The list of devices is written at boot only.
 
@@ -73,6 +74,7 @@ bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who
 }
 
 uint32_t wanted_by_open(uint32_t flags) {
+  if (flags & kOpenToExecute) return 1;
   const uint32_t access = flags & ABI_O_ACCMODE;
   uint32_t want = 0;
   if (access != ABI_O_WRONLY) want |= 4;

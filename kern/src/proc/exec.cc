@@ -18,7 +18,7 @@ constexpr unsigned kMaxInterpreters = 4;  // scripts whose interpreter is a scri
 constexpr size_t kHeadSize = 512;         // of a file: ELF header, or a script's first line
 
 Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path) {
-  Ref<Chan> file = TRY(path_open(context, path, ABI_O_RDONLY, 0));
+  Ref<Chan> file = TRY(path_open(context, path, ABI_O_RDONLY | kOpenToExecute, 0));
   abi_stat stat;
   TRY(file->device->stat(*file, stat));
   if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG) return Errno::EACCES;

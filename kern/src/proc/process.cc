@@ -230,6 +230,9 @@ Result<void> process_make_task(Process& process) {
 
 Result<void> process_insert(Process& process, Process* parent) {
   const Guard guard(process_lock);
+  // A signal for the parent's group comes before the fork: the parent takes it first, and a child
+  // that is not in the group yet does not escape it.
+  if (parent && signal_deliverable(*parent)) return Errno::EINTR;
   process.pid = TRY(next_pid());
   process.task->pid = process.pid;
   table[process.pid] = &process;

@@ -24,6 +24,7 @@ enum class Restart : uint8_t {
   kNone,           // it was not interrupted
   kAfterHandler,   // made again, after a handler too if that has SA_RESTART
   kUnlessHandled,  // made again unless a handler ran
+  kAlways,         // made again, after any handler
 };
 
 // The ELF file that a process runs (of a script, its interpreter's), for the tracer.

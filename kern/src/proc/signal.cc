@@ -196,7 +196,8 @@ void signals_before_user(TrapFrame& frame) {
     const Due due = take_signal(*process);
     if (due.signal == 0) break;
     if (due.what == Disposition::kEnd) process_exit(due.signal);
-    if (process->restart == Restart::kAfterHandler && (due.action.flags & ABI_SA_RESTART))
+    if (process->restart == Restart::kAlways ||
+        (process->restart == Restart::kAfterHandler && (due.action.flags & ABI_SA_RESTART)))
       make_call_again(*process, frame);
     process->restart = Restart::kNone;
     process->restarted = false;

@@ -100,6 +100,11 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
   return done;
 }
 
+// Whether a write to it leaves chan.offset at its end.
+bool device_moves_offset(const Chan& chan) {
+  return (chan.open_flags & ABI_O_APPEND) && chan.device->one_offset();
+}
+
 Result<uint64_t> position_argument(const Chan& chan, uint64_t offset) {
   if (!chan.device->seekable()) return Errno::ESPIPE;
   if (offset > INT64_MAX) return Errno::EINVAL;
@@ -153,6 +158,8 @@ Result<int64_t> sys_close(const SystemCall& call) {
 
 Result<int64_t> sys_read(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_readable(call));
+  OffsetHold hold;
+  TRY(hold.take(*chan));
   const size_t got = TRY(read_into_user(*chan, call.arguments[1], call.arguments[2], chan->offset));
   chan->offset += got;
   return static_cast<int64_t>(got);
@@ -160,9 +167,11 @@ Result<int64_t> sys_read(const SystemCall& call) {
 
 Result<int64_t> sys_write(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
+  OffsetHold hold;
+  TRY(hold.take(*chan));
   const size_t put =
       TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], chan->offset));
-  chan->offset += put;
+  if (!device_moves_offset(*chan)) chan->offset += put;
   return static_cast<int64_t>(put);
 }
 
@@ -176,13 +185,21 @@ Result<int64_t> sys_pread(const SystemCall& call) {
 Result<int64_t> sys_pwrite(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
-  return static_cast<int64_t>(
-      TRY(write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], offset)));
+  OffsetHold hold;
+  const bool moves = device_moves_offset(*chan);
+  if (moves) TRY(hold.take(*chan));
+  const uint64_t before = chan->offset;
+  Result<size_t> put =
+      write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], offset);
+  if (moves) chan->offset = before;
+  return static_cast<int64_t>(TRY(std::move(put)));
 }
 
 Result<int64_t> sys_lseek(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_file(call));
   if (!chan->device->seekable()) return Errno::ESPIPE;
+  OffsetHold hold;
+  TRY(hold.take(*chan));
   uint64_t base = 0;
   switch (call.integer(2)) {
     case kSeekSet:
@@ -279,6 +296,8 @@ Result<int64_t> sys_getdents(const SystemCall& call) {
   if (!chan->qid.directory) return Errno::ENOTDIR;
   Bounce buffer;
   TRY(buffer.make(call.arguments[2]));
+  OffsetHold hold;
+  TRY(hold.take(*chan));
   const uint64_t before = chan->offset;
   const size_t got = TRY(directory_read(*chan, buffer.data(), buffer.size()));
   if (Result<void> copied = copy_to_user(call.arguments[1], buffer.data(), got); !copied) {

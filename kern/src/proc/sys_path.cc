@@ -36,7 +36,7 @@ Result<int64_t> sys_open(const SystemCall& call) {
   UserPath path;
   TRY(path.copy(call.arguments[0]));
   const uint32_t flags = call.word(1), mode = call.word(2) & 07777 & ~call.process.umask;
-  if ((flags & ABI_O_ACCMODE) == ABI_O_ACCMODE) return Errno::EINVAL;
+  if ((flags & ABI_O_ACCMODE) == ABI_O_ACCMODE || (flags & kOpenToExecute)) return Errno::EINVAL;
   Ref<Chan> chan = TRY(path_open(call.process.path_context(), path.view(), flags, mode));
   if ((flags & ABI_O_DIRECTORY) && !chan->qid.directory) return Errno::ENOTDIR;
   return TRY(fd_install(*call.process.fds, std::move(chan), flags & ABI_O_CLOEXEC));
@@ -82,6 +82,15 @@ Result<int64_t> sys_getcwd(const SystemCall& call) {
   const size_t size = strlen(path) + 1;
   if (size > call.arguments[1]) return Errno::ERANGE;
   TRY(copy_to_user(call.arguments[0], path, size));
+  return static_cast<int64_t>(size);
+}
+
+Result<int64_t> sys_fd2path(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(fd_get(*call.process.fds, call.integer(0)));
+  if (!chan->path) return Errno::ENOENT;
+  const size_t size = strlen(chan->path) + 1;
+  if (size > call.arguments[2]) return Errno::ERANGE;
+  TRY(copy_to_user(call.arguments[1], chan->path, size));
   return static_cast<int64_t>(size);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
+#include "core/random.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -14,18 +15,6 @@ constexpr int kClockReal = 0;
 
 abi_timespec timespec_of(Nanoseconds time) {
   return {static_cast<int64_t>(time.value / kSecond), static_cast<int64_t>(time.value % kSecond)};
-}
-
-// Numbers that differ from boot to boot and do not repeat: the time stamp counter through a mixing
-// function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-// No secret for who can read the counter.
-uint64_t mixed_counter() {
-  static std::atomic<uint64_t> state{0};
-  uint64_t z =
-      state.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed) + tsc() + boot_wall_seconds();
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
 }
 
 }  // namespace
@@ -105,8 +94,8 @@ Result<int64_t> sys_uname(const SystemCall& call) {
 Result<int64_t> sys_getentropy(const SystemCall& call) {
   constexpr size_t kMost = 256;
   if (call.arguments[1] > kMost) return Errno::EIO;
-  uint64_t bytes[kMost / sizeof(uint64_t)];
-  for (uint64_t& word : bytes) word = mixed_counter();
+  char bytes[kMost];
+  random_fill(bytes, call.arguments[1]);
   TRY(copy_to_user(call.arguments[0], bytes, call.arguments[1]));
   return 0;
 }

@@ -17,6 +17,8 @@ static_assert(sizeof(kHandlers) / sizeof(kHandlers[0]) == ABI_SYS_COUNT);
 // How the call goes on after a signal.
 Restart restart_of(int64_t number) {
   switch (number) {
+    case ABI_SYS_fork:
+      return Restart::kAlways;
     case ABI_SYS_sigsuspend:
     case ABI_SYS_nanosleep:
     case ABI_SYS_poll:

@@ -34,11 +34,13 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
   }
 }
 
-// There was no probe when it was looked for; whether there is something else than a breakpoint now.
-// A probe that has come meanwhile is found at the second look.
+// There was no probe when it was looked for; whether what a probe replaces stands there again. A
+// probe that has come meanwhile is found at the second look. Anything else is the program's own: of
+// `int $3` in two bytes (cd 03) the second is at `address`.
 bool is_gone(uint64_t address) {
   uint8_t byte;
-  return load_user_now(&byte, address, 1) && byte != kBreakpoint;
+  return load_user_now(&byte, address, 1) &&
+         (byte == kFunctionNop[0] || byte == kReturnInstruction);
 }
 
 // Whether what stands at `address` may be a probe's: it is not if the program has put other memory

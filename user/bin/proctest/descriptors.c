@@ -1,5 +1,109 @@
 /* Descriptors: limits, pipes, polling, positions. */
+#include <limits.h>
+#include <sys/select.h>
+
 #include "proctest.h"
+
+enum { kWriters = 4, kLines = 300 };
+
+static int writes_lines(void* argument) {
+  for (int i = 0; i < kLines; i++) EXPECT(write(*(int*)argument, "line\n", 5) == 5);
+  return 0;
+}
+
+/* One open file that several processes write to at once loses nothing. */
+static void test_shared_position(const char* path) {
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+  pid_t writers[kWriters];
+  for (int i = 0; i < kWriters; i++) writers[i] = start_child(writes_lines, &fd);
+  for (int i = 0; i < kWriters; i++) EXPECT(wait_for(writers[i]) == 0);
+  struct stat status;
+  EXPECT(fstat(fd, &status) == 0 && status.st_size == kWriters * kLines * 5);
+  EXPECT(lseek(fd, 0, SEEK_CUR) == kWriters * kLines * 5);
+  close(fd);
+  unlink(path);
+}
+
+static void test_append(const char* path) {
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+  EXPECT(write(fd, "0123456789", 10) == 10);
+  close(fd);
+  fd = open(path, O_RDWR | O_APPEND);
+  char bytes[4];
+  EXPECT(lseek(fd, 2, SEEK_SET) == 2);
+  EXPECT(write(fd, "abc", 3) == 3 && lseek(fd, 0, SEEK_CUR) == 13);
+  EXPECT(read(fd, bytes, 4) == 0);
+  EXPECT(lseek(fd, 2, SEEK_SET) == 2);
+  EXPECT(pwrite(fd, "de", 2, 0) == 2 && lseek(fd, 0, SEEK_CUR) == 2); /* at the end all the same */
+  EXPECT(read(fd, bytes, 4) == 4 && memcmp(bytes, "2345", 4) == 0);
+  struct stat status;
+  EXPECT(fstat(fd, &status) == 0 && status.st_size == 15);
+  close(fd);
+  unlink(path);
+}
+
+/* What does not fit into the milliseconds of poll is long, or wrong, but never short. */
+static void test_select(void) {
+  int ends[2];
+  EXPECT(pipe(ends) == 0);
+  fd_set reading;
+  struct timeval times[] = {
+      {LONG_MAX, 0}, {1l << 32, 0}, {4294967, 296000}, {LONG_MAX / 1000 + 1, 0}};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    FD_ZERO(&reading);
+    FD_SET(ends[0], &reading);
+    pid_t child = fork();
+    if (child == 0) {
+      pause_ms(20);
+      _exit((int)write(ends[1], "", 1));
+    }
+    EXPECT(select(ends[0] + 1, &reading, NULL, NULL, &times[i]) == 1);
+    char byte;
+    EXPECT(read(ends[0], &byte, 1) == 1);
+    wait_for(child);
+  }
+  struct timeval wrong[] = {{-1, 0}, {0, -1}, {0, 1000000}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    FD_ZERO(&reading);
+    errno = 0;
+    EXPECT(select(0, &reading, NULL, NULL, &wrong[i]) < 0 && errno == EINVAL);
+  }
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* A failed way home must not leave the process in the directory that the call was about. */
+static void test_openat(void) {
+  EXPECT(mkdir("/tmp/proctest.dir", 0755) == 0 && mkdir("/tmp/proctest.gone", 0755) == 0);
+  int directory = open("/tmp/proctest.dir", O_RDONLY | O_DIRECTORY);
+  EXPECT(chdir("/tmp/proctest.gone") == 0 && rmdir("/tmp/proctest.gone") == 0);
+  errno = 0;
+  int fd = openat(directory, "made", O_RDWR | O_CREAT, 0644);
+  char name[100];
+  EXPECT(fd >= 0 || errno != 0);
+  EXPECT(getcwd(name, sizeof name) == NULL || strcmp(name, "/tmp/proctest.gone") == 0);
+  close(fd);
+  unlink("/tmp/proctest.dir/made");
+  close(directory);
+  EXPECT(chdir("/") == 0 && rmdir("/tmp/proctest.dir") == 0);
+}
+
+/* The numbers are no mixed counter: undoing the mixing function (splitmix64) must not lead from one
+ * word to the next. */
+static uint64_t unmixed(uint64_t z) {
+  z = (z ^ z >> 31 ^ z >> 62) * 0x319642b2d24d8ec3;
+  z = (z ^ z >> 27 ^ z >> 54) * 0x96de1b173f119089;
+  return z ^ z >> 30 ^ z >> 60;
+}
+static void test_entropy(void) {
+  uint64_t words[32];
+  int near = 0;
+  EXPECT(RAW(getentropy, words, sizeof words, 0) == 0);
+  for (int i = 1; i < 32; i++)
+    near += unmixed(words[i]) - unmixed(words[i - 1]) - 0x9e3779b97f4a7c15 < 1u << 30;
+  EXPECT(near == 0);
+  EXPECT(RAW(getentropy, words, 257, 0) == -EIO);
+}
 
 void test_descriptors(void) {
   int fds[300], n = 0;
@@ -66,4 +170,15 @@ void test_descriptors(void) {
   close(fd);
   unlink("/tmp/proctest.file");
   EXPECT(RAW(read, 0, block, 0) <= 0);
+  test_shared_position("/tmp/proctest.file");
+  test_append("/tmp/proctest.file");
+  int host = open("/host/proctest.file", O_WRONLY | O_CREAT, 0644); /* if there is one */
+  close(host);
+  if (host >= 0) {
+    test_shared_position("/host/proctest.file");
+    test_append("/host/proctest.file");
+  }
+  test_select();
+  test_openat();
+  test_entropy();
 }

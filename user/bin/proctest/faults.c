@@ -34,6 +34,17 @@ static int breakpoint(void* argument) {
   __asm__ volatile("int3");
   return 0;
 }
+static int long_breakpoint(void* argument) {
+  (void)argument;
+  __asm__ volatile(".byte 0xcd, 0x03, 0xc0"); /* from its second byte on `addl %eax, %eax` */
+  return 0;
+}
+static int asks_for_tables(void* argument) {
+  char table[10];
+  (void)argument;
+  __asm__ volatile("sgdt %0" : "=m"(table));
+  return 0;
+}
 static int old_system_call(void* argument) {
   (void)argument;
   __asm__ volatile("int $0x80");
@@ -126,6 +137,8 @@ void test_faults(void) {
   dies(undefined, NULL, SIGILL);
   dies(halt, NULL, SIGSEGV);
   dies(breakpoint, NULL, SIGTRAP);
+  dies(long_breakpoint, NULL, SIGTRAP);
+  dies(asks_for_tables, NULL, SIGSEGV);
   dies(old_system_call, NULL, SIGSEGV);
   dies(port, NULL, SIGSEGV);
   dies(no_stack, NULL, SIGSEGV);

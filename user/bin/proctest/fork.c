@@ -48,6 +48,47 @@ static int new_session(void* argument) {
   return 0;
 }
 
+static int leads_a_group(void* argument) {
+  (void)argument;
+  EXPECT(setpgid(0, 0) == 0);
+  EXPECT(setsid() < 0 && errno == EPERM);
+  return 0;
+}
+
+/* Leads a group, and has all its children in it. */
+static int makes_children(void* argument) {
+  int* ready = argument;
+  EXPECT(setpgid(0, 0) == 0);
+  for (int i = 0; i < 100; i++) {
+    if (fork() == 0)
+      for (;;) pause_ms(1000);
+    if (i == 2) write(ready[1], "", 1);
+  }
+  for (;;) pause_ms(1000);
+  return 0;
+}
+
+/* A child that is made while its group is killed is killed too. */
+static void kill_group_that_forks(void) {
+  for (int i = 0; i < 20; i++) {
+    int ready[2];
+    char byte;
+    EXPECT(pipe(ready) == 0);
+    pid_t leader = start_child(makes_children, ready);
+    close(ready[1]);
+    EXPECT(read(ready[0], &byte, 1) == 1);
+    EXPECT(kill(-leader, SIGKILL) == 0);
+    EXPECT(wait_for(leader) == SIGKILL);
+    /* The end of the file comes when the last of them has ended. */
+    struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
+    int ended = RAW(poll, &end, 1, 20000) == 1;
+    EXPECT(ended);
+    kill(-leader, SIGKILL);
+    close(ready[0]);
+    if (!ended) break;
+  }
+}
+
 static int gives_up_root(void* argument) {
   (void)argument;
   EXPECT(RAW(setgid, 100, 0, 0) == 0);
@@ -96,6 +137,8 @@ void test_fork(void) {
   close(ends[0]);
 
   EXPECT(in_child(new_session, NULL) == 0);
+  EXPECT(in_child(leads_a_group, NULL) == 0);
+  kill_group_that_forks();
   child = start_child(sleeps, (void*)40);
   EXPECT(RAW(setpgid, child, child, 0) == 0);
   EXPECT(RAW(getpgid, child, 0, 0) == child);

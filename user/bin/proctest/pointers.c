@@ -63,6 +63,7 @@ static int try_calls(void* argument) {
       {ABI_SYS_access, "p", {path, 0}},
       {ABI_SYS_chdir, "p", {path}},
       {ABI_SYS_getcwd, "w", {good, 512}},
+      {ABI_SYS_fd2path, ".w", {directory, good, 512}},
       {ABI_SYS_mkdir, "p", {path, 0}},
       {ABI_SYS_rmdir, "p", {path}},
       {ABI_SYS_unlink, "p", {path}},

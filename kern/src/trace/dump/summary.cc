@@ -122,7 +122,7 @@ void TraceSummary::print_stack(const Place& place, const StackTable& stacks,
   const StackTable::View stack = stacks.view(place.stack);
   for (size_t i = 0; i < stack.size(); i++) {
     if (i == kFramesShown) {
-      format(text, sizeof(text), "    … %zu more", stack.size() - i);
+      format(text, sizeof(text), "    ... %zu more", stack.size() - i);
       return line(text);
     }
     size_t length = static_cast<size_t>(format(text, sizeof(text), "    "));
