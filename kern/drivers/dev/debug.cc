@@ -515,13 +515,22 @@ class DebugDevice final : public TableDevice {
  public:
   constexpr DebugDevice() : TableDevice("debug", kTable) {}
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+  void close(Chan& chan) override {
+    if (!chan.state) return;
+    if (has_text(chan)) {
+      Text::destroy(static_cast<Text*>(chan.state));
+    } else {
+      leaky_close(chan);
+    }
+  }
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
     if (has_text(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
     return read_text({&static_cast<Leaky*>(chan.state)->byte, 1}, buffer, size, offset);
   }
-
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     switch (chan.qid.path) {
       case kAlloc:
         TRY(debug_alloc_write({buffer, size}));
@@ -536,17 +545,6 @@ class DebugDevice final : public TableDevice {
         return Errno::EACCES;
     }
   }
-
-  void close(Chan& chan) override {
-    if (!chan.state) return;
-    if (has_text(chan)) {
-      Text::destroy(static_cast<Text*>(chan.state));
-    } else {
-      leaky_close(chan);
-    }
-  }
-
- protected:
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     switch (chan.qid.path) {
       case kAlloc:

@@ -177,12 +177,14 @@ class ProcDevice final : public TableDevice {
  public:
   constexpr ProcDevice() : TableDevice("proc", kTable) {}
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (chan.qid.directory) return Errno::EISDIR;
+  void close(Chan& chan) override { Text::destroy(static_cast<Text*>(chan.state)); }
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
     return text_of(chan).read(buffer, size, offset);
   }
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || file_of(chan) != kCtl) return Errno::EACCES;
     std::string_view text(buffer, size);
     CommandLine line;
@@ -192,9 +194,6 @@ class ProcDevice final : public TableDevice {
     TRY(process_signal(static_cast<int32_t>(pid_of(chan)), signal, {}));
     return size;
   }
-  void close(Chan& chan) override { Text::destroy(static_cast<Text*>(chan.state)); }
-
- protected:
   Result<void> open_file(Chan& chan, uint32_t) override {
     if (is_dynamic(chan) && file_of(chan) == kCtl) return {};
     Text* const text = TRY(Text::create());
