@@ -34,6 +34,7 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "probe/kernel_probes.h"
+#include "proc/process.h"
 #include "sched/task.h"
 #include "slab.h"
 #include "trace/trace.h"
@@ -56,8 +57,8 @@ constexpr TableEntry kTable[] = {
     {"crime", ABI_S_IFREG | 0200, kRoot},
     {"ctl", ABI_S_IFREG | 0200, kRoot},
     {"leaky", ABI_S_IFDIR | 0555, kRoot},
-    {"clean", ABI_S_IFREG | 0444, kLeakyDirectory},
-    {"leak", ABI_S_IFREG | 0444, kLeakyDirectory},
+    {"clean", ABI_S_IFREG | 0400, kLeakyDirectory},
+    {"leak", ABI_S_IFREG | 0400, kLeakyDirectory},
     {"text", ABI_S_IFREG | 0400, kRoot},
 };
 
@@ -411,7 +412,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   }
   const uint64_t before = holding->count;
   uint64_t done = 0;
-  while (done < command.count) {
+  while (done < command.count && !process_is_ending()) {
     if (command.irq) {
       const unsigned n = leak_in_interrupt(command, command.count - done, *holding);
       if (n == 0) break;
@@ -428,6 +429,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   if (done < command.count && done > 0) holding->free_newest(before);
   holding->settle();
   if (done == command.count) return {};
+  if (process_is_ending()) return Errno::EINTR;
   return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects: they are free again", done,
               command.count);
 }
@@ -446,6 +448,7 @@ Result<void> free_held(const AllocCommand& command) {
 
 Result<void> churn(const AllocCommand& command) {
   for (uint64_t i = 0; i < command.count; i++) {
+    if (process_is_ending()) return Errno::EINTR;
     const Leaked leaked = allocate(command.origin, command.size, KM_SLEEP);
     if (!leaked.object)
       return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);

@@ -1,9 +1,9 @@
 // #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the
 // host. Root's.
 //
-// A write returns when all has been handed to the port. A read blocks until there is a byte; bytes
-// are kept from the first open of the port on, and the newest are lost when nobody reads. Port 0 is
-// the console's: it can be written here, and read at #cons.
+// A write returns when all has been handed to the port, or a signal comes. A read blocks until
+// there is a byte; bytes are kept from the first open of the port on, and the newest are lost when
+// nobody reads. Port 0 is the console's: it can be written here, and read at #cons.
 
 #include <algorithm>
 
@@ -63,8 +63,13 @@ class UartDevice final : public TableDevice {
     return length;
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    uart_write(number_of(chan), buffer, size);
-    return size;
+    size_t done = 0;
+    while (done < size && (done == 0 || !current_task()->interrupted)) {
+      const size_t piece = std::min<size_t>(size - done, 256);
+      uart_write(number_of(chan), buffer + done, piece);
+      done += piece;
+    }
+    return done;
   }
   uint16_t poll_file(Chan& chan) override {
     Port& port = ports[number_of(chan)];

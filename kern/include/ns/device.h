@@ -36,6 +36,9 @@ class Chan : public RefCounted<Chan> {
   Qid qid;
   uint32_t open_flags = 0;  // ABI_O_* after open
   bool is_open = false;
+  // Who opened it: what a device does for a reader or writer later, it does with these rights, not
+  // with those of the process that has the descriptor by then. Nobody's until it is opened.
+  Credentials opener{.uid = UINT32_MAX, .gid = UINT32_MAX};
   uint64_t offset = 0;    // of read, write, lseek without a position of their own
   void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
   char* path = nullptr;   // the canonical name it was reached by, for getcwd, `..` and messages;
