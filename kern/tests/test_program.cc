@@ -114,6 +114,11 @@ TestProgram::Function TestProgram::function(std::string_view name) {
   return found;
 }
 
+Process& test_process_1() {
+  make_parent();
+  return *parent;
+}
+
 uint32_t start_probetest(const char* what, unsigned n) {
   make_parent();
   char count[16];

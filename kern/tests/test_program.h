@@ -38,6 +38,10 @@ class TestProgram {
   size_t symbols_size_ = 0, names_size_ = 0, returns_size_ = 0;
 };
 
+// Process 1, which never runs.
+struct Process;
+Process& test_process_1();
+
 // Starts /bin/probetest with the arguments; its PID. Process 1 is one that only waits for it.
 uint32_t start_probetest(const char* what, unsigned n = 1);
 // Waits until it has ended; its status as wait4 gives it.

@@ -14,7 +14,6 @@
 #include "drivers/dev/terminal.h"
 #include "lib/string.h"
 #include "ns/device.h"
-#include "proc/process.h"
 
 namespace {
 
@@ -33,20 +32,20 @@ class ConsDevice final : public TableDevice {
  public:
   constexpr ConsDevice() : TableDevice("cons", kTable) {}
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (is_terminal(chan)) TRY(check_foreground());
-    if (is_terminal(chan)) return terminal.read(buffer, size, chan.open_flags & ABI_O_NONBLOCK);
-    if (chan.qid.path != kCommandLine) return chan.qid.directory ? Errno::EISDIR : Errno::EACCES;
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (is_terminal(chan)) {
+      TRY(job_check_read(terminal.foreground()));
+      return terminal.read(buffer, size, chan.open_flags & ABI_O_NONBLOCK);
+    }
+    if (chan.qid.path != kCommandLine) return Errno::EACCES;
     const char* const line = boot_info().command_line;
     const size_t length = strnlen(line, sizeof boot_info().command_line);
     if (offset == length && size > 0) return read_text("\n", buffer, size, 0);
     return read_text({line, length}, buffer, size, offset);
   }
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (is_terminal(chan)) {
-      terminal.write(buffer, size);
-      return size;
-    }
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    if (is_terminal(chan)) return terminal.write(buffer, size);
     if (chan.qid.path != kPower) return Errno::EACCES;
     std::string_view text(buffer, size);
     CommandLine line;
@@ -57,25 +56,16 @@ class ConsDevice final : public TableDevice {
          tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);
   }
-  Result<void> ioctl(Chan& chan, uint32_t request, void* argument) override {
+  Result<void> ioctl_file(Chan& chan, uint32_t request, void* argument) override {
     if (!is_terminal(chan)) return Errno::ENOTTY;
     return terminal.ioctl(request, argument);
   }
-  uint16_t poll(Chan& chan) override {
+  uint16_t poll_file(Chan& chan) override {
     if (!is_terminal(chan)) return ABI_POLLIN | ABI_POLLOUT;
     return static_cast<uint16_t>((terminal.readable() ? ABI_POLLIN : 0) | ABI_POLLOUT);
   }
 
  private:
-  // A process of a background group that reads is stopped by SIGTTIN, as POSIX has it for job
-  // control.
-  static Result<void> check_foreground() {
-    const int foreground = terminal.foreground();
-    Result<ProcessInfo> reader = process_info(current_task()->pid);
-    if (!foreground || !reader || static_cast<int>(reader->group) == foreground) return {};
-    TRY(process_signal(-static_cast<int32_t>(reader->group), ABI_SIGTTIN, {}));
-    return Errno::EINTR;
-  }
   static bool is_terminal(const Chan& chan) {
     return chan.qid.path >= kCons && chan.qid.path <= kTty;
   }

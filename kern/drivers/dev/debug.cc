@@ -34,6 +34,7 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "probe/kernel_probes.h"
+#include "proc/process.h"
 #include "sched/task.h"
 #include "slab.h"
 #include "trace/trace.h"
@@ -56,8 +57,8 @@ constexpr TableEntry kTable[] = {
     {"crime", ABI_S_IFREG | 0200, kRoot},
     {"ctl", ABI_S_IFREG | 0200, kRoot},
     {"leaky", ABI_S_IFDIR | 0555, kRoot},
-    {"clean", ABI_S_IFREG | 0444, kLeakyDirectory},
-    {"leak", ABI_S_IFREG | 0444, kLeakyDirectory},
+    {"clean", ABI_S_IFREG | 0400, kLeakyDirectory},
+    {"leak", ABI_S_IFREG | 0400, kLeakyDirectory},
     {"text", ABI_S_IFREG | 0400, kRoot},
 };
 
@@ -411,7 +412,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   }
   const uint64_t before = holding->count;
   uint64_t done = 0;
-  while (done < command.count) {
+  while (done < command.count && !process_is_ending()) {
     if (command.irq) {
       const unsigned n = leak_in_interrupt(command, command.count - done, *holding);
       if (n == 0) break;
@@ -428,6 +429,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   if (done < command.count && done > 0) holding->free_newest(before);
   holding->settle();
   if (done == command.count) return {};
+  if (process_is_ending()) return Errno::EINTR;
   return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects: they are free again", done,
               command.count);
 }
@@ -446,6 +448,7 @@ Result<void> free_held(const AllocCommand& command) {
 
 Result<void> churn(const AllocCommand& command) {
   for (uint64_t i = 0; i < command.count; i++) {
+    if (process_is_ending()) return Errno::EINTR;
     const Leaked leaked = allocate(command.origin, command.size, KM_SLEEP);
     if (!leaked.object)
       return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
@@ -515,13 +518,22 @@ class DebugDevice final : public TableDevice {
  public:
   constexpr DebugDevice() : TableDevice("debug", kTable) {}
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+  void close(Chan& chan) override {
+    if (!chan.state) return;
+    if (has_text(chan)) {
+      Text::destroy(static_cast<Text*>(chan.state));
+    } else {
+      leaky_close(chan);
+    }
+  }
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
     if (has_text(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
     return read_text({&static_cast<Leaky*>(chan.state)->byte, 1}, buffer, size, offset);
   }
-
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     switch (chan.qid.path) {
       case kAlloc:
         TRY(debug_alloc_write({buffer, size}));
@@ -536,17 +548,6 @@ class DebugDevice final : public TableDevice {
         return Errno::EACCES;
     }
   }
-
-  void close(Chan& chan) override {
-    if (!chan.state) return;
-    if (has_text(chan)) {
-      Text::destroy(static_cast<Text*>(chan.state));
-    } else {
-      leaky_close(chan);
-    }
-  }
-
- protected:
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     switch (chan.qid.path) {
       case kAlloc:

@@ -93,36 +93,6 @@ class MemDevice final : public TableDevice {
     return Errno::EPERM;
   }
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (chan.qid.directory) return Errno::EISDIR;
-    if (!is_dynamic(chan)) {
-      if (!chan.state) return Errno::EACCES;
-      if (chan.qid.path == kTraceDump)
-        return trace_binary_read(binary_of(chan), buffer, size, offset);
-      return text_of(chan).read(buffer, size, offset);
-    }
-    OpenTrace& open = open_of(chan);
-    if (!open.dump) return Errno::EACCES;
-    const MutexGuard guard(open.reading);
-    return trace_dump_read(open.dump, buffer, size, offset);
-  }
-
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
-      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
-                  kTable[chan.qid.path].name);
-    }
-    const std::string_view text(buffer, size);
-    TRY(check_command_text(
-        text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line"));
-    if (is_dynamic(chan)) {
-      TRY(trace_command(open_of(chan).source, text));
-    } else {
-      TRY(trace_command_all(text));
-    }
-    return size;
-  }
-
   void close(Chan& chan) override {
     if (!chan.state) return;
     if (chan.qid.path == kTraceDump) {
@@ -143,6 +113,33 @@ class MemDevice final : public TableDevice {
   }
 
  protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    if (!is_dynamic(chan)) {
+      if (!chan.state) return Errno::EACCES;
+      if (chan.qid.path == kTraceDump)
+        return trace_binary_read(binary_of(chan), buffer, size, offset);
+      return text_of(chan).read(buffer, size, offset);
+    }
+    OpenTrace& open = open_of(chan);
+    if (!open.dump) return Errno::EACCES;
+    const MutexGuard guard(open.reading);
+    return trace_dump_read(open.dump, buffer, size, offset);
+  }
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
+      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
+                  kTable[chan.qid.path].name);
+    }
+    const std::string_view text(buffer, size);
+    TRY(check_command_text(
+        text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line"));
+    if (is_dynamic(chan)) {
+      TRY(trace_command(open_of(chan).source, text));
+    } else {
+      TRY(trace_command_all(text));
+    }
+    return size;
+  }
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     const bool for_reading = (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
     if (is_dynamic(chan)) return open_trace(chan, for_reading);

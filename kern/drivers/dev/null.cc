@@ -16,12 +16,14 @@ constexpr TableEntry kTable[] = {
 class NullDevice final : public TableDevice {
  public:
   constexpr NullDevice() : TableDevice("null", kTable) {}
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override {
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t) override {
     if (chan.qid.path == kNull) return size_t{0};
     memset(buffer, 0, size);
     return size;
   }
-  Result<size_t> write(Chan&, const char*, size_t size, uint64_t) override { return size; }
+  Result<size_t> write_file(Chan&, const char*, size_t size, uint64_t) override { return size; }
 };
 
 constinit NullDevice device;

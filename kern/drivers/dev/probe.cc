@@ -198,8 +198,17 @@ class ProbeDevice final : public TableDevice {
     return ctl;
   }
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (chan.qid.directory) return Errno::EISDIR;
+  void close(Chan& chan) override {
+    if (!chan.state) return;
+    if (!is_dynamic(chan)) {
+      Text::destroy(static_cast<Text*>(chan.state));
+      return;
+    }
+    close_part(open_of(chan));
+  }
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
     if (!is_dynamic(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
     OpenPart& open = open_of(chan);
@@ -211,8 +220,7 @@ class ProbeDevice final : public TableDevice {
     if (part_of(chan) == Part::kEvents) return read_events(chan, open, buffer, size);
     return read_number(open, buffer, size, offset);
   }
-
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || part_of(chan) != Part::kCtl) return Errno::EACCES;
     if (size > kMaxCommand)
       return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu", size, kMaxCommand);
@@ -227,24 +235,12 @@ class ProbeDevice final : public TableDevice {
     TRY(open_of(chan).session->command(text, programs));
     return size;
   }
-
-  void close(Chan& chan) override {
-    if (!chan.state) return;
-    if (!is_dynamic(chan)) {
-      Text::destroy(static_cast<Text*>(chan.state));
-      return;
-    }
-    close_part(open_of(chan));
-  }
-
-  uint16_t poll(Chan& chan) override {
+  uint16_t poll_file(Chan& chan) override {
     if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
     OpenPart& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }
-
- protected:
   Result<void> open_file(Chan& chan, uint32_t) override {
     if (is_dynamic(chan)) return open_part(chan);
     Text* const text = TRY(Text::create());

@@ -7,8 +7,8 @@
 //   uptime meminfo stat loadavg version
 //
 // A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is
-// the PID and the number of the file, and a process that is gone is found out when its information
-// is asked for.
+// the process (PID and generation) and the number of the file, and a process that is gone is found
+// out when its information is asked for, also when another has its PID.
 
 #include <algorithm>
 
@@ -177,24 +177,22 @@ class ProcDevice final : public TableDevice {
  public:
   constexpr ProcDevice() : TableDevice("proc", kTable) {}
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (chan.qid.directory) return Errno::EISDIR;
+  void close(Chan& chan) override { Text::destroy(static_cast<Text*>(chan.state)); }
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
     return text_of(chan).read(buffer, size, offset);
   }
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || file_of(chan) != kCtl) return Errno::EACCES;
     std::string_view text(buffer, size);
     CommandLine line;
     if (!next_command(text, line)) return fail(Errno::EINVAL, "ctl takes a signal, such as kill");
     const int signal = TRY(parse_signal(line.word));
-    // The owner's permission was checked when the file was opened.
-    TRY(process_signal(static_cast<int32_t>(pid_of(chan)), signal, {}));
+    TRY(process_signal(process_of(chan), signal, chan.opener));
     return size;
   }
-  void close(Chan& chan) override { Text::destroy(static_cast<Text*>(chan.state)); }
-
- protected:
   Result<void> open_file(Chan& chan, uint32_t) override {
     if (is_dynamic(chan) && file_of(chan) == kCtl) return {};
     Text* const text = TRY(Text::create());
@@ -210,19 +208,19 @@ class ProcDevice final : public TableDevice {
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
     if (directory.qid.path == kRoot) {
       const uint32_t pid = name == "self" ? current_task()->pid : TRY(pid_named(name));
-      TRY(gone_is_missing(process_info(pid)));
-      chan.qid = {.path = path_of(pid, kDirectory), .version = 0, .directory = true};
+      const ProcessInfo info = TRY(gone_is_missing(process_info(pid)));
+      chan.qid = {.path = path_of(info, kDirectory), .version = 0, .directory = true};
       return {};
     }
     for (uint8_t file = kDirectory + 1; file < kProcessFiles; ++file) {
       if (name != kProcessTable[file].name) continue;
-      chan.qid = {.path = path_of(pid_of(directory), file), .version = 0, .directory = false};
+      chan.qid = {.path = path_of(process_of(directory), file), .version = 0, .directory = false};
       return {};
     }
     return Errno::ENOENT;
   }
   Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
-    const ProcessInfo info = TRY(gone_is_missing(process_info(pid_of(chan))));
+    const ProcessInfo info = TRY(gone_is_missing(process_info(process_of(chan))));
     fill_stat(stat, chan.qid.path, kProcessTable[file_of(chan)].mode);
     stat.uid = info.uid;
     stat.gid = info.gid;
@@ -233,19 +231,22 @@ class ProcDevice final : public TableDevice {
     // another.
     if (directory.qid.path != kRoot) return TableDevice::entry(directory, position, entry, name);
     if (position < kFirstPid && TableDevice::entry(directory, position, entry, name)) return {};
-    const uint32_t pid =
-        process_next(static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid));
-    if (!pid) return Errno::ENOENT;
-    fill_stat(entry, path_of(pid, kDirectory), kProcessTable[kDirectory].mode);
-    format(name, kMaxName + 1, "%u", pid);
-    position = kFirstPid + pid;
-    return {};
+    auto pid = static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid);
+    while ((pid = process_next(pid))) {
+      Result<ProcessInfo> info = process_info(pid);
+      if (!info) continue;
+      fill_stat(entry, path_of(*info, kDirectory), kProcessTable[kDirectory].mode);
+      format(name, kMaxName + 1, "%u", pid);
+      position = kFirstPid + pid;
+      return {};
+    }
+    return Errno::ENOENT;
   }
   Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry,
                              char* name) override {
     if (!is_dynamic(directory) || index + 1 >= kProcessFiles) return Errno::ENOENT;
     const uint8_t file = static_cast<uint8_t>(index + 1);
-    fill_stat(entry, path_of(pid_of(directory), file), kProcessTable[file].mode);
+    fill_stat(entry, path_of(process_of(directory), file), kProcessTable[file].mode);
     format(name, kMaxName + 1, "%s", kProcessTable[file].name);
     return {};
   }
@@ -253,11 +254,20 @@ class ProcDevice final : public TableDevice {
  private:
   static constexpr uint64_t kFirstPid = 1024;
 
-  static uint64_t path_of(uint32_t pid, uint8_t file) {
-    return kDynamic | uint64_t{pid} << 4 | file;
+  // Generation, kDynamic, PID, file.
+  static constexpr unsigned kPidShift = 4, kGenerationShift = 33;
+  static_assert(kDynamic == uint64_t{1} << (kGenerationShift - 1));
+
+  static uint64_t path_of(ProcessId id, uint8_t file) {
+    return uint64_t{id.generation} << kGenerationShift | kDynamic | uint64_t{id.pid} << kPidShift |
+           file;
   }
-  static uint32_t pid_of(const Chan& chan) {
-    return static_cast<uint32_t>((chan.qid.path - kDynamic) >> 4);
+  static uint64_t path_of(const ProcessInfo& info, uint8_t file) {
+    return path_of(ProcessId{info.pid, info.generation}, file);
+  }
+  static ProcessId process_of(const Chan& chan) {
+    return {.pid = static_cast<uint32_t>(chan.qid.path) >> kPidShift,
+            .generation = static_cast<uint32_t>(chan.qid.path >> kGenerationShift)};
   }
   static uint8_t file_of(const Chan& chan) { return chan.qid.path & 0xf; }
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
@@ -299,8 +309,8 @@ class ProcDevice final : public TableDevice {
     return {};
   }
   Result<void> fill_process(Chan& chan, Text& text) {
-    const uint32_t pid = pid_of(chan);
-    const ProcessInfo info = TRY(process_info(pid));
+    const ProcessId id = process_of(chan);
+    const ProcessInfo info = TRY(process_info(id));
     switch (file_of(chan)) {
       case kProcessStat:
         print_process_stat(info, text);
@@ -313,7 +323,7 @@ class ProcDevice final : public TableDevice {
         return {};
       case kCommandLine: {
         char line[512];
-        Result<size_t> length = process_command_line(pid, line, sizeof line);
+        Result<size_t> length = process_command_line(id, line, sizeof line);
         if (length) text.append({line, *length});
         return {};
       }

@@ -114,7 +114,9 @@ constexpr TableEntry kTable[] = {
 class RandomDevice final : public TableDevice {
  public:
   constexpr RandomDevice() : TableDevice("random", kTable) {}
-  Result<size_t> read(Chan&, char* buffer, size_t size, uint64_t) override {
+
+ protected:
+  Result<size_t> read_file(Chan&, char* buffer, size_t size, uint64_t) override {
     random_fill(buffer, size);
     return size;
   }

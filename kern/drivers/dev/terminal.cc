@@ -16,7 +16,7 @@
 
 #include "arch/x86_64/time.h"
 #include "lib/string.h"
-#include "proc/process.h"
+#include "sched/task.h"
 
 namespace {
 
@@ -37,7 +37,8 @@ int Terminal::signal_of(uint8_t byte) const {
 }
 
 void Terminal::receive(uint8_t byte) {
-  int signal = 0, group = 0;
+  int signal = 0;
+  ForegroundJob job;
   {
     Guard guard(lock_);
     if (byte == '\r' && (modes_.iflag & ABI_ICRNL)) byte = '\n';
@@ -45,7 +46,7 @@ void Terminal::receive(uint8_t byte) {
     if (signal) {
       line_length_ = count_ = lines_ = 0;
       echo(byte);
-      group = foreground_;
+      job = foreground_;
     } else if (has(ABI_ICANON)) {
       edit(byte);
     } else {
@@ -54,7 +55,7 @@ void Terminal::receive(uint8_t byte) {
       readers_.wake_all();
     }
   }
-  if (signal && group > 0) static_cast<void>(process_signal(-group, signal, {}));
+  if (signal) job_signal(job, signal);
 }
 
 // A byte in canonical mode.
@@ -126,14 +127,15 @@ void Terminal::send_cooked(const char* data, size_t size) {
   send_(cooked, length);
 }
 
-void Terminal::write(const char* data, size_t size) {
-  while (size > 0) {
-    const size_t piece = std::min<size_t>(size, 256);
+size_t Terminal::write(const char* data, size_t size) {
+  size_t done = 0;
+  while (done < size && (done == 0 || !current_task()->interrupted)) {
+    const size_t piece = std::min<size_t>(size - done, 256);
     Guard guard(lock_);
-    send_cooked(data, piece);
-    data += piece;
-    size -= piece;
+    send_cooked(data + done, piece);
+    done += piece;
   }
+  return done;
 }
 
 bool Terminal::ready(size_t wanted) const {
@@ -141,7 +143,7 @@ bool Terminal::ready(size_t wanted) const {
   return count_ >= wanted;
 }
 
-int Terminal::foreground() {
+ForegroundJob Terminal::foreground() {
   Guard guard(lock_);
   return foreground_;
 }
@@ -198,7 +200,23 @@ void Terminal::set_modes(const abi_termios& modes, bool flush) {
   readers_.wake_all();
 }
 
+Result<void> Terminal::set_foreground(int group) {
+  if (group <= 0) return Errno::EINVAL;
+  const MutexGuard one_at_a_time(foreground_lock_);
+  const ForegroundJob job = TRY(job_to_foreground(foreground(), static_cast<uint32_t>(group)));
+  Guard guard(lock_);
+  foreground_ = job;
+  return {};
+}
+
 Result<void> Terminal::ioctl(uint32_t request, void* argument) {
+  if (request == ABI_TCSPGRP) {
+    int group;
+    memcpy(&group, argument, sizeof group);
+    return set_foreground(group);
+  }
+  if (request == ABI_TCSETS || request == ABI_TCSETSW || request == ABI_TCSETSF)
+    TRY(job_check_modes(foreground()));
   Guard guard(lock_);
   switch (request) {
     case ABI_TCGETS:
@@ -212,14 +230,9 @@ Result<void> Terminal::ioctl(uint32_t request, void* argument) {
       set_modes(modes, request == ABI_TCSETSF);
       return {};
     }
-    case ABI_TCGPGRP:
-      memcpy(argument, &foreground_, sizeof foreground_);
-      return {};
-    case ABI_TCSPGRP: {
-      int group;
-      memcpy(&group, argument, sizeof group);
-      if (group <= 0) return Errno::EINVAL;
-      foreground_ = group;
+    case ABI_TCGPGRP: {
+      const int group = static_cast<int>(foreground_.group);
+      memcpy(argument, &group, sizeof group);
       return {};
     }
     case ABI_TCGWINSZ: {

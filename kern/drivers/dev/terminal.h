@@ -8,6 +8,7 @@
 #include "abi/syscall.h"
 #include "core/spinlock.h"
 #include "lib/result.h"
+#include "proc/job_control.h"
 #include "sched/task.h"
 
 class Terminal {
@@ -18,16 +19,18 @@ class Terminal {
   // A byte from the keyboard. Interrupt context.
   void receive(uint8_t byte) EXCLUDES(lock_);
 
-  // The process group in the foreground; 0 if there is none.
-  int foreground() EXCLUDES(lock_);
+  // The process group in the foreground.
+  ForegroundJob foreground() EXCLUDES(lock_);
   // What a program reads: in canonical mode at most one line; 0 at ^D. EINTR, EAGAIN with
   // `nonblock`. May sleep.
   Result<size_t> read(char* buffer, size_t size, bool nonblock) EXCLUDES(lock_);
-  // Sends all, with "\n" as "\r\n" when the terminal's modes say so.
-  void write(const char* data, size_t size) EXCLUDES(lock_);
+  // Sends all, with "\n" as "\r\n" when the terminal's modes say so, or what is done when a signal
+  // comes, but a piece in any case; how much.
+  size_t write(const char* data, size_t size) EXCLUDES(lock_);
   // A read would not block.
   bool readable() EXCLUDES(lock_);
-  // ABI_TC*. ENOTTY for other requests. The argument is kernel memory of the request's type.
+  // ABI_TC*. ENOTTY for other requests, and what job control says to those that change something.
+  // The argument is kernel memory of the request's type.
   Result<void> ioctl(uint32_t request, void* argument) EXCLUDES(lock_);
 
  private:
@@ -48,6 +51,7 @@ class Terminal {
   bool ready(size_t wanted) const REQUIRES(lock_);
   void set_modes(const abi_termios& modes, bool flush) REQUIRES(lock_);
   Result<void> wait_for_input(size_t size) REQUIRES(lock_);
+  Result<void> set_foreground(int group) EXCLUDES(lock_);
 
   void (*const send_)(const char* data, size_t size);
   Spinlock lock_{LockRank::kConsole};
@@ -60,7 +64,7 @@ class Terminal {
       // ^C, ^\, erase, ^U, ^D, VTIME, VMIN, ^Z
       .cc = {3, 28, 127, 21, 4, 0, 1, 26},
   };
-  int foreground_ GUARDED_BY(lock_) = 0;  // process group; 0: none
+  ForegroundJob foreground_ GUARDED_BY(lock_);
   uint16_t input_[kInputSize] GUARDED_BY(lock_) = {};
   size_t head_ GUARDED_BY(lock_) = 0, count_ GUARDED_BY(lock_) = 0;
   size_t lines_ GUARDED_BY(lock_) = 0;              // line ends and ends of file in the input
@@ -68,4 +72,5 @@ class Terminal {
   size_t line_length_ GUARDED_BY(lock_) = 0;
 
   WaitQueue readers_;
+  Mutex foreground_lock_{LockRank::kDeviceMutex};  // one at a time changes foreground_
 };

@@ -1,9 +1,9 @@
 // #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the
 // host. Root's.
 //
-// A write returns when all has been handed to the port. A read blocks until there is a byte; bytes
-// are kept from the first open of the port on, and the newest are lost when nobody reads. Port 0 is
-// the console's: it can be written here, and read at #cons.
+// A write returns when all has been handed to the port, or a signal comes. A read blocks until
+// there is a byte; bytes are kept from the first open of the port on, and the newest are lost when
+// nobody reads. Port 0 is the console's: it can be written here, and read at #cons.
 
 #include <algorithm>
 
@@ -46,8 +46,10 @@ class UartDevice final : public TableDevice {
  public:
   constexpr UartDevice() : TableDevice("uart", kTable) {}
 
-  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override {
-    if (chan.qid.directory) return Errno::EISDIR;
+  bool seekable() const override { return false; }
+
+ protected:
+  Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t) override {
     if (size == 0) return size_t{0};
     Port& port = ports[number_of(chan)];
     Guard guard(port.lock);
@@ -60,19 +62,20 @@ class UartDevice final : public TableDevice {
     port.count -= length;
     return length;
   }
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    uart_write(number_of(chan), buffer, size);
-    return size;
+  Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    size_t done = 0;
+    while (done < size && (done == 0 || !current_task()->interrupted)) {
+      const size_t piece = std::min<size_t>(size - done, 256);
+      uart_write(number_of(chan), buffer + done, piece);
+      done += piece;
+    }
+    return done;
   }
-  uint16_t poll(Chan& chan) override {
-    if (chan.qid.directory) return ABI_POLLIN;
+  uint16_t poll_file(Chan& chan) override {
     Port& port = ports[number_of(chan)];
     Guard guard(port.lock);
     return static_cast<uint16_t>((port.count > 0 ? ABI_POLLIN : 0) | ABI_POLLOUT);
   }
-  bool seekable() const override { return false; }
-
- protected:
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     const unsigned number = number_of(chan);
     if (!uart_present(number))

@@ -37,6 +37,9 @@ class Chan : public RefCounted<Chan> {
   Qid qid;
   uint32_t open_flags = 0;  // ABI_O_* after open
   bool is_open = false;
+  // Who opened it: what a device does for a reader or writer later, it does with these rights, not
+  // with those of the process that has the descriptor by then. Nobody's until it is opened.
+  Credentials opener{.uid = UINT32_MAX, .gid = UINT32_MAX};
   uint64_t offset = 0;  // of read, write, lseek without a position of their own; OffsetHold
   std::atomic<uint8_t> offset_hold{0};  // OffsetHold's
   void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
@@ -149,8 +152,9 @@ struct TableEntry {
 };
 
 // A device whose tree is a fixed table, into whose directories it may put further, changing nodes.
-// attach, walk, stat, open with permissions, and entry are done here; the device writes read and
-// write, and switches on chan.qid.path, which is the index in the table:
+// attach, walk, stat, open with permissions, and entry are done here, and directories are read and
+// written by nobody; the device writes read_file and write_file, which see open files only, and
+// switches on chan.qid.path, which is the index in the table:
 //
 //   constexpr TableEntry kTable[] = {{"", ABI_S_IFDIR | 0555, 0},
 //                                    {"free", ABI_S_IFREG | 0444, 0},
@@ -169,11 +173,11 @@ class TableDevice : public Device {
   Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) override;
   Result<void> stat(Chan& chan, abi_stat& stat) override;
   Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override;
-  Result<size_t> read(Chan& chan, char* buffer, size_t size,
-                      uint64_t offset) override;  // EACCES here
-  Result<size_t> write(Chan& chan, const char* buffer, size_t size,
-                       uint64_t offset) override;  // EACCES here
+  Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) final;
+  Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) final;
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
+  Result<void> ioctl(Chan& chan, uint32_t request, void* argument) final;
+  uint16_t poll(Chan& chan) final;
 
  protected:
   static constexpr uint64_t kDynamic = uint64_t{1} << 32;
@@ -182,6 +186,14 @@ class TableDevice : public Device {
   // `chan` (not a directory) is being opened with permission: makes chan.state, which close
   // releases. Nothing here.
   virtual Result<void> open_file(Chan& chan, uint32_t flags);
+  // As Device's, of open files only. Several processes may have the file open, and be in here at
+  // once: what they share in chan.state is made by open_file, or is behind a lock.
+  virtual Result<size_t> read_file(Chan& chan, char* buffer, size_t size,
+                                   uint64_t offset);  // EACCES here
+  virtual Result<size_t> write_file(Chan& chan, const char* buffer, size_t size,
+                                    uint64_t offset);                             // EACCES here
+  virtual Result<void> ioctl_file(Chan& chan, uint32_t request, void* argument);  // ENOTTY here
+  virtual uint16_t poll_file(Chan& chan);  // ABI_POLLIN | ABI_POLLOUT here
   // `name`, which is not in the table, in `directory`: sets chan.qid and, if it likes, chan.state.
   // ENOENT here.
   virtual Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan);

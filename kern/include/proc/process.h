@@ -18,8 +18,14 @@ Process* current_process();
 
 // --- For #proc, #cons and the tracer.
 
+// A process for ever: its PID, and how often PIDs had come round when it got that.
+struct ProcessId {
+  uint32_t pid = 0, generation = 0;
+  bool operator==(const ProcessId&) const = default;
+};
+
 struct ProcessInfo {
-  uint32_t pid, parent, group, session, uid, gid;
+  uint32_t pid, generation, parent, group, session, uid, gid;
   char state;     // R S Z T as ps shows it
   char name[32];  // last component of the program's path
   char path[256];
@@ -33,15 +39,20 @@ struct ProcessInfo {
 };
 // ESRCH.
 Result<ProcessInfo> process_info(uint32_t pid);
+Result<ProcessInfo> process_info(ProcessId id);
 // The smallest PID greater than `pid`; 0 if there is none. Zombies included.
 uint32_t process_next(uint32_t pid);
 // The arguments as they stand in the process's memory, separated by NULs; ESRCH. May sleep.
-Result<size_t> process_command_line(uint32_t pid, char* buffer, size_t size);
+Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size);
 
 // Sends a signal to a process (pid > 0) or to a group (pid < 0). ESRCH, EPERM unless `who` is root
 // or the owner. Any context when who.uid is 0.
 Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
-// The group in the foreground of the terminal (tcsetpgrp), kept by the console:
-// process_signal(-group, …) on ^C.
+// To this process, not to another that has its PID by now.
+Result<void> process_signal(ProcessId id, int signal, const Credentials& who);
+
+// Whether a signal waits that ends the current process: long loops of devices look, and give up.
+// False in a kernel task.
+bool process_is_ending();
 
 void proc_init();

@@ -26,7 +26,7 @@ Chan* union_member(Chan& directory, uint64_t index) {
 bool hidden(Chan& directory, uint64_t member, std::string_view name) {
   Chan* earlier = &directory;
   for (uint64_t i = 0; i < member; ++i, earlier = earlier->union_next)
-    if (earlier->device->walk(*earlier, name, {})) return true;
+    if (earlier->device->walk(*earlier, name, directory.opener)) return true;
   return false;
 }
 

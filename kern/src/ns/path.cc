@@ -266,6 +266,7 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
     if (!opened) continue;  // what may not be read is not shown
     last->union_next = opened.take().release();
     last = last->union_next;
+    last->opener = context.who;
   }
 }
 
@@ -296,6 +297,7 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   }
   Ref<Chan> opened = result.take();
   opened->path = path;
+  opened->opener = context.who;
   reached.restore(*opened);
   if (opened->qid.directory) TRY(open_union(context, *opened, flags));
   if ((flags & ABI_O_TRUNC) && !opened->qid.directory) {
@@ -326,6 +328,7 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
   TRY(chan_set_path(*parent, {name, static_cast<size_t>(length)}));
   Ref<Chan> made = TRY(directory->device->create(*directory, parts.name, flags, mode, context.who));
   std::swap(made->path, parent->path);
+  made->opener = context.who;
   return made;
 }
 

@@ -43,11 +43,21 @@ Result<Ref<Chan>> TableDevice::open(Ref<Chan> chan, uint32_t flags, const Creden
   return chan;
 }
 
-Result<size_t> TableDevice::read(Chan&, char*, size_t, uint64_t) {
-  return Errno::EACCES;
+Result<size_t> TableDevice::read(Chan& chan, char* buffer, size_t size, uint64_t offset) {
+  if (chan.qid.directory) return Errno::EISDIR;
+  return read_file(chan, buffer, size, offset);
 }
-Result<size_t> TableDevice::write(Chan&, const char*, size_t, uint64_t) {
-  return Errno::EACCES;
+Result<size_t> TableDevice::write(Chan& chan, const char* buffer, size_t size, uint64_t offset) {
+  if (chan.qid.directory) return Errno::EISDIR;
+  return write_file(chan, buffer, size, offset);
+}
+Result<void> TableDevice::ioctl(Chan& chan, uint32_t request, void* argument) {
+  if (chan.qid.directory) return Errno::ENOTTY;
+  return ioctl_file(chan, request, argument);
+}
+uint16_t TableDevice::poll(Chan& chan) {
+  if (chan.qid.directory) return ABI_POLLIN | ABI_POLLOUT;
+  return poll_file(chan);
 }
 
 Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
@@ -67,6 +77,18 @@ Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& e
 
 Result<void> TableDevice::open_file(Chan&, uint32_t) {
   return {};
+}
+Result<size_t> TableDevice::read_file(Chan&, char*, size_t, uint64_t) {
+  return Errno::EACCES;
+}
+Result<size_t> TableDevice::write_file(Chan&, const char*, size_t, uint64_t) {
+  return Errno::EACCES;
+}
+Result<void> TableDevice::ioctl_file(Chan&, uint32_t, void*) {
+  return Errno::ENOTTY;
+}
+uint16_t TableDevice::poll_file(Chan&) {
+  return ABI_POLLIN | ABI_POLLOUT;
 }
 Result<void> TableDevice::dynamic_walk(Chan&, std::string_view, Chan&) {
   return Errno::ENOENT;

@@ -44,7 +44,7 @@ namespace {
 constinit ObjectCache<Process> process_cache;
 constinit Process* table[kMaxPid + 1];
 constinit uint32_t last_pid = 0;
-constinit bool wrapped = false;
+constinit uint32_t generation = 0;  // how often PIDs have come round
 
 // Scheduler: the address space that goes with the task that runs next.
 void activate(Process* process) {
@@ -57,7 +57,7 @@ void activate(Process* process) {
 
 bool in_use(uint32_t pid) REQUIRES(process_lock) {
   if (table[pid]) return true;
-  if (!wrapped) return false;
+  if (generation == 0) return false;
   for (const Process& process : all_processes) {
     if (process.group == pid || process.session == pid) return true;
   }
@@ -68,7 +68,7 @@ Result<uint32_t> next_pid() REQUIRES(process_lock) {
   for (uint32_t tried = 0; tried < kMaxPid; tried++) {
     if (last_pid == kMaxPid) {
       last_pid = 0;
-      wrapped = true;
+      generation++;
     }
     last_pid++;
     if (!in_use(last_pid)) return last_pid;
@@ -189,6 +189,11 @@ Process* process_find(uint32_t pid) {
   return pid <= kMaxPid ? table[pid] : nullptr;
 }
 
+Process* process_find(ProcessId id) {
+  Process* const process = process_find(id.pid);
+  return process && process->generation == id.generation ? process : nullptr;
+}
+
 Result<Process*> process_create() {
   Process* const process = TRY(process_cache.make(KM_SLEEP));
   fpu_init(process->fpu);
@@ -234,6 +239,7 @@ Result<void> process_insert(Process& process, Process* parent) {
   // that is not in the group yet does not escape it.
   if (parent && signal_deliverable(*parent)) return Errno::EINTR;
   process.pid = TRY(next_pid());
+  process.generation = generation;
   process.task->pid = process.pid;
   table[process.pid] = &process;
   all_processes.push_back(process);
@@ -290,12 +296,13 @@ Result<void> process_start_init(const char* path) {
   return {};
 }
 
-Result<ProcessInfo> process_info(uint32_t pid) {
-  ProcessInfo info{};
-  const Guard guard(process_lock);
-  Process* const process = process_find(pid);
+namespace {
+
+Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   if (!process) return Errno::ESRCH;
-  info.pid = pid;
+  ProcessInfo info{};
+  info.pid = process->pid;
+  info.generation = process->generation;
   info.parent = process->parent ? process->parent->pid : 0;
   info.group = process->group;
   info.session = process->session;
@@ -318,6 +325,18 @@ Result<ProcessInfo> process_info(uint32_t pid) {
   return info;
 }
 
+}  // namespace
+
+Result<ProcessInfo> process_info(uint32_t pid) {
+  const Guard guard(process_lock);
+  return info_of(process_find(pid));
+}
+
+Result<ProcessInfo> process_info(ProcessId id) {
+  const Guard guard(process_lock);
+  return info_of(process_find(id));
+}
+
 uint32_t process_next(uint32_t pid) {
   const Guard guard(process_lock);
   uint32_t next = 0;
@@ -327,11 +346,11 @@ uint32_t process_next(uint32_t pid) {
   return next;
 }
 
-Result<size_t> process_command_line(uint32_t pid, char* buffer, size_t size) {
+Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
   Ref<AddressSpace> space;
   {
     const Guard guard(process_lock);
-    Process* const process = process_find(pid);
+    Process* const process = process_find(id);
     if (!process) return Errno::ESRCH;
     space = process->space;
   }

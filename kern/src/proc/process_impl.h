@@ -36,6 +36,9 @@ struct ProgramDescription {
 
 struct Process {
   uint32_t pid = 0;
+  uint32_t generation = 0;  // how often PIDs had come round when it got its own
+
+  ProcessId id() const { return {pid, generation}; }
 
   // The process's own task only, but for what is said.
   FdTable* fds = nullptr;
@@ -92,6 +95,7 @@ extern Spinlock process_lock;
 
 // By PID; nullptr if there is none. Zombies included.
 Process* process_find(uint32_t pid) REQUIRES(process_lock);
+Process* process_find(ProcessId id) REQUIRES(process_lock);
 using AllProcesses = List<Process, &Process::all_link>;
 extern AllProcesses all_processes GUARDED_BY(process_lock);
 

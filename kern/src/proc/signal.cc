@@ -231,24 +231,60 @@ Result<void> signal_return(Process& process, TrapFrame& frame) {
   return {};
 }
 
-Result<void> process_signal(int32_t pid, int signal, const Credentials& who) {
-  if (signal < 0 || signal >= ABI_SIGNAL_COUNT) return Errno::EINVAL;
+namespace {
+
+// What kill gives of the processes that it found.
+struct Sending {
+  const int signal;
+  const Credentials& who;
   bool found = false, allowed = false;
-  const auto send = [&](Process& process) REQUIRES(process_lock) {
+
+  void to(Process& process) REQUIRES(process_lock) {
     found = true;
     if (who.uid != 0 && who.uid != process.who.uid) return;
     allowed = true;
     if (signal != 0) signal_post(process, signal);
-  };
+  }
+  Result<void> result() const {
+    if (!found) return Errno::ESRCH;
+    if (!allowed) return Errno::EPERM;
+    return {};
+  }
+};
+
+}  // namespace
+
+Result<void> process_signal(int32_t pid, int signal, const Credentials& who) {
+  if (signal < 0 || signal >= ABI_SIGNAL_COUNT) return Errno::EINVAL;
+  Sending sending{signal, who};
   const Guard guard(process_lock);
   if (pid > 0) {
-    if (Process* const process = process_find(static_cast<uint32_t>(pid))) send(*process);
+    if (Process* const process = process_find(static_cast<uint32_t>(pid))) sending.to(*process);
   } else if (pid < 0) {
     for (Process& process : all_processes) {
-      if (process.group == static_cast<uint32_t>(-static_cast<int64_t>(pid))) send(process);
+      if (process.group == static_cast<uint32_t>(-static_cast<int64_t>(pid))) sending.to(process);
     }
   }
-  if (!found) return Errno::ESRCH;
-  if (!allowed) return Errno::EPERM;
-  return {};
+  return sending.result();
+}
+
+Result<void> process_signal(ProcessId id, int signal, const Credentials& who) {
+  if (signal < 0 || signal >= ABI_SIGNAL_COUNT) return Errno::EINVAL;
+  Sending sending{signal, who};
+  const Guard guard(process_lock);
+  if (Process* const process = process_find(id)) sending.to(*process);
+  return sending.result();
+}
+
+bool process_is_ending() {
+  Task* const task = current_task();
+  if (!task->interrupted || !task->process) return false;
+  const Process& process = *task->process;
+  const Guard guard(process_lock);
+  for (int signal = 1; signal < ABI_SIGNAL_COUNT; signal++) {
+    if ((process.pending & ~process.blocked & bit(signal)) &&
+        disposition(process, signal) == Disposition::kEnd)
+      return true;
+  }
+  return false;
 }

@@ -76,6 +76,13 @@ Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t o
   return got;
 }
 
+// A signal ends the write after the part that is done: any signal that of a stream, as POSIX has it
+// for slow devices; only one that ends the process that of a file, which programs expect to be
+// written whole.
+bool is_given_up(const Chan& chan) {
+  return chan.device->seekable() ? process_is_ending() : current_task()->interrupted.load();
+}
+
 // Writes everything unless the device takes less; an error after the first part is that part.
 Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
                                uint64_t offset) {
@@ -95,7 +102,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
       return done ? Result<size_t>(done) : put.error();
     }
     done += *put;
-    if (*put < part) break;
+    if (*put < part || is_given_up(chan)) break;
   } while (done < size);
   return done;
 }
@@ -310,8 +317,7 @@ Result<int64_t> sys_getdents(const SystemCall& call) {
 Result<int64_t> sys_ftruncate(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
-  TRY(chan->device->truncate(*chan, call.arguments[1],
-                             {}));  // permission was asked for when it was opened
+  TRY(chan->device->truncate(*chan, call.arguments[1], chan->opener));
   return 0;
 }
 

@@ -54,5 +54,7 @@ void test_bad_pointers(void);
 void test_fuzz(void);
 void test_descriptors(void);
 int make_frames(void);
+/* proctest walk. */
+int walk_as(uid_t uid, int count, char** paths);
 /* What a program that test_exec starts does with its arguments. */
 int exec_helper(int argc, char** argv);

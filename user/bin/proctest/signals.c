@@ -221,7 +221,32 @@ static int end_of(pid_t pid) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
+enum { kMuch = 32 << 20 };
+static int writes_much(void* argument) {
+  return write(*(int*)argument, calloc(1, kMuch), kMuch) == kMuch;
+}
+
+/* A signal ends a write to a file before all is written. The writer may be the quicker one, so
+ * there are several. */
+static void test_kill_writer(void) {
+  int cut = 0;
+  for (int i = 0; i < 20 && !cut; i++) {
+    int fd = open("/tmp/much", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    EXPECT(fd >= 0 && unlink("/tmp/much") == 0);
+    pid_t child = start_child(writes_much, &fd);
+    struct stat stat = {.st_size = 0};
+    while (fstat(fd, &stat) == 0 && stat.st_size == 0) continue;
+    kill(child, SIGTERM);
+    int status = wait_for(child);
+    EXPECT(fstat(fd, &stat) == 0);
+    cut = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM && stat.st_size < kMuch;
+    close(fd);
+  }
+  EXPECT(cut);
+}
+
 void test_kill(void) {
+  test_kill_writer();
   int ends[2], full[2];
   EXPECT(pipe(ends) == 0 && pipe(full) == 0);
   struct {

@@ -1,0 +1,123 @@
+// Whose a process, a terminal and a processor are: what devices do for somebody, and what they keep
+// doing when a signal waits.
+
+#include "core/ktest.h"
+#include "drivers/dev/terminal.h"
+#include "proc/job_control.h"
+#include "proc/process_impl.h"
+#include "tests/ns_world.h"
+#include "tests/test_program.h"
+
+namespace {
+
+// A process that never runs.
+class IdleProcess {
+ public:
+  explicit IdleProcess(uint32_t uid) : process_(*process_create().take()) {
+    EXPECT(process_make_task(process_));
+    process_.who = {uid, uid};
+  }
+  ~IdleProcess() {
+    leave();
+    process_discard(&process_);
+  }
+  // Gets a PID.
+  void enter() {
+    EXPECT(process_insert(process_, &test_process_1()));
+    is_in_ = true;
+  }
+  void leave() {
+    if (!std::exchange(is_in_, false)) return;
+    const Guard guard(process_lock);
+    process_remove(process_);
+  }
+  bool has(int signal) {
+    const Guard guard(process_lock);
+    return process_.pending & (uint64_t{1} << signal);
+  }
+  Process* operator->() { return &process_; }
+
+ private:
+  Process& process_;
+  bool is_in_ = false;
+};
+
+constexpr uint32_t kUser = 1000;
+
+Ref<Chan> open_ctl(const PathContext& context, uint32_t pid) {
+  char path[32];
+  format(path, sizeof path, "#proc/%u/ctl", pid);
+  Result<Ref<Chan>> chan = path_open(context, path, ABI_O_WRONLY, 0);
+  EXPECT(chan);
+  return chan.take();
+}
+
+}  // namespace
+
+KTEST(walls_ctl_is_of_one_process) {
+  TestNamespace ns;
+  IdleProcess his(kUser), roots(0);
+  his.enter();
+  const uint32_t pid = his->pid;
+  const Ref<Chan> ctl = open_ctl(ns.context(nullptr, kUser), pid);
+  EXPECT(ctl->device->write(*ctl, "term", 4, 0) && his.has(ABI_SIGTERM));
+  his.leave();
+  EXPECT(fails_with(Errno::ESRCH, ctl->device->write(*ctl, "kill", 4, 0)));
+  // PIDs come round.
+  do {
+    roots.leave();
+    roots.enter();
+  } while (roots->pid != pid);
+  EXPECT(fails_with(Errno::ESRCH, ctl->device->write(*ctl, "kill", 4, 0)));
+  EXPECT(!roots.has(ABI_SIGKILL));
+  abi_stat stat;
+  EXPECT(fails_with(Errno::ENOENT, ctl->device->stat(*ctl, stat)));
+}
+
+// What is opened keeps the rights that it was opened with.
+KTEST(walls_ctl_has_its_openers_rights) {
+  TestNamespace ns;
+  IdleProcess process(kUser);
+  process.enter();
+  const Ref<Chan> his = open_ctl(ns.context(nullptr, kUser), process->pid),
+                  roots = open_ctl(ns.context(), process->pid);
+  EXPECT(his->opener.uid == kUser && roots->opener.uid == 0);
+  process->who = {0, 0};
+  EXPECT(fails_with(Errno::EPERM, his->device->write(*his, "kill", 4, 0)));
+  EXPECT(!process.has(ABI_SIGKILL));
+  EXPECT(roots->device->write(*roots, "kill", 4, 0) && process.has(ABI_SIGKILL));
+}
+
+KTEST(walls_typed_signals_have_the_rights_of_who_chose_the_foreground) {
+  IdleProcess leader(0), his(kUser), roots(0), elsewhere(kUser);
+  for (IdleProcess* process : {&leader, &his, &roots, &elsewhere}) process->enter();
+  const uint32_t session = leader->pid, group = his->pid;
+  leader->session = leader->group = his->session = roots->session = session;
+  his->group = roots->group = elsewhere->group =
+      group;  // in another session: no POSIX call does so
+  ForegroundJob job{.leader = leader->id(), .group = group, .who = {kUser, kUser}};
+  job_signal(job, ABI_SIGINT);
+  EXPECT(his.has(ABI_SIGINT) && !roots.has(ABI_SIGINT) && !elsewhere.has(ABI_SIGINT));
+  job.who = {};
+  job_signal(job, ABI_SIGQUIT);
+  EXPECT(his.has(ABI_SIGQUIT) && roots.has(ABI_SIGQUIT) && !elsewhere.has(ABI_SIGQUIT));
+  // The session has ended.
+  leader.leave();
+  job_signal(job, ABI_SIGTSTP);
+  EXPECT(!his.has(ABI_SIGTSTP));
+}
+
+KTEST(walls_long_writes_look_at_signals) {
+  TestNamespace ns;
+  static constinit Terminal terminal([](const char*, size_t) {});
+  static const char text[16 << 10] = {};
+  EXPECT(terminal.write(text, sizeof text) == sizeof text);
+  current_task()->interrupted = true;
+  EXPECT(terminal.write(text, sizeof text) < sizeof text);
+  Result<Ref<Chan>> port = path_open(ns.context(), "#uart/2", ABI_O_WRONLY, 0);
+  if (port) {
+    Result<size_t> put = (*port)->device->write(**port, text, sizeof text, 0);
+    EXPECT(put && *put < sizeof text);
+  }
+  current_task()->interrupted = false;
+}

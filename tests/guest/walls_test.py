@@ -1,0 +1,58 @@
+"""Every file of every device against a user who is not root: no panic, no kernel address, nothing changed that is not his."""
+import re
+
+import pytest
+
+from guest import ROOT, guest
+
+pytestmark = pytest.mark.cpus(1)
+
+NOBODY = 65534
+DEVICES = sorted(name for source in [*(ROOT / "kern/drivers/dev").glob("*.cc"), *(ROOT / "kern/bench").glob("*.cc")]
+                 for name in re.findall(r'constexpr \w+Device\(\) : \w*Device\("(\w+)"', source.read_text()))
+# Below directories that are root's, where no listing leads to them.
+HIDDEN = ["#mem/kmemtrace/ctl", "#mem/kmemtrace/chan", "#mem/kmemtrace/debug_64", "#probe/1", "#probe/1/ctl", "#probe/1/counts", "#probe/1/events",
+          "#probe/1/outstanding", "#debug/leaky/clean", "#debug/leaky/leak", "/tmp/closed/file", "/proc/1/ctl", "/proc/none", "#nothing", "#mem.x"]
+# What is everyone's to write.
+HIS = re.compile(r"wrote (#cons|#null|(#root)?/dev)/(cons|console|tty|null|zero)|made a (file|directory) in (#tmp|(#root)?/tmp)")
+
+# What root sees, and what must not change.
+STATE = r"""
+state() {
+  echo == state
+  cat '#mem/kmemtrace/ctl' | grep -v '^limit'; cat '#debug/alloc' '#debug/text'
+  ls -lRn '#mem' '#debug' '#cons' '#uart' '#null' '#random' '#bench' /tmp /host | grep -v '^total'; ls -ln '#root' /etc; ls '#probe'; ls '#probe/1'
+  cat '#probe/1/counts' '#probe/1/ctl'; cat /tmp/note /tmp/closed/file /tmp/open/file /host/note /host/dir/file
+  for pid in 1 $$ $sleeper; do cut -d ' ' -f 1-8 /proc/$pid/stat; done
+  grep -E '^ *(leaky|debug_64) ' '#mem/kmemstat'
+}
+"""
+PREPARE = r"""
+umask 022
+mkdir /tmp/closed /tmp/open; echo text | tee /tmp/note /tmp/closed/file > /tmp/open/file; chmod 700 /tmp/closed
+exec 5<> '#probe/clone'; printf 'count sys_bind\n' >&5
+echo start > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 5' > '#debug/alloc'; echo stop > '#mem/kmemtrace/debug_64'
+sleep 1000 & sleeper=$!
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "dir").mkdir()
+    for name in ("note", "dir/file"):
+        (tmp_path / name).write_text("the host's\n")
+        (tmp_path / name).chmod(0o644)
+    return tmp_path
+
+
+def test_nobody_walks_everything(folder):
+    assert len(DEVICES) >= 13
+    paths = [f"#{name}" for name in DEVICES] + HIDDEN + ["/dev", "/proc", "/tmp", "/host"]
+    names = " ".join(f"'{path}'" for path in paths)
+    result = guest(f"{STATE}{PREPARE}state; echo == walk; proctest walk {NOBODY} {names}; echo status $?; state; kill -9 $sleeper",
+                   "--share", str(folder), "--timeout", "300")
+    assert (result.status, result.stderr) == (0, ""), result
+    before, walk, after = [part.splitlines()[1:] for part in result.stdout.split("== ")[1:]]
+    assert walk[-1] == "status 0" and int(walk[-2].removeprefix("walked ")) > 200, walk
+    assert [line for line in walk[:-2] if not HIS.fullmatch(line)] == []
+    assert before == after
