@@ -35,10 +35,7 @@ struct Errand {
 
 void do_errand(void* argument) {
   auto* errand = static_cast<Errand*>(argument);
-  {
-    const PreemptOff pinned;
-    errand->run();
-  }
+  errand->run();
   task_will_exit();
   const Guard guard(errand->lock);
   errand->is_done = true;

@@ -1,6 +1,7 @@
 """The host tools that read dumps and symbols."""
 import contextlib
 import importlib.machinery
+import importlib.util
 import io
 import os
 import re
@@ -30,7 +31,9 @@ USER_STACK = """\tuser stack of pid 12 sh and 1 more, 640 bytes in 10 allocation
 
 def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
     """A file of a name that others can guess, in a folder that they can write to, may be a link to one of ours."""
-    module = importlib.machinery.SourceFileLoader("guest_script", str(ROOT / "scripts/guest")).load_module()
+    loader = importlib.machinery.SourceFileLoader("guest_script", "scripts/guest")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
     shared, build, ours = tmp_path / "shared", tmp_path / "build", tmp_path / "ours"
     shared.mkdir()
     build.mkdir()

@@ -161,7 +161,7 @@ TEST_F(TraceSummaryTest, DeepStacksAreCut) {
   summary_.add("pipe", *tables_[0]);
   const std::vector<std::string> said = print(1);
   EXPECT_EQ(said.size(), 1 + TraceSummary::kFramesShown + 1);
-  EXPECT_EQ(said.back(), "    … 16 more");
+  EXPECT_EQ(said.back(), "    ... 16 more");
 }
 
 }  // namespace
