@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "core/planted.h"
 #include "store/trace_memory.h"
 
 TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
@@ -39,7 +40,7 @@ TraceTable* TraceTable::create() {
 void TraceTable::destroy(TraceTable* table) {
   table->clear();
   table->~TraceTable();
-  trace_page_free(table);
+  if (!planted(Planted::kTraceTable)) trace_page_free(table);
 }
 
 TraceRecord* TraceTable::Store::take_fresh_record() {

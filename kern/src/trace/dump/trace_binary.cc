@@ -4,6 +4,7 @@
 #include <bit>
 #include <new>
 
+#include "core/planted.h"
 #include "lib/string.h"
 
 static_assert(std::endian::native == std::endian::little);
@@ -42,7 +43,7 @@ void TraceBinary::Piece::set(uint64_t index, const Item& item) {
 TraceBinary::~TraceBinary() {
   for (uint32_t i = 0; i < source_count_; i++) {
     sources_[i]->~Source();
-    trace_copy_free(sources_[i], sizeof(Source));
+    if (!planted(Planted::kDumpCopy)) trace_copy_free(sources_[i], sizeof(Source));
   }
 }
 
