@@ -224,6 +224,21 @@ bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
   return false;
 }
 
+// Whoever has been given the object sees the bit of the shard that has its record.
+void TraceTable::note_not_leak(uint64_t object) {
+  if (!holds(object)) return;
+  const uint32_t hash = hash_of(object);
+  for (uint32_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = shards_[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    TraceRecord* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object() != object) record = record->next();
+    if (!record) continue;
+    record->next_cpu_ |= TraceRecord::kNotLeak;
+    return;
+  }
+}
+
 void TraceTable::count_unmatched(uint32_t cpu) {
   Shard& shard = shard_of(cpu);
   Guard guard(shard.lock);

@@ -315,7 +315,7 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t ind
           // Where marks are, probes have owners.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint16_t>(record.cpu()),
-          .reserved = 0};
+          .flags = record.not_leak() ? uint32_t{ABI_TRACEDUMP_NOT_LEAK} : 0};
 }
 
 // All frames of the stack that frame number `index` belongs to.
