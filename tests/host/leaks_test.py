@@ -9,7 +9,8 @@ import pytest
 
 from guest import BUILD, ROOT, leaktest, text
 from stele import dwarf, ksyms
-from stele.leak_counts import MOST_RUNS, Count, Growth, Look, grown, judge_counts, mark_by_time, parse_counts, runs_that_name
+from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Growth, Look, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
+                               seconds_that_name)
 from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
@@ -247,6 +248,9 @@ def test_what_grows_by_time():
     both = judge_counts(series(*range(8), tmp_node=range(8)))
     mark_by_time(both, series(*range(8), tmp_node=8 * [0]))
     assert [(growth.name, growth.by_time) for growth in both] == [("chan", True), ("tmp_node", False)]
+    [fast] = judge_counts(series(*range(0, 128, 16)))
+    mark_by_time([fast], series(*range(8)))  # processes that sleep between the looks
+    assert not fast.by_time
 
 
 def growth(name="debug_64", objects=24, size=1536, runs=96, traceable=True):
@@ -260,6 +264,15 @@ def test_traced_runs_until_two_objects_are_there():
     assert runs_that_name([growth(objects=1)], 5) == MOST_RUNS
     assert runs_that_name([growth(objects=0), growth("trace", 1, traceable=False)], 5) == 6
     assert runs_that_name([growth(objects=96)], 20) == 20
+
+
+def test_traced_seconds_until_two_objects_are_there():
+    """5 s in which 24 objects came, and 1."""
+    often, seldom = growth(objects=24), growth("chan", objects=1)
+    assert seconds_that_name([often]) == seconds_that_name([]) == MOST_SECONDS
+    often.by_time = seldom.by_time = True
+    assert (seconds_that_name([often]), seconds_that_name([often, seldom])) == (2, 30)
+    assert seconds_that_name([often, growth("task")]) == MOST_SECONDS
 
 
 def test_counts_are_named_by_what_is_alive():

@@ -9,6 +9,7 @@ Memory that is reallocated goes from one of kmalloc's caches to the next, and in
 so their sum is judged too. Quantum caches are left out, since their arena's line has what they serve. What else serves the allocator
 itself is accused only if nothing of others is: more objects take more slabs.
 """
+import math
 import re
 from dataclasses import dataclass
 
@@ -50,6 +51,11 @@ class Growth:
     seconds: float
     can_be_traced: bool
     by_time: bool = False  # it grows when nothing runs, too
+
+    @property
+    def rate(self):
+        """Objects in a second, or bytes if their number does not grow."""
+        return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
 
     def has(self, name):
         """Whether what leaks may be of the cache or arena: what is reallocated may still be smaller, or larger by now."""
@@ -107,15 +113,24 @@ def judge_counts(looks):
 
 
 def mark_by_time(accused, idle):
-    """Notes which of the accused grow while nothing runs, too."""
+    """Notes which of the accused grow while nothing runs, too, at least half as fast: who waits there is a process that ends, eight times."""
+    while_idle = {growth.name: growth.rate for growth in judge_counts(idle)}
     for growth in accused:
-        growth.by_time = any(growth.name == other.name for other in judge_counts(idle))
+        growth.by_time = 2 * while_idle.get(growth.name, 0) >= growth.rate
 
 
-MOST_RUNS, RUNS_FOR_AN_OBJECT = 256, 3
+MOST_RUNS, MOST_SECONDS, RUNS_FOR_AN_OBJECT = 256, 40, 3
 
 
 def runs_that_name(accused, repeat):
     """How many traced runs should leave two objects of each of the accused, or one that has grown, with some to spare; at least `repeat`."""
     slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
     return max(repeat, min(MOST_RUNS, round(2 * RUNS_FOR_AN_OBJECT * slowest)) if accused else 0)
+
+
+def seconds_that_name(accused):
+    """How long these runs may take: of what grows by time, long enough for two objects of each, with some to spare."""
+    named = [growth for growth in accused if growth.can_be_traced and growth.objects > 0]
+    if not named or not all(growth.by_time for growth in named):
+        return MOST_SECONDS
+    return min(MOST_SECONDS, math.ceil(2 * RUNS_FOR_AN_OBJECT * max(growth.seconds / growth.objects for growth in named)))

@@ -14,7 +14,6 @@ OUT_OF_MEMORY = (b"ut of memory", b"Cannot fork")  # what kernel, programs and s
 # The untraced pass: runs, and the hundredths of a second that an eighth of them takes at least (so that what leaks by time shows) and at
 # most (20 s in all).
 SHORTEST_EIGHTH, LONGEST_EIGHTH = 40, 250
-TRACED_SECONDS = 40  # of the traced runs that are made because something grew
 
 
 class Failure(Exception):
@@ -118,9 +117,9 @@ class Guests:
         """The command once, then eight looks in about as many seconds."""
         return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}")
 
-    def traced(self, commands, runs, least):
-        """The traced passes of the commands, one after the other in one guest."""
-        return self._boot(commands, f"traced_pass {runs} {TRACED_SECONDS} {least}")
+    def traced(self, commands, runs, least, seconds):
+        """The traced passes of the commands, one after the other in one guest: `runs` each, or fewer after so many seconds, but `least`."""
+        return self._boot(commands, f"traced_pass {runs} {seconds} {least}")
 
     def _boot(self, commands, call):
         script = FUNCTIONS.read_text()
