@@ -23,6 +23,7 @@ MEM    ?= 512M
 BOOT   ?= direct
 CMD    ?=
 REPEAT ?= 5
+RUNS   ?= 128
 CMDLINE ?=
 
 # The packages that the goals need, by the groups of scripts/setup, come before everything else: `make` starts again when the
@@ -70,17 +71,20 @@ $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 ifneq ($(filter leaktest,$(MAKECMDGOALS)),)
 MAKEFLAGS += -q
 endif
-leaktest: leaktest-run ## run CMD='…' in the guest under the tracer (REPEAT=5): status 0 clean, 1 a leak, 2 it cannot be said
+leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…'): 0 no, 1 yes, 2 it cannot be said
 	$(if $(filter 0,$(LEAKTEST_STATUS)),,$(if $(filter 1,$(LEAKTEST_STATUS)),@false,$(error it cannot be said whether anything leaked)))
 LEAKTEST_STATUS = $(shell cat $(BASE)/leaktest/status)
 # As it was typed: a $ in CMD is the shell's in the guest, not make's.
+LEAKTEST_OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
+  $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') \
+  $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') \
+  $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 leaktest-run: export LEAKTEST_CMD := $(value CMD)
 unexport CMD
 leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
 	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
-	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKTEST_CMD"; \
-	    echo $$? > $(BASE)/leaktest/status; }
+	  { scripts/leaktest $(LEAKTEST_OPTIONS) "$$LEAKTEST_CMD"; echo $$? > $(BASE)/leaktest/status; }
 
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i

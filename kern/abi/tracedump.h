@@ -128,6 +128,8 @@ struct abi_tracedump_stack {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_stack, 24);
 
+enum { ABI_TRACEDUMP_NOT_LEAK = 1 }; /* flags of a record: the kernel says that the object stays */
+
 /* An object that is live. Those of a source are ordered by stack, then by time, the
  * oldest first. */
 struct abi_tracedump_record {
@@ -138,6 +140,6 @@ struct abi_tracedump_record {
   uint32_t context; /* id in CONTEXTS; 0: not recorded */
   uint16_t mark;
   uint16_t cpu;
-  uint32_t reserved;
+  uint32_t flags;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_record, 40);

@@ -152,6 +152,11 @@ int kmem_trace_start(struct kmem_cache* cache, const char* options);
 int kmem_trace_stop(struct kmem_cache* cache);
 int kmem_trace_reset(struct kmem_cache* cache);
 int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
+/* Declares that `object`, live memory from a cache, kmalloc or the page arena, is meant to stay
+ * though nothing says so: the leak test counts it and does not accuse it. For structures that are
+ * made when first wanted and kept. Does nothing if the object has no record, nor to NULL. Any
+ * context but NMI. Implemented in src/trace/. */
+void kmem_not_leak(const void* object);
 
 /* Allocations that fail on purpose, for tests of what their callers do then: whoever does not ask
  * for it pays nothing, since the question is asked where the tracer's hook is. */

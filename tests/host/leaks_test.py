@@ -1,14 +1,19 @@
 """The judges of the leak test, its report, and the look-ups of lines that it is made with."""
+import json
 import re
 import subprocess
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
 from guest import BUILD, ROOT, leaktest, text
 from stele import dwarf, ksyms
-from stele.leaks import (CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, growth, judge, memory_report, parse_counts, ranges, report,
-                         without_allocator)
+from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Growth, Look, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
+                               seconds_that_name)
+from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
+from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
+from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
 from stele.source_lines import ProgramLines, SourceLines, build_id
 from stele.tracedump import COUNTERS, Record, Source
 
@@ -120,7 +125,7 @@ def test_what_was_made_after_the_start_is_doubted():
 def test_what_grew():
     before, after = parse_counts(COUNTS), parse_counts(COUNTS.replace("663552       144", "999999       200").replace("618496", "700000").replace("159744", "200000")
                                                        + MORE.format(size=640000, live=10000, traced="on"))
-    assert growth(before, after) == [(640000, 10000, "NAME"), (336447, 56, "page")]
+    assert grown(before, after) == [(640000, 10000, "NAME"), (336447, 56, "page")]
     told = memory_report("some command", before, after)
     assert "MEMORY RAN OUT" in told
     assert "    640000 bytes in 10000 allocations of NAME\n    336447 bytes in 56 allocations of page\n" in told
@@ -155,9 +160,9 @@ def test_report():
     leaked.user_stacks = [UserStack(["pid 12 sh", "pid 13 sh"], "0a1b", "/bin/sh", (0x401001, 0x402000), 640, 10)]
     by_function = [group([mark], name="chan", function="walk", offset=16 + mark) for mark in range(4)]
     verdict = judge([group([3, 3], function="once"), leaked, *by_function], 5, ["all is doubtful"])
-    told = report(verdict, dump(source(seen=9)), "some command", "3", 5, ["sleep", "cat", "sleep"], Programs())
+    told = report(verdict, dump(source(seen=9)), "some command", "3", 5, ["sleep", "cat", "sleep"], Programs(), Untraced(128, 128, 8, 7.25))
     assert "leak test of: some command\n" in told
-    assert "exit status: 3" in told
+    assert "runs: 1 to warm up, 128 untraced in 7.2 s, 5 traced; the last one's exit status: 3\n" in told
     assert "left running, and killed: sleep (2 times), cat (1 times)\n" in told
     assert "LEAKED: 384 bytes from 1 stacks, each alive in at least 2 of 5 runs\n" in told
     assert ("384 bytes in 6 allocations of debug_64 from stack\n    inner (inlined)  a.h:1\n    leak_at_depth+0x34  kern/a.cc:2\n"
@@ -170,13 +175,247 @@ def test_report():
     assert told.endswith("\nleak\n")
 
 
+def look(runs, time=None, at_rest=True, **live):
+    """After `runs` runs; `live`: {name: objects of 64 bytes, or (objects, bytes)}."""
+    pairs = {name.replace("_0", ".0"): value if isinstance(value, tuple) else (value, 64 * value) for name, value in live.items()}
+    return Look(runs, runs if time is None else time, at_rest, {name: Count(size, objects, name not in ("trace", "kmem_slab"), True)
+                                                               for name, (objects, size) in pairs.items()})
+
+
+def series(*values, name="chan", **others):
+    """Looks after each eighth of 128 runs, or as many as there are values."""
+    return [look(16 * (i + 1), **{name: value}, **{other: values[i] for other, values in others.items()}) for i, value in enumerate(values)]
+
+
+def test_what_rises_in_both_halves_is_accused():
+    [growth] = judge_counts(series(5, 8, 10, 12, 14, 16, 18, 20))
+    assert (growth.name, growth.objects, growth.bytes, growth.runs, growth.by_time) == ("chan", 12, 768, 96, False)
+    assert judge_counts(series(0, 0, 0, 0, 1, 1, 1, 2))  # batches
+
+
+@pytest.mark.parametrize("values", [
+    (5, 5, 5, 5, 5, 5, 5, 5), (0, 9, 9, 9, 9, 9, 9, 9), (0, 1, 2, 3, 4, 4, 4, 4), (0, 1, 1, 1, 1, 2, 2, 3), (1, 2, 1, 2, 1, 2, 1, 2), (9, 1, 3, 2, 5, 6, 7, 8),
+    (9, 8, 7, 6, 5, 4, 3, 2), (1, 2, 3), (1, 2, 3, 4, 5, 6, 7, 1),
+], ids=["still", "first eighth", "first half", "second half", "sways", "falls back", "falls", "too few looks", "all back at the end"])
+def test_what_does_not_is_not(values):
+    assert judge_counts(series(*values)) == []
+
+
+def test_few_looks_are_judged_too():
+    """A command that takes long."""
+    assert [growth.objects for growth in judge_counts(series(0, 1, 2, 3))] == [2]
+    assert judge_counts(series(0, 1, 2, 2)) == judge_counts(series(0, 1, 2)) == []
+
+
+def test_growth_by_reallocation():
+    """One object at a time, of ever larger caches and then of the page arena. Twice the same size is not enough."""
+    sizes = [2048, 2048, 2048, 4096, 4096, 8192, 8192, 16384]
+    names = ["kmalloc_2048", "kmalloc_4096", "kmalloc_8192", "page"]
+    looks = [look(16 * i, **{name: (int(name.endswith(str(size)) or (name == "page" and size > 8192)), size * (name.endswith(str(size)) or (name == "page" and size > 8192)))
+                             for name in names}) for i, size in enumerate(sizes, 1)]
+    [growth] = judge_counts(looks)
+    assert (growth.name, growth.objects, growth.bytes) == ("kmalloc", 0, 14336)
+    assert growth.has("kmalloc_4096") and growth.has("page") and not growth.has("chan") and not growth.has("page_4096")
+    assert judge_counts(looks[:4] + 4 * looks[3:4]) == []
+
+
+def test_bytes_of_an_arena_that_one_object_holds():
+    [growth] = judge_counts([look(16 * i, page=(1, 4096 * i)) for i in range(1, 9)])
+    assert (growth.name, growth.objects, growth.bytes) == ("page", 0, 24576)
+    assert growth.has("kmalloc_8192")  # it may have been smaller
+
+
+def test_what_can_never_be_traced_is_accused():
+    [growth] = judge_counts(series(0, 1, 2, 3, 4, 5, 6, 7, name="trace"))
+    assert (growth.name, growth.can_be_traced) == ("trace", False)
+
+
+def test_what_serves_the_allocator_follows_its_callers():
+    rising = (0, 1, 2, 3, 4, 5, 6, 7)
+    assert [growth.name for growth in judge_counts(series(*rising, kmem_slab=rising))] == ["chan"]
+    assert [growth.name for growth in judge_counts(series(*8 * [3], kmem_slab=rising))] == ["kmem_slab"]
+    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # what it serves is in its arena's line
+
+
+def test_a_cache_made_meanwhile():
+    looks = series(*8 * [3])
+    for i, one in enumerate(looks[3:]):
+        one.counts["made"] = Count(64 * (i + 1), i + 1, True, True)
+    assert [growth.name for growth in judge_counts(looks)] == ["made"]
+
+
+def test_what_grows_by_time():
+    both = judge_counts(series(*range(8), tmp_node=range(8)))
+    mark_by_time(both, series(*range(8), tmp_node=8 * [0]))
+    assert [(growth.name, growth.by_time) for growth in both] == [("chan", True), ("tmp_node", False)]
+    [fast] = judge_counts(series(*range(0, 128, 16)))
+    mark_by_time([fast], series(*range(8)))  # processes that sleep between the looks
+    assert not fast.by_time
+
+
+def growth(name="debug_64", objects=24, size=1536, runs=96, traceable=True):
+    return Growth(name, objects, size, runs, 5.0, traceable)
+
+
+def test_traced_runs_until_two_objects_are_there():
+    assert runs_that_name([], 5) == 5
+    assert runs_that_name([growth(objects=96)], 5) == 6
+    assert runs_that_name([growth(objects=24), growth("chan", objects=480)], 5) == 24
+    assert runs_that_name([growth(objects=1)], 5) == MOST_RUNS
+    assert runs_that_name([growth(objects=0), growth("trace", 1, traceable=False)], 5) == 6
+    assert runs_that_name([growth(objects=96)], 20) == 20
+
+
+def test_traced_seconds_until_two_objects_are_there():
+    """5 s in which 24 objects came, and 1."""
+    often, seldom = growth(objects=24), growth("chan", objects=1)
+    assert seconds_that_name([often]) == seconds_that_name([]) == MOST_SECONDS
+    often.by_time = seldom.by_time = True
+    assert (seconds_that_name([often]), seconds_that_name([often, seldom])) == (2, 30)
+    assert seconds_that_name([often, growth("task")]) == MOST_SECONDS
+
+
+def test_counts_are_named_by_what_is_alive():
+    """Two objects of one stack name it, in whichever generations; of what is reallocated there is only one."""
+    def accusation(*groups, **changes):
+        verdict = judge(groups, 5, growths=[growth(**changes)])
+        assert verdict.status == LEAKED
+        return verdict.by_counts[0], verdict
+
+    once, verdict = accusation(group([3, 3]), group([2], "chan"))
+    assert (once.named, [one.name for one in once.groups], [one.name for one in verdict.others], verdict.unnamed) == (True, ["debug_64"], ["chan"], [])
+    one, verdict = accusation(group([3]))
+    assert (one.named, verdict.unnamed, verdict.others) == (False, [one.growth], [])
+    assert accusation(group([3], "kmalloc_4096"), objects=0, name="kmalloc")[0].named
+    never, verdict = accusation(name="trace", traceable=False)
+    assert (never.named, verdict.unnamed) == (False, [])
+
+
+def told(verdict, untraced=Untraced(128, 128, 8, 7.25)):
+    return report(verdict, dump(source()), "some command", "0", 5, [], SimpleNamespace(look_up=lambda stacks: {}), untraced)
+
+
+def test_report_by_counts():
+    slow, clock = growth(), growth("chan", 3, 300)
+    clock.by_time = True
+    by_stack = group([0, 1], "process")
+    report_text = told(judge([group([3, 3]), by_stack], 5, growths=[slow, clock, growth("process", 96, 9600), growth("trace", 0, 4096, traceable=False)]))
+    assert "LEAKED (by counts): 24 objects, 1536 bytes of debug_64 in 96 untraced runs\n\n128 bytes in 2 allocations of debug_64 from stack\n" in report_text
+    assert "of chan in 96 untraced runs, and grows as well while nothing runs: by time (5.0 s)\n    the traced runs left none of it" in report_text
+    assert "of process in 96 untraced runs\n    from stacks above\n" in report_text
+    assert "LEAKED (by counts): 4096 bytes of trace in 96 untraced runs\n    it can never be traced" in report_text
+    assert report_text.endswith("\nleak\n")
+
+
+@pytest.mark.parametrize("untraced, line", [
+    (Untraced(), "none untraced (quick: judged by the trace alone, not by counts)"),
+    (Untraced(128, 74, 8, 20.5), "74 untraced in 20.5 s (the time was up: 128 were wanted)"),
+    (Untraced(128, 20, 5, 3, True), "20 untraced in 3.0 s (half of memory was used up then)"),
+    (Untraced(128, 2, 2, 3, True), "2 untraced in 3.0 s (half of memory was used up then; too few to judge by counts)"),
+], ids=["quick", "time", "memory", "too few"])
+def test_report_says_what_was_not_run(untraced, line):
+    assert f"runs: 1 to warm up, {line}, 5 traced;" in told(judge([], 5), untraced)
+
+
+# What is hidden.
+
+
+def test_suppressions():
+    assert parse_suppressions("# comment\n\nleak_at_depth for a test # why\nchan:Device::walk a b\nDevice::open c\n") == [
+        Suppression("", "leak_at_depth", "for a test"), Suppression("chan", "Device::walk", "a b"), Suppression("", "Device::open", "c")]
+    with pytest.raises(HideError, match='line 2: "walk" has no reason'):
+        parse_suppressions("open why\nwalk\n")
+
+
+def test_what_is_suppressed_is_counted():
+    groups = [group([0, 1]), group([0, 1], function="other"), group([2, 3, 4], name="chan", function="walk")]
+    [rest], _, [hidden] = hide(groups[:2], [], parse_suppressions("leak_at_depth known\nchan:other not this one"))
+    assert (rest.function, hidden.why, hidden.objects, hidden.bytes) == ("other", "leak_at_depth: known", 2, 128)
+    kept, _, hidden = hide(groups, [], parse_suppressions("debug_alloc_write whoever calls it"))
+    assert (kept, hidden[0].objects) == ([], 7)
+    verdict = judge(kept, 5, hidden=hidden)
+    assert verdict.status == CLEAN
+    assert "hidden (not counted):\n    7 objects, 448 bytes from 3 stacks: debug_alloc_write: whoever calls it\n" in told(verdict)
+
+
+def test_objects_that_stay():
+    staying = group([0, 1, 2])
+    staying.records = [Record(*(getattr(record, name) for name in Record.__slots__[:-1]), True) for record in staying.records]
+    mixed = group([0, 1, 2], name="chan")
+    mixed.records[0] = Record(1, 64, 0, 1, 1, 0, 0, True)
+    kept, accused, [hidden] = hide([staying, mixed], [growth(), growth("chan")])
+    assert [(one.name, len(one.records)) for one in kept] == [("chan", 2)]
+    assert (hidden.why, hidden.objects, [one.name for one in hidden.growths], [one.name for one in accused]) == (NOT_A_LEAK, 4, ["debug_64"], ["chan"])
+
+
+def test_one_hidden_object_does_not_hide_growth():
+    kept, accused, _ = hide([group([0])], [growth()], [Suppression("", "leak_at_depth", "x")])
+    assert (kept, [one.name for one in accused]) == ([], ["debug_64"])
+
+
+def test_a_baseline_hides_what_it_has():
+    """The report in JSON of an earlier run: by functions, not by addresses or lines."""
+    def result(*groups, growths=()):
+        verdict = judge(groups, 5, growths=growths)
+        return Result("some command", verdict.status, "text", facts=facts(verdict, 5, Untraced()))
+
+    baseline = parse_baseline(as_json([result(group([0, 1]), growths=[growth("chan")])]))
+    kept, accused, [hidden] = hide([group([0, 1], offset=0x99), group([0, 1], name="chan"), group([0, 1], function="new")], [growth("chan"), growth("task")],
+                                   baseline=baseline)
+    assert ([(one.name, one.function) for one in kept], [one.name for one in accused]) == ([("chan", "leak_at_depth"), ("debug_64", "new")], ["task"])
+    assert (hidden.why, hidden.objects, [one.name for one in hidden.growths]) == (KNOWN, 2, ["chan"])
+    assert parse_baseline(as_json([result()])) == Baseline()
+    for text_ in ("", "[]", "{}", '{"commands": 3}', '{"commands": [{"leaks": [{}]}]}'):
+        with pytest.raises(HideError):
+            parse_baseline(text_)
+
+
+# Reports for programs.
+
+RESULTS = [Result("true", CLEAN, "…\nno leak\n", seconds=2.25), Result("leak < & \x01 \udcff", LEAKED, "LEAKED: a & b\n\nleak\n"),
+           Result("long", UNKNOWN, "", "the guest ended with status 124")]
+
+
+def test_junit():
+    suite = ElementTree.fromstring(as_junit(RESULTS))
+    assert [suite.get(key) for key in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    clean, leak, unknown = suite
+    assert (clean.get("name"), clean.get("time"), list(clean)) == ("true", "2.2", [])
+    assert (leak.get("name"), leak[0].tag, leak[0].get("message"), leak[0].text) == ("leak < & ? ?", "failure", "leak", "LEAKED: a & b\n\nleak\n")
+    assert (unknown[0].tag, unknown[0].get("message")) == ("error", "the guest ended with status 124")
+
+
+def test_json():
+    assert [(one["command"], one["status"], one.get("why")) for one in json.loads(as_json(RESULTS))["commands"]] == [
+        ("true", "clean", None), ("leak < & ? ?", "leak", None), ("long", "unknown", "the guest ended with status 124")]
+
+
+def test_list():
+    lines = list_report(RESULTS).splitlines()
+    assert lines[-5:] == ["clean    true", "leak     leak < & \x01 \udcff", "unknown  long", "", "1 clean, 1 leak, 1 unknown"]
+    assert "LEAKED: a & b" in lines and "the guest ended with status 124" in lines and "no leak" not in lines
+
+
+@pytest.mark.parametrize("options, content, why", [
+    (["--list", "FILE"], "# nothing\n\n", "FILE: no command in it"), (["--list", "/none"], "", "No such file or directory: '/none'"),
+    (["--suppressions", "FILE", "true"], "walk\n", 'FILE: line 1: "walk" has no reason'), (["--baseline", "FILE", "true"], "what", "FILE: not a report"),
+], ids=["empty list", "no list", "suppressions", "baseline"])
+def test_options_files(tmp_path, options, content, why):
+    file = tmp_path / "file"
+    file.write_text(content)
+    *options, last = [word.replace("FILE", str(file)) for word in options]
+    result = leaktest(last, *options)
+    assert (result.status, result.stdout) == (2, "")
+    assert why.replace("FILE", str(file)) in result.stderr
+
+
 # A failure of the leak test itself: scripts/guest is not reached, or is a file that plays it.
 
 
 @pytest.fixture
 def played(tmp_path, monkeypatch):
     """leaktest in a copy of the checkout whose scripts/guest writes what is given and ends with a status."""
-    def run(output=b"", status=0, errors=b"", command="true"):
+    def run(output=b"", status=0, errors=b"", command="true", options=()):
         (tmp_path / "scripts").mkdir(exist_ok=True)
         (tmp_path / "scripts/leaktest").write_bytes((ROOT / "scripts/leaktest").read_bytes())
         if not (tmp_path / "tools").exists():
@@ -186,18 +425,23 @@ def played(tmp_path, monkeypatch):
         guest = tmp_path / "scripts/guest"
         guest.write_text(f"#!/bin/sh\ncat {tmp_path}/err >&2; cat {tmp_path}/out; exit {status}\n")
         guest.chmod(0o755)
-        run = subprocess.run(["python3", str(tmp_path / "scripts/leaktest"), "--report", str(tmp_path / "report"), command], capture_output=True,
+        run = subprocess.run(["python3", str(tmp_path / "scripts/leaktest"), "--report", str(tmp_path / "report"), *options, command], capture_output=True,
                              check=False)
         return run.returncode, run.stdout, text(run.stderr), (tmp_path / "report").read_bytes()
+    run.folder = tmp_path
     return run
 
 
 @pytest.mark.parametrize("output, status, why", [
     (b"", 0, "the guest's output is incomplete"), (b"", 3, "the guest ended with status 3"),
-    (b"leaktest dump\n\x89STELE\r\n", 0, "not a trace dump"), (b"what\n", 0, "unexpected output: b'what'"),
-], ids=["nothing", "failed", "cut", "strange"])
+    (b"leaktest pass\nleaktest dump\n\x89STELE\r\n", 0, "not a trace dump"), (b"what\n", 0, "unexpected output: b'what'"),
+    (b"leaktest pass\nleaktest what\n", 0, "unexpected output: b'leaktest what'"),
+], ids=["nothing", "failed", "cut", "strange", "unknown"])
 def test_a_failure_of_its_own_is_one_line_and_2(played, output, status, why):
-    assert played(output, status) == (2, b"", f"leaktest: {why}\n", f"leaktest: {why}\n".encode())
+    for options in ([], ["--quick"]):
+        assert played(output, status, options=options) == (2, b"", f"leaktest: {why}\n", f"leaktest: {why}\n".encode())
+    result = json.loads((played.folder / "report.json").read_text())["commands"][0]
+    assert (result["status"], result["why"]) == ("unknown", why)
 
 
 def test_a_command_longer_than_an_argument():
@@ -206,7 +450,7 @@ def test_a_command_longer_than_an_argument():
 
 
 def test_memory_that_runs_out_has_a_report(played):
-    output = f"leaktest counts\n{COUNTS}leaktest end\nleaktest counts\n{COUNTS}{MORE.format(size=640000, live=10000, traced='on')}leaktest end\n".encode()
+    output = f"leaktest pass\nleaktest counts\n{COUNTS}leaktest end\nleaktest counts\n{COUNTS}{MORE.format(size=640000, live=10000, traced='on')}leaktest end\n".encode()
     status, told, _, written = played(output, 137, b"[    1.2] pid 5 sh: out of memory at 0x401000\n", command=b"true \xff")
     assert (status, told) == (2, written)
     assert b"leak test of: true \xff\n" in told
@@ -246,7 +490,7 @@ def test_a_program_s_function_has_file_and_line():
         pytest.skip("no program was built")
     address = next(int(line.split()[0], 16) for line in ksyms.nm(folder / "leakdemo") if line.endswith(" T main"))
     identity = build_id(folder / "leakdemo")
-    places = ProgramLines(folder, ROOT).look_up([UserStack([], identity, "/bin/leakdemo", (address + 1, 0x10)), UserStack([], "0a1b", "/a", (address + 1,))])
+    places = ProgramLines([folder], ROOT).look_up([UserStack([], identity, "/bin/leakdemo", (address + 1, 0x10)), UserStack([], "0a1b", "/a", (address + 1,))])
     assert list(places) == [(identity, address + 1)]
     [(function, place)] = places[identity, address + 1]
     assert function == "main"

@@ -170,6 +170,7 @@ TEST_F(TraceBinaryTest, HasEverything) {
   record(0, 0x1000, 10, small, shell, clock_now - 100);
   tables_[0]->mark = 7;
   record(0, 0x2000, 20, small, timer, clock_now - 200);
+  tables_[0]->note_not_leak(0xffff800000002000);
   record(0, 0x3000, 100, large, reaper, clock_now);
   record(0, 0x4000, 100, gone, reaper, clock_now);
   record(0, 0x5000, 1, 0, 0, clock_now - 4'294'967'000);  // the low halves have wrapped since
@@ -233,6 +234,8 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(records[1].time, (clock_now - 200) * kMillisecond);
   EXPECT_EQ(records[1].mark, 7u);
   EXPECT_EQ(records[1].cpu, 3u);
+  EXPECT_EQ(records[1].flags, unsigned{ABI_TRACEDUMP_NOT_LEAK});
+  EXPECT_EQ(records[2].flags, 0u);
   EXPECT_EQ(records[2].mark, 0u);
   EXPECT_EQ(dump.context(records[1].context).kind, unsigned{ABI_TRACEDUMP_IRQ});
   EXPECT_EQ(dump.string(dump.context(records[1].context).name), "timer");

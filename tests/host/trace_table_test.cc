@@ -218,6 +218,35 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
   EXPECT_EQ(counters.live(), 1u);
 }
 
+TEST_F(TraceTableTest, NotesWhatStays) {
+  const auto record_all = [this] {
+    for (uint64_t i = 1; i <= 1000; i++) {
+      table_->record({.object = i * 64,
+                      .size = 1,
+                      .stack = 1,
+                      .context = 1,
+                      .time = 0,
+                      .cpu = static_cast<uint16_t>(i % 32),
+                      .truncated = false});
+    }
+  };
+  record_all();
+  for (uint64_t i = 1; i <= 1000; i += 10) table_->note_not_leak(i * 64);
+  // Of objects that have no record, or can have none, nothing is noted.
+  table_->note_not_leak(64 * 2000);
+  table_->note_not_leak(64 | uint64_t{1} << 48);
+  TraceCounters counters;
+  for (const TraceRecord& record : copy(*table_, &counters)) {
+    EXPECT_EQ(record.not_leak(), record.object() / 64 % 10 == 1) << record.object();
+    EXPECT_EQ(record.cpu(), record.object() / 64 % 32);
+  }
+  // It goes with the record.
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, i % 32);
+  record_all();
+  for (const TraceRecord& record : copy(*table_, &counters)) EXPECT_FALSE(record.not_leak());
+  ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
+}
+
 TEST_F(TraceTableTest, AgreesWithAModelWhileSmall) {
   run(1, 20'000, 10, false);
 }

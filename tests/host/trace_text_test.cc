@@ -106,6 +106,12 @@ TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
       "\t0xffff800000002000 size 20 age 50 mark 1 cpu 1 irq timer\n");
 }
 
+TEST_F(TraceTextTest, WhatStaysIsMarked) {
+  record(0x1000, 10, stack({0x10}), contexts_.intern(ContextKind::kProcess, 12, "sh"), 900);
+  table_->note_not_leak(0xffff800000001000);
+  EXPECT_NE(dump().find("age 100 mark 0 cpu 1 not_leak pid 12 sh\n"), std::string::npos);
+}
+
 TEST_F(TraceTextTest, StacksAreThoseOfTheLiveRecords) {
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   stack({0x90});  // another trace's

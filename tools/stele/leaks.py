@@ -1,26 +1,26 @@
-"""Judges the trace dump of a leak test and writes the report.
+"""Judges a leak test: the dump of its traced runs, and what grew in the untraced ones.
 
-Each run of the command has a generation of its own, the mark of its records. Two judges accuse:
+Each traced run of the command has a generation of its own, the mark of its records. Two judges accuse by the dump:
 
 - by stack: objects of one stack are alive in two generations;
 - by allocating function, for what the first lets go: objects of one cache from one function, whatever leads there, are alive in more
-  than half of the generations.
+  than half of the generations, three at most.
 
-What neither accuses is shown as "not repeated" and does not count. Nothing lost may look like nothing leaked: whatever keeps the dump from
-telling all is a doubt, and with a doubt there is no "no leak".
+What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not. What nobody accuses is shown
+as "not repeated" and does not count. Nothing lost may look like nothing leaked: whatever keeps the dump from telling all is a doubt, and
+with a doubt there is no "no leak".
 
 Causes come before consequences. What a lost object holds is lost with it: contents are mostly made after what holds them, and are
 rather memory without a type (kmalloc, then pages) and more of it.
 """
-import re
-from collections import Counter
 from dataclasses import dataclass, field
+
+from stele.leak_counts import Growth
 
 CLEAN, LEAKED, UNKNOWN = 0, 1, 2
 COUNTERS_THAT_LOSE = ("dropped", "filtered", "cleared", "stacks_lost", "contexts_lost")
 FILTERS = ("min", "max", "pid", "sample")
 ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/include/arena.h", "kern/include/pages.h")
-CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN = 4, 8, 10
 
 
 @dataclass
@@ -68,12 +68,32 @@ class Group:
 
 
 @dataclass
+class Accusation:
+    """What grew in the untraced runs, and what of it was alive after the traced ones."""
+
+    growth: Growth
+    groups: list
+
+    @property
+    def named(self):
+        """Whether the groups say where it comes from: two objects of a stack do, or the one that is reallocated."""
+        return any(len(group.records) > 1 for group in self.groups) or bool(self.growth.objects <= 0 and self.groups)
+
+
+@dataclass
 class Verdict:
     status: int  # CLEAN, LEAKED, UNKNOWN
     by_stack: list  # groups
     by_function: list  # [[group, …]] of one function each
     others: list  # groups that are not repeated
     doubts: list  # why nothing can be said, as text
+    by_counts: list  # Accusations
+    hidden: list  # what was told not to be accused: leak_hide.Hidden
+
+    @property
+    def unnamed(self):
+        """What more traced runs might name."""
+        return [one.growth for one in self.by_counts if one.growth.can_be_traced and not one.named]
 
 
 def groups_of(dump, kernel):
@@ -116,19 +136,26 @@ def user_stacks_of(dump, records):
     return sorted(found.values(), key=lambda stack: -stack.bytes)
 
 
-def judge(groups, repeat, doubts=()):
+MOST_GENERATIONS = 3
+
+
+def judge(groups, repeat, doubts=(), growths=(), hidden=()):
+    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged."""
     by_stack = [group for group in groups if len(group.marks) >= min(2, repeat)]
     functions = {}
     for group in groups:
         if group not in by_stack and group.function:
             functions.setdefault((group.name, group.function), []).append(group)
-    by_function = [together for together in functions.values() if len(set().union(*(group.marks for group in together))) > max(1, repeat // 2)]
-    accused = [group for together in by_function for group in together]
+    wanted = min(max(2, repeat // 2 + 1), MOST_GENERATIONS)
+    by_function = [together for together in functions.values() if len(set().union(*(group.marks for group in together))) >= wanted]
+    by_counts = [Accusation(growth, sorted((group for group in groups if growth.has(group.name)), key=lambda group: group.cause))
+                 for growth in growths]
+    accused = [group for together in by_function for group in together] + [group for one in by_counts for group in one.groups]
     others = [group for group in groups if group not in by_stack and group not in accused]
-    status = LEAKED if by_stack or by_function else UNKNOWN if doubts else CLEAN
+    status = LEAKED if by_stack or by_function or by_counts else UNKNOWN if doubts else CLEAN
     return Verdict(status, sorted(by_stack, key=lambda group: group.cause),
                    sorted((sorted(together, key=lambda group: group.cause) for together in by_function), key=lambda together: together[0].cause),
-                   sorted(others, key=lambda group: -group.bytes), list(doubts))
+                   sorted(others, key=lambda group: -group.bytes), list(doubts), by_counts, list(hidden))
 
 
 def doubts_about(before, after, repeat, commands, before_counts, after_counts):
@@ -150,103 +177,3 @@ def doubts_about(before, after, repeat, commands, before_counts, after_counts):
     if not after.sources:
         doubts.append("nothing was traced")
     return doubts
-
-
-@dataclass
-class Count:
-    """A line of kmemstat."""
-
-    bytes: int
-    live: int
-    can_be_traced: bool
-    memory: bool  # not addresses, not what another line has too, not the tracer's
-
-
-def parse_counts(text):
-    """{name: Count} of #mem/kmemstat."""
-    counts = {}
-    for words in map(str.split, text.splitlines()):
-        if len(words) == 9 and words[1] in ("A", "S"):
-            name, _, _, _, allocated, live, _, _, traced = words
-            memory = name not in ("kernel_virtual", "trace") and not re.fullmatch(r"page_\d+", name)
-            counts[name] = Count(int(allocated), int(live), traced != "never", memory)
-    return counts
-
-
-def growth(before, after):
-    """What has grown between two kmemstats, most bytes first: [(bytes, objects, name)]."""
-    nothing = Count(0, 0, True, True)
-    grown = [(count.bytes - before.get(name, nothing).bytes, count.live - before.get(name, nothing).live, name)
-             for name, count in after.items() if count.memory]
-    return sorted((line for line in grown if line[0] > 0), reverse=True)
-
-
-def describe(group, program_places):
-    lines = [f"{group.bytes} bytes in {len(group.records)} allocations of {group.name} from stack"]
-    for *inlined, (function, place) in group.frames:
-        lines += [f"    {name} (inlined)  {where}" for name, where in inlined]
-        lines.append(f"    {function}  {place}".rstrip())
-    if not group.frames:
-        lines.append("    the stack was not recorded")
-    lines.append(f"    marks {ranges(group.marks)}, contexts {some(group.contexts, CONTEXTS_SHOWN)}")
-    for stack in group.user_stacks[:USER_STACKS_SHOWN]:
-        lines.append(f"    user stack of {some(stack.owners, 1)}, {stack.bytes} bytes in {stack.objects} allocations")
-        for frame in stack.frames:
-            *inlined, (function, place) = program_places.get((stack.build_id, frame)) or [(f"{frame:#x} [{stack.path}]", "")]
-            lines += [f"        {name} (inlined)  {where}" for name, where in inlined]
-            lines.append(f"        {function}  {place}".rstrip())
-    return lines
-
-
-def ranges(numbers):
-    """"1-2,5" of {1, 2, 5}."""
-    result = []
-    for number in sorted(numbers):
-        if result and result[-1][1] == number - 1:
-            result[-1][1] = number
-        else:
-            result.append([number, number])
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in result)
-
-
-def some(names, most):
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def report(verdict, dump, command, command_status, repeat, left, programs):
-    """The report as text. `left`: names of the processes that the command left running; `programs`: a ProgramLines."""
-    shown = verdict.by_stack + [group for together in verdict.by_function for group in together] + verdict.others
-    places = programs.look_up([stack for group in shown for stack in group.user_stacks])
-    lines = [f"leak test of: {command}", f"runs: 1 to warm up, {repeat} traced; the last one's exit status: {command_status}",
-             f"traced: {len(dump.sources)} caches and arenas, {sum(source.counters['seen'] for source in dump.sources)} allocations"]
-    if left:
-        lines.append("left running, and killed: " + ", ".join(f"{name} ({count} times)" for name, count in Counter(left).items()))
-    lines.append("")
-    if verdict.by_stack:
-        lines += [f"LEAKED: {sum(group.bytes for group in verdict.by_stack)} bytes from {len(verdict.by_stack)} stacks, each alive in at least "
-                  f"{min(2, repeat)} of {repeat} runs", ""]
-        for group in verdict.by_stack:
-            lines += describe(group, places) + [""]
-    for together in verdict.by_function:
-        marks = set().union(*(group.marks for group in together))
-        lines += [f"LEAKED: {sum(group.bytes for group in together)} bytes of {together[0].name} by {together[0].function}, from "
-                  f"{len(together)} stacks, alive in {len(marks)} of {repeat} runs", ""]
-        for group in together:
-            lines += describe(group, places) + [""]
-    if verdict.others:
-        lines += [f"not repeated (not counted): {len(verdict.others)} stacks", ""]
-        for group in verdict.others:
-            lines += describe(group, places) + [""]
-    if verdict.doubts:
-        lines += ["what is not known:"] + [f"    {doubt}" for doubt in verdict.doubts] + [""]
-    lines.append({CLEAN: "no leak", LEAKED: "leak", UNKNOWN: "no leak found, but not all is known"}[verdict.status])
-    return "\n".join(lines) + "\n"
-
-
-def memory_report(command, before, after):
-    """The report if memory ran out before anything could be judged."""
-    lines = [f"leak test of: {command}", "", "MEMORY RAN OUT: nothing can be judged. What grew most until then:", ""]
-    grown = [f"    {size} bytes in {objects} allocations of {name}" for size, objects, name in growth(before, after)[:GROWTH_SHOWN]]
-    lines += grown or ["    it is not known: nothing could be counted any more"]
-    return "\n".join(lines) + "\n\nmemory ran out\n"

@@ -27,11 +27,12 @@ class SourceLines:
 
 
 class ProgramLines:
-    """Look-ups in the programs of a folder, which are found by their build ids; files are named from `root` on."""
+    """Look-ups in programs, which are found by their build ids: files, and those that lie in folders. Lines are named from `root` on."""
 
-    def __init__(self, folder, root):
+    def __init__(self, paths, root):
         self.root = pathlib.Path(root)
-        self.programs = {build_id(path): str(path) for path in sorted(pathlib.Path(folder).glob("*")) if path.is_file()}
+        files = [file for path in map(pathlib.Path, paths) for file in (sorted(path.glob("*")) if path.is_dir() else [path])]
+        self.programs = {build_id(path): str(path) for path in files if path.is_file()}
         self.programs.pop(None, None)
 
     def look_up(self, stacks):

@@ -70,6 +70,7 @@ class Record:
     context: int
     mark: int
     cpu: int
+    not_leak: bool = False  # the kernel has declared that the object stays
 
 
 @dataclass
@@ -176,7 +177,7 @@ class TraceDump:
             self.sources.append(Source(
                 string(name), SOURCE_KINDS.get(kind, "?"), STATES.get(state, "?"), bool(flags & 1), object_size,
                 {key: value for key, value in options.items() if value}, mark, stacks, dict(zip(COUNTERS, counters)),
-                [Record(*record[:-1]) for record in items(RECORDS, RECORD, index)]))
+                [Record(*record[:-1], bool(record[-1] & 1)) for record in items(RECORDS, RECORD, index)]))
 
     def source(self, name):
         """The trace of that name; None if there is none."""

@@ -1,7 +1,8 @@
 // #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests
 // can see what is said about it.
 //
-//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N,
+//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME
+//   N,
 //                failnext N [after=M], one a line; reading shows what is held, and the reader's own
 //                failnext
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
@@ -63,7 +64,8 @@ constexpr TableEntry kTable[] = {
 };
 
 constexpr const char* kAllocSyntax =
-    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic], free NAME N, churn NAME N or failnext N "
+    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N or "
+    "failnext N "
     "[after=M]";
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
@@ -264,6 +266,7 @@ struct AllocCommand {
   uint64_t after = 0;
   bool irq = false;
   bool atomic = false;
+  bool stays = false;  // kmem_not_leak
 };
 
 bool parse_number(std::string_view text, uint64_t min, uint64_t max, uint64_t& number) {
@@ -283,13 +286,15 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
     command.irq = true;
   } else if (option == "atomic") {
     command.atomic = true;
+  } else if (option == "stays") {
+    command.stays = true;
   } else if (option.starts_with(kSize)) {
     if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, command.size)) {
       return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu",
                   static_cast<int>(option.size()), option.data(), kMaxSize);
     }
   } else if (!option.starts_with(kDepth)) {
-    return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq and atomic",
+    return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq, atomic and stays",
                 static_cast<int>(option.size()), option.data());
   } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
     return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu",
@@ -395,7 +400,10 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   interrupt_raise_self(kVectorDebugSelf);
   while (!request.done) asm volatile("pause");
   unsigned held = 0;
-  for (; held < request.got && holding.reserve(); held++) holding.add(request.objects[held]);
+  for (; held < request.got && holding.reserve(); held++) {
+    if (command.stays) kmem_not_leak(request.objects[held].object);
+    holding.add(request.objects[held]);
+  }
   for (unsigned i = held; i < request.got; i++) give_back(command.origin, request.objects[i]);
   return held;
 }
@@ -422,6 +430,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
       const Leaked leaked = leak_at_depth(command.origin, command.size,
                                           command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
       if (!leaked.object) break;
+      if (command.stays) kmem_not_leak(leaked.object);
       holding->add(leaked);
       done++;
     }

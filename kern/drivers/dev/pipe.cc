@@ -13,6 +13,7 @@
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "drivers/dev/devices.h"
+#include "drivers/dev/pipe_planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/device.h"
@@ -119,6 +120,7 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   if (chan.qid.directory) return Errno::EISDIR;
   if (!is_writer(chan)) return Errno::EBADF;
   Pipe& pipe = pipe_of(chan);
+  planted_pipe_written();
   size_t done = 0;
   Guard guard(pipe.lock);
   while (done < size) {
@@ -153,6 +155,7 @@ void PipeDevice::close(Chan& chan) {
   }
   if (!planted(Planted::kPipeClose)) kmem_cache_free(buffer_cache, ring);
   if (last) pipe_cache.destroy(&pipe);
+  if (last) planted_pipe_ended();
 }
 
 uint16_t PipeDevice::poll(Chan& chan) {

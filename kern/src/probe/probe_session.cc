@@ -5,6 +5,7 @@
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "core/symbols.h"
 #include "store/shared_tables.h"
 #include "store/trace_memory.h"
@@ -21,7 +22,7 @@ Result<ProbeSession*> ProbeSession::create(uint32_t number) {
 
 void ProbeSession::destroy(ProbeSession* session) {
   session->~ProbeSession();
-  trace_copy_free(session, sizeof(ProbeSession));
+  if (!planted(Planted::kProbeSession)) trace_copy_free(session, sizeof(ProbeSession));
 }
 
 ProbeSession::~ProbeSession() {

@@ -7,6 +7,8 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "core/planted.h"
+#include "kmalloc.h"
 #include "sched/sched.h"
 #include "slab.h"
 
@@ -23,10 +25,16 @@ bool memory_is_low() {
   return base.total_bytes - base.allocated_bytes < base.total_bytes / kLowDivisor;
 }
 
+[[gnu::noinline, gnu::noclone]] void planted_loss() {
+  const void* lost = kmalloc(96, KM_SLEEP);
+  asm volatile("" : "+r"(lost)::"memory");
+}
+
 void memory_main(void*) {
   for (unsigned looks = 1;; looks++) {
     static_cast<void>(task_sleep_until(monotonic_now() + look.load()));
     if (looks % kLooksInInterval == 0) kmem_update();
+    if (planted(Planted::kByTime)) planted_loss();
     if (memory_is_low()) kmem_reap_some(KMEM_REAP_SURPLUS);
   }
 }

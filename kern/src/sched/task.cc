@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -87,6 +88,7 @@ ALLOCATOR_TEXT Result<KernelStack> kernel_stack_alloc() {
 
 void kernel_stack_free(const KernelStack& stack) {
   if (!stacks_are_traced()) {
+    if (planted(Planted::kKeptStack)) return;
     const Guard guard(stacks_lock);
     if (free_stack_count < kMaxFreeStacks) {
       auto* free_stack = reinterpret_cast<FreeStack*>(stack.base);

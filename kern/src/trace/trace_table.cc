@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "core/planted.h"
 #include "store/trace_memory.h"
 
 TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
@@ -39,7 +40,7 @@ TraceTable* TraceTable::create() {
 void TraceTable::destroy(TraceTable* table) {
   table->clear();
   table->~TraceTable();
-  trace_page_free(table);
+  if (!planted(Planted::kTraceTable)) trace_page_free(table);
 }
 
 TraceRecord* TraceTable::Store::take_fresh_record() {
@@ -221,6 +222,21 @@ bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
     homes_[hash % kHomes].fetch_and(shard.others, std::memory_order_relaxed);
   }
   return false;
+}
+
+// Whoever has been given the object sees the bit of the shard that has its record.
+void TraceTable::note_not_leak(uint64_t object) {
+  if (!holds(object)) return;
+  const uint32_t hash = hash_of(object);
+  for (uint32_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = shards_[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    TraceRecord* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object() != object) record = record->next();
+    if (!record) continue;
+    record->next_cpu_ |= TraceRecord::kNotLeak;
+    return;
+  }
 }
 
 void TraceTable::count_unmatched(uint32_t cpu) {

@@ -34,6 +34,7 @@
 #include <cstdint>
 
 #include "arch/x86_64/time.h"
+#include "core/cpu.h"
 #include "core/probe_guard.h"
 #include "core/spinlock.h"
 #include "lib/units.h"
@@ -50,7 +51,9 @@ class TraceRecord {
     return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16);
   }
   uint32_t mark() const { return object_mark_ & 0xffff; }
-  uint32_t cpu() const { return next_cpu_ & 0xffff; }
+  uint32_t cpu() const { return next_cpu_ & kCpu; }
+  // The kernel has declared that the object stays.
+  bool not_leak() const { return (next_cpu_ & kNotLeak) != 0; }
 
   uint32_t stack;    // StackTable, 0: not recorded
   uint32_t size;     // bytes asked for
@@ -69,6 +72,9 @@ class TraceRecord {
   // Of a free one, which needs nothing else there.
   TraceRecord* next_free() const { return reinterpret_cast<TraceRecord*>(next_cpu_); }
   void set_next_free(TraceRecord* next) { next_cpu_ = reinterpret_cast<uint64_t>(next); }
+
+  static constexpr uint64_t kNotLeak = 0x8000, kCpu = kNotLeak - 1;
+  static_assert(kMaxCpus <= kNotLeak);
 
   // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour.
   uint64_t object_mark_;
@@ -215,6 +221,9 @@ class TraceTable {
     shard.lock.unlock_in_hook();
     return done;
   }
+  // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
+  // kTraceShard. Bound: a chain of each shard that may have it.
+  void note_not_leak(uint64_t object);
   // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID,
   // is another than that of another process at the same address. The owner stands where else the
   // mark does. With interrupts off; the same bounds.

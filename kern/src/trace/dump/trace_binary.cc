@@ -4,6 +4,7 @@
 #include <bit>
 #include <new>
 
+#include "core/planted.h"
 #include "lib/string.h"
 
 static_assert(std::endian::native == std::endian::little);
@@ -42,7 +43,7 @@ void TraceBinary::Piece::set(uint64_t index, const Item& item) {
 TraceBinary::~TraceBinary() {
   for (uint32_t i = 0; i < source_count_; i++) {
     sources_[i]->~Source();
-    trace_copy_free(sources_[i], sizeof(Source));
+    if (!planted(Planted::kDumpCopy)) trace_copy_free(sources_[i], sizeof(Source));
   }
 }
 
@@ -314,7 +315,7 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t ind
           // Where marks are, probes have owners.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint16_t>(record.cpu()),
-          .reserved = 0};
+          .flags = record.not_leak() ? uint32_t{ABI_TRACEDUMP_NOT_LEAK} : 0};
 }
 
 // All frames of the stack that frame number `index` belongs to.

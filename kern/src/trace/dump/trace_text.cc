@@ -336,6 +336,7 @@ char* TraceText::put_object(char* to, const TraceRecord& at) {
   to = put_decimal(put_text(to, " age "), copy_.age(at));
   to = put_decimal(put_text(to, " mark "), at.mark());
   to = put_decimal(put_text(to, " cpu "), at.cpu());
+  if (at.not_leak()) to = put_text(to, " not_leak");
   *to++ = ' ';
   to = put_text(to, context_text(at.context));
   *to++ = '\n';

@@ -82,7 +82,7 @@ class TraceText {
 
   static constexpr size_t kContextText = 80;
   // The longest line of an object: its words and spaces, an address, five numbers, a context.
-  static constexpr size_t kObjectLine = 32 + 16 + 5 * 10 + kContextText;
+  static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
   static_assert(kObjectLine <= kPiece);
 
   Result<void> make_groups();

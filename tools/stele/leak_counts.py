@@ -1,0 +1,136 @@
+"""Judges by counts: what a command that runs over and over makes grow, whatever a trace would see of it.
+
+#mem/kmemstat says how many objects of each cache are live and what direct callers have of each arena. It is read after each eighth of
+the runs, when nothing is under way and nothing idles (`settle`, `reap`). The first eighth is for what grows once: tables, magazines,
+files that stay. What has grown in both halves of the rest and has never become less leaks. What sways, with slabs and their structures
+for instance, falls back; what is taken once rises in one half.
+
+Memory that is reallocated goes from one of kmalloc's caches to the next, and in the end to the page arena: no count of these need rise,
+so their sum is judged too. Quantum caches are left out, since their arena's line has what they serve. What else serves the allocator
+itself is accused only if nothing of others is: more objects take more slabs.
+"""
+import math
+import re
+from dataclasses import dataclass
+
+KMALLOC = re.compile(r"kmalloc_\d+|page")
+QUANTUM_CACHE = re.compile(r"page_\d+")
+OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)")
+FEWEST_LOOKS = 4  # of which the first does not count
+KMALLOC_FAMILY = "kmalloc"
+
+
+@dataclass
+class Count:
+    """A line of kmemstat."""
+
+    bytes: int
+    live: int
+    can_be_traced: bool
+    memory: bool  # not addresses, not what another line has too, not the tracer's
+
+
+@dataclass
+class Look:
+    """What was live after `runs` runs."""
+
+    runs: int
+    time: int  # since boot, in hundredths of a second
+    at_rest: bool  # caches had stopped changing
+    counts: dict  # {name: Count}
+
+
+@dataclass
+class Growth:
+    """What is accused."""
+
+    name: str  # of a cache or arena; KMALLOC_FAMILY for the caches of kmalloc and the page arena together
+    objects: int
+    bytes: int
+    runs: int
+    seconds: float
+    can_be_traced: bool
+    by_time: bool = False  # it grows when nothing runs, too
+
+    @property
+    def rate(self):
+        """Objects in a second, or bytes if their number does not grow."""
+        return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
+
+    def has(self, name):
+        """Whether what leaks may be of the cache or arena: what is reallocated may still be smaller, or larger by now."""
+        moves = self.name == KMALLOC_FAMILY or (self.objects <= 0 and KMALLOC.fullmatch(self.name))
+        return bool(KMALLOC.fullmatch(name)) if moves else name == self.name
+
+
+def parse_counts(text):
+    """{name: Count} of #mem/kmemstat."""
+    counts = {}
+    for words in map(str.split, text.splitlines()):
+        if len(words) == 9 and words[1] in ("A", "S"):
+            name, _, _, _, allocated, live, _, _, traced = words
+            memory = name not in ("kernel_virtual", "trace") and not QUANTUM_CACHE.fullmatch(name)
+            counts[name] = Count(int(allocated), int(live), traced != "never", memory)
+    return counts
+
+
+def grown(before, after):
+    """What has grown between two kmemstats, most bytes first: [(bytes, objects, name)]."""
+    nothing = Count(0, 0, True, True)
+    lines = [(count.bytes - before.get(name, nothing).bytes, count.live - before.get(name, nothing).live, name)
+             for name, count in after.items() if count.memory]
+    return sorted((line for line in lines if line[0] > 0), reverse=True)
+
+
+def rises(values):
+    """In both halves, without falling back."""
+    return list(values) == sorted(values) and values[0] < values[len(values) // 2] < values[-1]
+
+
+def judge_counts(looks):
+    """What is accused by the looks after each eighth: [Growth], in the order of kmemstat. [] if there are too few."""
+    if len(looks) < FEWEST_LOOKS:
+        return []
+    looks = looks[1:]
+    names = [name for name in looks[-1].counts if not QUANTUM_CACHE.fullmatch(name)]
+
+    def series(name, field):
+        return [getattr(look.counts[name], field) if name in look.counts else 0 for look in looks]
+
+    def growth(name, members):
+        sums = {field: [sum(values) for values in zip(*(series(member, field) for member in members))] for field in ("bytes", "live")}
+        if not any(map(rises, sums.values())):
+            return []
+        first, last = looks[0], looks[-1]
+        return [Growth(name, sums["live"][-1] - sums["live"][0], sums["bytes"][-1] - sums["bytes"][0], last.runs - first.runs,
+                       (last.time - first.time) / 100, any(looks[-1].counts[member].can_be_traced for member in members))]
+
+    accused = [one for name in names for one in growth(name, [name])]
+    family = [name for name in names if KMALLOC.fullmatch(name)]
+    if family and not any(KMALLOC.fullmatch(one.name) for one in accused):
+        accused += growth(KMALLOC_FAMILY, family)
+    return [one for one in accused if not OF_THE_ALLOCATOR.fullmatch(one.name)] or accused
+
+
+def mark_by_time(accused, idle):
+    """Notes which of the accused grow while nothing runs, too, at least half as fast: who waits there is a process that ends, eight times."""
+    while_idle = {growth.name: growth.rate for growth in judge_counts(idle)}
+    for growth in accused:
+        growth.by_time = 2 * while_idle.get(growth.name, 0) >= growth.rate
+
+
+MOST_RUNS, MOST_SECONDS, RUNS_FOR_AN_OBJECT = 256, 40, 3
+
+
+def runs_that_name(accused, repeat):
+    """How many traced runs should leave two objects of each of the accused, or one that has grown, with some to spare; at least `repeat`."""
+    slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
+    return max(repeat, min(MOST_RUNS, round(2 * RUNS_FOR_AN_OBJECT * slowest)) if accused else 0)
+
+
+def seconds_that_name(accused):
+    """How long these runs may take: of what grows by time, long enough for two objects of each, with some to spare."""
+    named = [growth for growth in accused if growth.can_be_traced and growth.objects > 0]
+    if not named or not all(growth.by_time for growth in named):
+        return MOST_SECONDS
+    return min(MOST_SECONDS, math.ceil(2 * RUNS_FOR_AN_OBJECT * max(growth.seconds / growth.objects for growth in named)))

@@ -1,0 +1,148 @@
+"""Runs the passes of a leak test in guests, and reads what leaktest.sh writes there."""
+import pathlib
+import shlex
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+
+from stele.leak_counts import Look, parse_counts
+from stele.tracedump import TraceDump, TraceDumpError
+
+FUNCTIONS = pathlib.Path(__file__).with_name("leaktest.sh")
+OUT_OF_MEMORY = (b"ut of memory", b"Cannot fork")  # what kernel, programs and shell say
+# The untraced pass: runs, and the hundredths of a second that an eighth of them takes at least (so that what leaks by time shows) and at
+# most (20 s in all).
+SHORTEST_EIGHTH, LONGEST_EIGHTH = 40, 250
+
+
+class Failure(Exception):
+    """Why the leak test cannot judge."""
+
+
+@dataclass
+class Pass:
+    """What one pass wrote: kmemstats and dumps, and `leaktest NAME VALUE`."""
+
+    counts: list = field(default_factory=list)
+    looks: list = field(default_factory=list)
+    dumps: list = field(default_factory=list)
+    left: list = field(default_factory=list)
+    immortal: list = field(default_factory=list)
+    low: bool = False
+    ended: bool = False
+    status: str = None
+    settled: bool = None
+    runs: int = None
+
+
+def passes_of(output):
+    """([Pass], what is wrong with the output or None)."""
+    passes = []
+    try:
+        while output:
+            output = read_one(output, passes)
+    except (TraceDumpError, ValueError) as error:
+        _, found, text = output.rpartition(b"leaktest counts\n")  # of a pass that gave up
+        if found and passes:
+            passes[-1].counts.append(parse_counts(text.decode("utf-8", "replace")))
+        return passes, error
+    return passes, None
+
+
+def read_one(output, passes):
+    """Takes what comes first, and returns what follows."""
+    line, _, rest = output.partition(b"\n")
+    word, name, value = (line.decode("utf-8", "replace").split(" ", 2) + ["", ""])[:3]
+    if word == "leaktest" and name == "pass":
+        passes.append(Pass())
+    elif word != "leaktest" or not passes:
+        raise TraceDumpError(f"unexpected output: {line[:80]!r}")
+    now = passes[-1]
+    if name == "counts":
+        text, _, rest = rest.partition(b"leaktest end\n")
+        counts = parse_counts(text.decode("utf-8", "replace"))
+        if now.looks and not now.looks[-1].counts:
+            now.looks[-1].counts = counts
+        now.counts.append(counts)
+    elif name == "dump":
+        now.dumps.append(TraceDump(rest))
+        rest = rest[now.dumps[-1].size:].removeprefix(b"leaktest end\n")
+    elif name == "look":
+        runs, time, at_rest = map(int, value.split())
+        now.looks.append(Look(runs, time, bool(at_rest), {}))
+    elif name == "left":
+        now.left.append(value)
+    elif name == "immortal":
+        now.immortal += value.split()
+    elif name == "low":
+        now.low = True
+    elif name == "status":
+        now.status = value
+    elif name == "runs":
+        now.runs = int(value)
+    elif name == "settled":
+        now.settled = value == "1"
+    elif name == "ended":
+        now.ended = True
+    elif name != "pass":
+        raise TraceDumpError(f"unexpected output: {line[:80]!r}")
+    return rest
+
+
+@dataclass
+class Boot:
+    """What came of the passes of one guest."""
+
+    status: int
+    passes: list
+    error: Exception
+    out_of_memory: bool  # somebody said that memory ran out
+
+    def why(self):
+        return f"the guest ended with status {self.status}" if self.status else str(self.error or "the guest's output is incomplete")
+
+
+class Guests:
+    """Boots guests by `scripts/guest` of the checkout `root` with its options."""
+
+    def __init__(self, root, options, seconds):
+        self.root, self.options, self.seconds = root, options, seconds
+
+    def untraced(self, commands, runs):
+        """The untraced passes of the commands, one after the other in one guest."""
+        return self._boot(commands, f"untraced_pass {runs} {SHORTEST_EIGHTH} {LONGEST_EIGHTH}")
+
+    def idle(self, command, seconds):
+        """The command once, then eight looks in about as many seconds."""
+        return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}")
+
+    def traced(self, commands, runs, least, seconds):
+        """The traced passes of the commands, one after the other in one guest: `runs` each, or fewer after so many seconds, but `least`."""
+        return self._boot(commands, f"traced_pass {runs} {seconds} {least}")
+
+    def _boot(self, commands, call):
+        script = FUNCTIONS.read_text()
+        for command in commands:
+            script += f"echo leaktest pass\ncommand={shlex.quote(command)}\n{call}\necho leaktest ended\n"
+        status, output, out_of_memory = self._run(script, self.seconds * len(commands))
+        return Boot(status, *passes_of(output), out_of_memory)
+
+    def _run(self, script, seconds):
+        """(status, standard output, whether somebody said that memory ran out)"""
+        said = []
+
+        def pass_on(stream):
+            for line in stream:
+                if any(words in line for words in OUT_OF_MEMORY):
+                    said.append(line)
+                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.flush()
+
+        command = [str(self.root / "scripts/guest"), *self.options, "--timeout", str(seconds), "-c", script]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as guest:
+            errors = threading.Thread(target=pass_on, args=[guest.stderr])
+            errors.start()
+            output = guest.stdout.read()
+            errors.join()
+        return guest.returncode, output, bool(said)

@@ -1,0 +1,204 @@
+"""Writes what the leak test found: as text, in JSON, and in the format of JUnit."""
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from xml.etree import ElementTree
+
+from stele.leak_counts import FEWEST_LOOKS, grown
+from stele.leak_hide import functions_of
+from stele.leaks import CLEAN, LEAKED, UNKNOWN
+
+CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN = 4, 8, 10
+STATUS_NAMES = {CLEAN: "clean", LEAKED: "leak", UNKNOWN: "unknown"}
+
+
+@dataclass
+class Untraced:
+    """What the untraced pass says of itself."""
+
+    wanted: int = 0  # runs; 0 if none were to be made
+    runs: int = 0
+    looks: int = 0  # after runs
+    seconds: float = 0
+    low: bool = False  # it ended because half of memory was used up
+
+
+@dataclass
+class Result:
+    """What came of one command."""
+
+    command: str
+    status: int
+    text: str  # the report; "" if there is none
+    why: str = ""  # of a failure, one line
+    facts: dict = field(default_factory=dict)  # for JSON
+    seconds: float = 0
+
+
+def describe(group, program_places):
+    lines = [f"{group.bytes} bytes in {len(group.records)} allocations of {group.name} from stack"]
+    for *inlined, (function, place) in group.frames:
+        lines += [f"    {name} (inlined)  {where}" for name, where in inlined]
+        lines.append(f"    {function}  {place}".rstrip())
+    if not group.frames:
+        lines.append("    the stack was not recorded")
+    lines.append(f"    marks {ranges(group.marks)}, contexts {some(group.contexts, CONTEXTS_SHOWN)}")
+    for stack in group.user_stacks[:USER_STACKS_SHOWN]:
+        lines.append(f"    user stack of {some(stack.owners, 1)}, {stack.bytes} bytes in {stack.objects} allocations")
+        for frame in stack.frames:
+            *inlined, (function, place) = program_places.get((stack.build_id, frame)) or [(f"{frame:#x} [{stack.path}]", "")]
+            lines += [f"        {name} (inlined)  {where}" for name, where in inlined]
+            lines.append(f"        {function}  {place}".rstrip())
+    return lines
+
+
+def ranges(numbers):
+    """"1-2,5" of {1, 2, 5}."""
+    result = []
+    for number in sorted(numbers):
+        if result and result[-1][1] == number - 1:
+            result[-1][1] = number
+        else:
+            result.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in result)
+
+
+def some(names, most):
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def untraced_runs(untraced):
+    if not untraced.wanted:
+        return "none untraced (quick: judged by the trace alone, not by counts)"
+    why = ("half of memory was used up then" if untraced.low else
+           f"the time was up: {untraced.wanted} were wanted" if untraced.runs < untraced.wanted else "")
+    if untraced.looks < FEWEST_LOOKS:
+        why += ("; " if why else "") + "too few to judge by counts"
+    return f"{untraced.runs} untraced in {untraced.seconds:.1f} s" + (f" ({why})" if why else "")
+
+
+def describe_growth(growth):
+    size = f"{growth.objects} objects, {growth.bytes} bytes" if growth.objects > 0 else f"{growth.bytes} bytes"
+    name = "kmalloc's caches and page together" if growth.name == "kmalloc" else growth.name
+    while_idle = f", and grows as well while nothing runs: by time ({growth.seconds:.1f} s)" if growth.by_time else ""
+    return f"{size} of {name} in {growth.runs} untraced runs{while_idle}"
+
+
+def describe_accusation(one, shown, places):
+    lines = [f"LEAKED (by counts): {describe_growth(one.growth)}"]
+    if not one.growth.can_be_traced:
+        return [*lines, "    it can never be traced, so no stack is known"]
+    if not one.groups:
+        return [*lines, "    the traced runs left none of it: what leaks may happen only while nothing is traced"]
+    if all(any(group is other for other in shown) for group in one.groups):
+        return [*lines, "    from stacks above"]
+    if not one.named:
+        lines.append("    of it one object was left by the traced runs, which need not be of the leak")
+    for group in one.groups:
+        if not any(group is other for other in shown):
+            lines += ["", *describe(group, places)]
+    return lines
+
+
+def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
+    """The report as text. `left`: names of the processes that the command left running; `programs`: a ProgramLines."""
+    named = verdict.by_stack + [group for together in verdict.by_function for group in together]
+    shown = named + [group for one in verdict.by_counts for group in one.groups] + verdict.others
+    places = programs.look_up([stack for group in shown for stack in group.user_stacks])
+    lines = [f"leak test of: {command}",
+             f"runs: 1 to warm up, {untraced_runs(untraced)}, {repeat} traced; the last one's exit status: {command_status}",
+             f"traced: {len(dump.sources)} caches and arenas, {sum(source.counters['seen'] for source in dump.sources)} allocations"]
+    if left:
+        lines.append("left running, and killed: " + ", ".join(f"{name} ({count} times)" for name, count in Counter(left).items()))
+    lines.append("")
+    if verdict.by_stack:
+        lines += [f"LEAKED: {sum(group.bytes for group in verdict.by_stack)} bytes from {len(verdict.by_stack)} stacks, each alive in at least "
+                  f"{min(2, repeat)} of {repeat} runs", ""]
+        for group in verdict.by_stack:
+            lines += describe(group, places) + [""]
+    for together in verdict.by_function:
+        marks = set().union(*(group.marks for group in together))
+        lines += [f"LEAKED: {sum(group.bytes for group in together)} bytes of {together[0].name} by {together[0].function}, from "
+                  f"{len(together)} stacks, alive in {len(marks)} of {repeat} runs", ""]
+        for group in together:
+            lines += describe(group, places) + [""]
+    for one in verdict.by_counts:
+        lines += describe_accusation(one, named, places) + [""]
+    if verdict.others:
+        lines += [f"not repeated (not counted): {len(verdict.others)} stacks", ""]
+        for group in verdict.others:
+            lines += describe(group, places) + [""]
+    if verdict.hidden:
+        lines.append("hidden (not counted):")
+        for one in verdict.hidden:
+            growths = "".join(f"; {describe_growth(growth)}" for growth in one.growths)
+            lines.append(f"    {one.objects} objects, {one.bytes} bytes from {len(one.groups)} stacks{growths}: {one.why}")
+        lines.append("")
+    if verdict.doubts:
+        lines += ["what is not known:"] + [f"    {doubt}" for doubt in verdict.doubts] + [""]
+    lines.append({CLEAN: "no leak", LEAKED: "leak", UNKNOWN: "no leak found, but not all is known"}[verdict.status])
+    return "\n".join(lines) + "\n"
+
+
+def memory_report(command, before, after):
+    """The report if memory ran out before anything could be judged."""
+    lines = [f"leak test of: {command}", "", "MEMORY RAN OUT: nothing can be judged. What grew most until then:", ""]
+    most = [f"    {size} bytes in {objects} allocations of {name}" for size, objects, name in grown(before, after)[:GROWTH_SHOWN]]
+    lines += most or ["    it is not known: nothing could be counted any more"]
+    return "\n".join(lines) + "\n\nmemory ran out\n"
+
+
+def facts(verdict, repeat, untraced):
+    """The verdict for JSON, and for a later run's baseline: functions instead of addresses and lines."""
+    def leak(judge, group):
+        return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
+                "lines": [place for frame in group.frames for _, place in frame], "marks": sorted(group.marks)}
+
+    return {"traced_runs": repeat, "untraced_runs": untraced.runs,
+            "leaks": [leak("stack", group) for group in verdict.by_stack]
+            + [leak("function", group) for together in verdict.by_function for group in together],
+            "growths": [{"name": one.growth.name, "objects": one.growth.objects, "bytes": one.growth.bytes, "runs": one.growth.runs,
+                         "by_time": one.growth.by_time, "alive": [leak("counts", group) for group in one.groups]} for one in verdict.by_counts],
+            "not_repeated": [leak("nobody", group) for group in verdict.others],
+            "hidden": [{"why": one.why, "objects": one.objects, "bytes": one.bytes, "growths": [growth.name for growth in one.growths]}
+                       for one in verdict.hidden],
+            "doubts": verdict.doubts}
+
+
+def printable(text):
+    """What is not UTF-8, or may not stand in XML, as question marks."""
+    cleaned = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(c if c in "\t\n" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "?" for c in cleaned)
+
+
+def as_json(results):
+    commands = [{"command": printable(result.command), "status": STATUS_NAMES[result.status], "seconds": round(result.seconds, 1),
+                 **({"why": printable(result.why)} if result.why else {}), **result.facts} for result in results]
+    return json.dumps({"commands": commands}, indent=1) + "\n"
+
+
+def as_junit(results):
+    """A leak is a failure, what cannot be said an error."""
+    counts = Counter(result.status for result in results)
+    suite = ElementTree.Element("testsuite", name="leaktest", tests=str(len(results)), failures=str(counts[LEAKED]), errors=str(counts[UNKNOWN]))
+    for result in results:
+        case = ElementTree.SubElement(suite, "testcase", classname="leaktest", name=printable(result.command), time=f"{result.seconds:.1f}")
+        if result.status != CLEAN:
+            kind = "failure" if result.status == LEAKED else "error"
+            last_line = result.why or (result.text.splitlines() or [""])[-1]
+            ElementTree.SubElement(case, kind, message=printable(last_line)).text = printable(result.text or result.why)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def list_report(results):
+    """Of several commands: those that are not clean with their reports, then a line for each."""
+    lines = []
+    for result in results:
+        if result.status != CLEAN:
+            lines += [result.text.rstrip("\n") if result.text else f"leak test of: {result.command}\n\n{result.why}", "", "-" * 80, ""]
+    for result in results:
+        lines.append(f"{STATUS_NAMES[result.status]:8} {result.command}")
+    counts = Counter(result.status for result in results)
+    lines += ["", f"{counts[CLEAN]} clean, {counts[LEAKED]} leak, {counts[UNKNOWN]} unknown"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,173 @@
+# What scripts/leaktest runs in the guest. tools/stele/leak_guest.py puts calls of these functions behind it, and reads what they write:
+# lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
+#
+# The command is run by a shell of its own that has ended before anything is judged, so that no page of a shell's own memory is alive by
+# then; the shell that looks does before what it does while all is traced. What the command left running is killed after each run. In the
+# traced pass every step that must not fail ends it with a status of its own kind: a failure there is not the command's. When memory has run
+# out a sleeping process is killed, which gives some back, and the shell reads the counts without another process.
+
+ctl='#mem/kmemtrace/ctl'
+
+step() { echo "$1" > "$ctl" || { echo "leaktest: $1 failed" >&2; exit 3; }; }
+rest() { echo settle > "$ctl" 2> /dev/null || resting=0; }
+dump() { echo "leaktest dump"; cat '#mem/tracedump' && echo "leaktest end"; }
+counts() {
+  echo "leaktest counts"
+  while IFS= read -r line; do echo "$line"; done < '#mem/kmemstat'
+  echo "leaktest end"
+}
+reserve() {
+  sleep 1000000 &
+  reserve=$!
+  (:)
+}
+# For a pass that has failed, for want of memory it may be.
+give_up() {
+  kill -9 $reserve
+  echo settle > "$ctl"
+  counts
+  exit 3
+}
+
+# --- The command.
+
+note_running() {
+  known=" "
+  for process in /proc/[0-9]*; do known="$known$process "; done
+}
+find_left() {
+  left=
+  for process in /proc/[0-9]*; do
+    case "$known" in *" $process "*) ;; *) left="$left $process" ;; esac
+  done
+}
+end_left() {
+  name=yes rounds=0
+  find_left
+  while [ "$left" ]; do
+    [ $rounds -ge 50 ] && { echo "leaktest immortal$left"; return; }
+    for process in $left; do
+      if [ "$name" ] && IFS= read -r line < $process/stat; then
+        line=${line#*(} state=${line##*) }
+        case "$state" in Z*) ;; *) [ "$quiet" ] || echo "leaktest left ${line%)*}" ;; esac
+      fi
+      kill -9 ${process#/proc/}
+    done 2> /dev/null
+    name= rounds=$((rounds + 1))
+    echo settle > "$ctl" 2> /dev/null
+    find_left
+  done
+}
+run() {
+  if [ "$quiet" ]; then
+    sh -c "$command" > /dev/null 2>&1
+  else
+    sh -c "$command" >&2
+  fi
+  status=$?
+  end_left
+}
+
+# --- Untraced passes. Times are hundredths of a second.
+
+now() {
+  read -r up up_rest < /proc/uptime
+  now=$((${up%.*} * 100 + 1${up#*.} - 100))
+}
+free() { { read -r key free; read -r key free; read -r key free; } < '#mem/free'; }
+# What live objects there are with nothing under way and nothing idling.
+look() {
+  resting=1
+  rest
+  echo reap > "$ctl"
+  now
+  echo "leaktest look $1 $now $resting"
+  counts
+}
+# Runs the command, at least `$1` times, and looks eight times: each time after an eighth of these, which takes `$2` to `$3` unless a single
+# run takes longer. What lasts longer than eight such eighths ends after four looks; so does what uses up half of memory.
+untraced_runs() {
+  note_running
+  run
+  look 0
+  free
+  enough=$((free / 2)) total=0 eighth=0 begun=$now low=
+  while [ $eighth -lt 8 ]; do
+    eighth=$((eighth + 1)) runs=0
+    now
+    from=$now
+    while :; do
+      run
+      runs=$((runs + 1))
+      now
+      free
+      [ $free -lt $enough ] && { low=yes; break; }
+      [ $((now - from)) -ge $3 ] && break
+      [ $runs -ge $(($1 / 8)) ] && [ $((now - from)) -ge $2 ] && break
+    done
+    total=$((total + runs))
+    look $total
+    if [ "$low" ]; then
+      echo "leaktest low $total"
+      break
+    fi
+    if [ $eighth -ge 4 ] && [ $((now - begun)) -ge $((8 * $3)) ]; then break; fi
+  done
+}
+# Looks eight times without running anything, `$1` seconds apart, after the command has run once.
+idle_looks() {
+  note_running
+  run
+  look 0
+  eighth=0
+  while [ $eighth -lt 8 ]; do
+    eighth=$((eighth + 1))
+    sleep "$1"
+    look $eighth
+  done
+}
+quietly() {
+  quiet=yes
+  reserve
+  ("$@") || give_up
+  kill -9 $reserve
+}
+untraced_pass() { quietly untraced_runs "$@"; }
+idle_pass() { quietly idle_looks "$@"; }
+
+# --- The traced pass.
+
+# Runs the command `$1` times with a mark between, and ends before if that has taken `$2` seconds and the command has run `$3` times.
+traced_runs() {
+  note_running
+  run
+  echo settle > "$ctl" 2> /dev/null
+  step start
+  dump || exit 3
+  now
+  begun=$now runs=1
+  while :; do
+    run
+    [ $runs -ge "$1" ] && break
+    now
+    [ $runs -ge "$3" ] && [ $((now - begun)) -ge "$2"00 ] && break
+    runs=$((runs + 1))
+    step mark
+  done
+  echo "leaktest status $status"
+  echo "leaktest runs $runs"
+}
+settle() { resting=1; rest; step stop; }
+traced_pass() {
+  quiet=
+  reserve
+  settle
+  counts
+  (traced_runs "$@") || give_up
+  settle
+  echo "leaktest settled $resting"
+  counts
+  dump || give_up
+  step reset
+  kill -9 $reserve
+}
