@@ -56,6 +56,7 @@ Result<int64_t> sys_fork(const SystemCall& call) {
     return result.error();
   }
   const uint32_t pid = child->pid;
+  task_forked(*call.process.task, *child->task);
   task_start(child->task);
   return pid;
 }
