@@ -7,10 +7,16 @@
 #include <cstdint>
 
 // X(enumerator, name)
-#define PLANTED_BUGS(X)                                                           \
-  X(kPipeClose, "pipe_close") /* closing a pipe leaves its buffer behind */       \
-  X(kWalkError, "walk_error") /* a walk that fails keeps the directory reached */ \
-  X(kExitFiles, "exit_files") /* a process that ends keeps its descriptor table */
+#define PLANTED_BUGS(X)                                                            \
+  X(kPipeClose, "pipe_close") /* closing a pipe leaves its buffer behind */        \
+  X(kWalkError, "walk_error") /* a walk that fails keeps the directory reached */  \
+  X(kExitFiles, "exit_files") /* a process that ends keeps its descriptor table */ \
+  /* only where an allocation has failed */                                        \
+  X(kForkError, "fork_error")     /* a fork keeps the child's descriptor table */  \
+  X(kLoadError, "load_error")     /* an exec keeps the new address space */        \
+  X(kCreateError, "create_error") /* a new file in #tmp stays without a name */    \
+  X(kBindError, "bind_error")     /* a bind as union keeps the target's channel */ \
+  X(kFaultError, "fault_error")   /* a page stays that could not be mapped */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,
 enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };

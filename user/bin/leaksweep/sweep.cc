@@ -68,7 +68,7 @@ std::string key_of(const Outcome& outcome, const Counts& risen) {
 
 bool Sweep::warm_up() {
   Outcome outcome = command_.run({}, true);
-  command_.run({.process = 1, .allocation = 1});  // what this program needs for it is there then
+  command_.run({.process = 1, .allocation = 1});  // and what this program allocates for it
   base_ = counts_at_rest();
   Counts growing = base_;
   for (unsigned runs = 0, quiet = 0; quiet < kQuiet; runs++) {
