@@ -1,10 +1,11 @@
 """make leaksweep: each allocation of a command fails in turn; what a failure leaves behind is found and named."""
+import os
 import re
 import subprocess
 
 import pytest
 
-from guest import ROOT, Result, guest, sections_of, text
+from guest import BUILD, ROOT, Result, guest, sections_of, text
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
 
@@ -111,6 +112,31 @@ def test_a_command_that_does_not_end(command):
     result = leaksweep(command, "--jobs", "1", "--limit", "1")
     assert (result.status, result.stdout) == (2, ""), result
     assert "the command does not end by itself" in result.stderr, result
+
+
+def test_a_run_that_does_not_end_is_killed():
+    """A process that was killed for want of memory is waited for in vain, as it were."""
+    result = leaksweep("(:) || sleep 100000; :", "--limit", "1")
+    assert result.status == 0, result
+    assert re.search(r"^did not end, and were killed \(not counted\): with allocation \d+.* of process 2$", result.stdout, re.M), result
+
+
+def test_a_panic_is_a_finding_and_not_the_end():
+    result = leaksweep("(:) || echo panic > '#debug/ctl'; :", "--jobs", "1")
+    assert result.status == 1, result
+    panics = re.findall(r"^PANIC: failing allocation (\d+) of process 2 panics the kernel:\n.*asked for by #debug/ctl", result.stdout, re.M)
+    assert panics == [str(number) for number in range(1, len(panics) + 1)] != [], result
+    assert re.search(r"allocations of the processes: 1: \d+, 2: \d+\n", result.stdout), result
+    assert result.stdout.endswith("\npanic\n"), result
+
+
+def test_make():
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    run = subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaksweep", "CMD=echo \"<$$>\""],
+                         capture_output=True, text=True, env=environment, check=False)
+    assert run.returncode == 0, run
+    assert re.search(r"^<\d+>$", run.stderr, re.M), run
+    assert (BUILD / "leaksweep" / "report.txt").read_text() == run.stdout
 
 
 @pytest.mark.long

@@ -47,7 +47,8 @@ def test_output_that_ends_anywhere_is_read_so_far(size):
     assert told(swept, ["it was cut"])[0] == (LEAKED if swept.leaks else UNKNOWN)
 
 
-@pytest.mark.parametrize("output", (b"nonsense\n", b"leaksweep what 1 2\n", b"\xff\n"))
+@pytest.mark.parametrize("output", (b"nonsense\n", b"leaksweep what 1 2\n", b"\xff\n", b"leaksweep try 1\n", b"leaksweep frame 12\n", b"leaksweep dump x\n",
+                                    b"leaksweep dump 3\nabc"))
 def test_output_of_somebody_else(output):
     with pytest.raises(TraceDumpError):
         read(CLEAN_RUNS + output)

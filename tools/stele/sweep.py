@@ -40,6 +40,7 @@ class Swept:
     grows: list = field(default_factory=list)  # [(name, objects, bytes)] of runs without failures
     panics: list = field(default_factory=list)  # [((process, allocation), text)]
     last: tuple = None  # what was tried last
+    current: Leak = None  # of leaks or once, the last
     ended: bool = False
 
     def add(self, other):
@@ -60,45 +61,54 @@ def place_of(found):
 
 def read(output):
     """The Swept of a guest's standard output, which may end anywhere. TraceDumpError for what is no such output."""
-    swept, current = Swept(), None
+    swept = Swept()
     while output:
         line, newline, output = output.partition(b"\n")
         if not newline:
             break
-        prefix, word, *values = line.decode("utf-8", "replace").split(" ")
-        if prefix != "leaksweep":
-            raise TraceDumpError(f"unexpected output: {line[:80]!r}")
-        if word == "clean":
-            swept.status, swept.processes = values[0], int(values[1])
-        elif word == "grows":
-            swept.grows.append((values[0], int(values[1]), int(values[2])))
-        elif word == "try":
-            swept.last = (int(values[0]), int(values[1]))
-            swept.tried += 1
-        elif word == "passed":
-            swept.tried -= 1
-            swept.counts[int(values[0])] = int(values[1]) - 1
-        elif word == "hung":
-            swept.hung.append((int(values[0]), int(values[1])))
-        elif word in ("leak", "once"):
-            current = Leak(int(values[0]), int(values[1]))
-            (swept.leaks if word == "leak" else swept.once).append(current)
-        elif word == "rise":
-            current.rises.append((values[0], int(values[1]), int(values[2])))
-        elif word == "failed":
-            current.source, current.size, current.name = values[0], int(values[1]), " ".join(values[3:])
-        elif word == "frame":
-            current.frames.append(int(values[0], 16))
-        elif word == "dump":
-            size = int(values[0])
-            if len(output) < size:
-                break
-            current.dump, output = TraceDump(output[:size]), output[size:]
-        elif word == "end":
-            swept.ended = True
-        else:
-            raise TraceDumpError(f"unexpected output: {line[:80]!r}")
+        try:
+            prefix, word, *values = line.decode("utf-8", "replace").split(" ")
+            if prefix != "leaksweep":
+                raise ValueError
+            if word == "dump":
+                size = int(values[0])
+                if len(output) >= size:
+                    swept.leaks[-1].dump = TraceDump(output[:size])
+                output = output[size:]
+            else:
+                read_line(swept, word, values)
+        except (ValueError, IndexError, AttributeError) as error:
+            raise TraceDumpError(f"unexpected output: {line[:80]!r}") from error
     return swept
+
+
+def read_line(swept, word, values):
+    """One line of user/bin/leaksweep/leaksweep.cc. ValueError or IndexError for another."""
+    if word == "clean":
+        swept.status, swept.processes = values[0], int(values[1])
+    elif word == "grows":
+        swept.grows.append((values[0], int(values[1]), int(values[2])))
+    elif word == "try":
+        swept.last = (int(values[0]), int(values[1]))
+        swept.tried += 1
+    elif word == "passed":
+        swept.tried -= 1
+        swept.counts[int(values[0])] = int(values[1]) - 1
+    elif word == "hung":
+        swept.hung.append((int(values[0]), int(values[1])))
+    elif word in ("leak", "once"):
+        swept.current = Leak(int(values[0]), int(values[1]))
+        (swept.leaks if word == "leak" else swept.once).append(swept.current)
+    elif word == "rise":
+        swept.current.rises.append((values[0], int(values[1]), int(values[2])))
+    elif word == "failed":
+        swept.leaks[-1].source, swept.leaks[-1].size, swept.leaks[-1].name = values[0], int(values[1]), " ".join(values[3:])
+    elif word == "frame":
+        swept.leaks[-1].frames.append(int(values[0], 16))
+    elif word == "end":
+        swept.ended = True
+    else:
+        raise ValueError(word)
 
 
 def amount(rises):
