@@ -7,9 +7,9 @@ import pytest
 from guest import ROOT, text
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 from stele.sweep import Leak, Swept, read, report
-from stele.tracedump import TraceDumpError
+from stele.tracedump import Context, Record, Stack, TraceDumpError
 
-CLEAN_RUNS = b"leaksweep clean 3 2\n"
+CLEAN_RUNS = b"leaksweep clean 3 2 12\n"
 FIRST = (b"leaksweep try 1 1\nleaksweep try 1 3\nleaksweep leak 1 3\nleaksweep rise chan 1 104\nleaksweep rise page 2 8192\n"
          b"leaksweep failed kmalloc_128 100 37 a name\nleaksweep frame ffffffff80101234\nleaksweep frame ffffffff80105678\n"
          b"leaksweep try 1 5\nleaksweep passed 1 5\n")
@@ -97,6 +97,16 @@ def test_growth_without_failures_says_nothing():
 
 def test_an_incomplete_sweep_says_nothing():
     assert told(read(CLEAN_RUNS), ["guest 1 ended"])[0] == UNKNOWN
+
+
+def test_what_the_sweep_s_own_program_has_is_left_out():
+    contexts = {1: Context(1, "process", 12, 0, "leaksweep", "/bin/leaksweep", ""), 2: Context(2, "process", 15, 0, "leaksweep", "/bin/leaksweep", "")}
+    source = SimpleNamespace(name="page", kind="arena", records=[Record(0x1000 * i, 4096, 0, 1, i, 0, 0) for i in (1, 2)])
+    other = SimpleNamespace(name="chan", kind="cache", records=[Record(0x100, 104, 0, 1, 2, 0, 0)])
+    dump = SimpleNamespace(contexts=contexts, sources=[source, other], stacks={1: Stack(1, "kernel", (0xffffffff80101234,))},
+                           context_name=lambda number: str(contexts[number]))
+    [group] = Leak(1, 3, [("page", 1, 4096)], dump=dump, sweeper=12).left_behind(Kernel())
+    assert (group.name, group.bytes, group.contexts) == ("page", 4096, ["pid 15 leaksweep"])
 
 
 def test_leaks_at_one_place_have_one_key():

@@ -19,6 +19,17 @@ class Leak:
     name: str = ""  # by a process of this name
     frames: list = field(default_factory=list)  # return addresses, innermost first
     dump: TraceDump = None  # of what it leaves behind; None if it was not traced
+    sweeper: int = 0  # PID of the guest's program, whose own memory is in the dump too
+
+    def left_behind(self, kernel):
+        """The groups of what has risen, causes first."""
+        if not self.dump:
+            return []
+        own = {context.id for context in self.dump.contexts.values() if context.pid == self.sweeper}
+        names = {name for name, _, _ in self.rises}
+        for source in self.dump.sources:
+            source.records = [record for record in source.records if record.context not in own]
+        return sorted((group for group in groups_of(self.dump, kernel) if group.name in names), key=lambda group: group.cause)
 
     @property
     def key(self):
@@ -40,6 +51,7 @@ class Swept:
     grows: list = field(default_factory=list)  # [(name, objects, bytes)] of runs without failures
     panics: list = field(default_factory=list)  # [((process, allocation), text)]
     last: tuple = None  # what was tried last
+    sweeper: int = 0  # PID of the guest's program
     current: Leak = None  # of leaks or once, the last
     ended: bool = False
 
@@ -85,7 +97,7 @@ def read(output):
 def read_line(swept, word, values):
     """One line of user/bin/leaksweep/leaksweep.cc. ValueError or IndexError for another."""
     if word == "clean":
-        swept.status, swept.processes = values[0], int(values[1])
+        swept.status, swept.processes, swept.sweeper = values[0], int(values[1]), int(values[2])
     elif word == "grows":
         swept.grows.append((values[0], int(values[1]), int(values[2])))
     elif word == "try":
@@ -97,7 +109,7 @@ def read_line(swept, word, values):
     elif word == "hung":
         swept.hung.append((int(values[0]), int(values[1])))
     elif word in ("leak", "once"):
-        swept.current = Leak(int(values[0]), int(values[1]))
+        swept.current = Leak(int(values[0]), int(values[1]), sweeper=swept.sweeper)
         (swept.leaks if word == "leak" else swept.once).append(swept.current)
     elif word == "rise":
         swept.current.rises.append((values[0], int(values[1]), int(values[2])))
@@ -146,10 +158,7 @@ def leak_lines(leaks, kernel, programs):
     others = [(leak.process, leak.allocation) for leak in leaks if leak is not first]
     if others:
         lines += [f"the same: allocation {numbers(others)}", ""]
-    groups = []
-    if first.dump:
-        names = {name for name, _, _ in first.rises}
-        groups = sorted((group for group in groups_of(first.dump, kernel) if group.name in names), key=lambda group: group.cause)
+    groups = first.left_behind(kernel)
     if not groups:
         return lines + ["what leaks has no trace", ""]
     shown = programs.look_up([stack for group in groups for stack in group.user_stacks])

@@ -3,7 +3,8 @@
 //
 // It writes lines to standard output, numbers of processes and allocations (K and N) from 1 on:
 //
-//   leaksweep clean STATUS PROCESSES   the command's, after the runs without failures
+//   leaksweep clean STATUS PROCESSES PID  the command's, after the runs without failures; and this
+//                                      program's own
 //   leaksweep grows NAME OBJECTS BYTES the runs without failures leave something, each of them; the
 //                                      sweep ends here
 //   leaksweep try K N                  allocation N of process K is going to fail
@@ -21,6 +22,7 @@
 // Status 0, or 2 with a reason when the sweep could not be made.
 #include <elf.h>
 #include <getopt.h>
+#include <malloc.h>
 
 #include <cstdlib>
 #include <exception>
@@ -106,8 +108,10 @@ Arguments parse_arguments(int argc, char** argv) {
 
 extern "C" const Elf64_Ehdr __ehdr_start;
 
-// Brings this program's pages into memory: what it touches later would show among the counts.
-void touch_all_pages() {
+// Brings this program's pages into memory, and lets its heap only grow: what it takes later would
+// show among the counts.
+void take_all_pages() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   constexpr uintptr_t kPage = 4096;
   const auto* const headers = reinterpret_cast<const Elf64_Phdr*>(
       reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
@@ -130,7 +134,7 @@ void touch_all_pages() {
 int main(int argc, char** argv) {
   const Arguments arguments = parse_arguments(argc, argv);
   try {
-    touch_all_pages();
+    take_all_pages();
     const Command command(arguments.command, std::chrono::seconds(arguments.limit));
     Sweep sweep(command);
     if (sweep.warm_up()) sweep.run(arguments.share, arguments.from);

@@ -1,5 +1,7 @@
 #include "sweep.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
@@ -85,7 +87,7 @@ bool Sweep::warm_up() {
     base_ = now;
   }
   processes_ = outcome.processes;
-  say("clean") << ' ' << outcome.status << ' ' << processes_ << std::endl;
+  say("clean") << ' ' << outcome.status << ' ' << processes_ << ' ' << getpid() << std::endl;
   return true;
 }
 
