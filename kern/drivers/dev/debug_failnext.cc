@@ -44,6 +44,7 @@ struct Sweep {
 constinit Sweep sweep{};
 
 const char* name_of(kmem_fault_site site, const void* source) {
+  if (site == KMEM_FAULT_TRACE) return "trace";
   return site == KMEM_FAULT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
                                   : arena_name(static_cast<const struct arena*>(source));
 }
@@ -59,11 +60,14 @@ void note_failure(kmem_fault_site site, const void* source, size_t size) {
 
 // What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is
 // not.
-int fails_for_task(kmem_fault_site site, const void* source, size_t size, int) {
+int fails_for_task(kmem_fault_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
   FaultOrder& order = task_on(cpu)->fault_order;
-  if (order.fail == 0 || site == KMEM_FAULT_TRACE) return 0;
+  if (order.fail == 0) return 0;
+  // A sweep hits what dumps and sessions of probes take of the tracer's memory. What its hooks take
+  // is nobody's doing, and not the same without a trace.
+  if (site == KMEM_FAULT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
   if (site == KMEM_FAULT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
