@@ -30,7 +30,7 @@ CMDLINE ?=
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run guest leaktest proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run guest leaktest leaksweep proof bench% test%,$(GOALS)),run) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \
@@ -53,7 +53,7 @@ include user/user.mk
 include tests/tests.mk
 include bench/bench.mk
 
-.PHONY: all kernel initrd guest run iso leaktest leaktest-run format lint clean help
+.PHONY: all kernel initrd guest run iso leaktest leaktest-run leaksweep leaksweep-run format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
 guest: all # for scripts/guest
@@ -68,7 +68,7 @@ $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 
 # make ends with 2 whatever a recipe ends with, but under -q with 1 when something is left to be done. So this goal runs under -q,
 # where only the lines with + are carried out, and a leak leaves a line to be done.
-ifneq ($(filter leaktest,$(MAKECMDGOALS)),)
+ifneq ($(filter leaktest leaksweep,$(MAKECMDGOALS)),)
 MAKEFLAGS += -q
 endif
 leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…'): 0 no, 1 yes, 2 it cannot be said
@@ -85,6 +85,16 @@ leaktest-run:
 	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
 	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
 	  { scripts/leaktest $(LEAKTEST_OPTIONS) "$$LEAKTEST_CMD"; echo $$? > $(BASE)/leaktest/status; }
+
+leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, which fails: status 0 clean, 1 a leak, 2 it cannot be said
+	$(if $(filter 0,$(LEAKSWEEP_STATUS)),,$(if $(filter 1,$(LEAKSWEEP_STATUS)),@false,$(error it cannot be said whether anything leaked)))
+LEAKSWEEP_STATUS = $(shell cat $(BASE)/leaksweep/status)
+leaksweep-run: export LEAKSWEEP_CMD := $(value CMD)
+leaksweep-run:
+	+@mkdir -p $(BASE)/leaksweep; echo 2 > $(BASE)/leaksweep/status
+	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
+	  { scripts/leaksweep --no-build $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKSWEEP_CMD"; \
+	    echo $$? > $(BASE)/leaksweep/status; }
 
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i

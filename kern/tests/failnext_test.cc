@@ -48,4 +48,40 @@ KTEST(failnext_goes_on_while_another_task_has_an_order) {
   EXPECT(nobody_asks());
 }
 
+namespace {
+
+void never_runs(void*) {}
+
+// What a fork makes of the current task.
+Task* forked() {
+  Result<Task*> child = task_create("forked", never_runs, nullptr);
+  EXPECT(child.ok());
+  task_forked(*current_task(), **child);
+  return *child;
+}
+
+}  // namespace
+
+KTEST(failnext_of_a_sweep_is_inherited_by_number) {
+  EXPECT(debug_fail_in_process(7, 5, 3).ok());
+  const FaultOrder mine = current_task()->fault_order;
+  EXPECT(mine.process == 1 && mine.fail == 0);
+  Task* const second = forked();
+  Task* const third = forked();
+  EXPECT(second->fault_order.process == 2 && second->fault_order.fail == 0);
+  EXPECT(third->fault_order.process == 3);
+  EXPECT(third->fault_order.fail == 7 && third->fault_order.skip == 5);
+  // Nobody asks for another while one of them lives, wherever the first has gone.
+  EXPECT(debug_fail_next(0, 0).ok());
+  EXPECT(current_task()->fault_order.process == 0);
+  EXPECT(!nobody_asks());
+  EXPECT(debug_fail_in_process(1, 0, 1).error() == Errno::EBUSY);
+  Task* const other = forked();
+  EXPECT(other->fault_order.process == 0);
+  for (Task* const task : {second, third, other}) task_discard(task);
+  EXPECT(debug_fail_in_process(1, kNever, 1).ok());
+  EXPECT(debug_fail_next(0, 0).ok());
+  EXPECT(nobody_asks());
+}
+
 #endif  // CONFIG_DEBUG_DEVICE

@@ -183,7 +183,7 @@ def test_make_gives_the_command_as_it_was_typed():
     ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
-    """Each of kern/include/core/planted.h."""
+    """Each of kern/include/core/planted.h that the stacks of five runs show."""
     result = quick(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result

@@ -1,13 +1,11 @@
 // #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests
 // can see what is said about it.
 //
-//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME
-//   N,
-//                failnext N [after=M], one a line; reading shows what is held, and the reader's own
-//                failnext
+//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N,
+//                churn NAME N, failnext N [after=M] [process=K], one a line; reading shows what is
+//                held, the reader's own failnext, and the last sweep (debug_failnext.cc)
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
-//                (failnext: debug_failnext.cc)
 //   crime        see debug_crime.cc
 //   ctl          panic
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
@@ -65,8 +63,7 @@ constexpr TableEntry kTable[] = {
 
 constexpr const char* kAllocSyntax =
     "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N or "
-    "failnext N "
-    "[after=M]";
+    "failnext N [after=M] [process=K]";
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
 constexpr uint64_t kMaxSize = 1 << 30;
@@ -264,6 +261,7 @@ struct AllocCommand {
   uint64_t depth = 1;
   uint64_t size = 0;  // 0: the usual one
   uint64_t after = 0;
+  uint64_t process = 0;  // 0: failnext is for the writer alone
   bool irq = false;
   bool atomic = false;
   bool stays = false;  // kmem_not_leak
@@ -313,16 +311,22 @@ Result<Origin> find_origin(std::string_view name) {
               static_cast<int>(name.size()), name.data());
 }
 
-// N [after=M]
+// N [after=M] [process=K]
 Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
-  constexpr std::string_view kAfter = "after=";
+  constexpr std::string_view kAfter = "after=", kProcess = "process=";
   command.verb = Verb::kFailNext;
   TRY(parse_count(next_word(rest), 0, command.count));
-  const std::string_view option = next_word(rest);
+  std::string_view option = next_word(rest);
+  if (option.starts_with(kAfter)) {
+    TRY(parse_count(option.substr(kAfter.size()), 0, command.after));
+    option = next_word(rest);
+  }
+  if (option.starts_with(kProcess)) {
+    TRY(parse_count(option.substr(kProcess.size()), 1, command.process));
+    option = next_word(rest);
+  }
   if (option.empty()) return {};
-  if (!option.starts_with(kAfter) || !rest.empty())
-    return fail(Errno::EINVAL, "expected failnext N [after=M]");
-  return parse_count(option.substr(kAfter.size()), 0, command.after);
+  return fail(Errno::EINVAL, "expected failnext N [after=M] [process=K]");
 }
 
 // Fills in the size, or finds that it cannot be chosen.
@@ -493,7 +497,9 @@ Result<void> churn(const AllocCommand& command) {
         TRY(churn(command));
         break;
       case Verb::kFailNext:
-        TRY(debug_fail_next(command.count, command.after));
+        TRY(command.process == 0 ? debug_fail_next(command.count, command.after)
+                                 : debug_fail_in_process(command.count, command.after,
+                                                         static_cast<uint32_t>(command.process)));
         break;
     }
   }
@@ -591,10 +597,8 @@ class DebugDevice final : public TableDevice {
     return keep(chan, text);
   }
 
-  // A line for each name: how many of its objects are held. And the reader's order, if it has had
-  // one.
+  // A line for each name: how many of its objects are held. And what has become of failnext.
   static Result<void> show_held(Chan& chan) {
-    const FaultOrder order = current_task()->fault_order;
     Text* const text = TRY(Text::create());
     {
       const MutexGuard guard(debug_mutex);
@@ -602,8 +606,7 @@ class DebugDevice final : public TableDevice {
         if (holding.count > 0) text->print("%s %lu\n", holding.origin.name(), holding.count);
       }
     }
-    if (order.fail + order.failed > 0)
-      text->print("failnext %lu failed %lu\n", order.fail, order.failed);
+    debug_failnext_print(*text);
     return keep(chan, text);
   }
 

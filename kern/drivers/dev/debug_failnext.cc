@@ -1,12 +1,25 @@
 // failnext: the allocations of one process fail. The order is its task's, so that it ends with it
 // and nobody else is hit. While any task has one, the allocator asks before each allocation.
+//
+// A sweep is a process and all that it and its descendants fork, numbered in that order: an order
+// for number K is given to the first of them and reaches the K-th when that is forked. Each carries
+// its number in its own FaultOrder; what they share, the numbers given and where the first failure
+// was, is that of the one sweep at a time. Of the shared fields only atomic ones change while more
+// than one process of the sweep lives.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
 
+#include <atomic>
+#include <iterator>
+
+#include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
+#include "arena.h"
 #include "core/cpu.h"
 #include "core/errstr.h"
+#include "lib/format.h"
+#include "lib/quoted.h"
 #include "sched/task.h"
 #include "slab.h"
 
@@ -15,13 +28,46 @@ namespace {
 constinit Mutex failnext_mutex{LockRank::kFailNext};
 constinit bool asking GUARDED_BY(failnext_mutex) = false;
 
+struct Sweep {
+  // What number `process` gets.
+  uint32_t process;
+  uint64_t skip, fail;
+  std::atomic<uint32_t> processes;  // numbers given; 0: there has been no sweep
+
+  // The first failure, written by the one task that has the order.
+  std::atomic<bool> failed;
+  uint64_t number;  // of the allocation, from 1 on
+  uint64_t size;    // bytes asked for
+  char source[KMEM_CACHE_NAME_MAX];
+  slab_os_place place;
+};
+constinit Sweep sweep{};
+
+const char* name_of(kmem_fault_site site, const void* source) {
+  if (site == KMEM_FAULT_TRACE) return "trace";
+  return site == KMEM_FAULT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
+                                  : arena_name(static_cast<const struct arena*>(source));
+}
+
+// The name is copied: a cache may be gone when it is read.
+void note_failure(kmem_fault_site site, const void* source, size_t size) {
+  sweep.number = sweep.skip + 1;
+  sweep.size = size;
+  format(sweep.source, sizeof(sweep.source), "%s", name_of(site, source));
+  slab_os_note_place(&sweep.place, __builtin_frame_address(0));
+  sweep.failed.store(true, std::memory_order_release);
+}
+
 // What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is
 // not.
-int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
+int fails_for_task(kmem_fault_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
   FaultOrder& order = task_on(cpu)->fault_order;
-  if (order.fail == 0 || site == KMEM_FAULT_TRACE) return 0;
+  if (order.fail == 0) return 0;
+  // A sweep hits what dumps and sessions of probes take of the tracer's memory. What its hooks take
+  // is nobody's doing, and not the same without a trace.
+  if (site == KMEM_FAULT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
   if (site == KMEM_FAULT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
@@ -30,16 +76,29 @@ int fails_for_task(kmem_fault_site site, const void* source, size_t, int) {
     return 0;
   }
   order.fail--;
-  order.failed++;
+  if (order.failed++ == 0 && order.process != 0) note_failure(site, source, size);
   return 1;
 }
 
-// The allocator asks as long as any task has an order.
-Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
-  bool wanted = false;
+template <typename Predicate>
+bool any_task(Predicate predicate) {
+  struct Search {
+    Predicate predicate;
+    bool found;
+  } search{predicate, false};
   task_for_each(
-      [](Task& task, void* any) { *static_cast<bool*>(any) |= task.fault_order.fail > 0; },
-      &wanted);
+      [](Task& task, void* argument) {
+        auto& of = *static_cast<Search*>(argument);
+        of.found |= of.predicate(task);
+      },
+      &search);
+  return search.found;
+}
+
+// The allocator asks as long as any task has an order, or can fork one that gets it.
+Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
+  const bool wanted = any_task(
+      [](const Task& task) { return task.fault_order.fail > 0 || task.fault_order.process != 0; });
   if (asking && !wanted) {
     kmem_faults_end();
   } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
@@ -50,11 +109,27 @@ Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
 }
 
 void on_exit(Task& task) {
-  if (task.fault_order.fail == 0) return;
+  if (task.fault_order.fail == 0 && task.fault_order.process == 0) return;
   const MutexGuard guard(failnext_mutex);
   task.fault_order = {};
   static_cast<void>(ask_if_wanted());  // it can only end
 }
+
+void on_fork(Task& parent, Task& child) {
+  if (parent.fault_order.process == 0) return;
+  const uint32_t number = ++sweep.processes;
+  child.fault_order = {.process = number};
+  if (number == sweep.process) {
+    child.fault_order.skip = sweep.skip;
+    child.fault_order.fail = sweep.fail;
+  }
+}
+
+// The PIDs of those that live. What does not fit is left out.
+struct Members {
+  uint32_t pids[64];
+  size_t count = 0;
+};
 
 }  // namespace
 
@@ -68,8 +143,54 @@ Result<void> debug_fail_next(uint64_t count, uint64_t after) {
   return done;
 }
 
+Result<void> debug_fail_in_process(uint64_t count, uint64_t after, uint32_t process) {
+  const MutexGuard guard(failnext_mutex);
+  Task* const task = current_task();
+  if (any_task(
+          [task](const Task& other) { return &other != task && other.fault_order.process != 0; }))
+    return fail(Errno::EBUSY, "processes of another sweep are still there");
+  sweep.process = process;
+  sweep.skip = after;
+  sweep.fail = count;
+  sweep.processes = 1;
+  sweep.failed = false;
+  task->fault_order = {.process = 1};
+  if (process == 1) {
+    task->fault_order.skip = after;
+    task->fault_order.fail = count;
+  }
+  Result<void> done = ask_if_wanted();
+  if (!done) task->fault_order = {};
+  return done;
+}
+
+void debug_failnext_print(Text& text) {
+  const FaultOrder& order = current_task()->fault_order;
+  if (order.fail + order.failed > 0)
+    text.print("failnext %lu failed %lu\n", order.fail, order.failed);
+  const MutexGuard guard(failnext_mutex);
+  if (sweep.processes == 0) return;
+  Members members;
+  task_for_each(
+      [](Task& task, void* argument) {
+        auto& found = *static_cast<Members*>(argument);
+        if (task.fault_order.process != 0 && found.count < std::size(found.pids))
+          found.pids[found.count++] = task.pid;
+      },
+      &members);
+  text.print("sweep processes %u alive", sweep.processes.load());
+  for (size_t i = 0; i < members.count; i++) text.print(" %u", members.pids[i]);
+  text.print("\n");
+  if (!sweep.failed.load(std::memory_order_acquire)) return;
+  text.print("sweep failed %u %lu %s %lu %u %s\n", sweep.process, sweep.number, sweep.source,
+             sweep.size, sweep.place.pid, Quoted(sweep.place.name).get());
+  for (unsigned i = 0; i < sweep.place.depth; i++)
+    text.print("sweep frame %lx\n", kKernelImageBase + sweep.place.frames[i]);
+}
+
 void debug_failnext_init() {
   task_register_exit(on_exit);
+  task_register_fork(on_fork);
 }
 
 #endif  // CONFIG_DEBUG_DEVICE

@@ -16,6 +16,7 @@
 
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/format.h"
@@ -251,7 +252,9 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
   node->uid = who.uid;
   node->gid = who.gid;
   node->modified = node->changed = now();
-  node->name = TRY(copy_name(name));
+  Result<char*> copy = copy_name(name);
+  if (!copy && planted(Planted::kCreateError)) static_cast<void>(node.release());
+  node->name = TRY(std::move(copy));
   MutexGuard guard(lock_);
   Node& parent = node_of(directory);
   if (parent.gone()) return Errno::ENOENT;

@@ -22,7 +22,13 @@
   X(kTraceTable, "trace_table") /* a trace that is reset keeps a page */                           \
   X(kDumpCopy, "dump_copy")     /* closing a tracedump keeps a copy of each trace */               \
   X(kProbeSession, "probe_session") /* closing a session of probes keeps its memory */             \
-  X(kHostFile, "host_file")         /* closing a file of the host keeps its fid */
+  X(kHostFile, "host_file")         /* closing a file of the host keeps its fid */                 \
+  /* only where an allocation has failed */                                                        \
+  X(kForkError, "fork_error")     /* a fork keeps the child's descriptor table */                  \
+  X(kLoadError, "load_error")     /* an exec keeps the new address space */                        \
+  X(kCreateError, "create_error") /* a new file in #tmp stays without a name */                    \
+  X(kBindError, "bind_error")     /* a bind as union keeps the target's channel */                 \
+  X(kFaultError, "fault_error")   /* a page stays that could not be mapped */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,
 enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };

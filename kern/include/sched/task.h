@@ -17,9 +17,11 @@ enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
 // Which of its allocations a task wants to fail (`failnext` of #debug).
 struct FaultOrder {
-  uint64_t skip;    // the next ones that succeed
-  uint64_t fail;    // after them, those that fail
-  uint64_t failed;  // since the order was given
+  uint64_t skip = 0;    // the next ones that succeed
+  uint64_t fail = 0;    // after them, those that fail
+  uint64_t failed = 0;  // since the order was given
+  // Its number among the processes of a sweep, from 1 on; 0: it is none of them.
+  uint32_t process = 0;
 };
 
 struct Task : TaskHead {
@@ -90,6 +92,10 @@ void task_discard(Task* task);
 [[noreturn]] void task_exit();
 // `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
 void task_register_exit(void (*leave)(Task&));
+// What a process that forks does for its child's task before that runs; the caller is `parent`.
+void task_forked(Task& parent, Task& child);
+// `inherit` is called by task_forked; it cannot fail and must not sleep. There is one, set at boot.
+void task_register_fork(void (*inherit)(Task& parent, Task& child));
 // Makes task_drain_dead wait for the current task from now on: called before others can see that it
 // is about to end.
 void task_will_exit();

@@ -14,6 +14,7 @@
 #include "ns/mount.h"
 
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 
 namespace {
@@ -105,7 +106,9 @@ Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t
   spare.head->members.push_back(*added);
   Mount* covered = nullptr;  // the target itself, as the first member of a union on it
   if (make_union) {
-    covered = TRY(mount_cache.make(KM_SLEEP));
+    Result<Mount*> made = mount_cache.make(KM_SLEEP);
+    if (!made && planted(Planted::kBindError)) static_cast<void>(Ref<Chan>(target).release());
+    covered = TRY(std::move(made));
     covered->chan = target;
     covered->create = false;
     spare.head->members.push_back(*covered);

@@ -21,6 +21,7 @@
 #include <algorithm>
 
 #include "abi/syscall.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
@@ -358,7 +359,9 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
     const uint64_t into = page - region->start;
     if (!region->file || into >= region->file_bytes) {
       NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
-      TRY(tables_.map(page, fresh.physical(), writable, executable));
+      Result<void> mapped = tables_.map(page, fresh.physical(), writable, executable);
+      if (!mapped && planted(Planted::kFaultError)) fresh.release();
+      TRY(std::move(mapped));
       fresh.release();
       resident_.fetch_add(1, std::memory_order_relaxed);
       return {};

@@ -1,5 +1,6 @@
 // System calls on processes: fork, exec, wait, exit, and who they are.
 #include "arch/x86_64/interrupts.h"
+#include "core/planted.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "proc/wait.h"
@@ -52,10 +53,12 @@ Result<int64_t> sys_fork(const SystemCall& call) {
   Process* const child = TRY(process_create());
   const Result<void> result = copy_process(call.process, *child, call.frame);
   if (!result) {
+    if (result.error() == Errno::ENOMEM && planted(Planted::kForkError)) child->fds = nullptr;
     process_discard(child);
     return result.error();
   }
   const uint32_t pid = child->pid;
+  task_forked(*call.process.task, *child->task);
   task_start(child->task);
   return pid;
 }

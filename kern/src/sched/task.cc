@@ -43,7 +43,8 @@ constinit unsigned free_stack_count = 0;
 
 constinit Spinlock reaper_lock{LockRank::kReaper};
 constinit List<Task, &Task::run_link> dead_tasks;
-void (*leave_task)(Task&) = nullptr;  // task_register_exit
+void (*leave_task)(Task&) = nullptr;                        // task_register_exit
+void (*inherit_task)(Task& parent, Task& child) = nullptr;  // task_register_fork
 constinit uint32_t exiting_count =
     0;  // tasks that have called task_will_exit and are not freed yet
 constinit WaitQueue reaper_wait, drain_wait;
@@ -195,6 +196,15 @@ void task_will_exit() {
 void task_register_exit(void (*leave)(Task&)) {
   ASSERT(!leave_task);
   leave_task = leave;
+}
+
+void task_register_fork(void (*inherit)(Task& parent, Task& child)) {
+  ASSERT(!inherit_task);
+  inherit_task = inherit;
+}
+
+void task_forked(Task& parent, Task& child) {
+  if (inherit_task) inherit_task(parent, child);
 }
 
 void task_exit() {

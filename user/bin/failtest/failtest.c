@@ -1,5 +1,5 @@
-/* failtest [-v] [WORD…]: every system call that allocates, with each of its allocations made to
- * fail, one after the other.
+/* failtest [-v | -1] [WORD…]: every system call that allocates, with each of its allocations made
+ * to fail, one after the other.
  *
  * An operation (one of those whose name contains a WORD) is tried in a child of its own with the
  * order `failnext 1 after=M` of #debug/alloc, for M = 0, 1, 2 … until it gets by without meeting
@@ -9,7 +9,7 @@
  * left behind: after each operation the live objects of every cache, the segments of every arena
  * and the pages in use are what they were before. Says what was not so; -v says what was tried.
  * Status 0 if all is well. Root only. The operations on /host (--share) are tried only when a WORD
- * is "host".
+ * is "host". -1 makes each call once, in this process and without an order: for somebody else's.
  */
 #include "failtest.h"
 
@@ -20,6 +20,7 @@ enum outcome {
   WRONG_ERROR,
   FAILS_ANYWAY,
   FAILS_AGAIN,
+  NOT_PREPARED,
   KILLED,
   OUTCOMES
 };
@@ -30,6 +31,7 @@ static const char* const outcome_names[] = {
     "another error",
     "fails without a fault",
     "fails at the second try",
+    "what comes before it fails",
     "killed",
 };
 
@@ -38,6 +40,11 @@ char try_number[8] = "first";
 enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, in programs that are started too */
 static int failures;
 static int verbose;
+
+_Noreturn void not_prepared(long error) {
+  fprintf(stderr, "# failtest: something that must succeed gave error %ld\n", error);
+  _exit(NOT_PREPARED);
+}
 
 static _Noreturn void give_up(const char* what) {
   perror(what);
@@ -191,7 +198,7 @@ static void try_each(const struct operation* operation, const char* many, unsign
     failures++;
     printf("# %s: failnext %s after=%lu: %s\n", operation->name, many, after,
            outcome_names[outcome]);
-    if (outcome == FAILS_ANYWAY) return;
+    if (outcome == FAILS_ANYWAY || outcome == NOT_PREPARED) return;
   }
 }
 
@@ -217,6 +224,12 @@ static void run(const struct operation* operation, struct counts* counts) {
   printf("\n");
 }
 
+static void run_once(const struct operation* operation) {
+  if (operation->prepare) operation->prepare(operation);
+  operation->call(operation);
+  if (operation->undo) operation->undo(operation);
+}
+
 static int wanted(const char* name, int count, char** words) {
   for (int i = 0; i < count; i++) {
     if (strstr(name, words[i])) return 1;
@@ -234,18 +247,24 @@ int main(int argc, char** argv) {
   const int control = open("#debug/alloc", O_RDWR);
   if (control < 0 || dup2(control, CONTROL) < 0) give_up("failtest: #debug/alloc");
   close(control);
-  const int first = argc > 1 && strcmp(argv[1], "-v") == 0 ? 2 : 1;
-  verbose = first == 2;
+  const int once = argc > 1 && strcmp(argv[1], "-1") == 0;
+  verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
+  const int first = once || verbose ? 2 : 1;
   mkdir(FOLDER, 0755);
   unsigned run_count = 0;
   static struct counts counts;
-  take_counts(&counts);
+  if (!once) take_counts(&counts);
   for (unsigned i = 0; i < operation_count; i++) {
     if (!wanted(operations[i].name, argc - first, argv + first)) continue;
-    run(&operations[i], &counts);
+    if (once) {
+      run_once(&operations[i]);
+    } else {
+      run(&operations[i], &counts);
+    }
     run_count++;
   }
   rmdir(FOLDER);
+  if (once) return run_count == 0;
   printf("%u operations, %d failures\n", run_count, failures);
   return run_count == 0 || failures != 0;
 }

@@ -55,5 +55,7 @@ extern const unsigned operation_count;
 extern const char* program;
 /* "again" for a second try: a program that `exec` starts is told. */
 extern char try_number[8];
+/* Ends the attempt: something before it, which must succeed, gave this error number. */
+_Noreturn void not_prepared(long error);
 /* Ends the order, and exits with what has come of the attempt, which had `result`. */
 _Noreturn void report(long result, int again);

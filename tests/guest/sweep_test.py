@@ -1,0 +1,152 @@
+"""make leaksweep: each allocation of a command fails in turn; what a failure leaves behind is found and named."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from guest import BUILD, ROOT, Result, guest, sections_of, text
+
+pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
+
+
+def leaksweep(command, *options):
+    run = subprocess.run([str(ROOT / "scripts/leaksweep"), "--no-build", "--report", "/dev/null", *options, command], capture_output=True, check=False)
+    return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
+def check_clean(command, *options):
+    result = leaksweep(command, *options)
+    assert (result.status, result.stdout.endswith("\nno leak\n")) == (0, True), result
+    assert int(re.search(r"^failures: (\d+)", result.stdout, re.M)[1]) > 50, result
+
+
+@pytest.fixture(scope="module")
+def orders():
+    """What each section of one script has written."""
+    result = guest("""
+section() { echo "== $1"; echo "== $1" >&2; }
+sweep() { sh -c "echo 'failnext $1' > '#debug/alloc' && { $2; }"; grep sweep '#debug/alloc'; }
+section third; sweep '1 after=0 process=3' 'cat /dev/null; cat /etc/profile > /dev/null; cat /dev/null'
+section none; sweep '1 after=1000000 process=2' '(:); (:)'
+section later; sweep '1 process=4' '(:); (:)'
+section children; sh -c "echo 'failnext 100000' > '#debug/alloc'; (:)"; grep sweep '#debug/alloc'
+section busy; sh -c "echo 'failnext 0 process=1' > '#debug/alloc'; sleep 1000 & exit 0"; sweep '1 process=2' true
+kill $(sed -n 's/sweep processes 2 alive //p' '#debug/alloc'); echo settle > '#mem/kmemtrace/ctl'; grep sweep '#debug/alloc'
+section bad
+for text in 'failnext 1 process=0' 'failnext 1 process=' 'failnext 1 process=x' 'failnext 1 process=1 after=1' 'failnext 1 process=1 x' 'failnext 1 process=99999999999'; do
+  printf "$text\\n" > '#debug/alloc' && echo fine
+done
+""", "--icount")
+    return sections_of(result.stdout), sections_of(result.stderr)
+
+
+def test_an_order_reaches_the_process_of_its_number(orders):
+    out, _ = orders
+    assert out["third"].startswith("sweep processes 4 alive\nsweep failed 3 1 ")
+    assert re.search(r"^sweep failed 3 1 \S+ \d+ \d+ \S+\nsweep frame ffffffff8[0-9a-f]{7}$", out["third"], re.M), out["third"]
+
+
+def test_an_allocation_that_does_not_come_does_not_fail(orders):
+    out, _ = orders
+    assert out["none"] == "sweep processes 3 alive\n"
+
+
+def test_a_process_that_does_not_come_does_not_fail(orders):
+    out, _ = orders
+    assert out["later"] == "sweep processes 3 alive\n"
+
+
+def test_an_order_without_a_number_is_not_inherited(orders):
+    out, _ = orders
+    assert out["children"] == out["later"]  # of the last sweep
+
+
+def test_one_sweep_at_a_time(orders):
+    out, err = orders
+    alive, after = out["busy"].splitlines()
+    assert re.fullmatch(r"sweep processes 2 alive \d+", alive)
+    assert "processes of another sweep are still there" in err["busy"]
+    assert after == "sweep processes 2 alive"
+
+
+def test_bad_orders(orders):
+    out, err = orders
+    assert out["bad"] == ""
+    assert err["bad"].count("Invalid argument") == 6
+
+
+def test_one_command_is_clean():
+    """The short form of those below."""
+    check_clean("mkdir /tmp/d; rmdir /tmp/d")
+
+
+# What has risen, where it was allocated, and which command comes by.
+PLANTED = {
+    "fork_error": ("(:); :", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
+    "load_error": ("true; :", "address_space", r"AddressSpace::create\(?\)?\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
+    "create_error": (": > /tmp/x; rm -f /tmp/x", "tmp_node", r"\w*::create\+0x[0-9a-f]+  kern/drivers/dev/tmp\.cc"),
+    "bind_error": ("failtest -1 'bind as union'", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),
+    "fault_error": (":", "page", r"AddressSpace::fault\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
+}
+
+
+@pytest.mark.parametrize("bug", [pytest.param(bug, marks=[pytest.mark.long] * (bug != "create_error")) for bug in PLANTED])
+def test_a_broken_error_path_is_found_and_named(bug):
+    """Each of kern/include/core/planted.h that needs a failure."""
+    command, name, place = PLANTED[bug]
+    result = leaksweep(command, "--variant", "break", "--cmdline", f"break={bug}")
+    assert result.status == 1, result
+    assert re.search(rf"^LEAKED: failing allocation \d+ of process \d+ \(\S+\), in \S+, leaks .*\d+ bytes of {name}\b", result.stdout, re.M), result
+    assert re.search(rf"bytes in 1 allocations of {name} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
+
+
+def test_a_command_that_leaves_something():
+    result = leaksweep(": > /tmp/file.$$", "--jobs", "1")
+    assert result.status == 2, result
+    assert re.search(r"^    the command leaves something without any failure .* of tmp_node", result.stdout, re.M), result
+
+
+@pytest.mark.parametrize("command", ("sleep 100000", "sleep 100000 & true"))
+def test_a_command_that_does_not_end(command):
+    result = leaksweep(command, "--jobs", "1", "--limit", "1")
+    assert (result.status, result.stdout) == (2, ""), result
+    assert "the command does not end by itself" in result.stderr, result
+
+
+def test_a_run_that_does_not_end_is_killed():
+    """A process that was killed for want of memory is waited for in vain, as it were."""
+    result = leaksweep("(:) || sleep 100000; :", "--limit", "1")
+    assert result.status == 0, result
+    assert re.search(r"^did not end, and were killed \(not counted\): with allocation \d+.* of process 2$", result.stdout, re.M), result
+
+
+def test_a_panic_is_a_finding_and_not_the_end():
+    result = leaksweep("(:) || echo panic > '#debug/ctl'; :", "--jobs", "1")
+    assert result.status == 1, result
+    panics = re.findall(r"^PANIC: failing allocation (\d+) of process 2 panics the kernel:\n.*asked for by #debug/ctl", result.stdout, re.M)
+    assert panics == [str(number) for number in range(1, len(panics) + 1)] != [], result
+    assert re.search(r"allocations of the processes: 1: \d+, 2: \d+\n", result.stdout), result
+    assert result.stdout.endswith("\npanic\n"), result
+
+
+def test_make():
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    run = subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaksweep", "CMD=echo \"<$$>\""],
+                         capture_output=True, text=True, env=environment, check=False)
+    assert run.returncode == 0, run
+    assert re.search(r"^<\d+>$", run.stderr, re.M), run
+    assert (BUILD / "leaksweep" / "report.txt").read_text() == run.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", [
+    "ls / | cat", "ls -l / | grep bin | wc -l",
+    "none-such; /etc/profile; printf '#!/none\\n' > /tmp/x; chmod +x /tmp/x; /tmp/x; printf '\\177ELF\\2\\1\\1' > /tmp/x; /tmp/x; rm -f /tmp/x",
+    "mkdir -p /tmp/d/e && rmdir /tmp/d/e; rm -rf /tmp/d",
+    "echo a > /tmp/a; mv /tmp/a /tmp/b; mv /tmp/b /tmp/none/c; rm -f /tmp/a /tmp/b",
+    "failtest -1 bind unmount union", "(true); (true | true) & wait",
+    "exec 3<>#probe/clone && printf 'count pipe_create\\nstart\\n' >&3; true | true; cat #probe/*/counts > /dev/null; exec 3>&-",
+], ids=["pipeline", "longer pipeline", "exec of bad files", "mkdir", "rename", "bind", "fork", "probe session"])
+def test_clean(command):
+    check_clean(command)

@@ -1,0 +1,194 @@
+"""What the guest's half of the leak sweep has said (user/bin/leaksweep), and the report on it."""
+from dataclasses import dataclass, field
+
+from stele.leaks import CLEAN, LEAKED, UNKNOWN, describe, groups_of, without_allocator
+from stele.tracedump import TraceDump, TraceDumpError
+
+NUMBERS_SHOWN = 12
+
+
+@dataclass
+class Leak:
+    """A failing allocation after which counts rise."""
+
+    process: int  # number in the order of forks, from 1 on
+    allocation: int  # number among the process's, from 1 on
+    rises: list = field(default_factory=list)  # [(cache or arena, objects, bytes)]
+    source: str = ""  # the cache or arena that was asked,
+    size: int = 0  # for so many bytes,
+    name: str = ""  # by a process of this name
+    frames: list = field(default_factory=list)  # return addresses, innermost first
+    dump: TraceDump = None  # of what it leaves behind; None if it was not traced
+    sweeper: int = 0  # PID of the guest's program, whose own memory is in the dump too
+
+    def left_behind(self, kernel):
+        """The groups of what has risen, causes first."""
+        if not self.dump:
+            return []
+        own = {context.id for context in self.dump.contexts.values() if context.pid == self.sweeper}
+        names = {name for name, _, _ in self.rises}
+        for source in self.dump.sources:
+            source.records = [record for record in source.records if record.context not in own]
+        return sorted((group for group in groups_of(self.dump, kernel) if group.name in names), key=lambda group: group.cause)
+
+    @property
+    def key(self):
+        """The same for what fails at the same place with the same consequences."""
+        return tuple(self.frames), tuple(sorted(name for name, _, _ in self.rises))
+
+
+@dataclass
+class Swept:
+    """What one guest, or several, have said."""
+
+    status: str = None  # the command's own, without failures
+    processes: int = 0
+    tried: int = 0  # allocations that have failed
+    counts: dict = field(default_factory=dict)  # {process: its allocations}, of those that were passed
+    hung: list = field(default_factory=list)  # [(process, allocation)]
+    leaks: list = field(default_factory=list)
+    once: list = field(default_factory=list)  # Leaks that were not repeated
+    grows: list = field(default_factory=list)  # [(name, objects, bytes)] of runs without failures
+    panics: list = field(default_factory=list)  # [((process, allocation), text)]
+    last: tuple = None  # what was tried last
+    sweeper: int = 0  # PID of the guest's program
+    current: Leak = None  # of leaks or once, the last
+    ended: bool = False
+
+    def add(self, other):
+        """Takes over what another guest of the same sweep has said."""
+        self.status, self.processes = other.status or self.status, max(self.processes, other.processes)
+        self.tried += other.tried
+        for process, allocations in other.counts.items():
+            self.counts[process] = min(self.counts.get(process, allocations), allocations)
+        for name in ("hung", "leaks", "once", "panics"):
+            setattr(self, name, sorted(getattr(self, name) + getattr(other, name), key=place_of))
+        self.grows = self.grows or other.grows
+
+
+def place_of(found):
+    """(process, allocation) of what stands in the lists of Swept."""
+    return (found.process, found.allocation) if isinstance(found, Leak) else found[0] if isinstance(found[0], tuple) else found
+
+
+def read(output):
+    """The Swept of a guest's standard output, which may end anywhere. TraceDumpError for what is no such output."""
+    swept = Swept()
+    while output:
+        line, newline, output = output.partition(b"\n")
+        if not newline:
+            break
+        try:
+            prefix, word, *values = line.decode("utf-8", "replace").split(" ")
+            if prefix != "leaksweep":
+                raise ValueError
+            if word == "dump":
+                size = int(values[0])
+                if len(output) >= size:
+                    swept.leaks[-1].dump = TraceDump(output[:size])
+                output = output[size:]
+            else:
+                read_line(swept, word, values)
+        except (ValueError, IndexError, AttributeError) as error:
+            raise TraceDumpError(f"unexpected output: {line[:80]!r}") from error
+    return swept
+
+
+def read_line(swept, word, values):
+    """One line of user/bin/leaksweep/leaksweep.cc. ValueError or IndexError for another."""
+    if word == "clean":
+        swept.status, swept.processes, swept.sweeper = values[0], int(values[1]), int(values[2])
+    elif word == "grows":
+        swept.grows.append((values[0], int(values[1]), int(values[2])))
+    elif word == "try":
+        swept.last = (int(values[0]), int(values[1]))
+        swept.tried += 1
+    elif word == "passed":
+        swept.tried -= 1
+        swept.counts[int(values[0])] = int(values[1]) - 1
+    elif word == "hung":
+        swept.hung.append((int(values[0]), int(values[1])))
+    elif word in ("leak", "once"):
+        swept.current = Leak(int(values[0]), int(values[1]), sweeper=swept.sweeper)
+        (swept.leaks if word == "leak" else swept.once).append(swept.current)
+    elif word == "rise":
+        swept.current.rises.append((values[0], int(values[1]), int(values[2])))
+    elif word == "failed":
+        swept.leaks[-1].source, swept.leaks[-1].size, swept.leaks[-1].name = values[0], int(values[1]), " ".join(values[3:])
+    elif word == "frame":
+        swept.leaks[-1].frames.append(int(values[0], 16))
+    elif word == "end":
+        swept.ended = True
+    else:
+        raise ValueError(word)
+
+
+def amount(rises):
+    return " and ".join(f"{size} bytes of {name}" for name, _, size in sorted(rises, key=lambda rise: -rise[2]))
+
+
+def stack_lines(frames):
+    lines = []
+    for *inlined, (function, place) in frames:
+        lines += [f"    {name} (inlined)  {where}" for name, where in inlined]
+        lines.append(f"    {function}  {place}".rstrip())
+    return lines
+
+
+def function_of(frames):
+    return frames[0][0][0].partition("+0x")[0] if frames else "an unknown function"
+
+
+def numbers(targets):
+    """"5, 6 and 9 of process 2; 1 of process 3"."""
+    parts = {}
+    for process, allocation in targets:
+        parts.setdefault(process, []).append(allocation)
+    return "; ".join(f"{', '.join(map(str, found[:NUMBERS_SHOWN]))}{' …' if len(found) > NUMBERS_SHOWN else ''} of process {process}"
+                     for process, found in parts.items())
+
+
+def leak_lines(leaks, kernel, programs):
+    """Of leaks with one key."""
+    first = next((leak for leak in leaks if leak.dump), leaks[0])
+    places = kernel.look_up(set(first.frames))
+    frames = without_allocator([places[frame] for frame in first.frames])
+    lines = [f"LEAKED: failing allocation {first.allocation} of process {first.process} ({first.name}), in {function_of(frames)}, leaks "
+             f"{amount(first.rises)}", "", f"the allocation that fails, {first.size} bytes of {first.source}:", *stack_lines(frames), ""]
+    others = [(leak.process, leak.allocation) for leak in leaks if leak is not first]
+    if others:
+        lines += [f"the same: allocation {numbers(others)}", ""]
+    groups = first.left_behind(kernel)
+    if not groups:
+        return lines + ["what leaks has no trace", ""]
+    shown = programs.look_up([stack for group in groups for stack in group.user_stacks])
+    lines.append("what it leaves behind:")
+    for group in groups:
+        lines += describe(group, shown) + [""]
+    return lines
+
+
+def report(command, swept, doubts, kernel, programs):
+    """(status, text). `doubts`: why the sweep is not complete, as text."""
+    counted = ", ".join(f"{process}: {allocations}" for process, allocations in sorted(swept.counts.items()))
+    lines = [f"leak sweep of: {command}", f"exit status without failures: {swept.status}; processes: {swept.processes}",
+             f"failures: {swept.tried}; allocations of the processes: {counted or 'not known'}", ""]
+    for (process, allocation), text in swept.panics:
+        lines += [f"PANIC: failing allocation {allocation} of process {process} panics the kernel:", *(f"    {line}" for line in text), ""]
+    together = {}
+    for leak in swept.leaks:
+        together.setdefault(leak.key, []).append(leak)
+    for leaks in together.values():
+        lines += leak_lines(leaks, kernel, programs)
+    if swept.hung:
+        lines += [f"did not end, and were killed (not counted): with allocation {numbers(swept.hung)}", ""]
+    if swept.once:
+        lines += ["not repeated (not counted):"]
+        lines += [f"    allocation {leak.allocation} of process {leak.process}: {amount(leak.rises)}" for leak in swept.once] + [""]
+    if swept.grows:
+        doubts = [f"the command leaves something without any failure (make leaktest says what): {amount(swept.grows)}", *doubts]
+    if doubts:
+        lines += ["what is not known:"] + [f"    {doubt}" for doubt in doubts] + [""]
+    status = LEAKED if swept.leaks or swept.panics else UNKNOWN if doubts else CLEAN
+    lines.append({CLEAN: "no leak", LEAKED: "leak" if swept.leaks else "panic", UNKNOWN: "no leak found, but not all is known"}[status])
+    return status, "\n".join(lines) + "\n"

@@ -1,0 +1,148 @@
+// leaksweep [--share I/J] [--from K.N] [--limit SECONDS] COMMAND: the guest's half of `make
+// leaksweep` (docs/testing.md), which shows in tables and names what this program finds.
+//
+// It writes lines to standard output, numbers of processes and allocations (K and N) from 1 on:
+//
+//   leaksweep clean STATUS PROCESSES PID  the command's, after the runs without failures; and this
+//                                      program's own
+//   leaksweep grows NAME OBJECTS BYTES the runs without failures leave something, each of them; the
+//                                      sweep ends here
+//   leaksweep try K N                  allocation N of process K is going to fail
+//   leaksweep passed K N               process K has fewer than N
+//   leaksweep hung K N                 processes were killed
+//   leaksweep leak K N                 counts rise each time it fails: `rise`, `failed`, `frame`
+//                                      and, the first time, `dump` lines follow
+//   leaksweep once K N                 counts rose, and did not with the next failure: `rise` lines
+//   leaksweep rise NAME OBJECTS BYTES
+//   leaksweep failed SOURCE SIZE PID PROCESS
+//   leaksweep frame ADDRESS            of the stack of the allocation that failed
+//   leaksweep dump SIZE                so many bytes follow, a #mem/tracedump of what has risen
+//   leaksweep end
+//
+// Status 0, or 2 with a reason when the sweep could not be made.
+#include <elf.h>
+#include <getopt.h>
+#include <malloc.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string_view>
+
+#include "sweep.h"
+#include "tool/command_line.h"
+
+namespace {
+
+constexpr CommandLine kLine = {
+    .program = "leaksweep",
+    .usage = "usage: leaksweep [-h] [--share I/J] [--from K.N] [--limit SECONDS] COMMAND\n"};
+
+constexpr std::string_view kDescription = R"(
+Run a command for the shell once for each allocation that its processes make in
+the kernel; each time another one fails. Says after which of them something is
+left behind. Root only.
+
+options:
+  -h, --help       show this help message and exit
+  --share I/J      every J-th allocation, from number I on (1/1)
+  --from K.N       begin with allocation N of process K
+  --limit SECONDS  what runs longer is killed (10)
+)";
+
+constexpr uint64_t kMost = 100'000'000;
+constexpr uint64_t kMostSeconds = 3600;
+
+enum LongOption { kShare = 256, kFrom, kLimit };
+constexpr option kOptions[] = {{"help", no_argument, nullptr, 'h'},
+                               {"share", required_argument, nullptr, kShare},
+                               {"from", required_argument, nullptr, kFrom},
+                               {"limit", required_argument, nullptr, kLimit},
+                               {nullptr, 0, nullptr, 0}};
+
+struct Arguments {
+  Share share;
+  Target from = {.process = 1};
+  uint64_t limit = 10;  // seconds
+  std::string command;
+};
+
+// Two numbers, from 1 on, with `between` in the middle.
+void parse_pair(const char* name, std::string_view text, char between, uint64_t& first,
+                uint64_t& second) {
+  const std::size_t middle = text.find(between);
+  if (middle == text.npos)
+    kLine.bad(std::string("argument ") + name + ": two numbers with \"" + between +
+              "\" between are wanted");
+  first = kLine.number(name, text.substr(0, middle), 1, kMost);
+  second = kLine.number(name, text.substr(middle + 1), 1, kMost);
+}
+
+Arguments parse_arguments(int argc, char** argv) {
+  Arguments arguments;
+  for (int option; (option = getopt_long(argc, argv, "+h", kOptions, nullptr)) != -1;) {
+    switch (option) {
+      case 'h':
+        std::cout << kLine.usage << kDescription;
+        std::exit(0);
+      case kShare:
+        parse_pair("--share", optarg, '/', arguments.share.first, arguments.share.step);
+        break;
+      case kFrom:
+        parse_pair("--from", optarg, '.', arguments.from.process, arguments.from.allocation);
+        break;
+      case kLimit:
+        arguments.limit = kLine.number("--limit", optarg, 1, kMostSeconds);
+        break;
+      default:  // getopt_long has said what is wrong
+        std::cerr << kLine.usage;
+        std::exit(2);
+    }
+  }
+  if (optind + 1 != argc) kLine.bad("one command is wanted");
+  arguments.command = argv[optind];
+  if (arguments.command.find_first_not_of(" \t\n") == arguments.command.npos)
+    kLine.bad("the command is empty");
+  return arguments;
+}
+
+extern "C" const Elf64_Ehdr __ehdr_start;
+
+// Brings this program's pages into memory, and lets its heap only grow: what it takes later would
+// show among the counts.
+void take_all_pages() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  constexpr uintptr_t kPage = 4096;
+  const auto* const headers = reinterpret_cast<const Elf64_Phdr*>(
+      reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
+  for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+    if (headers[i].p_type != PT_LOAD) continue;
+    const uintptr_t end = headers[i].p_vaddr + headers[i].p_memsz;
+    for (uintptr_t at = headers[i].p_vaddr; at < end; at = (at | (kPage - 1)) + 1) {
+      auto* const byte = reinterpret_cast<volatile char*>(at);
+      if (headers[i].p_flags & PF_W) {
+        *byte = *byte;
+      } else {
+        static_cast<void>(*byte);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(argc, argv);
+  try {
+    take_all_pages();
+    const Command command(arguments.command, std::chrono::seconds(arguments.limit));
+    Sweep sweep(command);
+    if (sweep.warm_up()) sweep.run(arguments.share, arguments.from);
+    std::cout << "leaksweep end" << std::endl;
+  } catch (const std::exception& error) {
+    std::cout.flush();
+    std::cerr << "leaksweep: " << error.what() << '\n';
+    return 2;
+  }
+  return std::cout ? 0 : 2;
+}

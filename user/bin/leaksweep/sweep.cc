@@ -1,0 +1,172 @@
+#include "sweep.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+
+#include "tool/files.h"
+
+namespace {
+
+constexpr unsigned kMostClean = 12;  // runs without failures
+constexpr unsigned kQuiet = 2;       // of them the last, that must leave nothing
+constexpr unsigned kRepeats = 3;     // of a failure that left something
+constexpr unsigned kAttempts = 3;    // to repeat it
+constexpr uint64_t kNeighbours = 8;  // of an allocation, where it may be when there is a trace
+
+std::ostream& say(const char* word) {
+  return std::cout << "leaksweep " << word;
+}
+
+void say_target(const char* word, const Target& target) {
+  say(word) << ' ' << target.process << ' ' << target.allocation << std::endl;
+}
+
+void say_rises(const char* word, const Counts& risen) {
+  for (const auto& [name, count] : risen)
+    say(word) << ' ' << name << ' ' << count.objects << ' ' << count.bytes << '\n';
+}
+
+std::string trace_of(const std::string& name) {
+  return "#mem/kmemtrace/" + name;
+}
+
+// The traces of some caches and arenas, for as long as it lives.
+class Traces {
+ public:
+  explicit Traces(const Counts& sources) {
+    for (const auto& source : sources)
+      if (write_command(trace_of(source.first), "start\n") == 0) names_.push_back(source.first);
+  }
+  Traces(const Traces&) = delete;
+  Traces& operator=(const Traces&) = delete;
+  ~Traces() { command("stop\nreset\n"); }
+  bool any() const { return !names_.empty(); }
+  // What has been recorded; reading it is not.
+  std::string dump() const {
+    command("stop\n");
+    return read_file("#mem/tracedump");
+  }
+
+ private:
+  void command(std::string_view text) const {
+    for (const std::string& name : names_) write_command(trace_of(name), text);
+  }
+
+  std::vector<std::string> names_;
+};
+
+// What was allocated at the same place may fail the same way again.
+std::string key_of(const Outcome& outcome, const Counts& risen) {
+  std::string key;
+  for (const std::string& frame : outcome.frames) key += frame + ' ';
+  for (const auto& source : risen) key += source.first + ' ';
+  return key;
+}
+
+}  // namespace
+
+bool Sweep::warm_up() {
+  Outcome outcome = command_.run({}, true);
+  command_.run({.process = 1, .allocation = 1});  // and what this program allocates for it
+  base_ = counts_at_rest();
+  Counts growing = base_;
+  for (unsigned runs = 0, quiet = 0; quiet < kQuiet; runs++) {
+    if (outcome.hung) throw std::runtime_error("the command does not end by itself");
+    if (runs == kMostClean) {
+      say_rises("grows", growing);
+      return false;
+    }
+    outcome = command_.run({});
+    const Counts now = counts_at_rest();
+    const Counts risen = rises(base_, now);
+    quiet = risen.empty() ? quiet + 1 : 0;
+    growing = risen.empty() ? growing : both(risen, growing);
+    base_ = now;
+  }
+  processes_ = outcome.processes;
+  say("clean") << ' ' << outcome.status << ' ' << processes_ << ' ' << getpid() << std::endl;
+  return true;
+}
+
+void Sweep::run(const Share& share, const Target& from) {
+  for (Target target = from; target.process <= processes_; target.process++) {
+    if (target.allocation == 0) target.allocation = share.first;
+    while (try_one(target)) target.allocation += share.step;
+    say_target("passed", target);
+    target.allocation = 0;
+  }
+}
+
+// False if the process makes fewer allocations.
+bool Sweep::try_one(const Target& target) {
+  say_target("try", target);
+  const Outcome outcome = command_.run(target);
+  if (outcome.hung) say_target("hung", target);
+  if (!outcome.failed) return false;
+  judge(target, outcome);
+  return true;
+}
+
+// Counts that rise with every failure at the same place accuse it. What rises only once is cached,
+// and what the next run without a failure takes away was the command's.
+void Sweep::judge(const Target& target, const Outcome& outcome) {
+  Counts now = counts_at_rest();
+  Counts risen = rises(base_, now);
+  if (!risen.empty()) {
+    command_.run({});
+    now = counts_at_rest();
+    risen = rises(base_, now);
+  }
+  const Counts first = risen;
+  for (unsigned repeats = 0; repeats < kRepeats && !risen.empty(); repeats++) {
+    base_ = now;
+    const bool again = fails_again(target, outcome);
+    command_.run({});
+    now = counts_at_rest();
+    risen = again ? both(rises(base_, now), risen) : Counts();
+  }
+  base_ = now;
+  if (first.empty()) return;
+  say_target(risen.empty() ? "once" : "leak", target);
+  say_rises("rise", risen.empty() ? first : risen);
+  if (risen.empty()) return;
+  say("failed") << ' ' << outcome.source << ' ' << outcome.size << ' ' << outcome.pid << ' '
+                << outcome.name << '\n';
+  for (const std::string& frame : outcome.frames) say("frame") << ' ' << frame << '\n';
+  if (!known_.insert(key_of(outcome, risen)).second) return;
+  if (const std::optional<std::string> dump = trace(target, outcome, risen))
+    say("dump") << ' ' << dump->size() << '\n' << *dump << std::flush;
+}
+
+// Whether the same allocation can be made to fail once more.
+bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
+  for (unsigned attempt = 0; attempt < kAttempts; attempt++) {
+    const Outcome next = command_.run(target);
+    if (next.failed && next.frames == outcome.frames) return true;
+  }
+  return false;
+}
+
+// A dump of what such a failure leaves behind; nothing if it cannot be had. Kernel stacks are not
+// reused while the page arena is traced: what a process allocates then may shift its numbers.
+std::optional<std::string> Sweep::trace(const Target& target, const Outcome& outcome,
+                                        const Counts& risen) {
+  std::optional<std::string> dump;
+  for (uint64_t i = 0; i <= 2 * kNeighbours && !dump; i++) {
+    const uint64_t distance = (i + 1) / 2;
+    Target near = target;
+    near.allocation += i % 2 == 0 ? distance : -distance;
+    if (i % 2 == 1 && distance >= target.allocation) continue;
+    const Counts before = counts_at_rest();
+    const Traces traces(risen);
+    if (!traces.any()) break;
+    const bool same = command_.run(near).frames == outcome.frames;
+    command_.run({});
+    if (!both(rises(before, counts_at_rest()), risen).empty() && same) dump = traces.dump();
+  }
+  base_ = counts_at_rest();
+  return dump;
+}
