@@ -27,9 +27,9 @@ def orders():
     result = guest("""
 section() { echo "== $1"; echo "== $1" >&2; }
 sweep() { sh -c "echo 'failnext $1' > '#debug/alloc' && { $2; }"; grep sweep '#debug/alloc'; }
-section third; sweep '1 after=0 process=3' 'cat /dev/null; cat /etc/profile > /dev/null; cat /dev/null'
-section none; sweep '1 after=1000000 process=2' '(:); (:)'
-section later; sweep '1 process=4' '(:); (:)'
+section third; sweep '1 after=0 process=3' 'cat /dev/null; cat /etc/profile > /dev/null; cat /dev/null; :'
+section none; sweep '1 after=1000000 process=2' '(:); (:); :'
+section later; sweep '1 process=4' '(:); (:); :'
 section children; sh -c "echo 'failnext 100000' > '#debug/alloc'; (:)"; grep sweep '#debug/alloc'
 section busy; sh -c "echo 'failnext 0 process=1' > '#debug/alloc'; sleep 1000 & exit 0"; sweep '1 process=2' true
 kill $(sed -n 's/sweep processes 2 alive //p' '#debug/alloc'); echo settle > '#mem/kmemtrace/ctl'; grep sweep '#debug/alloc'
