@@ -14,6 +14,7 @@
 #include "ns/mount.h"
 
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 
 namespace {
@@ -132,6 +133,7 @@ Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t
     head->members.push_front(*added);
   else
     head->members.push_back(*added);
+  if (planted(Planted::kBindSpare)) spare.head = nullptr;
   return {};
 }
 

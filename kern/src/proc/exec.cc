@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "lib/string.h"
 #include "proc/elf.h"
 #include "proc/process_impl.h"
@@ -199,7 +200,9 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     file = TRY(open_program(context, path));
   }
   program.space = TRY(AddressSpace::create());
-  const uint64_t entry = TRY(load_elf(*program.space, file, head, size, program.description));
+  Result<uint64_t> loaded = load_elf(*program.space, file, head, size, program.description);
+  if (!loaded && planted(Planted::kExecFormat)) static_cast<void>(Ref<Chan>(file).release());
+  const uint64_t entry = TRY(std::move(loaded));
   program.space->program = {file->device, file->qid.path};
   program.space->announce();
   const std::string_view executable = file->path ? file->path : path;
