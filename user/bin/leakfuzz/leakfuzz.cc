@@ -2,12 +2,17 @@
 //
 //   leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=0,65534]
 //   leakfuzz play [traced] [workers=N] [rounds=N] PROGRAM… | -f FILE
+//   leakfuzz run [workers=N] PROGRAM… | -f FILE
+//   leakfuzz c PROGRAM…
 //
 // `fuzz` makes programs (program.h) and runs them in batches, each batch as one of the users in
 // turn; every third is traced. After a batch the system is cleaned up and looked at: has a live
 // count risen, does an identity of the tracer not hold, is there a process that cannot be killed?
 // A count that has risen is believed when it rises again as the batch is run again. `play` runs
 // programs, one of more lines "UID CALL; CALL …", in rounds, and looks in the same way.
+//
+// `run` runs programs once and looks at nothing: for `make leaktest`, which looks itself. `c`
+// prints programs as one in C.
 //
 // Standard output is the log that the host follows (scripts/leakfuzz): each program stands there
 // before it runs, so that it can be played again whatever becomes of the machine.
@@ -19,13 +24,16 @@
 // system that is thrown away: all of #tmp is removed.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "as_c.h"
 #include "execute.h"
 #include "generate.h"
 #include "pools.h"
@@ -40,6 +48,8 @@ constexpr unsigned kWarmUp = 4;  // batches in which what is made once may be ma
 // A count that rises in so many batches and never falls is a leak, though not each batch repeats
 // it.
 constexpr unsigned kRises = 6;
+// The page arena has a slab more or less at times: it has risen when it has never had so much.
+constexpr const char* kSways = "bytes in pages";
 
 // One write for a line: what follows may be the end.
 void say(const std::string& line) {
@@ -63,8 +73,11 @@ class Fuzzer {
   Fuzzer(const Options& options)
       : options_(options), executor_(options.workers), generator_(options.seed) {}
 
+  bool awake();
   bool fuzz();
   bool play(const std::vector<Program>& programs);
+  // Without a look.
+  bool just_run(const std::vector<Program>& programs);
 
  private:
   using Programs = std::vector<Program>;
@@ -116,6 +129,12 @@ bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
     now = rest_.counts();
     rises = risen(counts_, now);
   }
+  for (const auto& [name, was] : counts_) {
+    if (name == kSways)
+      now[name] = std::max(now[name], was);
+    else if (now[name] < was)
+      rises_.erase(name);
+  }
   counts_ = std::move(now);
   return true;
 }
@@ -137,8 +156,25 @@ bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<st
   return false;
 }
 
+// Is a leak found that is there on purpose? What it leaks is there from now on.
+bool Fuzzer::awake() {
+  const Programs leak{*parse_program("0 open L0 0 0; close 3")};
+  counts_ = rest_.counts();
+  for (int round = 0; round < 3; round++) {
+    std::vector<std::string> rises;
+    if (!run_and_count(leak, false, false, rises)) return false;
+    const bool found = std::any_of(rises.begin(), rises.end(), [](const std::string& line) {
+      return line.starts_with("leaky ");
+    });
+    if (!found) return false;
+  }
+  say("awake it finds a leak");
+  return true;
+}
+
 bool Fuzzer::fuzz() {
   const uint64_t end = milliseconds() + options_.seconds * 1000;
+  if (!awake()) throw std::runtime_error("a leak that is there on purpose is not found");
   counts_ = rest_.counts();
   for (unsigned batch = 0; milliseconds() < end; batch++) {
     const bool traced = batch % kTracedEvery == 2;
@@ -169,11 +205,19 @@ bool Fuzzer::play(const Programs& programs) {
   return !always;
 }
 
+bool Fuzzer::just_run(const Programs& programs) {
+  return executor_.run(
+             programs, [](const Program&) {}, [](const Program&) {}) == 0 &&
+         rest_.clean_up() == 0;
+}
+
 [[noreturn]] void usage(const std::string& why) {
   fprintf(stderr,
           "leakfuzz: %s\n"
           "usage: leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=UID,…]\n"
-          "       leakfuzz play [traced] [workers=N] [rounds=N] 'UID CALL; CALL …' … | -f FILE\n",
+          "       leakfuzz play [traced] [workers=N] [rounds=N] 'UID CALL; CALL …' … | -f FILE\n"
+          "       leakfuzz run [workers=N] 'UID CALL; CALL …' … | -f FILE\n"
+          "       leakfuzz c 'UID CALL; CALL …' …\n",
           why.c_str());
   exit(2);
 }
@@ -223,7 +267,10 @@ bool option(const std::string& word, Options& options) {
 }
 
 int run(const std::vector<std::string>& words) {
-  if (words.empty() || (words[0] != "fuzz" && words[0] != "play")) usage("fuzz or play?");
+  static const std::vector<std::string> kCommands{"fuzz", "play", "run", "c"};
+  if (words.empty() || std::count(kCommands.begin(), kCommands.end(), words[0]) == 0)
+    usage("fuzz, play, run or c?");
+  const std::string& command = words[0];
   Options options;
   std::vector<Program> programs;
   const auto add = [&](std::string_view line) {
@@ -234,17 +281,22 @@ int run(const std::vector<std::string>& words) {
   };
   for (size_t i = 1; i < words.size(); i++) {
     if (option(words[i], options)) continue;
-    if (words[0] == "fuzz") usage("'" + words[i] + "'?");
+    if (command == "fuzz") usage("'" + words[i] + "'?");
     if (words[i] == "-f" && i + 1 < words.size())
       read_lines(words[++i], add);
     else
       add(words[i]);
   }
   if (getuid() != 0) usage("it is root's");
-  if (words[0] == "play" && programs.empty()) usage("nothing to play");
+  if (command != "fuzz" && programs.empty()) usage("no program");
   make_pools();
+  if (command == "c") {
+    print_as_c(programs);
+    return 0;
+  }
   Fuzzer fuzzer(options);
-  return (words[0] == "fuzz" ? fuzzer.fuzz() : fuzzer.play(programs)) ? 0 : 1;
+  if (command == "fuzz") return fuzzer.fuzz() ? 0 : 1;
+  return (command == "play" ? fuzzer.play(programs) : fuzzer.just_run(programs)) ? 0 : 1;
 }
 
 }  // namespace

@@ -120,6 +120,8 @@ constexpr string_view kPaths[] = {"/tmp/fuzz",
 constexpr string_view kPlaces[] = {"/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/a/a", "/tmp/fuzz/d",
                                    "/tmp/fuzz/x"};
 
+constexpr string_view kLeaks[] = {"#debug/leaky/leak"};
+
 // What control files take, what is not quite that, and what may be executed.
 constexpr char kElf[] =
     "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\76\0\1\0\0\0\0\0\100\0\0\0\0\0\100\0\0\0\0\0\0\0"
@@ -298,6 +300,8 @@ size_t pool_size(char pool) {
       return std::size(kPaths);
     case 'T':
       return std::size(kPlaces);
+    case 'L':
+      return std::size(kLeaks);
     case 'D':
       return std::size(kData);
     case 'B':
@@ -318,7 +322,7 @@ size_t pool_size(char pool) {
 }
 
 std::string_view pool_path(char pool, size_t index) {
-  return pool == 'P' ? kPaths[index] : kPlaces[index];
+  return pool == 'P' ? kPaths[index] : pool == 'T' ? kPlaces[index] : kLeaks[index];
 }
 
 std::string_view pool_data(size_t index) {
@@ -366,6 +370,7 @@ uint64_t pool_value(char pool, size_t index, const Caller& caller) {
   switch (pool) {
     case 'P':
     case 'T':
+    case 'L':
       return address_of(pool_path(pool, index).data());
     case 'D':
       return address_of(kData[index].data());

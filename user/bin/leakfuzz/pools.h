@@ -3,7 +3,8 @@
 //   P paths    T places to bind at    D data to write       B buffers
 //   S structures                      V vectors of strings
 //   X addresses that nobody may use   A addresses to map at
-//   N processes
+//   N processes           L the file that leaks when it is closed, for the proof that a leak is
+//                           found; no program gets it otherwise
 //
 // The pools keep hostile programs of root from what would only end the run: turning the machine off
 // (#cons/power), a panic or a leak on request (#debug), the log that the host follows and the other
@@ -18,7 +19,7 @@
 
 // The number of entries of the pool with this letter; 0 if there is none.
 size_t pool_size(char pool);
-std::string_view pool_path(char pool, size_t index);  // of P and T
+std::string_view pool_path(char pool, size_t index);  // of P, T and L
 std::string_view pool_data(size_t index);             // of D
 
 // Makes the memory that the entries stand for, once, before programs are run.

@@ -149,7 +149,6 @@ Counts Rest::counts() {
   write_command(kCtl, "settle\n");
   Counts counts;
   uint64_t pages = 0;
-  long page_indent = -1;
   read_lines("#mem/kmemstat", [&](std::string_view view) {
     const std::string line(view);
     char name[64], type, traced[16] = "";
@@ -157,19 +156,9 @@ Counts Rest::counts() {
     if (sscanf(line.c_str(), "%63s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total,
                &allocated, &live, traced) < 6)
       return;
-    const long indent = static_cast<long>(line.find_first_not_of(' '));
     if (type == 'S' && strcmp(traced, "never") != 0) counts[name] = live;
     if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) counts[name] = live;
-    // Of pages, where slabs come and go, what neither slabs nor the arenas above have.
-    if (type == 'A' && strcmp(name, "page") == 0) {
-      page_indent = indent;
-      pages += allocated;
-    } else if (page_indent >= 0 && indent == page_indent + 2) {
-      pages -= total;
-      if (strncmp(name, "page_", 5) == 0) pages += allocated;
-    } else if (page_indent >= 0 && indent <= page_indent) {
-      page_indent = -1;
-    }
+    if (type == 'A' && strcmp(name, "page") == 0) pages = allocated;
   });
   counts["bytes in pages"] = pages - own_bytes();
   return counts;
