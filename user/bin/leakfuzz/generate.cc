@@ -193,7 +193,7 @@ Call Generator::call() {
 
 Program Generator::fresh() {
   Program program;
-  for (size_t count = 4 + random_.below(kMaxCalls - 4); count > 0; count--)
+  for (size_t count = 8 + random_.below(kMaxCalls - 8); count > 0; count--)
     program.calls.push_back(call());
   return program;
 }

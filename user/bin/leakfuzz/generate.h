@@ -16,7 +16,7 @@ class Generator {
   size_t kept() const { return corpus_.size(); }
 
  private:
-  static constexpr size_t kMaxCalls = 24;
+  static constexpr size_t kMaxCalls = 40;
   static constexpr size_t kMaxKept = 1000;
 
   uint32_t some_call_number();

@@ -42,7 +42,7 @@
 
 namespace {
 
-constexpr size_t kBatch = 48;  // programs
+constexpr size_t kBatch = 96;  // programs
 constexpr unsigned kTracedEvery = 3;
 constexpr unsigned kWarmUp = 4;  // batches in which what is made once may be made
 // A count that rises in so many batches and never falls is a leak, though not each batch repeats
@@ -92,6 +92,7 @@ class Fuzzer {
   Rest rest_;
   Executor executor_;
   Generator generator_;
+  bool learning_ = false;
   Counts counts_;
   std::map<std::string, unsigned> rises_;  // by name: how often one was not repeated
 };
@@ -103,7 +104,9 @@ bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
       [&](const Program& program) {
         if (log) say("run " + text_of(program));
       },
-      [&](const Program& program) { generator_.keep(program); });
+      [&](const Program& program) {
+        if (learning_) generator_.keep(program);
+      });
   if (immortal == 0) immortal = rest_.clean_up();
   if (immortal != 0) {
     say("found hang process " + std::to_string(immortal) + " cannot be killed");
@@ -175,6 +178,7 @@ bool Fuzzer::awake() {
 bool Fuzzer::fuzz() {
   const uint64_t end = milliseconds() + options_.seconds * 1000;
   if (!awake()) throw std::runtime_error("a leak that is there on purpose is not found");
+  learning_ = true;
   counts_ = rest_.counts();
   for (unsigned batch = 0; milliseconds() < end; batch++) {
     const bool traced = batch % kTracedEvery == 2;
