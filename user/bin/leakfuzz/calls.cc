@@ -33,7 +33,7 @@ constexpr CallType kCalls[] = {
     {"dup", ABI_SYS_dup, "f", 4},
     {"dup2", ABI_SYS_dup2, "ff", 5},
     {"fcntl", ABI_SYS_fcntl, "fci", 6},
-    {"pipe2", ABI_SYS_pipe2, "wk", 10},
+    {"pipe2", ABI_SYS_pipe2, "wd", 10},
     {"fstat", ABI_SYS_fstat, "fw", 4},
     {"stat", ABI_SYS_stat, "pw", 4},
     {"getdents", ABI_SYS_getdents, "fwn", 8},

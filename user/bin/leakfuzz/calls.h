@@ -13,7 +13,7 @@
 //   k open flags        m permissions        g signal             q process
 //   u user              h whence or how      c fcntl command      z terminal request
 //   y milliseconds      e options of wait    x protection         j flags of mmap
-//   l number of polls   b flags of bind
+//   l number of polls   b flags of bind      d flags of pipe2
 struct CallType {
   std::string_view name;
   uint32_t number;

@@ -95,6 +95,8 @@ constexpr uint64_t kAccess[] = {ABI_O_RDONLY, ABI_O_RDONLY, ABI_O_WRONLY,
                                 ABI_O_RDWR,   ABI_O_RDWR,   ABI_O_ACCMODE};
 constexpr uint64_t kOpenFlags[] = {ABI_O_APPEND, ABI_O_CREAT,    ABI_O_CREAT,   ABI_O_TRUNC,
                                    ABI_O_EXCL,   ABI_O_NONBLOCK, ABI_O_CLOEXEC, ABI_O_DIRECTORY};
+constexpr uint64_t kPipeFlags[] = {0,           0, 0, ABI_O_NONBLOCK, ABI_O_CLOEXEC, ABI_O_APPEND,
+                                   ~uint64_t{0}};
 constexpr uint64_t kModes[] = {0, 0700, 0755, 0777, 0777, 0777, 01777, 06777, 0400, ~uint64_t{0}};
 constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
 constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 14, 5};
@@ -122,8 +124,9 @@ Argument Generator::argument(char kind) {
   const bool hostile = random_.one_in(12);
   switch (kind) {
     case 'f':
-      return number(hostile ? random_.of(kNoDescriptors)
-                            : random_.below(random_.one_in(3) ? 12 : 6));
+      return number(hostile             ? random_.of(kNoDescriptors)
+                    : random_.one_in(3) ? random_.below(12)
+                                        : 3 + random_.below(4));
     case 'p':
       if (hostile) return entry(random_.one_in(2) ? 'X' : 'B');
       return random_.one_in(2) ? Argument{'P', random_.below(21)} : entry('P');
@@ -152,6 +155,8 @@ Argument Generator::argument(char kind) {
       for (size_t more = random_.below(4); more > 0; more--) flags |= random_.of(kOpenFlags);
       return number(hostile ? random_.word() & 0xffffffff : flags);
     }
+    case 'd':
+      return number(random_.of(kPipeFlags));
     case 'm':
       return number(random_.of(kModes));
     case 'g':

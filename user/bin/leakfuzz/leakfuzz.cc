@@ -18,7 +18,7 @@
 // before it runs, so that it can be played again whatever becomes of the machine.
 //
 //   batch N traced|plain   run PROGRAM   rest calls N places N kept N
-//   rose LINE              found leak|identity|hang LINE           nothing found
+//   rose LINE   again      found leak|identity|hang LINE           nothing found
 //
 // Status 0: nothing was found; 1: something was; 2: it cannot be said. For root only, and for a
 // system that is thrown away: all of #tmp is removed.
@@ -147,6 +147,7 @@ bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<st
   for (const std::string& line : rises) say("rose " + line);
   std::vector<std::string> again;
   for (int round = 0; round < 2; round++) {
+    say("again");
     if (!run_and_count(programs, traced, false, again)) return false;
     if (!again.empty()) continue;
     bool often = false;
