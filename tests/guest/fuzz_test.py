@@ -35,10 +35,20 @@ def test_nothing_is_found(tmp_path):
     assert {line.split()[1] for line in programs} == {"0", "65534"}
 
 
-def test_a_leak_is_found_and_shrunk(tmp_path):
-    status, output = leakfuzz(tmp_path, "--minutes", "2", "--seed", "1", "--smp", "1", "--uids", "0", "--cmdline", "break=trace_freed")
+def test_a_planted_bug_is_found_and_shrunk(tmp_path):
+    status, output = leakfuzz(tmp_path, "--minutes", "2", "--seed", "1", "--smp", "1", "--shrink", "0.4", "--cmdline", "break=pipe_stat")
     assert status == 1, output
-    assert "found identity: " in output
+    assert re.search(r"^leakfuzz: found panic: .*lock of rank \d+ taken", output, re.M)
+    programs = (tmp_path / "found.txt").read_text()
+    assert "pipe2" in programs and "fstat" in programs
+    assert "call(ABI_SYS_fstat, " in (tmp_path / "found.c").read_text()
+
+
+@pytest.mark.icount
+def test_the_seed_repeats_a_run():
+    runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "fuzz", "--icount") for _ in range(2)]
+    assert runs[0].status == 0 and "\nrest calls " in runs[0].stdout
+    assert runs[0].stdout == runs[1].stdout
 
 
 def test_a_leak_is_played_again():
@@ -52,6 +62,8 @@ def test_a_process_that_cannot_be_killed_is_found():
     found = play("0 pipe2 B0 0; write 4 B1 10000", "--cmdline", "break=pipe_kill")
     assert found.status == 1
     assert re.search(r"^found hang process \d+ cannot be killed$", found.stdout, re.M)
+    # Where it is: #debug/stacks.
+    assert re.search(r"^found hang pid \d+ leakfuzz: sleeps, no signal wakes it\n(found hang  .*\n)*?found hang  +PipeDevice::write\+", found.stdout, re.M)
 
 
 def test_as_c():
@@ -96,6 +108,8 @@ def test_nine_of_ten_planted_bugs_are_found(tmp_path):
     for bug, kind in BUGS.items():
         status, output = leakfuzz(tmp_path / bug, "--minutes", "3", "--smp", "2", "--shrink", "3", "--cmdline", f"break={bug}")
         found[bug] = status == 1 and f"found {kind}: " in output
+        if found[bug]:
+            print(f"{bug}: {(tmp_path / bug / 'found.txt').read_text() if (tmp_path / bug / 'found.txt').exists() else 'not again'}")
     assert sum(found.values()) >= 9, found
 
 

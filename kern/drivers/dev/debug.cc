@@ -9,6 +9,7 @@
 //                (failnext: debug_failnext.cc)
 //   crime        see debug_crime.cc
 //   ctl          panic
+//   stacks       where tasks are that do not run (debug_stacks.cc)
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
 // NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
@@ -29,6 +30,7 @@
 #include "core/log.h"
 #include "drivers/dev/debug_crime.h"
 #include "drivers/dev/debug_failnext.h"
+#include "drivers/dev/debug_stacks.h"
 #include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/string.h"
@@ -49,7 +51,8 @@ enum File : uint64_t {
   kLeakyDirectory,
   kLeakyClean,
   kLeakyLeak,
-  kText
+  kText,
+  kStacks
 };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
@@ -60,6 +63,7 @@ constexpr TableEntry kTable[] = {
     {"clean", ABI_S_IFREG | 0400, kLeakyDirectory},
     {"leak", ABI_S_IFREG | 0400, kLeakyDirectory},
     {"text", ABI_S_IFREG | 0400, kRoot},
+    {"stacks", ABI_S_IFREG | 0400, kRoot},
 };
 
 constexpr const char* kAllocSyntax =
@@ -554,6 +558,8 @@ class DebugDevice final : public TableDevice {
         return (flags & ABI_O_ACCMODE) == ABI_O_WRONLY ? Result<void>() : show_held(chan);
       case kText:
         return show_text_checksum(chan);
+      case kStacks:
+        return show_stacks(chan);
       case kLeakyClean:
       case kLeakyLeak:
         return leaky_open(chan);
@@ -564,7 +570,7 @@ class DebugDevice final : public TableDevice {
 
  private:
   static bool has_text(const Chan& chan) {
-    return chan.qid.path == kAlloc || chan.qid.path == kText;
+    return chan.qid.path == kAlloc || chan.qid.path == kText || chan.qid.path == kStacks;
   }
 
   static Result<void> keep(Chan& chan, Text* text) {
@@ -579,6 +585,15 @@ class DebugDevice final : public TableDevice {
   static Result<void> show_text_checksum(Chan& chan) {
     Text* const text = TRY(Text::create());
     text->print("%016lx\n", kernel_text_checksum());
+    return keep(chan, text);
+  }
+
+  static Result<void> show_stacks(Chan& chan) {
+    Text* const text = TRY(Text::create());
+    if (Result<void> printed = debug_print_stacks(*text); !printed) {
+      Text::destroy(text);
+      return printed;
+    }
     return keep(chan, text);
   }
 

@@ -61,6 +61,18 @@ void say(const std::string& line) {
   }
 }
 
+// Why a process that cannot be killed does not go on: its state and times, and all stacks.
+void tell_about(int pid) {
+  for (const std::string& path :
+       {"/proc/" + std::to_string(pid) + "/stat", std::string("#debug/stacks")}) {
+    try {
+      read_lines(path, [](std::string_view line) { say("found hang " + std::string(line)); });
+    } catch (const std::exception& error) {
+      say("found hang " + std::string(error.what()));
+    }
+  }
+}
+
 struct Options {
   uint64_t seed = 1, seconds = 60;
   unsigned workers = 3, rounds = 4;
@@ -110,6 +122,7 @@ bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
   if (immortal == 0) immortal = rest_.clean_up();
   if (immortal != 0) {
     say("found hang process " + std::to_string(immortal) + " cannot be killed");
+    tell_about(immortal);
     return false;
   }
   if (traced) {
