@@ -30,7 +30,7 @@ CMDLINE ?=
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run guest leaktest leaksweep proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run guest leaktest leaksweep leakfuzz proof bench% test%,$(GOALS)),run) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \

@@ -22,6 +22,12 @@ KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc)))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 
+# Where system calls do their work (sched/coverage.h). Not what runs in exceptions' and probes' hits.
+KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/proc/% kern/src/ns/% kern/drivers/dev/% \
+  kern/src/trace/command.cc kern/src/trace/control.cc kern/src/trace/dump/% kern/src/probe/probe_command.cc \
+  kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
+kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
+
 # Compiled again when flags change, linked again when a source comes or goes.
 KERN_STAMP   := $(BUILD)/kern/flags
 KERN_SOURCES := $(BUILD)/kern/sources
@@ -40,7 +46,7 @@ $(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
 $(BUILD)/%.cc.o: %.cc $(AUTOCONF_H) $(KERN_STAMP)
 	@mkdir -p $(@D)
 	@echo "  CXX   $<"
-	@$(KERN_CXX) $(KERN_CXXFLAGS) -MMD -MP -c $< -o $@
+	@$(KERN_CXX) $(KERN_CXXFLAGS) $(kern_coverage) -MMD -MP -c $< -o $@
 $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 	@mkdir -p $(@D)
 	@echo "  AS    $<"

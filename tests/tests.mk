@@ -5,7 +5,7 @@
 include tests/host/host.mk
 
 # Kernels besides the default one: configs/NAME.config. They have its initial archive.
-TEST_VARIANTS := checked break
+TEST_VARIANTS := checked break fuzz
 TEST_KERNELS := $(TEST_VARIANTS:%=$(BASE)/variant/%/stele.elf)
 ifeq ($(VARIANT),)
 $(TEST_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
@@ -29,6 +29,11 @@ test-guest: all $(TEST_KERNELS) ## the booted system, as a person would use it
 	@$(PYTEST) -m 'not long' tests/guest
 test-long: all host-tests $(TEST_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
+
+# Random system calls (docs/testing.md). What is found lies in build/leakfuzz.
+.PHONY: leakfuzz
+leakfuzz: all $(BASE)/variant/fuzz/stele.elf ## random system calls (MINUTES=10 SMP=4 SEED=), looked at for what they leave behind
+	@scripts/leakfuzz --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 
 # A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.
 MINUTES ?= 10

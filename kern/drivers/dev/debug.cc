@@ -8,6 +8,7 @@
 //   leaky/leak   … and closing forgets it
 //   crime        see debug_crime.cc
 //   ctl          panic
+//   stacks       where tasks are that do not run (debug_stacks.cc)
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
 // NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
@@ -28,6 +29,7 @@
 #include "core/log.h"
 #include "drivers/dev/debug_crime.h"
 #include "drivers/dev/debug_failnext.h"
+#include "drivers/dev/debug_stacks.h"
 #include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/string.h"
@@ -48,7 +50,8 @@ enum File : uint64_t {
   kLeakyDirectory,
   kLeakyClean,
   kLeakyLeak,
-  kText
+  kText,
+  kStacks
 };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
@@ -59,6 +62,7 @@ constexpr TableEntry kTable[] = {
     {"clean", ABI_S_IFREG | 0400, kLeakyDirectory},
     {"leak", ABI_S_IFREG | 0400, kLeakyDirectory},
     {"text", ABI_S_IFREG | 0400, kRoot},
+    {"stacks", ABI_S_IFREG | 0400, kRoot},
 };
 
 constexpr const char* kAllocSyntax =
@@ -569,6 +573,8 @@ class DebugDevice final : public TableDevice {
         return (flags & ABI_O_ACCMODE) == ABI_O_WRONLY ? Result<void>() : show_held(chan);
       case kText:
         return show_text_checksum(chan);
+      case kStacks:
+        return show_stacks(chan);
       case kLeakyClean:
       case kLeakyLeak:
         return leaky_open(chan);
@@ -579,7 +585,7 @@ class DebugDevice final : public TableDevice {
 
  private:
   static bool has_text(const Chan& chan) {
-    return chan.qid.path == kAlloc || chan.qid.path == kText;
+    return chan.qid.path == kAlloc || chan.qid.path == kText || chan.qid.path == kStacks;
   }
 
   static Result<void> keep(Chan& chan, Text* text) {
@@ -594,6 +600,15 @@ class DebugDevice final : public TableDevice {
   static Result<void> show_text_checksum(Chan& chan) {
     Text* const text = TRY(Text::create());
     text->print("%016lx\n", kernel_text_checksum());
+    return keep(chan, text);
+  }
+
+  static Result<void> show_stacks(Chan& chan) {
+    Text* const text = TRY(Text::create());
+    if (Result<void> printed = debug_print_stacks(*text); !printed) {
+      Text::destroy(text);
+      return printed;
+    }
     return keep(chan, text);
   }
 

@@ -17,5 +17,8 @@ void devices_init() {
 #ifdef CONFIG_KERNEL_BENCH
   bench_device_init();
 #endif
+#ifdef CONFIG_COVERAGE
+  coverage_device_init();
+#endif
   p9_device_init();
 }

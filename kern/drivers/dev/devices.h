@@ -17,4 +17,5 @@ void mem_device_init();
 void probe_device_init();
 void debug_device_init();
 void bench_device_init();
+void coverage_device_init();
 void p9_device_init();

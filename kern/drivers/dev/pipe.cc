@@ -18,6 +18,7 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "proc/process.h"
 #include "sched/task.h"
 
 namespace {
@@ -84,6 +85,7 @@ class PipeDevice final : public Device {
     }
     Pipe& pipe = pipe_of(chan);
     Guard guard(pipe.lock);
+    if (planted(Planted::kPipeStat)) static_cast<void>(process_next(0));
     fill_stat(stat, chan.qid.path, ABI_S_IFIFO | 0600, pipe.count);
     return {};
   }
@@ -130,10 +132,12 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
     };
     if (!ready()) {
       if (chan.open_flags & ABI_O_NONBLOCK) return done > 0 ? Result<size_t>(done) : Errno::EAGAIN;
+      if (planted(Planted::kPipeKill)) pipe.writers.wait_uninterruptible(pipe.lock, ready);
       Result<void> waited = pipe.writers.wait(pipe.lock, ready);
       if (!waited) return done > 0 ? Result<size_t>(done) : waited.error();
     }
-    if (!pipe.reader) return done > 0 ? Result<size_t>(done) : Errno::EPIPE;
+    if (!pipe.reader && !planted(Planted::kPipeReader))
+      return done > 0 ? Result<size_t>(done) : Errno::EPIPE;
     done += put(pipe, buffer + done, size - done);
     pipe.readers.wake_all();
   }

@@ -277,7 +277,8 @@ Result<size_t> TmpDevice::read(Chan& chan, char* buffer, size_t size, uint64_t o
     const uint64_t at = offset + done;
     const size_t slot = at / kPageSize, in_page = at % kPageSize;
     const size_t length = std::min(size - done, kPageSize - in_page);
-    const char* const page = slot < node.page_slots ? node.pages[slot] : nullptr;
+    const bool has_slot = slot < node.page_slots || planted(Planted::kTmpHole);
+    const char* const page = has_slot ? node.pages[slot] : nullptr;
     if (page)
       memcpy(buffer + done, page + in_page, length);
     else
@@ -373,6 +374,7 @@ Result<void> TmpDevice::rename(Chan& chan, Chan& directory, std::string_view nam
   }
   Ref<Node> moving = detach(node);
   std::swap(node.name, new_name);
+  if (replaced && planted(Planted::kRenameName)) new_name = nullptr;
   insert(target, *moving.release());
   return {};
 }

@@ -28,7 +28,18 @@
   X(kLoadError, "load_error")     /* an exec keeps the new address space */                        \
   X(kCreateError, "create_error") /* a new file in #tmp stays without a name */                    \
   X(kBindError, "bind_error")     /* a bind as union keeps the target's channel */                 \
-  X(kFaultError, "fault_error")   /* a page stays that could not be mapped */
+  X(kFaultError, "fault_error")   /* a page stays that could not be mapped */                      \
+  /* What leakfuzz must find: five leaks, two panics, a hang, a lost count, a lock order. */       \
+  X(kRenameName, "rename_name")       /* a rename over a file keeps the name that was left */      \
+  X(kExecFormat, "exec_format")       /* execve of what is no program keeps the file */            \
+  X(kGetdentsFault, "getdents_fault") /* getdents to a bad address keeps the directory */          \
+  X(kDupRange, "dup_range")           /* F_DUPFD out of range keeps the file */                    \
+  X(kBindSpare, "bind_spare")         /* binding once more into a union keeps what was spare */    \
+  X(kTmpHole, "tmp_hole")       /* reading a hole behind all pages of a file looks for a page */   \
+  X(kPipeReader, "pipe_reader") /* a pipe that nobody reads is written all the same */             \
+  X(kPipeKill, "pipe_kill")     /* who waits for room in a pipe cannot be killed */                \
+  X(kTraceFreed, "trace_freed") /* a free that is not of the last object is not counted */         \
+  X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the lock of processes under the pipe's */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,
 enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };

@@ -13,6 +13,8 @@
 #include "lib/result.h"
 #include "lib/units.h"
 
+class CoverageMap;
+
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
 // Which of its allocations a task wants to fail (`failnext` of #debug).
@@ -28,6 +30,9 @@ struct Task : TaskHead {
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
+#ifdef CONFIG_COVERAGE
+  CoverageMap* coverage;  // where the task records, held (sched/coverage.h). Its own
+#endif
 
   // Run queue lock of the CPU that the task is on.
   uint32_t cpu;
@@ -51,7 +56,9 @@ struct Task : TaskHead {
   ListNode all_link;  // list of all tasks
   bool exiting;       // counted by task_will_exit
 
-  uint64_t stack_top() const { return stack_base + kKernelStackSize; }
+  uint64_t stack_top() const {
+    return stack_base + kKernelStackSize;
+  }
 };
 
 // The task that a CPU runs; nullptr before it has one.

@@ -6,6 +6,7 @@
 
 #include "ns/fd_table.h"
 
+#include "core/planted.h"
 #include "kmalloc.h"
 #include "ns/namespace.h"
 
@@ -49,7 +50,10 @@ void fd_table_destroy(FdTable* table) {
 }
 
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest) {
-  if (lowest < 0 || lowest >= kMaxFds) return Errno::EINVAL;
+  if (lowest < 0 || lowest >= kMaxFds) {
+    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
+    return Errno::EINVAL;
+  }
   Guard guard(table.lock);
   for (int fd = lowest; fd < kMaxFds; ++fd) {
     if (table.chans[fd]) continue;

@@ -135,6 +135,7 @@ Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t
     head->members.push_front(*added);
   else
     head->members.push_back(*added);
+  if (planted(Planted::kBindSpare)) spare.head = nullptr;
   return {};
 }
 

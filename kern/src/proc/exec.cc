@@ -203,6 +203,7 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
   Result<uint64_t> loaded = load_elf(*program.space, file, head, size, program.description);
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))
     static_cast<void>(program.space.release());
+  if (!loaded && planted(Planted::kExecFormat)) static_cast<void>(Ref<Chan>(file).release());
   const uint64_t entry = TRY(std::move(loaded));
   program.space->program = {file->device, file->qid.path};
   program.space->announce();

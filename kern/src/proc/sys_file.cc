@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "proc/system_call.h"
@@ -309,6 +310,7 @@ Result<int64_t> sys_getdents(const SystemCall& call) {
   const size_t got = TRY(directory_read(*chan, buffer.data(), buffer.size()));
   if (Result<void> copied = copy_to_user(call.arguments[1], buffer.data(), got); !copied) {
     chan->offset = before;
+    if (planted(Planted::kGetdentsFault)) static_cast<void>(Ref<Chan>(chan).release());
     return copied.error();
   }
   return static_cast<int64_t>(got);

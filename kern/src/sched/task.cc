@@ -17,6 +17,7 @@
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "sched/coverage.h"
 #include "sched/sched.h"
 #include "slab_trace.h"
 #include "trace/trace.h"
@@ -209,6 +210,9 @@ void task_forked(Task& parent, Task& child) {
 
 void task_exit() {
   if (leave_task) leave_task(*current_task());
+#ifdef CONFIG_COVERAGE
+  coverage_use(nullptr);
+#endif
   task_will_exit();
   interrupts_disable();
   const Cpu& cpu = this_cpu();

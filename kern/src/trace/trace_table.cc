@@ -213,6 +213,7 @@ bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
   for (TraceRecord* record = store.bucket(store.bucket_of(hash)); record; record = record->next()) {
     if ((record->object_mark_ ^ word) >> ignored == 0) {
       free_record(shard, record);
+      if (planted(Planted::kTraceFreed)) shard.tally.freed--;
       return true;
     }
     is_home |= hash_of(record->object()) % kHomes == hash % kHomes;

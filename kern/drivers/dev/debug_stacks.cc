@@ -1,0 +1,94 @@
+// The kernel stacks of all tasks that sleep or wait for a CPU, for who asks why a process does not
+// go on. One that runs is named only: its stack changes.
+//
+// The stacks are walked under the list lock, which keeps tasks and their stacks, and printed after
+// it. A task that gets a CPU meanwhile shows frames that are no more.
+#ifdef CONFIG_DEBUG_DEVICE
+
+#include "drivers/dev/debug_stacks.h"
+
+#include "core/symbols.h"
+#include "kmalloc.h"
+#include "lib/format.h"
+#include "sched/task.h"
+
+namespace {
+
+constexpr size_t kMaxTasks = 128, kMaxFrames = 24;
+// Of what context_switch leaves on the stack: five registers, the frame pointer, the return.
+constexpr size_t kSavedFramePointer = 5, kSavedReturn = 6;
+
+struct TaskStack {
+  char name[32];
+  uint32_t pid;
+  TaskState state;
+  bool interruptible;
+  size_t count;
+  uint64_t frames[kMaxFrames];
+};
+
+struct Stacks {
+  size_t count;
+  TaskStack tasks[kMaxTasks];
+};
+
+void add_task(Task& task, void* argument) {
+  Stacks& stacks = *static_cast<Stacks*>(argument);
+  if (stacks.count == kMaxTasks) return;
+  TaskStack& stack = stacks.tasks[stacks.count++];
+  format(stack.name, sizeof(stack.name), "%s", task.name);
+  stack.pid = task.pid;
+  stack.state = task.state;
+  stack.interruptible = task.interruptible;
+  stack.count = 0;
+  if (stack.state == TaskState::kRunning || !task.stack_memory) return;
+  const uint64_t pointer = task.context.stack_pointer;
+  if (pointer < task.stack_base || pointer + (kSavedReturn + 1) * 8 > task.stack_top()) return;
+  const auto* const saved = reinterpret_cast<const uint64_t*>(pointer);
+  stack.frames[stack.count++] = saved[kSavedReturn];
+  // Upwards only, inside of the task's stack: walk_kernel_stack does it for the CPU's own.
+  uint64_t low = pointer, frame = saved[kSavedFramePointer];
+  while (stack.count < kMaxFrames && frame >= low && frame + 16 <= task.stack_top() &&
+         frame % 8 == 0) {
+    const auto* const pair = reinterpret_cast<const uint64_t*>(frame);
+    if (pair[1] == 0) break;
+    stack.frames[stack.count++] = pair[1];
+    low = frame + 16;
+    frame = pair[0];
+  }
+}
+
+const char* state_name(const TaskStack& stack) {
+  switch (stack.state) {
+    case TaskState::kRunnable:
+      return "waits for a CPU";
+    case TaskState::kRunning:
+      return "runs";
+    case TaskState::kSleeping:
+      return stack.interruptible ? "sleeps" : "sleeps, no signal wakes it";
+    default:
+      return "is dead";
+  }
+}
+
+}  // namespace
+
+Result<void> debug_print_stacks(Text& text) {
+  auto* const stacks = static_cast<Stacks*>(kmalloc(sizeof(Stacks), KM_SLEEP));
+  if (!stacks) return Errno::ENOMEM;
+  stacks->count = 0;
+  task_for_each(add_task, stacks);
+  for (size_t i = 0; i < stacks->count; i++) {
+    const TaskStack& stack = stacks->tasks[i];
+    text.print("pid %u %s: %s\n", stack.pid, stack.name, state_name(stack));
+    for (size_t j = 0; j < stack.count; j++) {
+      char line[200];
+      symbol_format(line, sizeof(line), stack.frames[j]);
+      text.print("    %s\n", line);
+    }
+  }
+  kfree(stacks);
+  return {};
+}
+
+#endif  // CONFIG_DEBUG_DEVICE

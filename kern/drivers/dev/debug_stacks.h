@@ -1,0 +1,8 @@
+// #debug/stacks: where tasks are that do not run.
+#pragma once
+
+#include "lib/result.h"
+#include "ns/device.h"
+
+// ENOMEM.
+Result<void> debug_print_stacks(Text& text);

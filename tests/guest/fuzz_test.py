@@ -1,0 +1,121 @@
+"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, what is found can be played again."""
+import re
+import subprocess
+
+import pytest
+
+from guest import ROOT, guest, text
+
+pytestmark = pytest.mark.cpus(1)
+
+LEAK = "0 open P24 0 0; fcntl 3 0 100; close 3"  # of dup_range
+BUGS = {"rename_name": "leak", "exec_format": "leak", "getdents_fault": "leak", "dup_range": "leak", "bind_spare": "leak",
+        "tmp_hole": "panic", "pipe_reader": "panic", "pipe_kill": "hang", "trace_freed": "identity", "pipe_stat": "panic"}
+
+
+def leakfuzz(out, *options):
+    run = subprocess.run([str(ROOT / "scripts/leakfuzz"), "--no-build", "--out", str(out), *options], capture_output=True, check=False)
+    print(text(run.stdout), text(run.stderr))
+    return run.returncode, text(run.stdout)
+
+
+def play(program, *options, words=""):
+    return guest(f"leakfuzz play {words} '{program}'", "--variant", "fuzz", *options)
+
+
+def calls_in(output):
+    return int(re.search(r"rest calls (\d+)", output)[1])
+
+
+def test_nothing_is_found(tmp_path):
+    status, output = leakfuzz(tmp_path, "--minutes", "0.2", "--seed", "1", "--smp", "1")
+    assert status == 0, output
+    assert calls_in(output) > 500
+    programs = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("run ")]
+    assert {line.split()[1] for line in programs} == {"0", "65534"}
+
+
+def test_a_planted_bug_is_found_and_shrunk(tmp_path):
+    status, output = leakfuzz(tmp_path, "--minutes", "2", "--seed", "1", "--smp", "1", "--shrink", "0.4", "--cmdline", "break=pipe_stat")
+    assert status == 1, output
+    assert re.search(r"^leakfuzz: found panic: .*lock of rank \d+ taken", output, re.M)
+    programs = (tmp_path / "found.txt").read_text()
+    assert "pipe2" in programs and "fstat" in programs
+    assert "call(ABI_SYS_fstat, " in (tmp_path / "found.c").read_text()
+
+
+@pytest.mark.icount
+def test_the_seed_repeats_a_run():
+    runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "fuzz", "--icount") for _ in range(2)]
+    assert runs[0].status == 0 and "\nrest calls " in runs[0].stdout
+    assert runs[0].stdout == runs[1].stdout
+
+
+def test_a_leak_is_played_again():
+    clean, found = play(LEAK), play(LEAK, "--cmdline", "break=dup_range")
+    assert (clean.status, clean.stdout.splitlines()[-1]) == (0, "nothing found")
+    assert found.status == 1
+    assert re.search(r"^found leak chan was \d+, is \d+$", found.stdout, re.M)
+
+
+def test_a_process_that_cannot_be_killed_is_found():
+    found = play("0 pipe2 B0 0; write 4 B1 10000", "--cmdline", "break=pipe_kill")
+    assert found.status == 1
+    assert re.search(r"^found hang process \d+ cannot be killed$", found.stdout, re.M)
+    # Where it is: #debug/stacks.
+    assert re.search(r"^found hang pid \d+ leakfuzz: sleeps, no signal wakes it\n(found hang  .*\n)*?found hang  +PipeDevice::write\+", found.stdout, re.M)
+
+
+def test_as_c():
+    result = guest(f"leakfuzz c '{LEAK}'", "--variant", "fuzz")
+    assert result.status == 0
+    assert 'call(ABI_SYS_open, (long)"/dev/zero", 0x0, 0x0, 0, 0, 0);' in result.stdout
+
+
+@pytest.mark.parametrize("arguments, why", [("", "fuzz, play, run or c?"), ("fuzz seed=x", "'x' is not a number"), ("play", "no program"),
+                                            ("play '0 opne 1'", "not a program: 0 opne 1"), ("play '0 open P999 0 0'", "not a program"),
+                                            ("fuzz '0 getpid'", "'0 getpid'?")])
+def test_bad_arguments(arguments, why):
+    result = guest(f"leakfuzz {arguments}")
+    assert result.status == 2
+    assert why in result.stderr
+
+
+def test_coverage():
+    """Places are those that the writer reaches, each once, and its children's are not among them."""
+    result = guest("""
+        exec 3<> '#coverage/places'
+        echo start >&3
+        read x < /proc/uptime
+        wc -c <&3 > /tmp/first
+        (read x < /proc/uptime)
+        echo stop >&3
+        read x < /etc/profile
+        cat <&3 | wc -c > /tmp/second
+        cat <&3 | wc -c > /tmp/third
+        cat /tmp/first /tmp/second /tmp/third
+        echo nonsense >&3; echo $?
+    """, "--variant", "fuzz")
+    first, second, third, status = map(int, result.stdout.split())
+    assert first > 800 and first % 8 == 0
+    assert second < first and third == 0 and status != 0
+
+
+@pytest.mark.long
+@pytest.mark.cpus(2)
+def test_nine_of_ten_planted_bugs_are_found(tmp_path):
+    found = {}
+    for bug, kind in BUGS.items():
+        status, output = leakfuzz(tmp_path / bug, "--minutes", "3", "--smp", "2", "--shrink", "3", "--cmdline", f"break={bug}")
+        found[bug] = status == 1 and f"found {kind}: " in output
+        if found[bug]:
+            print(f"{bug}: {(tmp_path / bug / 'found.txt').read_text() if (tmp_path / bug / 'found.txt').exists() else 'not again'}")
+    assert sum(found.values()) >= 9, found
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+def test_nothing_is_found_in_half_an_hour(tmp_path):
+    status, output = leakfuzz(tmp_path, "--minutes", "30", "--smp", "4", "--workers", "5")
+    assert status == 0, output
+    assert calls_in(output) >= 1_000_000

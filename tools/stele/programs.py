@@ -1,0 +1,41 @@
+"""Programs of leakfuzz (user/bin/leakfuzz/program.h) as text, and how they are made smaller.
+
+A program is a line "UID CALL; CALL; …". What was found is shrunk by leaving calls out: arguments stay as they are.
+"""
+
+
+def without_part(items, holds, in_time=lambda: True):
+    """The items without those that `holds` does not need: delta debugging (Zeller and Hildebrandt, 2002) by complements, until no single
+    item can go or `in_time` says no."""
+    parts = 2
+    while len(items) > 1:
+        size = -(-len(items) // parts)
+        for at in range(0, len(items), size):
+            if not in_time():
+                return items
+            fewer = items[:at] + items[at + size:]
+            if fewer and holds(fewer):
+                items, parts = fewer, max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                break
+            parts = min(len(items), parts * 2)
+    return items
+
+
+def calls_of(programs):
+    """[(program's number, uid, call), …]"""
+    found = []
+    for number, program in enumerate(programs):
+        uid, _, rest = program.partition(" ")
+        found += [(number, uid, call) for call in rest.split("; ") if call]
+    return found
+
+
+def programs_of(calls):
+    """The programs that have these calls."""
+    programs = {}
+    for number, uid, call in calls:
+        programs.setdefault((number, uid), []).append(call)
+    return [f"{uid} {'; '.join(together)}" for (_, uid), together in programs.items()]

@@ -1,0 +1,210 @@
+#include "as_c.h"
+
+#include <cstdio>
+#include <string>
+
+#include "abi/syscall.h"
+#include "calls.h"
+#include "pools.h"
+
+namespace {
+
+constexpr const char* kHead =
+    R"(/* Made by leakfuzz: build it as a program of user/bin (docs/testing.md). Each function is a process
+ * of its own. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi/syscall.h"
+
+static long call(long number, long a, long b, long c, long d, long e, long f) {
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+
+static char buffers[4][128 << 10] __attribute__((aligned(4096)));
+static char *last_page, *read_only; /* nothing is behind the first */
+static long last_child;
+
+static void on_signal(int number) {
+  (void)number;
+  call(ABI_SYS_getppid, 0, 0, 0, 0, 0, 0);
+}
+static void nudged(int number) { (void)number; }
+void sigreturn_call(void);
+__asm__("sigreturn_call: movl $49, %eax; syscall; hlt");
+)";
+
+constexpr const char* kTail = R"(
+static void in_process(void (*program)(void), int uid) {
+  const int pid = fork();
+  if (pid == 0) {
+    setsid();
+    for (int fd = 0; fd < 40; fd++) close(fd);
+    for (int fd = 0; fd < 3; fd++) open("#null/null", O_RDWR);
+    chdir("/tmp/fuzz");
+    umask(0);
+    signal(SIGUSR1, nudged);
+    if (uid != 0 && (setgid(uid) != 0 || setuid(uid) != 0)) _exit(1);
+    program();
+    _exit(0);
+  }
+  for (int i = 0; i < 5; i++) { /* a call that waits is interrupted, the last one killed */
+    const struct abi_timespec pause = {0, 60000000};
+    call(ABI_SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    kill(pid, i < 4 ? SIGUSR1 : SIGKILL);
+  }
+  waitpid(pid, NULL, 0);
+}
+
+int main(void) {
+  mkdir("/tmp/fuzz", 0777);
+  chmod("/tmp/fuzz", 0777);
+  last_page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(last_page + 4096, 4096);
+  read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+)";
+
+std::string quoted(std::string_view bytes) {
+  std::string text = "\"";
+  for (const char c : bytes) {
+    char escape[8];
+    if (c == '"' || c == '\\')
+      text += '\\', text += c;
+    else if (c >= ' ' && c < 127 && c != '?')
+      text += c;
+    else
+      snprintf(escape, sizeof escape, "\\%03o",
+               static_cast<unsigned>(static_cast<unsigned char>(c))),
+          text += escape;
+  }
+  return text + '"';
+}
+
+std::string name_of(const Argument& argument) {
+  return std::string(1, static_cast<char>(argument.pool | 0x20)) + std::to_string(argument.value);
+}
+
+std::string expression(const Argument& argument, uint32_t uid) {
+  const size_t index = argument.value;
+  char number[40];
+  const Caller nobody{.last_child = 0, .uid = uid};
+  switch (argument.pool) {
+    case 'P':
+    case 'T':
+    case 'L':
+      return "(long)" + quoted(pool_path(argument.pool, index));
+    case 'D':
+      return "(long)" + quoted(pool_data(index));
+    case 'B':
+      return index < 4 ? "(long)buffers[" + std::to_string(index) + "]"
+                       : "(long)buffers[" + std::to_string(index - 4) + "] + 1021";
+    case 'S':
+    case 'V':
+      return "(long)" + name_of(argument);
+    case 'N': {
+      static const char* const kProcesses[] = {"getpid()", "(last_child ? last_child : getpid())",
+                                               "0",        "-getpid()",
+                                               "99999",    "INT32_MIN",
+                                               "1",        "getppid()",
+                                               "-1"};
+      return uid == 0 && index >= 7 ? "getpid()" : kProcesses[index];
+    }
+    case 'X': {
+      static const char* const kMore[] = {"(long)last_page + 4093", "(long)last_page + 4096",
+                                          "(long)read_only", "(long)&call"};
+      const size_t plain = pool_size('X') - std::size(kMore);
+      if (index >= plain) return kMore[index - plain];
+      break;
+    }
+    default:
+      break;
+  }
+  const uint64_t value = argument.pool ? pool_value(argument.pool, index, nobody) : argument.value;
+  snprintf(number, sizeof number, "0x%lx", static_cast<unsigned long>(value));
+  return number;
+}
+
+// A structure, or vector, that programs use.
+void print_structure(const Argument& argument) {
+  const Caller nobody;
+  const uint64_t address = pool_value(argument.pool, argument.value, nobody);
+  printf("static uint64_t %s[] = {", name_of(argument).c_str());
+  if (argument.pool == 'V') {
+    const auto strings = reinterpret_cast<const char* const*>(address);
+    for (size_t i = 0; address && i < 5 && strings[i]; i++) {
+      const bool is_text = strings[i] < reinterpret_cast<const char*>(0x8000000000);
+      const std::string text = is_text ? quoted(strings[i]) : "0x4141414141414141";
+      printf("(uint64_t)%s, ", text.c_str());
+    }
+    printf("0};%s\n", argument.value == 5 ? " /* there, 12000 times \"hello\" */" : "");
+    return;
+  }
+  const auto words = reinterpret_cast<const uint64_t*>(address);
+  const uint64_t restorer =
+      reinterpret_cast<const abi_sigaction*>(pool_value('S', 2, nobody))->restorer;
+  const uint64_t handler =
+      reinterpret_cast<const abi_sigaction*>(pool_value('S', 2, nobody))->handler;
+  for (size_t i = 0; i < (argument.value == 18 ? 256 : 5); i++) {
+    if (words[i] == handler)
+      printf("(uint64_t)on_signal, ");
+    else if (words[i] == restorer)
+      printf("(uint64_t)sigreturn_call, ");
+    else
+      printf("0x%lx, ", static_cast<unsigned long>(words[i]));
+  }
+  printf("};\n");
+}
+
+}  // namespace
+
+void print_as_c(const std::vector<Program>& programs) {
+  printf("%s\n", kHead);
+  std::vector<Argument> printed;
+  for (const Program& program : programs) {
+    for (const Call& call : program.calls) {
+      for (const Argument& argument : call.arguments) {
+        if (argument.pool != 'S' && argument.pool != 'V') continue;
+        bool known = false;
+        for (const Argument& other : printed) known |= other == argument;
+        if (known) continue;
+        printed.push_back(argument);
+        print_structure(argument);
+      }
+    }
+  }
+  for (size_t i = 0; i < programs.size(); i++) {
+    printf("\nstatic void program%zu(void) {\n", i);
+    for (const Call& call : programs[i].calls) {
+      const CallType& type = call_type(call.number);
+      const bool forks = call.number == ABI_SYS_fork;
+      const std::string number =
+          type.name == "none" ? "ABI_SYS_COUNT" : "ABI_SYS_" + std::string(type.name);
+      printf("  %scall(%s", forks ? "last_child = " : "", number.c_str());
+      for (size_t j = 0; j < 6; j++) {
+        printf(", %s", j < call.arguments.size()
+                           ? expression(call.arguments[j], programs[i].uid).c_str()
+                           : "0");
+      }
+      printf(");\n");
+    }
+    printf("}\n");
+  }
+  printf("%s", kTail);
+  for (size_t i = 0; i < programs.size(); i++)
+    printf("  in_process(program%zu, %u);\n", i, programs[i].uid);
+  printf("  return 0;\n}\n");
+}

@@ -1,0 +1,88 @@
+#include "calls.h"
+
+#include "abi/syscall.h"
+
+namespace {
+
+// Weights: what makes state is called more often than what asks for a number; what ends the program
+// less often.
+constexpr CallType kCalls[] = {
+    {"exit", ABI_SYS_exit, "i", 1},
+    {"fork", ABI_SYS_fork, "", 6},
+    {"execve", ABI_SYS_execve, "pvv", 3},
+    {"wait4", ABI_SYS_wait4, "qwew", 5},
+    {"getpid", ABI_SYS_getpid, "", 1},
+    {"getppid", ABI_SYS_getppid, "", 1},
+    {"getpgid", ABI_SYS_getpgid, "q", 1},
+    {"setpgid", ABI_SYS_setpgid, "qq", 3},
+    {"setsid", ABI_SYS_setsid, "", 2},
+    {"getuid", ABI_SYS_getuid, "", 1},
+    {"getgid", ABI_SYS_getgid, "", 1},
+    {"setuid", ABI_SYS_setuid, "u", 1},
+    {"setgid", ABI_SYS_setgid, "u", 1},
+    {"brk", ABI_SYS_brk, "a", 3},
+    {"mmap", ABI_SYS_mmap, "anxjfo", 8},
+    {"munmap", ABI_SYS_munmap, "an", 6},
+    {"open", ABI_SYS_open, "pkm", 24},
+    {"close", ABI_SYS_close, "f", 10},
+    {"read", ABI_SYS_read, "fwn", 12},
+    {"write", ABI_SYS_write, "frn", 14},
+    {"pread", ABI_SYS_pread, "fwno", 6},
+    {"pwrite", ABI_SYS_pwrite, "frno", 6},
+    {"lseek", ABI_SYS_lseek, "foh", 5},
+    {"dup", ABI_SYS_dup, "f", 4},
+    {"dup2", ABI_SYS_dup2, "ff", 5},
+    {"fcntl", ABI_SYS_fcntl, "fci", 6},
+    {"pipe2", ABI_SYS_pipe2, "wd", 10},
+    {"fstat", ABI_SYS_fstat, "fw", 4},
+    {"stat", ABI_SYS_stat, "pw", 4},
+    {"getdents", ABI_SYS_getdents, "fwn", 8},
+    {"access", ABI_SYS_access, "pi", 2},
+    {"chdir", ABI_SYS_chdir, "p", 6},
+    {"fchdir", ABI_SYS_fchdir, "f", 4},
+    {"getcwd", ABI_SYS_getcwd, "wn", 2},
+    {"mkdir", ABI_SYS_mkdir, "pm", 8},
+    {"rmdir", ABI_SYS_rmdir, "p", 5},
+    {"unlink", ABI_SYS_unlink, "p", 6},
+    {"rename", ABI_SYS_rename, "pp", 8},
+    {"chmod", ABI_SYS_chmod, "pm", 4},
+    {"truncate", ABI_SYS_truncate, "po", 4},
+    {"ftruncate", ABI_SYS_ftruncate, "fo", 5},
+    {"umask", ABI_SYS_umask, "m", 1},
+    {"bind", ABI_SYS_bind, "ptb", 8},
+    {"unmount", ABI_SYS_unmount, "t", 6},
+    {"ioctl", ABI_SYS_ioctl, "fzs", 4},
+    {"kill", ABI_SYS_kill, "qg", 8},
+    {"sigaction", ABI_SYS_sigaction, "gsw", 8},
+    {"sigprocmask", ABI_SYS_sigprocmask, "hsw", 4},
+    {"sigsuspend", ABI_SYS_sigsuspend, "s", 1},
+    {"sigreturn", ABI_SYS_sigreturn, "", 1},
+    {"nanosleep", ABI_SYS_nanosleep, "sw", 2},
+    {"clock_gettime", ABI_SYS_clock_gettime, "hw", 1},
+    {"times", ABI_SYS_times, "ww", 1},
+    {"errstr", ABI_SYS_errstr, "wn", 2},
+    {"uname", ABI_SYS_uname, "w", 1},
+    {"getentropy", ABI_SYS_getentropy, "wn", 2},
+    {"yield", ABI_SYS_yield, "", 2},
+    {"poll", ABI_SYS_poll, "sly", 6},
+    {"fd2path", ABI_SYS_fd2path, "fwn", 3},
+    {"none", ABI_SYS_COUNT, "iiiiii", 1},
+};
+static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");
+
+}  // namespace
+
+std::span<const CallType> call_types() {
+  return kCalls;
+}
+
+const CallType& call_type(uint32_t number) {
+  return kCalls[number];
+}
+
+const CallType* find_call(std::string_view name) {
+  for (const CallType& type : kCalls) {
+    if (type.name == name) return &type;
+  }
+  return nullptr;
+}

@@ -1,0 +1,26 @@
+// The system calls: what each takes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+// Kinds of arguments: generate.cc says which values each gets.
+//
+//   f descriptor        p path               t place to bind at
+//   r memory to read    w memory to write    s structure          v vector of strings
+//   a address           n length             o offset             i boundary number
+//   k open flags        m permissions        g signal             q process
+//   u user              h whence or how      c fcntl command      z terminal request
+//   y milliseconds      e options of wait    x protection         j flags of mmap
+//   l number of polls   b flags of bind      d flags of pipe2
+struct CallType {
+  std::string_view name;
+  uint32_t number;
+  std::string_view kinds;  // of its arguments
+  unsigned weight;         // how often it is chosen
+};
+
+std::span<const CallType> call_types();
+const CallType& call_type(uint32_t number);
+const CallType* find_call(std::string_view name);  // nullptr if there is none

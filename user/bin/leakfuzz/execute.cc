@@ -1,0 +1,157 @@
+#include "execute.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "abi/syscall.h"
+#include "pools.h"
+#include "raw.h"
+
+namespace {
+
+constexpr int kCoverage = 255;                       // generate.cc has it not among its descriptors
+constexpr uint64_t kNudge = 60, kPatience = 10'000;  // milliseconds
+constexpr unsigned kNudges = 4;
+constexpr int kForks = 3;  // of one program, its children's included
+constexpr int kMostCounted = 200;
+
+void on_nudge(int) {}
+
+void start_coverage() {
+  static const char text[] = "start";
+  raw_call(ABI_SYS_write, kCoverage, reinterpret_cast<uint64_t>(text), sizeof text - 1);
+}
+
+}  // namespace
+
+uint64_t milliseconds() {
+  abi_timespec now{};
+  raw_call(ABI_SYS_clock_gettime, 1, reinterpret_cast<uint64_t>(&now));
+  return static_cast<uint64_t>(now.sec * 1000 + now.nsec / 1000000);
+}
+
+void sleep_milliseconds(unsigned count) {
+  const abi_timespec time{.sec = count / 1000,
+                          .nsec = static_cast<int64_t>(count % 1000) * 1000000};
+  raw_call(ABI_SYS_nanosleep, reinterpret_cast<uint64_t>(&time));
+}
+
+Executor::Executor(unsigned workers) : workers_(workers) {
+  for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
+}
+
+void Executor::play(const Worker& worker, const Program& program) {
+  setsid();
+  const int null = open("#null/null", O_RDWR);
+  if (worker.coverage >= 0) dup2(worker.coverage, kCoverage);
+  for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+  for (int fd = 3; fd < 40; fd++) close(fd);
+  if (chdir("/tmp/fuzz") != 0) _exit(kMostCounted + 1);
+  umask(0);
+  signal(SIGUSR1, on_nudge);
+  if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0))
+    _exit(kMostCounted + 1);
+  Caller caller{.last_child = 0, .uid = program.uid};
+  int forks = 0, done = 0;
+  start_coverage();
+  for (const Call& call : program.calls) {
+    uint64_t arguments[6] = {};
+    for (size_t i = 0; i < call.arguments.size(); i++) {
+      const Argument& argument = call.arguments[i];
+      arguments[i] =
+          argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
+    }
+    done++;
+    if (call.number == ABI_SYS_exit) break;
+    if (call.number == ABI_SYS_fork && forks++ == kForks) continue;
+    const long result = raw_call(call.number, arguments[0], arguments[1], arguments[2],
+                                 arguments[3], arguments[4], arguments[5]);
+    if (call.number != ABI_SYS_fork) continue;
+    caller.last_child = result > 0 ? static_cast<int>(result) : 0;
+    if (result == 0) {
+      forks++;
+      start_coverage();
+    }
+  }
+  for (;;) raw_call(ABI_SYS_exit, static_cast<uint64_t>(std::min(done, kMostCounted)));
+}
+
+void Executor::start(Worker& worker, const Program& program) {
+  for (;;) {
+    worker.pid = fork();
+    if (worker.pid >= 0) break;
+    sleep_milliseconds(10);  // no memory, for the moment
+  }
+  if (worker.pid == 0) play(worker, program);
+  worker.program = &program;
+  worker.since = milliseconds();
+  worker.nudges = 0;
+}
+
+// True if the worker's program has been where none was before.
+bool Executor::read_places(Worker& worker) {
+  if (worker.coverage < 0) return false;
+  uint64_t places[512];
+  bool any = false;
+  for (;;) {
+    const ssize_t size = read(worker.coverage, places, sizeof places);
+    if (size <= 0) return any;
+    for (ssize_t i = 0; i < size / static_cast<ssize_t>(sizeof *places); i++)
+      any |= places_.insert(places[i]).second;
+  }
+}
+
+// Nudges or kills a program that takes long. False if it does not die.
+bool Executor::hurry(Worker& worker, uint64_t now) {
+  const uint64_t age = now - worker.since;
+  if (age < kNudge * (worker.nudges + 1)) return true;
+  if (worker.nudges < kNudges) {
+    kill(worker.pid, SIGUSR1);
+    kill(worker.pid, SIGCONT);
+  } else {
+    kill(worker.pid, SIGKILL);
+    kill(-worker.pid, SIGKILL);
+  }
+  worker.nudges++;
+  return age < kPatience;
+}
+
+int Executor::run(const std::vector<Program>& programs,
+                  const std::function<void(const Program&)>& before,
+                  const std::function<void(const Program&)>& fresh) {
+  size_t next = 0, active = 0;
+  while (next < programs.size() || active > 0) {
+    for (Worker& worker : workers_) {
+      if (worker.pid != 0 || next == programs.size()) continue;
+      before(programs[next]);
+      start(worker, programs[next++]);
+      active++;
+    }
+    bool idle = true;
+    int status;
+    for (int pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      for (Worker& worker : workers_) {
+        if (worker.pid != pid) continue;
+        idle = false;
+        kill(-pid, SIGKILL);  // what it has left of its group
+        if (WIFEXITED(status) && WEXITSTATUS(status) <= kMostCounted)
+          calls_ += static_cast<uint64_t>(WEXITSTATUS(status));
+        if (read_places(worker)) fresh(*worker.program);
+        worker.pid = 0;
+        active--;
+      }
+    }
+    if (!idle) continue;
+    const uint64_t now = milliseconds();
+    for (Worker& worker : workers_) {
+      if (worker.pid != 0 && !hurry(worker, now)) return worker.pid;
+    }
+    sleep_milliseconds(1);
+  }
+  return 0;
+}

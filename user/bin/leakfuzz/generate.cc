@@ -1,0 +1,260 @@
+#include "generate.h"
+
+#include "abi/syscall.h"
+#include "calls.h"
+#include "pools.h"
+
+namespace {
+
+// Programs to begin with, so that what takes several calls in order need not be found by chance.
+constexpr const char* kSeeds[] = {
+    "pipe2 B0 0; fork; write 4 D1 40; read 3 B1 40; close 3; close 4; wait4 ffffffffffffffff B0 0 "
+    "0",
+    "open P16 602 1ff; write 3 D39 b0; close 3; execve P16 V0 V6",
+    "open P16 602 1ff; write 3 D36 11; close 3; execve P16 V1 V0",
+    "mkdir P1 1ff; open P4 602 1b6; pwrite 3 B1 1000 fff; pread 3 B0 2000 0; ftruncate 3 7; close "
+    "3; "
+    "rename P4 P2; unlink P2; rmdir P1",
+    "open P3 602 1b6; ftruncate 3 5000; read 3 B0 40; lseek 3 0 2; pread 3 B0 1000 2000; close 3",
+    "mkdir P1 1ff; mkdir P2 1ff; bind P21 T0 0; bind P22 T0 2; bind P21 T0 5; open P1 0 0; "
+    "getdents 3 B0 1000; chdir P1; getcwd B0 100; unmount T0",
+    "mmap A1 4000 3 32 ffffffff 0; read 0 A1 40; write 0 A1 2000; munmap A2 1000; write 0 A1 4000; "
+    "fork; munmap A0 4000",
+    "sigaction 1e S2 B0; sigaction 1f S3 0; sigprocmask 1 S16 B1; kill N0 1e; kill N0 1f; "
+    "sigprocmask 0 S14 0",
+    "fork; kill N1 11; wait4 N1 B0 2 0; kill N1 13; kill N1 9; wait4 N1 B0 0 B1",
+    "open P14 0 0; getdents 3 B0 400; fchdir 3; open P13 0 0; getdents 4 B1 1000; lseek 3 0 0; "
+    "getdents 3 X2 1000",
+    "open P63 2 0; read 3 B0 40; write 3 D17 d; write 3 D3 6; pipe2 B1 0; write 3 D4 5; open P66 0 "
+    "0; "
+    "read 6 B0 1000; close 3",
+    "open P57 2 0; write 3 D3 6; mkdir P1 1ff; write 3 D6 5; read 3 B0 4000; write 3 D4 5; write 3 "
+    "D5 6",
+    "open P56 2 0; write 3 D3 6; open P60 0 0; read 4 B0 10000; write 3 D4 5; write 3 D5 6",
+    "pipe2 B0 4000; fstat 3 B1; poll S19 4 1; fcntl 4 3 0; fcntl 4 4 4000; write 4 B0 3000; "
+    "fcntl 3 0 64; dup2 3 6; close 3; close 4; poll S18 100 0",
+    "open P41 1 0; write 3 D31 4; open P39 0 0; read 4 B0 1000; ioctl 0 1 S20",
+};
+
+constexpr uint64_t kLengths[] = {
+    0,           1,      7,       16,      64,      100,        255,
+    256,         257,    512,     4095,    4096,    4097,       8192,
+    8193,        0xffff, 0x10000, 0x10001, 0x20000, 0x7fffffff, 0x7fffffffffffffff,
+    ~uint64_t{0}};
+// Of mappings: what is asked for is not taken before it is used, but the fuzzer may use it.
+constexpr uint64_t kSizes[] = {0,       1,        0x1000,    0x1001,         0x3000,
+                               0x10000, 0x200000, 0x1000000, 0x7fffffffffff, ~uint64_t{0}};
+constexpr uint64_t kOffsets[] = {0,
+                                 1,
+                                 7,
+                                 0xfff,
+                                 0x1000,
+                                 0x1001,
+                                 0x4000,
+                                 0x10000,
+                                 0xfffff,
+                                 0xfffff000,
+                                 0xffffffff,
+                                 0x100000000,
+                                 0x7fffffffffffffff,
+                                 0x8000000000000000,
+                                 ~uint64_t{0}};
+constexpr uint64_t kBoundaries[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    4,
+                                    7,
+                                    8,
+                                    9,
+                                    15,
+                                    16,
+                                    20,
+                                    31,
+                                    32,
+                                    33,
+                                    63,
+                                    64,
+                                    100,
+                                    255,
+                                    256,
+                                    257,
+                                    0x4000,
+                                    0x7fffffff,
+                                    0x80000000,
+                                    0xffffffff,
+                                    0x100000000,
+                                    0x7fffffffffffffff,
+                                    0x8000000000000000,
+                                    ~uint64_t{0} - 1,
+                                    ~uint64_t{0}};
+// Descriptors that are none. 255 is the fuzzer's.
+constexpr uint64_t kNoDescriptors[] = {40,          254, 256, 1000, 0x7fffffff, 0xffffffff80000000,
+                                       ~uint64_t{0}};
+constexpr uint64_t kAccess[] = {ABI_O_RDONLY, ABI_O_RDONLY, ABI_O_WRONLY,
+                                ABI_O_RDWR,   ABI_O_RDWR,   ABI_O_ACCMODE};
+constexpr uint64_t kOpenFlags[] = {ABI_O_APPEND, ABI_O_CREAT,    ABI_O_CREAT,   ABI_O_TRUNC,
+                                   ABI_O_EXCL,   ABI_O_NONBLOCK, ABI_O_CLOEXEC, ABI_O_DIRECTORY};
+constexpr uint64_t kPipeFlags[] = {0,           0, 0, ABI_O_NONBLOCK, ABI_O_CLOEXEC, ABI_O_APPEND,
+                                   ~uint64_t{0}};
+constexpr uint64_t kModes[] = {0, 0700, 0755, 0777, 0777, 0777, 01777, 06777, 0400, ~uint64_t{0}};
+constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
+constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 14, 5};
+constexpr uint64_t kTimeouts[] = {0, 1, 2, ~uint64_t{0}, 0x80000000};
+constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
+constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
+constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0, 0x10, 0x20, ~uint64_t{0}};
+
+}  // namespace
+
+Generator::Generator(uint64_t seed) : random_(seed) {
+  for (const CallType& type : call_types()) total_weight_ += type.weight;
+  for (const char* text : kSeeds) {
+    if (auto program = parse_program(std::string("0 ") + text)) corpus_.push_back(*program);
+  }
+}
+
+Argument Generator::entry(char pool) {
+  return {.pool = pool, .value = random_.below(pool_size(pool))};
+}
+
+Argument Generator::argument(char kind) {
+  // Descriptor 255 and process -1 are not for everyone (pools.h).
+  if (kind != 'f' && kind != 'q' && random_.one_in(60)) return number(random_.of(kBoundaries));
+  const bool hostile = random_.one_in(12);
+  switch (kind) {
+    case 'f':
+      return number(hostile             ? random_.of(kNoDescriptors)
+                    : random_.one_in(3) ? random_.below(12)
+                                        : 3 + random_.below(4));
+    case 'p':
+      if (hostile) return entry(random_.one_in(2) ? 'X' : 'B');
+      return random_.one_in(2) ? Argument{'P', random_.below(21)} : entry('P');
+    case 't':
+      return entry(hostile ? 'X' : 'T');
+    case 'r':
+      return entry(hostile ? 'X' : random_.one_in(2) ? 'D' : random_.one_in(2) ? 'B' : 'A');
+    case 'w':
+      return entry(hostile ? 'X' : random_.one_in(6) ? 'A' : 'B');
+    case 's':
+      return entry(hostile ? 'X' : random_.one_in(8) ? 'B' : 'S');
+    case 'v':
+      return entry(hostile ? 'X' : 'V');
+    case 'a':
+      return entry(hostile ? 'X' : 'A');
+    case 'n':
+      return number(random_.of(kLengths));
+    case 'x':
+      return number(random_.of(kProtections));
+    case 'j':
+      return number(random_.of(kMapFlags));
+    case 'o':
+      return number(random_.of(kOffsets));
+    case 'k': {
+      uint64_t flags = random_.of(kAccess);
+      for (size_t more = random_.below(4); more > 0; more--) flags |= random_.of(kOpenFlags);
+      return number(hostile ? random_.word() & 0xffffffff : flags);
+    }
+    case 'd':
+      return number(random_.of(kPipeFlags));
+    case 'm':
+      return number(random_.of(kModes));
+    case 'g':
+      return number(hostile ? random_.of(kBoundaries) : random_.below(33));
+    case 'q':
+      return entry('N');
+    case 'u':
+      return number(random_.of(kUsers));
+    case 'h':
+      return number(random_.below(4));
+    case 'c':
+      return number(random_.of(kFcntl));
+    case 'z':
+      return number(random_.below(9));
+    case 'y':
+      return number(random_.of(kTimeouts));
+    case 'e':
+      return number(random_.below(4));
+    case 'l':
+      return number(random_.of(kPolls));
+    case 'b':
+      return number(hostile ? random_.word() : random_.below(8));
+    default:
+      return number(random_.of(kBoundaries));
+  }
+}
+
+Call Generator::call() {
+  size_t at = random_.below(total_weight_);
+  const CallType* type = call_types().data();
+  while (at >= type->weight) at -= type++->weight;
+  Call made{.number = type->number, .arguments = {}};
+  for (const char kind : type->kinds) made.arguments.push_back(argument(kind));
+  // What a mapping may take is bounded.
+  if (type->number == ABI_SYS_mmap || type->number == ABI_SYS_munmap)
+    made.arguments[1] = number(random_.of(kSizes));
+  return made;
+}
+
+Program Generator::fresh() {
+  Program program;
+  for (size_t count = 8 + random_.below(kMaxCalls - 8); count > 0; count--)
+    program.calls.push_back(call());
+  return program;
+}
+
+void Generator::change(Program& program) {
+  std::vector<Call>& calls = program.calls;
+  const size_t at = random_.below(calls.size() + 1);
+  switch (random_.below(6)) {
+    case 0:
+      if (calls.size() > 1)
+        calls.erase(calls.begin() + static_cast<long>(random_.below(calls.size())));
+      break;
+    case 1: {  // a part of another one goes in
+      const Program& other = random_.of(corpus_);
+      const size_t from = random_.below(other.calls.size());
+      const size_t count = 1 + random_.below(other.calls.size() - from);
+      const std::vector<Call> part(other.calls.begin() + static_cast<long>(from),
+                                   other.calls.begin() + static_cast<long>(from + count));
+      calls.insert(calls.begin() + static_cast<long>(at), part.begin(), part.end());
+      break;
+    }
+    case 2:
+    case 3:
+      calls.insert(calls.begin() + static_cast<long>(at), call());
+      break;
+    default: {
+      Call& changed = calls[random_.below(calls.size())];
+      if (changed.arguments.empty()) break;
+      const size_t index = random_.below(changed.arguments.size());
+      const bool is_size =
+          index == 1 && (changed.number == ABI_SYS_mmap || changed.number == ABI_SYS_munmap);
+      changed.arguments[index] =
+          is_size ? number(random_.of(kSizes)) : argument(call_type(changed.number).kinds[index]);
+    }
+  }
+  if (calls.size() > kMaxCalls) calls.resize(kMaxCalls);
+}
+
+Program Generator::next(uint32_t uid) {
+  Program program;
+  if (random_.one_in(4)) {
+    program = fresh();
+  } else {
+    // What was kept last is what is understood least.
+    const size_t newest = std::min<size_t>(corpus_.size(), 50);
+    program = random_.one_in(2) ? random_.of(corpus_)
+                                : corpus_[corpus_.size() - 1 - random_.below(newest)];
+    for (size_t changes = 1 + random_.below(5); changes > 0; changes--) change(program);
+  }
+  program.uid = uid;
+  return program;
+}
+
+void Generator::keep(const Program& program) {
+  if (corpus_.size() < kMaxKept)
+    corpus_.push_back(program);
+  else
+    corpus_[random_.below(kMaxKept)] = program;
+}

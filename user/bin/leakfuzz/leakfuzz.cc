@@ -1,0 +1,329 @@
+// leakfuzz: random system calls, with what they leave behind looked at.
+//
+//   leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=0,65534]
+//   leakfuzz play [traced] [workers=N] [rounds=N] PROGRAM… | -f FILE
+//   leakfuzz run [workers=N] PROGRAM… | -f FILE
+//   leakfuzz c PROGRAM…
+//
+// `fuzz` makes programs (program.h) and runs them in batches, each batch as one of the users in
+// turn; every third is traced. After a batch the system is cleaned up and looked at: has a live
+// count risen, does an identity of the tracer not hold, is there a process that cannot be killed?
+// A count that has risen is believed when it rises again as the batch is run again. `play` runs
+// programs, one of more lines "UID CALL; CALL …", in rounds, and looks in the same way.
+//
+// `run` runs programs once and looks at nothing: for `make leaktest`, which looks itself. `c`
+// prints programs as one in C.
+//
+// Standard output is the log that the host follows (scripts/leakfuzz): each program stands there
+// before it runs, so that it can be played again whatever becomes of the machine.
+//
+//   batch N traced|plain   run PROGRAM   rest calls N places N kept N
+//   rose LINE   again      found leak|identity|hang LINE           nothing found
+//
+// Status 0: nothing was found; 1: something was; 2: it cannot be said. For root only, and for a
+// system that is thrown away: all of #tmp is removed.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "as_c.h"
+#include "execute.h"
+#include "generate.h"
+#include "pools.h"
+#include "rest.h"
+#include "tool/files.h"
+
+namespace {
+
+constexpr size_t kBatch = 96;  // programs
+constexpr unsigned kTracedEvery = 3;
+constexpr unsigned kWarmUp = 4;  // batches in which what is made once may be made
+// A count that rises in so many batches and never falls is a leak, though not each batch repeats
+// it.
+constexpr unsigned kRises = 6;
+// The page arena has a slab more or less at times: it has risen when it has never had so much.
+constexpr const char* kSways = "bytes in pages";
+
+// One write for a line: what follows may be the end.
+void say(const std::string& line) {
+  const std::string whole = line + "\n";
+  for (size_t done = 0; done < whole.size();) {
+    const ssize_t size = write(1, whole.data() + done, whole.size() - done);
+    if (size <= 0) _exit(2);
+    done += static_cast<size_t>(size);
+  }
+}
+
+// Why a process that cannot be killed does not go on: its state and times, and all stacks.
+void tell_about(int pid) {
+  for (const std::string& path :
+       {"/proc/" + std::to_string(pid) + "/stat", std::string("#debug/stacks")}) {
+    try {
+      read_lines(path, [](std::string_view line) { say("found hang " + std::string(line)); });
+    } catch (const std::exception& error) {
+      say("found hang " + std::string(error.what()));
+    }
+  }
+}
+
+struct Options {
+  uint64_t seed = 1, seconds = 60;
+  unsigned workers = 3, rounds = 4;
+  bool traced = false;
+  std::vector<uint32_t> uids{0, 65534};
+};
+
+class Fuzzer {
+ public:
+  Fuzzer(const Options& options)
+      : options_(options), executor_(options.workers), generator_(options.seed) {}
+
+  bool awake();
+  bool fuzz();
+  bool play(const std::vector<Program>& programs);
+  // Without a look.
+  bool just_run(const std::vector<Program>& programs);
+
+ private:
+  using Programs = std::vector<Program>;
+  // Runs the programs, cleans up, looks. False if something was found, which has been said.
+  bool run(const Programs& programs, bool traced, bool log);
+  // The same with the counts: what has risen against `counts_`, which becomes what is now.
+  bool run_and_count(const Programs& programs, bool traced, bool log,
+                     std::vector<std::string>& rises);
+  bool believe(const Programs& programs, bool traced, const std::vector<std::string>& rises);
+
+  const Options options_;
+  Rest rest_;
+  Executor executor_;
+  Generator generator_;
+  bool learning_ = false;
+  Counts counts_;
+  std::map<std::string, unsigned> rises_;  // by name: how often one was not repeated
+};
+
+bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
+  if (traced) rest_.start_traces();
+  int immortal = executor_.run(
+      programs,
+      [&](const Program& program) {
+        if (log) say("run " + text_of(program));
+      },
+      [&](const Program& program) {
+        if (learning_) generator_.keep(program);
+      });
+  if (immortal == 0) immortal = rest_.clean_up();
+  if (immortal != 0) {
+    say("found hang process " + std::to_string(immortal) + " cannot be killed");
+    tell_about(immortal);
+    return false;
+  }
+  if (traced) {
+    const auto broken = rest_.broken_identities();
+    for (const std::string& line : broken) say("found identity " + line);
+    if (!broken.empty()) return false;
+  }
+  rest_.reset_traces();
+  return true;
+}
+
+bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
+                           std::vector<std::string>& rises) {
+  if (!run(programs, traced, log)) return false;
+  Counts now = rest_.counts();
+  rises = risen(counts_, now);
+  if (!rises.empty()) {
+    // What only takes its time is not risen at the second look.
+    sleep_milliseconds(100);
+    now = rest_.counts();
+    rises = risen(counts_, now);
+  }
+  for (const auto& [name, was] : counts_) {
+    if (name == kSways)
+      now[name] = std::max(now[name], was);
+    else if (now[name] < was)
+      rises_.erase(name);
+  }
+  counts_ = std::move(now);
+  return true;
+}
+
+// Something has risen: does it rise again, twice, with the same programs?
+bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<std::string>& rises) {
+  for (const std::string& line : rises) say("rose " + line);
+  std::vector<std::string> again;
+  for (int round = 0; round < 2; round++) {
+    say("again");
+    if (!run_and_count(programs, traced, false, again)) return false;
+    if (!again.empty()) continue;
+    bool often = false;
+    for (const std::string& line : rises)
+      often |= ++rises_[line.substr(0, line.find(" was "))] >= kRises;
+    if (often) break;
+    return true;
+  }
+  for (const std::string& line : again.empty() ? rises : again) say("found leak " + line);
+  return false;
+}
+
+// Is a leak found that is there on purpose? What it leaks is there from now on.
+bool Fuzzer::awake() {
+  const Programs leak{*parse_program("0 open L0 0 0; close 3")};
+  counts_ = rest_.counts();
+  for (int round = 0; round < 3; round++) {
+    std::vector<std::string> rises;
+    if (!run_and_count(leak, false, false, rises)) return false;
+    const bool found = std::any_of(rises.begin(), rises.end(), [](const std::string& line) {
+      return line.starts_with("leaky ");
+    });
+    if (!found) return false;
+  }
+  say("awake it finds a leak");
+  return true;
+}
+
+bool Fuzzer::fuzz() {
+  const uint64_t end = milliseconds() + options_.seconds * 1000;
+  if (!awake()) throw std::runtime_error("a leak that is there on purpose is not found");
+  learning_ = true;
+  counts_ = rest_.counts();
+  for (unsigned batch = 0; milliseconds() < end; batch++) {
+    const bool traced = batch % kTracedEvery == 2;
+    say("batch " + std::to_string(batch) + (traced ? " traced" : " plain"));
+    const uint32_t uid = options_.uids[batch % options_.uids.size()];
+    Programs programs;
+    for (size_t i = 0; i < kBatch; i++) programs.push_back(generator_.next(uid));
+    std::vector<std::string> rises;
+    if (!run_and_count(programs, traced, true, rises)) return false;
+    if (batch >= kWarmUp && !rises.empty() && !believe(programs, traced, rises)) return false;
+    say("rest calls " + std::to_string(executor_.calls()) + " places " +
+        std::to_string(executor_.places()) + " kept " + std::to_string(generator_.kept()));
+  }
+  say("nothing found");
+  return true;
+}
+
+bool Fuzzer::play(const Programs& programs) {
+  std::vector<std::string> rises;
+  counts_ = rest_.counts();
+  bool always = options_.rounds > 1;
+  for (unsigned round = 0; round < options_.rounds; round++) {
+    if (!run_and_count(programs, options_.traced, true, rises)) return false;
+    if (round > 0) always &= !rises.empty();
+  }
+  for (const std::string& line : rises) say(always ? "found leak " + line : "rose " + line);
+  if (!always) say("nothing found");
+  return !always;
+}
+
+bool Fuzzer::just_run(const Programs& programs) {
+  return executor_.run(
+             programs, [](const Program&) {}, [](const Program&) {}) == 0 &&
+         rest_.clean_up() == 0;
+}
+
+[[noreturn]] void usage(const std::string& why) {
+  fprintf(stderr,
+          "leakfuzz: %s\n"
+          "usage: leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=UID,…]\n"
+          "       leakfuzz play [traced] [workers=N] [rounds=N] 'UID CALL; CALL …' … | -f FILE\n"
+          "       leakfuzz run [workers=N] 'UID CALL; CALL …' … | -f FILE\n"
+          "       leakfuzz c 'UID CALL; CALL …' …\n",
+          why.c_str());
+  exit(2);
+}
+
+uint64_t number(const std::string& text, uint64_t least, uint64_t most) {
+  char* end;
+  const uint64_t value = strtoull(text.c_str(), &end, 10);
+  if (text.empty() || *end || value < least || value > most)
+    usage("'" + text + "' is not a number from " + std::to_string(least) + " to " +
+          std::to_string(most));
+  return value;
+}
+
+std::vector<uint32_t> users(const std::string& text) {
+  std::vector<uint32_t> uids;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    uids.push_back(static_cast<uint32_t>(number(text.substr(at, end - at), 0, UINT32_MAX)));
+    at = end + 1;
+  }
+  return uids;
+}
+
+// Whether `word` is one; sets it.
+bool option(const std::string& word, Options& options) {
+  const size_t equals = word.find('=');
+  const std::string key = word.substr(0, equals);
+  if (word == "traced") {
+    options.traced = true;
+    return true;
+  }
+  if (equals == std::string::npos || word.find(' ') != std::string::npos) return false;
+  const std::string value = word.substr(equals + 1);
+  if (key == "seed")
+    options.seed = number(value, 0, UINT64_MAX);
+  else if (key == "seconds")
+    options.seconds = number(value, 1, 1'000'000);
+  else if (key == "workers")
+    options.workers = static_cast<unsigned>(number(value, 1, 16));
+  else if (key == "rounds")
+    options.rounds = static_cast<unsigned>(number(value, 1, 1000));
+  else if (key == "uids")
+    options.uids = users(value);
+  else
+    return false;
+  return true;
+}
+
+int run(const std::vector<std::string>& words) {
+  static const std::vector<std::string> kCommands{"fuzz", "play", "run", "c"};
+  if (words.empty() || std::count(kCommands.begin(), kCommands.end(), words[0]) == 0)
+    usage("fuzz, play, run or c?");
+  const std::string& command = words[0];
+  Options options;
+  std::vector<Program> programs;
+  const auto add = [&](std::string_view line) {
+    if (line.empty()) return;
+    auto program = parse_program(line);
+    if (!program) usage("not a program: " + std::string(line));
+    programs.push_back(std::move(*program));
+  };
+  for (size_t i = 1; i < words.size(); i++) {
+    if (option(words[i], options)) continue;
+    if (command == "fuzz") usage("'" + words[i] + "'?");
+    if (words[i] == "-f" && i + 1 < words.size())
+      read_lines(words[++i], add);
+    else
+      add(words[i]);
+  }
+  if (getuid() != 0) usage("it is root's");
+  if (command != "fuzz" && programs.empty()) usage("no program");
+  make_pools();
+  if (command == "c") {
+    print_as_c(programs);
+    return 0;
+  }
+  Fuzzer fuzzer(options);
+  if (command == "fuzz") return fuzzer.fuzz() ? 0 : 1;
+  return (command == "play" ? fuzzer.play(programs) : fuzzer.just_run(programs)) ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fprintf(stderr, "leakfuzz: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,391 @@
+#include "pools.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+
+#include "abi/syscall.h"
+#include "raw.h"
+
+extern "C" void leakfuzz_sigreturn();
+asm("leakfuzz_sigreturn: movl $49, %eax; syscall; hlt");
+static_assert(ABI_SYS_sigreturn == 49);
+
+namespace {
+
+using std::string_view;
+using namespace std::string_view_literals;
+
+// 255 and 256 characters, and a path longer than any.
+#define X16(s) s s s s s s s s s s s s s s s s
+constexpr char kName255[] = "/tmp/fuzz/" X16("0123456789abcde") "0123456789abcde";
+constexpr char kName256[] = "/tmp/fuzz/" X16("0123456789abcdef");
+constexpr char kLongPath[] = "/tmp/fuzz" X16("/" X16("../"));
+constexpr char kTooLong[] = "/tmp/fuzz" X16(X16("/...."));
+
+constexpr string_view kPaths[] = {"/tmp/fuzz",
+                                  "/tmp/fuzz/a",
+                                  "/tmp/fuzz/b",
+                                  "/tmp/fuzz/c",
+                                  "/tmp/fuzz/a/a",
+                                  "/tmp/fuzz/a/b",
+                                  "/tmp/fuzz/b/a",
+                                  "/tmp/fuzz/a/../b",
+                                  "a",
+                                  "b",
+                                  "a/b",
+                                  "../a",
+                                  ".",
+                                  "..",
+                                  "/",
+                                  "",
+                                  "/tmp/fuzz/x",
+                                  "/tmp/fuzz/d",
+                                  "/tmp/fuzz/d/e",
+                                  "/tmp/fuzz/d/e/f",
+                                  "/tmp",
+                                  "#tmp",
+                                  "/dev",
+                                  "/dev/null",
+                                  "/dev/zero",
+                                  "/dev/random",
+                                  "#null/zero",
+                                  "#pipe",
+                                  "#root",
+                                  "/bin",
+                                  "/bin/true",
+                                  "/bin/sh",
+                                  "/bin/cat",
+                                  "/etc/profile",
+                                  "/etc",
+                                  "/none",
+                                  "/proc",
+                                  "/proc/self",
+                                  "/proc/self/stat",
+                                  "/proc/self/status",
+                                  "/proc/self/cmdline",
+                                  "/proc/self/ctl",
+                                  "/proc/1/ctl",
+                                  "/proc/1/cmdline",
+                                  "/proc/stat",
+                                  "/proc/meminfo",
+                                  "/proc/99999/stat",
+                                  "#cons",
+                                  "#cons/tty",
+                                  "#cons/cmdline",
+                                  "#mem",
+                                  "#mem/kmemstat",
+                                  "#mem/slab_stats",
+                                  "#mem/arena_stats",
+                                  "#mem/free",
+                                  "#mem/kmemtrace",
+                                  "#mem/kmemtrace/ctl",
+                                  "#mem/kmemtrace/chan",
+                                  "#mem/kmemtrace/kmalloc_64",
+                                  "#mem/kmemtrace/page",
+                                  "#mem/tracedump",
+                                  "#mem/ksyms",
+                                  "#probe",
+                                  "#probe/clone",
+                                  "#probe/functions",
+                                  "#probe/1/ctl",
+                                  "#probe/1/counts",
+                                  "#probe/1/events",
+                                  "#probe/1/outstanding",
+                                  "#proc/self/comm",
+                                  "#none",
+                                  "#",
+                                  "#tmp.x",
+                                  "/bin/none/x",
+                                  "/etc/profile/x",
+                                  "//tmp///fuzz//a//",
+                                  "/tmp/fuzz/a/",
+                                  "/tmp/fuzz/\377\1%s",
+                                  kName255,
+                                  kName256,
+                                  kLongPath,
+                                  kTooLong,
+                                  "#p9",
+                                  "/host",
+                                  "#random/urandom",
+                                  "/proc/uptime",
+                                  "/proc/version",
+                                  "/proc/loadavg",
+                                  "/mem",
+                                  "/tmp/fuzz/b/b",
+                                  "/tmp/fuzz/b/.."};
+constexpr string_view kPlaces[] = {"/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/a/a", "/tmp/fuzz/d",
+                                   "/tmp/fuzz/x"};
+
+constexpr string_view kLeaks[] = {"#debug/leaky/leak"};
+
+// What control files take, what is not quite that, and what may be executed.
+constexpr char kElf[] =
+    "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\76\0\1\0\0\0\0\0\100\0\0\0\0\0\100\0\0\0\0\0\0\0"
+    "\0\0\0\0\0\0\0\0\0\0\0\0\100\0\70\0\1\0\0\0\0\0\0\0"
+    "\1\0\0\0\5\0\0\0\0\0\0\0\0\0\0\0\0\0\100\0\0\0\0\0\0\0\100\0\0\0\0\0"
+    "\200\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\20\0\0\0\0\0\0\353\376";
+constexpr string_view kData[] = {"x",
+                                 "\n",
+                                 "nonsense\n",
+                                 "start\n",
+                                 "stop\n",
+                                 "reset\n",
+                                 "mark\n",
+                                 "start depth=3 min=16\n",
+                                 "start sample=1000\n",
+                                 "start pid=1\n",
+                                 "start depth=99999999999999999999\n",
+                                 "settle\n",
+                                 "reap\n",
+                                 "scan\n",
+                                 "check\n",
+                                 "nocheck\n",
+                                 "stop\nreset\nstart\n",
+                                 "count pipe_*\n",
+                                 "count sys_getpid sys_close\n",
+                                 "event sys_getpid\n",
+                                 "event+return chan_*\n",
+                                 "alloc kmalloc size=1\nfree kfree address=1\n",
+                                 "alloc kmalloc size=7\n",
+                                 "watch memory\n",
+                                 "stacks both\ndepth 61\nprocesses\n",
+                                 "count /bin/proctest:401000:main\n",
+                                 "clear\n",
+                                 "depth 0\n",
+                                 "kill\n",
+                                 "term\n",
+                                 "stop",
+                                 "cont",
+                                 "usr1",
+                                 "32",
+                                 "-1",
+                                 "#!/bin/none\n",
+                                 "#!/bin/true\nx",
+                                 "#!/tmp/fuzz/x\n",
+                                 "#! \n",
+                                 string_view(kElf, sizeof kElf),
+                                 "%s%n\377\1",
+                                 "limit 1x\n"};
+
+// Vectors of strings, and ten structures of each kind, which have a size of 64 at least.
+struct Structures {
+  abi_sigaction actions[8];
+  abi_timespec times[6];
+  uint64_t masks[4];
+  abi_pollfd polls[256];
+  abi_pollfd few_polls[4];
+  abi_termios modes[2];
+  int groups[4];
+};
+Structures structures;
+
+constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4, kVectors = 7;
+char hello[] = "hello", empty[] = "", truth[] = "true", shell[] = "sh", dash_c[] = "-c",
+     script[] = "exit 3";
+char* vectors[kVectors - 2][4] = {
+    {truth, nullptr},
+    {shell, dash_c, script, nullptr},
+    {empty, hello, nullptr},
+    {nullptr},
+    {hello, reinterpret_cast<char*>(0x4141414141414141), nullptr},
+};
+char* endless[12000];  // more than the arguments of a program may be
+
+constexpr size_t kBufferSize = 128 << 10;
+char buffers[4][kBufferSize] __attribute__((aligned(4096)));
+constexpr size_t kBuffers = 6;  // with two addresses inside of them
+
+constexpr size_t kAddresses = 8;
+constexpr uint64_t kMapBase = 0x20000000;
+
+char* last_page = nullptr;  // with nothing behind it
+char* read_only = nullptr;
+constexpr uint64_t kHostile[] = {
+    0,
+    1,
+    0x10000000000,   // nothing there
+    0x7ffffffff000,  // above user space
+    0x7fffffffffff,
+    0x800000000000,  // not canonical
+    0x4141414141414141,
+    0xffff800000001000,  // the direct map
+    0xffffc00000001000,  // kernel stacks
+    0xffffffff80200000,  // the kernel
+    static_cast<uint64_t>(-8),
+    static_cast<uint64_t>(-1),
+};
+constexpr size_t kMoreHostile = 4;
+
+enum Process : uint64_t {
+  kSelf,
+  kChild,
+  kGroup,
+  kMinusSelf,
+  kNobody,
+  kLeast,
+  kInit,
+  kParent,
+  kAll,
+  kProcesses
+};
+
+// A handler of signals, which also makes a call.
+void on_signal(int) {
+  raw_call(ABI_SYS_getppid);
+}
+
+uint64_t address_of(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+uint64_t structure(size_t index) {
+  if (index < 8) return address_of(&structures.actions[index]);
+  if ((index -= 8) < 6) return address_of(&structures.times[index]);
+  if ((index -= 6) < 4) return address_of(&structures.masks[index]);
+  if ((index -= 4) < 2)
+    return index == 0 ? address_of(structures.polls) : address_of(structures.few_polls);
+  if ((index -= 2) < 2) return address_of(&structures.modes[index]);
+  return address_of(&structures.groups[index - 2]);
+}
+
+uint64_t process(size_t index, const Caller& caller) {
+  const int self = raw_call(ABI_SYS_getpid);
+  // Root's reach the fuzzer.
+  if (caller.uid == 0 && (index == kParent || index == kAll)) index = kSelf;
+  switch (index) {
+    case kSelf:
+      return static_cast<uint64_t>(self);
+    case kChild:
+      return static_cast<uint64_t>(caller.last_child ? caller.last_child : self);
+    case kGroup:
+      return 0;
+    case kMinusSelf:
+      return static_cast<uint64_t>(-self);
+    case kNobody:
+      return 99999;
+    case kLeast:
+      return static_cast<uint64_t>(INT32_MIN);
+    case kInit:
+      return 1;
+    case kParent:
+      return static_cast<uint64_t>(raw_call(ABI_SYS_getppid));
+    default:
+      return static_cast<uint64_t>(-1);
+  }
+}
+
+uint64_t hostile(size_t index) {
+  if (index < std::size(kHostile)) return kHostile[index];
+  switch (index - std::size(kHostile)) {
+    case 0:
+      return address_of(last_page) + 4096 - 3;
+    case 1:
+      return address_of(last_page) + 4096;
+    case 2:
+      return address_of(read_only);
+    default:
+      return reinterpret_cast<uint64_t>(&pool_value);  // code
+  }
+}
+
+}  // namespace
+
+size_t pool_size(char pool) {
+  switch (pool) {
+    case 'P':
+      return std::size(kPaths);
+    case 'T':
+      return std::size(kPlaces);
+    case 'L':
+      return std::size(kLeaks);
+    case 'D':
+      return std::size(kData);
+    case 'B':
+      return kBuffers;
+    case 'S':
+      return kStructures;
+    case 'V':
+      return kVectors;
+    case 'X':
+      return std::size(kHostile) + kMoreHostile;
+    case 'A':
+      return kAddresses;
+    case 'N':
+      return kProcesses;
+    default:
+      return 0;
+  }
+}
+
+std::string_view pool_path(char pool, size_t index) {
+  return pool == 'P' ? kPaths[index] : pool == 'T' ? kPlaces[index] : kLeaks[index];
+}
+
+std::string_view pool_data(size_t index) {
+  return kData[index];
+}
+
+void make_pools() {
+  const auto handler = reinterpret_cast<uint64_t>(&on_signal);
+  const auto restorer = reinterpret_cast<uint64_t>(&leakfuzz_sigreturn);
+  const abi_sigaction actions[] = {
+      {.handler = ABI_SIG_DFL, .mask = 0, .flags = 0, .restorer = 0},
+      {.handler = ABI_SIG_IGN, .mask = 0, .flags = 0, .restorer = 0},
+      {.handler = handler, .mask = 0, .flags = 0, .restorer = restorer},
+      {.handler = handler, .mask = ~uint64_t{0}, .flags = ABI_SA_RESTART, .restorer = restorer},
+      {.handler = handler, .mask = 0, .flags = ABI_SA_NODEFER, .restorer = 0},
+      {.handler = 0x4141414141414141, .mask = 0, .flags = 0, .restorer = restorer},
+      {.handler = 0xffffffff80200000, .mask = 1, .flags = ~uint64_t{0}, .restorer = restorer},
+      {.handler = handler, .mask = 0, .flags = ABI_SA_NOCLDSTOP, .restorer = restorer},
+  };
+  memcpy(structures.actions, actions, sizeof actions);
+  const abi_timespec times[] = {{0, 0},          {0, 1000000},           {-1, 0},
+                                {0, 1000000000}, {INT64_MAX, 999999999}, {0, -1}};
+  memcpy(structures.times, times, sizeof times);
+  const uint64_t masks[] = {0, ~uint64_t{0}, uint64_t{1} << ABI_SIGUSR1,
+                            uint64_t{1} << ABI_SIGKILL};
+  memcpy(structures.masks, masks, sizeof masks);
+  for (int i = 0; i < 256; i++) structures.polls[i] = {.fd = i - 2, .events = -1, .revents = 0};
+  for (int i = 0; i < 4; i++)
+    structures.few_polls[i] = {.fd = i + 3, .events = ABI_POLLIN, .revents = -1};
+  structures.modes[0] = {};
+  memset(&structures.modes[1], 0xff, sizeof structures.modes[1]);
+  const int groups[] = {0, -1, 1, INT32_MAX};
+  memcpy(structures.groups, groups, sizeof groups);
+  for (char*& text : endless) text = hello;
+  const auto map = [](size_t size, int protection) {
+    return static_cast<char*>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  };
+  last_page = map(8192, PROT_READ | PROT_WRITE);
+  munmap(last_page + 4096, 4096);
+  memset(last_page, 'x', 4096);
+  read_only = map(4096, PROT_READ);
+}
+
+uint64_t pool_value(char pool, size_t index, const Caller& caller) {
+  switch (pool) {
+    case 'P':
+    case 'T':
+    case 'L':
+      return address_of(pool_path(pool, index).data());
+    case 'D':
+      return address_of(kData[index].data());
+    case 'B':
+      return index < 4 ? address_of(buffers[index]) : address_of(buffers[index - 4] + 1021);
+    case 'S':
+      return structure(index);
+    case 'V':
+      if (index < std::size(vectors)) return address_of(vectors[index]);
+      return index == std::size(vectors) ? address_of(endless) : 0;
+    case 'X':
+      return hostile(index);
+    case 'A':
+      return index == 0 ? 0 : kMapBase + (index - 1) * 0x1800;  // of some the page is not whole
+    default:
+      return process(index, caller);
+  }
+}

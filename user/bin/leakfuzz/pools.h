@@ -1,0 +1,34 @@
+// What arguments may point at: pools of paths, data, structures and addresses, by letter.
+//
+//   P paths    T places to bind at    D data to write       B buffers
+//   S structures                      V vectors of strings
+//   X addresses that nobody may use   A addresses to map at
+//   N processes           L the file that leaks when it is closed, for the proof that a leak is
+//                           found; no program gets it otherwise
+//
+// The pools keep hostile programs of root from what would only end the run: turning the machine off
+// (#cons/power), a panic or a leak on request (#debug), the log that the host follows and the other
+// serial ports (#uart), the counts of the bench, which take seconds (#bench), coverage itself
+// (#coverage), signals to the fuzzer (kill -1 or the parent's PID as root), and binds outside of
+// /tmp/fuzz, which would change every other process's world. Nothing else is kept from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// The number of entries of the pool with this letter; 0 if there is none.
+size_t pool_size(char pool);
+std::string_view pool_path(char pool, size_t index);  // of P, T and L
+std::string_view pool_data(size_t index);             // of D
+
+// Makes the memory that the entries stand for, once, before programs are run.
+void make_pools();
+
+// What a process of a program knows when it makes a call.
+struct Caller {
+  int last_child = 0;  // 0: none
+  uint32_t uid = 0;    // the program's
+};
+// The value of an entry.
+uint64_t pool_value(char pool, size_t index, const Caller& caller);

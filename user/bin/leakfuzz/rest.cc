@@ -1,0 +1,176 @@
+#include "rest.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stele.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "abi/tracedump.h"
+#include "execute.h"
+#include "pools.h"
+#include "tool/files.h"
+#include "tool/processes.h"
+
+namespace {
+
+constexpr const char* kCtl = "#mem/kmemtrace/ctl";
+constexpr uint64_t kPatience = 10'000;  // milliseconds
+constexpr unsigned kMostBinds = 1000;   // at one place
+
+// Bytes of this process's memory, which grows with what it has found out.
+uint64_t own_bytes() {
+  uint64_t kilobytes = 0;
+  read_lines("/proc/self/status", [&](std::string_view line) {
+    if (line.starts_with("VmRSS:")) kilobytes = strtoull(line.data() + 6, nullptr, 10);
+  });
+  return kilobytes << 10;
+}
+
+// Everything below `path`, with what is bound there.
+void empty(const std::string& path) {
+  DIR* const directory = opendir(path.c_str());
+  if (!directory) return;
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(directory)) names.emplace_back(entry->d_name);
+  closedir(directory);
+  for (const std::string& name : names) {
+    if (name == "." || name == "..") continue;
+    const std::string inside = path + "/" + name;
+    for (unsigned i = 0; i < kMostBinds && ns_unmount(inside.c_str()) == 0; i++) continue;
+    if (unlink(inside.c_str()) == 0) continue;
+    chmod(inside.c_str(), 0700);
+    empty(inside);
+    rmdir(inside.c_str());
+  }
+}
+
+}  // namespace
+
+Rest::Rest() {
+  for (const uint32_t pid : process_ids()) known_[static_cast<int>(pid)] = true;
+  clean_up();
+}
+
+int Rest::clean_up() {
+  const uint64_t deadline = milliseconds() + kPatience;
+  for (;;) {
+    int left = 0;
+    for (const uint32_t id : process_ids()) {
+      const int pid = static_cast<int>(id);
+      if (is_known(pid) || pid == getpid()) continue;
+      if (kill(pid, SIGKILL) == 0) left = pid;
+    }
+    while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
+    if (left == 0) break;
+    if (milliseconds() > deadline) return left;
+    sleep_milliseconds(2);
+  }
+  // A place may have been made, bound over, and bound over again from inside.
+  for (size_t i = 0; i < pool_size('T'); i++) {
+    const std::string place(pool_path('T', i));
+    for (unsigned j = 0; j < kMostBinds && ns_unmount(place.c_str()) == 0; j++) continue;
+  }
+  empty("#tmp");
+  mkdir("/tmp/fuzz", 0777);
+  chmod("/tmp/fuzz", 0777);
+  return 0;
+}
+
+void Rest::start_traces() {
+  write_command(kCtl, "start\n");
+}
+
+void Rest::reset_traces() {
+  write_command(kCtl, "stop\n");
+  write_command(kCtl, "reset\n");
+}
+
+std::vector<std::string> Rest::broken_identities() {
+  write_command(kCtl, "stop\n");
+  const std::string data = read_file("#mem/tracedump");
+  abi_tracedump_header header;
+  memcpy(&header, data.data(), sizeof header);
+  std::vector<abi_tracedump_source> sources;
+  struct Records {
+    uint64_t count = 0, bytes = 0;
+  };
+  std::map<uint32_t, Records> records;
+  std::string strings;
+  size_t at = header.header_size;
+  for (uint32_t i = 0; i < header.sections; i++) {
+    abi_tracedump_section section;
+    memcpy(&section, &data[at], sizeof section);
+    at += header.section_header_size;
+    if (section.tag == ABI_TRACEDUMP_SOURCES) {
+      sources.resize(section.count);
+      for (uint64_t j = 0; j < section.count; j++)
+        memcpy(&sources[j], &data[at + j * section.item_size], sizeof sources[j]);
+    } else if (section.tag == ABI_TRACEDUMP_STRINGS) {
+      strings = data.substr(at, section.size);
+    } else if (section.tag == ABI_TRACEDUMP_RECORDS) {
+      Records& of = records[section.source];
+      of.count = section.count;
+      for (uint64_t j = 0; j < section.count; j++) {
+        abi_tracedump_record record;
+        memcpy(&record, &data[at + j * section.item_size], sizeof record);
+        of.bytes += record.size;
+      }
+    }
+    at += section.size;
+  }
+  std::vector<std::string> broken;
+  for (uint32_t i = 0; i < sources.size(); i++) {
+    const abi_tracedump_source& source = sources[i];
+    const auto check = [&](const char* identity, uint64_t left, uint64_t right) {
+      if (left == right) return;
+      char text[160];
+      snprintf(text, sizeof text, "%s: %s: %lu is not %lu", &strings[source.name], identity,
+               static_cast<unsigned long>(left), static_cast<unsigned long>(right));
+      broken.emplace_back(text);
+    };
+    check("seen = recorded + dropped + filtered", source.seen,
+          source.recorded + source.dropped + source.filtered);
+    check("recorded = freed + cleared + live", source.recorded,
+          source.freed + source.cleared + source.live);
+    check("live = number of records", source.live, records[i].count);
+    check("bytes = sum of the records", source.bytes, records[i].bytes);
+  }
+  return broken;
+}
+
+Counts Rest::counts() {
+  write_command(kCtl, "settle\n");
+  Counts counts;
+  uint64_t pages = 0;
+  read_lines("#mem/kmemstat", [&](std::string_view view) {
+    const std::string line(view);
+    char name[64], type, traced[16] = "";
+    unsigned long size, total, allocated, live;
+    if (sscanf(line.c_str(), "%63s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total,
+               &allocated, &live, traced) < 6)
+      return;
+    if (type == 'S' && strcmp(traced, "never") != 0) counts[name] = live;
+    if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) counts[name] = live;
+    if (type == 'A' && strcmp(name, "page") == 0) pages = allocated;
+  });
+  counts["bytes in pages"] = pages - own_bytes();
+  return counts;
+}
+
+std::vector<std::string> risen(const Counts& before, const Counts& after) {
+  std::vector<std::string> lines;
+  for (const auto& [name, now] : after) {
+    const auto found = before.find(name);
+    const uint64_t was = found == before.end() ? 0 : found->second;
+    if (now > was)
+      lines.push_back(name + " was " + std::to_string(was) + ", is " + std::to_string(now));
+  }
+  return lines;
+}
