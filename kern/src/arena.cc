@@ -371,7 +371,7 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
 }  // namespace
 
 // The tracer asks for its own arena by itself.
-static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
+ALLOCATOR_TEXT static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
   if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
     return false;
   note_failure(arena);

@@ -81,23 +81,23 @@ def test_one_command_is_clean():
     check_clean("mkdir /tmp/d; rmdir /tmp/d")
 
 
-# What has risen, where it was allocated, and which command comes by.
+# Which command comes by, in which function an allocation fails, what has risen then, and where it was allocated.
 PLANTED = {
-    "fork_error": ("(:); :", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
-    "load_error": ("true; :", "address_space", r"AddressSpace::create\(?\)?\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
-    "create_error": (": > /tmp/x; rm -f /tmp/x", "tmp_node", r"\w*::create\+0x[0-9a-f]+  kern/drivers/dev/tmp\.cc"),
-    "bind_error": ("failtest -1 'bind as union'", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),
-    "fault_error": (":", "page", r"AddressSpace::fault\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
+    "fork_error": ("(:); :", "task_create", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
+    "load_error": ("true; :", "AddressSpace::add_region", "address_space", r"AddressSpace::create\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
+    "create_error": (": > /tmp/x; rm -f /tmp/x", "copy_name", "tmp_node", r"\w*::create\+0x[0-9a-f]+  kern/drivers/dev/tmp\.cc"),
+    "bind_error": ("failtest -1 'bind as union'", "Namespace::bind", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),
+    "fault_error": (":", "new_table", "page", r"AddressSpace::fault\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
 }
 
 
 @pytest.mark.parametrize("bug", [pytest.param(bug, marks=[pytest.mark.long] * (bug != "create_error")) for bug in PLANTED])
 def test_a_broken_error_path_is_found_and_named(bug):
     """Each of kern/include/core/planted.h that needs a failure."""
-    command, name, place = PLANTED[bug]
+    command, function, name, place = PLANTED[bug]
     result = leaksweep(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
-    assert re.search(rf"^LEAKED: failing allocation \d+ of process \d+ \(\S+\), in \S+, leaks .*\d+ bytes of {name}\b", result.stdout, re.M), result
+    assert re.search(rf"^LEAKED: failing allocation \d+ of process \d+ \(\S+\), in {function}, leaks .*\d+ bytes of {name}\b", result.stdout, re.M), result
     assert re.search(rf"bytes in 1 allocations of {name} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
 
 

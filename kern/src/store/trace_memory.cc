@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "lib/units.h"
 #include "slab.h"
+#include "slab_trace.h"
 
 constinit PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;
 constinit std::atomic<uint32_t> trace_pool_reserve{0};
@@ -82,7 +83,7 @@ void trace_page_free(void* page) {
   used.fetch_sub(kPageSize, std::memory_order_relaxed);
 }
 
-void* trace_copy_alloc(size_t size) {
+ALLOCATOR_TEXT void* trace_copy_alloc(size_t size) {
   if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
   return arena_alloc(trace_arena, size, KM_SLEEP);
 }
