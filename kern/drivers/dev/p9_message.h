@@ -41,7 +41,7 @@ class P9Writer {
     return u16(static_cast<uint16_t>(text.size())).bytes(text.data(), text.size());
   }
   P9Writer& bytes(const char* data, size_t size) {
-    memcpy(buffer_ + at_, data, size);
+    if (size > 0) memcpy(buffer_ + at_, data, size);
     at_ += size;
     return *this;
   }
@@ -99,7 +99,7 @@ class P9Reader {
   uint64_t get(size_t size) {
     uint64_t value = 0;
     const std::string_view raw = bytes(size);
-    memcpy(&value, raw.data(), raw.size());
+    if (!raw.empty()) memcpy(&value, raw.data(), raw.size());
     return value;
   }
 
