@@ -165,8 +165,8 @@ const std::vector<Call>& calls() {
          return error_of(c.list(1, names));
        },
        data("")},
-      {"remove", [](P9Client& c) { return error_of(c.remove(1)); }, ""},
-      {"rename", [](P9Client& c) { return error_of(c.rename(1, 2, "name")); }, ""},
+      {"remove", [](P9Client& c) { return error_of(c.remove(1, "name", false)); }, ""},
+      {"rename", [](P9Client& c) { return error_of(c.rename(1, "name", 2, "new")); }, ""},
   };
   return all;
 }

@@ -331,15 +331,13 @@ Result<void> P9Device::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-Result<void> P9Device::remove(Chan& chan, const Place&, const Credentials&) {
-  // Removing gives the fid up whatever comes of it, so a copy is given.
-  const uint32_t fid = new_fid();
-  TRY(client.clone(number_of(chan), fid));
-  return client.remove(fid);
+// By name: of a rename by fid QEMU tells some of the fids that are at and below the file, not all.
+Result<void> P9Device::remove(Chan& chan, const Place& from, const Credentials&) {
+  return client.remove(number_of(from.directory), from.name, chan.qid.directory);
 }
 
-Result<void> P9Device::rename(Chan& chan, const Place&, const Place& to, const Credentials&) {
-  return client.rename(number_of(chan), number_of(to.directory), to.name);
+Result<void> P9Device::rename(Chan&, const Place& from, const Place& to, const Credentials&) {
+  return client.rename(number_of(from.directory), from.name, number_of(to.directory), to.name);
 }
 
 Result<Ref<Chan>> P9Device::parent(Chan& chan, char* name) {

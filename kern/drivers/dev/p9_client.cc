@@ -16,6 +16,7 @@ constexpr uint32_t kNoFid = UINT32_MAX;
 constexpr uint16_t kNoTag = UINT16_MAX;
 constexpr uint64_t kGetattrBasic = 0x7ff;
 constexpr uint32_t kSetattrMode = 1, kSetattrSize = 8;
+constexpr uint32_t kLinuxRemoveDirectory = 0x200;
 
 Errno from_linux(uint32_t number) {
   switch (number) {
@@ -278,14 +279,15 @@ Result<void> P9Client::list(uint32_t fid, P9Listing& listing) {
   }
 }
 
-Result<void> P9Client::remove(uint32_t fid) {
-  Request request = TRY(Request::make(transport_, P9::kTremove));
-  request.writer().u32(fid);
+Result<void> P9Client::remove(uint32_t directory, std::string_view name, bool is_directory) {
+  Request request = TRY(Request::make(transport_, P9::kTunlinkat));
+  request.writer().u32(directory).string(name).u32(is_directory ? kLinuxRemoveDirectory : 0);
   return request.send_only();
 }
 
-Result<void> P9Client::rename(uint32_t fid, uint32_t directory, std::string_view name) {
-  Request request = TRY(Request::make(transport_, P9::kTrename));
-  request.writer().u32(fid).u32(directory).string(name);
+Result<void> P9Client::rename(uint32_t directory, std::string_view name, uint32_t new_directory,
+                              std::string_view new_name) {
+  Request request = TRY(Request::make(transport_, P9::kTrenameat));
+  request.writer().u32(directory).string(name).u32(new_directory).string(new_name);
   return request.send_only();
 }

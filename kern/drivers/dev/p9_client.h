@@ -81,9 +81,10 @@ class P9Client {
   Result<size_t> write(uint32_t fid, const char* buffer, size_t size, uint64_t offset);
   // All entries of an open directory. EIO if it goes in circles or is longer than kP9MaxListing.
   Result<void> list(uint32_t fid, P9Listing& listing);
-  // Removes the file; `fid` is gone whatever comes of it.
-  Result<void> remove(uint32_t fid);
-  Result<void> rename(uint32_t fid, uint32_t directory, std::string_view name);
+  // Of the entry `name` of a directory. `is_directory`: of an empty directory, else of a file.
+  Result<void> remove(uint32_t directory, std::string_view name, bool is_directory);
+  Result<void> rename(uint32_t directory, std::string_view name, uint32_t new_directory,
+                      std::string_view new_name);
 
  private:
   Result<void> set_attribute(uint32_t fid, uint32_t what, uint32_t mode, uint64_t size);

@@ -10,18 +10,18 @@ enum class P9 : uint8_t {
   kRlerror = 7,
   kTlopen = 12,
   kTlcreate = 14,
-  kTrename = 20,
   kTgetattr = 24,
   kTsetattr = 26,
   kTreaddir = 40,
   kTmkdir = 72,
+  kTrenameat = 74,
+  kTunlinkat = 76,
   kTversion = 100,
   kTattach = 104,
   kTwalk = 110,
   kTread = 116,
   kTwrite = 118,
   kTclunk = 120,
-  kTremove = 122,
 };
 
 inline constexpr size_t kP9Header = 7;  // size[4] type[1] tag[2]

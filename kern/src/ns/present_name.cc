@@ -6,7 +6,7 @@
 // that it is good. Otherwise it is walked, with root's rights, since nothing but whether it leads
 // to the same file comes of it. If it does not, the device is asked from the channel upwards which
 // name each directory has now, and the way from `/` to where the device's root is bound, or #NAME,
-// is put in front.
+// is put in front: #NAME first if the channel was reached by such a name.
 //
 // Nothing is locked meanwhile: a name that is given was good at some moment of the call, which is
 // all that a name can be.
@@ -77,11 +77,13 @@ Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* na
     memcpy(name, now, length = view.size());
     return true;
   };
+  const bool came_by_device = name[0] == '#';
+  if (came_by_device && try_from("#", chan.device->name())) return {};
   const Ref<Chan> bound_at = ns.bound_at(*root);
   const char* const start = bound_at ? bound_at->path : nullptr;
   if (start && try_from("", strcmp(start, "/") == 0 && !below.view().empty() ? "" : start))
     return {};
-  return try_from("#", chan.device->name()) ? Result<void>() : Errno::ENOENT;
+  return !came_by_device && try_from("#", chan.device->name()) ? Result<void>() : Errno::ENOENT;
 }
 
 Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPath]) {
