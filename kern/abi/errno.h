@@ -31,6 +31,7 @@
   X(ENFILE, 23, "too many open files in system")     \
   X(EMFILE, 24, "too many open files")               \
   X(ENOTTY, 25, "not a terminal")                    \
+  X(ETXTBSY, 26, "text file busy")                   \
   X(EFBIG, 27, "file too large")                     \
   X(ENOSPC, 28, "no space left")                     \
   X(ESPIPE, 29, "illegal seek")                      \

@@ -36,6 +36,7 @@
 #undef ENFILE
 #undef EMFILE
 #undef ENOTTY
+#undef ETXTBSY
 #undef EFBIG
 #undef ENOSPC
 #undef ESPIPE

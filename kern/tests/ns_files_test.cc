@@ -1,11 +1,13 @@
 // Files and directories in memory: holes, renames, what is removed while it is read.
 
+#include <algorithm>
 #include <string_view>
 
 #include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/units.h"
 #include "ns/namespace.h"
+#include "pages.h"
 #include "tests/ns_world.h"
 
 namespace {
@@ -75,6 +77,148 @@ KTEST(ns_tmp_rename) {
   EXPECT(path_remove(context, "#tmp/full/e/three", false));
   EXPECT(path_remove(context, "#tmp/full/e", true));
   EXPECT(path_remove(context, "#tmp/full", true));
+}
+
+Result<size_t> write_byte(const PathContext& context, std::string_view path, uint64_t offset) {
+  Ref<Chan> chan = TRY(path_open(context, path, ABI_O_WRONLY | ABI_O_CREAT, 0644));
+  return chan->device->write(*chan, "x", 1, offset);
+}
+
+// Files that are nearly all hole take what finds their pages; empty ones take nodes and names.
+KTEST(ns_tmp_counts_all_that_files_take) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  constexpr int kMostFiles = 400;
+  int files = 0;
+  char path[64];
+  const auto next_path = [&]() {
+    return std::string_view(
+        path, static_cast<size_t>(format(path, sizeof path, "#tmp/sparse%d", files++)));
+  };
+  for (uint64_t offset = (uint64_t{4} << 30) - 1; offset > kPageSize; offset /= 2) {
+    bool room = true;
+    while (room && files < kMostFiles) {
+      Result<size_t> put = write_byte(context, next_path(), offset);
+      room = put.ok();
+      if (!room) EXPECT(put.error() == Errno::ENOSPC);
+    }
+  }
+  Result<void> made;
+  while (made && files < kMostFiles) made = write_file(context, next_path(), "");
+  EXPECT(files < kMostFiles && made.error() == Errno::ENOSPC);
+  EXPECT(fails_with(Errno::ENOSPC, path_mkdir(context, next_path(), 0755)));
+  // A longer name than what a node, for which there is no room, takes with its own.
+  char longest[5 + kMaxName];
+  std::fill(std::begin(longest), std::end(longest), 'x');
+  "#tmp/"sv.copy(longest, 5);
+  EXPECT(
+      fails_with(Errno::ENOSPC, path_rename(context, "#tmp/sparse0", {longest, sizeof longest})));
+  EXPECT(memory_totals().free > memory_totals().total / 4);
+  while (files-- > 0) {
+    format(path, sizeof path, "#tmp/sparse%d", files);
+    static_cast<void>(path_remove(context, path, false));  // some could not be made
+  }
+  EXPECT(write_byte(context, "#tmp/again", (uint64_t{4} << 30) - 1));
+  EXPECT(path_remove(context, "#tmp/again", false));
+}
+
+KTEST(ns_tmp_truncate_gives_everything_back) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  constexpr uint64_t kArray = (uint64_t{1} << 30) / kPageSize * sizeof(void*);
+  EXPECT(write_byte(context, "#tmp/file", 0));
+  const uint64_t before = memory_totals().free;
+  EXPECT(write_byte(context, "#tmp/file", (uint64_t{1} << 30) - 1));
+  EXPECT(memory_totals().free <= before - kArray);
+  EXPECT(path_truncate(context, "#tmp/file", 1));
+  EXPECT(memory_totals().free > before - kArray / 4);
+  EXPECT(file_is(context, "#tmp/file", "x"));
+  // What grows again reads as zeros, and what is written again is there.
+  EXPECT(path_truncate(context, "#tmp/file", 10 * kPageSize));
+  EXPECT(write_byte(context, "#tmp/file", 5 * kPageSize));
+  Result<Ref<Chan>> chan = path_open(context, "#tmp/file", ABI_O_RDONLY, 0);
+  EXPECT(chan && Bytes(**chan, 5 * kPageSize - 1, 3).are("\0x\0"sv));
+  EXPECT(path_remove(context, "#tmp/file", false));
+}
+
+// What others do between the look at who may do something and the deed.
+KTEST(ns_tmp_looks_and_changes_in_one_step) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext root = ns.context(), his = ns.context(nullptr, 1000),
+                    hers = ns.context(nullptr, 1001);
+  EXPECT(write_file(his, "#tmp/a", "his"));
+  {
+    Ref<Chan> file = path_walk(his, "#tmp/a").take(), directory = path_walk(his, "#tmp").take();
+    Device& device = *file->device;
+    const Place at{*directory, "a"};
+    EXPECT(write_file(hers, "#tmp/b", "hers"));
+    EXPECT(fails_with(Errno::EPERM, device.rename(*file, at, {*directory, "b"}, his.who)));
+    EXPECT(file_is(hers, "#tmp/b", "hers") && file_is(his, "#tmp/a", "his"));
+    EXPECT(fails_with(Errno::EPERM, device.remove(*file, at, hers.who)));
+    // Another name, and another directory, by now.
+    EXPECT(path_rename(his, "#tmp/a", "#tmp/c"));
+    EXPECT(fails_with(Errno::ENOENT, device.remove(*file, at, his.who)));
+    EXPECT(fails_with(Errno::ENOENT, device.rename(*file, at, {*directory, "d"}, his.who)));
+    EXPECT(path_mkdir(root, "#tmp/roots", 0755));
+    EXPECT(path_rename(root, "#tmp/c", "#tmp/roots/c"));
+    Ref<Chan> roots = path_walk(his, "#tmp/roots").take();
+    EXPECT(fails_with(Errno::ENOENT, device.remove(*file, {*directory, "c"}, his.who)));
+    EXPECT(fails_with(Errno::EACCES, device.remove(*file, {*roots, "c"}, his.who)));
+    EXPECT(
+        fails_with(Errno::EACCES, device.rename(*file, {*roots, "c"}, {*directory, "c"}, his.who)));
+    EXPECT(fails_with(Errno::EACCES,
+                      device.create(*roots, "d", ABI_O_RDWR, ABI_S_IFREG | 0644, his.who)));
+    EXPECT(path_rename(root, "#tmp/roots/c", "#tmp/a"));
+    EXPECT(fails_with(Errno::EACCES, device.rename(*file, at, {*roots, "a"}, his.who)));
+    EXPECT(device.remove(*file, at, his.who));
+    EXPECT(fails_with(Errno::ENOENT, device.remove(*file, at, his.who)));
+  }
+  EXPECT(path_remove(root, "#tmp/b", false));
+  EXPECT(path_remove(root, "#tmp/roots", true));
+}
+
+KTEST(ns_a_file_is_executed_or_written) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  const auto open = [&](uint32_t flags) { return path_open(context, "#tmp/program", flags, 0755); };
+  constexpr uint32_t kExecute = ABI_O_RDONLY | kOpenToExecute;
+  EXPECT(open(ABI_O_WRONLY | ABI_O_CREAT));
+  EXPECT(write_file(context, "#tmp/program", "code"));
+  {
+    Result<Ref<Chan>> running = open(kExecute), again = open(kExecute);
+    EXPECT(running && again);
+    for (const uint32_t flags : {ABI_O_WRONLY, ABI_O_RDWR, ABI_O_RDONLY | ABI_O_TRUNC,
+                                 ABI_O_WRONLY | ABI_O_TRUNC, ABI_O_WRONLY | ABI_O_CREAT})
+      EXPECT(fails_with(Errno::ETXTBSY, open(static_cast<uint32_t>(flags))));
+    EXPECT(fails_with(Errno::ETXTBSY, path_truncate(context, "#tmp/program", 0)));
+    EXPECT(file_is(context, "#tmp/program", "code"));
+    // Who may not write does not come so far, and so does not keep others from executing.
+    const PathContext nobodys = ns.context(nullptr, 1000);
+    EXPECT(fails_with(Errno::EACCES, path_open(nobodys, "#tmp/program", ABI_O_WRONLY, 0)));
+    EXPECT(fails_with(Errno::EACCES, path_truncate(nobodys, "#tmp/program", 0)));
+    again->reset();
+    EXPECT(fails_with(Errno::ETXTBSY, open(ABI_O_WRONLY)));
+    // Another file may take its name.
+    EXPECT(write_file(context, "#tmp/next", "next"));
+    EXPECT(path_rename(context, "#tmp/next", "#tmp/program"));
+    EXPECT(write_file(context, "#tmp/program", "code"));
+    EXPECT(Bytes(**running).are("code"));
+  }
+  {
+    Result<Ref<Chan>> written = open(ABI_O_RDWR), again = open(ABI_O_WRONLY);
+    EXPECT(written && again);
+    EXPECT(fails_with(Errno::ETXTBSY, open(kExecute)));
+    written->reset();
+    EXPECT(fails_with(Errno::ETXTBSY, open(kExecute)));
+  }
+  EXPECT(open(kExecute));
+  EXPECT(open(ABI_O_WRONLY));
+  EXPECT(path_truncate(context, "#tmp/program", 1));
+  EXPECT(path_remove(context, "#tmp/program", false));
 }
 
 KTEST(ns_directory_read_while_entries_are_removed) {

@@ -51,6 +51,63 @@ KTEST(ns_walk_absolute_relative_and_dots) {
   EXPECT(path_remove(context, "#tmp/walk", true));
 }
 
+// A directory's name, and the way up from it, when one above has got another name, and yet another
+// one has got the old.
+KTEST(ns_names_follow_renames) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  for (const bool bound : {false, true}) {
+    if (bound) EXPECT(path_bind(context, "#tmp", "/tmp", 0));
+    for (const auto path : {"#tmp/old"sv, "#tmp/old/inner"sv, "#tmp/other"sv})
+      EXPECT(path_mkdir(context, path, 0755));
+    Result<Ref<Chan>> inner = path_walk(context, bound ? "/tmp/old/inner" : "#tmp/old/inner");
+    EXPECT(inner);
+    if (!inner) return;
+    const PathContext below = ns.context(inner->get());
+    char name[kMaxPath];
+    const auto is_called = [&](std::string_view in_tmp) {
+      char wanted[kMaxPath];
+      const int length = format(wanted, sizeof wanted, "%s/%.*s", bound ? "/tmp" : "#tmp",
+                                static_cast<int>(in_tmp.size()), in_tmp.data());
+      Result<size_t> got = chan_present_name(*context.ns, **inner, name);
+      return got &&
+             std::string_view(name, *got) == std::string_view(wanted, static_cast<size_t>(length));
+    };
+    const auto parent_is = [&](std::string_view path) {
+      Result<Ref<Chan>> wanted = path_walk(context, path), above = path_walk(below, ".."),
+                        around = path_walk(below, "./../inner/..");
+      return wanted && above && around && (*above)->qid == (*wanted)->qid &&
+             (*around)->qid == (*wanted)->qid;
+    };
+    EXPECT(is_called("old/inner") && parent_is("#tmp/old"));
+    EXPECT(path_rename(context, "#tmp/old", "#tmp/renamed"));
+    EXPECT(path_mkdir(context, "#tmp/old", 0755));
+    EXPECT(path_mkdir(context, "#tmp/old/inner", 0755));
+    EXPECT(is_called("renamed/inner") && parent_is("#tmp/renamed"));
+    EXPECT(write_file(below, "file", "text") && file_is(below, "../../renamed/inner/file", "text"));
+    Result<Ref<Chan>> up = path_walk(below, "..");
+    EXPECT(up && (*up)->path == (bound ? "/tmp/renamed"sv : "#tmp/renamed"sv));
+    // The directory itself goes elsewhere, and its name is that of a file now.
+    EXPECT(path_rename(context, "#tmp/renamed/inner", "#tmp/other/inner"));
+    EXPECT(write_file(context, "#tmp/renamed/inner", ""));
+    EXPECT(is_called("other/inner"));
+    Result<Ref<Chan>> above = path_walk(below, "..");
+    EXPECT(above && (*above)->qid == (*path_walk(context, "#tmp/other"))->qid);
+    // Who may not search what is above gets no further.
+    EXPECT((*above)->device->chmod(**above, 0700, {}));
+    EXPECT(fails_with(Errno::EACCES, path_walk(ns.context(inner->get(), 1000), "../inner")));
+    // What has been removed is left by the name that it had.
+    EXPECT(path_remove(context, "#tmp/other/inner/file", false));
+    EXPECT(path_remove(context, "#tmp/other/inner", true));
+    EXPECT(fails_with(Errno::ENOENT, chan_present_name(*context.ns, **inner, name)));
+    EXPECT(path_walk(below, ".."));
+    EXPECT(path_remove(context, "#tmp/renamed/inner", false));
+    for (const auto path : {"#tmp/other"sv, "#tmp/renamed"sv, "#tmp/old/inner"sv, "#tmp/old"sv})
+      EXPECT(path_remove(context, path, true));
+  }
+}
+
 KTEST(ns_names_that_are_too_long) {
   LiveCounts live;
   TestNamespace ns;

@@ -155,6 +155,40 @@ KTEST(proc_unmap_cuts_regions) {
   });
 }
 
+KTEST(proc_unmap_gives_tables_back) {
+  twice([] {
+    const Ref<AddressSpace> space = new_space();
+    constexpr uint64_t kApart = uint64_t{1} << 30;  // what one table of tables covers
+    constexpr uint64_t kPlaces = 20;
+    EXPECT(space->map_anonymous(kBase, 2 * kPageSize, kReadWrite, true));
+    set_word(*space, kBase, 1);
+    const uint64_t before = live("page_4096");
+    for (uint64_t i = 1; i <= kPlaces; i++) {
+      EXPECT(space->map_anonymous(kBase + i * kApart, 2 * kPageSize, kReadWrite, true));
+      set_word(*space, kBase + i * kApart, i);
+      set_word(*space, kBase + i * kApart + kPageSize, i + 100);
+    }
+    // Two pages, a table of pages and one of tables for each.
+    EXPECT(live("page_4096") >= before + 4 * kPlaces);
+    for (uint64_t i = 1; i <= kPlaces; i++)
+      EXPECT(space->unmap(kBase + i * kApart, kPageSize) &&
+             word_at(*space, kBase + i * kApart + kPageSize) == i + 100);
+    EXPECT(live("page_4096") >= before + 3 * kPlaces);
+    EXPECT(space->unmap(kBase + kApart, kPlaces * kApart));
+    EXPECT(live("page_4096") == before);
+    EXPECT(word_at(*space, kBase) == 1);
+    // The heap gives its tables back too.
+    EXPECT(space->unmap(kBase, 2 * kPageSize));
+    const uint64_t empty = live("page_4096");
+    EXPECT(space->add_stack_and_heap());
+    const uint64_t start = space->move_break(0);
+    EXPECT(space->move_break(start + kPageSize) == start + kPageSize);
+    set_word(*space, align_down(start, kPageSize), 1);
+    EXPECT(live("page_4096") > empty && space->move_break(start) == start);
+    EXPECT(live("page_4096") == empty);
+  });
+}
+
 KTEST(proc_break_moves) {
   twice([] {
     const Ref<AddressSpace> space = new_space();

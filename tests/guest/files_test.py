@@ -6,7 +6,7 @@ import re
 import pytest
 
 from console import Console
-from guest import guest, live_counts
+from guest import guest, live_counts, sections_of
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -141,3 +141,34 @@ def test_stop_and_go_on():
         console.read_until("# ")
         console.type("ps | grep -c '[y]es'\r")
         assert "\n0\n" in console.read_until("# ")
+
+
+@pytest.mark.parametrize("place", ("/tmp", "/host"))
+def test_a_running_program_is_not_written_to(place, folder):
+    result = guest(rf"""
+cd {place}; cp /bin/sh program; chmod 755 program
+$PWD/program -c 'while :; do sleep 1; done' & pid=$!
+until grep -q "{place}/program" /proc/$pid/status; do :; done
+echo == running; echo x > program; echo x >> program; true > program; cp /bin/cat program; cmp program /bin/sh && $PWD/program -c 'echo runs'
+echo == replaced; echo '#!/bin/sh' > next; echo 'echo next' >> next; chmod 755 next; mv next program; $PWD/program; true >> program
+kill $pid; wait $pid
+echo == written; cp /bin/sh written; chmod 755 written; exec 5>> written; $PWD/written -c 'echo runs'; echo $?; exec 5>&-
+$PWD/written -c 'echo ran'; true > written; rm program written
+""", "--share", str(folder))
+    said = sections_of(result.stdout)
+    assert said["running"] == "runs\n" and said["replaced"] == "next\n" and said["written"] == "126\nran\n", result
+    assert result.stderr.lower().count("text file busy") == 5, result
+
+
+# A directory's name, and the way up from it, when one above has got another name and another directory has the old.
+@pytest.mark.parametrize("place", ("/tmp", "#tmp", "/host"))
+def test_a_directory_that_was_renamed_knows_where_it_is(place, folder):
+    result = guest(rf"""
+mkdir '{place}/old' '{place}/old/inner'; echo right > '{place}/old/note'; cd '{place}/old/inner'
+mv '{place}/old' '{place}/new'; mkdir '{place}/old' '{place}/old/inner'; echo wrong > '{place}/old/note'
+env pwd; cat ../note; (cd -P ..; env pwd; cat note); ls ../..
+mv '{place}/new/inner' '{place}/other'; env pwd; cat ../old/note
+rmdir '{place}/other'; env pwd || echo removed
+""", "--share", str(folder))
+    entries = sorted(["new", "old", *([path.name for path in folder.iterdir() if path.name not in ("new", "old")] if place == "/host" else [])])
+    assert result.stdout.splitlines() == [f"{place}/new/inner", "right", f"{place}/new", "right", *entries, f"{place}/other", "wrong", "removed"], result

@@ -15,6 +15,9 @@ TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/trace_options.cc \
   $(addprefix kern/src/trace/dump/,summary.cc trace_binary.cc trace_copy.cc trace_text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
+# What #p9 makes of a server's answers.
+P9_SRC := kern/drivers/dev/p9_client.cc
+
 # The parts of the program stackcount that need no system.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \
   $(addprefix user/lib/,symbols/kernel_symbols.cc symbols/program_symbols.cc tool/files.cc)

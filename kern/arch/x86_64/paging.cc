@@ -16,6 +16,8 @@
 // with an empty cache (only global entries survive).
 #include "arch/x86_64/paging.h"
 
+#include <algorithm>
+
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
@@ -177,6 +179,29 @@ void free_tables(PhysAddr table, unsigned level, unsigned entries) {
   page_free(table);
 }
 
+bool is_empty(const uint64_t* table) {
+  return std::all_of(table, table + kEntries, [](uint64_t entry) { return entry == 0; });
+}
+
+// Frees what is empty of the tables below `table`, of level `level`, for addresses in [start, end).
+// The processor keeps entries that lead to tables in a cache of its own, which it empties with any
+// page's entry (section 4.10.4.1), so a table is freed after that.
+void free_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end) {
+  const uint64_t covered = uint64_t{kPageSize} << (9 * level);
+  for (uint64_t at = start; at < end; at = align_down(at, covered) + covered) {
+    uint64_t& entry = table[index_at(at, level)];
+    if (!(entry & kPresent)) continue;
+    uint64_t* const below = table_of(entry);
+    if (level > 1)
+      free_empty_below(below, level - 1, at, std::min(end, align_down(at, covered) + covered));
+    if (!is_empty(below)) continue;
+    const PhysAddr freed{entry & kAddressMask};
+    __atomic_store_n(&entry, 0, __ATOMIC_RELAXED);
+    invalidate_page(at);
+    page_free(freed);
+  }
+}
+
 void reload_if_active(void* argument) {
   const uint64_t root = reinterpret_cast<uint64_t>(argument);
   if ((read_cr3() & kAddressMask) == root) write_cr3(root);
@@ -306,6 +331,10 @@ PageTables::Entry PageTables::unmap(uint64_t address) {
   const uint64_t before = __atomic_exchange_n(entry, 0, __ATOMIC_RELAXED);
   if (before & kPresent) invalidate_page(address);
   return decode(before);
+}
+
+void PageTables::free_empty(uint64_t start, uint64_t end) {
+  free_empty_below(table_of(root_.value), 3, start, end);
 }
 
 void PageTables::write_protect(uint64_t address) {

@@ -67,6 +67,9 @@ class PageTables {
   Entry lookup(uint64_t address) const;
   // Removes one page's entry, returning what it was. Other CPUs see it gone after flush().
   Entry unmap(uint64_t address);
+  // Gives back the tables for addresses in [start, end), which is a multiple of pages, that map
+  // nothing at all any more. On the CPU that runs the address space, if one does.
+  void free_empty(uint64_t start, uint64_t end);
   // Makes a present page read-only. Other CPUs see it after flush().
   void write_protect(uint64_t address);
   // Calls visit(address, entry) for each present page in [start, end), in order.

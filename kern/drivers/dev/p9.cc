@@ -2,9 +2,9 @@
 // local,path=DIR,mount_tag=…,security_model=none).
 //
 // Every channel has a fid, the server's name for a file, that walking, attaching or making gave it
-// and that closing gives back. A request and its reply use one of the virtio channel's slots and
-// that slot's two buffers; whoever makes a request holds a Request, which takes a slot and lets it
-// go. Requests are not interrupted: the server is the emulator, which answers at once.
+// and that closing gives back. The server is the emulator, which answers at once; all the same
+// nothing that it says is believed (p9_client.cc), and if it says nothing a process can be killed
+// that waits for it (virtio.h). No lock is held while somebody waits.
 //
 // Directories are read whole when they are read from the beginning, because the server's positions
 // need all 64 bits; a position here is a place in what was read. That listing belongs to the
@@ -20,7 +20,7 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "drivers/dev/devices.h"
-#include "drivers/dev/p9_message.h"
+#include "drivers/dev/p9_client.h"
 #include "drivers/virtio/virtio.h"
 #include "kmalloc.h"
 #include "lib/format.h"
@@ -33,86 +33,43 @@ namespace {
 constexpr uint16_t kDeviceId = 0x1009;
 constexpr uint32_t kFeatureMountTag = 1;
 constexpr uint8_t kVector = 0x60;
-constexpr uint32_t kMessageSize = 64 * 1024;
-constexpr uint32_t kPayload = kMessageSize - 4096;  // of one read or write, well below what fits
-constexpr uint32_t kNoFid = UINT32_MAX, kRootFid = 0;
-constexpr uint16_t kNoTag = UINT16_MAX;
 
 // Linux's numbers, which the protocol uses.
-constexpr uint32_t kLinuxAccess = 3, kLinuxAppend = 02000, kLinuxDirectory = 0200000;
-constexpr uint64_t kGetattrBasic = 0x7ff;
-constexpr uint32_t kSetattrMode = 1, kSetattrSize = 8;
-
-Errno from_linux(uint32_t number) {
-  switch (number) {
-    case 36:
-      return Errno::ENAMETOOLONG;
-    case 38:
-      return Errno::ENOSYS;
-    case 39:
-      return Errno::ENOTEMPTY;
-    case 40:
-      return Errno::ELOOP;
-    case 95:
-      return Errno::ENOTSUP;
-    case 110:
-      return Errno::ETIMEDOUT;
-    default:
-      break;
-  }
-  // Up to 34 the numbers are those of the first Unix, the same everywhere.
-  constexpr int kSame[] = {
-#define NUMBER(name, value, message) value,
-      ABI_ERRNOS(NUMBER)
-#undef NUMBER
-  };
-  for (const int known : kSame)
-    if (known <= 34 && static_cast<uint32_t>(known) == number) return static_cast<Errno>(known);
-  return Errno::EIO;
-}
+constexpr uint32_t kLinuxAccess = 3, kLinuxExclusive = 0200, kLinuxAppend = 02000,
+                   kLinuxDirectory = 0200000;
 
 // What a guest may set of a file's mode: a program that it makes must not run with the rights of
 // who runs the guest.
 constexpr uint32_t kModeBits = 01777;
 
-constinit VirtioChannel channel;
-constinit char* buffers[VirtioChannel::kSlots][2] =
-    {};  // request and reply of each slot; written at boot
-
-// A request being made: write it with the writer, send it, read the reply.
-class Request {
+class VirtioTransport final : public P9Transport {
  public:
-  explicit Request(P9 type)
-      : slot_(channel.acquire()), type_(type), writer_(buffers[slot_][0], type, tag()) {}
-  ~Request() { channel.release(slot_); }
-  Request(const Request&) = delete;
-  Request& operator=(const Request&) = delete;
-
-  P9Writer& writer() { return writer_; }
-  // The reply's contents, valid as long as the request. The server's error, or EIO if it did not
-  // make sense.
-  Result<P9Reader> send() {
-    const size_t size = writer_.finish();
-    const char* const reply = buffers[slot_][1];
-    const size_t received =
-        channel.transact(slot_, buffers[slot_][0], size, buffers[slot_][1], kMessageSize);
-    P9Reader header(reply, std::min<size_t>(received, kP9Header));
-    const uint32_t length = header.u32();
-    const uint8_t type = header.u8();
-    if (!header.ok() || length < kP9Header || length > received) return Errno::EIO;
-    P9Reader contents(reply + kP9Header, length - kP9Header);
-    if (type == static_cast<uint8_t>(P9::kRlerror)) return from_linux(contents.u32());
-    if (type != static_cast<uint8_t>(type_) + 1) return Errno::EIO;
-    return contents;
+  // ENODEV, ENOMEM.
+  Result<void> init() {
+    TRY(channel_.start(kDeviceId, kFeatureMountTag, kVector, "p9"));
+    for (auto& slot : buffers_) {
+      for (char*& buffer : slot) {
+        buffer = static_cast<char*>(kmalloc(kP9MessageSize, KM_SLEEP));
+        if (!buffer) return Errno::ENOMEM;
+      }
+    }
+    return {};
+  }
+  Result<unsigned> acquire() override { return channel_.acquire(); }
+  void release(unsigned slot) override { channel_.release(slot); }
+  char* request(unsigned slot) override { return buffers_[slot][0]; }
+  const char* reply(unsigned slot) override { return buffers_[slot][1]; }
+  Result<size_t> transact(unsigned slot, size_t size) override {
+    return channel_.transact(slot, buffers_[slot][0], size, buffers_[slot][1], kP9MessageSize);
   }
 
  private:
-  uint16_t tag() const { return type_ == P9::kTversion ? kNoTag : static_cast<uint16_t>(slot_); }
-
-  const unsigned slot_;
-  const P9 type_;
-  P9Writer writer_;
+  VirtioChannel channel_;
+  char* buffers_[VirtioChannel::kSlots][2] = {};  // request and reply of each slot; written at boot
 };
+
+constinit VirtioTransport transport;
+constinit P9Client client(transport);
 
 struct Fid {
   explicit Fid(uint32_t fid) : number(fid) {}
@@ -126,15 +83,50 @@ struct Listed {
   uint8_t type;  // as in abi_dirent
   uint8_t name_length;
 };
+static_assert(kP9MaxName == kMaxName && kMaxName <= UINT8_MAX);
 
 constinit ObjectCache<Fid> fid_cache;
-constinit std::atomic<uint32_t> next_fid{kRootFid + 1};
+constinit std::atomic<uint32_t> next_fid{kP9FirstFid};
 
-void clunk(uint32_t fid) {
-  Request request(P9::kTclunk);
-  request.writer().u32(fid);
-  static_cast<void>(request.send());  // the server forgets the fid whatever it answers
+uint32_t new_fid() {
+  return next_fid.fetch_add(1, std::memory_order_relaxed);
 }
+
+abi_timespec time_from(const P9Time& time) {
+  return {static_cast<int64_t>(time.seconds), static_cast<int64_t>(time.nanoseconds)};
+}
+
+// A directory as a text of Listed and name, one after the other.
+class TextListing final : public P9Listing {
+ public:
+  explicit TextListing(Text& text) : text_(text) {}
+  Result<void> add(const P9Qid& qid, uint8_t type, std::string_view name) override {
+    const Listed listed = {
+        .path = qid.path, .type = type, .name_length = static_cast<uint8_t>(name.size())};
+    text_.append({reinterpret_cast<const char*>(&listed), sizeof listed});
+    text_.append(name);
+    return text_.failed() ? Errno::ENOMEM : Result<void>();
+  }
+
+ private:
+  Text& text_;
+};
+
+// Which name a file has in a directory; "" if none.
+class NameListing final : public P9Listing {
+ public:
+  NameListing(uint64_t path, char* name) : path_(path), name_(name) { name[0] = '\0'; }
+  Result<void> add(const P9Qid& qid, uint8_t, std::string_view name) override {
+    if (qid.path != path_) return {};
+    memcpy(name_, name.data(), name.size());
+    name_[name.size()] = '\0';
+    return {};
+  }
+
+ private:
+  const uint64_t path_;
+  char* const name_;
+};
 
 class P9Device final : public Device {
  public:
@@ -153,9 +145,10 @@ class P9Device final : public Device {
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
-  Result<void> remove(Chan& chan, const Credentials& who) override;
-  Result<void> rename(Chan& chan, Chan& directory, std::string_view name,
+  Result<void> remove(Chan& chan, const Place& from, const Credentials& who) override;
+  Result<void> rename(Chan& chan, const Place& from, const Place& to,
                       const Credentials& who) override;
+  Result<Ref<Chan>> parent(Chan& chan, char* name) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
   bool one_offset() const override { return true; }
@@ -165,9 +158,13 @@ class P9Device final : public Device {
   static uint32_t number_of(const Chan& chan) { return fid_of(chan).number; }
   Result<Ref<Chan>> channel_for(uint32_t fid, const P9Qid& qid);
   Result<Ref<Chan>> walk_from(uint32_t fid, std::string_view name);
+  Result<Ref<Chan>> clone_of(uint32_t fid, const P9Qid& qid);
   Result<void> open_fid(Chan& chan, uint32_t flags);
-  Result<void> list(Fid& fid) REQUIRES(lock_);
-  Result<void> set_attribute(Chan& chan, uint32_t what, uint32_t mode, uint64_t size);
+  Result<Text*> list(uint32_t fid);
+  bool is_listed(const Fid& fid) {
+    MutexGuard guard(lock_);
+    return fid.listing;
+  }
 
   P9Qid root_{};
   Mutex lock_{LockRank::kDeviceMutex};  // listings of directories
@@ -176,26 +173,10 @@ class P9Device final : public Device {
 constinit P9Device device;
 
 Result<void> P9Device::init() {
-  TRY(channel.start(kDeviceId, kFeatureMountTag, kVector, "p9"));
+  TRY(transport.init());
   fid_cache.init("p9_fid");
-  for (auto& slot : buffers) {
-    for (char*& buffer : slot) {
-      buffer = static_cast<char*>(kmalloc(kMessageSize, KM_SLEEP));
-      if (!buffer) return Errno::ENOMEM;
-    }
-  }
-  {
-    Request request(P9::kTversion);
-    request.writer().u32(kMessageSize).string("9P2000.L");
-    P9Reader reply = TRY(request.send());
-    const uint32_t message_size = reply.u32();
-    if (reply.string() != "9P2000.L" || message_size < kMessageSize) return Errno::ENOTSUP;
-  }
-  Request request(P9::kTattach);
-  request.writer().u32(kRootFid).u32(kNoFid).string("root").string("").u32(0);
-  P9Reader reply = TRY(request.send());
-  root_ = reply.qid();
-  return reply.ok() ? Result<void>() : Errno::EIO;
+  root_ = TRY(client.connect());
+  return {};
 }
 
 // A channel that owns `fid`, which is clunked if there is none to be had.
@@ -204,35 +185,29 @@ Result<Ref<Chan>> P9Device::channel_for(uint32_t fid, const P9Qid& qid) {
       Chan::create(this, {.path = qid.path, .version = qid.version, .directory = qid.directory()});
   Result<Fid*> state = chan ? fid_cache.make(KM_SLEEP, fid) : Result<Fid*>(Errno::ENOMEM);
   if (!state) {
-    clunk(fid);
+    client.clunk(fid);
     return Errno::ENOMEM;
   }
   (*chan)->state = *state;
   return chan;
 }
 
-// To the entry `name` of `fid`, or with "" to itself.
 Result<Ref<Chan>> P9Device::walk_from(uint32_t fid, std::string_view name) {
-  const uint32_t number = next_fid.fetch_add(1, std::memory_order_relaxed);
-  P9Qid qid = root_;
-  {
-    Request request(P9::kTwalk);
-    request.writer().u32(fid).u32(number);
-    if (name.empty())
-      request.writer().u16(0);
-    else
-      request.writer().u16(1).string(name);
-    P9Reader reply = TRY(request.send());
-    if (reply.u16() != (name.empty() ? 0 : 1)) return Errno::ENOENT;
-    if (!name.empty()) qid = reply.qid();
-    if (!reply.ok()) return Errno::EIO;
-  }
+  const uint32_t number = new_fid();
+  const P9Qid qid = TRY(client.walk(fid, number, name));
+  return channel_for(number, qid);
+}
+
+// To the same file as `fid`, which has this qid.
+Result<Ref<Chan>> P9Device::clone_of(uint32_t fid, const P9Qid& qid) {
+  const uint32_t number = new_fid();
+  TRY(client.clone(fid, number));
   return channel_for(number, qid);
 }
 
 Result<Ref<Chan>> P9Device::attach(std::string_view spec) {
   if (!spec.empty()) return fail(Errno::ENXIO, "#p9 takes no argument after its name");
-  return walk_from(kRootFid, "");
+  return clone_of(kP9RootFid, root_);
 }
 
 Result<Ref<Chan>> P9Device::walk(Chan& chan, std::string_view name, const Credentials&) {
@@ -241,33 +216,24 @@ Result<Ref<Chan>> P9Device::walk(Chan& chan, std::string_view name, const Creden
 }
 
 Result<void> P9Device::stat(Chan& chan, abi_stat& stat) {
-  Request request(P9::kTgetattr);
-  request.writer().u32(number_of(chan)).u64(kGetattrBasic);
-  P9Reader reply = TRY(request.send());
-  reply.u64();  // which of it is valid
-  const P9Qid qid = reply.qid();
-  fill_stat(stat, qid.path, reply.u32());
-  stat.uid = reply.u32();
-  stat.gid = reply.u32();
-  stat.nlink = static_cast<uint32_t>(reply.u64());
-  reply.u64();  // device number
-  stat.size = reply.u64();
-  reply.u64();  // block size
-  reply.u64();  // blocks
-  for (abi_timespec* time : {&stat.atime, &stat.mtime, &stat.ctime}) {
-    time->sec = static_cast<int64_t>(reply.u64());
-    time->nsec = static_cast<int64_t>(reply.u64());
-  }
-  return reply.ok() ? Result<void>() : Errno::EIO;
+  const P9Attributes attributes = TRY(client.attributes(number_of(chan)));
+  const bool is_directory = (attributes.mode & ABI_S_IFMT) == ABI_S_IFDIR;
+  if (is_directory != chan.qid.directory) return Errno::EIO;
+  fill_stat(stat, attributes.qid.path, attributes.mode & (ABI_S_IFMT | 07777), attributes.size);
+  stat.uid = attributes.uid;
+  stat.gid = attributes.gid;
+  stat.nlink = static_cast<uint32_t>(attributes.links);
+  stat.atime = time_from(attributes.accessed);
+  stat.mtime = time_from(attributes.modified);
+  stat.ctime = time_from(attributes.changed);
+  return {};
 }
 
 Result<void> P9Device::open_fid(Chan& chan, uint32_t flags) {
   uint32_t linux_flags = flags & kLinuxAccess;
   if (flags & ABI_O_APPEND) linux_flags |= kLinuxAppend;
   if (chan.qid.directory) linux_flags |= kLinuxDirectory;
-  Request request(P9::kTlopen);
-  request.writer().u32(number_of(chan)).u32(linux_flags);
-  TRY(request.send());
+  TRY(client.open(number_of(chan), linux_flags));
   chan.is_open = true;
   chan.open_flags = flags;
   return {};
@@ -288,29 +254,17 @@ Result<Ref<Chan>> P9Device::open(Ref<Chan> chan, uint32_t flags, const Credentia
 Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint32_t flags,
                                    uint32_t mode, const Credentials& who) {
   if ((mode & ABI_S_IFMT) == ABI_S_IFDIR) {
-    {
-      Request request(P9::kTmkdir);
-      request.writer().u32(number_of(directory)).string(name).u32(mode & kModeBits).u32(who.gid);
-      TRY(request.send());
-    }
+    TRY(client.make_directory(number_of(directory), name, mode & kModeBits, who.gid));
     Ref<Chan> made = TRY(walk_from(number_of(directory), name));
     TRY(open_fid(*made, ABI_O_RDONLY));
     return made;
   }
   // The fid of the directory becomes the file's: a copy is given up for it.
-  Ref<Chan> made = TRY(walk_from(number_of(directory), ""));
-  Request request(P9::kTlcreate);
-  constexpr uint32_t kLinuxExclusive = 0200;
+  Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
   const uint32_t linux_flags =
       (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);
-  request.writer()
-      .u32(number_of(*made))
-      .string(name)
-      .u32(linux_flags)
-      .u32(mode & kModeBits)
-      .u32(who.gid);
-  P9Reader reply = TRY(request.send());
-  const P9Qid qid = reply.qid();
+  const P9Qid qid =
+      TRY(client.create(number_of(*made), name, linux_flags, mode & kModeBits, who.gid));
   made->qid = {.path = qid.path, .version = qid.version, .directory = false};
   made->is_open = true;
   made->open_flags = flags;
@@ -319,133 +273,86 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
 
 Result<size_t> P9Device::read(Chan& chan, char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
-  size_t done = 0;
-  while (done < size) {
-    Request request(P9::kTread);
-    const auto wanted = static_cast<uint32_t>(std::min<size_t>(size - done, kPayload));
-    request.writer().u32(number_of(chan)).u64(offset + done).u32(wanted);
-    Result<P9Reader> reply = request.send();
-    if (!reply) return done > 0 ? Result<size_t>(done) : reply.error();
-    const std::string_view data = reply->bytes(reply->u32());
-    if (!reply->ok() || data.size() > wanted) return Errno::EIO;
-    memcpy(buffer + done, data.data(), data.size());
-    done += data.size();
-    if (data.size() < wanted) break;
-  }
-  return done;
+  return client.read(number_of(chan), buffer, size, offset);
 }
 
 Result<size_t> P9Device::write(Chan& chan, const char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
-  if (chan.open_flags & ABI_O_APPEND) {
-    abi_stat now;
-    TRY(stat(chan, now));
-    offset = now.size;
-  }
-  size_t done = 0;
-  while (done < size) {
-    Request request(P9::kTwrite);
-    const auto piece = static_cast<uint32_t>(std::min<size_t>(size - done, kPayload));
-    request.writer().u32(number_of(chan)).u64(offset + done).u32(piece).bytes(buffer + done, piece);
-    Result<P9Reader> reply = request.send();
-    const uint32_t written = reply ? reply->u32() : 0;
-    const bool failed = !reply || !reply->ok() || written > piece;
-    if (failed && done == 0) return reply ? Errno::EIO : reply.error();
-    if (failed) break;
-    done += written;
-    if (written < piece) break;
-  }
-  if (chan.open_flags & ABI_O_APPEND) chan.offset = offset + done;
+  const bool append = chan.open_flags & ABI_O_APPEND;
+  if (append) offset = TRY(client.attributes(number_of(chan))).size;
+  const size_t done = TRY(client.write(number_of(chan), buffer, size, offset));
+  if (append) chan.offset = offset + done;
   return done;
 }
 
-// Reads the whole directory into the fid's listing.
-Result<void> P9Device::list(Fid& fid) {
+Result<Text*> P9Device::list(uint32_t fid) {
   Text* const text = TRY(Text::create());
-  Text::destroy(std::exchange(fid.listing, text));
-  for (uint64_t offset = 0;;) {
-    Request request(P9::kTreaddir);
-    request.writer().u32(fid.number).u64(offset).u32(kPayload);
-    P9Reader reply = TRY(request.send());
-    const std::string_view data = reply.bytes(reply.u32());
-    if (!reply.ok()) return Errno::EIO;
-    if (data.empty()) return text->failed() ? Result<void>(Errno::ENOMEM) : Result<void>();
-    for (P9Reader at(data.data(), data.size()); !at.at_end();) {
-      const P9Qid qid = at.qid();
-      offset = at.u64();
-      const uint8_t type = at.u8();
-      const std::string_view name = at.string();
-      if (!at.ok()) return Errno::EIO;
-      if (name == "." || name == ".." || name.size() > kMaxName) continue;
-      const Listed listed = {
-          .path = qid.path, .type = type, .name_length = static_cast<uint8_t>(name.size())};
-      text->append({reinterpret_cast<const char*>(&listed), sizeof listed});
-      text->append(name);
-    }
+  TextListing listing(*text);
+  if (Result<void> listed = client.list(fid, listing); !listed) {
+    Text::destroy(text);
+    return listed.error() == Errno::EIO
+               ? fail(Errno::EIO, "#p9: the host's folder cannot be listed, or has no end")
+               : listed.error();
   }
+  return text;
 }
 
 Result<void> P9Device::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  MutexGuard guard(lock_);
   Fid& fid = fid_of(directory);
-  if (position == 0 || !fid.listing) TRY(list(fid));
+  if (position == 0 || !is_listed(fid)) {
+    Text* const fresh = TRY(list(fid.number));
+    MutexGuard guard(lock_);
+    Text::destroy(std::exchange(fid.listing, fresh));
+  }
+  MutexGuard guard(lock_);
+  // The position is the user's, so what lies there may be no beginning of an entry.
   Listed listed;
   if (fid.listing->read(reinterpret_cast<char*>(&listed), sizeof listed, position) != sizeof listed)
     return Errno::ENOENT;
+  const size_t length = fid.listing->read(name, listed.name_length, position + sizeof listed);
+  if (!p9_is_name({name, length})) return Errno::ENOENT;
+  name[length] = '\0';
   fill_stat(entry, listed.path, uint32_t{listed.type} << 12);
-  name[fid.listing->read(name, listed.name_length, position + sizeof listed)] = '\0';
-  position += sizeof listed + listed.name_length;
+  position += sizeof listed + length;
   return {};
 }
 
 void P9Device::close(Chan& chan) {
   if (!chan.state) return;
   Fid& fid = fid_of(chan);
-  clunk(fid.number);
+  client.clunk(fid.number);
   Text::destroy(fid.listing);
   if (!planted(Planted::kHostFile)) fid_cache.destroy(&fid);
 }
 
 Result<void> P9Device::clone_state(Chan& chan, Chan& copy) {
-  Ref<Chan> same = TRY(walk_from(number_of(chan), ""));
+  const P9Qid qid = {.type = 0, .version = chan.qid.version, .path = chan.qid.path};
+  Ref<Chan> same = TRY(clone_of(number_of(chan), qid));
   std::swap(copy.state, same->state);
   return {};
 }
 
-Result<void> P9Device::remove(Chan& chan, const Credentials&) {
-  // Removing gives the fid up whatever comes of it, so a copy is given.
-  Ref<Chan> copy = TRY(walk_from(number_of(chan), ""));
-  Request request(P9::kTremove);
-  request.writer().u32(number_of(*copy));
-  fid_cache.destroy(&fid_of(*copy));
-  copy->state = nullptr;
-  TRY(request.send());
-  return {};
+// By name: of a rename by fid QEMU tells some of the fids that are at and below the file, not all.
+Result<void> P9Device::remove(Chan& chan, const Place& from, const Credentials&) {
+  return client.remove(number_of(from.directory), from.name, chan.qid.directory);
 }
 
-Result<void> P9Device::rename(Chan& chan, Chan& directory, std::string_view name,
-                              const Credentials&) {
-  Request request(P9::kTrename);
-  request.writer().u32(number_of(chan)).u32(number_of(directory)).string(name);
-  TRY(request.send());
-  return {};
+Result<void> P9Device::rename(Chan&, const Place& from, const Place& to, const Credentials&) {
+  return client.rename(number_of(from.directory), from.name, number_of(to.directory), to.name);
 }
 
-Result<void> P9Device::set_attribute(Chan& chan, uint32_t what, uint32_t mode, uint64_t size) {
-  Request request(P9::kTsetattr);
-  request.writer()
-      .u32(number_of(chan))
-      .u32(what)
-      .u32(mode)
-      .u32(0)
-      .u32(0)
-      .u64(size)
-      .u64(0)
-      .u64(0)
-      .u64(0)
-      .u64(0);
-  TRY(request.send());
-  return {};
+Result<Ref<Chan>> P9Device::parent(Chan& chan, char* name) {
+  if (!chan.qid.directory) return Errno::ENOTSUP;
+  if (chan.qid.path == root_.path) return Ref<Chan>();
+  Ref<Chan> parent = TRY(walk_from(number_of(chan), ".."));
+  if (!parent->qid.directory) return Errno::EIO;
+  Ref<Chan> open =
+      TRY(clone_of(number_of(*parent), {.type = 0, .version = 0, .path = parent->qid.path}));
+  TRY(client.open(number_of(*open), kLinuxDirectory));
+  NameListing listing(chan.qid.path, name);
+  TRY(client.list(number_of(*open), listing));
+  if (name[0] == '\0') return Errno::ENOENT;
+  return parent;
 }
 
 Result<void> P9Device::truncate(Chan& chan, uint64_t size, const Credentials& who) {
@@ -457,7 +364,7 @@ Result<void> P9Device::truncate(Chan& chan, uint64_t size, const Credentials& wh
     TRY(stat(chan, now));
     if (!permitted(now.mode, now.uid, now.gid, who, 2)) return Errno::EACCES;
   }
-  return set_attribute(chan, kSetattrSize, 0, size);
+  return client.set_size(number_of(chan), size);
 }
 
 Result<void> P9Device::chmod(Chan& chan, uint32_t mode, const Credentials& who) {
@@ -466,7 +373,7 @@ Result<void> P9Device::chmod(Chan& chan, uint32_t mode, const Credentials& who) 
     TRY(stat(chan, now));
     if (now.uid != who.uid) return Errno::EPERM;
   }
-  return set_attribute(chan, kSetattrMode, mode & kModeBits, 0);
+  return client.set_mode(number_of(chan), mode & kModeBits);
 }
 
 }  // namespace

@@ -10,18 +10,18 @@ enum class P9 : uint8_t {
   kRlerror = 7,
   kTlopen = 12,
   kTlcreate = 14,
-  kTrename = 20,
   kTgetattr = 24,
   kTsetattr = 26,
   kTreaddir = 40,
   kTmkdir = 72,
+  kTrenameat = 74,
+  kTunlinkat = 76,
   kTversion = 100,
   kTattach = 104,
   kTwalk = 110,
   kTread = 116,
   kTwrite = 118,
   kTclunk = 120,
-  kTremove = 122,
 };
 
 inline constexpr size_t kP9Header = 7;  // size[4] type[1] tag[2]
@@ -41,7 +41,7 @@ class P9Writer {
     return u16(static_cast<uint16_t>(text.size())).bytes(text.data(), text.size());
   }
   P9Writer& bytes(const char* data, size_t size) {
-    memcpy(buffer_ + at_, data, size);
+    if (size > 0) memcpy(buffer_ + at_, data, size);
     at_ += size;
     return *this;
   }
@@ -99,7 +99,7 @@ class P9Reader {
   uint64_t get(size_t size) {
     uint64_t value = 0;
     const std::string_view raw = bytes(size);
-    memcpy(&value, raw.data(), raw.size());
+    if (!raw.empty()) memcpy(&value, raw.data(), raw.size());
     return value;
   }
 

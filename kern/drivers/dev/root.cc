@@ -125,8 +125,8 @@ class RootDevice final : public Device {
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return read_only(); }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
-  Result<void> remove(Chan&, const Credentials&) override { return read_only(); }
-  Result<void> rename(Chan&, Chan&, std::string_view, const Credentials&) override {
+  Result<void> remove(Chan&, const Place&, const Credentials&) override { return read_only(); }
+  Result<void> rename(Chan&, const Place&, const Place&, const Credentials&) override {
     return read_only();
   }
   Result<void> truncate(Chan&, uint64_t, const Credentials&) override { return read_only(); }

@@ -3,13 +3,14 @@
 // A node is a file or a directory. It lives as long as its directory lists it or a channel refers
 // to it, so a file that was removed while open stays readable until it is closed, and then gives
 // everything back. A file's bytes lie in pages of the cache `tmp_page`, found through an array that
-// doubles as the file grows; a page that was never written is a hole and reads as zeros. All files
-// together have at most half of memory, so that with a full #tmp there is enough left to run the
-// `rm` that empties it.
+// doubles as the file grows and shrinks with it; a page that was never written is a hole and reads
+// as zeros. All files together have at most half of memory, with everything that they are made of
+// counted, so that with a full #tmp there is enough left to run the `rm` that empties it.
 //
 // One sleeping lock for the device guards names, contents and attributes; it is held for the
-// copying of one read or write. Nodes are counted without it. A channel's state is its node; the
-// qid path is the node's number, which is never used twice.
+// copying of one read or write. Whether somebody may change a directory is asked with it held, in
+// one step with the change. Nodes are counted without it. A channel's state is its node; the qid
+// path is the node's number, which is never used twice.
 
 #include <algorithm>
 #include <atomic>
@@ -38,10 +39,53 @@ abi_timespec now() {
 }
 
 constinit kmem_cache* page_cache = nullptr;
-constinit std::atomic<uint64_t> pages_held = 0;  // of files
-constinit uint64_t most_pages = 0;               // that they may have
+constinit std::atomic<uint64_t> bytes_held = 0;  // by nodes, names, arrays and pages
+constinit uint64_t most_bytes = 0;               // that they may have
+
+// ENOSPC if less than `bytes` is left of the share of all files.
+Result<void> charge(size_t bytes) {
+  if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
+  bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
+  return Errno::ENOSPC;
+}
+void discharge(size_t bytes) {
+  bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+// The name of a node.
+class Name {
+ public:
+  Name() = default;
+  // ENOMEM, ENOSPC.
+  static Result<Name> copy(std::string_view name) {
+    TRY(charge(name.size()));
+    char* const text = static_cast<char*>(kmalloc(name.size(), KM_SLEEP));
+    if (!text) {
+      discharge(name.size());
+      return Errno::ENOMEM;
+    }
+    memcpy(text, name.data(), name.size());
+    return Name({text, name.size()});
+  }
+  Name(Name&& other) noexcept : text_(std::exchange(other.text_, {})) {}
+  Name& operator=(Name&& other) noexcept {
+    std::swap(text_, other.text_);
+    return *this;
+  }
+  ~Name() {
+    discharge(text_.size());
+    kfree(const_cast<char*>(text_.data()));
+  }
+  std::string_view view() const { return text_; }
+  void lose() { text_ = {}; }  // for planted bugs
+
+ private:
+  explicit Name(std::string_view text) : text_(text) {}
+  std::string_view text_;  // kmalloc'ed
+};
 
 struct Node : RefCounted<Node> {
+  static Result<Ref<Node>> make();  // ENOMEM, ENOSPC
   static void destroy(Node* node);
 
   uint64_t number = 0;
@@ -53,7 +97,7 @@ struct Node : RefCounted<Node> {
   // its entries.
   Node* parent = nullptr;
   ListNode link;
-  char* name = nullptr;   // kmalloc'ed
+  Name name;
   uint64_t position = 0;  // ascending in the directory, for reading it
 
   // A directory's.
@@ -71,64 +115,108 @@ struct Node : RefCounted<Node> {
 
 constinit ObjectCache<Node> node_cache;
 
-// A page for a file, not cleared. ENOMEM; ENOSPC if none is left of the share of all files.
+// A page for a file, not cleared. ENOMEM, ENOSPC.
 Result<char*> make_page() {
-  Errno error = Errno::ENOSPC;
-  if (pages_held.fetch_add(1, std::memory_order_relaxed) < most_pages) {
-    if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
-    error = Errno::ENOMEM;
-  }
-  pages_held.fetch_sub(1, std::memory_order_relaxed);
-  return error;
+  TRY(charge(kPageSize));
+  if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
+  discharge(kPageSize);
+  return Errno::ENOMEM;
 }
 
 void free_pages_from(Node& node, size_t first) {
   for (size_t i = first; i < node.page_slots; ++i) {
     if (!node.pages[i]) continue;
     kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
-    pages_held.fetch_sub(1, std::memory_order_relaxed);
+    discharge(kPageSize);
   }
+}
+
+// Gives the file an array of `slots`, 0 for none; there is no page beyond them. ENOMEM, ENOSPC.
+Result<void> set_slots(Node& node, size_t slots) {
+  const size_t before = node.page_slots;
+  if (slots > before) TRY(charge((slots - before) * sizeof(char*)));
+  char** pages = nullptr;
+  if (slots > 0) {
+    pages = static_cast<char**>(kmalloc(slots * sizeof(char*), KM_SLEEP | KM_ZERO));
+    if (!pages) {
+      if (slots > before) discharge((slots - before) * sizeof(char*));
+      return Errno::ENOMEM;
+    }
+    std::copy(node.pages, node.pages + std::min(slots, before), pages);
+  }
+  kfree(std::exchange(node.pages, pages));
+  node.page_slots = slots;
+  if (slots < before) discharge((before - slots) * sizeof(char*));
+  return {};
+}
+
+Result<Ref<Node>> Node::make() {
+  TRY(charge(sizeof(Node)));
+  Result<Node*> node = node_cache.make(KM_SLEEP);
+  if (node) return Ref<Node>::adopt(*node);
+  discharge(sizeof(Node));
+  return node.error();
 }
 
 void Node::destroy(Node* node) {
   free_pages_from(*node, 0);
-  kfree(node->pages);
-  kfree(node->name);
+  static_cast<void>(set_slots(*node, 0));
   node_cache.destroy(node);
+  discharge(sizeof(Node));
 }
 
-// Makes room in the array for `slots` pages. ENOMEM.
+size_t slots_for(uint64_t size) {
+  return align_up(size, kPageSize) / kPageSize;
+}
+
+// Makes room in the array for `slots` pages. ENOMEM, ENOSPC.
 Result<void> grow(Node& node, size_t slots) {
   if (slots <= node.page_slots) return {};
-  const size_t wanted = std::max<size_t>(slots, std::max<size_t>(node.page_slots * 2, 4));
-  auto** const pages = static_cast<char**>(kmalloc(wanted * sizeof(char*), KM_SLEEP | KM_ZERO));
-  if (!pages) return Errno::ENOMEM;
-  std::copy(node.pages, node.pages + node.page_slots, pages);
-  kfree(node.pages);
-  node.pages = pages;
-  node.page_slots = wanted;
-  return {};
+  const size_t ahead = std::min(std::max<size_t>(node.page_slots * 2, 4), slots_for(kMaxFileSize));
+  return set_slots(node, std::max(slots, ahead));
+}
+
+// Gives back what the array has beyond twice what the file's size needs, or keeps it when there is
+// no memory for a smaller one.
+void fit(Node& node) {
+  const size_t needed = slots_for(node.size);
+  if (node.page_slots > std::max<size_t>(needed * 2, 4) || needed == 0)
+    static_cast<void>(set_slots(node, needed));
 }
 
 void resize_down(Node& node, uint64_t size) {
-  free_pages_from(node, align_up(size, kPageSize) / kPageSize);
+  free_pages_from(node, slots_for(size));
   const size_t last = size / kPageSize, rest = size % kPageSize;
   if (rest && last < node.page_slots && node.pages[last])
     memset(node.pages[last] + rest, 0, kPageSize - rest);
-}
-
-Result<char*> copy_name(std::string_view name) {
-  char* const copy = static_cast<char*>(kmalloc(name.size() + 1, KM_SLEEP));
-  if (!copy) return Errno::ENOMEM;
-  memcpy(copy, name.data(), name.size());
-  copy[name.size()] = '\0';
-  return copy;
+  node.size = size;
+  fit(node);
 }
 
 Node* find(Node& directory, std::string_view name) {
   for (Node& node : directory.children)
-    if (name == node.name) return &node;
+    if (name == node.name.view()) return &node;
   return nullptr;
+}
+
+// Whether `who` may make and remove names in the directory. EACCES.
+Result<void> check_writable(const Node& directory, const Credentials& who) {
+  return permitted(directory.mode, directory.uid, directory.gid, who, 3) ? Result<void>()
+                                                                         : Errno::EACCES;
+}
+// Whether `who` may take the node's name away, which is in a directory of his to write. EPERM.
+Result<void> check_sticky(const Node& node, const Credentials& who) {
+  const Node& directory = *node.parent;
+  const bool may =
+      who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid || node.uid == who.uid;
+  return may ? Result<void>() : Errno::EPERM;
+}
+
+// `name` has 256 bytes.
+void put_name(const Node& node, char* name) {
+  const std::string_view view = node.name.view();
+  memcpy(name, view.data(), view.size());
+  name[view.size()] = '\0';
 }
 
 void insert(Node& directory, Node& node) {
@@ -162,15 +250,18 @@ class TmpDevice final : public Device {
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
-  Result<void> remove(Chan& chan, const Credentials& who) override;
-  Result<void> rename(Chan& chan, Chan& directory, std::string_view name,
+  Result<void> remove(Chan& chan, const Place& from, const Credentials& who) override;
+  Result<void> rename(Chan& chan, const Place& from, const Place& to,
                       const Credentials& who) override;
+  Result<Ref<Chan>> parent(Chan& chan, char* name) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
   bool one_offset() const override { return true; }
 
  private:
   static Node& node_of(Chan& chan) { return *static_cast<Node*>(chan.state); }
+  // Whether the name `from` is the node's still, and `who` may take it away.
+  Result<void> check_detachable(Node& node, const Place& from, const Credentials& who);
   Result<Ref<Chan>> channel(Node& node);
   void stat_node(const Node& node, abi_stat& stat) const;
 
@@ -187,10 +278,10 @@ void TmpDevice::init() {
   page_cache =
       kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
   if (!page_cache) panic_no_cache("tmp_page");
-  most_pages = memory_totals().total / kPageSize / 2;
-  Result<Node*> root = node_cache.make(KM_SLEEP);
+  most_bytes = memory_totals().total / 2;
+  Result<Ref<Node>> root = Node::make();
   if (!root) panic_no_cache("tmp_node");
-  root_ = *root;
+  root_ = root->release();
   root_->mode = ABI_S_IFDIR | 01777;
   root_->modified = root_->changed = now();
 }
@@ -245,19 +336,18 @@ Result<Ref<Chan>> TmpDevice::open(Ref<Chan> chan, uint32_t flags, const Credenti
 
 Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint32_t flags,
                                     uint32_t mode, const Credentials& who) {
-  // allowed.
-  Node* const made = TRY(node_cache.make(KM_SLEEP));
-  Ref<Node> node = Ref<Node>::adopt(made);
+  Ref<Node> node = TRY(Node::make());
   node->mode = mode;
   node->uid = who.uid;
   node->gid = who.gid;
   node->modified = node->changed = now();
-  Result<char*> copy = copy_name(name);
+  Result<Name> copy = Name::copy(name);
   if (!copy && planted(Planted::kCreateError)) static_cast<void>(node.release());
   node->name = TRY(std::move(copy));
   MutexGuard guard(lock_);
   Node& parent = node_of(directory);
   if (parent.gone()) return Errno::ENOENT;
+  TRY(check_writable(parent, who));
   if (find(parent, name)) return Errno::EEXIST;
   node->number = next_number_++;
   Ref<Chan> chan = TRY(channel(*node));
@@ -304,7 +394,10 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
     char*& page = node.pages[at / kPageSize];
     if (!page) {
       Result<char*> made = make_page();
-      if (!made && done == 0) return made.error();
+      if (!made && done == 0) {
+        fit(node);
+        return made.error();
+      }
       if (!made) break;
       page = *made;
       if (length < kPageSize) memset(page, 0, kPageSize);
@@ -323,7 +416,7 @@ Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& ent
   for (Node& node : node_of(directory).children) {
     if (node.position < position) continue;
     stat_node(node, entry);
-    format(name, kMaxName + 1, "%s", node.name);
+    put_name(node, name);
     position = node.position + 1;
     return {};
   }
@@ -340,43 +433,57 @@ Result<void> TmpDevice::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-Result<void> TmpDevice::remove(Chan& chan, const Credentials&) {
+Result<void> TmpDevice::check_detachable(Node& node, const Place& from, const Credentials& who) {
+  if (&node == root_) return Errno::EBUSY;
+  if (node.parent != &node_of(from.directory) || node.name.view() != from.name)
+    return Errno::ENOENT;
+  TRY(check_writable(*node.parent, who));
+  return check_sticky(node, who);
+}
+
+Result<void> TmpDevice::remove(Chan& chan, const Place& from, const Credentials& who) {
   Ref<Node> removed;  // let go after the lock
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
-  if (&node == root_) return Errno::EBUSY;
-  if (node.gone()) return Errno::ENOENT;
+  TRY(check_detachable(node, from, who));
   if (!node.children.empty()) return Errno::ENOTEMPTY;
   removed = detach(node);
   return {};
 }
 
-Result<void> TmpDevice::rename(Chan& chan, Chan& directory, std::string_view name,
-                               const Credentials&) {
-  char* new_name = TRY(copy_name(name));
-  struct FreeName {
-    char*& name;
-    ~FreeName() { kfree(name); }
-  } free_name{new_name};
+Result<void> TmpDevice::rename(Chan& chan, const Place& from, const Place& to,
+                               const Credentials& who) {
+  Name name = TRY(Name::copy(to.name));
   Ref<Node> replaced;
   MutexGuard guard(lock_);
-  Node &node = node_of(chan), &target = node_of(directory);
-  if (&node == root_) return Errno::EBUSY;
-  if (node.gone() || target.gone()) return Errno::ENOENT;
+  Node &node = node_of(chan), &target = node_of(to.directory);
+  TRY(check_detachable(node, from, who));
+  if (target.gone()) return Errno::ENOENT;
+  TRY(check_writable(target, who));
   for (Node* above = &target; above; above = above->parent)
     if (above == &node) return fail(Errno::EINVAL, "a directory cannot be moved into itself");
-  if (Node* const existing = find(target, name)) {
+  if (Node* const existing = find(target, to.name)) {
     if (existing == &node) return {};
+    TRY(check_sticky(*existing, who));
     if (existing->is_directory() && !node.is_directory()) return Errno::EISDIR;
     if (!existing->is_directory() && node.is_directory()) return Errno::ENOTDIR;
     if (!existing->children.empty()) return Errno::ENOTEMPTY;
     replaced = detach(*existing);
   }
   Ref<Node> moving = detach(node);
-  std::swap(node.name, new_name);
-  if (replaced && planted(Planted::kRenameName)) new_name = nullptr;
+  node.name = std::move(name);
+  if (replaced && planted(Planted::kRenameName)) name.lose();
   insert(target, *moving.release());
   return {};
+}
+
+Result<Ref<Chan>> TmpDevice::parent(Chan& chan, char* name) {
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (&node == root_) return Ref<Chan>();
+  if (node.gone()) return Errno::ENOENT;
+  put_name(node, name);
+  return channel(*node.parent);
 }
 
 Result<void> TmpDevice::truncate(Chan& chan, uint64_t size, const Credentials& who) {
@@ -387,8 +494,10 @@ Result<void> TmpDevice::truncate(Chan& chan, uint64_t size, const Credentials& w
   if (chan.is_open ? !(wanted_by_open(chan.open_flags) & 2)
                    : !permitted(node.mode, node.uid, node.gid, who, 2))
     return Errno::EACCES;
-  if (size < node.size) resize_down(node, size);
-  node.size = size;
+  if (size < node.size)
+    resize_down(node, size);
+  else
+    node.size = size;
   node.modified = node.changed = now();
   return {};
 }

@@ -13,11 +13,13 @@
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "drivers/virtio/pci.h"
 #include "kmalloc.h"
 #include "lib/string.h"
+#include "proc/process.h"
 
 namespace {
 
@@ -38,6 +40,9 @@ enum Register : uint16_t {
 enum Status : uint8_t { kAcknowledge = 1, kDriver = 2, kDriverOk = 4 };
 enum DescriptorFlag : uint16_t { kNext = 1, kDeviceWrites = 2 };
 constexpr uint16_t kNoVector = 0xffff;
+
+constexpr Nanoseconds kSilence{60'000'000'000};  // after which nobody waits any longer
+constexpr Nanoseconds kLook{100'000'000};        // how often who waits looks whether it shall end
 
 }  // namespace
 
@@ -86,57 +91,83 @@ uint8_t VirtioChannel::config(unsigned offset) const {
   return in8(static_cast<uint16_t>(port_ + kDeviceConfig + offset));
 }
 
-unsigned VirtioChannel::acquire() {
-  Guard guard(lock_);
+// Sleeps until condition(), which is called with the lock held, is true. EINTR, ETIMEDOUT.
+template <typename Condition>
+Result<void> VirtioChannel::wait(WaitQueue& queue, Condition condition) {
+  const Nanoseconds end = monotonic_now() + kSilence;
   for (;;) {
-    for (unsigned slot = 0; slot < kSlots; ++slot)
-      if (!slots_[slot].taken) {
-        slots_[slot].taken = true;
-        return slot;
-      }
-    free_slots_.wait_uninterruptible(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS {
-      for (const Slot& slot : slots_)
-        if (!slot.taken) return true;
-      return false;
-    });
+    const Nanoseconds look = monotonic_now() + kLook;
+    {
+      Guard guard(lock_);
+      if (queue.wait_uninterruptible(lock_, condition, look)) return {};
+    }
+    if (process_is_ending()) return Errno::EINTR;
+    if (look >= end) return Errno::ETIMEDOUT;
   }
+}
+
+Result<unsigned> VirtioChannel::acquire() {
+  unsigned free = 0;
+  TRY(wait(free_slots_, [&]() NO_THREAD_SAFETY_ANALYSIS {
+    for (free = 0; free < kSlots; ++free) {
+      if (slots_[free].state != SlotState::kFree) continue;
+      slots_[free].state = SlotState::kTaken;
+      return true;
+    }
+    return false;
+  }));
+  return free;
 }
 
 void VirtioChannel::release(unsigned slot) {
   Guard guard(lock_);
-  slots_[slot].taken = false;
+  if (slots_[slot].state == SlotState::kAbandoned) return;
+  slots_[slot].state = SlotState::kFree;
   free_slots_.wake_one();
 }
 
-size_t VirtioChannel::transact(unsigned slot, const void* request, size_t request_size, void* reply,
-                               size_t reply_size) {
+Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_t request_size,
+                                       void* reply, size_t reply_size) {
+  {
+    Guard guard(lock_);
+    const auto head = static_cast<uint16_t>(2 * slot), tail = static_cast<uint16_t>(2 * slot + 1);
+    descriptors_[head] = {direct_map_phys(request).value, static_cast<uint32_t>(request_size),
+                          kNext, tail};
+    descriptors_[tail] = {direct_map_phys(reply).value, static_cast<uint32_t>(reply_size),
+                          kDeviceWrites, 0};
+    slots_[slot].state = SlotState::kSent;
+    const uint16_t index = available_[1];
+    available_[2 + index % size_] = head;
+    std::atomic_thread_fence(std::memory_order_release);
+    available_[1] = static_cast<uint16_t>(index + 1);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    out16(port_ + kQueueNotify, 0);
+  }
+  const auto answered = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    return slots_[slot].state == SlotState::kAnswered;
+  };
+  const Result<void> waited = wait(replies_, answered);
   Guard guard(lock_);
-  const auto head = static_cast<uint16_t>(2 * slot), tail = static_cast<uint16_t>(2 * slot + 1);
-  descriptors_[head] = {direct_map_phys(request).value, static_cast<uint32_t>(request_size), kNext,
-                        tail};
-  descriptors_[tail] = {direct_map_phys(reply).value, static_cast<uint32_t>(reply_size),
-                        kDeviceWrites, 0};
-  slots_[slot].done = false;
-  const uint16_t index = available_[1];
-  available_[2 + index % size_] = head;
-  std::atomic_thread_fence(std::memory_order_release);
-  available_[1] = static_cast<uint16_t>(index + 1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  out16(port_ + kQueueNotify, 0);
-  replies_.wait_uninterruptible(lock_,
-                                [&]() NO_THREAD_SAFETY_ANALYSIS { return slots_[slot].done; });
-  return slots_[slot].length;
+  if (answered()) return slots_[slot].length;
+  slots_[slot].state = SlotState::kAbandoned;
+  return waited.error();
 }
 
+// The device may name what it was not asked for, and say so any number of times.
 void VirtioChannel::on_interrupt() {
   Guard guard(lock_);
   while (used_seen_ != used_header_[1]) {
     std::atomic_thread_fence(std::memory_order_acquire);
     volatile UsedElement& element = used_[used_seen_ % size_];
+    ++used_seen_;
     Slot& slot = slots_[element.id / 2 % kSlots];
     slot.length = element.length;
-    slot.done = true;
-    ++used_seen_;
+    if (slot.state == SlotState::kSent) {
+      slot.state = SlotState::kAnswered;
+    } else if (slot.state == SlotState::kAbandoned) {
+      slot.state = SlotState::kFree;
+      free_slots_.wake_one();
+    }
   }
   replies_.wake_all();
 }

@@ -9,6 +9,9 @@
 #include "lib/result.h"
 #include "sched/task.h"
 
+// A device is not trusted to answer. Who waits for it gives up with EINTR when its process is to
+// end, and with ETIMEDOUT after a minute; the slot is then abandoned, and free when the answer
+// comes after all, since until then the device may write into its memory.
 class VirtioChannel {
  public:
   static constexpr unsigned kSlots = 4;  // requests on their way at once
@@ -22,13 +25,15 @@ class VirtioChannel {
   // Byte number `offset` of the device's own configuration.
   uint8_t config(unsigned offset) const;
 
-  // Sleeps until a slot is free, 0..kSlots-1.
-  unsigned acquire();
+  // Sleeps until a slot is free, 0..kSlots-1. EINTR, ETIMEDOUT.
+  Result<unsigned> acquire();
+  // Whatever became of it.
   void release(unsigned slot);
   // Sends `request` and sleeps until the device has put its answer into `reply`; returns the
-  // answer's size. Both in the direct map, contiguous. The slot is the caller's.
-  size_t transact(unsigned slot, const void* request, size_t request_size, void* reply,
-                  size_t reply_size);
+  // answer's size, as the device gives it. Both in the direct map, contiguous. The slot is the
+  // caller's. Once for each acquire. EINTR, ETIMEDOUT.
+  Result<size_t> transact(unsigned slot, const void* request, size_t request_size, void* reply,
+                          size_t reply_size);
 
  private:
   struct Descriptor {
@@ -39,12 +44,15 @@ class VirtioChannel {
   struct UsedElement {
     uint32_t id, length;
   };
+  enum class SlotState : uint8_t { kFree, kTaken, kSent, kAnswered, kAbandoned };
   struct Slot {
-    bool taken, done;
+    SlotState state;
     uint32_t length;
   };
 
   void on_interrupt();
+  template <typename Condition>
+  Result<void> wait(WaitQueue& queue, Condition condition);
   Result<void> set_up_queue();
 
   // Written by start only.

@@ -31,6 +31,15 @@ class WaitQueue {
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
+  // The same until `deadline`: ETIMEDOUT.
+  template <typename Condition>
+  Result<void> wait_uninterruptible(Spinlock& guard_lock, Condition condition, Nanoseconds deadline)
+      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
+    while (!condition()) {
+      TRY(sleep(guard_lock, false, deadline));
+    }
+    return {};
+  }
   // Any context. The caller may hold locks of a rank above kWaitQueue.
   void wake_one();
   void wake_all();

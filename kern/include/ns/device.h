@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "abi/syscall.h"
+#include "lib/list.h"
 #include "lib/ref.h"
 #include "lib/result.h"
 #include "lib/units.h"
@@ -30,6 +31,13 @@ struct Credentials {
   uint32_t uid = 0, gid = 0;
 };
 
+// What an open file is used for that others may not do at the same time (file_use_begin).
+enum class FileUse : uint8_t {
+  kNone,
+  kWritten,   // open for writing, or being truncated
+  kExecuted,  // a program that is loaded or runs
+};
+
 // A place in a device's tree; after Device::open an open file.
 class Chan : public RefCounted<Chan> {
  public:
@@ -45,12 +53,17 @@ class Chan : public RefCounted<Chan> {
   void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
   char* path = nullptr;   // the canonical name it was reached by, for getcwd, `..` and messages;
                           // kmalloc'ed, may be nullptr
+  std::atomic<uint64_t> named_at{0};  // directory_renames() when it led here
 
   // The namespace's: the file that this one was mounted on, by device and qid path, for looking its
   // union up again.
   Device* mount_device = nullptr;
   uint64_t mount_path = 0;
   Chan* union_next = nullptr;  // an open directory of a union: the next member, open too, owned
+
+  // Under the lock of file_use_begin.
+  ListNode use_link;
+  FileUse use = FileUse::kNone;
 
   // ENOMEM. May sleep, as all three.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
@@ -66,6 +79,13 @@ bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who
 // kernel to run it, on which who opens it needs the right to execute only.
 inline constexpr uint32_t kOpenToExecute = 1u << 31;
 uint32_t wanted_by_open(uint32_t flags);
+
+// Where a walk found something, or something is to be: in `directory`, a member of the union if it
+// is one, by `name`.
+struct Place {
+  Chan& directory;
+  std::string_view name;
+};
 
 // A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
 // open unless said. What a device does not support it does not override: the error is given below.
@@ -88,8 +108,8 @@ class Device {
   // is as it was. EACCES, EISDIR.
   virtual Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) = 0;
   // Makes and opens a file or (mode & ABI_S_IFDIR) directory `name` in the directory `directory`.
-  // Permission to write there has been checked, as for remove and rename. EEXIST if it is there
-  // already. EPERM here.
+  // Permission to write there has been checked, as for remove and rename: whoever can checks again
+  // in one step with the change. EEXIST if it is there already. EPERM here.
   virtual Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t flags,
                                    uint32_t mode, const Credentials& who);
   // Open file. Bytes read from `offset`; 0 at the end. `buffer` is kernel memory. EISDIR on
@@ -108,14 +128,19 @@ class Device {
   // `copy` is being made by Chan::clone of `chan`: give it a state of its own where there is one.
   // Here: the same pointer.
   virtual Result<void> clone_state(Chan& chan, Chan& copy);
-  virtual Result<void> remove(Chan& chan, const Credentials& who);  // EPERM here
-  virtual Result<void> rename(Chan& chan, Chan& directory, std::string_view name,
-                              const Credentials& who);                               // EPERM here
+  // `chan` is what the walk found at `from`. ENOENT if it is not there any more, EPERM here.
+  virtual Result<void> remove(Chan& chan, const Place& from, const Credentials& who);
+  virtual Result<void> rename(Chan& chan, const Place& from, const Place& to,
+                              const Credentials& who);
   virtual Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who);  // EINVAL here
   virtual Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who);     // EPERM here
   virtual Result<void> ioctl(
       Chan& chan, uint32_t request,
       void* argument);  // ENOTTY here; `argument` is kernel memory of the request's type
+  // The directory in which `chan` is now, and into `name` (256 bytes) by which name; nothing for
+  // the device's root. ENOENT if it has been removed, ENOTSUP here: names that never change are
+  // nobody's to ask for.
+  virtual Result<Ref<Chan>> parent(Chan& chan, char* name);
   // What of ABI_POLLIN | ABI_POLLOUT would not block; both here. Not exact under races.
   virtual uint16_t poll(Chan& chan);
   // A read of which can be asked for at an offset; false for streams (lseek gives ESPIPE).

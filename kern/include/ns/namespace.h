@@ -38,9 +38,26 @@ Result<void> path_mkdir(const PathContext& context, std::string_view path, uint3
 // `directory`: rmdir (ENOTDIR, ENOTEMPTY), else unlink (EISDIR).
 Result<void> path_remove(const PathContext& context, std::string_view path, bool directory);
 Result<void> path_rename(const PathContext& context, std::string_view from, std::string_view to);
+Result<void> path_truncate(const PathContext& context, std::string_view path, uint64_t size);
 Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,
                        uint32_t flags);
 Result<void> path_unmount(const PathContext& context, std::string_view target);
+
+// Changes `name` (its `length` of at most kMaxPath bytes; without a NUL), by which `chan` was
+// reached when `named_at` directories had been renamed, to one by which it can be reached now. The
+// same name if it still leads there or if the device's names never change; else by the device's
+// root. ENOENT if there is none, as of what has been removed; ENAMETOOLONG; `name` is then as it
+// was.
+Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* name, size_t& length);
+// The same of the channel's own name, which may be asked for later than the channel was made. With
+// a NUL; its length without. ENOENT too if it has none.
+Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPath]);
+// How many directories have been renamed since boot.
+uint64_t directory_renames();
+
+// From now on until `chan` goes its file is `use`d by it: a file is not written to while it is
+// executed, nor the other way round. ETXTBSY. `chan` is held by nobody else.
+Result<void> file_use_begin(Chan& chan, FileUse use);
 
 // The next bytes of directory entries (abi_dirent) of an open directory, unions merged. EINVAL if
 // not one fits.

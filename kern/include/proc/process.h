@@ -51,8 +51,8 @@ Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
 // To this process, not to another that has its PID by now.
 Result<void> process_signal(ProcessId id, int signal, const Credentials& who);
 
-// Whether a signal waits that ends the current process: long loops of devices look, and give up.
-// False in a kernel task.
+// Whether the current process ends, or a signal waits that ends it: long loops of devices look, and
+// give up. False in a kernel task.
 bool process_is_ending();
 
 void proc_init();

@@ -42,11 +42,13 @@ Result<Ref<Chan>> Chan::clone() {
   TRY(chan_set_path(*copy, path ? path : ""));
   copy->mount_device = mount_device;
   copy->mount_path = mount_path;
+  copy->named_at.store(named_at.load());
   TRY(device->clone_state(*this, *copy));
   return copy;
 }
 
 void Chan::destroy(Chan* chan) {
+  file_use_end(*chan);
   chan->device->close(*chan);
   kfree(chan->path);
   Chan* const next = chan->union_next;
@@ -120,10 +122,10 @@ Result<void> Device::clone_state(Chan& chan, Chan& copy) {
   copy.state = chan.state;
   return {};
 }
-Result<void> Device::remove(Chan&, const Credentials&) {
+Result<void> Device::remove(Chan&, const Place&, const Credentials&) {
   return fail(Errno::EPERM, "#%s: nothing can be removed here", name_);
 }
-Result<void> Device::rename(Chan&, Chan&, std::string_view, const Credentials&) {
+Result<void> Device::rename(Chan&, const Place&, const Place&, const Credentials&) {
   return fail(Errno::EPERM, "#%s: nothing can be renamed here", name_);
 }
 Result<void> Device::truncate(Chan&, uint64_t, const Credentials&) {
@@ -134,6 +136,9 @@ Result<void> Device::chmod(Chan&, uint32_t, const Credentials&) {
 }
 Result<void> Device::ioctl(Chan&, uint32_t, void*) {
   return Errno::ENOTTY;
+}
+Result<Ref<Chan>> Device::parent(Chan&, char*) {
+  return Errno::ENOTSUP;
 }
 uint16_t Device::poll(Chan&) {
   return ABI_POLLIN | ABI_POLLOUT;

@@ -84,6 +84,16 @@ Ref<Chan> Namespace::member(const Device* device, uint64_t path, size_t index, b
   return {};
 }
 
+Ref<Chan> Namespace::bound_at(const Chan& chan) {
+  Guard guard(lock_);
+  for (MountHead& head : heads_) {
+    if (head.covers(chan.device, chan.qid.path)) continue;  // a member of the union on itself
+    for (Mount& mount : head.members)
+      if (mount.chan->device == chan.device && mount.chan->qid == chan.qid) return head.target;
+  }
+  return {};
+}
+
 size_t Namespace::member_count(const Device* device, uint64_t path) {
   Guard guard(lock_);
   MountHead* const head = find(device, path);

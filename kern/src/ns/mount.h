@@ -38,6 +38,8 @@ class Namespace {
   // What stands at the file (device, path): member `index` of the union there, or nothing after the
   // last. `create` (may be nullptr) gets whether new files are made in it.
   Ref<Chan> member(const Device* device, uint64_t path, size_t index, bool* create = nullptr);
+  // A place where `chan` has been bound; nothing if it stands nowhere.
+  Ref<Chan> bound_at(const Chan& chan);
   size_t member_count(const Device* device, uint64_t path);
   // Puts `source` at `target`, both not open. `flags`: ABI_BIND_*. ENOMEM. May sleep.
   Result<void> bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags);

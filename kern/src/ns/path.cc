@@ -5,11 +5,14 @@
 // then mounts at the file reached are crossed. The canonical name grows beside it and ends up in
 // the channel that is returned. `.` stays; `..` takes the last name off the canonical name and
 // walks to that from the start, so that it leads out of a mounted tree the way one came in, and
-// devices need not know their parents. The root is its own parent, and so is the root of a device
-// that was reached by #name.
+// devices need not know their parents. A name that has gone stale because a directory was renamed
+// is mended first (present_name). The root is its own parent, and so is the root of a device that
+// was reached by #name.
 //
 // Search permission is checked in every directory on the way; write permission in the directory for
-// making, removing and renaming. A directory with the sticky bit lets only owners remove.
+// making, removing and renaming. A directory with the sticky bit lets only owners remove. Between
+// these checks and the change others may change what was checked, so a device that can checks
+// again, in one step with the change (#tmp).
 //
 // Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a
 // walk ends they are let go.
@@ -42,6 +45,7 @@ class Walk {
   Result<Ref<Chan>> finish() {
     Ref<Chan> result = TRY(take());
     TRY(chan_set_path(*result, {name_, length_}));
+    result->named_at = named_at_;
     return result;
   }
 
@@ -102,7 +106,11 @@ class Walk {
     if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
     Chan& cwd = *context_.cwd;
     at_ = Ref<Chan>(&cwd);
-    return set_name(cwd.path);
+    named_at_ = cwd.named_at;
+    TRY(set_name(cwd.path));
+    static_cast<void>(mend_name());  // which only `..` needs
+    if (std::string_view(name_, length_) == cwd.path) cwd.named_at = named_at_;
+    return {};
   }
 
   Result<void> start_root() {
@@ -125,6 +133,15 @@ class Walk {
     TRY(set_name(whole));
     path.remove_prefix(whole.size());
     return {};
+  }
+
+  // Makes the name one that leads to at_ now. What has been removed keeps the name that it had.
+  Result<void> mend_name() {
+    const uint64_t renames = directory_renames();
+    const Result<void> mended = present_name(*context_.ns, *at_, named_at_, name_, length_);
+    if (mended) named_at_ = renames;
+    if (mended || mended.error() == Errno::ENOENT) return {};
+    return mended.error();
   }
 
   Result<void> set_name(std::string_view name) {
@@ -179,6 +196,7 @@ class Walk {
   // this does not come back here.
   Result<void> to_parent(Last last) {
     found_in_.reset();
+    TRY(mend_name());
     size_t end = length_;
     while (end > 0 && name_[end - 1] != '/') --end;
     if (end == 0) return {};  // the root of a device
@@ -218,6 +236,7 @@ class Walk {
 
   const PathContext& context_;
   Ref<Chan> at_, found_in_;
+  uint64_t named_at_ = directory_renames();
   size_t length_ = 0;
   char name_[kMaxPath];
 };
@@ -273,14 +292,23 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
 // Keeps what the walk learnt when a device gives another channel in place of the one that is
 // opened.
 struct Reached {
-  explicit Reached(Chan& chan) : device(chan.mount_device), path(chan.mount_path) {}
+  explicit Reached(Chan& chan)
+      : device(chan.mount_device), path(chan.mount_path), named_at(chan.named_at) {}
   void restore(Chan& chan) const {
     chan.mount_device = device;
     chan.mount_path = path;
+    chan.named_at = named_at;
   }
   Device* const device;
-  const uint64_t path;
+  const uint64_t path, named_at;
 };
+
+// Of a file that may be opened so, and is: who may not does not disturb those who may.
+Result<void> begin_use(Chan& chan, uint32_t flags) {
+  if (flags & kOpenToExecute) return file_use_begin(chan, FileUse::kExecuted);
+  if (chan.qid.directory || !(wanted_by_open(flags) & 2)) return {};
+  return file_use_begin(chan, FileUse::kWritten);
+}
 
 Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_t flags) {
   if (flags & ABI_O_DIRECTORY && !chan->qid.directory) return Errno::ENOTDIR;
@@ -299,6 +327,7 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   opened->path = path;
   opened->opener = context.who;
   reached.restore(*opened);
+  TRY(begin_use(*opened, flags));
   if (opened->qid.directory) TRY(open_union(context, *opened, flags));
   if ((flags & ABI_O_TRUNC) && !opened->qid.directory) {
     Result<void> truncated = opened->device->truncate(*opened, 0, context.who);
@@ -328,7 +357,9 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
   TRY(chan_set_path(*parent, {name, static_cast<size_t>(length)}));
   Ref<Chan> made = TRY(directory->device->create(*directory, parts.name, flags, mode, context.who));
   std::swap(made->path, parent->path);
+  made->named_at = parent->named_at.load();
   made->opener = context.who;
+  TRY(begin_use(*made, flags));
   return made;
 }
 
@@ -366,7 +397,7 @@ Result<void> path_mkdir(const PathContext& context, std::string_view path, uint3
 }
 
 Result<void> path_remove(const PathContext& context, std::string_view path, bool directory) {
-  TRY(split(path));
+  const Split parts = TRY(split(path));
   Walk walk(context);
   TRY(walk.to(path, Last::kStay));
   if (!walk.found_in()) return Errno::EINVAL;
@@ -378,12 +409,11 @@ Result<void> path_remove(const PathContext& context, std::string_view path, bool
     return fail(Errno::EBUSY, "something is bound there");
   TRY(walk.check(*parent, 3));
   TRY(check_sticky(*parent, *chan, context.who));
-  return chan->device->remove(*chan, context.who);
+  return chan->device->remove(*chan, {*parent, parts.name}, context.who);
 }
 
 Result<void> path_rename(const PathContext& context, std::string_view from, std::string_view to) {
-  TRY(split(from));
-  const Split target = TRY(split(to));
+  const Split source = TRY(split(from)), target = TRY(split(to));
   Ref<Chan> chan, parent;
   {
     Walk walk(context);
@@ -412,7 +442,19 @@ Result<void> path_rename(const PathContext& context, std::string_view from, std:
   }
   TRY(walk.check(*directory, 3));
   if (directory->device != chan->device) return Errno::EXDEV;
-  return chan->device->rename(*chan, *directory, target.name, context.who);
+  TRY(chan->device->rename(*chan, {*parent, source.name}, {*directory, target.name}, context.who));
+  if (chan->qid.directory) directory_renamed();
+  return {};
+}
+
+Result<void> path_truncate(const PathContext& context, std::string_view path, uint64_t size) {
+  Walk walk(context);
+  TRY(walk.to(path, Last::kCross));
+  const Ref<Chan> chan = TRY(walk.finish());
+  if (chan->qid.directory) return Errno::EISDIR;
+  TRY(walk.check(*chan, 2));
+  TRY(file_use_begin(*chan, FileUse::kWritten));
+  return chan->device->truncate(*chan, size, context.who);
 }
 
 Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,

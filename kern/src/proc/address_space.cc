@@ -9,9 +9,10 @@
 //
 // One task runs in a space, and only it changes the space. So other CPUs hold no translations that
 // could be stale: a task that moves to another CPU loads the tables afresh, and each change forgets
-// its page on the CPU at hand. The mutex is for those who look in from outside (#proc). It is not
-// held while a file is read for a fault; user memory is never touched with it held. For probes, the
-// list of all spaces lets them be found; it holds no references.
+// its page on the CPU at hand, and tables that map nothing any more are given back at once. The
+// mutex is for those who look in from outside (#proc). It is not held while a file is read for a
+// fault; user memory is never touched with it held. For probes, the list of all spaces lets them be
+// found; it holds no references.
 //
 // The stack's region has its full size from the start, and its pages come as they are used. Nothing
 // is reserved: a program that asks for more than there is gets what it asks for and is killed when
@@ -209,6 +210,7 @@ void AddressSpace::drop_pages(uint64_t start, uint64_t end) {
     drop_page(entry.physical);
     resident_.fetch_sub(1, std::memory_order_relaxed);
   });
+  tables_.free_empty(start, end);
 }
 
 Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end) {

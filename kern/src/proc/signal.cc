@@ -278,8 +278,10 @@ Result<void> process_signal(ProcessId id, int signal, const Credentials& who) {
 
 bool process_is_ending() {
   Task* const task = current_task();
-  if (!task->interrupted || !task->process) return false;
+  if (!task->process) return false;
   const Process& process = *task->process;
+  if (process.state == ProcessState::kExiting) return true;
+  if (!task->interrupted) return false;
   const Guard guard(process_lock);
   for (int signal = 1; signal < ABI_SIGNAL_COUNT; signal++) {
     if ((process.pending & ~process.blocked & bit(signal)) &&

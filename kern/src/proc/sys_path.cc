@@ -23,6 +23,13 @@ Result<void> change_directory(Process& process, Ref<Chan> chan) {
   return {};
 }
 
+// `name` of `length` bytes and its NUL into the `room` bytes at `address`. ERANGE.
+Result<int64_t> put_name(const char* name, size_t length, uint64_t address, uint64_t room) {
+  if (length + 1 > room) return Errno::ERANGE;
+  TRY(copy_to_user(address, name, length + 1));
+  return static_cast<int64_t>(length + 1);
+}
+
 Result<int64_t> remove(const SystemCall& call, bool directory) {
   UserPath path;
   TRY(path.copy(call.arguments[0]));
@@ -71,27 +78,33 @@ Result<int64_t> sys_chdir(const SystemCall& call) {
 Result<int64_t> sys_fchdir(const SystemCall& call) {
   const Ref<Chan> open = TRY(fd_get(*call.process.fds, call.integer(0)));
   if (!open->qid.directory) return Errno::ENOTDIR;
-  TRY(change_directory(call.process,
-                       TRY(path_walk(call.process.path_context(), open->path ? open->path : "/"))));
+  const PathContext context = call.process.path_context();
+  char name[kMaxPath];
+  const size_t length = TRY(chan_present_name(*context.ns, *open, name));
+  Ref<Chan> chan = TRY(path_walk(context, {name, length}));
+  if (chan->device != open->device || !(chan->qid == open->qid)) return Errno::ENOENT;
+  TRY(change_directory(call.process, std::move(chan)));
   return 0;
 }
 
 Result<int64_t> sys_getcwd(const SystemCall& call) {
   const Process& process = call.process;
-  const char* const path = process.cwd && process.cwd->path ? process.cwd->path : "/";
-  const size_t size = strlen(path) + 1;
-  if (size > call.arguments[1]) return Errno::ERANGE;
-  TRY(copy_to_user(call.arguments[0], path, size));
-  return static_cast<int64_t>(size);
+  char name[kMaxPath] = "/";
+  size_t length = 1;
+  if (process.cwd) {
+    abi_stat stat;
+    TRY(process.cwd->device->stat(*process.cwd, stat));
+    if (stat.nlink == 0) return Errno::ENOENT;
+    length = TRY(chan_present_name(*call.process.path_context().ns, *process.cwd, name));
+  }
+  return put_name(name, length, call.arguments[0], call.arguments[1]);
 }
 
 Result<int64_t> sys_fd2path(const SystemCall& call) {
   const Ref<Chan> chan = TRY(fd_get(*call.process.fds, call.integer(0)));
-  if (!chan->path) return Errno::ENOENT;
-  const size_t size = strlen(chan->path) + 1;
-  if (size > call.arguments[2]) return Errno::ERANGE;
-  TRY(copy_to_user(call.arguments[1], chan->path, size));
-  return static_cast<int64_t>(size);
+  char name[kMaxPath];
+  const size_t length = TRY(chan_present_name(*call.process.path_context().ns, *chan, name));
+  return put_name(name, length, call.arguments[1], call.arguments[2]);
 }
 
 Result<int64_t> sys_mkdir(const SystemCall& call) {
@@ -125,9 +138,9 @@ Result<int64_t> sys_chmod(const SystemCall& call) {
 
 Result<int64_t> sys_truncate(const SystemCall& call) {
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
-  const Ref<Chan> chan = TRY(walk_argument(call, 0));
-  if (chan->qid.directory) return Errno::EISDIR;
-  TRY(chan->device->truncate(*chan, call.arguments[1], call.process.who));
+  UserPath path;
+  TRY(path.copy(call.arguments[0]));
+  TRY(path_truncate(call.process.path_context(), path.view(), call.arguments[1]));
   return 0;
 }
 

@@ -4,7 +4,7 @@
  * makes N short-lived children, some with a program of their own, and nothing else: what must leave
  * nothing behind. proctest frames: leaks an object of the cache debug_64 by a system call from
  * under each of many broken stacks; prints how many. proctest walk UID PATH…: all that can be done
- * to each file, as another user (walk.c).
+ * to each file, as another user (walk.c); proctest crowd UID N PATH…: as several at once.
  *
  * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
  * When a child is killed or cannot be made, as happens without memory, nobody waits for what it
@@ -126,6 +126,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "frames") == 0) return make_frames();
   if (argc > 3 && strcmp(argv[1], "walk") == 0)
     return walk_as((uid_t)atol(argv[2]), argc - 3, argv + 3);
+  if (argc > 4 && strcmp(argv[1], "crowd") == 0)
+    return crowd_as((uid_t)atol(argv[2]), atoi(argv[3]), argc - 4, argv + 4);
   int failed = 0;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
     int wanted = argc == 1;

@@ -56,5 +56,6 @@ void test_descriptors(void);
 int make_frames(void);
 /* proctest walk. */
 int walk_as(uid_t uid, int count, char** paths);
+int crowd_as(uid_t uid, int users, int count, char** paths);
 /* What a program that test_exec starts does with its arguments. */
 int exec_helper(int argc, char** argv);

@@ -1,19 +1,24 @@
 /* proctest walk UID PATH…: does to each file and directory at and below PATH all that a program can
- * do, as user UID, in a session of its own.
+ * do, as user UID, in a session of its own. proctest crowd UID N PATH…: N users from UID on do so
+ * at the same time, while processes of one more come and go.
  *
  * Each is opened in every way, read, listed, written with garbage, seeked, polled, asked for what a
- * terminal is asked for, and named to the calls that take a path. What somebody is denied is
- * silent. A line of output is a success that changes something (`wrote PATH`), a kernel address in
- * what is read (`address PATH`), or a file that is no device and never ends (`endless PATH`); each
- * is said once. The last line is how many names were walked.
+ * terminal is asked for, and named to the calls that take a path, with sizes, places and pointers
+ * from good to absurd. What somebody is denied is silent. A line of output is a success that
+ * changes something (`wrote PATH`), a kernel address in what is read (`address PATH`), or a file
+ * that is no device and never ends (`endless PATH`); each is said once. The last line is how many
+ * names were walked.
  */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include "proctest.h"
 
 enum { kMaxDepth = 8, kMaxEntries = 24, kLongest = 16 << 20 };
+
+#define MADE "made-by-" /* whom; another who walks does not look at it */
 
 static const char* now; /* the path that is being walked */
 static unsigned walked;
@@ -67,8 +72,10 @@ static long take(long length) {
   return length;
 }
 
-static const long places[] = {0,        1,        4095,      1L << 20, (1L << 31) - 1,
-                              1L << 32, 1L << 48, INT64_MAX, -1};
+/* Directories have the number of a union's member from bit 48 on. */
+static const long places[] = {0,         1,        4095,     1L << 20,       (1L << 31) - 1,
+                              1L << 31,  1L << 32, 1L << 48, (3L << 48) + 2, INT64_MAX,
+                              INT64_MIN, -1};
 
 static void read_everywhere(int fd, int is_file) {
   static const long sizes[] = {0, 1, 7, 4096, sizeof bytes};
@@ -103,6 +110,50 @@ static void write_garbage(int fd) {
   changes("wrote", RAW(write, fd, bytes, 5000));
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
     changes("wrote", raw(ABI_SYS_pwrite, fd, (long)"start\n", 6, places[i], 0, 0));
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (told(RAW(lseek, fd, places[i], SEEK_SET)) >= 0)
+      changes("wrote", RAW(write, fd, "start\n", 6));
+  }
+}
+
+/* Sizes beyond all memory, and memory that is not the program's: its last bytes before a hole,
+ * nothing, the kernel. */
+static void ask_absurdly(int fd, int may_be_written) {
+  static const long sizes[] = {1, 8192, 1L << 31, 1L << 32, INT64_MAX, INT64_MIN, -1};
+  static long pointers[] = {0,
+                            0,
+                            8,
+                            1L << 40,
+                            0x7ffffffff000,
+                            1L << 47,
+                            (long)0xffff800000001000,
+                            (long)0xffffc00000001000,
+                            (long)0xffffffff80200000,
+                            -8};
+  if (pointers[0] == 0) {
+    char* const pages = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    munmap(pages + 4096, 4096);
+    pointers[0] = (long)pages + 4096 - 100;
+  }
+  for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++) {
+    const long pointer = pointers[i];
+    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+      told(RAW(lseek, fd, 0, SEEK_SET));
+      told(RAW(read, fd, pointer, sizes[j]));
+      told(raw(ABI_SYS_pread, fd, pointer, sizes[j], 0, 0, 0));
+      told(RAW(getdents, fd, pointer, sizes[j]));
+      told(RAW(fd2path, fd, pointer, sizes[j]));
+      if (!may_be_written) continue;
+      const char* const what = i == 0 ? "wrote" : "wrote from nowhere to";
+      changes(what, RAW(write, fd, pointer, sizes[j]));
+      changes(what, raw(ABI_SYS_pwrite, fd, pointer, sizes[j], 0, 0, 0));
+    }
+    if (i > 0) {
+      changes("had a hole filled by", RAW(fstat, fd, pointer, 0));
+      changes("had a hole polled with", RAW(poll, pointer, 1, 0));
+    }
+    for (long request = 0; request < 10; request++) told(RAW(ioctl, fd, request, pointer));
+  }
 }
 
 static void control(int fd) {
@@ -128,35 +179,43 @@ static void open_in_every_way(const char* path, int is_file) {
   char own[32];
   snprintf(own, sizeof own, "/%d/ctl", (int)getpid());
   const int is_own = strstr(path, own) || strstr(path, "/self/ctl"); /* which it may kill */
-  static const int ways[] = {O_RDONLY,
-                             O_WRONLY,
-                             O_RDWR,
-                             O_ACCMODE,
-                             O_RDONLY | O_TRUNC,
-                             O_RDWR | O_APPEND,
-                             O_WRONLY | O_TRUNC,
-                             O_RDONLY | ABI_O_DIRECTORY,
-                             O_RDWR | O_CREAT,
-                             O_RDWR | O_CREAT | O_EXCL};
-  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-    const int fd = (int)told(RAW(open, path, ways[i] | O_NONBLOCK, 0600));
+  static const int also[] = {0,
+                             O_TRUNC,
+                             O_APPEND,
+                             O_TRUNC | O_APPEND,
+                             ABI_O_DIRECTORY,
+                             O_CREAT,
+                             O_CREAT | O_EXCL,
+                             ABI_O_DIRECTORY | O_CREAT | O_TRUNC};
+  enum { kAlso = sizeof also / sizeof *also };
+  for (int way = 0; way < 4 * kAlso; way++) {
+    const int access = way % 4, flags = access | also[way / 4] | O_NONBLOCK;
+    const int fd = (int)told(RAW(open, path, flags, 0600));
     if (fd < 0) continue;
     struct abi_stat stat;
     if (RAW(fstat, fd, &stat, 0) == 0) look((char*)&stat, sizeof stat);
-    const int may_write = (ways[i] & O_ACCMODE) != O_RDONLY;
-    read_everywhere(fd, is_file && i == 0);
-    if (!is_own) write_garbage(fd);
+    if (way < 4) {
+      read_everywhere(fd, is_file && way == 0);
+      if (!is_own) write_garbage(fd);
+      ask_absurdly(fd, !is_own);
+    } else {
+      take(RAW(read, fd, bytes, sizeof bytes));
+      take(RAW(getdents, fd, bytes, sizeof bytes));
+      if (!is_own) changes("wrote", RAW(write, fd, "start\n", 6));
+    }
     control(fd);
-    if (may_write) changes("truncated", RAW(ftruncate, fd, 0, 0));
+    if (access != O_RDONLY) changes("truncated", RAW(ftruncate, fd, 0, 0));
     const long copy = told(RAW(dup, fd, 0, 0));
     RAW(close, copy, 0, 0);
     RAW(close, fd, 0, 0);
   }
+  changes("opened with every flag", RAW(open, path, -1, 0600));
+  changes("opened to execute", RAW(open, path, 1L << 31, 0600));
 }
 
 static void name_to_every_call(const char* path) {
   char inside[512], beside[512];
-  snprintf(inside, sizeof inside, "%s/made", path);
+  snprintf(inside, sizeof inside, "%s/" MADE "%d", path, (int)getuid());
   snprintf(beside, sizeof beside, "%s-moved", path);
   const long fd = told(RAW(open, inside, O_RDWR | O_CREAT, 0600));
   if (fd >= 0) {
@@ -198,7 +257,9 @@ static void walk(const char* path, int depth) {
   if (!directory) return;
   const struct dirent* entry;
   for (int n = 0; n < kMaxEntries && (entry = readdir(directory));) {
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+        strncmp(entry->d_name, MADE, strlen(MADE)) == 0)
+      continue;
     char inside[512];
     snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);
     walk(inside, depth - 1);
@@ -221,4 +282,39 @@ int walk_as(uid_t uid, int count, char** paths) {
   for (int i = 0; i < count; i++) walk(paths[i], kMaxDepth);
   printf("walked %u\n", walked);
   return 0;
+}
+
+/* Processes that end soon after they began, for others to look at meanwhile. */
+static void come_and_go(uid_t uid) {
+  char* const arguments[] = {(char*)program, "helper", "exit", NULL};
+  if (setsid() < 0 || setgid(uid) != 0 || setuid(uid) != 0) _exit(1);
+  for (unsigned i = 0;; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (i % 3 == 0) execve(program, arguments, NULL);
+      if (i % 3 == 1) RAW(read, RAW(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
+      _exit(0);
+    }
+    if (child > 0) wait_for(child);
+  }
+}
+
+int crowd_as(uid_t uid, int users, int count, char** paths) {
+  enum { kMaxUsers = 16 };
+  pid_t walkers[kMaxUsers];
+  if (users < 1 || users > kMaxUsers) return 2;
+  for (int i = 0; i < users; i++) {
+    walkers[i] = fork();
+    if (walkers[i] == 0) exit(walk_as(uid + (uid_t)i, count, paths));
+  }
+  const pid_t crowd = fork();
+  if (crowd == 0) come_and_go(uid + (uid_t)users);
+  int failed = crowd < 0;
+  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || wait_for(walkers[i]) != 0;
+  if (crowd > 0) {
+    kill(crowd, SIGKILL);
+    const int status = wait_for(crowd);
+    failed |= !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
+  }
+  return failed;
 }

@@ -1,0 +1,293 @@
+// What a server says is looked at in one place for each question. The length and the tag of a
+// message: Request::send. That a value is there: P9Reader, which gives zeros and is not ok() from
+// then on. That a value is in range: the function that hands it out. That a loop ends: read and
+// write stop at the first answer that moves nothing or less than was asked for; a listing has a
+// limit, and its positions change with each answer.
+//
+// An error number of the server's is given on, but for EINTR, which means here that a signal waits,
+// and would let the caller try again for ever.
+#include "drivers/dev/p9_client.h"
+
+#include <algorithm>
+
+namespace {
+
+constexpr uint32_t kNoFid = UINT32_MAX;
+constexpr uint16_t kNoTag = UINT16_MAX;
+constexpr uint64_t kGetattrBasic = 0x7ff;
+constexpr uint32_t kSetattrMode = 1, kSetattrSize = 8;
+constexpr uint32_t kLinuxRemoveDirectory = 0x200;
+
+Errno from_linux(uint32_t number) {
+  switch (number) {
+    case 4:  // EINTR
+      return Errno::EIO;
+    case 36:
+      return Errno::ENAMETOOLONG;
+    case 38:
+      return Errno::ENOSYS;
+    case 39:
+      return Errno::ENOTEMPTY;
+    case 40:
+      return Errno::ELOOP;
+    case 95:
+      return Errno::ENOTSUP;
+    case 110:
+      return Errno::ETIMEDOUT;
+    default:
+      break;
+  }
+  // Up to 34 the numbers are those of the first Unix, the same everywhere.
+  constexpr int kSame[] = {
+#define NUMBER(name, value, message) value,
+      ABI_ERRNOS(NUMBER)
+#undef NUMBER
+  };
+  for (const int known : kSame)
+    if (known <= 34 && static_cast<uint32_t>(known) == number) return static_cast<Errno>(known);
+  return Errno::EIO;
+}
+
+// A request being made: write it with the writer, send it, read the reply.
+class Request {
+ public:
+  static Result<Request> make(P9Transport& transport, P9 type) {
+    return Request(transport, TRY(transport.acquire()), type);
+  }
+  Request(Request&& other) noexcept
+      : transport_(std::exchange(other.transport_, nullptr)),
+        slot_(other.slot_),
+        type_(other.type_),
+        writer_(other.writer_) {}
+  ~Request() {
+    if (transport_) transport_->release(slot_);
+  }
+
+  P9Writer& writer() { return writer_; }
+  // The reply's contents, valid as long as the request. The server's error, or EIO if it did not
+  // make sense.
+  Result<P9Reader> send() {
+    const size_t received =
+        std::min<size_t>(TRY(transport_->transact(slot_, writer_.finish())), kP9MessageSize);
+    const char* const reply = transport_->reply(slot_);
+    P9Reader header(reply, std::min(received, kP9Header));
+    const uint32_t length = header.u32();
+    const uint8_t type = header.u8();
+    const uint16_t answered = header.u16();
+    if (!header.ok() || length < kP9Header || length > received || answered != tag(type_, slot_))
+      return Errno::EIO;
+    P9Reader contents(reply + kP9Header, length - kP9Header);
+    if (type == static_cast<uint8_t>(P9::kRlerror)) return from_linux(contents.u32());
+    if (type != static_cast<uint8_t>(type_) + 1) return Errno::EIO;
+    return contents;
+  }
+  // For a request to which the answer is empty.
+  Result<void> send_only() {
+    TRY(send());
+    return {};
+  }
+
+ private:
+  Request(P9Transport& transport, unsigned slot, P9 type)
+      : transport_(&transport),
+        slot_(slot),
+        type_(type),
+        writer_(transport.request(slot), type, tag(type, slot)) {}
+  static uint16_t tag(P9 type, unsigned slot) {
+    return type == P9::kTversion ? kNoTag : static_cast<uint16_t>(slot);
+  }
+
+  P9Transport* transport_;
+  const unsigned slot_;
+  const P9 type_;
+  P9Writer writer_;
+};
+
+P9Time time_of(P9Reader& reply) {
+  P9Time time;
+  time.seconds = reply.u64();
+  time.nanoseconds = reply.u64();
+  return time;
+}
+
+}  // namespace
+
+bool p9_is_name(std::string_view name) {
+  return !name.empty() && name.size() <= kP9MaxName && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+Result<P9Qid> P9Client::connect() {
+  {
+    Request request = TRY(Request::make(transport_, P9::kTversion));
+    request.writer().u32(kP9MessageSize).string("9P2000.L");
+    P9Reader reply = TRY(request.send());
+    const uint32_t message_size = reply.u32();
+    if (reply.string() != "9P2000.L" || message_size < kP9MessageSize) return Errno::ENOTSUP;
+  }
+  Request request = TRY(Request::make(transport_, P9::kTattach));
+  request.writer().u32(kP9RootFid).u32(kNoFid).string("root").string("").u32(0);
+  P9Reader reply = TRY(request.send());
+  const P9Qid root = reply.qid();
+  if (!reply.ok() || !root.directory()) return Errno::EIO;
+  return root;
+}
+
+Result<P9Qid> P9Client::walk(uint32_t from, uint32_t to, std::string_view name) {
+  Request request = TRY(Request::make(transport_, P9::kTwalk));
+  request.writer().u32(from).u32(to).u16(1).string(name);
+  P9Reader reply = TRY(request.send());
+  const uint16_t steps = reply.u16();
+  if (!reply.ok() || steps > 1) return Errno::EIO;
+  if (steps == 0) return Errno::ENOENT;
+  const P9Qid qid = reply.qid();
+  if (!reply.ok()) return Errno::EIO;
+  return qid;
+}
+
+Result<void> P9Client::clone(uint32_t from, uint32_t to) {
+  Request request = TRY(Request::make(transport_, P9::kTwalk));
+  request.writer().u32(from).u32(to).u16(0);
+  P9Reader reply = TRY(request.send());
+  return reply.u16() == 0 && reply.ok() ? Result<void>() : Errno::EIO;
+}
+
+void P9Client::clunk(uint32_t fid) {
+  Result<Request> request = Request::make(transport_, P9::kTclunk);
+  if (!request) return;  // the server is not heard of any more
+  request->writer().u32(fid);
+  static_cast<void>(request->send());  // it forgets the fid whatever it answers
+}
+
+Result<P9Attributes> P9Client::attributes(uint32_t fid) {
+  Request request = TRY(Request::make(transport_, P9::kTgetattr));
+  request.writer().u32(fid).u64(kGetattrBasic);
+  P9Reader reply = TRY(request.send());
+  P9Attributes attributes;
+  reply.u64();  // which of it is valid
+  attributes.qid = reply.qid();
+  attributes.mode = reply.u32();
+  attributes.uid = reply.u32();
+  attributes.gid = reply.u32();
+  attributes.links = reply.u64();
+  reply.u64();  // device number
+  attributes.size = reply.u64();
+  reply.u64();  // block size
+  reply.u64();  // blocks
+  attributes.accessed = time_of(reply);
+  attributes.modified = time_of(reply);
+  attributes.changed = time_of(reply);
+  if (!reply.ok() || attributes.size > INT64_MAX) return Errno::EIO;
+  return attributes;
+}
+
+Result<void> P9Client::set_attribute(uint32_t fid, uint32_t what, uint32_t mode, uint64_t size) {
+  Request request = TRY(Request::make(transport_, P9::kTsetattr));
+  P9Writer& writer = request.writer();
+  writer.u32(fid).u32(what).u32(mode).u32(0).u32(0).u64(size);
+  writer.u64(0).u64(0).u64(0).u64(0);  // times
+  return request.send_only();
+}
+Result<void> P9Client::set_mode(uint32_t fid, uint32_t mode) {
+  return set_attribute(fid, kSetattrMode, mode, 0);
+}
+Result<void> P9Client::set_size(uint32_t fid, uint64_t size) {
+  return set_attribute(fid, kSetattrSize, 0, size);
+}
+
+Result<void> P9Client::open(uint32_t fid, uint32_t flags) {
+  Request request = TRY(Request::make(transport_, P9::kTlopen));
+  request.writer().u32(fid).u32(flags);
+  return request.send_only();
+}
+
+Result<P9Qid> P9Client::create(uint32_t fid, std::string_view name, uint32_t flags, uint32_t mode,
+                               uint32_t gid) {
+  Request request = TRY(Request::make(transport_, P9::kTlcreate));
+  request.writer().u32(fid).string(name).u32(flags).u32(mode).u32(gid);
+  P9Reader reply = TRY(request.send());
+  const P9Qid qid = reply.qid();
+  if (!reply.ok()) return Errno::EIO;
+  return qid;
+}
+
+Result<void> P9Client::make_directory(uint32_t fid, std::string_view name, uint32_t mode,
+                                      uint32_t gid) {
+  Request request = TRY(Request::make(transport_, P9::kTmkdir));
+  request.writer().u32(fid).string(name).u32(mode).u32(gid);
+  return request.send_only();
+}
+
+Result<size_t> P9Client::read(uint32_t fid, char* buffer, size_t size, uint64_t offset) {
+  size_t done = 0;
+  const auto ended_by = [&](Errno error) { return done > 0 ? Result<size_t>(done) : error; };
+  while (done < size) {
+    Result<Request> request = Request::make(transport_, P9::kTread);
+    if (!request) return ended_by(request.error());
+    const auto wanted = static_cast<uint32_t>(std::min<size_t>(size - done, kP9Payload));
+    request->writer().u32(fid).u64(offset + done).u32(wanted);
+    Result<P9Reader> reply = request->send();
+    if (!reply) return ended_by(reply.error());
+    const std::string_view data = reply->bytes(reply->u32());
+    if (!reply->ok() || data.size() > wanted) return ended_by(Errno::EIO);
+    memcpy(buffer + done, data.data(), data.size());
+    done += data.size();
+    if (data.size() < wanted) break;
+  }
+  return done;
+}
+
+Result<size_t> P9Client::write(uint32_t fid, const char* buffer, size_t size, uint64_t offset) {
+  size_t done = 0;
+  const auto ended_by = [&](Errno error) { return done > 0 ? Result<size_t>(done) : error; };
+  while (done < size) {
+    Result<Request> request = Request::make(transport_, P9::kTwrite);
+    if (!request) return ended_by(request.error());
+    const auto wanted = static_cast<uint32_t>(std::min<size_t>(size - done, kP9Payload));
+    request->writer().u32(fid).u64(offset + done).u32(wanted).bytes(buffer + done, wanted);
+    Result<P9Reader> reply = request->send();
+    if (!reply) return ended_by(reply.error());
+    const uint32_t written = reply->u32();
+    if (!reply->ok() || written == 0 || written > wanted) return ended_by(Errno::EIO);
+    done += written;
+    if (written < wanted) break;
+  }
+  return done;
+}
+
+Result<void> P9Client::list(uint32_t fid, P9Listing& listing) {
+  size_t listed = 0;
+  for (uint64_t offset = 0;;) {
+    Request request = TRY(Request::make(transport_, P9::kTreaddir));
+    request.writer().u32(fid).u64(offset).u32(kP9Payload);
+    P9Reader reply = TRY(request.send());
+    const std::string_view data = reply.bytes(reply.u32());
+    if (!reply.ok()) return Errno::EIO;
+    if (data.empty()) return {};
+    const uint64_t asked_for = offset;
+    listed += kP9AnswerSize;
+    for (P9Reader at(data.data(), data.size()); !at.at_end();) {
+      const P9Qid qid = at.qid();
+      offset = at.u64();
+      const uint8_t type = at.u8();
+      const std::string_view name = at.string();
+      listed += kP9EntrySize + name.size();
+      if (!at.ok() || listed > kP9MaxListing) return Errno::EIO;
+      if (p9_is_name(name) && name != "." && name != "..") TRY(listing.add(qid, type, name));
+    }
+    if (offset == asked_for) return Errno::EIO;
+  }
+}
+
+Result<void> P9Client::remove(uint32_t directory, std::string_view name, bool is_directory) {
+  Request request = TRY(Request::make(transport_, P9::kTunlinkat));
+  request.writer().u32(directory).string(name).u32(is_directory ? kLinuxRemoveDirectory : 0);
+  return request.send_only();
+}
+
+Result<void> P9Client::rename(uint32_t directory, std::string_view name, uint32_t new_directory,
+                              std::string_view new_name) {
+  Request request = TRY(Request::make(transport_, P9::kTrenameat));
+  request.writer().u32(directory).string(name).u32(new_directory).string(new_name);
+  return request.send_only();
+}

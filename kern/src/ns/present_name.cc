@@ -1,0 +1,96 @@
+// What a channel is called now.
+//
+// A channel keeps the name that it was reached by, and that goes stale when a directory above it is
+// renamed: the name then leads nowhere, or to another file. Renamed directories are counted, and a
+// name remembers the count that it was made at, so that in nearly all cases one comparison tells
+// that it is good. Otherwise it is walked, with root's rights, since nothing but whether it leads
+// to the same file comes of it. If it does not, the device is asked from the channel upwards which
+// name each directory has now, and the way from `/` to where the device's root is bound, or #NAME,
+// is put in front: #NAME first if the channel was reached by such a name.
+//
+// Nothing is locked meanwhile: a name that is given was good at some moment of the call, which is
+// all that a name can be.
+#include <atomic>
+
+#include "ns/chan.h"
+#include "ns/mount.h"
+
+#include "lib/format.h"
+#include "lib/string.h"
+
+namespace {
+
+constinit std::atomic<uint64_t> renames{0};
+
+bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
+  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = nullptr, .who = {}}, name);
+  return found && (*found)->device == chan.device && (*found)->qid == chan.qid;
+}
+
+// The names from the device's root down to a channel, each after a slash.
+class NamesBelow {
+ public:
+  // ENOENT, ENOTSUP, ENAMETOOLONG. `root` becomes the device's.
+  Result<void> of(Chan& chan, Ref<Chan>& root) {
+    root = Ref<Chan>(&chan);
+    for (;;) {
+      char name[kMaxName + 1];
+      Ref<Chan> parent = TRY(root->device->parent(*root, name));
+      if (!parent) return {};
+      const size_t length = strlen(name);
+      if (length + 1 > start_) return Errno::ENAMETOOLONG;
+      start_ -= length;
+      memcpy(names_ + start_, name, length);
+      names_[--start_] = '/';
+      root = std::move(parent);
+    }
+  }
+  std::string_view view() const { return {names_ + start_, sizeof names_ - start_}; }
+
+ private:
+  char names_[kMaxPath];
+  size_t start_ = sizeof names_;
+};
+
+}  // namespace
+
+uint64_t directory_renames() {
+  return renames.load(std::memory_order_acquire);
+}
+void directory_renamed() {
+  renames.fetch_add(1, std::memory_order_release);
+}
+
+Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* name,
+                          size_t& length) {
+  if (named_at == directory_renames() || leads_to(ns, {name, length}, chan)) return {};
+  NamesBelow below;
+  Ref<Chan> root;
+  if (Result<void> found = below.of(chan, root); !found)
+    return found.error() == Errno::ENOTSUP ? Result<void>() : found;
+  const auto try_from = [&](const char* hash, const char* start) {
+    char now[kMaxPath];
+    const int size = format(now, sizeof now, "%s%s%.*s", hash, start,
+                            static_cast<int>(below.view().size()), below.view().data());
+    const std::string_view view(now, static_cast<size_t>(size));
+    if (view.size() >= sizeof now || !leads_to(ns, view, chan)) return false;
+    memcpy(name, now, length = view.size());
+    return true;
+  };
+  const bool came_by_device = name[0] == '#';
+  if (came_by_device && try_from("#", chan.device->name())) return {};
+  const Ref<Chan> bound_at = ns.bound_at(*root);
+  const char* const start = bound_at ? bound_at->path : nullptr;
+  if (start && try_from("", strcmp(start, "/") == 0 && !below.view().empty() ? "" : start))
+    return {};
+  return !came_by_device && try_from("#", chan.device->name()) ? Result<void>() : Errno::ENOENT;
+}
+
+Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPath]) {
+  if (!chan.path) return Errno::ENOENT;
+  size_t length = strlen(chan.path);
+  memcpy(name, chan.path, length);
+  TRY(present_name(ns, chan, chan.named_at, name, length));
+  name[length] = '\0';
+  return length;
+}

@@ -1,0 +1,471 @@
+// The client of #p9 against servers that are not what they should be: what each call makes of
+// lengths, numbers and names that are wrong, of lists without an end, of errors that come for ever
+// and of silence; and of random answers. Buffers have exactly the size that is said, so that
+// AddressSanitizer sees each byte beyond.
+#include "drivers/dev/p9_client.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Bytes = std::string;
+
+template <typename T>
+Bytes number(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+Bytes u8(uint8_t value) {
+  return number(value);
+}
+Bytes u16(uint16_t value) {
+  return number(value);
+}
+Bytes u32(uint32_t value) {
+  return number(value);
+}
+Bytes u64(uint64_t value) {
+  return number(value);
+}
+Bytes text(const Bytes& value) {
+  return u16(static_cast<uint16_t>(value.size())) + value;
+}
+Bytes qid(uint8_t type = 0, uint64_t path = 1) {
+  return u8(type) + u32(0) + u64(path);
+}
+constexpr uint8_t kDirectory = 0x80;
+
+struct Asked {
+  P9 type;
+  uint16_t tag;
+  Bytes contents;
+};
+Bytes message(uint8_t type, uint16_t tag, const Bytes& contents) {
+  return u32(static_cast<uint32_t>(kP9Header + contents.size())) + u8(type) + u16(tag) + contents;
+}
+Bytes reply(const Asked& asked, const Bytes& contents) {
+  return message(static_cast<uint8_t>(static_cast<uint8_t>(asked.type) + 1), asked.tag, contents);
+}
+Bytes error(const Asked& asked, uint32_t linux_number) {
+  return message(static_cast<uint8_t>(P9::kRlerror), asked.tag, u32(linux_number));
+}
+Bytes attributes(uint64_t size) {
+  return u64(0x7ff) + qid() + u32(0100644) + u32(1) + u32(2) + u64(1) + u64(0) + u64(size) +
+         u64(4096) + u64(1) + u64(10) + u64(11) + u64(20) + u64(21) + u64(30) + u64(31) +
+         Bytes(32, '\0');
+}
+Bytes entry(const Bytes& name, uint64_t next) {
+  return qid() + u64(next) + u8(8) + text(name);
+}
+Bytes data(const Bytes& bytes) {
+  return u32(static_cast<uint32_t>(bytes.size())) + bytes;
+}
+
+// A server: `answer` says what each request gets.
+class Server final : public P9Transport {
+ public:
+  using Answer = std::function<Bytes(const Asked&)>;
+  explicit Server(Answer answer) : answer_(std::move(answer)) {}
+  ~Server() { EXPECT_EQ(taken_, 0u) << "every slot is given back"; }
+
+  Result<unsigned> acquire() override {
+    if (no_slot) return *no_slot;
+    const unsigned slot = requests % kSlots;
+    EXPECT_FALSE(taken_ & 1u << slot);
+    taken_ |= 1u << slot;
+    request_[slot].reset(new char[kP9MessageSize]);
+    reply_[slot].reset(new char[kP9MessageSize]);
+    memset(reply_[slot].get(), 0xa5, kP9MessageSize);
+    return unsigned{slot};
+  }
+  void release(unsigned slot) override {
+    EXPECT_TRUE(taken_ & 1u << slot);
+    taken_ &= ~(1u << slot);
+    request_[slot].reset();
+    reply_[slot].reset();
+  }
+  char* request(unsigned slot) override { return request_[slot].get(); }
+  const char* reply(unsigned slot) override { return reply_[slot].get(); }
+  Result<size_t> transact(unsigned slot, size_t size) override {
+    ++requests;
+    const Bytes sent(request_[slot].get(), size);
+    EXPECT_GE(size, kP9Header);
+    uint32_t length;
+    uint16_t tag;
+    memcpy(&length, sent.data(), sizeof length);
+    memcpy(&tag, sent.data() + 5, sizeof tag);
+    EXPECT_EQ(length, size);
+    if (silent) return *silent;
+    asked.push_back({static_cast<P9>(sent[4]), tag, sent.substr(kP9Header)});
+    const Bytes answer = answer_(asked.back());
+    memcpy(reply_[slot].get(), answer.data(), std::min<size_t>(answer.size(), kP9MessageSize));
+    return says_received.value_or(answer.size());
+  }
+
+  std::optional<Errno> no_slot, silent;
+  std::optional<size_t> says_received;
+  unsigned requests = 0;
+  std::vector<Asked> asked;
+
+ private:
+  static constexpr unsigned kSlots = 4;
+  const Answer answer_;
+  unsigned taken_ = 0;
+  std::unique_ptr<char[]> request_[kSlots], reply_[kSlots];
+};
+
+struct Names final : P9Listing {
+  Result<void> add(const P9Qid&, uint8_t, std::string_view name) override {
+    EXPECT_TRUE(p9_is_name(name) && name != "." && name != "..");
+    names.emplace_back(name);
+    return {};
+  }
+  std::vector<Bytes> names;
+};
+
+// All calls, each with its good answer.
+struct Call {
+  const char* name;
+  std::function<std::optional<Errno>(P9Client&)> make;  // the error
+  Bytes good;
+};
+template <typename T>
+std::optional<Errno> error_of(Result<T> result) {
+  return result ? std::nullopt : std::optional(result.error());
+}
+const std::vector<Call>& calls() {
+  static const std::vector<Call> all = {
+      {"walk", [](P9Client& c) { return error_of(c.walk(1, 2, "name")); }, u16(1) + qid()},
+      {"clone", [](P9Client& c) { return error_of(c.clone(1, 2)); }, u16(0)},
+      {"attributes", [](P9Client& c) { return error_of(c.attributes(1)); }, attributes(5)},
+      {"set_mode", [](P9Client& c) { return error_of(c.set_mode(1, 0644)); }, ""},
+      {"set_size", [](P9Client& c) { return error_of(c.set_size(1, 7)); }, ""},
+      {"open", [](P9Client& c) { return error_of(c.open(1, 0)); }, qid() + u32(0)},
+      {"create", [](P9Client& c) { return error_of(c.create(1, "name", 1, 0644, 0)); },
+       qid() + u32(0)},
+      {"make_directory", [](P9Client& c) { return error_of(c.make_directory(1, "name", 0755, 0)); },
+       qid()},
+      {"read",
+       [](P9Client& c) {
+         const auto buffer = std::make_unique<char[]>(100);
+         return error_of(c.read(1, buffer.get(), 100, 0));
+       },
+       data("bytes")},
+      {"write", [](P9Client& c) { return error_of(c.write(1, "bytes", 5, 0)); }, u32(5)},
+      {"list",
+       [](P9Client& c) {
+         Names names;
+         return error_of(c.list(1, names));
+       },
+       data("")},
+      {"remove", [](P9Client& c) { return error_of(c.remove(1, "name", false)); }, ""},
+      {"rename", [](P9Client& c) { return error_of(c.rename(1, "name", 2, "new")); }, ""},
+  };
+  return all;
+}
+
+TEST(P9Client, GoodAnswersAreUnderstood) {
+  for (const Call& call : calls()) {
+    Server server([&](const Asked& asked) { return reply(asked, call.good); });
+    P9Client client(server);
+    EXPECT_EQ(call.make(client), std::nullopt) << call.name;
+    EXPECT_EQ(server.requests, 1u) << call.name;
+  }
+  Server server([&](const Asked& asked) {
+    return asked.type == P9::kTversion ? reply(asked, u32(kP9MessageSize) + text("9P2000.L"))
+                                       : reply(asked, qid(kDirectory, 77));
+  });
+  P9Client client(server);
+  Result<P9Qid> root = client.connect();
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->path, 77u);
+  EXPECT_EQ(server.asked[0].tag, UINT16_MAX);
+}
+
+TEST(P9Client, AttributesAreWhereTheyShouldBe) {
+  Server server([&](const Asked& asked) { return reply(asked, attributes(123)); });
+  P9Client client(server);
+  Result<P9Attributes> result = client.attributes(9);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->mode, 0100644u);
+  EXPECT_EQ(result->uid, 1u);
+  EXPECT_EQ(result->gid, 2u);
+  EXPECT_EQ(result->size, 123u);
+  EXPECT_EQ(result->accessed.seconds, 10u);
+  EXPECT_EQ(result->modified.nanoseconds, 21u);
+  EXPECT_EQ(result->changed.seconds, 30u);
+}
+
+TEST(P9Client, LargeReadsAndWritesAreMadeOfSeveral) {
+  constexpr size_t kSize = 2 * kP9Payload + 100;
+  Server server([&](const Asked& asked) {
+    uint32_t count;
+    memcpy(&count, asked.contents.data() + 12, sizeof count);
+    if (asked.type == P9::kTread) return reply(asked, data(Bytes(count, 'x')));
+    EXPECT_EQ(asked.contents.size(), 16 + count);
+    return reply(asked, u32(count));
+  });
+  P9Client client(server);
+  std::vector<char> buffer(kSize);
+  Result<size_t> got = client.read(1, buffer.data(), kSize, 0);
+  EXPECT_TRUE(got && *got == kSize);
+  EXPECT_EQ(buffer, std::vector<char>(kSize, 'x'));
+  Result<size_t> put = client.write(1, buffer.data(), kSize, 0);
+  EXPECT_TRUE(put && *put == kSize);
+  EXPECT_EQ(server.requests, 6u);
+}
+
+// Each beginning of a good answer, with the length that it has and with the one that it should
+// have.
+TEST(P9Client, AnswersThatAreCutAreErrors) {
+  for (const Call& call : calls()) {
+    for (size_t kept = 0; kept < kP9Header + call.good.size(); ++kept) {
+      for (const bool honest : {false, true}) {
+        Server server([&](const Asked& asked) {
+          Bytes answer = reply(asked, call.good).substr(0, kept);
+          const uint32_t length = static_cast<uint32_t>(kept);
+          if (honest && kept >= sizeof length) memcpy(answer.data(), &length, sizeof length);
+          return answer;
+        });
+        P9Client client(server);
+        const std::optional<Errno> failed = call.make(client);
+        // What nobody reads may be missing if the length says so.
+        const bool whole = honest && kept >= kP9Header && std::string_view(call.name) != "walk";
+        if (!whole) {
+          EXPECT_EQ(failed, Errno::EIO) << call.name << " " << kept << " " << honest;
+        }
+        EXPECT_EQ(server.requests, 1u);
+      }
+    }
+  }
+}
+
+TEST(P9Client, LengthsThatAreWrongAreErrors) {
+  for (const Call& call : calls()) {
+    for (const uint32_t length :
+         {0u, 1u, 6u, 1000u, kP9MessageSize, kP9MessageSize + 1, 0x7fffffffu, 0xffffffffu}) {
+      for (const size_t received : {size_t{0}, size_t{7}, size_t{500}, size_t{kP9MessageSize} + 1,
+                                    size_t{1} << 40, SIZE_MAX}) {
+        Server server([&](const Asked& asked) {
+          Bytes answer = reply(asked, Bytes(200, '\xff'));
+          memcpy(answer.data(), &length, sizeof length);
+          return answer;
+        });
+        server.says_received = received;
+        P9Client client(server);
+        static_cast<void>(call.make(client));
+        if (length < kP9Header || length > std::min<size_t>(received, kP9MessageSize)) {
+          EXPECT_EQ(call.make(client), Errno::EIO) << call.name << " " << length << " " << received;
+        }
+      }
+    }
+  }
+}
+
+TEST(P9Client, AnswersToSomethingElseAreErrors) {
+  for (const Call& call : calls()) {
+    for (const bool tag : {false, true}) {
+      Server server([&](const Asked& asked) {
+        const auto type = static_cast<uint8_t>(static_cast<uint8_t>(asked.type) + 1);
+        return tag ? message(type, static_cast<uint16_t>(asked.tag + 1), call.good)
+                   : message(static_cast<uint8_t>(type + 2), asked.tag, call.good);
+      });
+      P9Client client(server);
+      EXPECT_EQ(call.make(client), Errno::EIO) << call.name << " " << tag;
+    }
+  }
+}
+
+// A server's EINTR would let the caller try again, and again.
+TEST(P9Client, ErrorsOfTheServerAreGivenOnButForItsInterruptions) {
+  for (const Call& call : calls()) {
+    for (const auto& [given, expected] :
+         std::vector<std::pair<uint32_t, Errno>>{{2, Errno::ENOENT},
+                                                 {4, Errno::EIO},
+                                                 {13, Errno::EACCES},
+                                                 {39, Errno::ENOTEMPTY},
+                                                 {512, Errno::EIO},
+                                                 {0, Errno::EIO},
+                                                 {UINT32_MAX, Errno::EIO}}) {
+      Server server([&](const Asked& asked) { return error(asked, given); });
+      P9Client client(server);
+      EXPECT_EQ(call.make(client), expected) << call.name << " " << given;
+      EXPECT_EQ(server.requests, 1u);
+    }
+  }
+}
+
+TEST(P9Client, SilenceIsGivenOn) {
+  for (const Call& call : calls()) {
+    for (const Errno why : {Errno::EINTR, Errno::ETIMEDOUT}) {
+      Server server([](const Asked&) { return Bytes(); });
+      P9Client client(server);
+      server.silent = why;
+      EXPECT_EQ(call.make(client), why) << call.name;
+      EXPECT_EQ(server.requests, 1u);
+      server.no_slot = why;
+      EXPECT_EQ(call.make(client), why) << call.name;
+      client.clunk(3);
+      EXPECT_EQ(server.requests, 1u);
+    }
+  }
+}
+
+TEST(P9Client, CountsThatAreWrongAreErrors) {
+  const auto call_with = [](const Bytes& contents, auto make) {
+    Server server([&](const Asked& asked) { return reply(asked, contents); });
+    P9Client client(server);
+    return make(client);
+  };
+  const auto read = [](P9Client& c) {
+    const auto buffer = std::make_unique<char[]>(4);
+    return error_of(c.read(1, buffer.get(), 4, 0));
+  };
+  EXPECT_EQ(call_with(data("12345"), read), Errno::EIO);
+  EXPECT_EQ(call_with(u32(UINT32_MAX) + "1234", read), Errno::EIO);
+  EXPECT_EQ(call_with(u32(5) + "1234", read), Errno::EIO);
+  const auto write = [](P9Client& c) { return error_of(c.write(1, "1234", 4, 0)); };
+  for (const uint32_t count : {0u, 5u, UINT32_MAX})
+    EXPECT_EQ(call_with(u32(count), write), Errno::EIO) << count;
+  const auto size = [](P9Client& c) { return error_of(c.attributes(1)); };
+  EXPECT_EQ(call_with(attributes(INT64_MAX), size), std::nullopt);
+  EXPECT_EQ(call_with(attributes(uint64_t{INT64_MAX} + 1), size), Errno::EIO);
+  const auto walk = [](P9Client& c) { return error_of(c.walk(1, 2, "name")); };
+  EXPECT_EQ(call_with(u16(0), walk), Errno::ENOENT);
+  EXPECT_EQ(call_with(u16(2) + qid() + qid(), walk), Errno::EIO);
+  EXPECT_EQ(call_with(u16(1), [](P9Client& c) { return error_of(c.clone(1, 2)); }), Errno::EIO);
+}
+
+TEST(P9Client, WhatWasTransferredBeforeAnErrorCounts) {
+  unsigned answers = 0;
+  Server server([&](const Asked& asked) {
+    if (answers++ % 2 == 1) return error(asked, 5);
+    return asked.type == P9::kTread ? reply(asked, data(Bytes(kP9Payload, 'x')))
+                                    : reply(asked, u32(kP9Payload));
+  });
+  P9Client client(server);
+  std::vector<char> buffer(2 * kP9Payload);
+  Result<size_t> got = client.read(1, buffer.data(), buffer.size(), 0);
+  EXPECT_TRUE(got && *got == kP9Payload);
+  Result<size_t> put = client.write(1, buffer.data(), buffer.size(), 0);
+  EXPECT_TRUE(put && *put == kP9Payload);
+}
+
+TEST(P9Client, ServersThatCannotBeAgreedWith) {
+  const auto connect = [](const Bytes& version, const Bytes& root) {
+    Server server([&](const Asked& asked) {
+      return reply(asked, asked.type == P9::kTversion ? version : root);
+    });
+    P9Client client(server);
+    return error_of(client.connect());
+  };
+  const Bytes version = u32(kP9MessageSize) + text("9P2000.L"), root = qid(kDirectory);
+  EXPECT_EQ(connect(version, root), std::nullopt);
+  EXPECT_EQ(connect(u32(kP9MessageSize - 1) + text("9P2000.L"), root), Errno::ENOTSUP);
+  EXPECT_EQ(connect(u32(kP9MessageSize) + text("9P2000.u"), root), Errno::ENOTSUP);
+  EXPECT_EQ(connect(u32(kP9MessageSize) + u16(UINT16_MAX) + "9P", root), Errno::ENOTSUP);
+  EXPECT_EQ(connect(version, qid()), Errno::EIO);
+  EXPECT_EQ(connect(version, ""), Errno::EIO);
+}
+
+TEST(P9Client, NamesThatAreNoneAreLeftOut) {
+  const std::vector<Bytes> bad = {"",
+                                  ".",
+                                  "..",
+                                  "/",
+                                  "a/b",
+                                  "/etc/passwd",
+                                  "../up",
+                                  Bytes("nul\0x", 5),
+                                  Bytes(256, 'x'),
+                                  Bytes(5000, 'x')};
+  Bytes entries = entry("first", 1);
+  for (const Bytes& name : bad) entries += entry(name, entries.size());
+  entries += entry(Bytes(255, 'l'), 99);
+  bool last = false;
+  Server server([&](const Asked& asked) {
+    return reply(asked, data(std::exchange(last, true) ? "" : entries));
+  });
+  P9Client client(server);
+  Names names;
+  ASSERT_TRUE(client.list(1, names));
+  EXPECT_EQ(names.names, (std::vector<Bytes>{"first", Bytes(255, 'l')}));
+}
+
+TEST(P9Client, ListsWithoutAnEndEnd) {
+  uint64_t at = 0;
+  const std::vector<std::pair<const char*, Server::Answer>> servers = {
+      {"in a circle of one", [&](const Asked& asked) { return reply(asked, data(entry("x", 0))); }},
+      {"ever further", [&](const Asked& asked) { return reply(asked, data(entry("x", ++at))); }},
+      {"in a circle of two",
+       [&](const Asked& asked) { return reply(asked, data(entry("x", ++at % 2 + 1))); }},
+      {"of names that are none",
+       [&](const Asked& asked) { return reply(asked, data(entry(".", ++at))); }},
+  };
+  for (const auto& [name, answer] : servers) {
+    Server server(answer);
+    P9Client client(server);
+    Names names;
+    EXPECT_EQ(error_of(client.list(1, names)), Errno::EIO) << name;
+    EXPECT_LE(server.requests, kP9MaxListing / kP9AnswerSize + 1) << name;
+  }
+}
+
+TEST(P9Client, AListingMayGiveUp) {
+  struct NoMemory final : P9Listing {
+    Result<void> add(const P9Qid&, uint8_t, std::string_view) override { return Errno::ENOMEM; }
+  } listing;
+  Server server([](const Asked& asked) { return reply(asked, data(entry("x", 1))); });
+  P9Client client(server);
+  EXPECT_EQ(error_of(client.list(1, listing)), Errno::ENOMEM);
+  EXPECT_EQ(server.requests, 1u);
+}
+
+// Random answers, most of them good ones with a few bytes changed. P9_SEED and P9_ROUNDS repeat and
+// lengthen it.
+TEST(P9Client, RandomAnswers) {
+  const auto setting = [](const char* name, unsigned otherwise) {
+    const char* const value = getenv(name);
+    return value ? static_cast<unsigned>(strtoul(value, nullptr, 0)) : otherwise;
+  };
+  const unsigned seed = setting("P9_SEED", 1), rounds = setting("P9_ROUNDS", 30'000);
+  SCOPED_TRACE("P9_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random()) % limit; };
+  std::vector<Bytes> parts = {entry("name", 3), entry("a/b", 4), qid(kDirectory),
+                              data("bytes"),    u32(UINT32_MAX), u16(UINT16_MAX),
+                              u64(0),           Bytes(300, 'n'), attributes(1 << 20)};
+  for (unsigned round = 0; round < rounds; ++round) {
+    const Call& call = calls()[below(calls().size())];
+    Server server([&](const Asked& asked) {
+      if (below(20) == 0) return error(asked, static_cast<uint32_t>(below(140)));
+      Bytes contents = call.good;
+      for (size_t more = below(4); more > 0; --more) contents += parts[below(parts.size())];
+      if (asked.type == P9::kTreaddir && below(2)) {
+        contents.clear();
+        for (size_t n = below(20); n > 0; --n)
+          contents += entry(Bytes(below(300), static_cast<char>(random())), random());
+        contents = data(contents);
+      }
+      Bytes answer = reply(asked, contents);
+      for (size_t changes = below(4); changes > 0; --changes)
+        answer[below(answer.size())] = static_cast<char>(random());
+      if (below(8) == 0) answer.resize(below(answer.size() + 1));
+      return answer;
+    });
+    if (below(10) == 0) server.says_received = static_cast<size_t>(random()) << below(32);
+    P9Client client(server);
+    const std::optional<Errno> failed = call.make(client);
+    ASSERT_NE(failed, Errno::EINTR) << call.name;
+    ASSERT_LE(server.requests, kP9MaxListing / kP9AnswerSize + 1) << call.name;
+  }
+}
+
+}  // namespace
