@@ -29,7 +29,7 @@ CMDLINE ?=
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run guest leaktest proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run guest leaktest proof stress bench% test%,$(GOALS)),run) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \
@@ -52,7 +52,7 @@ include user/user.mk
 include tests/tests.mk
 include bench/bench.mk
 
-.PHONY: all kernel initrd guest run iso leaktest leaktest-run format lint clean help
+.PHONY: all kernel initrd guest run iso leaktest leaktest-run stress stress-run format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
 guest: all # for scripts/guest
@@ -65,9 +65,9 @@ $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 	@echo "  ISO   $@"
 	@scripts/mkiso $(KERNEL) $(INITRD) $@
 
-# make ends with 2 whatever a recipe ends with, but under -q with 1 when something is left to be done. So this goal runs under -q,
-# where only the lines with + are carried out, and a leak leaves a line to be done.
-ifneq ($(filter leaktest,$(MAKECMDGOALS)),)
+# make ends with 2 whatever a recipe ends with, but under -q with 1 when something is left to be done. So these goals run under -q,
+# where only the lines with + are carried out, and what is found leaves a line to be done.
+ifneq ($(filter leaktest stress,$(MAKECMDGOALS)),)
 MAKEFLAGS += -q
 endif
 leaktest: leaktest-run ## run CMD='…' in the guest under the tracer (REPEAT=5): status 0 clean, 1 a leak, 2 it cannot be said
@@ -81,6 +81,16 @@ leaktest-run:
 	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
 	  { scripts/leaktest --repeat $(REPEAT) $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKTEST_CMD"; \
 	    echo $$? > $(BASE)/leaktest/status; }
+
+# Building each kernel is a make of its own: two makes of one folder at once would be in each other's way.
+STRESS_VARIANTS := $(or $(VARIANT),checked sanitize)
+stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=): status as that of leaktest
+	$(if $(filter 0,$(STRESS_STATUS)),,$(if $(filter 1,$(STRESS_STATUS)),@false,$(error it cannot be said whether anything is wrong)))
+STRESS_STATUS = $(shell cat $(BASE)/stress/status)
+stress-run:
+	+@mkdir -p $(BASE)/stress; echo 2 > $(BASE)/stress/status
+	+@for variant in $(STRESS_VARIANTS); do MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$$variant >&2 || exit; done && \
+	  { scripts/stress --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(STRESS_VARIANTS:%=--variant %); echo $$? > $(BASE)/stress/status; }
 
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
