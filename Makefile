@@ -22,15 +22,15 @@ SMP    ?= 4
 MEM    ?= 512M
 BOOT   ?= direct
 CMD    ?=
-REPEAT ?= 5
-RUNS   ?= 128
 CMDLINE ?=
+MINUTES ?= 10
+HUNTS := leaktest leaksweep leakfuzz stress
 
 # The packages that the goals need, by the groups of scripts/setup, come before everything else: `make` starts again when the
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run guest leaktest leaksweep leakfuzz proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \
@@ -52,8 +52,9 @@ include kern/kern.mk
 include user/user.mk
 include tests/tests.mk
 include bench/bench.mk
+include hunts.mk
 
-.PHONY: all kernel initrd guest run iso leaktest leaktest-run leaksweep leaksweep-run format lint clean help
+.PHONY: all kernel initrd guest run iso format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
 guest: all # for scripts/guest
@@ -65,36 +66,6 @@ iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
 $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 	@echo "  ISO   $@"
 	@scripts/mkiso $(KERNEL) $(INITRD) $@
-
-# make ends with 2 whatever a recipe ends with, but under -q with 1 when something is left to be done. So this goal runs under -q,
-# where only the lines with + are carried out, and a leak leaves a line to be done.
-ifneq ($(filter leaktest leaksweep,$(MAKECMDGOALS)),)
-MAKEFLAGS += -q
-endif
-leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…'): 0 no, 1 yes, 2 it cannot be said
-	$(if $(filter 0,$(LEAKTEST_STATUS)),,$(if $(filter 1,$(LEAKTEST_STATUS)),@false,$(error it cannot be said whether anything leaked)))
-LEAKTEST_STATUS = $(shell cat $(BASE)/leaktest/status)
-# As it was typed: a $ in CMD is the shell's in the guest, not make's.
-LEAKTEST_OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
-  $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') \
-  $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') \
-  $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
-leaktest-run: export LEAKTEST_CMD := $(value CMD)
-unexport CMD
-leaktest-run:
-	+@mkdir -p $(BASE)/leaktest; echo 2 > $(BASE)/leaktest/status
-	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
-	  { scripts/leaktest $(LEAKTEST_OPTIONS) "$$LEAKTEST_CMD"; echo $$? > $(BASE)/leaktest/status; }
-
-leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, which fails: status 0 clean, 1 a leak, 2 it cannot be said
-	$(if $(filter 0,$(LEAKSWEEP_STATUS)),,$(if $(filter 1,$(LEAKSWEEP_STATUS)),@false,$(error it cannot be said whether anything leaked)))
-LEAKSWEEP_STATUS = $(shell cat $(BASE)/leaksweep/status)
-leaksweep-run: export LEAKSWEEP_CMD := $(value CMD)
-leaksweep-run:
-	+@mkdir -p $(BASE)/leaksweep; echo 2 > $(BASE)/leaksweep/status
-	+@MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) VARIANT=$(VARIANT) >&2 && \
-	  { scripts/leaksweep --no-build $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)') "$$LEAKSWEEP_CMD"; \
-	    echo $$? > $(BASE)/leaksweep/status; }
 
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
@@ -108,4 +79,4 @@ clean: ## remove everything that was made
 	rm -rf $(BASE)
 
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile kern/kconfig.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk kern/kconfig.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'

@@ -1,7 +1,8 @@
 """The kernel's own tests for pytest: each KTEST(name) in kern/tests/*_test.cc is an item.
 
 One boot of the kernel that checks the order of locks (configs/checked.config) runs all that are selected, when the first of them is
-to run. Results come from the Test Anything Protocol on the console.
+to run. Tests of the sanitizers run in the kernel that has them (configs/sanitize.config), and the long tests have all others there too,
+as NAME[sanitize]. Results come from the Test Anything Protocol on the console.
 """
 import re
 import subprocess
@@ -11,13 +12,14 @@ import pytest
 from guest import ROOT
 from outcomes import Outcome, OutcomeItem
 
-VARIANT = "checked"
+USUAL, SANITIZE = "checked", "sanitize"  # variants
+OF_SANITIZERS = "sanitizer_test.cc"
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
 # A line of the log may come in the middle of the console's other output, never in the middle of a line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
 COMMAND_LINE = 400  # bytes of names that surely fit into the kernel's command line (kern/include/core/boot.h)
 TAIL = 60  # lines of the console that are shown when the kernel has not come to its end
-SECONDS = 600
+SECONDS = {USUAL: 600, SANITIZE: 2400}
 
 
 def pytest_collect_file(file_path, parent):
@@ -47,18 +49,30 @@ class KernelTests(pytest.File):
     """A file with tests. All of the session run together, so what has come out of it belongs to the session."""
 
     def collect(self):
+        of_sanitizers = self.path.name == OF_SANITIZERS
         for name in KTEST.findall(self.path.read_text()):
-            yield OutcomeItem.from_parent(self, name=name)
+            yield self.test(name, name, SANITIZE if of_sanitizers else USUAL)
+            if not of_sanitizers:
+                yield self.test(f"{name}[{SANITIZE}]", name, SANITIZE, pytest.mark.long)
+
+    def test(self, name, ktest, variant, *marks):
+        item = OutcomeItem.from_parent(self, name=name)
+        item.ktest, item.variant = ktest, variant
+        for mark in marks:
+            item.add_marker(mark)
+        return item
 
     def outcome(self, test):
         session = self.session
-        if not hasattr(session, "kernel_outcomes"):
-            names = [item.name for item in session.items if isinstance(item.parent, KernelTests)]
+        session.kernel_outcomes = getattr(session, "kernel_outcomes", {})
+        if test.variant not in session.kernel_outcomes:
+            names = [item.ktest for item in session.items if isinstance(item.parent, KernelTests) and item.variant == test.variant]
             words = ",".join(names)
             if len(words) > COMMAND_LINE:
                 words = ""
-            run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", VARIANT, "--timeout", str(SECONDS), f"--ktest={words}"],
+            run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", test.variant, "--timeout", str(SECONDS[test.variant]),
+                                  f"--ktest={words}"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-            session.kernel_outcomes = outcomes_in(run.stderr, run.returncode)
-        outcomes, missing = session.kernel_outcomes
-        return outcomes.get(test.name, missing)
+            session.kernel_outcomes[test.variant] = outcomes_in(run.stderr, run.returncode)
+        outcomes, missing = session.kernel_outcomes[test.variant]
+        return outcomes.get(test.ktest, missing)

@@ -5,7 +5,7 @@
 include tests/host/host.mk
 
 # Kernels besides the default one: configs/NAME.config. They have its initial archive.
-TEST_VARIANTS := checked break fuzz
+TEST_VARIANTS := checked break fuzz sanitize
 TEST_KERNELS := $(TEST_VARIANTS:%=$(BASE)/variant/%/stele.elf)
 ifeq ($(VARIANT),)
 $(TEST_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
@@ -30,13 +30,7 @@ test-guest: all $(TEST_KERNELS) ## the booted system, as a person would use it
 test-long: all host-tests $(TEST_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
-# Random system calls (docs/testing.md). What is found lies in build/leakfuzz.
-.PHONY: leakfuzz
-leakfuzz: all $(BASE)/variant/fuzz/stele.elf ## random system calls (MINUTES=10 SMP=4 SEED=), looked at for what they leave behind
-	@scripts/leakfuzz --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
-
 # A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.
-MINUTES ?= 10
 .PHONY: proof
 proof: all ## compare the tracer with an account of what is live (MINUTES=10 SMP=4), at random, until something differs
 	@scripts/guest --no-build $(if $(VARIANT),--variant $(VARIANT)) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \

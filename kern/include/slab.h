@@ -83,6 +83,9 @@ void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int fla
 /* How much of a live page-backed object may be used: all, or what was asked for of a
  * checked one. */
 size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object);
+/* Lines to the log: the object that an address lies in, its cache, and if that is checked who
+ * allocated and freed it. For reports: any context, no lock. */
+void kmem_log_object(const void* address);
 /* The cache that a page-backed object belongs to; NULL if its page has none. */
 struct kmem_cache* kmem_cache_of(const void* object);
 

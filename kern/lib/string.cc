@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include "lib/sanitize.h"
+
 // The loops below must not be turned into calls of the functions that they implement.
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
-void* memcpy(void* to, const void* from, size_t n) {
+[[gnu::always_inline]] static inline void* copy(void* to, const void* from, size_t n) {
   void* d = to;
   size_t words = n / 8;
   asm volatile("rep movsq" : "+D"(d), "+S"(from), "+c"(words)::"memory");
@@ -16,16 +18,16 @@ void* memcpy(void* to, const void* from, size_t n) {
   return to;
 }
 
-void* memmove(void* to, const void* from, size_t n) {
+[[gnu::always_inline]] static inline void* copy_up(void* to, const void* from, size_t n) {
   if (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from) >= n)
-    return memcpy(to, from, n);
+    return copy(to, from, n);
   auto* d = static_cast<unsigned char*>(to) + n - 1;
   auto* s = static_cast<const unsigned char*>(from) + n - 1;
   asm volatile("std; rep movsb; cld" : "+D"(d), "+S"(s), "+c"(n)::"memory");
   return to;
 }
 
-void* memset(void* to, int byte, size_t n) {
+[[gnu::always_inline]] static inline void* fill(void* to, int byte, size_t n) {
   void* d = to;
   const uint64_t pattern = (byte & 0xff) * 0x0101010101010101u;
   size_t words = n / 8;
@@ -33,6 +35,36 @@ void* memset(void* to, int byte, size_t n) {
   size_t rest = n % 8;
   asm volatile("rep stosb" : "+D"(d), "+c"(rest) : "a"(pattern) : "memory");
   return to;
+}
+
+#ifdef CONFIG_KASAN
+// What code that is exempt from KernelAddressSanitizer calls instead (kern.mk).
+extern "C" void* memcpy_exempt(void* to, const void* from, size_t n) {
+  return copy(to, from, n);
+}
+extern "C" void* memmove_exempt(void* to, const void* from, size_t n) {
+  return copy_up(to, from, n);
+}
+extern "C" void* memset_exempt(void* to, int byte, size_t n) {
+  return fill(to, byte, n);
+}
+#endif
+
+void* memcpy(void* to, const void* from, size_t n) {
+  sanitize_read(from, n);
+  sanitize_write(to, n);
+  return copy(to, from, n);
+}
+
+void* memmove(void* to, const void* from, size_t n) {
+  sanitize_read(from, n);
+  sanitize_write(to, n);
+  return copy_up(to, from, n);
+}
+
+void* memset(void* to, int byte, size_t n) {
+  sanitize_write(to, n);
+  return fill(to, byte, n);
 }
 
 int memcmp(const void* a, const void* b, size_t n) {

@@ -39,6 +39,7 @@
 #include "arena_impl.h"
 #include "core/log.h"
 #include "core/spinlock.h"
+#include "kasan.h"
 #include "lib/format.h"
 #include "lib/result.h"
 #include "lib/string.h"
@@ -378,6 +379,29 @@ ALLOCATOR_TEXT static bool fails_on_purpose(struct arena& arena, size_t size, in
   return true;
 }
 
+// ---- What KernelAddressSanitizer is told (kasan.h).
+
+#ifdef CONFIG_KASAN
+static bool is_memory(const struct arena* arena) {
+  while (arena && arena != base_arena) arena = arena->source;
+  return arena;
+}
+static void open_memory(const struct arena& arena, const void* address, size_t requested) {
+  if (!address || !is_memory(&arena)) return;
+  const size_t touched = align_up(requested, 8), whole = align_up(requested, arena.quantum);
+  kasan_allow(address, requested);
+  kasan_forbid(static_cast<const char*>(address) + touched, whole - touched, KASAN_REDZONE);
+}
+static void close_memory(const struct arena& arena, const void* address, size_t size) {
+  if (!is_memory(&arena)) return;
+  kasan_may_free(address);
+  kasan_forbid(address, align_up(size, arena.quantum), KASAN_FREED_PAGES);
+}
+#else
+static inline void open_memory(const struct arena&, const void*, size_t) {}
+static inline void close_memory(const struct arena&, const void*, size_t) {}
+#endif
+
 // ---- The tracer's side. The glance outside the section may be late: what it misses began before
 // the change.
 
@@ -504,11 +528,13 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
     return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
   if (fails_on_purpose(*arena, size, flags)) return nullptr;
   void* const address = take(*arena, whole, flags);
+  open_memory(*arena, address, size);
   note_allocation(*arena, address, size, __builtin_frame_address(0));
   return address;
 }
 
 ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) {
+  close_memory(*arena, address, size);
   note_free(*arena, address);
   give(*arena, address, align_up(size, arena->quantum));
 }
@@ -524,11 +550,13 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   if (fails_on_purpose(*arena, size, flags)) return nullptr;
   void* const address =
       reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
+  open_memory(*arena, address, size);
   note_allocation(*arena, address, size, __builtin_frame_address(0));
   return address;
 }
 
 ALLOCATOR_TEXT void arena_xfree(struct arena* arena, void* address, size_t size) {
+  close_memory(*arena, address, size);
   note_free(*arena, address);
   free_segment(*arena, reinterpret_cast<uintptr_t>(address), align_up(size, arena->quantum));
 }

@@ -48,7 +48,7 @@ ALLOCATOR_TEXT void* allocate_pages(size_t size, int flags) {
   void* const memory = arena_alloc(page_arena, size, flags);
   if (!memory) return nullptr;
   page_of(memory)->large_pages = align_up(size, kPageSize) / kPageSize;
-  if (flags & KM_ZERO) memset(memory, 0, align_up(size, kPageSize));
+  if (flags & KM_ZERO) memset(memory, 0, size);
   return memory;
 }
 

@@ -14,6 +14,7 @@
 #include "core/power.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
+#include "kasan.h"
 #include "ns/namespace.h"
 #include "pages.h"
 #include "proc/process.h"
@@ -60,6 +61,7 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   acpi_init(boot_info().acpi_root);
   setup_boot_cpu();
   paging_init();
+  kasan_init();
   interrupt_controllers_init();
   time_init();
   klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'",

@@ -44,6 +44,7 @@
  * of several CPUs can mix, each line says which it belongs to.
  */
 
+#include "kasan.h"
 #include "slab_check_impl.h"
 
 enum {
@@ -107,10 +108,6 @@ static char* object_at(const struct kmem_cache* cache, const struct checked_slab
 static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab,
                          const void* object) {
   return (uint32_t)((size_t)((const char*)object - slab->slab.base) / cache->checks.stride);
-}
-
-static struct audit* audit_of(const struct kmem_cache* cache, const void* object) {
-  return (struct audit*)((char*)object + cache->checks.stride) - 1;
 }
 
 /* The word of red zone before an object; NULL if there is none. */
@@ -233,6 +230,7 @@ static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) {
   char* const pages = slab_os_pages_alloc(cache->source, checks->slab_size, flags);
   if (!pages) return NULL;
   struct checked_slab* const slab = (struct checked_slab*)(pages + structure_offset(checks));
+  kasan_forbid(pages, checks->slab_size, KASAN_NO_OBJECT);
   slab_check_fill(pages, slab, RED_PATTERN);
   *slab =
       (struct checked_slab){.slab = {.cache = cache, .base = pages + checks->gap, .checked = true}};
@@ -248,6 +246,7 @@ static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) {
 
 static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab) {
   char* const pages = (char*)slab - structure_offset(&cache->checks);
+  kasan_forbid(pages, cache->checks.slab_size, KASAN_FREED_PAGES);
   slab_os_pages_set_slab(pages, cache->checks.slab_size, NULL);
   slab_os_pages_free(cache->source, pages, cache->checks.slab_size);
 }

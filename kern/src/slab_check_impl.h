@@ -16,6 +16,10 @@ struct audit {
   uint64_t guard; /* RED_WORD: the red zone before the next object */
 };
 
+static inline struct audit* audit_of(const struct kmem_cache* cache, const void* object) {
+  return (struct audit*)((char*)object + cache->checks.stride) - 1;
+}
+
 /* What was found where a pattern should be: from the first to the last byte that is another. */
 struct damage {
   const unsigned char *first, *last;

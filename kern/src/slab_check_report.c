@@ -170,3 +170,30 @@ void slab_check_report(struct report* report, const char* found, const void* fra
                 report->cache->name);
 #endif
 }
+
+void kmem_log_object(const void* address) {
+  const struct kmem_slab* const slab = slab_os_page_slab(address);
+  if (!slab) {
+    slab_os_log("  %p is in no slab", address);
+    return;
+  }
+  const struct kmem_cache* const cache = slab->cache;
+  const size_t stride = slab->checked ? cache->checks.stride : cache->stride;
+  const uint32_t objects = slab->checked ? cache->checks.objects : cache->objects_per_slab;
+  const size_t offset = (size_t)((const char*)address - slab->base);
+  if (offset / stride >= objects) {
+    slab_os_log("  %p is in a slab of %s, in no object", address, cache->name);
+    return;
+  }
+  const char* const object = slab->base + offset / stride * stride;
+  slab_os_log("  %p is %lu bytes into the object %p of %s, which has %lu bytes", address,
+              (unsigned long)(offset % stride), (const void*)object, cache->name,
+              (unsigned long)cache->object_size);
+  if (!slab->checked) {
+    slab_os_log("  `check=%s` on the kernel command line would say who allocated and freed it",
+                cache->name);
+    return;
+  }
+  slab_os_log_place(" ", "allocated", &audit_of(cache, object)->allocated);
+  slab_os_log_place(" ", "freed", &audit_of(cache, object)->freed);
+}

@@ -1,5 +1,6 @@
 /* The lower half of a cache: slabs, bufctls and their hash. The theory is in slab.c. */
 
+#include "kasan.h"
 #include "slab_impl.h"
 
 enum {
@@ -7,6 +8,7 @@ enum {
   LARGE_SLAB_OBJECTS = 4,            /* what a slab of large objects should have at least … */
   LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … if it does not get larger than this */
   COLOUR_STEP = 64,                       /* a cache line, if the alignment is not more */
+  REDZONE_ALIGN_MAX = 64, /* objects of larger alignment have no bytes between them */
   EMPTY_SLABS_KEPT = 1, /* so that a cache on a boundary does not make and free a slab each time */
 };
 
@@ -34,7 +36,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
   /* A record of the tracer has 32 bits for a size. */
   if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : UINT32_MAX)) return false;
-  cache->stride = (cache->object_size + align - 1) & ~(align - 1);
+  const size_t redzone = touch && align <= REDZONE_ALIGN_MAX ? KASAN_REDZONE_BYTES : 0;
+  cache->stride = (cache->object_size + redzone + align - 1) & ~(align - 1);
   if (touch) slab_check_init(cache, align);
   cache->small = touch && cache->stride <= SMALL_MAX;
   if (cache->small) {
@@ -180,6 +183,10 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
       (uint64_t)((int64_t)((uint64_t)pages << 16) >> 16) != (uint64_t)pages)
     slab_os_panic("%s: it can be traced, but %p is not an address", cache->name, (void*)pages);
+  if (page_backed(cache))
+    kasan_forbid(pages, cache->slab_size, KASAN_NO_OBJECT);
+  else if (!(kmem_cache_flags(cache) & KMC_QCACHE))
+    kasan_allow(pages, cache->slab_size); /* if it is memory at all, it is the callers' */
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);
@@ -193,7 +200,10 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
 
 static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
   char* const pages = slab->base - slab->colour;
-  if (page_backed(cache)) slab_os_pages_set_slab(pages, cache->slab_size, NULL);
+  if (page_backed(cache)) {
+    kasan_forbid(pages, cache->slab_size, KASAN_FREED_PAGES);
+    slab_os_pages_set_slab(pages, cache->slab_size, NULL);
+  }
   if (!cache->small) {
     bufctls_free(slab->free_bufctls);
     kmem_cache_free(kmem_slab_cache, slab);

@@ -1,6 +1,7 @@
 /* The upper half of a cache: allocation and free through the magazines of CPUs. The theory is in
  * slab.c. */
 
+#include "kasan.h"
 #include "slab_impl.h"
 
 /* ---- This CPU's magazines. Interrupts are off. */
@@ -75,6 +76,73 @@ static bool uses_magazines(const struct kmem_cache* cache) {
          !__atomic_load_n(&cache->zombie, __ATOMIC_ACQUIRE) && !slab_check_on(cache);
 }
 
+/* ---- What KernelAddressSanitizer is told (kasan.h). Nothing of this is left in other kernels. */
+
+#ifdef CONFIG_KASAN
+
+static bool is_memory(const struct kmem_cache* cache) {
+  return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOTOUCH);
+}
+
+/* A constructor or destructor may touch all of the object. */
+static void open_object(const struct kmem_cache* cache, void* object) {
+  if (is_memory(cache)) kasan_allow(object, cache->object_size);
+}
+static void close_object(const struct kmem_cache* cache, void* object) {
+  if (is_memory(cache)) kasan_forbid(object, cache->object_size, KASAN_FREED);
+}
+
+/* A caller gets the object, or NULL, and asked for `requested` bytes. */
+static void* handed_out(const struct kmem_cache* cache, void* object, size_t requested) {
+  if (!object || !is_memory(cache)) return object;
+  const size_t whole = (requested + 7) & ~(size_t)7;
+  kasan_allow(object, requested);
+  if (whole < cache->object_size)
+    kasan_forbid((char*)object + whole, cache->object_size - whole, KASAN_REDZONE);
+  return object;
+}
+
+/* It comes back. False if it is free already, which has been reported. What is checked is judged,
+ * and closed, by free_checked. */
+static bool taken_back(const struct kmem_cache* cache, void* object) {
+  if (!is_memory(cache) || (kmem_cache_flags(cache) & KMC_CHECKED)) return true;
+  if (!kasan_may_free(object)) return false;
+  close_object(cache, object);
+  return true;
+}
+
+/* What is freed is not to be the next that is allocated: exchanges the last object of the loaded
+ * magazine, which is not empty, for any. */
+static void choose_object(struct kmem_cpu* cpu) {
+  void** const objects = cpu->loaded->objects;
+  const uint32_t last = cpu->rounds - 1, other = (uint32_t)(cpu->allocations % cpu->rounds);
+  void* const object = objects[other];
+  objects[other] = objects[last];
+  objects[last] = object;
+}
+
+#else
+
+static inline void open_object(const struct kmem_cache* cache, void* object) {
+  (void)cache, (void)object;
+}
+static inline void close_object(const struct kmem_cache* cache, void* object) {
+  (void)cache, (void)object;
+}
+static inline void* handed_out(const struct kmem_cache* cache, void* object, size_t requested) {
+  (void)cache, (void)requested;
+  return object;
+}
+static inline bool taken_back(const struct kmem_cache* cache, void* object) {
+  (void)cache, (void)object;
+  return true;
+}
+static inline void choose_object(struct kmem_cpu* cpu) {
+  (void)cpu;
+}
+
+#endif
+
 /* ---- Allocation. */
 
 /* What no caller may ask. The slow path looks always, since it costs nothing there; the entry
@@ -100,7 +168,10 @@ ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int 
     object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
   }
   if (!object) return NULL;
-  if (cache->constructor && cache->constructor(object, cache->private_data, flags) != 0) {
+  if (!cache->constructor) return object;
+  open_object(cache, object);
+  if (cache->constructor(object, cache->private_data, flags) != 0) {
+    close_object(cache, object);
     if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
     return NULL;
   }
@@ -130,6 +201,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
   if (uses_magazines(cache) && load_full(cache, cpu)) {
+    choose_object(cpu);
     set_rounds(cpu, cpu->rounds - 1);
     object = cpu->loaded->objects[cpu->rounds];
   } else {
@@ -175,6 +247,7 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   struct kmem_cpu* const cpu = this_cpu(cache);
   const uint32_t rounds = cpu->rounds;
   if (UNLIKELY(rounds == 0)) return alloc_slow(cache, requested, flags, frame, saved);
+  choose_object(cpu);
   set_rounds(cpu, rounds - 1);
   void* const object = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
@@ -192,7 +265,7 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
 ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache,
                                                                    size_t requested, int flags,
                                                                    const void* frame) {
-  void* const object = alloc_object(cache, requested, flags, frame);
+  void* const object = handed_out(cache, alloc_object(cache, requested, flags, frame), requested);
   if (object) __builtin_memset(object, 0, requested);
   return object;
 }
@@ -201,14 +274,15 @@ ALLOCATOR_TEXT void* kmem_cache_alloc(struct kmem_cache* cache, int flags) {
   const void* const frame = __builtin_frame_address(0);
   if (SLAB_OS_CHECK_CALLS) check_call(cache, cache->object_size, flags);
   if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, cache->object_size, flags, frame);
-  return alloc_object(cache, cache->object_size, flags, frame);
+  return handed_out(cache, alloc_object(cache, cache->object_size, flags, frame),
+                    cache->object_size);
 }
 
 ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t requested, int flags) {
   const void* const frame = __builtin_frame_address(0);
   if (SLAB_OS_CHECK_CALLS) check_call(cache, requested, flags);
   if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, requested, flags, frame);
-  return alloc_object(cache, requested, flags, frame);
+  return handed_out(cache, alloc_object(cache, requested, flags, frame), requested);
 }
 
 /* ---- Free. */
@@ -226,7 +300,11 @@ static void object_to_slab(struct kmem_cache* cache, void* object) {
     uncount_free(cache);
     return;
   }
-  if (cache->destructor) cache->destructor(object, cache->private_data);
+  if (cache->destructor) {
+    open_object(cache, object);
+    cache->destructor(object, cache->private_data);
+    close_object(cache, object);
+  }
   if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
 }
 
@@ -273,6 +351,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct k
   slab_os_irq_restore(saved);
   const enum check_outcome outcome = slab_check_free(cache, object, __builtin_frame_address(0));
   if (outcome == CHECK_REFUSED) return;
+  close_object(cache, object);
   saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
   slab_os_count(&cpu->frees, 1);
@@ -296,7 +375,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(
 }
 
 ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
-  if (UNLIKELY(!object)) return;
+  if (UNLIKELY(!object) || !taken_back(cache, object)) return;
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
   if (UNLIKELY(cpu->flags & (KMC_EVER_TRACED | KMC_CHECKED))) {

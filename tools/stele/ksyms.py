@@ -18,6 +18,7 @@ import sys
 IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
 HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/probe/kernel_probes.cc
+SANITIZERS = ("__ubsan_handle_", "kasan_report")  # what they find ends in a panic
 ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
 BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
@@ -162,7 +163,8 @@ def check_handlers(listing, elf, places):
             sys.exit(f"ksyms: a probe's hit calls the function at {start:#x}, which can be probed itself")
         seen.add(start)
         called = {target for address, target in calls if start <= address < end}
-        waiting += [(address, address + size) for address, size, _, _ in elf.functions if address in called - seen]
+        waiting += [(address, address + size) for address, size, name, _ in elf.functions
+                    if address in called - seen and not name.startswith(SANITIZERS)]
 
 
 def emit_array(directive, values):

@@ -120,7 +120,11 @@ boot_gdt_pointer:
         .globl boot_stacks, boot_stack_top, boot_ist_tops_end
 boot_stacks:
         .skip 4096
+#if defined(CONFIG_UBSAN) || defined(CONFIG_KASAN)
+        .skip 32768                                 // kKernelStackSize
+#else
         .skip 16384
+#endif
 boot_stack_top:
         .skip 4096 + 8192                           // double fault
         .skip 4096 + 8192                           // NMI

@@ -4,7 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+// A multiple of pages, known to boot.S. Checked code has larger frames.
+#if defined(CONFIG_UBSAN) || defined(CONFIG_KASAN)
+inline constexpr size_t kKernelStackSize = 32 * 1024;
+#else
 inline constexpr size_t kKernelStackSize = 16 * 1024;
+#endif
 
 // The callee-saved registers lie on the stack that `stack_pointer` points at.
 struct Context {

@@ -23,6 +23,7 @@
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/kernel_tables.h"
 #include "arch/x86_64/smp.h"
 #include "core/boot.h"
 #include "core/log.h"
@@ -49,6 +50,7 @@ constexpr uint64_t kLargePage = 2 << 20;
 constinit PhysAddr kernel_root{};
 constinit Spinlock kernel_lock{LockRank::kPageTable};
 constinit bool from_page_arena = false;
+constinit uint64_t kernel_tables = 0;  // pages; changed under the lock, read anywhere
 
 // Two pages for each CPU, behind the interrupt controllers'.
 constexpr uint64_t kTextWindow = kKernelVirtualBase + (1 << 20);
@@ -77,8 +79,11 @@ Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, u
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > target; level--) {
     uint64_t& entry = table[index_at(address, level)];
-    if (!(entry & kPresent))
+    if (!(entry & kPresent)) {
       entry = TRY(new_table(flags)).value | kPresent | kWritable | table_flags;
+      if (root == kernel_root && from_page_arena)
+        __atomic_fetch_add(&kernel_tables, 1, __ATOMIC_RELAXED);
+    }
     table = table_of(entry);
   }
   return &table[index_at(address, target)];
@@ -257,6 +262,10 @@ NOT_PROBED void text_write(uint64_t address, const uint8_t* bytes, size_t size) 
 
 void paging_use_page_arena() {
   from_page_arena = true;
+}
+
+uint64_t kernel_table_bytes() {
+  return __atomic_load_n(&kernel_tables, __ATOMIC_RELAXED) * kPageSize;
 }
 
 const char* guard_page_name(uint64_t address) {

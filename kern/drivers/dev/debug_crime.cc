@@ -4,14 +4,20 @@
 //   usefree CACHE          frees an object and writes to it
 //   doublefree CACHE       frees an object twice
 //   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; it stays allocated
+//   overflow               adds one to the largest int
 //
 // Only with a cache that is checked (wrongfree: one of the two): elsewhere the system would not
-// survive it. The names of functions here are what tests look for in reports.
+// survive it. With KernelAddressSanitizer the first three are for any cache, and overflow is for
+// UndefinedBehaviorSanitizer: there the system is not to survive it. The names of functions here
+// are what tests look for in reports.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_crime.h"
 
+#include <climits>
+
 #include "core/errstr.h"
+#include "core/log.h"
 #include "ns/device.h"
 #include "slab.h"
 #include "trace/trace.h"
@@ -19,7 +25,18 @@
 namespace {
 
 constexpr const char* kSyntax =
-    "overrun CACHE, usefree CACHE, doublefree CACHE or wrongfree CACHE OTHER";
+    "overrun CACHE, usefree CACHE, doublefree CACHE, wrongfree CACHE OTHER or overflow";
+
+#ifdef CONFIG_KASAN
+constexpr bool kKasan = true;
+#else
+constexpr bool kKasan = false;
+#endif
+#ifdef CONFIG_UBSAN
+constexpr bool kUbsan = true;
+#else
+constexpr bool kUbsan = false;
+#endif
 
 // A cache by name, held.
 class Named {
@@ -80,6 +97,12 @@ static void crime_doublefree(kmem_cache* cache, kmem_cache*, char* object) {
   crime_free(cache, object);
   crime_free_again(cache, object);
 }
+static void crime_overflow(kmem_cache*, kmem_cache*, char*) {
+  int number = INT_MAX;
+  asm volatile("" : "+r"(number));
+  number++;
+  klog("#debug/crime: %d comes after the largest int", number);
+}
 static void crime_wrongfree(kmem_cache*, kmem_cache* other, char* object) {
   crime_free(other, object);
 }
@@ -88,6 +111,13 @@ namespace {
 
 Result<void> parse(const CommandLine& line, Crime& crime) {
   std::string_view rest = line.rest;
+  if (line.word == "overflow") {
+    if (!rest.empty()) return fail(Errno::EINVAL, "expected %s", kSyntax);
+    if (!kUbsan)
+      return fail(Errno::EINVAL, "this kernel has no UndefinedBehaviorSanitizer: VARIANT=sanitize");
+    crime.commit = crime_overflow;
+    return {};
+  }
   const std::string_view name = next_word(rest);
   if (line.word == "overrun") {
     crime.commit = crime_overrun;
@@ -109,7 +139,7 @@ Result<void> parse(const CommandLine& line, Crime& crime) {
     return fail(Errno::EINVAL, "%s is the right cache for its own objects",
                 kmem_cache_name(crime.cache.cache()));
   }
-  if (crime.cache.is_checked() || crime.other.is_checked()) return {};
+  if ((kKasan && !two) || crime.cache.is_checked() || crime.other.is_checked()) return {};
   return fail(Errno::EINVAL, "%s is not checked: echo check > #mem/kmemtrace/%s first",
               kmem_cache_name(crime.cache.cache()), kmem_cache_name(crime.cache.cache()));
 }
@@ -128,8 +158,8 @@ Result<void> debug_crime_write(std::string_view text) {
   while (next_command(text, line)) {
     Crime crime;
     TRY(parse(line, crime));
-    char* const object = crime_alloc(crime.cache.cache());
-    if (!object) return Errno::ENOMEM;
+    char* const object = crime.cache.cache() ? crime_alloc(crime.cache.cache()) : nullptr;
+    if (crime.cache.cache() && !object) return Errno::ENOMEM;
     crime.commit(crime.cache.cache(), crime.other.cache(), object);
   }
   return {};

@@ -1,5 +1,6 @@
 #include "drivers/dev/mem_stats.h"
 
+#include "arch/x86_64/kernel_tables.h"
 #include "arena.h"
 #include "pages.h"
 #include "slab.h"
@@ -111,6 +112,6 @@ void mem_print_arena_stats(Text& text) {
 
 void mem_print_free(Text& text) {
   const MemoryTotals totals = memory_totals();
-  text.print("total %lu\nused %lu\nfree %lu\n", totals.total, totals.total - totals.free,
-             totals.free);
+  text.print("total %lu\nused %lu\nfree %lu\nkernel_tables %lu\n", totals.total,
+             totals.total - totals.free, totals.free, kernel_table_bytes());
 }

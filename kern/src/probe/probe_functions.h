@@ -38,7 +38,7 @@ class ProbeFunctions {
   // what does not go together, ENOMEM.
   Result<void> build();
   uint32_t rule_count() const { return rule_count_; }
-  const ProbeRule* rules() const { return &rules_[0]; }
+  const ProbeRule* rules() const { return rules_.data(); }
   std::span<const KernelProbe> kernel_probes() { return {kernel_probes_.data(), kernel_count_}; }
   std::span<const Program> programs() { return {programs_.items.data(), programs_.count}; }
   std::span<const UserProbe> probes_of(const Program& program) {

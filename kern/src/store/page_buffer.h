@@ -39,7 +39,8 @@ class PageBuffer {
   }
 
   size_t capacity() const { return capacity_; }
-  T* data() { return items_; }
+  T* data() { return items_; }  // nullptr before the first reserve()
+  const T* data() const { return items_; }
   T& operator[](size_t index) { return items_[index]; }
   const T& operator[](size_t index) const { return items_[index]; }
 

@@ -187,7 +187,7 @@ size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) const {
 
 void TraceBinary::make_piece(uint64_t offset, Piece& piece) const {
   if (offset < sizeof(header_)) return piece.set(0, header_);
-  const Section* const first = &sections_[0];
+  const Section* const first = sections_.data();
   const Section* const after =
       std::upper_bound(first, first + section_count_, offset,
                        [](uint64_t at, const Section& section) { return at < section.offset; });
@@ -320,7 +320,7 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t ind
 
 // All frames of the stack that frame number `index` belongs to.
 void TraceBinary::make_frames(uint64_t index, Piece& piece) const {
-  const Stack* const first = &stack_list_[0];
+  const Stack* const first = stack_list_.data();
   const Stack* const after =
       std::upper_bound(first, first + stack_count_, index,
                        [](uint64_t at, const Stack& stack) { return at < stack.first_frame; });

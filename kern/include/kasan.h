@@ -1,0 +1,60 @@
+/* KernelAddressSanitizer: what the allocator tells it, and nothing in a kernel without
+ * CONFIG_KASAN. C and C++. The theory is in src/kasan.cc.
+ *
+ * Addresses are multiples of eight. Those outside of the direct map are taken and forgotten. Any
+ * context. Nobody else has the memory meanwhile.
+ */
+#pragma once
+
+#ifdef __cplusplus
+#include <cstddef>
+#include <cstdint>
+extern "C" {
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+/* What may not be touched, and why. */
+enum kasan_why {
+  KASAN_REDZONE = 0x81, /* behind an object */
+  KASAN_NO_OBJECT,      /* of a slab, never allocated; links and structures of the allocator */
+  KASAN_FREED,          /* object */
+  KASAN_FREED_PAGES,    /* of an arena */
+};
+
+#ifdef CONFIG_KASAN
+
+enum { KASAN_REDZONE_BYTES = 16 }; /* between two objects of a slab */
+
+/* Makes the shadow of all memory, none of it forbidden. Once, between boot_parse() and the memory
+ * core. */
+void kasan_init(void);
+/* `size` bytes, rounded up to eight. */
+void kasan_forbid(const void* address, size_t size, enum kasan_why why);
+/* `size` bytes, and not one more. */
+void kasan_allow(const void* address, size_t size);
+/* Whether an object or pages that are about to be freed are allocated; reports it if not. */
+bool kasan_may_free(const void* address);
+
+#else
+
+enum { KASAN_REDZONE_BYTES = 0 };
+static inline void kasan_init(void) {}
+static inline void kasan_forbid(const void* address, size_t size, enum kasan_why why) {
+  (void)address, (void)size, (void)why;
+}
+static inline void kasan_allow(const void* address, size_t size) {
+  (void)address, (void)size;
+}
+static inline bool kasan_may_free(const void* address) {
+  (void)address;
+  return true;
+}
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,176 @@
+// KernelAddressSanitizer (Serebryany et al., "AddressSanitizer: A Fast Address Sanity Checker",
+// USENIX ATC 2012): before each load and store the compiler calls a function of this file
+// (-fsanitize=kernel-address, out of line), which looks whether the memory may be touched.
+//
+// Shadow. One byte for eight bytes of the direct map, so an eighth of memory, made at boot: 0, all
+// eight may be touched; 1 to 7, the first so many; 0x81 and above, none, and why (enum kasan_why).
+// Addresses outside of the direct map (stacks, the image's data, user space, devices) are not
+// looked at; nor is anything before kasan_init().
+//
+// Who says what. Objects change hands above the magazines, and there what was asked for becomes
+// allowed, and what is freed forbidden (slab_magazine.c): what idles in a magazine may not be
+// touched, and of an object only as much as was asked for. Slabs are all forbidden from their
+// making on (slab_layer.c, slab_check.c), with some bytes between two objects. What arenas hand
+// out as memory is treated alike (arena.cc). Memory that was never freed is not forbidden.
+//
+// A freed object is found out as long as nobody gets it again. So this kernel takes from a magazine
+// any object, not the one that was freed last.
+//
+// Exempt are the allocator, which has its links and structures in what nobody else may touch, and
+// what walks stacks (kern.mk, KASAN_EXEMPT). Code without instrumentation, the copies of
+// lib/string.cc and of user memory, calls the functions below by itself.
+#ifdef CONFIG_KASAN
+
+#include "kasan.h"
+
+#include "arch/x86_64/paging.h"
+#include "core/boot.h"
+#include "core/log.h"
+#include "core/probe_guard.h"
+#include "core/sanitizer.h"
+#include "core/symbols.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "lib/units.h"
+#include "slab.h"
+
+namespace {
+
+constexpr unsigned kShift = 3;
+constexpr uint64_t kGranule = 1 << kShift;
+
+constexpr uint64_t kWord = kGranule << kShift;  // bytes that a word of shadow is about
+
+constinit uint8_t* shadow = nullptr;
+constinit uint64_t covered = 0;  // bytes, from the start of the direct map
+
+// What is in the direct map of [address, address + size), as offsets; nothing of what is not.
+struct Offsets {
+  uint64_t start, end;
+};
+[[gnu::always_inline]] inline Offsets offsets(uint64_t address, size_t size) {
+  const uint64_t start = address - kDirectMapBase;
+  if (start >= covered) return {0, 0};
+  return {start, size < covered - start ? start + size : covered};
+}
+
+[[gnu::always_inline]] inline uint64_t shadow_word(uint64_t offset) {
+  uint64_t word;
+  __builtin_memcpy(&word, shadow + (offset >> kShift), sizeof(word));
+  return word;
+}
+
+// The first offset that may not be touched; `end` if all may be.
+[[gnu::always_inline]] inline uint64_t first_forbidden(Offsets at) {
+  for (uint64_t offset = at.start; offset < at.end;) {
+    if (at.end - offset >= kWord && offset % kWord == 0 && shadow_word(offset) == 0) {
+      offset += kWord;
+      continue;
+    }
+    const uint8_t value = shadow[offset >> kShift];
+    const uint64_t granule = offset & ~(kGranule - 1), next = granule + kGranule;
+    if (value != 0) [[unlikely]] {
+      const uint64_t allowed_end = granule + (value < kGranule ? value : 0);
+      if (at.end > allowed_end) return offset > allowed_end ? offset : allowed_end;
+    }
+    offset = next;
+  }
+  return at.end;
+}
+
+const char* name_of(uint8_t value) {
+  switch (value) {
+    case KASAN_NO_OBJECT:
+      return "no allocated object is there";
+    case KASAN_FREED:
+      return "the object is free";
+    case KASAN_FREED_PAGES:
+      return "the pages are free";
+    default:
+      return "past the end of what was asked for";
+  }
+}
+
+}  // namespace
+
+// tools/stele/ksyms.py knows its name.
+extern "C" [[gnu::cold, gnu::noinline]] void kasan_report(uint64_t forbidden, uint64_t address,
+                                                          size_t size, const char* what,
+                                                          const void* caller) {
+  const uint8_t value = shadow[forbidden >> kShift];
+  char where[160];
+  symbol_format(where, sizeof(where), reinterpret_cast<uint64_t>(caller));
+  if (!sanitizer_expected()) {
+    covered = 0;  // the report is not to be reported on
+    kmem_log_object(reinterpret_cast<const void*>(address));
+  }
+  sanitizer_report("KernelAddressSanitizer: %s of %zu bytes at 0x%lx: %s; by %s", what, size,
+                   address, name_of(value), where);
+}
+
+namespace {
+
+[[gnu::always_inline]] inline void check(uint64_t address, size_t size, const char* what,
+                                         const void* caller) {
+  const Offsets at = offsets(address, size);
+  const uint64_t forbidden = first_forbidden(at);
+  if (forbidden != at.end) [[unlikely]]
+    kasan_report(forbidden, address, size, what, caller);
+}
+
+}  // namespace
+
+void kasan_init() {
+  const uint64_t bytes = boot_info().highest.value;
+  const size_t size = align_up(bytes >> kShift, kPageSize);
+  shadow = static_cast<uint8_t*>(early_alloc(size, kPageSize));
+  memset(shadow, 0, size);
+  covered = bytes;
+}
+
+void kasan_forbid(const void* address, size_t size, kasan_why why) {
+  const Offsets at = offsets(reinterpret_cast<uint64_t>(address), size);
+  if (at.start == at.end) return;
+  memset(shadow + (at.start >> kShift), why, (align_up(at.end, kGranule) - at.start) >> kShift);
+}
+
+void kasan_allow(const void* address, size_t size) {
+  const Offsets at = offsets(reinterpret_cast<uint64_t>(address), size);
+  if (at.start == at.end) return;
+  memset(shadow + (at.start >> kShift), 0, (at.end - at.start) >> kShift);
+  if (at.end % kGranule != 0) shadow[at.end >> kShift] = static_cast<uint8_t>(at.end % kGranule);
+}
+
+bool kasan_may_free(const void* address) {
+  const Offsets at = offsets(reinterpret_cast<uint64_t>(address), 1);
+  const uint64_t forbidden = first_forbidden(at);
+  if (forbidden == at.end) return true;
+  kasan_report(forbidden, reinterpret_cast<uint64_t>(address), 0, "free",
+               __builtin_return_address(0));
+  return false;
+}
+
+// What the compiler calls. None is probed: a probe's handler calls them.
+#define CHECK(name, size, what)                                                \
+  extern "C" NOT_PROBED void __asan_##name##size##_noabort(uint64_t address) { \
+    check(address, size, what, __builtin_return_address(0));                   \
+  }
+#define CHECK_RANGE(name, what)                                                         \
+  extern "C" NOT_PROBED void __asan_##name##N_noabort(uint64_t address, size_t bytes) { \
+    check(address, bytes, what, __builtin_return_address(0));                           \
+  }
+CHECK(load, 1, "read")
+CHECK(load, 2, "read")
+CHECK(load, 4, "read")
+CHECK(load, 8, "read")
+CHECK(load, 16, "read")
+CHECK(store, 1, "write")
+CHECK(store, 2, "write")
+CHECK(store, 4, "write")
+CHECK(store, 8, "write")
+CHECK(store, 16, "write")
+CHECK_RANGE(load, "read")
+CHECK_RANGE(store, "write")
+extern "C" NOT_PROBED void __asan_handle_no_return() {}
+
+#endif  // CONFIG_KASAN

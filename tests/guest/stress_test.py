@@ -1,0 +1,42 @@
+"""Everything at once, at random (scripts/stress, the program stress): under the debug builds nothing is found, and what is planted is."""
+import subprocess
+
+import pytest
+
+from guest import ROOT, Result, guest, text
+
+
+def stress(*options):
+    run = subprocess.run([str(ROOT / "scripts/stress"), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return Result(run.returncode, text(run.stdout), "")
+
+
+@pytest.mark.parametrize("variant, cpus, megabytes", (("checked", "8", "64"), ("sanitize", "4", "128")))
+def test_a_short_run(variant, cpus, megabytes):
+    result = stress("--once", "--variant", variant, "--seconds", "5", "--smp", cpus, "--mem", megabytes, "--seed", "1")
+    assert result.status == 0, result
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", ("checked", "sanitize"))
+def test_ten_minutes(variant):
+    result = stress("--minutes", "10", "--variant", variant)
+    assert result.status == 0, result
+
+
+def test_what_is_lost_is_found():
+    result = guest("stress 2 1 4 tree", "--variant", "break", "--cmdline", "break=exit_files")
+    assert result.status == 1, result
+    assert "stress: fd_table had " in result.stderr, result
+
+
+def test_what_it_cannot_do():
+    result = guest("stress; echo $?; stress 1 1 1 nothing; echo $?")
+    assert result.stdout.split() == ["2", "2"], result
+    assert "usage: stress SECONDS" in result.stderr, result
+
+
+@pytest.mark.parametrize("variant", ("", "checked", "sanitize"))
+def test_many_cpus_and_little_memory(variant):
+    result = guest("ls / | cat | wc -l", "--variant", variant, "--smp", "64", "--mem", "32M")
+    assert result.status == 0, result

@@ -1,0 +1,227 @@
+/* What is counted: live objects, and the identities of a dump. */
+#include <abi/tracedump.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stress.h"
+
+/* ---- Dumps. */
+
+enum { SOURCES_MAX = 512 };
+
+struct reader {
+  int fd;
+  bool abandon;
+  bool ended; /* the file, or this reader's patience */
+};
+
+/* The next `size` bytes, into `to` if that is not NULL. */
+static bool take(struct reader* reader, void* to, uint64_t size) {
+  static char thrown[4096];
+  while (size > 0) {
+    if (reader->abandon && one_in(200)) reader->ended = true;
+    if (reader->ended) return false;
+    size_t piece = size < sizeof thrown ? size : sizeof thrown;
+    ssize_t n = read(reader->fd, to ? to : thrown, piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      if (n == 0) failed("a dump ends too early");
+      reader->ended = true;
+      return false;
+    }
+    if (to) to = (char*)to + n;
+    size -= (uint64_t)n;
+  }
+  return true;
+}
+
+/* An item of which `want` bytes are known here. */
+static bool take_item(struct reader* reader, void* to, size_t want, uint64_t size) {
+  if (size < want) {
+    failed("an item of a dump is too short");
+    return false;
+  }
+  return take(reader, to, want) && take(reader, NULL, size - want);
+}
+
+static struct abi_tracedump_source sources[SOURCES_MAX];
+
+static void check_source(uint64_t i, const struct abi_tracedump_source* s) {
+  if (s->seen != s->recorded + s->dropped + s->filtered)
+    failed("dump, source %lu: seen %lu is not recorded %lu + dropped %lu + filtered %lu",
+           (unsigned long)i, (unsigned long)s->seen, (unsigned long)s->recorded,
+           (unsigned long)s->dropped, (unsigned long)s->filtered);
+  if (s->recorded != s->freed + s->cleared + s->live)
+    failed("dump, source %lu: recorded %lu is not freed %lu + cleared %lu + live %lu",
+           (unsigned long)i, (unsigned long)s->recorded, (unsigned long)s->freed,
+           (unsigned long)s->cleared, (unsigned long)s->live);
+}
+
+static bool take_records(struct reader* reader, const struct abi_tracedump_section* section,
+                         uint64_t source_count) {
+  uint64_t bytes = 0, left = section->size;
+  for (uint64_t i = 0; i < section->count; i++, left -= section->item_size) {
+    struct abi_tracedump_record record;
+    if (!take_item(reader, &record, sizeof record, section->item_size)) return false;
+    bytes += record.size;
+  }
+  if (section->source < source_count && section->source < SOURCES_MAX) {
+    const struct abi_tracedump_source* source = &sources[section->source];
+    if (source->live != section->count || source->bytes != bytes)
+      failed("dump, source %u: %lu records of %lu bytes, but live %lu, bytes %lu", section->source,
+             (unsigned long)section->count, (unsigned long)bytes, (unsigned long)source->live,
+             (unsigned long)source->bytes);
+  }
+  return take(reader, NULL, left);
+}
+
+static bool take_sources(struct reader* reader, const struct abi_tracedump_section* section) {
+  uint64_t left = section->size;
+  for (uint64_t i = 0; i < section->count; i++, left -= section->item_size) {
+    struct abi_tracedump_source source;
+    if (!take_item(reader, &source, sizeof source, section->item_size)) return false;
+    check_source(i, &source);
+    if (i < SOURCES_MAX) sources[i] = source;
+  }
+  return take(reader, NULL, left);
+}
+
+bool check_dump(const char* path, bool abandon) {
+  struct reader reader = {.fd = open(path, O_RDONLY | O_CLOEXEC), .abandon = abandon};
+  if (reader.fd < 0) return false;
+  struct abi_tracedump_header header;
+  uint64_t source_count = 0;
+  bool more = take(&reader, &header, sizeof header);
+  if (more && memcmp(header.magic, ABI_TRACEDUMP_MAGIC, sizeof header.magic) != 0) {
+    failed("%s is no dump", path);
+    more = false;
+  }
+  if (more) more = take(&reader, NULL, header.header_size - sizeof header);
+  for (uint32_t i = 0; more && i < header.sections; i++) {
+    struct abi_tracedump_section section;
+    more = take_item(&reader, &section, sizeof section, header.section_header_size);
+    if (!more) break;
+    if (section.tag == ABI_TRACEDUMP_SOURCES) {
+      source_count = section.count;
+      more = take_sources(&reader, &section);
+    } else if (section.tag == ABI_TRACEDUMP_RECORDS) {
+      more = take_records(&reader, &section, source_count);
+    } else {
+      more = take(&reader, NULL, section.size);
+    }
+  }
+  close(reader.fd);
+  return true;
+}
+
+/* ---- Live objects. */
+
+enum { TABLE = 48 << 10, ROWS_MAX = 256, FIELD = 40 };
+
+static char tables[2][TABLE];
+static long kernel_tables[2]; /* pages that the kernel never gives back: stacks have been there */
+
+static bool take_kernel_tables(int which) {
+  char text[256];
+  int fd = open("#mem/free", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (n < 0) return false;
+  text[n] = '\0';
+  const char* line = strstr(text, "kernel_tables ");
+  kernel_tables[which] = line ? atol(line + strlen("kernel_tables ")) / 4096 : 0;
+  return true;
+}
+
+void touch_counts(void) {
+  memset(tables, 1, sizeof tables);
+  memset(kernel_tables, 1, sizeof kernel_tables);
+  memset(sources, 1, sizeof sources);
+}
+
+bool take_counts(int which) {
+  if (!take_kernel_tables(which)) return false;
+  size_t length = 0;
+  int fd = open("#mem/kmemstat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  for (ssize_t n;
+       length < TABLE - 1 && (n = read(fd, tables[which] + length, TABLE - 1 - length)) != 0;) {
+    if (n < 0) {
+      close(fd);
+      return false;
+    }
+    length += (size_t)n;
+  }
+  tables[which][length] = '\0';
+  close(fd);
+  return true;
+}
+
+/* The words of the line that begins at `line`: the first, and that of a column; the line's end. */
+static const char* words_of(const char* line, unsigned column, char* first, char* wanted) {
+  *first = *wanted = '\0';
+  for (unsigned word = 0; *line && *line != '\n'; word++) {
+    while (*line == ' ') line++;
+    size_t length = strcspn(line, " \n");
+    char* to = word == 0 ? first : word == column ? wanted : NULL;
+    if (to) {
+      size_t kept = length < FIELD - 1 ? length : FIELD - 1;
+      memcpy(to, line, kept);
+      to[kept] = '\0';
+    }
+    line += length;
+  }
+  return *line ? line + 1 : line;
+}
+
+/* Which word of the head is LIVE; 0 if none is. */
+static unsigned live_column(const char* table) {
+  char first[FIELD], word[FIELD];
+  for (unsigned column = 1; column < 20; column++) {
+    words_of(table, column, first, word);
+    if (strcmp(word, "LIVE") == 0) return column;
+  }
+  return 0;
+}
+
+/* The live objects of `name`; -1 if it is not there. */
+static long live_of(const char* table, unsigned column, const char* name) {
+  char first[FIELD], live[FIELD];
+  while (*table) {
+    table = words_of(table, column, first, live);
+    if (strcmp(first, name) == 0) return atol(live);
+  }
+  return -1;
+}
+
+/* What slabs and magazines are made of, and quantum caches of pages, follow the slabs that there
+ * are, not who holds objects. */
+static bool is_the_allocators(const char* name) {
+  return (strncmp(name, "kmem_", 5) == 0 && strcmp(name, "kmem_cache") != 0) ||
+         strncmp(name, "page_", 5) == 0;
+}
+
+unsigned compare_counts(void) {
+  unsigned column = live_column(tables[0]), differences = 0, rows = 0;
+  if (column == 0) {
+    failed("#mem/kmemstat has no column LIVE");
+    return 1;
+  }
+  char first[FIELD], live[FIELD];
+  for (const char* line = tables[1]; *line;) {
+    line = words_of(line, column, first, live);
+    long before = live_of(tables[0], column, first);
+    if (strcmp(first, "page") == 0) before += kernel_tables[1] - kernel_tables[0];
+    rows++;
+    if (strcmp(first, "NAME") == 0 || is_the_allocators(first) || before == atol(live)) continue;
+    fprintf(stderr, "stress: %s had %ld live objects and has %s\n", first, before, live);
+    differences++;
+  }
+  printf("%u caches and arenas compared\n", rows - 1);
+  return differences;
+}

@@ -1,0 +1,385 @@
+/* stress SECONDS [SEED [WORKERS [ACTIVITY…]]]: does everything at once, at random, and looks what
+ * is left.
+ *
+ * Workers do one activity after the other: trees of processes, programs, signals, memory, pipes,
+ * files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail. What they
+ * get back they compare with what it must be. Every moment somebody kills a worker with all its
+ * children, and another one takes its place.
+ *
+ * First they do so for a short time, so that what is made once is there. Then, and again in the
+ * end, everything is brought to rest: all processes killed, files removed, binds undone, traces
+ * reset, caches settled; and the live objects of each cache and arena are counted. Both counts must
+ * be the same, and in the last dump before the traces are reset the identities must hold.
+ *
+ * Memory may run out, and then calls fail and processes are killed: that is expected. This process
+ * holds next to none itself, so that it is not the one.
+ *
+ * Status: 0 nothing found; 1 something is wrong, which standard error says; 2 it cannot be said.
+ * Only for a system that is otherwise idle, and for root: it kills whatever it did not find at its
+ * beginning.
+ */
+#include "stress.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <stele.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  WORKERS_MAX = 64,
+  KNOWN_MAX = 64,
+  NESTED_MAX = 3,
+  REST_SECONDS = 60, /* for all that was killed to end, and for caches to settle */
+  FAILED = 255,      /* what a worker tells instead of an activity */
+};
+
+/* ---- Numbers: SplitMix64 (Steele, Lea & Flood, OOPSLA 2014). */
+
+static uint64_t state;
+
+uint64_t any(void) {
+  uint64_t z = (state += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+uint64_t below(uint64_t n) {
+  return any() % n;
+}
+bool one_in(unsigned n) {
+  return below(n) == 0;
+}
+void reseed(void) {
+  state = any() ^ (uint64_t)getpid() << 32;
+}
+
+/* ---- What activities use. */
+
+static int told = -1; /* a byte for each activity goes here */
+
+void failed(const char* pattern, ...) {
+  char line[200];
+  va_list arguments;
+  va_start(arguments, pattern);
+  vsnprintf(line, sizeof line, pattern, arguments);
+  va_end(arguments);
+  char whole[256];
+  int length = snprintf(whole, sizeof whole, "stress: pid %d: %s\n", getpid(), line);
+  write(STDERR_FILENO, whole, (size_t)length);
+  unsigned char byte = FAILED;
+  fcntl(told, F_SETFL, 0); /* this one is not lost */
+  write(told, &byte, 1);
+}
+
+void pause_us(unsigned us) {
+  struct timespec time = {us / 1000000, us % 1000000 * 1000};
+  nanosleep(&time, NULL);
+}
+
+pid_t spawn(void) {
+  pid_t child = fork();
+  if (child == 0) reseed();
+  return child;
+}
+
+void finish(pid_t child) {
+  if (child <= 0) return;
+  if (one_in(4)) {
+    pause_us(below(5000));
+    kill(child, SIGKILL);
+  }
+  while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void say(const char* path, const char* pattern, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, pattern);
+  int length = vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  write(fd, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+  close(fd);
+}
+
+bool any_entry(const char* directory, char* name, size_t size) {
+  DIR* folder = opendir(directory);
+  if (!folder) return false;
+  unsigned seen = 0;
+  for (struct dirent* entry; (entry = readdir(folder));) {
+    if (entry->d_name[0] == '.' || !one_in(++seen)) continue;
+    snprintf(name, size, "%s", entry->d_name);
+  }
+  closedir(folder);
+  return seen > 0;
+}
+
+static const struct {
+  const char* name;
+  void (*run)(void);
+} activities[] = {
+#define ENTRY(name) {#name, name},
+    ACTIVITIES(ENTRY)
+#undef ENTRY
+};
+enum { ACTIVITY_COUNT = sizeof activities / sizeof *activities };
+
+static unsigned char chosen[ACTIVITY_COUNT]; /* the numbers of those that are wanted */
+static unsigned chosen_count;
+
+static bool choose(const char* name) {
+  for (unsigned i = 0; i < ACTIVITY_COUNT; i++) {
+    if (name && strcmp(activities[i].name, name) != 0) continue;
+    if (chosen_count < ACTIVITY_COUNT) chosen[chosen_count++] = (unsigned char)i;
+    if (name) return true;
+  }
+  return !name;
+}
+
+void act(void) {
+  static unsigned nested; /* an activity may do others in between */
+  if (nested == NESTED_MAX) return;
+  nested++;
+  unsigned char which = chosen[below(chosen_count)];
+  write(told, &which, 1);
+  activities[which].run();
+  nested--;
+}
+
+/* ---- Workers. */
+
+static pid_t workers[WORKERS_MAX];
+static unsigned worker_count;
+static unsigned long done[ACTIVITY_COUNT], kills, wrong;
+
+static void start_worker(unsigned i) {
+  workers[i] = fork();
+  if (workers[i] != 0) {
+    any();
+    return;
+  }
+  setpgid(0, 0);
+  reseed();
+  signal(SIGPIPE, SIG_IGN);
+  for (;;) act();
+}
+
+static void listen(int from) {
+  unsigned char bytes[512];
+  for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;)
+    for (ssize_t i = 0; i < n; i++) {
+      if (bytes[i] == FAILED) wrong++;
+      if (bytes[i] < ACTIVITY_COUNT) done[bytes[i]]++;
+    }
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void reap(void) {
+  for (pid_t ended; (ended = waitpid(-1, NULL, WNOHANG)) > 0;)
+    for (unsigned i = 0; i < worker_count; i++)
+      if (workers[i] == ended) workers[i] = 0;
+}
+
+static void work(double seconds, int from) {
+  for (double end = now() + seconds; now() < end;) {
+    reap();
+    for (unsigned i = 0; i < worker_count; i++)
+      if (workers[i] <= 0) start_worker(i);
+    pause_us(1000 * (unsigned)(20 + below(200)));
+    listen(from);
+    pid_t victim = workers[below(worker_count)];
+    if (victim <= 0 || one_in(3)) continue;
+    static const int signals[] = {SIGKILL, SIGKILL, SIGTERM, SIGSTOP, SIGINT, SIGHUP};
+    int number = signals[below(sizeof signals / sizeof *signals)];
+    kill(-victim, number);
+    if (number == SIGSTOP) {
+      pause_us(below(50000));
+      kill(-victim, one_in(2) ? SIGCONT : SIGKILL);
+    }
+    kills++;
+  }
+}
+
+/* ---- Rest. */
+
+static pid_t known[KNOWN_MAX];
+static unsigned known_count;
+static unsigned long trace_limit;
+
+static bool is_known(pid_t pid) {
+  for (unsigned i = 0; i < known_count; i++)
+    if (known[i] == pid) return true;
+  return false;
+}
+
+/* Kills all that were not there at the beginning; how many there are. Dead ones count until
+ * somebody has taken their status. With `note` they are known from now on instead. -1 for want of
+ * memory. */
+static int others(bool note) {
+  DIR* folder = opendir("/proc");
+  if (!folder) return -1;
+  int count = 0;
+  for (struct dirent* entry; (entry = readdir(folder));) {
+    pid_t pid = (pid_t)atoi(entry->d_name);
+    if (pid <= 0 || is_known(pid)) continue;
+    if (note && known_count < KNOWN_MAX) known[known_count++] = pid;
+    if (!note) kill(pid, SIGKILL);
+    count++;
+  }
+  closedir(folder);
+  return count;
+}
+
+static void remove_all(const char* path) {
+  DIR* folder = opendir(path);
+  if (folder) {
+    for (struct dirent* entry; (entry = readdir(folder));) {
+      if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+      char name[1024];
+      if (snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name &&
+          unlink(name) != 0)
+        remove_all(name);
+    }
+    closedir(folder);
+  }
+  rmdir(path);
+}
+
+static bool command(const char* word) {
+  int fd = open(CTL, O_WRONLY | O_CLOEXEC);
+  bool good = fd >= 0 && write(fd, word, strlen(word)) >= 0;
+  if (fd >= 0) close(fd);
+  return good;
+}
+
+static const char* step; /* what rest() waited for last */
+
+static bool try_rest(bool dump) {
+  char text[64];
+  step = "processes end";
+  if (others(false) != 0) return false;
+  step = "files go";
+  for (unsigned i = 0; i < MOUNTS; i++) {
+    snprintf(text, sizeof text, FOLDER "/m%u", i);
+    while (ns_unmount(text) == 0) {
+    }
+  }
+  remove_all(FOLDER);
+  if (access(FOLDER, F_OK) == 0) return false;
+  step = "traces stop";
+  if (!command("nocheck") || !command("stop")) return false;
+  step = "the dump opens";
+  if (dump && !check_dump("#mem/tracedump", false)) return false;
+  step = "traces end";
+  snprintf(text, sizeof text, "limit %lu", trace_limit);
+  if (!command("reset") || !command(text)) return false;
+  step = "caches settle";
+  return command("reap") && command("settle");
+}
+
+/* False if it does not come to that. */
+static bool rest(bool dump) {
+  for (double end = now() + REST_SECONDS; now() < end; pause_us(50000)) {
+    reap();
+    if (try_rest(dump)) return true;
+  }
+  return false;
+}
+
+static void make_folders(void) {
+  mkdir(FOLDER, 01777);
+  chmod(FOLDER, 01777);
+  for (unsigned i = 0; i < MOUNTS; i++) {
+    char name[64];
+    snprintf(name, sizeof name, FOLDER "/m%u", i);
+    mkdir(name, 0777);
+  }
+}
+
+static unsigned long read_limit(void) {
+  char text[128] = "";
+  int fd = open(CTL, O_RDONLY);
+  if (fd >= 0) read(fd, text, sizeof text - 1), close(fd);
+  return strncmp(text, "limit ", 6) == 0 ? strtoul(text + 6, NULL, 10) : 0;
+}
+
+static int cannot_say(const char* why) {
+  fprintf(stderr, "stress: it cannot be said: %s (%s)\n", why, strerror(errno));
+  return 2;
+}
+
+/* This process's own pages are among what is counted: all that it uses between the counts is there
+ * from now on. What is printed is printed after them. */
+static void touch_pages(void) {
+  enum { STACK = 64 << 10, HEAP = 32 << 10 };
+  static char output[BUFSIZ];
+  char stack[STACK];
+  memset(stack, 1, sizeof stack);
+  __asm__ volatile("" ::"r"(stack) : "memory");
+  memset(output, 1, sizeof output);
+  memset(done, 0, sizeof done);
+  setvbuf(stdout, output, _IOFBF, sizeof output);
+  char* heap = malloc(HEAP);
+  if (heap) memset(heap, 1, HEAP);
+  free(heap);
+  touch_counts();
+}
+
+int main(int count, char** arguments) {
+  double seconds = count > 1 ? atof(arguments[1]) : 0;
+  bool good = seconds > 0;
+  for (int i = 4; i < count; i++) good = choose(arguments[i]) && good;
+  if (!good) {
+    fprintf(stderr, "usage: stress SECONDS [SEED [WORKERS [ACTIVITY...]]]\n");
+    return 2;
+  }
+  if (chosen_count == 0) choose(NULL);
+  state = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
+  worker_count = count > 3 ? (unsigned)atoi(arguments[3]) : 8;
+  if (worker_count < 1 || worker_count > WORKERS_MAX) worker_count = 8;
+  signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  trace_limit = read_limit();
+  if (trace_limit == 0) return cannot_say("no tracer");
+  if (others(true) < 0 || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return cannot_say("no memory");
+  told = ends[1];
+  touch_pages();
+
+  make_folders();
+  work(seconds / 5 < 5 ? seconds / 5 : 5, ends[0]);
+  if (!rest(true) || !take_counts(0)) return cannot_say(step);
+  make_folders();
+  work(seconds, ends[0]);
+  bool at_rest = rest(true);
+  listen(ends[0]);
+  bool counted = at_rest && take_counts(1);
+  unsigned long all = 0;
+  for (unsigned i = 0; i < ACTIVITY_COUNT; i++) {
+    printf("%s %lu%s", activities[i].name, done[i], i % 7 == 6 ? "\n" : "  ");
+    all += done[i];
+  }
+  printf("kills %lu\n%lu activities, %lu failed\n", kills, all, wrong);
+  if (!at_rest) {
+    fprintf(stderr, "stress: no rest within %d s: waited until %s (%s)\n", REST_SECONDS, step,
+            strerror(errno));
+    return 1;
+  }
+  if (!counted) return cannot_say("no memory to count");
+  unsigned differences = compare_counts();
+  return wrong || differences ? 1 : 0;
+}
