@@ -4,7 +4,7 @@
 #
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
-#   user/lib   each folder user/lib/NAME is a static library of C++ for those: #include "NAME/file.h"
+#   user/lib   each folder user/lib/NAME is a static library of C++ for those, and headers for C: #include "NAME/file.h"
 #   user/ports each folder with a `build` is a recipe for user/ports/port
 #   user/etc   goes to /etc as it is
 #   docs/man   manual pages: formatted, for `man` in the guest
@@ -15,9 +15,9 @@ INITRD := $(USER_BASE)/initrd.cpio
 SYSROOT := $(USER_BASE)/sysroot
 USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
 USER_CXX := $(TOOLCHAIN)/bin/x86_64-stele-g++ --sysroot=$(abspath $(SYSROOT))
-USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE
+USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE -Iuser/lib
 USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
-USER_CXXFLAGS := -std=c++20 $(USER_FLAGS) -Iuser/lib
+USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 
 # The toolchain, that for C and what C++ has besides: looked at again when its recipe changes; scripts/toolchain knows whether
 # anything is to be done.

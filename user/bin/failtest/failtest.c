@@ -13,6 +13,8 @@
  */
 #include "failtest.h"
 
+#include "tool/touch_pages.h"
+
 enum outcome {
   NOT_REACHED,
   NO_MEMORY,
@@ -247,6 +249,7 @@ int main(int argc, char** argv) {
   const int control = open("#debug/alloc", O_RDWR);
   if (control < 0 || dup2(control, CONTROL) < 0) give_up("failtest: #debug/alloc");
   close(control);
+  touch_all_pages(); /* so that an order meets no fault for code, wherever the linker has put it */
   const int once = argc > 1 && strcmp(argv[1], "-1") == 0;
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   const int first = once || verbose ? 2 : 1;

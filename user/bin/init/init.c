@@ -11,7 +11,6 @@
  * kernel can hold all of it. So what it takes to say the status and to turn the machine off is
  * there before the script is: the files are open, and all pages present.
  */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,6 +22,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tool/touch_pages.h"
 
 #define SCRIPT "/etc/script"
 #define CONSOLE "/dev/cons"
@@ -92,23 +93,8 @@ static void write_line(int fd, const char* line) {
 #define PAGE 4096
 #define STACK (4 * PAGE) /* more than what runs after the script uses */
 
-extern const Elf64_Ehdr __ehdr_start;
-
-/* Brings all pages of the program into memory, and as much stack as it uses. A child shares them
- * only until its execve. */
-static void touch_all_pages(void) {
-  const Elf64_Phdr* headers = (const Elf64_Phdr*)((uintptr_t)&__ehdr_start + __ehdr_start.e_phoff);
-  for (int i = 0; i < __ehdr_start.e_phnum; i++) {
-    if (headers[i].p_type != PT_LOAD) continue;
-    for (uintptr_t at = headers[i].p_vaddr; at < headers[i].p_vaddr + headers[i].p_memsz;
-         at = (at | (PAGE - 1)) + 1) {
-      volatile char* byte = (volatile char*)at;
-      if (headers[i].p_flags & PF_W)
-        *byte = *byte;
-      else
-        (void)*byte;
-    }
-  }
+/* As much stack as the program uses. A child shares it only until its execve. */
+static void touch_stack(void) {
   volatile char stack[STACK];
   for (size_t i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
 }
@@ -168,6 +154,7 @@ int main(void) {
   if (access(SCRIPT, F_OK) == 0) {
     int status = open_to_write("#uart/3"), power = open_to_write("#cons/power");
     touch_all_pages();
+    touch_stack();
     char line[32];
     snprintf(line, sizeof line, "status %d\n", run_script());
     write_line(status, line);

@@ -20,7 +20,6 @@
 //   leaksweep end
 //
 // Status 0, or 2 with a reason when the sweep could not be made.
-#include <elf.h>
 #include <getopt.h>
 #include <malloc.h>
 
@@ -31,6 +30,7 @@
 
 #include "sweep.h"
 #include "tool/command_line.h"
+#include "tool/touch_pages.h"
 
 namespace {
 
@@ -106,27 +106,11 @@ Arguments parse_arguments(int argc, char** argv) {
   return arguments;
 }
 
-extern "C" const Elf64_Ehdr __ehdr_start;
-
-// Brings this program's pages into memory, and lets its heap only grow: what it takes later would
-// show among the counts.
+// What this program takes later would show among the counts: its pages are there from now on, and
+// its heap only grows.
 void take_all_pages() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  constexpr uintptr_t kPage = 4096;
-  const auto* const headers = reinterpret_cast<const Elf64_Phdr*>(
-      reinterpret_cast<uintptr_t>(&__ehdr_start) + __ehdr_start.e_phoff);
-  for (int i = 0; i < __ehdr_start.e_phnum; i++) {
-    if (headers[i].p_type != PT_LOAD) continue;
-    const uintptr_t end = headers[i].p_vaddr + headers[i].p_memsz;
-    for (uintptr_t at = headers[i].p_vaddr; at < end; at = (at | (kPage - 1)) + 1) {
-      auto* const byte = reinterpret_cast<volatile char*>(at);
-      if (headers[i].p_flags & PF_W) {
-        *byte = *byte;
-      } else {
-        static_cast<void>(*byte);
-      }
-    }
-  }
+  touch_all_pages();
 }
 
 }  // namespace
