@@ -14,10 +14,11 @@
 
 namespace {
 
-constexpr int kCoverage = 255;                       // generate.cc has it not among its descriptors
-constexpr uint64_t kNudge = 60, kPatience = 10'000;  // milliseconds
+constexpr int kCoverage = 255;   // generate.cc has it not among its descriptors
+constexpr uint64_t kNudge = 60;  // milliseconds
 constexpr unsigned kNudges = 4;
-constexpr int kForks = 3;  // of one program, its children's included
+constexpr unsigned kKills = 160;  // in ten seconds
+constexpr int kForks = 3;         // of one program, its children's included
 constexpr int kMostCounted = 200;
 
 void on_nudge(int) {}
@@ -89,7 +90,7 @@ void Executor::start(Worker& worker, const Program& program) {
   }
   if (worker.pid == 0) play(worker, program);
   worker.program = &program;
-  worker.since = milliseconds();
+  worker.next_nudge = milliseconds() + kNudge;
   worker.nudges = 0;
 }
 
@@ -106,19 +107,19 @@ bool Executor::read_places(Worker& worker) {
   }
 }
 
-// Nudges or kills a program that takes long. False if it does not die.
+// Nudges or kills a program that takes long. False if it does not die. Attempts are counted, not
+// time, which leaps when the host is busy.
 bool Executor::hurry(Worker& worker, uint64_t now) {
-  const uint64_t age = now - worker.since;
-  if (age < kNudge * (worker.nudges + 1)) return true;
-  if (worker.nudges < kNudges) {
+  if (now < worker.next_nudge) return true;
+  worker.next_nudge = now + kNudge;
+  if (worker.nudges++ < kNudges) {
     kill(worker.pid, SIGUSR1);
     kill(worker.pid, SIGCONT);
   } else {
     kill(worker.pid, SIGKILL);
     kill(-worker.pid, SIGKILL);
   }
-  worker.nudges++;
-  return age < kPatience;
+  return worker.nudges < kNudges + kKills;
 }
 
 int Executor::run(const std::vector<Program>& programs,

@@ -32,14 +32,14 @@ class Executor {
     int coverage = -1;  // descriptor; -1 if the kernel has none
     int pid = 0;        // 0: idle
     const Program* program = nullptr;
-    uint64_t since = 0;  // milliseconds
+    uint64_t next_nudge = 0;  // milliseconds
     unsigned nudges = 0;
   };
 
   void start(Worker& worker, const Program& program);
   [[noreturn]] void play(const Worker& worker, const Program& program);
   bool read_places(Worker& worker);
-  bool hurry(Worker& worker, uint64_t now);
+  static bool hurry(Worker& worker, uint64_t now);
 
   std::vector<Worker> workers_;
   std::set<uint64_t> places_;
