@@ -5,8 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
 
 #include "abi/syscall.h"
 #include "pools.h"
@@ -44,6 +43,9 @@ void sleep_milliseconds(unsigned count) {
 
 Executor::Executor(unsigned workers) : workers_(workers) {
   for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd < kCoverage; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0) highest_ = fd;
+  }
 }
 
 void Executor::play(const Worker& worker, const Program& program) {
@@ -51,7 +53,7 @@ void Executor::play(const Worker& worker, const Program& program) {
   const int null = open("#null/null", O_RDWR);
   if (worker.coverage >= 0) dup2(worker.coverage, kCoverage);
   for (int fd = 0; fd < 3; fd++) dup2(null, fd);
-  for (int fd = 3; fd < 40; fd++) close(fd);
+  for (int fd = 3; fd <= std::max(highest_, null); fd++) close(fd);
   if (chdir("/tmp/fuzz") != 0) _exit(kMostCounted + 1);
   umask(0);
   signal(SIGUSR1, on_nudge);

@@ -42,6 +42,7 @@ class Executor {
   static bool hurry(Worker& worker, uint64_t now);
 
   std::vector<Worker> workers_;
+  int highest_ = 0;  // descriptor that is open
   std::set<uint64_t> places_;
   uint64_t calls_ = 0;
 };
