@@ -5,8 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
 
 #include "abi/syscall.h"
 #include "pools.h"
@@ -14,10 +13,11 @@
 
 namespace {
 
-constexpr int kCoverage = 255;                       // generate.cc has it not among its descriptors
-constexpr uint64_t kNudge = 60, kPatience = 10'000;  // milliseconds
+constexpr int kCoverage = 255;   // generate.cc has it not among its descriptors
+constexpr uint64_t kNudge = 60;  // milliseconds
 constexpr unsigned kNudges = 4;
-constexpr int kForks = 3;  // of one program, its children's included
+constexpr unsigned kKills = 160;  // in ten seconds
+constexpr int kForks = 3;         // of one program, its children's included
 constexpr int kMostCounted = 200;
 
 void on_nudge(int) {}
@@ -43,6 +43,9 @@ void sleep_milliseconds(unsigned count) {
 
 Executor::Executor(unsigned workers) : workers_(workers) {
   for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd < kCoverage; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0) highest_ = fd;
+  }
 }
 
 void Executor::play(const Worker& worker, const Program& program) {
@@ -50,7 +53,7 @@ void Executor::play(const Worker& worker, const Program& program) {
   const int null = open("#null/null", O_RDWR);
   if (worker.coverage >= 0) dup2(worker.coverage, kCoverage);
   for (int fd = 0; fd < 3; fd++) dup2(null, fd);
-  for (int fd = 3; fd < 40; fd++) close(fd);
+  for (int fd = 3; fd <= std::max(highest_, null); fd++) close(fd);
   if (chdir("/tmp/fuzz") != 0) _exit(kMostCounted + 1);
   umask(0);
   signal(SIGUSR1, on_nudge);
@@ -89,7 +92,7 @@ void Executor::start(Worker& worker, const Program& program) {
   }
   if (worker.pid == 0) play(worker, program);
   worker.program = &program;
-  worker.since = milliseconds();
+  worker.next_nudge = milliseconds() + kNudge;
   worker.nudges = 0;
 }
 
@@ -106,19 +109,19 @@ bool Executor::read_places(Worker& worker) {
   }
 }
 
-// Nudges or kills a program that takes long. False if it does not die.
+// Nudges or kills a program that takes long. False if it does not die. Attempts are counted, not
+// time, which leaps when the host is busy.
 bool Executor::hurry(Worker& worker, uint64_t now) {
-  const uint64_t age = now - worker.since;
-  if (age < kNudge * (worker.nudges + 1)) return true;
-  if (worker.nudges < kNudges) {
+  if (now < worker.next_nudge) return true;
+  worker.next_nudge = now + kNudge;
+  if (worker.nudges++ < kNudges) {
     kill(worker.pid, SIGUSR1);
     kill(worker.pid, SIGCONT);
   } else {
     kill(worker.pid, SIGKILL);
     kill(-worker.pid, SIGKILL);
   }
-  worker.nudges++;
-  return age < kPatience;
+  return worker.nudges < kNudges + kKills;
 }
 
 int Executor::run(const std::vector<Program>& programs,

@@ -32,16 +32,17 @@ class Executor {
     int coverage = -1;  // descriptor; -1 if the kernel has none
     int pid = 0;        // 0: idle
     const Program* program = nullptr;
-    uint64_t since = 0;  // milliseconds
+    uint64_t next_nudge = 0;  // milliseconds
     unsigned nudges = 0;
   };
 
   void start(Worker& worker, const Program& program);
   [[noreturn]] void play(const Worker& worker, const Program& program);
   bool read_places(Worker& worker);
-  bool hurry(Worker& worker, uint64_t now);
+  static bool hurry(Worker& worker, uint64_t now);
 
   std::vector<Worker> workers_;
+  int highest_ = 0;  // descriptor that is open
   std::set<uint64_t> places_;
   uint64_t calls_ = 0;
 };

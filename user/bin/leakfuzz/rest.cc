@@ -21,8 +21,8 @@
 namespace {
 
 constexpr const char* kCtl = "#mem/kmemtrace/ctl";
-constexpr uint64_t kPatience = 10'000;  // milliseconds
-constexpr unsigned kMostBinds = 1000;   // at one place
+constexpr unsigned kKills = 180, kQuickKills = 20;  // in ten seconds; the first come quickly
+constexpr unsigned kMostBinds = 1000;               // at one place
 
 // Bytes of this process's memory, which grows with what it has found out.
 uint64_t own_bytes() {
@@ -59,8 +59,7 @@ Rest::Rest() {
 }
 
 int Rest::clean_up() {
-  const uint64_t deadline = milliseconds() + kPatience;
-  for (;;) {
+  for (unsigned attempt = 0;; attempt++) {
     int left = 0;
     for (const uint32_t id : process_ids()) {
       const int pid = static_cast<int>(id);
@@ -69,8 +68,8 @@ int Rest::clean_up() {
     }
     while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
     if (left == 0) break;
-    if (milliseconds() > deadline) return left;
-    sleep_milliseconds(2);
+    if (attempt == kKills) return left;
+    sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
   // A place may have been made, bound over, and bound over again from inside.
   for (size_t i = 0; i < pool_size('T'); i++) {
