@@ -36,7 +36,7 @@ struct Errand {
 void do_errand(void* argument) {
   auto* errand = static_cast<Errand*>(argument);
   {
-    const PreemptOff pinned;
+    const Pinned pinned;
     errand->run();
   }
   task_will_exit();
