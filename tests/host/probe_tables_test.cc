@@ -181,6 +181,35 @@ TEST(Pairs, OutermostCallIsKept) {
   EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
 }
 
+TEST(Pairs, CallsWhoseReturnIsNotToldAreCounted) {
+  auto pairs = std::make_unique<ProbePairs>();
+  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::task(7);
+  ProbeCall call;
+  ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_EQ(pairs->abandoned(), 0u);
+  // Another is entered at the same place; where the call no longer stands; something else returns
+  // at its place, or at a higher one; its process ends.
+  uint64_t expected = 0;
+  const auto abandon = [&](auto how) {
+    ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+    how();
+    EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+    EXPECT_EQ(pairs->abandoned(), ++expected);
+  };
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 1000, kStands)); });
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 900, [](const ProbeCall&) { return false; })); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1000, 2, &call)); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1008, 1, &call)); });
+  abandon([&] { pairs->forget(a); });
+  pairs->forget(a);
+  EXPECT_EQ(pairs->abandoned(), expected) << "there was none";
+  ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+  ASSERT_TRUE(pairs->enter(b, call_at(1000, 1)));
+  pairs->forget_all();
+  EXPECT_EQ(pairs->abandoned(), expected + 2);
+}
+
 TEST(Pairs, CallsThatEndWithoutReturn) {
   auto pairs = std::make_unique<ProbePairs>();
   const ProbeRunner runner = ProbeRunner::task(1);

@@ -518,6 +518,8 @@ class DebugDevice final : public TableDevice {
  public:
   constexpr DebugDevice() : TableDevice("debug", kTable) {}
 
+  size_t longest_command(const Chan&) const override { return kMaxCommandText; }
+
   void close(Chan& chan) override {
     if (!chan.state) return;
     if (has_text(chan)) {

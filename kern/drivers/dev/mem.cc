@@ -93,6 +93,8 @@ class MemDevice final : public TableDevice {
     return Errno::EPERM;
   }
 
+  size_t longest_command(const Chan&) const override { return kMaxCommandText; }
+
   void close(Chan& chan) override {
     if (!chan.state) return;
     if (chan.qid.path == kTraceDump) {

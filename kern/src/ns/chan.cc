@@ -135,6 +135,9 @@ Result<void> Device::chmod(Chan&, uint32_t, const Credentials&) {
 Result<void> Device::ioctl(Chan&, uint32_t, void*) {
   return Errno::ENOTTY;
 }
+size_t Device::longest_command(const Chan&) const {
+  return 0;
+}
 uint16_t Device::poll(Chan&) {
   return ABI_POLLIN | ABI_POLLOUT;
 }

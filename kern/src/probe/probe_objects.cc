@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
@@ -62,25 +63,29 @@ bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
 // --- Control.
 
 ProbeObjects::~ProbeObjects() {
-  for (TraceTable* table : {objects_, memory_}) {
-    if (table) TraceTable::destroy(table);
+  release();
+}
+
+void ProbeObjects::release() {
+  for (TraceTable** table : {&objects_, &memory_}) {
+    if (*table) TraceTable::destroy(std::exchange(*table, nullptr));
   }
-  if (pairs_) trace_copy_free(pairs_, sizeof(ProbePairs));
+  if (pairs_) trace_copy_free(std::exchange(pairs_, nullptr), sizeof(ProbePairs));
 }
 
 Result<void> ProbeObjects::make_table(TraceTable** table) {
-  if (!*table) *table = TraceTable::create();
+  *table = TraceTable::create();
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
   return {};
 }
 
 Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions) {
+  release();
   options_ = options;
   if (options.watch_memory) TRY(make_table(&memory_));
   if ((actions & (kProbeAllocates | kProbeFrees)) == 0) return {};
   TRY(make_table(&objects_));
-  if (pairs_) return {};
   void* const memory = trace_copy_alloc(sizeof(ProbePairs));
   if (!memory) return Errno::ENOMEM;
   pairs_ = new (memory) ProbePairs;
@@ -88,10 +93,15 @@ Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions)
 }
 
 void ProbeObjects::forget_calls() {
-  if (pairs_) pairs_->clear();
+  if (pairs_) pairs_->forget_all();
+}
+
+uint64_t ProbeObjects::abandoned() const {
+  return pairs_ ? pairs_->abandoned() - abandoned_before_ : 0;
 }
 
 void ProbeObjects::clear() {
+  if (pairs_) abandoned_before_ = pairs_->abandoned();
   for (TraceTable* table : {objects_, memory_}) {
     if (table) table->clear();
   }
@@ -124,7 +134,8 @@ bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule,
                     .stack = 0,
                     .wanted = false,
                     .truncated = false};
-  call.wanted = options_.wants_cpu(cpu.id) && wants(*objects_, call.size, per_cpu);
+  call.wanted = options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid()) &&
+                wants(*objects_, call.size, per_cpu);
   if (call.wanted) {
     const uint32_t depth = options_.trace.depth;
     const RecordedStack stack =
