@@ -220,6 +220,9 @@ class Text {
   void print(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
   void append(std::string_view bytes);
   bool failed() const { return failed_; }
+  // Empty again, with the memory that it has.
+  void clear() { size_ = 0; }
+  size_t capacity() const { return capacity_; }
   std::string_view view() const { return {data_, size_}; }
   // For Device::read.
   size_t read(char* buffer, size_t size, uint64_t offset) const;
