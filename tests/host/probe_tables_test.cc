@@ -12,7 +12,7 @@
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
-std::atomic<uint32_t> coarse_time{0};
+std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
@@ -246,7 +246,7 @@ TEST(Pairs, ManyRunners) {
     EXPECT_EQ(pairs->leave(ProbeRunner::process(pid), pid * 16, pid, &call), kept.count(pid) == 1);
   }
   EXPECT_TRUE(pairs->enter(ProbeRunner::process(1), call_at(1, 1)));
-  pairs->clear();
+  pairs->forget_all();
   EXPECT_FALSE(pairs->within(ProbeRunner::process(1), 0, kStands));
 }
 
@@ -271,8 +271,8 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
   }
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; i++) {
-    found[{records[i].object(), records[i].mark()}] = records[i].size;
-    bytes += records[i].size;
+    found[{records[i].object(), records[i].mark()}] = static_cast<uint32_t>(records[i].size());
+    bytes += static_cast<uint32_t>(records[i].size());
   }
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);

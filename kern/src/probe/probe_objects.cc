@@ -48,14 +48,10 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   return overflows ? UINT64_MAX : size;
 }
 
-uint32_t shortened(uint64_t size) {
-  return static_cast<uint32_t>(std::min<uint64_t>(size, TraceOptions::kAnySize));
-}
-
 bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
   const TraceOptions& options = table.options();
-  return shortened(size) >= options.min_size && shortened(size) <= options.max_size &&
-         (table.step() == 0 || per_cpu.sampler.take(shortened(size), table.step()));
+  return options.wants_size(size) &&
+         (table.step() == 0 || per_cpu.sampler.take(size, table.step()));
 }
 
 }  // namespace
@@ -178,12 +174,13 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
     objects_->filter(cpu.id);
     return kept;
   }
-  const uint32_t context = trace_find_base(), size = shortened(call.size);
-  if (call.stack == 0 || context == 0 ||
-      !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0),
-                                context, cpu.id, [owner] { return owner; })) [[unlikely]] {
+  const uint32_t context = trace_find_base();
+  if (call.stack == 0 || context == 0 || call.size >= TraceTable::kLargeSize ||
+      !objects_->record_at_once(object, call.size,
+                                call.stack | (call.truncated ? TraceTable::kFlag : 0), context,
+                                cpu.stamp, [owner] { return owner; })) [[unlikely]] {
     objects_->record({.object = object,
-                      .size = size,
+                      .size = call.size,
                       .stack = call.stack,
                       .context = context,
                       .time = coarse_milliseconds(),
@@ -236,7 +233,7 @@ void ProbeObjects::memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu
   }
   const RecordedStack stack = record_user_stack(options_.trace.depth);
   memory_->record({.object = address,
-                   .size = shortened(size),
+                   .size = size,
                    .stack = stack.id(),
                    .context = trace_find_base(),
                    .time = coarse_milliseconds(),
