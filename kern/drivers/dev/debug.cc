@@ -8,7 +8,7 @@
 //   leaky/leak   … and closing forgets it
 //                (failnext: debug_failnext.cc)
 //   crime        see debug_crime.cc
-//   ctl          panic
+//   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc)
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
 // NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
@@ -29,6 +29,7 @@
 #include "core/log.h"
 #include "drivers/dev/debug_crime.h"
 #include "drivers/dev/debug_failnext.h"
+#include "drivers/dev/debug_hang.h"
 #include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/string.h"
@@ -601,12 +602,15 @@ class DebugDevice final : public TableDevice {
   }
 
   static Result<void> control(std::string_view text) {
-    TRY(check_command_text(text, "panic"));
+    constexpr const char* kSyntax = "panic, hang or hang log";
+    TRY(check_command_text(text, kSyntax));
     CommandLine line;
-    if (!next_command(text, line) || line.word != "panic" || !line.rest.empty()) {
-      return fail(Errno::EINVAL, "expected panic");
+    if (next_command(text, line)) {
+      if (line.word == "panic" && line.rest.empty()) panic("asked for by #debug/ctl");
+      if (line.word == "hang" && line.rest.empty()) debug_hang();
+      if (line.word == "hang" && line.rest == "log") debug_hang_in_log();
     }
-    panic("asked for by #debug/ctl");
+    return fail(Errno::EINVAL, "expected %s", kSyntax);
   }
 };
 
