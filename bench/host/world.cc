@@ -128,7 +128,7 @@ extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};
 void random_fill(void* buffer, size_t size) {
   __builtin_memset(buffer, 0x5a, size);
 }
-std::atomic<uint32_t> coarse_time{1};
+std::atomic<uint64_t> coarse_time{1};
 
 // ---- slab_os.h, spinlock.h, log.h, boot.h
 

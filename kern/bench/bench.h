@@ -16,6 +16,7 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "sched/task.h"
 #include "slab.h"
 
 // Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
@@ -44,6 +45,19 @@ inline Cost cost_of(uint64_t instructions, uint64_t operations) {
 void bench_row(Cost cost, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
 
 #define BENCH_INLINE __attribute__((always_inline))
+
+// Keeps the current task on its CPU for the life of a scope: it finds the magazines there that it
+// has left. Unlike PreemptOff it lets the task sleep, as making a cache may.
+class Pinned {
+ public:
+  Pinned() {
+    const InterruptsOff stays;
+    current_task()->pinned = true;
+  }
+  ~Pinned() { current_task()->pinned = false; }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+};
 
 // The cheapest of `rounds` rounds of `operations` calls of body(i).
 template <typename Body>

@@ -35,7 +35,10 @@ struct Errand {
 
 void do_errand(void* argument) {
   auto* errand = static_cast<Errand*>(argument);
-  errand->run();
+  {
+    const Pinned pinned;
+    errand->run();
+  }
   task_will_exit();
   const Guard guard(errand->lock);
   errand->is_done = true;

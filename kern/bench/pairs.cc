@@ -100,6 +100,7 @@ KBENCH(stacks, kTask) {
 
 // The first record of a system call takes the user stack; the others find it remembered.
 KBENCH(process, kProcess) {
+  const Pinned pinned;
   const BenchCache cache(kSmall);
   bench_row(traced_pairs(cache), "traced_process");
   {

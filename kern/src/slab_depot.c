@@ -21,8 +21,9 @@ static const struct magazine_type {
     {62, 0, SLAB_OS_PAGE_SIZE / 8},
 };
 
-/* How often in an interval the depot may be found locked before magazines grow. */
-enum { CONTENTION_MAX = 8 };
+/* How often in an interval the depot may be found locked before magazines grow; and in how many
+ * intervals, one after the other, it is not before they shrink: what they grew for is over. */
+enum { CONTENTION_MAX = 8, CALM_INTERVALS = 20 };
 
 size_t magazine_bytes(unsigned type) {
   return sizeof(struct kmem_magazine) + types[type].rounds * sizeof(void*);
@@ -101,11 +102,15 @@ static inline struct lock_guard contended_guard_begin(struct kmem_cache* cache) 
   const struct lock_guard guard_ __attribute__((cleanup(lock_guard_end), unused)) = \
       contended_guard_begin(cache)
 
+static uint32_t first_type(const struct kmem_cache* cache) {
+  uint32_t type = 0;
+  while (type + 1 < MAGAZINE_TYPES && cache->object_size <= types[type + 1].largest_start) type++;
+  return type;
+}
+
 void depot_init(struct kmem_cache* cache) {
   slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
-  while (cache->magazine_type + 1 < MAGAZINE_TYPES &&
-         cache->object_size <= types[cache->magazine_type + 1].largest_start)
-    cache->magazine_type++;
+  cache->magazine_type = first_type(cache);
 }
 
 struct kmem_magazine* depot_take_full(struct kmem_cache* cache) {
@@ -129,43 +134,56 @@ void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_
   } else if (magazine->capacity == rounds_of(cache)) {
     list_put(&cache->empty, magazine);
   } else {
-    magazine->next = cache->outgrown;
-    cache->outgrown = magazine;
+    magazine->next = cache->misfits;
+    cache->misfits = magazine;
   }
 }
 
 /* ---- Intervals and reaping. */
 
-static struct kmem_magazine* take_outgrown(struct kmem_cache* cache) {
+static struct kmem_magazine* take_misfits(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->depot_lock);
-  struct kmem_magazine* const magazines = cache->outgrown;
-  cache->outgrown = NULL;
+  struct kmem_magazine* const magazines = cache->misfits;
+  cache->misfits = NULL;
   return magazines;
 }
 
-/* Larger magazines from now on. Returns the empty ones, which are outgrown. The lock is held. */
-static struct kmem_magazine* grow_magazines(struct kmem_cache* cache) {
-  __atomic_store_n(&cache->magazine_type, cache->magazine_type + 1, __ATOMIC_RELAXED);
+/* Magazines of another type from now on. Returns the empty ones, which do not fit any more. The
+ * lock is held. */
+static struct kmem_magazine* resize_magazines(struct kmem_cache* cache, uint32_t type) {
+  __atomic_store_n(&cache->magazine_type, type, __ATOMIC_RELAXED);
   cache->resizes++;
   struct kmem_magazine* const magazines = cache->empty.first;
   cache->empty = (struct magazine_list){0};
   return magazines;
 }
 
+/* What type the magazines are to be of from now on. The lock is held. */
+static uint32_t wanted_type(struct kmem_cache* cache) {
+  const uint64_t contention = cache->contention - cache->contention_before;
+  const uint32_t type = cache->magazine_type;
+  cache->contention_before = cache->contention;
+  cache->calm_intervals = contention == 0 ? cache->calm_intervals + 1 : 0;
+  if (contention > CONTENTION_MAX)
+    return type + 1 < MAGAZINE_TYPES && cache->object_size <= types[type + 1].largest_full
+               ? type + 1
+               : type;
+  if (cache->calm_intervals < CALM_INTERVALS) return type;
+  cache->calm_intervals = 0;
+  return type > first_type(cache) ? type - 1 : type;
+}
+
 void depot_update(struct kmem_cache* cache) {
-  struct kmem_magazine* too_small = NULL;
+  struct kmem_magazine* misfits = NULL;
   {
     LOCK_GUARD(&cache->depot_lock);
     list_close_interval(&cache->full);
     list_close_interval(&cache->empty);
-    const bool contended = cache->contention - cache->contention_before > CONTENTION_MAX;
-    cache->contention_before = cache->contention;
-    if (contended && cache->magazine_type + 1 < MAGAZINE_TYPES &&
-        cache->object_size <= types[cache->magazine_type + 1].largest_full)
-      too_small = grow_magazines(cache);
+    const uint32_t type = wanted_type(cache);
+    if (type != cache->magazine_type) misfits = resize_magazines(cache, type);
   }
-  magazines_free(too_small);
-  magazines_free(take_outgrown(cache));
+  magazines_free(misfits);
+  magazines_free(take_misfits(cache));
 }
 
 struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only) {
@@ -186,7 +204,7 @@ static struct kmem_magazine* reap_empty(struct kmem_cache* cache, bool surplus_o
 void depot_reap_empty(struct kmem_cache* cache, bool surplus_only) {
   for (struct kmem_magazine* magazine; (magazine = reap_empty(cache, surplus_only));)
     magazine_free(magazine);
-  magazines_free(take_outgrown(cache));
+  magazines_free(take_misfits(cache));
 }
 
 void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {

@@ -120,9 +120,10 @@ struct kmem_cache {
   struct slab_os_lock depot_lock;
   struct magazine_list full, empty;
   struct kmem_magazine*
-      outgrown;               /* empty ones that are smaller than new ones, until the next update */
+      misfits;                /* empty ones of another size than new ones, until the next update */
   uint64_t depot_rounds;      /* objects in `full` */
   uint32_t magazine_type;     /* of new magazines; read without the lock too */
+  uint32_t calm_intervals;    /* without contention, one after the other */
   uint64_t contention;        /* how often a CPU found the lock taken */
   uint64_t contention_before; /* the same at the last update */
   uint64_t resizes;
@@ -249,7 +250,7 @@ struct kmem_magazine* depot_take_empty(struct kmem_cache* cache);
 /* A magazine with `rounds` objects: it counts as a full one if it has any. */
 void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds);
 /* Ends an interval: notes what it did not use, and makes new magazines larger if CPUs have waited
- * for each other. May sleep. */
+ * for each other, or smaller if none has for a long time. May sleep. */
 void depot_update(struct kmem_cache* cache);
 /* A full magazine, or one of those that the last interval did not use, out of the depot for good;
  * NULL if there is none.

@@ -280,7 +280,7 @@ KTEST(guard_pages_are_known) {
 
 KTEST(time_goes_on) {
   const Nanoseconds before = monotonic_now();
-  const uint32_t coarse = coarse_milliseconds();
+  const uint64_t coarse = coarse_milliseconds();
   EXPECT(task_sleep_until(before + Nanoseconds{30'000'000}).ok());
   EXPECT(monotonic_now() >= before + Nanoseconds{30'000'000});
   while (coarse_milliseconds() == coarse) task_yield();

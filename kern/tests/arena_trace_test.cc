@@ -72,7 +72,7 @@ bool only_owner(TraceSource owner, const void* object, size_t size) {
     const TraceRecord* const record = find_record(records, count, object);
     if (!record) continue;
     found++;
-    owners |= source == owner && record->size == size;
+    owners |= source == owner && record->size() == size;
   }
   return found == 1 && owners;
 }
@@ -451,7 +451,7 @@ void compare() {
       const TraceRecord* const record = find_record(records, count, slot.object);
       const bool cleared = slot.resets != load.resets;
       if (record) matched++;
-      EXPECT(!record || (record->size == slot.size && slot.expect != Expect::kNotRecorded));
+      EXPECT(!record || (record->size() == slot.size && slot.expect != Expect::kNotRecorded));
       EXPECT(!(record && cleared && slot.expect == Expect::kRecorded));
       EXPECT(record || cleared || slot.expect != Expect::kRecorded);
     }

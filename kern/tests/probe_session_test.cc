@@ -4,11 +4,13 @@
 
 #include "arch/x86_64/smp.h"
 #include "core/ktest.h"
+#include "lib/format.h"
 #include "probe/probe_session.h"
 #include "slab.h"
 #include "store/shared_tables.h"
 #include "store/trace_memory.h"
 #include "tests/team.h"
+#include "tests/test_program.h"
 #include "trace/dump/trace_binary.h"
 
 namespace {
@@ -193,6 +195,139 @@ KTEST(probe_session_pairs_of_all_cpus) {
     EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 &&
            source.stacks_lost == 0);
     ProbeSession::delete_outstanding(dump);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+namespace {
+
+abi_tracedump_source first_source(Session& session) {
+  TraceBinary* const dump = session->copy_outstanding().take();
+  abi_tracedump_source source{};
+  const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
+  EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
+  ProbeSession::delete_outstanding(dump);
+  return source;
+}
+
+// Runs `body` as if the current task were of process `pid`.
+template <typename Body>
+void as_process(uint32_t pid, Body body) {
+  const PreemptOff pinned;
+  TaskHead& task = *current_task_head();
+  const uint32_t before = task.pid;
+  task.pid = pid;
+  body();
+  task.pid = before;
+}
+
+}  // namespace
+
+// Of an object of the kernel the process that allocates decides, and anybody frees it.
+KTEST(probe_session_pid_is_who_allocates) {
+  constexpr uint32_t kWanted = 4711, kOther = 4712;
+  const auto object = [](uintptr_t i) {
+    return reinterpret_cast<void*>(0xffffc00000000000 + i * 64);
+  };
+  {
+    Session session;
+    EXPECT(
+        session.does("alloc session_alloc size=1\nfree session_free address=1\npid 4711\nstart"));
+    as_process(kWanted, [&] {
+      for (uintptr_t i = 0; i < 4; i++) session_alloc(1, object(i));
+      session_free(object(0));
+    });
+    as_process(kOther, [&] {
+      session_alloc(1, object(9));
+      session_free(object(1));
+    });
+    session_free(object(2));  // a kernel task
+    const abi_tracedump_source source = first_source(session);
+    EXPECT(source.recorded == 4 && source.freed == 3 && source.live == 1);
+    EXPECT(source.filtered == 1 && source.unmatched == 0);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+// A start that fails when some of its probes are there already: nothing of what they have told
+// stays, and a later start does what it would have done.
+KTEST(probe_session_start_is_all_or_nothing) {
+  struct OneProgram final : ProbePrograms {
+    explicit OneProgram(TestProgram& program) : program(program) {}
+    Result<Chan*> open(std::string_view path) override {
+      if (path == "/bin/probetest") {
+        program.file().ref();
+        return &program.file();
+      }
+      EXPECT(run_probetest("calls", 10) == 0);  // is told
+      return Errno::ENOENT;
+    }
+    void close(Chan* file) override { file->unref(); }
+    TestProgram& program;
+  };
+  test_process_1();
+  {
+    TestProgram program("/bin/probetest");
+    OneProgram programs(program);
+    ProbeSession* const session = ProbeSession::create(1).take();
+    const auto does = [&](const char* text) { return session->command(text, programs).ok(); };
+    EXPECT(session->open_events().ok());
+    const uint64_t leaf = program.function("probetest_leaf").address;
+    char text[256];
+    format(text, sizeof(text), "event /bin/probetest:%lx:leaf", leaf);
+    EXPECT(does(text));
+    EXPECT(!does("event /bin/none:401000:none\nstart"));
+    const auto expect_nothing = [&] {
+      ProbeCounts counts = no_counts();
+      const ProbeSession::State state = session->copy_counts(counts).take();
+      EXPECT(state.tallies.hits() == 0 && state.kept_out == 0 && state.phase == TracePhase::kOff);
+      ProbeEvent event;
+      bool any;
+      uint64_t lost;
+      EXPECT(!session->take_event(&event, &any, &lost));
+    };
+    expect_nothing();
+    EXPECT(does("start"));
+    EXPECT(run_probetest("calls", 10) == 0);
+    EXPECT(does("stop"));
+    ProbeCounts counts = no_counts();
+    EXPECT(session->copy_counts(counts).take().tallies.counted == 20);
+    ProbeSession::destroy(session);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+// What is under way at the end, or has ended by an exception, says so.
+KTEST(probe_session_abandoned_calls_are_counted) {
+  struct Program final : ProbePrograms {
+    explicit Program(TestProgram& program) : program(program) {}
+    Result<Chan*> open(std::string_view) override {
+      program.file().ref();
+      return &program.file();
+    }
+    void close(Chan* file) override { file->unref(); }
+    TestProgram& program;
+  };
+  test_process_1();
+  {
+    TestProgram program("/bin/probetest");
+    Program programs(program);
+    ProbeSession* const session = ProbeSession::create(1).take();
+    const TestProgram::Function thrower = program.function("probetest_throw");
+    EXPECT(thrower.return_count > 0);
+    char text[256];
+    format(text, sizeof(text), "alloc /bin/probetest:%lx:throw:%lx size=1\nstart", thrower.address,
+           thrower.returns[0]);
+    EXPECT(session->command(text, programs).ok());
+    const auto abandoned = [&] {
+      ProbeCounts counts = no_counts();
+      return session->copy_counts(counts).take().abandoned;
+    };
+    EXPECT(abandoned() == 0);
+    EXPECT(run_probetest("exceptions", 20) == 0);
+    EXPECT(abandoned() == 20);
+    EXPECT(session->command("clear", programs).ok() && abandoned() == 0);
+    ProbeSession::destroy(session);
   }
   EXPECT(trace_memory_used() == 0);
 }

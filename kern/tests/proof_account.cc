@@ -296,7 +296,8 @@ void Account::describe(const Slot& slot) {
   static constexpr const char* kExpected[] = {"recorded", "not recorded", "either",
                                               "recorded or dropped"};
   klog(
-      "proof:   account: %p size %u by %s, %u frames, pid %u%s, cpu %d, mark %u-%u%s, time %u-%u, "
+      "proof:   account: %p size %u by %s, %u frames, pid %u%s, cpu %d, mark %u-%u%s, time "
+      "%lu-%lu, "
       "table %d, resets %d: "
       "%s",
       slot.object, slot.size, kSites[slot.site].name, slot.frames, slot.pid,
@@ -308,8 +309,9 @@ void Account::describe(const Slot& slot) {
 
 void Account::describe(const TraceRecord& record) {
   if (!says()) return;
-  klog("proof:   record: 0x%lx size %u mark %u cpu %u time %u context %u stack %u", record.object(),
-       record.size, record.mark(), record.cpu(), record.time, record.context, record.stack);
+  klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u",
+       record.object(), record.size(), record.mark(), record.cpu(), record.milliseconds(),
+       record.context, record.stack);
   const StackTable::View stack = trace_stacks.view(record.stack);
   for (size_t i = 0; stack && i < stack.size(); i++) {
     char frame[100];
@@ -372,7 +374,7 @@ unsigned Account::compare(Hash& hash) {
   if (state_.phase != TracePhase::kOff) {
     const uint64_t missing = compare_records(records.data(), count);
     uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) bytes += records[i].size;
+    for (size_t i = 0; i < count; i++) bytes += records[i].size();
     if (counters.live() != count)
       difference("live %lu, but there are %lu records", counters.live(), count);
     if (counters.live_bytes != bytes)
@@ -450,11 +452,12 @@ void Account::settle_slot(Slot& slot, bool recorded) {
 void Account::compare_record(const Slot& slot, const TraceRecord& record) {
   const char* wrong = nullptr;
   const ContextTable::Context* const context = trace_contexts.get(record.context);
-  if (record.size != slot.size) wrong = "size";
+  if (record.size() != slot.size) wrong = "size";
   if (slot.cpu_known && record.cpu() != slot.cpu) wrong = "CPU";
   if (slot.state_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high))
     wrong = "mark";
-  if (record.time < slot.time_low || record.time > slot.time_high) wrong = "time";
+  if (record.milliseconds() < slot.time_low || record.milliseconds() > slot.time_high)
+    wrong = "time";
   if (context && (context->base->kind == ContextKind::kInterrupt) != slot.in_interrupt)
     wrong = "kind of context";
   if (context && context->base->pid != slot.pid) wrong = "process";

@@ -77,7 +77,7 @@ struct Slot {
   uint32_t pid;
   uint32_t cpu;
   uint32_t mark_low, mark_high;
-  uint32_t time_low, time_high;  // coarse milliseconds
+  uint64_t time_low, time_high;  // coarse milliseconds
   uint32_t depth;                // of the trace; what is recorded of a stack at most
   uint32_t generation, resets;   // kUnknown if a command came in between
   void* object;

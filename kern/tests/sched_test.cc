@@ -298,10 +298,11 @@ KTEST(timer_cancel_is_final) {
 // A callback that is running on another CPU: timer_cancel waits for its end.
 KTEST(timer_cancel_waits_for_the_callback) {
   if (cpu_count() < 2) return;
-  static std::atomic<bool> inside, done;
+  static std::atomic<bool> inside, seen, done;
   static Timer timer;
   timer.callback = [](void*) {
     inside = true;
+    while (!seen) asm volatile("pause");  // the other CPU may have no processor of the host
     const Nanoseconds end = in_milliseconds(20);
     while (monotonic_now() < end) asm volatile("pause");
     inside = false;
@@ -315,6 +316,7 @@ KTEST(timer_cancel_waits_for_the_callback) {
   Team canceller(
       [](void*) {
         while (!inside) asm volatile("pause");
+        seen = true;
         timer_cancel(timer);
         EXPECT(!inside);
         done = true;

@@ -5,7 +5,6 @@ import pytest
 
 from guest import dumps_in, guest, sections_of
 
-# One CPU: with several what failtest sees of the page arena sways by a slab of it, in both directions.
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 
@@ -71,9 +70,11 @@ def check(*words, options=()):
     assert (result.status, result.stderr) == (0, ""), result
 
 
+@pytest.mark.cpus(4)
 def test_every_system_call_survives_each_failure():
     check()
 
 
+@pytest.mark.cpus(4)
 def test_the_host_s_folder_too(tmp_path):
     check("host", options=("--share", str(tmp_path)))

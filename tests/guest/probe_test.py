@@ -1,10 +1,11 @@
 """#probe as a person uses it: sessions, counts, events and outstanding objects, from the shell."""
 import re
+import subprocess
 
 import pytest
 
 from guest import guest
-from probed import ENDS, Counts, Program, check_nothing_left, run_guest
+from probed import ENDS, PROGRAMS, Counts, Program, check_nothing_left, run_guest
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -211,7 +212,7 @@ ls "#probe"; ls #probe/$b; exec 3>&-; ls "#probe"; cat #probe/$a/counts; cat #pr
                        errors="cat: can't open '#probe/1/counts': No such file or directory\n")
     assert output == ("1 2\n1\n1\n2\nclone\nfunctions\ncounts\nctl\nevents\noutstanding\n2\nclone\nfunctions\n"
                      "probe 2 state off functions 0\nhits 0 counted 0 filtered 0 lost 0 kept_out 0 stacks 0 stacks_lost 0 "
-                     "contexts_lost 0 truncated 0\nclone\nfunctions\n")
+                     "contexts_lost 0 truncated 0 abandoned 0\nclone\nfunctions\n")
 
 
 def test_lives_in_a_child_and_dies_with_it():
@@ -388,3 +389,38 @@ done; done""" + ENDS)
     assert result.stdout.startswith("1\nprobe 1 state off functions 0\n"), result
     assert "out of memory" in result.stderr.lower()
     check_nothing_left(result.stdout)
+
+
+def test_a_return_is_one_that_the_program_names():
+    """The byte of a `ret` within another instruction is none: a probe there would change what the program does."""
+    program = Program("heaptest")
+    address, size = program.functions["main"]
+    listing = subprocess.run(["objdump", "-d", "-w", PROGRAMS / "heaptest"], check=True, capture_output=True, text=True).stdout
+    inside = []
+    for at, code in re.findall(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+)", listing, re.M):
+        inside += [int(at, 16) + i for i, byte in enumerate(code.split()) if byte == "c3" and i > 0]
+    inside = [at for at in inside if at not in program.returns]
+    assert inside, "the program has no such byte"
+    wrong = f"{program.path}:{address:x}:main:{inside[0]:x}"
+    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+echo 'event {wrong}' >&3
+echo start >&3
+exec 3>&-; exec 3<>#probe/clone
+echo 'event {program.at("main", True)}' >&3; echo start >&3; echo $?
+exec 3>&-""" + ENDS, errors=f"/etc/script: 3: echo: Invalid argument: {inside[0]:x}: there is no `ret` instruction\n")
+    assert output.startswith("0\n")
+    check_nothing_left(output)
+
+
+def test_a_command_is_whole_or_refused(tmp_path):
+    """One write of more than 64 KiB, whose first 64 KiB are good commands."""
+    (tmp_path / "long").write_text("count path_open\n" * 4096 + "count path_open\n")
+    (tmp_path / "most").write_text("count path_open\n" * 4096)
+    output = run_guest("""exec 3<>#probe/clone; read n <&3
+dd if=/host/long of=/tmp/long bs=4096 2> /dev/null; dd if=/host/most of=/tmp/most bs=4096 2> /dev/null
+dd ibs=4096 obs=1000000 if=/tmp/long 2> /dev/null >&3 && echo taken
+(echo start >&3) 2> /dev/null && echo started
+dd ibs=4096 obs=1000000 if=/tmp/most 2> /dev/null >&3 && echo start >&3 && echo taken whole
+head -n 1 #probe/$n/counts; exec 3>&-""" + ENDS, "--share", str(tmp_path))
+    assert output.startswith("taken whole\nprobe 1 state running functions 1\n"), output
+    check_nothing_left(output)

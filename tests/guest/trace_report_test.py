@@ -43,7 +43,7 @@ def test_panic():
 
 @pytest.mark.cpus(4)
 def test_panic_while_others_are_in_the_tracer():
-    """They are stopped wherever they are, with whatever locks: the report goes on without them."""
+    """They are stopped wherever they are, with whatever locks: the report reads what they have left."""
     churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"
     stat = "while :; do echo mark > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat' '#mem/tracedump' > /dev/null; done &"
     for _ in range(5):
@@ -53,12 +53,10 @@ def test_panic_while_others_are_in_the_tracer():
         assert "again, while showing the first" not in result.stderr
         assert re.search(r" are live in \d+ traces; most have:", result.stderr), result
         leaked = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
-        # What one CPU has recorded is in one shard; if a CPU was stopped with its lock held, the report says so.
-        if "not known" not in result.stderr:
-            assert [group[1] for group in leaked] == [5000]
-        for group in leaked:
-            assert (group[0], group[2]) == (1024 * group[1], "debug_1024")
-            assert group[1] <= 5000
+        assert "not known" not in result.stderr
+        [[size, count, cache, _]] = leaked
+        # If a CPU was stopped in the middle of a change one record may be wrong, and the report says so.
+        assert (size, count, cache) == (1024 * 5000, 5000, "debug_1024") or "were just being changed" in result.stderr and abs(count - 5000) <= 1
 
 
 def test_panic_with_nothing_traced():

@@ -12,7 +12,7 @@
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
-std::atomic<uint32_t> coarse_time{0};
+std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
@@ -181,6 +181,35 @@ TEST(Pairs, OutermostCallIsKept) {
   EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
 }
 
+TEST(Pairs, CallsWhoseReturnIsNotToldAreCounted) {
+  auto pairs = std::make_unique<ProbePairs>();
+  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::task(7);
+  ProbeCall call;
+  ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_EQ(pairs->abandoned(), 0u);
+  // Another is entered at the same place; where the call no longer stands; something else returns
+  // at its place, or at a higher one; its process ends.
+  uint64_t expected = 0;
+  const auto abandon = [&](auto how) {
+    ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+    how();
+    EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+    EXPECT_EQ(pairs->abandoned(), ++expected);
+  };
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 1000, kStands)); });
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 900, [](const ProbeCall&) { return false; })); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1000, 2, &call)); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1008, 1, &call)); });
+  abandon([&] { pairs->forget(a); });
+  pairs->forget(a);
+  EXPECT_EQ(pairs->abandoned(), expected) << "there was none";
+  ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
+  ASSERT_TRUE(pairs->enter(b, call_at(1000, 1)));
+  pairs->forget_all();
+  EXPECT_EQ(pairs->abandoned(), expected + 2);
+}
+
 TEST(Pairs, CallsThatEndWithoutReturn) {
   auto pairs = std::make_unique<ProbePairs>();
   const ProbeRunner runner = ProbeRunner::task(1);
@@ -217,7 +246,7 @@ TEST(Pairs, ManyRunners) {
     EXPECT_EQ(pairs->leave(ProbeRunner::process(pid), pid * 16, pid, &call), kept.count(pid) == 1);
   }
   EXPECT_TRUE(pairs->enter(ProbeRunner::process(1), call_at(1, 1)));
-  pairs->clear();
+  pairs->forget_all();
   EXPECT_FALSE(pairs->within(ProbeRunner::process(1), 0, kStands));
 }
 
@@ -242,8 +271,8 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
   }
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; i++) {
-    found[{records[i].object(), records[i].mark()}] = records[i].size;
-    bytes += records[i].size;
+    found[{records[i].object(), records[i].mark()}] = static_cast<uint32_t>(records[i].size());
+    bytes += static_cast<uint32_t>(records[i].size());
   }
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);

@@ -127,6 +127,47 @@ TEST_F(Depot, MagazinesGrowWithContentionUpToWhatTheirObjectsAllow) {
   }
 }
 
+// A size at a time, not below the first, and only after a long calm; the larger ones go when they
+// come back empty.
+TEST_F(Depot, MagazinesShrinkWhenNobodyWaitsAnyMore) {
+  constexpr int kCalm = 20;
+  kmem_reap();
+  kmem_cache* const cache = make("shrinking", 512);
+  const uint64_t before = magazines_live();
+  host::contend(100);
+  for (int interval = 0; interval < 3; interval++) {
+    churn(cache, 1'000);
+    kmem_update();
+  }
+  host::contend(0);
+  EXPECT_EQ(stats_of(cache).magazine_size, 62u);
+  std::vector<void*> held = allocate(cache, 100);
+  for (const uint64_t size : {62, 30, 14, 14}) {
+    for (int interval = 0; interval < kCalm; interval++) {
+      EXPECT_EQ(stats_of(cache).magazine_size, size) << interval;
+      churn(cache, 1'000);
+      kmem_update();
+      expect_sound(cache, held.size());
+    }
+  }
+  const uint64_t resizes = stats_of(cache).magazine_resizes;
+  // One interval in which somebody waits, and the calm begins anew; many, and they grow again.
+  host::contend(100);
+  for (int interval = 0; interval < 2; interval++) {
+    churn(cache, 1'000);
+    kmem_update();
+  }
+  EXPECT_EQ(stats_of(cache).magazine_resizes, resizes + 2);
+  host::contend(0);
+  for (int interval = 1; interval < kCalm; interval++) kmem_update();
+  EXPECT_EQ(stats_of(cache).magazine_size, 62u);
+  free_all(cache, held);
+  kmem_reap();
+  expect_sound(cache, 0);
+  EXPECT_EQ(magazines_live(), before);
+  kmem_cache_destroy(cache);
+}
+
 TEST_F(Depot, LittleContentionAndThatOfOtherIntervalsDoNotCount) {
   kmem_cache* const cache = make("calm", 64);
   for (int interval = 0; interval < 20; interval++) {

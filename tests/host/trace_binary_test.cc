@@ -121,7 +121,7 @@ class TraceBinaryTest : public testing::Test {
                             .size = size,
                             .stack = stack,
                             .context = context,
-                            .time = static_cast<uint32_t>(time),
+                            .time = time,
                             .cpu = 3,
                             .truncated = false});
   }
@@ -138,7 +138,7 @@ class TraceBinaryTest : public testing::Test {
       header.object_size = 64;
       TraceHeader* added = TRY(binary_->add(
           header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-          i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i], [] { return uint32_t(clock_now); }));
+          i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i], [] { return uint64_t{clock_now}; }));
       added->untracked = 100 + added->counters.live();
     }
     return binary_->finish({.time = clock_now * kMillisecond + 5,

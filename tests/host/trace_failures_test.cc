@@ -171,7 +171,7 @@ class Life {
       for (const TraceRecord& record : records) {
         const auto at = expected_[table].live.find(record.object());
         ASSERT_NE(at, expected_[table].live.end());
-        ASSERT_EQ(record.size, at->second);
+        ASSERT_EQ(record.size(), at->second);
       }
     }
   }

@@ -112,6 +112,21 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
   EXPECT_EQ(summary_.total().objects, 1000u);
 }
 
+TEST_F(TraceSummaryTest, WhatIsLockedIsReadWhereEverybodyStandsStill) {
+  for (int i = 0; i < 1000; i++) record(0, 1, stack({0x10}));
+  bool nested = false;
+  EXPECT_TRUE(tables_[0]->try_visit(3, [&](const TraceRecord&) {
+    if (nested) return;
+    nested = true;
+    summary_.add("pipe", *tables_[0], TraceSummary::Others::kStandStill);
+  }));
+  EXPECT_EQ(summary_.locked_shards(), 0u);
+  EXPECT_EQ(summary_.standing_shards(), 1u);
+  EXPECT_EQ(summary_.total().objects, 1000u);
+  EXPECT_EQ(print(1).back(),
+            "  1 of 16 parts of the traces were just being changed: of each a record may be wrong");
+}
+
 // More stacks than there are places: what holds most is still found, and every byte stands
 // somewhere.
 TEST_F(TraceSummaryTest, ManyStacks) {

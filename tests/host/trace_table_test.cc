@@ -10,7 +10,7 @@
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
-std::atomic<uint32_t> coarse_time{0};
+std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
@@ -19,12 +19,21 @@ void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
   if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
     const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
-    if (table.record_at_once(event.object, event.size, stack, event.context, event.cpu)) return;
+    if (event.size < TraceTable::kLargeSize &&
+        table.record_at_once(event.object, event.size, stack, event.context,
+                             cpu_stamp(event.cpu, event.time)))
+      return;
   }
   table.record(event);
 }
 void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
   if (object % 128 != 0 || !table.forget_at_once(object, cpu)) table.forget(object, cpu);
+}
+
+// About what 32 bits hold, and more.
+uint64_t large_size(std::mt19937_64& random) {
+  const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
+  return random() % 2 == 0 ? near : random() & TraceTable::kMaxSize;
 }
 
 struct Expected {
@@ -80,10 +89,10 @@ void expect_equal(TraceTable& table, const Model& model) {
     ASSERT_NE(at, model.live.end());
     const auto& [event, mark] = at->second;
     bytes += event.size;
-    ASSERT_EQ(record.size, event.size);
+    ASSERT_EQ(record.size(), event.size);
     ASSERT_EQ(record.stack, event.stack);
     ASSERT_EQ(record.context, event.context);
-    ASSERT_EQ(record.time, event.time);
+    ASSERT_EQ(record.milliseconds(), event.time);
     ASSERT_EQ(record.cpu(), event.cpu);
     ASSERT_EQ(record.mark(), mark);
   }
@@ -164,10 +173,10 @@ class TraceTableTest : public testing::Test {
         const uint64_t object = 0xffff800000000000 + random() % (16 * most) * 64;
         if (model.live.contains(object)) continue;
         record(model, {.object = object,
-                       .size = static_cast<uint32_t>(random() % 5000),
+                       .size = random() % 50 == 0 ? large_size(random) : random() % 5000,
                        .stack = static_cast<uint32_t>(random() % 20),
                        .context = static_cast<uint32_t>(random() % 5),
-                       .time = static_cast<uint32_t>(random()),
+                       .time = random() >> 24,  // 34 years
                        .cpu = static_cast<uint16_t>(random() % 64),
                        .truncated = random() % 8 == 0});
         objects.push_back(object);
@@ -245,6 +254,122 @@ TEST_F(TraceTableTest, NotesWhatStays) {
   record_all();
   for (const TraceRecord& record : copy(*table_, &counters)) EXPECT_FALSE(record.not_leak());
   ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
+}
+
+TEST_F(TraceTableTest, SizesThatARecordCannotHoldAreDropped) {
+  TraceEvent event = {.object = 0x1000,
+                      .size = TraceTable::kMaxSize,
+                      .stack = 1,
+                      .context = 1,
+                      .time = 0,
+                      .cpu = 3,
+                      .truncated = false};
+  table_->record(event);
+  event.object = 0x2000;
+  event.size = TraceTable::kMaxSize + 1;
+  table_->record(event);
+  TraceCounters counters;
+  ASSERT_EQ(copy(*table_, &counters).size(), 1u);
+  EXPECT_EQ(counters.live_bytes, TraceTable::kMaxSize);
+  EXPECT_EQ(counters.dropped, 1u);
+  ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
+}
+
+// What says how large records are is used again, however they were freed.
+TEST_F(TraceTableTest, LargeOnesTakeNoMoreMemoryForBeingMany) {
+  const auto event = [](uint64_t object, uint64_t size) -> TraceEvent {
+    return {.object = object,
+            .size = size,
+            .stack = 1,
+            .context = 1,
+            .time = 0,
+            .cpu = 3,
+            .truncated = false};
+  };
+  table_->record(event(0x1000, 5 * TraceTable::kLargeSize));
+  const uint64_t pages = TraceWorld::pages_out();
+  for (uint64_t i = 0; i < 10'000; i++) {
+    table_->record(event(0x2000, TraceTable::kLargeSize + i));
+    if (i % 2 == 0) {
+      table_->forget(0x2000, 3);
+    } else {
+      EXPECT_TRUE(table_->forget_at_once(0x2000, 3));
+    }
+    table_->record(event(0x3000, 7));  // where the large one was
+    EXPECT_EQ(table_->counters().live_bytes, 5 * TraceTable::kLargeSize + 7);
+    table_->forget(0x3000, 3);
+  }
+  EXPECT_EQ(TraceWorld::pages_out(), pages);
+}
+
+TEST_F(TraceTableTest, LargeRangesAreCut) {
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  constexpr uint16_t kOwner = 7;
+  const uint64_t from = kGiB;
+  table_->record({.object = from,
+                  .size = 20 * kGiB,
+                  .stack = 1,
+                  .context = 1,
+                  .time = uint64_t{3} << kEpochShift,
+                  .cpu = 3,
+                  .truncated = false},
+                 kOwner);
+  const auto sizes = [&] {
+    std::map<uint64_t, uint64_t> sizes;
+    TraceCounters counters;
+    uint64_t bytes = 0;
+    for (const TraceRecord& record : copy(*table_, &counters)) {
+      sizes[(record.object() - from) / kGiB] = record.size() / kGiB;
+      bytes += record.size();
+      EXPECT_EQ(record.milliseconds(), uint64_t{3} << kEpochShift);
+    }
+    EXPECT_EQ(counters.live_bytes, bytes);
+    return sizes;
+  };
+  using Sizes = std::map<uint64_t, uint64_t>;
+  EXPECT_TRUE(table_->cut(from + 19 * kGiB, kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 19}}));
+  EXPECT_TRUE(table_->cut(from + 9 * kGiB, kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 9}, {10, 9}}));
+  EXPECT_TRUE(table_->cut(from + 2 * kGiB, kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 2}, {3, 6}, {10, 9}}));
+  EXPECT_TRUE(table_->cut(from + kGiB, 30 * kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 1}}));
+}
+
+// A CPU that has not ticked since the epoch changed, as the hooks see it.
+TEST_F(TraceTableTest, TimesAreRightWhenAnEpochHasJustBegun) {
+  const uint64_t epoch = uint64_t{1} << kEpochShift;
+  uint64_t object = 0;
+  std::map<uint64_t, uint64_t> expected;
+  for (uint64_t i = 1; i <= 3000; i += i < 4 ? 1 : 500) {
+    for (const uint64_t time : {i * epoch - 1, i * epoch, i * epoch + 1}) {
+      for (const uint64_t seen : {time, i * epoch - 1}) {
+        if (seen > time || time >> kEpochShift >= 1 << (kStampBits - kStampCpuBits)) continue;
+        object += 64;
+        coarse_time = time;
+        const uint32_t stamp = cpu_stamp(5, seen);
+        if (!table_->record_at_once(object, 1, 1, 1, stamp)) {
+          table_->record({.object = object,  // makes a record to spare
+                          .size = 1,
+                          .stack = 1,
+                          .context = 1,
+                          .time = time,
+                          .cpu = 5,
+                          .truncated = false});
+          table_->forget(object, 5);
+          if (!table_->record_at_once(object, 1, 1, 1, stamp)) continue;
+        }
+        expected[object] = time;
+      }
+    }
+  }
+  EXPECT_GT(expected.size(), 20u);
+  TraceCounters counters;
+  for (const TraceRecord& record : copy(*table_, &counters)) {
+    EXPECT_EQ(record.milliseconds(), expected.at(record.object()));
+    EXPECT_EQ(record.cpu(), 5u);
+  }
 }
 
 TEST_F(TraceTableTest, AgreesWithAModelWhileSmall) {

@@ -11,7 +11,7 @@
 
 namespace {
 
-uint32_t clock_now = 1000;
+uint64_t clock_now = 1000;
 
 class TraceTextTest : public testing::Test {
  protected:
@@ -37,7 +37,7 @@ class TraceTextTest : public testing::Test {
     for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
     return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
   }
-  void record(uint64_t object, uint32_t size, uint32_t stack, uint32_t context, uint32_t time) {
+  void record(uint64_t object, uint64_t size, uint32_t stack, uint32_t context, uint64_t time) {
     table_->record({.object = 0xffff800000000000 + object,
                     .size = size,
                     .stack = stack,
@@ -261,12 +261,25 @@ TEST_F(TraceTextTest, NamesCannotForgeLines) {
   EXPECT_NE(dump().find("contexts pid 1 a?b?[2Jxxx"), std::string::npos);
 }
 
-TEST_F(TraceTextTest, TheClockMayWrap) {
-  clock_now = 50;
+TEST_F(TraceTextTest, AgesAreRightAfterYears) {
+  constexpr uint64_t kDay = 24 * 60 * 60 * 1000;
+  clock_now = 1001 * kDay;
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  record(0x1000, 1, stack({0x10}), context, UINT32_MAX - 49);
-  record(0x2000, 1, stack({0x10}), context, 10);
-  EXPECT_NE(dump().find("age ms min 40 avg 70 max 100,"), std::string::npos) << read();
+  record(0x1000, 1, stack({0x10}), context, kDay);
+  record(0x2000, 1, stack({0x10}), context, 901 * kDay);
+  EXPECT_NE(dump().find("age ms min 8640000000 avg 47520000000 max 86400000000,"),
+            std::string::npos)
+      << read();
+}
+
+TEST_F(TraceTextTest, SizesAreExactBeyondFourGiB) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  record(0x1000, uint64_t{5} << 30, stack({0x10}), context, 0);
+  record(0x2000, (uint64_t{9} << 30) + 1, stack({0x10}), context, 0);
+  const std::string text = dump();
+  EXPECT_NE(text.find("live 2 bytes 15032385537 "), std::string::npos) << text;
+  EXPECT_NE(text.find("15032385537 bytes in 2 allocations from stack"), std::string::npos) << text;
+  EXPECT_NE(text.find("size 9663676417 "), std::string::npos) << text;
 }
 
 TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {

@@ -20,7 +20,7 @@
 #include "trace/trace_table.h"
 #include "trace_arena.h"
 
-std::atomic<uint32_t> coarse_time{0};
+std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
@@ -29,7 +29,9 @@ void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
   if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
     const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
-    if (table.record_at_once(event.object, event.size, stack, event.context, event.cpu)) return;
+    if (table.record_at_once(event.object, event.size, stack, event.context,
+                             cpu_stamp(event.cpu, event.time)))
+      return;
   }
   table.record(event);
 }

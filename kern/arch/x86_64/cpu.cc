@@ -12,6 +12,7 @@ static_assert(offsetof(Cpu, self) == 0 && offsetof(Cpu, kernel_stack) == 8 &&
               offsetof(Cpu, user_stack) == 16);
 static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32 &&
               offsetof(Cpu, probes_off) == 36);
+static_assert(offsetof(Cpu, in_nmi) == 54);
 
 extern "C" void system_call_entry();
 extern "C" const uint64_t smap_sites_start[],
@@ -67,7 +68,7 @@ void cpu_find_features() {
 void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
   CpuTables& t = tables[id];
   t.cpu.self = &t.cpu;
-  t.cpu.id = id;
+  t.cpu.id = t.cpu.stamp = id;
   t.cpu.apic_id = apic_id;
   t.cpu.kernel_stack = stack_top;
   t.first_stack = stack_top;

@@ -7,6 +7,8 @@
 
 #include "arch/x86_64/smap.h"
 
+#define IN_NMI %gs:54                   // Cpu::in_nmi
+
         .macro SAVE_REGISTERS
         pushq %rdi
         pushq %rsi
@@ -25,7 +27,7 @@
         pushq %r15
         .endm
 
-        .macro RESTORE_REGISTERS
+        .macro POP_REGISTERS
         popq %r15
         popq %r14
         popq %r13
@@ -41,6 +43,10 @@
         popq %rdx
         popq %rsi
         popq %rdi
+        .endm
+
+        .macro RESTORE_REGISTERS
+        POP_REGISTERS
         addq $16, %rsp
         .endm
 
@@ -108,10 +114,26 @@ FUNCTION trap_entry_breakpoint
         movq %rsp, %rdi
         call probe_breakpoint
         testb %al, %al
-        jnz trap_return
+        jnz 2f
         movq %rsp, %rdi
         call trap_dispatch
         jmp trap_return
+2:      cmpb $0, IN_NMI
+        je trap_return
+        // In an NMI, where iretq would let the next one in on the same stack: popfq and ret, from two
+        // words below what was interrupted. They may lie where the frame's rsp and ss do, which have
+        // been read by then.
+        movq 160(%rsp), %rax
+        movq 152(%rsp), %rcx
+        movq 136(%rsp), %rdx
+        subq $16, %rax
+        movq %rcx, (%rax)
+        movq %rdx, 8(%rax)
+        movq %rax, 120(%rsp)
+        POP_REGISTERS
+        popq %rsp
+        popfq
+        ret
 1:      swapgs
         SAVE_REGISTERS
         CLAC

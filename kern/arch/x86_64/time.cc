@@ -11,7 +11,7 @@
 #include "core/cpu.h"
 #include "core/log.h"
 
-constinit std::atomic<uint32_t> coarse_time{0};
+constinit std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
@@ -26,9 +26,10 @@ constinit uint64_t wall_at_boot = 0;
 void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {
-  if (this_cpu().id == 0)
-    coarse_time.store(static_cast<uint32_t>(monotonic_now().value / 1'000'000),
-                      std::memory_order_relaxed);
+  Cpu& cpu = this_cpu();
+  if (cpu.id == 0)
+    coarse_time.store(monotonic_now().value / 1'000'000, std::memory_order_relaxed);
+  cpu.stamp = cpu_stamp(cpu.id, coarse_milliseconds());
   for (auto* handler : tick_handlers) {
     if (handler) handler();
   }

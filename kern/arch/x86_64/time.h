@@ -17,8 +17,8 @@ inline uint64_t tsc() {
 // Since boot. Any context; does not go backwards between CPUs by more than a few microseconds.
 Nanoseconds monotonic_now();
 // Milliseconds since boot, from a word that the tick updates: one load.
-extern std::atomic<uint32_t> coarse_time;
-inline uint32_t coarse_milliseconds() {
+extern std::atomic<uint64_t> coarse_time;
+inline uint64_t coarse_milliseconds() {
   return coarse_time.load(std::memory_order_relaxed);
 }
 // Seconds since 1970 at boot.

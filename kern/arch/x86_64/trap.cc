@@ -21,7 +21,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
-#include "core/log.h"
+#include "core/nmi.h"
 #include "core/panic.h"
 #include "core/probe_guard.h"
 #include "core/spinlock.h"
@@ -226,9 +226,9 @@ void return_to_user(TrapFrame* frame) {
 NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
   const ProbesOffHere nmi;
   Cpu& cpu = this_cpu();
-  if (frame->vector == kVectorNmi && panicking()) halt_forever();
   const bool outer = cpu.in_nmi;
-  cpu.in_nmi = true;
+  cpu.in_nmi = true;  // before anything is called, which may be probed where it returns
+  if (frame->vector == kVectorNmi && panicking()) halt_forever();
   if (frame->vector == kVectorDoubleFault) {
     // The CPU could not push a page fault's frame: its address says why, the stack pointer confirms
     // it.
@@ -240,7 +240,7 @@ NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
   }
   if (frame->vector == kVectorMachineCheck) panic_from_trap(*frame, "machine check");
   cpu.interrupt_depth++;
-  klog("NMI at 0x%lx ignored", frame->rip);
+  nmi_report(*frame);
   cpu.interrupt_depth--;
   cpu.in_nmi = outer;
 }

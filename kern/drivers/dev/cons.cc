@@ -32,6 +32,10 @@ class ConsDevice final : public TableDevice {
  public:
   constexpr ConsDevice() : TableDevice("cons", kTable) {}
 
+  size_t longest_command(const Chan& chan) const override {
+    return chan.qid.path == kPower ? kMaxCommandText : 0;
+  }
+
  protected:
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (is_terminal(chan)) {

@@ -7,7 +7,7 @@
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //   crime        see debug_crime.cc
-//   ctl          panic
+//   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc)
 //   stacks       where tasks are that do not run (debug_stacks.cc)
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
@@ -29,6 +29,7 @@
 #include "core/log.h"
 #include "drivers/dev/debug_crime.h"
 #include "drivers/dev/debug_failnext.h"
+#include "drivers/dev/debug_hang.h"
 #include "drivers/dev/debug_stacks.h"
 #include "drivers/dev/devices.h"
 #include "kmalloc.h"
@@ -537,6 +538,8 @@ class DebugDevice final : public TableDevice {
  public:
   constexpr DebugDevice() : TableDevice("debug", kTable) {}
 
+  size_t longest_command(const Chan&) const override { return kMaxCommandText; }
+
   void close(Chan& chan) override {
     if (!chan.state) return;
     if (has_text(chan)) {
@@ -626,12 +629,15 @@ class DebugDevice final : public TableDevice {
   }
 
   static Result<void> control(std::string_view text) {
-    TRY(check_command_text(text, "panic"));
+    constexpr const char* kSyntax = "panic, hang or hang log";
+    TRY(check_command_text(text, kSyntax));
     CommandLine line;
-    if (!next_command(text, line) || line.word != "panic" || !line.rest.empty()) {
-      return fail(Errno::EINVAL, "expected panic");
+    if (next_command(text, line)) {
+      if (line.word == "panic" && line.rest.empty()) panic("asked for by #debug/ctl");
+      if (line.word == "hang" && line.rest.empty()) debug_hang();
+      if (line.word == "hang" && line.rest == "log") debug_hang_in_log();
     }
-    panic("asked for by #debug/ctl");
+    return fail(Errno::EINVAL, "expected %s", kSyntax);
   }
 };
 

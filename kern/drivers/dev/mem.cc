@@ -93,6 +93,8 @@ class MemDevice final : public TableDevice {
     return Errno::EPERM;
   }
 
+  size_t longest_command(const Chan&) const override { return kMaxCommandText; }
+
   void close(Chan& chan) override {
     if (!chan.state) return;
     if (chan.qid.path == kTraceDump) {
@@ -230,20 +232,27 @@ class MemDevice final : public TableDevice {
     kfree(&open);
   }
 
+  // A text that takes memory while it is printed would count it in some lines and not in others, a
+  // slab among the caches of an arena that had not got it yet. So it is printed until it has room.
+  static Result<void> fill_settled(Text& text, void (*print)(Text& text)) {
+    for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
+      before = text.capacity();
+      text.clear();
+      print(text);
+    }
+    return {};
+  }
+
   static Result<void> fill(uint64_t file, Text& text) {
     switch (file) {
       case kKmemstat:
-        mem_print_kmemstat(text);
-        return {};
+        return fill_settled(text, mem_print_kmemstat);
       case kSlabStats:
-        mem_print_slab_stats(text);
-        return {};
+        return fill_settled(text, mem_print_slab_stats);
       case kArenaStats:
-        mem_print_arena_stats(text);
-        return {};
+        return fill_settled(text, mem_print_arena_stats);
       case kFree:
-        mem_print_free(text);
-        return {};
+        return fill_settled(text, mem_print_free);
       case kTraceCtl:
         return print_trace_status(text);
       case kKsyms:

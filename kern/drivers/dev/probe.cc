@@ -198,6 +198,8 @@ class ProbeDevice final : public TableDevice {
     return ctl;
   }
 
+  size_t longest_command(const Chan&) const override { return kMaxCommand; }
+
   void close(Chan& chan) override {
     if (!chan.state) return;
     if (!is_dynamic(chan)) {
@@ -222,8 +224,6 @@ class ProbeDevice final : public TableDevice {
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || part_of(chan) != Part::kCtl) return Errno::EACCES;
-    if (size > kMaxCommand)
-      return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu", size, kMaxCommand);
     const std::string_view text(buffer, size);
     const auto is_text = [](char c) {
       return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';

@@ -68,11 +68,10 @@ void ProbeCountsText::print_head() {
       piece_, kPiece,
       "probe %u state %s functions %u\n"
       "hits %lu counted %lu filtered %lu lost %lu kept_out %lu stacks %u stacks_lost %lu "
-      "contexts_lost %lu truncated "
-      "%lu\n%s",
+      "contexts_lost %lu truncated %lu abandoned %lu\n%s",
       number_, trace_phase_name(state_.phase), state_.functions, tallies.hits(), tallies.counted,
       tallies.filtered, tallies.lost, state_.kept_out, counts_.size(), tallies.stacks_lost,
-      tallies.contexts_lost, tallies.truncated, counts_.size() > 0 ? "\n" : "");
+      tallies.contexts_lost, tallies.truncated, state_.abandoned, counts_.size() > 0 ? "\n" : "");
   length_ = static_cast<size_t>(length);
 }
 

@@ -179,6 +179,8 @@ class ProcDevice final : public TableDevice {
 
   void close(Chan& chan) override { Text::destroy(static_cast<Text*>(chan.state)); }
 
+  size_t longest_command(const Chan&) const override { return kMaxCommandText; }
+
  protected:
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
@@ -187,8 +189,9 @@ class ProcDevice final : public TableDevice {
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || file_of(chan) != kCtl) return Errno::EACCES;
     std::string_view text(buffer, size);
-    CommandLine line;
-    if (!next_command(text, line)) return fail(Errno::EINVAL, "ctl takes a signal, such as kill");
+    CommandLine line, more;
+    if (!next_command(text, line) || !line.rest.empty() || next_command(text, more))
+      return fail(Errno::EINVAL, "ctl takes one signal, such as kill");
     const int signal = TRY(parse_signal(line.word));
     TRY(process_signal(process_of(chan), signal, chan.opener));
     return size;

@@ -25,12 +25,24 @@ struct Cpu {
   uint32_t preempt_off;      // > 0: the scheduler does not take the CPU away
   bool need_resched;
   bool online;
-  bool in_nmi;               // NMI or machine check: no allocation
+  bool in_nmi;               // 54: NMI or machine check: no allocation, no waiting for a lock
   uint8_t interrupt_vector;  // of the innermost interrupt being handled; 0 if interrupt_depth is 0
   bool interrupted_user;     // the interrupt being handled came from user mode
+  uint32_t stamp;            // cpu_stamp() of the last tick
   uint32_t held_locks;       // number of spinlocks held
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
 };
+
+// Where and in which epoch: the number of a CPU in the lowest kStampCpuBits bits of kStampBits, and
+// above it the bits from 31 on of a time in milliseconds, which change every 25 days and come round
+// after 34 years. What has the lower 32 bits of a time too knows all of it, even if this is of the
+// epoch before (TraceRecord): a CPU learns of another epoch in its next tick.
+inline constexpr unsigned kStampCpuBits = 6, kStampBits = 15, kEpochShift = 31;
+static_assert(kMaxCpus <= 1u << kStampCpuBits);
+constexpr uint32_t cpu_stamp(uint32_t id, uint64_t milliseconds) {
+  const uint32_t epoch = milliseconds >> kEpochShift & ((1u << (kStampBits - kStampCpuBits)) - 1);
+  return epoch << kStampCpuBits | id;
+}
 
 inline Cpu& this_cpu() {
   Cpu* cpu;

@@ -118,6 +118,10 @@ class Device {
   // With ABI_O_APPEND in chan.open_flags a file that has an end is written there, whatever `offset`
   // is; a device with one_offset then sets chan.offset to where what was written ends.
   virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
+  // The most bytes of one write to the open file `chan` if that is commands, which the device takes
+  // whole or not at all: write() then gets all of it at once. 0, as here: a write may come in
+  // parts.
+  virtual size_t longest_command(const Chan& chan) const;
   // Open directory: the first entry at or after `position` (0 is the beginning, the rest is the
   // device's choice, below 2^48) into `entry` and `name` (NUL-terminated, 256 bytes); `position`
   // becomes that of the next. Entries that stay are seen once although others come and go
@@ -241,6 +245,9 @@ class Text {
   void print(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
   void append(std::string_view bytes);
   bool failed() const { return failed_; }
+  // Empty again, with the memory that it has.
+  void clear() { size_ = 0; }
+  size_t capacity() const { return capacity_; }
   std::string_view view() const { return {data_, size_}; }
   // For Device::read.
   size_t read(char* buffer, size_t size, uint64_t offset) const;
@@ -265,6 +272,8 @@ struct CommandLine {
 bool next_command(std::string_view& text, CommandLine& line);
 // Takes the next word off `rest`; empty at the end.
 std::string_view next_word(std::string_view& rest);
-// What is written to a control file: EINVAL unless it is plain text of at most 4096 bytes.
+// What is written to a control file: EINVAL unless it is plain text of at most kMaxCommandText
+// bytes.
 // `expected` says in the error string what would have been right.
+inline constexpr size_t kMaxCommandText = 4096;
 Result<void> check_command_text(std::string_view text, const char* expected);

@@ -6,91 +6,21 @@
 #include <atomic>
 #include <cstdarg>
 
-#include "arch/x86_64/frames.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
-#include "arch/x86_64/trap.h"
+#include "core/console_print.h"
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/power.h"
-#include "core/symbols.h"
-#include "core/task_head.h"
-#include "core/uart.h"
 #include "lib/format.h"
 
 namespace {
 
 constexpr unsigned kNobody = ~0u;
 constexpr unsigned kMaxReports = 4;
-constexpr size_t kMaxFrames = 512;
-
 constinit std::atomic<unsigned> panicking_cpu{kNobody};
 void (*reports[kMaxReports])() = {};
-constinit uint64_t backtrace[kMaxFrames];
-
-void print(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
-void print(const char* pattern, ...) {
-  char line[256];
-  va_list arguments;
-  va_start(arguments, pattern);
-  const int length = vformat(line, sizeof(line) - 2, pattern, arguments);
-  va_end(arguments);
-  uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
-}
-
-void print_registers(const TrapFrame& f) {
-  print("  rip %016lx  rsp %016lx  rflags %08lx  cs %02lx", f.rip, f.rsp, f.rflags, f.cs);
-  print("  rax %016lx  rbx %016lx  rcx %016lx  rdx %016lx", f.rax, f.rbx, f.rcx, f.rdx);
-  print("  rsi %016lx  rdi %016lx  rbp %016lx  r8  %016lx", f.rsi, f.rdi, f.rbp, f.r8);
-  print("  r9  %016lx  r10 %016lx  r11 %016lx  r12 %016lx", f.r9, f.r10, f.r11, f.r12);
-  print("  r13 %016lx  r14 %016lx  r15 %016lx  cr2 %016lx", f.r13, f.r14, f.r15, read_cr2());
-}
-
-// `return_address`: of a call, or an interrupted instruction's address plus one.
-void print_frame(uint64_t return_address) {
-  char text[200];
-  symbol_format(text, sizeof(text), return_address);
-  print("    %016lx %s", return_address, text);
-}
-
-// An address that was interrupted is looked up as it is.
-void print_interrupted(const TrapFrame& frame) {
-  const Symbol symbol = symbol_lookup(frame.rip);
-  if (symbol.name) {
-    print("    %016lx %s+0x%lx [kernel]", frame.rip, symbol.name, symbol.offset);
-  } else {
-    print("    %016lx", frame.rip);
-  }
-}
-
-void print_backtrace(uint64_t frame_pointer) {
-  print("  backtrace:");
-  for (int traps = 0; traps < 4; traps++) {
-    const TrapFrame* entered;
-    const size_t n = walk_kernel_stack_to_trap(frame_pointer, backtrace, kMaxFrames, &entered);
-    for (size_t i = 0; i < n;) {
-      size_t same = 1;
-      while (i + same < n && backtrace[i + same] == backtrace[i]) same++;
-      print_frame(backtrace[i]);
-      if (same > 1) print("    ... %zu times", same);
-      i += same;
-    }
-    if (!entered) return;
-    if (entered->from_user()) {
-      print("    --- from user mode, rip %lx rsp %lx", entered->rip, entered->rsp);
-      return;
-    }
-    print("    --- trap %lu", entered->vector);
-    print_interrupted(*entered);
-    frame_pointer = entered->rbp;
-  }
-}
-
-void print_locks(const Cpu& cpu) {
-  if (cpu.held_locks == 0) return;
-  print("  held locks: %u, ranks 0x%lx", cpu.held_locks, cpu.held_ranks);
-}
 
 [[noreturn]] void end(const TrapFrame* frame, uint64_t frame_pointer, const char* pattern,
                       va_list arguments) {
@@ -100,32 +30,16 @@ void print_locks(const Cpu& cpu) {
   unsigned nobody = kNobody;
   if (!panicking_cpu.compare_exchange_strong(nobody, cpu.id)) {
     if (nobody != cpu.id) halt_forever();
-    print("kernel panic: again, while showing the first");
+    console_print("kernel panic: again, while showing the first");
     power_off(ExitCode::kPanic);
   }
   stop_other_cpus();
   char message[256];
   vformat(message, sizeof(message), pattern, arguments);
-  print("%s", "");
-  print("kernel panic: %s", message);
-  const TaskHead* task = cpu.current;
-  print("  CPU %u of %u, task %s%s", cpu.id, cpu_count(), task ? task->name : "none",
-        cpu.interrupt_depth ? ", in an interrupt" : "");
-  if (frame) {
-    print_registers(*frame);
-    if (frame->from_user()) {
-      print("  from user mode");
-    } else {
-      print("  at:");
-      print_interrupted(*frame);
-      frame_pointer = frame->rbp;
-    }
-  }
-  print_backtrace(frame_pointer);
-  print_locks(cpu);
-  for (auto* report : reports) {
-    if (report) report();
-  }
+  console_print("%s", "");
+  console_print("kernel panic: %s", message);
+  console_print_cpu(frame, frame_pointer);
+  panic_call_reports();
   power_off(ExitCode::kPanic);
 }
 
@@ -133,6 +47,12 @@ void print_locks(const Cpu& cpu) {
 
 bool panicking() {
   return panicking_cpu.load(std::memory_order_relaxed) != kNobody;
+}
+
+void panic_call_reports() {
+  for (auto* report : reports) {
+    if (report) report();
+  }
 }
 
 void panic_register_report(void (*report)()) {

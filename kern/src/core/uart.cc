@@ -47,6 +47,18 @@ void send(const Port& port, const char* data, size_t size) {
   }
 }
 
+// An NMI may have interrupted who has the lock, and in a panic he stands still: then two lines may
+// mix.
+void write_part(Port& port, const char* data, size_t size) {
+  if (panicking()) return send(port, data, size);
+  if (this_cpu().in_nmi) {
+    const TryGuard guard(port.lock);
+    return send(port, data, size);
+  }
+  const Guard guard(port.lock);
+  send(port, data, size);
+}
+
 void on_interrupt(TrapFrame&, void* argument) {
   const unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(argument));
   const Port& port = ports[number];
@@ -80,12 +92,7 @@ void uart_write(unsigned number, const char* data, size_t size) {
   Port& port = ports[number];
   while (size > 0) {
     const size_t part = size < kLongestHold ? size : kLongestHold;
-    if (panicking()) {
-      send(port, data, part);
-    } else {
-      const Guard guard(port.lock);
-      send(port, data, part);
-    }
+    write_part(port, data, part);
     data += part;
     size -= part;
   }

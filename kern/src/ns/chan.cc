@@ -140,6 +140,9 @@ Result<void> Device::ioctl(Chan&, uint32_t, void*) {
 Result<Ref<Chan>> Device::parent(Chan&, char*) {
   return Errno::ENOTSUP;
 }
+size_t Device::longest_command(const Chan&) const {
+  return 0;
+}
 uint16_t Device::poll(Chan&) {
   return ABI_POLLIN | ABI_POLLOUT;
 }

@@ -188,10 +188,9 @@ std::string_view next_word(std::string_view& rest) {
 }
 
 Result<void> check_command_text(std::string_view text, const char* expected) {
-  constexpr size_t kMaxCommand = 4096;
-  if (text.size() > kMaxCommand) {
+  if (text.size() > kMaxCommandText) {
     return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu: expected %s", text.size(),
-                kMaxCommand, expected);
+                kMaxCommandText, expected);
   }
   const auto is_text = [](char c) {
     return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';

@@ -224,9 +224,11 @@ Result<void> ProbeFunctions::build() {
   return {};
 }
 
-void ProbeFunctions::count_plainly() {
+void ProbeFunctions::count_plainly(bool plainly) {
+  const uint8_t before = plainly ? kProbeCounts : kProbeCountsPlainly;
   for (uint32_t i = 0; i < rule_count_; i++) {
-    if (rules_[i].actions == kProbeCounts && !rules_[i].user)
-      rules_[i].actions = kProbeCountsPlainly;
+    if (rules_[i].actions != before || rules_[i].user) continue;
+    __atomic_store_n(&rules_[i].actions, plainly ? kProbeCountsPlainly : kProbeCounts,
+                     __ATOMIC_RELAXED);
   }
 }

@@ -45,8 +45,9 @@ class ProbeFunctions {
     return {user_probes_.data() + program.first, program.count};
   }
   const char* path_of(const Program& program) { return &texts_.items[program.path]; }
-  // All that does nothing but counting a kernel function does it plainly.
-  void count_plainly();
+  // From now on what does nothing but counting a kernel function does it plainly, or not. Hits may
+  // come meanwhile.
+  void count_plainly(bool plainly);
   // Those of all rules.
   uint8_t actions() const { return all_actions_; }
 

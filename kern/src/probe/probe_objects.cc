@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
@@ -47,14 +48,10 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   return overflows ? UINT64_MAX : size;
 }
 
-uint32_t shortened(uint64_t size) {
-  return static_cast<uint32_t>(std::min<uint64_t>(size, TraceOptions::kAnySize));
-}
-
 bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
   const TraceOptions& options = table.options();
-  return shortened(size) >= options.min_size && shortened(size) <= options.max_size &&
-         (table.step() == 0 || per_cpu.sampler.take(shortened(size), table.step()));
+  return options.wants_size(size) &&
+         (table.step() == 0 || per_cpu.sampler.take(size, table.step()));
 }
 
 }  // namespace
@@ -62,25 +59,29 @@ bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
 // --- Control.
 
 ProbeObjects::~ProbeObjects() {
-  for (TraceTable* table : {objects_, memory_}) {
-    if (table) TraceTable::destroy(table);
+  release();
+}
+
+void ProbeObjects::release() {
+  for (TraceTable** table : {&objects_, &memory_}) {
+    if (*table) TraceTable::destroy(std::exchange(*table, nullptr));
   }
-  if (pairs_) trace_copy_free(pairs_, sizeof(ProbePairs));
+  if (pairs_) trace_copy_free(std::exchange(pairs_, nullptr), sizeof(ProbePairs));
 }
 
 Result<void> ProbeObjects::make_table(TraceTable** table) {
-  if (!*table) *table = TraceTable::create();
+  *table = TraceTable::create();
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
   return {};
 }
 
 Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions) {
+  release();
   options_ = options;
   if (options.watch_memory) TRY(make_table(&memory_));
   if ((actions & (kProbeAllocates | kProbeFrees)) == 0) return {};
   TRY(make_table(&objects_));
-  if (pairs_) return {};
   void* const memory = trace_copy_alloc(sizeof(ProbePairs));
   if (!memory) return Errno::ENOMEM;
   pairs_ = new (memory) ProbePairs;
@@ -88,10 +89,15 @@ Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions)
 }
 
 void ProbeObjects::forget_calls() {
-  if (pairs_) pairs_->clear();
+  if (pairs_) pairs_->forget_all();
+}
+
+uint64_t ProbeObjects::abandoned() const {
+  return pairs_ ? pairs_->abandoned() - abandoned_before_ : 0;
 }
 
 void ProbeObjects::clear() {
+  if (pairs_) abandoned_before_ = pairs_->abandoned();
   for (TraceTable* table : {objects_, memory_}) {
     if (table) table->clear();
   }
@@ -124,7 +130,8 @@ bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule,
                     .stack = 0,
                     .wanted = false,
                     .truncated = false};
-  call.wanted = options_.wants_cpu(cpu.id) && wants(*objects_, call.size, per_cpu);
+  call.wanted = options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid()) &&
+                wants(*objects_, call.size, per_cpu);
   if (call.wanted) {
     const uint32_t depth = options_.trace.depth;
     const RecordedStack stack =
@@ -167,12 +174,13 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
     objects_->filter(cpu.id);
     return kept;
   }
-  const uint32_t context = trace_find_base(), size = shortened(call.size);
-  if (call.stack == 0 || context == 0 ||
-      !objects_->record_at_once(object, size, call.stack | (call.truncated ? TraceTable::kFlag : 0),
-                                context, cpu.id, [owner] { return owner; })) [[unlikely]] {
+  const uint32_t context = trace_find_base();
+  if (call.stack == 0 || context == 0 || call.size >= TraceTable::kLargeSize ||
+      !objects_->record_at_once(object, call.size,
+                                call.stack | (call.truncated ? TraceTable::kFlag : 0), context,
+                                cpu.stamp, [owner] { return owner; })) [[unlikely]] {
     objects_->record({.object = object,
-                      .size = size,
+                      .size = call.size,
                       .stack = call.stack,
                       .context = context,
                       .time = coarse_milliseconds(),
@@ -225,7 +233,7 @@ void ProbeObjects::memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu
   }
   const RecordedStack stack = record_user_stack(options_.trace.depth);
   memory_->record({.object = address,
-                   .size = shortened(size),
+                   .size = size,
                    .stack = stack.id(),
                    .context = trace_find_base(),
                    .time = coarse_milliseconds(),

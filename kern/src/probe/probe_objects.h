@@ -36,11 +36,13 @@ class ProbeObjects {
 
   // --- Control. May sleep.
 
-  // Before the first hit: makes what `options` and the actions of all rules need. It may fail and
-  // be done again. ENOMEM.
+  // Before the first hit: makes what `options` and the actions of all rules need, and nothing else.
+  // It may fail and be done again. ENOMEM.
   Result<void> prepare(const ProbeOptions& options, uint8_t actions);
-  // Nobody calls meanwhile: calls that are under way will not be told to return.
+  // Nobody calls meanwhile: calls that are under way will not be told to return, and are abandoned.
   void forget_calls();
+  // Calls of allocation functions that were abandoned since clear() (probe_pairs.h).
+  uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
   // Adds the tables to a dump as sources of the session with this number. ENOMEM.
@@ -60,6 +62,7 @@ class ProbeObjects {
 
  private:
   Result<void> make_table(TraceTable** table);
+  void release();
   bool allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                          ProbePerCpu& per_cpu);
   bool allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
@@ -70,6 +73,7 @@ class ProbeObjects {
   // Fixed before the first hit.
   ProbeOptions options_;
   ProbePairs* pairs_ = nullptr;    // nullptr, as objects_: nothing allocates or frees
+  uint64_t abandoned_before_ = 0;  // clear()
   TraceTable* objects_ = nullptr;  // of functions
   TraceTable* memory_ = nullptr;   // of mmap; nullptr: it is not watched
 };

@@ -26,10 +26,12 @@ struct ProbeOptions {
   bool watch_memory = false;
   // Hits elsewhere are filtered.
   uint32_t cpu = kAnyCpu;
-  // Depth and pid are for all hits, the rest is for objects.
+  // Depth and pid are for all hits, the rest is for objects. Of objects of the kernel, pid is who
+  // allocates.
   TraceOptions trace = {.depth = kProbeMaxDepth};
 
   bool wants_cpu(uint32_t id) const { return cpu == kAnyCpu || cpu == id; }
+  bool wants_pid(uint32_t pid) const { return trace.pid == 0 || trace.pid == pid; }
   // Some hits are not wanted.
   bool selects() const { return trace.pid != 0 || cpu != kAnyCpu; }
   // A count needs no more than the kernel stack.

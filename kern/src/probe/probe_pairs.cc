@@ -27,16 +27,22 @@ bool ProbePairs::leave(ProbeRunner runner, uint64_t stack_pointer, uint32_t tag,
   if (!slot || stack_pointer < slot->call.stack_pointer) return false;
   const bool same = stack_pointer == slot->call.stack_pointer && tag == slot->call.tag;
   *call = slot->call;
-  slot->runner.store(0, std::memory_order_release);
+  if (same) {
+    slot->runner.store(0, std::memory_order_release);
+  } else {
+    abandon(*slot);
+  }
   return same;
 }
 
 void ProbePairs::forget(ProbeRunner runner) {
-  if (Slot* const slot = find(runner)) slot->runner.store(0, std::memory_order_release);
+  if (Slot* const slot = find(runner)) abandon(*slot);
 }
 
-void ProbePairs::clear() {
+void ProbePairs::forget_all() {
   for (Bucket& bucket : buckets_) {
-    for (Slot& slot : bucket) slot.runner.store(0, std::memory_order_relaxed);
+    for (Slot& slot : bucket) {
+      if (slot.runner.load(std::memory_order_acquire) != 0) abandon(slot);
+    }
   }
 }

@@ -7,7 +7,8 @@
 // is at the same place. What is entered, or returns, at the same place or a higher one while a call
 // is kept says that the call has ended without a return (an exception, longjmp), and it is
 // forgotten. So does what is entered lower, if the call is no longer among those of the callers:
-// whoever has caught an exception may go on calling at lower places only.
+// whoever has caught an exception may go on calling at lower places only. What is forgotten so is
+// counted as abandoned: nobody knows whether it has allocated.
 //
 // A table of buckets without a lock: a slot is taken and given back by compare-and-swap, and in
 // between is used only by whom it is kept for. When a bucket is full the call cannot be followed,
@@ -51,7 +52,7 @@ class ProbePairs {
     Slot* const slot = find(runner);
     if (!slot) return false;
     if (stack_pointer < slot->call.stack_pointer && stands(slot->call)) return true;
-    slot->runner.store(0, std::memory_order_release);
+    abandon(*slot);
     return false;
   }
   // Keeps a call that is not part of another; false if there is no room.
@@ -60,8 +61,11 @@ class ProbePairs {
   bool leave(ProbeRunner runner, uint64_t stack_pointer, uint32_t tag, ProbeCall* call);
   // What it has entered will not return.
   void forget(ProbeRunner runner);
-  // Nobody calls meanwhile.
-  void clear();
+  // None that is under way will be told to return. Nobody calls meanwhile.
+  void forget_all();
+
+  // Calls that have ended without a return, or whose return will not be told, ever.
+  uint64_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr size_t kBuckets = 32;
@@ -77,6 +81,11 @@ class ProbePairs {
   }
   static_assert(kBuckets == 1 << 5);
   Slot* find(ProbeRunner runner);
+  void abandon(Slot& slot) {
+    abandoned_.fetch_add(1, std::memory_order_relaxed);
+    slot.runner.store(0, std::memory_order_release);
+  }
 
   std::array<Bucket, kBuckets> buckets_;
+  std::atomic<uint64_t> abandoned_{0};
 };

@@ -86,10 +86,15 @@ Result<ProbeTallies> ProbeRecorder::copy_counts(ProbeCounts& counts) const {
 
 // --- Hits.
 
-// Of pairs the CPU of the allocation decides, wherever else its process then is.
-bool ProbeRecorder::wanted(const Cpu& cpu, uint8_t actions) const {
-  return (options_.wants_cpu(cpu.id) || (actions & kObjects) != 0) &&
-         (options_.trace.pid == 0 || options_.trace.pid == trace_current_pid());
+// Whether a hit here is counted and an event.
+bool ProbeRecorder::wanted(const Cpu& cpu) const {
+  return options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid());
+}
+
+// Whether the objects of a rule are followed here. Of an object CPU and process of the allocation
+// decide, and whoever frees it frees it; but an object of a program is its process's alone.
+bool ProbeRecorder::follows(const ProbeRule& rule) const {
+  return (rule.actions & kObjects) != 0 && (!rule.user || options_.wants_pid(trace_current_pid()));
 }
 
 void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
@@ -136,7 +141,7 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
 [[gnu::noinline]] void ProbeRecorder::act(const ProbeHit& hit, const ProbeRule& rule,
                                           const Cpu& cpu, ProbePerCpu& per_cpu) {
   bool kept = true;
-  const bool here = options_.wants_cpu(cpu.id);
+  const bool here = !selects_ || wanted(cpu);
   const uint8_t event = hit.returned ? kProbeReturnEvent : kProbeCallEvent;
   if (here && (rule.actions & event) != 0) kept = put_event(hit, rule, cpu);
   if ((rule.actions & kObjects) != 0) kept &= objects_.follow(hit, rule, cpu, per_cpu);
@@ -148,10 +153,12 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
 }
 
 [[gnu::noinline]] void ProbeRecorder::hit_slowly(const ProbeHit& hit) {
+  if (!recording_.load(std::memory_order_acquire)) [[unlikely]]
+    return;
   const Cpu& cpu = this_cpu();
   ProbePerCpu& per_cpu = per_cpu_[cpu.id];
   const ProbeRule& rule = rules_[hit.tag];
-  if (selects_ && !wanted(cpu, rule.actions)) [[unlikely]] {
+  if (selects_ && !wanted(cpu) && !follows(rule)) [[unlikely]] {
     per_cpu.filtered.increment();
     return;
   }
@@ -195,12 +202,13 @@ void ProbeRecorder::process_left(uint32_t pid, ProcessLeft how) {
 void ProbeRecorder::memory_mapped(uint64_t address, uint64_t size) {
   const ProbesOff off;
   const Cpu& cpu = this_cpu();
-  if (selects_ && !wanted(cpu, 0)) return;
+  if (!recording_.load(std::memory_order_acquire) || (selects_ && !wanted(cpu))) return;
   if (trace_memory_low()) trace_memory_prepare();
   objects_.memory_mapped(address, size, cpu, per_cpu_[cpu.id]);
 }
 
 void ProbeRecorder::memory_unmapped(uint64_t address, uint64_t size) {
-  if (options_.trace.pid != 0 && options_.trace.pid != trace_current_pid()) return;
+  if (!recording_.load(std::memory_order_acquire) || !options_.wants_pid(trace_current_pid()))
+    return;
   objects_.memory_unmapped(address, size);
 }

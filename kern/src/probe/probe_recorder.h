@@ -4,7 +4,8 @@
 // makes an event, or follows an object. The recorder knows nothing of commands and of how functions
 // were found.
 //
-// Rules and options are fixed before the first hit. From then on a hit changes
+// Rules and options are fixed before the first hit, but for whether a rule counts plainly, which a
+// rule does only while all hits are recorded. From then on a hit changes
 //   per_cpu_   of its own CPU, with interrupts off
 //   events_    without a lock
 //   objects_   without a lock, or under a lock of a trace table's shard
@@ -18,6 +19,7 @@
 // Cost of a hit that is counted by a kernel stack of 11 frames: docs/speed.md.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "core/cpu.h"
@@ -46,6 +48,9 @@ class ProbeRecorder final : public ProbeConsumer {
   // live as long as hits come; `actions` are those of all rules. It may fail and be done again.
   // ENOMEM.
   Result<void> prepare(const ProbeOptions& options, const ProbeRule* rules, uint8_t actions);
+  // Whether hits do anything, from now on: not before all probes of a session are there. Changed
+  // while hits may come.
+  void set_recording(bool recording) { recording_.store(recording, std::memory_order_release); }
   // Forgets counts, events and objects.
   void clear();
   // Adds all CPUs' counts, which may be changing, to `counts` and finishes these. ENOMEM.
@@ -63,7 +68,8 @@ class ProbeRecorder final : public ProbeConsumer {
 
  private:
   void forget_counts();
-  bool wanted(const Cpu& cpu, uint8_t actions) const;
+  bool wanted(const Cpu& cpu) const;
+  bool follows(const ProbeRule& rule) const;
   void hit_slowly(const ProbeHit& hit);
   void count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
   void act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
@@ -74,6 +80,8 @@ class ProbeRecorder final : public ProbeConsumer {
   const ProbeRule* rules_ = nullptr;
   ProbeOptions options_;
   bool selects_ = false;  // some hits are not wanted
+
+  std::atomic<bool> recording_{false};
 
   // Changed by hits.
   ProbeEventStream events_;

@@ -163,11 +163,11 @@ Result<void> ProbeSession::prepare() {
                 options_.trace.min_size, options_.trace.max_size);
   }
   TRY(functions_.build());
-  if (options_.plain()) functions_.count_plainly();
   TRY(tables_.hold());
   return recorder_.prepare(options_, functions_.rules(), functions_.actions());
 }
 
+// All or nothing: what the first probes tell is not recorded until the last one is there.
 Result<void> ProbeSession::arm(ProbePrograms& programs) {
   const auto arm_programs = [&]() REQUIRES(mutex_) -> Result<void> {
     for (const ProbeFunctions::Program& program : functions_.programs()) {
@@ -178,18 +178,27 @@ Result<void> ProbeSession::arm(ProbePrograms& programs) {
     }
     return {};
   };
-  recorder_.objects().forget_calls();
+  const uint64_t kept_out = recorder_.kept_out.load(std::memory_order_relaxed);
   Result<void> armed = arm_programs();
   if (armed && !functions_.kernel_probes().empty())
     armed = kernel_probes_arm(recorder_, functions_.kernel_probes());
-  if (armed && options_.watch_memory) user_probes_watch_memory(recorder_);
-  if (!armed) user_probes_disarm(recorder_);
-  return armed;
+  if (!armed) {
+    user_probes_disarm(recorder_);
+    recorder_.kept_out.store(kept_out, std::memory_order_relaxed);
+    return armed;
+  }
+  if (options_.watch_memory) user_probes_watch_memory(recorder_);
+  recorder_.set_recording(true);
+  if (options_.plain()) functions_.count_plainly(true);
+  return {};
 }
 
 void ProbeSession::disarm() {
   if (!functions_.kernel_probes().empty()) kernel_probes_disarm(recorder_);
   user_probes_disarm(recorder_);
+  functions_.count_plainly(false);
+  recorder_.set_recording(false);
+  recorder_.objects().forget_calls();
 }
 
 // --- For reading.
@@ -201,6 +210,7 @@ Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   return State{.phase = phase_,
                .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
                .kept_out = recorder_.kept_out.load(std::memory_order_relaxed),
+               .abandoned = recorder_.objects().abandoned(),
                .tallies = TRY(recorder_.copy_counts(counts))};
 }
 

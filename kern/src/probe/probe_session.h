@@ -57,6 +57,7 @@ class ProbeSession {
     TracePhase phase;
     uint32_t functions;
     uint64_t kept_out;
+    uint64_t abandoned;  // calls of allocation functions: probe_pairs.h
     ProbeTallies tallies;
   };
   // All counts, added up and sorted, and what belongs to them. ENOMEM.

@@ -18,6 +18,20 @@ constexpr uint8_t kElfIdent[] = {0x7f, 'E', 'L', 'F',
                                  2,    1,   1};  // 64 bits, little-endian, version 1
 constexpr uint16_t kTypeExecutable = 2, kMachineX86_64 = 62;
 
+struct SectionHeader {
+  uint32_t name, type;
+  uint64_t flags, address, offset, size;
+  uint32_t link, info;
+  uint64_t align, entry_size;
+};
+constexpr size_t kMaxSectionName = 32;
+
+// Whether `size` bytes at `offset` of the file were read; a hostile file's offsets may be any.
+Result<bool> read_whole(Chan& file, uint64_t offset, void* to, size_t size) {
+  if (offset > INT64_MAX - size) return false;
+  return TRY(read_at(file, offset, to, size)) == size;
+}
+
 }  // namespace
 
 Result<size_t> read_at(Chan& file, uint64_t offset, void* to, size_t size) {
@@ -56,4 +70,28 @@ Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size)
     return not_executable("program headers are missing");
   }
   return elf;
+}
+
+Result<ElfSection> elf_section(Chan& file, std::string_view name) {
+  ElfHeader header;
+  if (name.size() >= kMaxSectionName) return Errno::ENOENT;
+  if (!TRY(read_whole(file, 0, &header, sizeof(header))) ||
+      header.section_header_size != sizeof(SectionHeader) || header.section_headers > INT64_MAX)
+    return Errno::ENOENT;
+  const auto at = [&](uint64_t index) {
+    return header.section_headers + index * sizeof(SectionHeader);
+  };
+  SectionHeader names;
+  if (!TRY(read_whole(file, at(header.names), &names, sizeof(names)))) return Errno::ENOENT;
+  for (uint16_t i = 0; i < header.section_header_count; i++) {
+    SectionHeader section;
+    if (!TRY(read_whole(file, at(i), &section, sizeof(section)))) return Errno::ENOENT;
+    char text[kMaxSectionName] = {};
+    uint64_t place;
+    if (__builtin_add_overflow(names.offset, section.name, &place) ||
+        !TRY(read_whole(file, place, text, name.size() + 1)))
+      continue;
+    if (name == text) return ElfSection{section.offset, section.size};
+  }
+  return Errno::ENOENT;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "lib/result.h"
 #include "ns/device.h"
@@ -26,6 +27,12 @@ struct ElfSegments {
 // ENOEXEC, with the error string set, if it is no static program of this machine; what reading
 // gives.
 Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size);
+// Where in the file a section of it lies that is not loaded. ENOENT if it has none of the name, or
+// its table of sections is no such; what reading gives.
+struct ElfSection {
+  uint64_t offset, size;
+};
+Result<ElfSection> elf_section(Chan& file, std::string_view name);
 // Sets the error string to `why` and returns ENOEXEC.
 Errno not_executable(const char* why);
 // Reads `size` bytes, or as many as there are.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
+#include "core/errstr.h"
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
@@ -31,12 +32,13 @@ class Bounce {
   Bounce(const Bounce&) = delete;
   Bounce& operator=(const Bounce&) = delete;
 
-  // For a transfer of `wanted` bytes; when memory is short for fewer. ENOMEM.
-  Result<void> make(uint64_t wanted) {
+  // For a transfer of `wanted` bytes; when memory is short, and it need not be `whole`, for fewer.
+  // ENOMEM.
+  Result<void> make(uint64_t wanted, bool whole = false) {
     size_ = std::min<uint64_t>(wanted, kLargestTransfer);
     if (size_ <= sizeof(small_)) return {};
     large_ = static_cast<char*>(kmalloc(size_, KM_SLEEP));
-    if (!large_ && size_ > kPageSize) {
+    if (!large_ && size_ > kPageSize && !whole) {
       size_ = kPageSize;
       large_ = static_cast<char*>(kmalloc(size_, KM_SLEEP));
     }
@@ -85,10 +87,14 @@ bool is_given_up(const Chan& chan) {
 }
 
 // Writes everything unless the device takes less; an error after the first part is that part.
+// Commands are one part.
 Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
                                uint64_t offset) {
+  const size_t longest = chan.device->longest_command(chan);
+  if (longest > 0 && size > longest)
+    return fail(Errno::EINVAL, "%lu bytes in one write, at most %zu", size, longest);
   Bounce buffer;
-  TRY(buffer.make(size));
+  TRY(buffer.make(size, longest > 0));
   size_t done = 0;
   do {
     const size_t part = std::min<uint64_t>(buffer.size(), size - done);

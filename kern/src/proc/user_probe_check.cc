@@ -10,18 +10,103 @@
 
 namespace {
 
-// The code in a program's file by address, read a page at a time: probes mostly come in order of
-// address.
+// A file, read a page at a time: probes usually come in order of address.
+class Pages {
+ public:
+  explicit Pages(Chan& file) : file_(file) {}
+
+  Chan& file() { return file_; }
+  // The page's room, which says nothing of the file from then on.
+  std::span<char> room() {
+    start_ = kNoPage;
+    return page_;
+  }
+  // -1 behind the end.
+  Result<int> byte(uint64_t offset) {
+    const uint64_t start = align_down(offset, kPageSize);
+    if (start != start_) {
+      start_ = kNoPage;
+      size_ = TRY(read_at(file_, start, page_, sizeof(page_)));
+      start_ = start;
+    }
+    if (offset - start >= size_) return -1;
+    return static_cast<uint8_t>(page_[offset - start]);
+  }
+  // A little-endian number of `size` bytes; what is behind the end is ones.
+  Result<uint64_t> number(uint64_t offset, unsigned size) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < size; i++)
+      value |= uint64_t{static_cast<uint8_t>(TRY(byte(offset + i)))} << 8 * i;
+    return value;
+  }
+
+ private:
+  static constexpr uint64_t kNoPage = UINT64_MAX;
+  Chan& file_;
+  uint64_t start_ = kNoPage;
+  size_t size_ = 0;
+  char page_[kPageSize];
+};
+
+// The program's own list of its `ret` instructions, as tools/stele/returns.py makes it: addresses,
+// ascending.
+class Returns {
+ public:
+  explicit Returns(Chan& file) : pages_(file) {}
+
+  // ENOENT if the program has no list, or one of another version.
+  Result<void> find() {
+    constexpr uint64_t kMagic = 0x54455253, kVersion = 1, kHeader = 16;  // "SRET"
+    const ElfSection section = TRY(elf_section(pages_.file(), ".stele.returns"));
+    if (section.size < kHeader || section.offset > INT64_MAX - section.size ||
+        TRY(pages_.number(section.offset, 4)) != kMagic ||
+        TRY(pages_.number(section.offset + 4, 4)) != kVersion)
+      return Errno::ENOENT;
+    count_ = TRY(pages_.number(section.offset + 8, 8));
+    first_ = section.offset + kHeader;
+    if (count_ > (section.size - kHeader) / sizeof(uint64_t)) return Errno::ENOENT;
+    return {};
+  }
+  // The next ones are usually behind the last one that was asked for: looks there first.
+  Result<bool> has(uint64_t address) {
+    constexpr uint64_t kNear = 64;
+    if (next_ < count_ && TRY(at(next_)) <= address) {
+      for (uint64_t i = 0; i < kNear && next_ < count_; i++, next_++) {
+        const uint64_t here = TRY(at(next_));
+        if (here >= address) return here == address;
+      }
+    }
+    uint64_t low = 0, high = count_;
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (TRY(at(middle)) < address) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    next_ = low;
+    return low < count_ && TRY(at(low)) == address;
+  }
+
+ private:
+  Result<uint64_t> at(uint64_t index) {
+    return pages_.number(first_ + index * sizeof(uint64_t), sizeof(uint64_t));
+  }
+
+  Pages pages_;
+  uint64_t first_ = 0, count_ = 0;
+  uint64_t next_ = 0;
+};
+
+// The code in a program's file by address.
 class Code {
  public:
-  static Result<Code*> open(Chan& file) {
-    void* const memory = kmalloc(sizeof(Code), KM_SLEEP);
-    if (!memory) return Errno::ENOMEM;
-    return new (memory) Code(file);
-  }
+  explicit Code(Chan& file) : pages_(file) {}
   Result<void> read_segments() {
-    const size_t size = TRY(read_at(file_, 0, page_, sizeof(page_)));
-    elf_ = TRY(elf_segments(file_, page_, size));
+    const std::span<char> head = pages_.room();
+    const size_t size = TRY(read_at(pages_.file(), 0, head.data(), head.size()));
+    elf_ = TRY(elf_segments(pages_.file(), head.data(), size));
     return {};
   }
   // Whether `expected` stands at `address`.
@@ -35,7 +120,6 @@ class Code {
   }
 
  private:
-  explicit Code(Chan& file) : file_(file) {}
   // -1 if no code is there.
   Result<int> byte_at(uint64_t address) {
     for (const ElfSegment& segment : std::span(elf_.segments, elf_.count)) {
@@ -43,48 +127,60 @@ class Code {
           (segment.flags & kElfWritable))
         continue;
       if (address < segment.address || address - segment.address >= segment.file_size) continue;
-      return file_byte(segment.offset + (address - segment.address));
+      return pages_.byte(segment.offset + (address - segment.address));
     }
     return -1;
   }
-  Result<int> file_byte(uint64_t offset) {
-    const uint64_t start = align_down(offset, kPageSize);
-    if (start != page_start_) {
-      page_start_ = kNoPage;
-      page_size_ = TRY(read_at(file_, start, page_, sizeof(page_)));
-      page_start_ = start;
-    }
-    if (offset - start >= page_size_) return -1;
-    return static_cast<uint8_t>(page_[offset - start]);
-  }
 
-  static constexpr uint64_t kNoPage = UINT64_MAX;
-  Chan& file_;
+  Pages pages_;
   ElfSegments elf_{};
-  uint64_t page_start_ = kNoPage;
-  size_t page_size_ = 0;
-  char page_[kPageSize];
 };
 
-Result<void> check(Code& code, std::span<const UserProbe> probes) {
-  TRY(code.read_segments());
+// Too large for a stack.
+struct Program {
+  explicit Program(Chan& file) : code(file), returns(file) {}
+  Code code;
+  Returns returns;
+};
+
+// The byte of a `ret` may be a part of another instruction, so the program's list must have it too.
+Result<void> check_returns(Program& program, const UserProbe& probe) {
   constexpr uint8_t kReturn[] = {kReturnInstruction};
-  for (const UserProbe& probe : probes) {
-    if (!TRY(code.matches(probe.address, kFunctionNop)))
-      return fail(Errno::EINVAL, "%lx: there begins no function that can be probed", probe.address);
-    for (const uint64_t address : probe.returns) {
-      if (!TRY(code.matches(address, kReturn)))
-        return fail(Errno::EINVAL, "%lx: there is no `ret` instruction", address);
+  for (const uint64_t address : probe.returns) {
+    if (!TRY(program.returns.has(address)) || !TRY(program.code.matches(address, kReturn)))
+      return fail(Errno::EINVAL, "%lx: there is no `ret` instruction", address);
+  }
+  return {};
+}
+
+Result<void> check(Program& program, std::span<const UserProbe> probes) {
+  TRY(program.code.read_segments());
+  bool any_returns = false;
+  for (const UserProbe& probe : probes) any_returns |= !probe.returns.empty();
+  if (any_returns) {
+    const Result<void> found = program.returns.find();
+    if (!found && found.error() == Errno::ENOENT) {
+      return fail(Errno::EINVAL,
+                  "the program does not say where its functions return: it has no section "
+                  ".stele.returns");
     }
+    TRY(found);
+  }
+  for (const UserProbe& probe : probes) {
+    if (!TRY(program.code.matches(probe.address, kFunctionNop)))
+      return fail(Errno::EINVAL, "%lx: there begins no function that can be probed", probe.address);
+    TRY(check_returns(program, probe));
   }
   return {};
 }
 
 }  // namespace
 
-Result<void> user_probes_check(Chan& program, std::span<const UserProbe> probes) {
-  Code* const code = TRY(Code::open(program));
-  const Result<void> result = check(*code, probes);
-  kfree(code);
+Result<void> user_probes_check(Chan& file, std::span<const UserProbe> probes) {
+  void* const memory = kmalloc(sizeof(Program), KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  auto* const program = new (memory) Program(file);
+  const Result<void> result = check(*program, probes);
+  kfree(program);
   return result;
 }

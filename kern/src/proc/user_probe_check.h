@@ -11,5 +11,6 @@ inline constexpr uint8_t kReturnInstruction = 0xc3;
 inline constexpr uint8_t kBreakpoint = 0xcc;
 
 // EINVAL, with the error string set, unless at each address of `probes` stands what has to, in code
-// of `program` that it cannot write to itself; ENOEXEC; what reading gives. May sleep.
+// of `program` that it cannot write to itself, and its section .stele.returns has each `ret`;
+// ENOEXEC; what reading gives. May sleep.
 Result<void> user_probes_check(Chan& program, std::span<const UserProbe> probes);

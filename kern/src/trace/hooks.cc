@@ -13,8 +13,6 @@
 // none. A free's has to do with a trace's table alone, which no hit knows.
 #include "trace/hooks.h"
 
-#include <algorithm>
-
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/log.h"
@@ -27,9 +25,8 @@
 
 namespace {
 
-bool wanted(const TraceOptions& options, uint32_t size) {
-  return size >= options.min_size && size <= options.max_size &&
-         (options.pid == 0 || options.pid == trace_current_pid());
+bool wanted(const TraceOptions& options, uint64_t size) {
+  return options.wants_size(size) && (options.pid == 0 || options.pid == trace_current_pid());
 }
 
 struct alignas(64) CpuSampler {
@@ -38,11 +35,11 @@ struct alignas(64) CpuSampler {
 constinit CpuSampler samplers[kMaxCpus];
 
 // Whether a sampling point lies in an allocation of `size` bytes.
-bool sampled(const TraceTable& table, uint32_t size, const Cpu& cpu) {
+bool sampled(const TraceTable& table, uint64_t size, const Cpu& cpu) {
   return table.step() == 0 || samplers[cpu.id].sampler.take(size, table.step());
 }
 
-void record_allocation(TraceTable* table, const void* object, uint32_t size, const void* frame) {
+void record_allocation(TraceTable* table, const void* object, uint64_t size, const void* frame) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
@@ -60,9 +57,10 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   const RecordedStack stack =
       record_kernel_stack(reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
   uint32_t remembered;
-  if (stack.id() != 0 && trace_remembered_context(cpu, &remembered)) [[likely]] {
+  if (stack.id() != 0 && size < TraceTable::kLargeSize &&
+      trace_remembered_context(cpu, &remembered)) [[likely]] {
     if (table->record_at_once(reinterpret_cast<uint64_t>(object), size, stack.word(), remembered,
-                              cpu.id))
+                              cpu.stamp))
       return;
   }
   const CurrentContext context = trace_find_context();
@@ -78,7 +76,7 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
 
 [[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size,
                                                 const void* frame, uint64_t saved) {
-  record_allocation(table, object, static_cast<uint32_t>(size), frame);
+  record_allocation(table, object, size, frame);
   slab_os_irq_restore(saved);
   return object;
 }
@@ -92,7 +90,7 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   if (trace_memory_low()) [[unlikely]]
     trace_memory_prepare();
   table->record({.object = reinterpret_cast<uint64_t>(object),
-                 .size = static_cast<uint32_t>(size),
+                 .size = size,
                  .stack = static_cast<uint32_t>(stack),
                  .context = context,
                  .time = coarse_milliseconds(),
@@ -120,7 +118,7 @@ void record_allocation(TraceTable* table, const void* object, uint32_t size, con
   recent->name(id);
   if (!trace_remembered_context(cpu, &context) ||
       !table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context,
-                             cpu.id)) [[unlikely]] {
+                             cpu.stamp)) [[unlikely]] {
     return finish_alloc(table, object, size, frame, saved);
   }
   slab_os_irq_restore(saved);
@@ -170,8 +168,8 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   if (!trace_remembered_context(cpu, &context)) [[unlikely]]
     return finish_alloc(table, object, requested, frame, saved);
   const uint64_t stack = recent->stack();
-  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, stack, context, cpu.id))
-      [[unlikely]]
+  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, stack, context,
+                             cpu.stamp)) [[unlikely]]
     return finish_record(table, object, requested, stack, context, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -188,8 +186,7 @@ void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
 
 void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
                        const void* frame_pointer) {
-  record_allocation(trace_table_of(arena), address,
-                    static_cast<uint32_t>(std::min<size_t>(requested, UINT32_MAX)), frame_pointer);
+  record_allocation(trace_table_of(arena), address, requested, frame_pointer);
 }
 
 void arena_trace_free(struct arena* arena, void* address) {

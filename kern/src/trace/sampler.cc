@@ -81,9 +81,9 @@ uint64_t Sampler::deviate() {
   return ones * kLn2Mean + (multiply_high(least, kLn2) >> (64 - kMeanShift));
 }
 
-SampleWeight sample_weight(uint32_t size, uint64_t rate) {
+SampleWeight sample_weight(uint64_t size, uint64_t rate) {
   constexpr uint64_t kObject = uint64_t{1} << SampleWeight::kShift;
-  const uint64_t itself = uint64_t{size} << SampleWeight::kShift;
+  const uint64_t itself = size << SampleWeight::kShift;
   if (rate == 0 || size == 0) return {itself, kObject};
   const uint64_t x = sample_distance(size, sample_step(rate));
   if (x > kOne) {

@@ -32,9 +32,9 @@ constexpr uint64_t sample_step(uint64_t rate) {
   return (uint64_t{1} << kMeanShift) / rate;
 }
 // What an allocation takes; more than any deviate when it would not fit.
-constexpr uint64_t sample_distance(uint32_t size, uint64_t step) {
+constexpr uint64_t sample_distance(uint64_t size, uint64_t step) {
   uint64_t distance = 0;
-  return __builtin_mul_overflow(uint64_t{size}, step, &distance) ? UINT64_MAX : distance;
+  return __builtin_mul_overflow(size, step, &distance) ? UINT64_MAX : distance;
 }
 
 // A countdown. Of one CPU: used with interrupts off.
@@ -48,7 +48,7 @@ class Sampler {
   }
   // Whether an allocation of `size` bytes is recorded. `step` is sample_step() of the trace's rate.
   // Bound: kMinima + 1 random numbers, two on the average, and only if it is.
-  bool take(uint32_t size, uint64_t step) {
+  bool take(uint64_t size, uint64_t step) {
     const uint64_t distance = sample_distance(size, step);
     if (distance <= left_) {
       left_ -= distance;
@@ -90,7 +90,7 @@ struct SampleWeight {
   }
 };
 // `rate` 0 stands for a trace that is not sampled: every object is one.
-SampleWeight sample_weight(uint32_t size, uint64_t rate);
+SampleWeight sample_weight(uint64_t size, uint64_t rate);
 
 // What the records of one rate stand for together. Remembers the last weight, since objects of one
 // cache mostly have one size.
@@ -98,7 +98,7 @@ class SampleSum {
  public:
   explicit SampleSum(uint64_t rate) : rate_(rate) {}
   // Returns the weight of this one.
-  const SampleWeight& add(uint32_t size) {
+  const SampleWeight& add(uint64_t size) {
     if (size != last_size_) last_ = sample_weight(last_size_ = size, rate_);
     sum_ += last_;
     return last_;
@@ -107,7 +107,7 @@ class SampleSum {
 
  private:
   const uint64_t rate_;
-  uint32_t last_size_ = 0;
+  uint64_t last_size_ = 0;
   SampleWeight last_ = sample_weight(0, 0);
   SampleWeight sum_ = {};
 };

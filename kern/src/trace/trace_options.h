@@ -7,13 +7,17 @@
 
 struct TraceOptions {
   static constexpr uint32_t kDefaultDepth = 32;
-  static constexpr uint32_t kAnySize = UINT32_MAX;  // sizes beyond it are recorded as this
-  uint32_t depth = kDefaultDepth;                   // frames of a stack that are recorded
+  static constexpr uint32_t kAnySize = UINT32_MAX;
+  uint32_t depth = kDefaultDepth;  // frames of a stack that are recorded
   // Filters: what does not meet all of them is counted, not recorded.
   uint32_t min_size = 0;         // bytes asked for
-  uint32_t max_size = kAnySize;  // the same
+  uint32_t max_size = kAnySize;  // the same; kAnySize: no limit
   uint32_t pid = 0;              // the process that allocates; 0 for whoever does
   uint64_t sample = 0;  // bytes between two sampling points (sampler.h); 0: all are recorded
+
+  bool wants_size(uint64_t size) const {
+    return size >= min_size && (size <= max_size || max_size == kAnySize);
+  }
 
   // The filters that are set, as " min N max N pid N sample N"; " depth=N min=N …" as one would
   // type them. They return the lengths of the whole texts.

@@ -1,5 +1,6 @@
 #include "trace/trace_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <new>
 #include <utility>
@@ -43,16 +44,22 @@ void TraceTable::destroy(TraceTable* table) {
   if (!planted(Planted::kTraceTable)) trace_page_free(table);
 }
 
-TraceRecord* TraceTable::Store::take_fresh_record() {
+// In an order in which visit_standing() may find it at every moment.
+TraceTable::Record* TraceTable::Store::take_fresh_record() {
   if (!pages || pages->used == RecordPage::kRecords) {
     auto* page = static_cast<RecordPage*>(trace_page_take());
     if (!page) return nullptr;
     page->next = pages;
     page->used = 0;
+    std::atomic_signal_fence(std::memory_order_release);
     pages = page;
   }
   if (++records > buckets) grow();
-  return &pages->records[pages->used++];
+  Record* const record = &pages->records[pages->used];
+  record->object_mark = 0;
+  std::atomic_signal_fence(std::memory_order_release);
+  pages->used++;
+  return record;
 }
 
 // Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
@@ -66,13 +73,13 @@ void TraceTable::Store::grow() {
     directory[buckets / kSegmentBuckets] = segment;
   }
   const uint32_t level = std::bit_floor(buckets);
-  TraceRecord** link = &bucket(buckets - level);
-  TraceRecord*& target = bucket(buckets);
-  TraceRecord* moved = nullptr;
-  TraceRecord* kept = nullptr;
-  for (TraceRecord* record = *link; record;) {
-    TraceRecord* next = record->next();
-    TraceRecord*& list = (hash_of(record->object()) & (2 * level - 1)) == buckets ? moved : kept;
+  Record** link = &bucket(buckets - level);
+  Record*& target = bucket(buckets);
+  Record* moved = nullptr;
+  Record* kept = nullptr;
+  for (Record* record = *link; record;) {
+    Record* next = record->next();
+    Record*& list = (hash_of(record->object()) & (2 * level - 1)) == buckets ? moved : kept;
     record->set_next(list);
     list = record;
     record = next;
@@ -92,7 +99,35 @@ void TraceTable::Store::release() {
   trace_page_free(directory);
 }
 
+void TraceTable::Store::drop_stale_large() {
+  for (Large** link = &large; *link;) {
+    Large* const entry = *link;
+    if (entry->holds()) {
+      link = &entry->next;
+    } else {
+      *link = entry->next;
+      give_back(reinterpret_cast<Record*>(entry));
+    }
+  }
+}
+
+TraceTable::Large* TraceTable::Store::take_large(bool fresh) {
+  drop_stale_large();
+  Record* const place = fresh ? take_record() : take_free_record();
+  return place ? new (place) Large{} : nullptr;
+}
+
+uint64_t TraceTable::Store::large_size_of(const Record& record) const {
+  for (const Large* entry = large; entry; entry = entry->next) {
+    if (entry->record == &record) return entry->size;
+  }
+  return kLarge;
+}
+
 TraceCounters TraceTable::Shard::counters() const {
+  uint64_t beyond = 0;
+  for (const Large* entry = store.large; entry; entry = entry->next)
+    beyond += entry->holds() ? entry->size - kLarge : 0;
   return {.seen = tally.recorded + tally.dropped + tally.filtered,
           .recorded = tally.recorded,
           .dropped = tally.dropped,
@@ -100,10 +135,46 @@ TraceCounters TraceTable::Shard::counters() const {
           .freed = tally.freed,
           .cleared = tally.cleared,
           .unmatched = tally.unmatched,
-          .live_bytes = tally.live_bytes,
+          .live_bytes = tally.live_bytes + beyond,
           .stacks_lost = tally.stacks_lost,
           .contexts_lost = tally.contexts_lost,
           .truncated = tally.truncated};
+}
+
+// In use, for visit_standing(), when all else is there.
+[[gnu::always_inline]] inline void TraceTable::put_record(Shard& shard, Record* record,
+                                                          const TraceEvent& event, uint32_t size,
+                                                          uint64_t word) {
+  const uint32_t hash = hash_of(event.object);
+  Store& store = shard.store;
+  Tally& tally = shard.tally;
+  tally.recorded++;
+  tally.live_bytes += size;
+  tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
+  tally.contexts_lost += event.context == 0;
+  tally.truncated += event.truncated;
+  if ((home(hash) & shard.bit) == 0)
+    homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
+  Record*& head = store.bucket(store.bucket_of(hash));
+  record->next_stamp = reinterpret_cast<uint64_t>(head) << 16 | cpu_stamp(event.cpu, event.time);
+  record->stack = event.stack;
+  record->size = size;
+  record->time = static_cast<uint32_t>(event.time);
+  record->context = event.context;
+  std::atomic_signal_fence(std::memory_order_release);
+  record->object_mark = word;
+  head = record;
+}
+
+[[gnu::always_inline]] inline bool TraceTable::record_in(Shard& shard, const TraceEvent& event,
+                                                         uint64_t word,
+                                                         bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+  if (event.size >= kLargeSize) [[unlikely]]
+    return record_large_in(shard, event, word, fresh);
+  Store& store = shard.store;
+  Record* const record = fresh ? store.take_record() : store.take_free_record();
+  if (record) put_record(shard, record, event, static_cast<uint32_t>(event.size), word);
+  return record;
 }
 
 void TraceTable::record(const TraceEvent& event) {
@@ -116,10 +187,7 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   {
     Shard& own = shard_of(event.cpu);
     Guard guard(own.lock);
-    if (TraceRecord* record = own.store.take_record()) {
-      put_record(own, record, event, word);
-      return;
-    }
+    if (record_in(own, event, word, true)) return;
   }
   if (!record_in_any(event, word)) drop(event.cpu);
 }
@@ -127,35 +195,25 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
 bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
   for (Shard& shard : shards_) {
     const TryGuard guard(shard.lock);
-    if (!guard) continue;
-    if (TraceRecord* record = shard.store.take_free_record()) {
-      put_record(shard, record, event, word);
-      return true;
-    }
+    if (guard && record_in(shard, event, word, false)) return true;
   }
   return false;
 }
 
-void TraceTable::put_record(Shard& shard, TraceRecord* record, const TraceEvent& event,
-                            uint64_t word) {
-  const uint32_t hash = hash_of(event.object);
+[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(
+    Shard& shard, const TraceEvent& event, uint64_t word, bool fresh) NO_THREAD_SAFETY_ANALYSIS {
   Store& store = shard.store;
-  Tally& tally = shard.tally;
-  tally.recorded++;
-  tally.live_bytes += event.size;
-  tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
-  tally.contexts_lost += event.context == 0;
-  tally.truncated += event.truncated;
-  if ((home(hash) & shard.bit) == 0)
-    homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
-  TraceRecord*& head = store.bucket(store.bucket_of(hash));
-  record->object_mark_ = word;
-  record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | event.cpu;
-  record->stack = event.stack;
-  record->size = event.size;
-  record->time = event.time;
-  record->context = event.context;
-  head = record;
+  Large* const large = event.size <= kMaxSize ? store.take_large(fresh) : nullptr;
+  if (!large) return false;
+  Record* const record = fresh ? store.take_record() : store.take_free_record();
+  if (!record) {
+    store.give_back(reinterpret_cast<Record*>(large));
+    return false;
+  }
+  put_record(shard, record, event, kLarge, word);
+  *large = {event.size, record, 0, store.large};
+  store.large = large;
+  return true;
 }
 
 void TraceTable::filter(uint32_t cpu) {
@@ -179,9 +237,9 @@ bool TraceTable::forget_of(uint16_t owner, uint64_t object,
   const uint64_t word = word_of(object, owner);
   Shard& shard = shard_of(cpu);
   if (shard.lock.lock_in_hook()) [[likely]] {
-    TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(hash_of(object)));
-    TraceRecord* const record = head;
-    const bool first = record && record->object_mark_ == word;
+    Record*& head = shard.store.bucket(shard.store.bucket_of(hash_of(object)));
+    Record* const record = head;
+    const bool first = record && record->object_mark == word;
     if (first) {
       head = record->next();
       count_freed(shard, record);
@@ -210,8 +268,8 @@ bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
   Store& store = shard.store;
   const uint32_t hash = hash_of(static_cast<uint64_t>(static_cast<int64_t>(word) >> 16));
   bool is_home = false;
-  for (TraceRecord* record = store.bucket(store.bucket_of(hash)); record; record = record->next()) {
-    if ((record->object_mark_ ^ word) >> ignored == 0) {
+  for (Record* record = store.bucket(store.bucket_of(hash)); record; record = record->next()) {
+    if ((record->object_mark ^ word) >> ignored == 0) {
       free_record(shard, record);
       if (planted(Planted::kTraceFreed)) shard.tally.freed--;
       return true;
@@ -232,10 +290,10 @@ void TraceTable::note_not_leak(uint64_t object) {
   for (uint32_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = shards_[std::countr_zero(left)];
     Guard guard(shard.lock);
-    TraceRecord* record = shard.store.bucket(shard.store.bucket_of(hash));
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
     while (record && record->object() != object) record = record->next();
     if (!record) continue;
-    record->next_cpu_ |= TraceRecord::kNotLeak;
+    record->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
 }
@@ -252,13 +310,13 @@ void TraceTable::drop(uint32_t cpu) {
   shard.tally.dropped++;
 }
 
-void TraceTable::free_record(Shard& shard, TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
   Store& store = shard.store;
-  TraceRecord*& head = store.bucket(store.bucket_of(hash_of(record->object())));
+  Record*& head = store.bucket(store.bucket_of(hash_of(record->object())));
   if (head == record) {
     head = record->next();
   } else {
-    TraceRecord* before = head;
+    Record* before = head;
     while (before->next() != record) before = before->next();
     before->set_next(record->next());
   }
@@ -278,10 +336,10 @@ void TraceTable::leave(uint16_t owner, Leave how) {
   for (Shard& shard : shards_) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
-    visit_records(shard, [&](TraceRecord& record) NO_THREAD_SAFETY_ANALYSIS {
+    visit_records(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
       if (record.mark() != owner) return;
       if (how == Leave::kKeep) {
-        record.object_mark_ = word_of(record.object(), 0);
+        record.object_mark = word_of(record.object(), 0);
       } else {
         free_record(shard, &record);
         shard.tally.freed--;
@@ -289,6 +347,16 @@ void TraceTable::leave(uint16_t owner, Leave how) {
       }
     });
   }
+}
+
+// A large one stays one, or is none any more: its entry is there.
+void TraceTable::shorten(Shard& shard, Record& record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
+  for (Large* entry = shard.store.large; entry; entry = entry->next) {
+    if (entry->record == &record) entry->size = size;
+  }
+  const auto kept = static_cast<uint32_t>(std::min(size, kLargeSize));
+  shard.tally.live_bytes -= record.size - kept;
+  record.size = kept;
 }
 
 bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
@@ -299,22 +367,21 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   for (Shard& shard : shards_) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
-    visit_records(shard, [&](TraceRecord& record) NO_THREAD_SAFETY_ANALYSIS {
-      const uint64_t from = record.object(), to = from + record.size;
+    visit_records(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
+      const uint64_t from = record.object(), to = from + shard.store.size_of(record);
       if (record.mark() != owner || to <= address || from >= end) return;
       any = true;
       if (to > end) {
         behind = {.object = end,
-                  .size = static_cast<uint32_t>(to - end),
+                  .size = to - end,
                   .stack = record.stack,
                   .context = record.context,
-                  .time = record.time,
+                  .time = record.milliseconds(),
                   .cpu = static_cast<uint16_t>(record.cpu()),
                   .truncated = false};
       }
       if (from < address) {
-        shard.tally.live_bytes -= to - address;
-        record.size = static_cast<uint32_t>(address - from);
+        shorten(shard, record, address - from);
       } else {
         free_record(shard, &record);
       }
@@ -349,11 +416,7 @@ bool TraceTable::copy_shard(unsigned index, TraceRecord* records, size_t capacit
   const ProbesOff no_hit;
   Guard guard(shard.lock);
   if (*count + shard.live() > capacity) return false;
-  for (const RecordPage* page = shard.store.pages; page; page = page->next) {
-    for (uint64_t i = 0; i < page->used; i++) {
-      if (page->records[i].used()) records[(*count)++] = page->records[i];
-    }
-  }
+  visit_copies(shard.store, [&](const TraceRecord& copy) { records[(*count)++] = copy; });
   *counters += shard.counters();
   return true;
 }
@@ -366,11 +429,7 @@ SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   for (Shard& shard : shards_) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
-    for (const RecordPage* page = shard.store.pages; page; page = page->next) {
-      for (uint64_t i = 0; i < page->used; i++) {
-        if (page->records[i].used()) sum.add(page->records[i].size);
-      }
-    }
+    visit_copies(shard.store, [&](const TraceRecord& copy) { sum.add(copy.size()); });
   }
   return sum.sum();
 }

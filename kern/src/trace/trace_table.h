@@ -21,7 +21,8 @@
 // ends the growth at 262,144 buckets a shard; beyond that chains get longer: with a million records
 // of one CPU they have four, and a pair takes 10 to 20 instructions more. When there is no memory
 // for buckets the chains get longer too; when there is none for a record, the record is dropped and
-// counted. Freed records are used again in the shard.
+// counted. Freed records are used again in the shard. A record of 4 GiB or more takes the place of
+// two: another says how large it is.
 //
 // Two identities hold in each shard whenever its lock is free:
 //   seen = recorded + dropped + filtered        recorded = freed + cleared + live
@@ -43,42 +44,26 @@
 #include "trace/trace.h"
 #include "trace/trace_options.h"
 
-// One outstanding object. Also what a dump's copy consists of.
+// One outstanding object, copied out of a table. What a dump consists of.
 class TraceRecord {
  public:
-  bool used() const { return object_mark_ != 0; }
   uint64_t object() const {
     return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16);
   }
   uint32_t mark() const { return object_mark_ & 0xffff; }
-  uint32_t cpu() const { return next_cpu_ & kCpu; }
+  uint64_t size() const { return size_cpu_ >> 16; }  // bytes asked for
+  uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
   // The kernel has declared that the object stays.
-  bool not_leak() const { return (next_cpu_ & kNotLeak) != 0; }
+  bool not_leak() const { return (size_cpu_ & kNotLeak) != 0; }
+  uint64_t milliseconds() const { return milliseconds_; }  // coarse, since boot, at its allocation
 
   uint32_t stack;    // StackTable, 0: not recorded
-  uint32_t size;     // bytes asked for
-  uint32_t time;     // coarse milliseconds
   uint32_t context;  // ContextTable, 0: not recorded
 
  private:
   friend class TraceTable;
-  TraceRecord* next() const {
-    return reinterpret_cast<TraceRecord*>(static_cast<int64_t>(next_cpu_) >> 16);
-  }
-  void set_next(TraceRecord* next) {
-    next_cpu_ = reinterpret_cast<uint64_t>(next) << 16 | (next_cpu_ & 0xffff);
-  }
-
-  // Of a free one, which needs nothing else there.
-  TraceRecord* next_free() const { return reinterpret_cast<TraceRecord*>(next_cpu_); }
-  void set_next_free(TraceRecord* next) { next_cpu_ = reinterpret_cast<uint64_t>(next); }
-
-  static constexpr uint64_t kNotLeak = 0x8000, kCpu = kNotLeak - 1;
-  static_assert(kMaxCpus <= kNotLeak);
-
-  // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour.
-  uint64_t object_mark_;
-  uint64_t next_cpu_;
+  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits;
+  uint64_t milliseconds_, object_mark_, size_cpu_;
 };
 static_assert(sizeof(TraceRecord) == 32);
 
@@ -97,16 +82,55 @@ struct TraceCounters {
 // An allocation.
 struct TraceEvent {
   uint64_t object;  // not 0
-  uint32_t size;
+  uint64_t size;
   uint32_t stack;
   uint32_t context;
-  uint32_t time;
+  uint64_t time;  // coarse milliseconds
   uint16_t cpu;
   bool truncated;  // the stack, or that of the user, was deeper than what was recorded
   bool user_stack_lost = false;  // beside that of the kernel
 };
 
 class TraceTable {
+  // An outstanding object.
+  struct Record {
+    bool used() const { return object_mark != 0; }
+    uint64_t object() const {
+      return static_cast<uint64_t>(static_cast<int64_t>(object_mark) >> 16);
+    }
+    uint32_t mark() const { return object_mark & 0xffff; }
+    uint32_t cpu() const { return next_stamp & TraceRecord::kCpu; }
+    bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
+    // The lowest bit of the stamp's epoch is the highest of the time; if it is not, the CPU had not
+    // seen the epoch change.
+    uint64_t milliseconds() const {
+      const uint64_t epoch = (next_stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
+      const uint64_t seen = epoch + ((epoch & 1) ^ time >> kEpochShift);
+      return seen >> 1 << 32 | time;
+    }
+
+    Record* next() const {
+      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp) >> 16);
+    }
+    void set_next(Record* next) {
+      next_stamp = reinterpret_cast<uint64_t>(next) << 16 | (next_stamp & 0xffff);
+    }
+    // Of a free one, which needs nothing else there.
+    Record* next_free() const { return reinterpret_cast<Record*>(next_stamp); }
+    void set_next_free(Record* next) { next_stamp = reinterpret_cast<uint64_t>(next); }
+
+    uint32_t stack;
+    uint32_t size;  // bytes asked for, or kLarge: then a Large says how many
+    uint32_t time;  // coarse milliseconds, the lower half
+    uint32_t context;
+    // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour. Mark or owner;
+    // the CPU and the upper part of the time (cpu_stamp), and above these whether it is no leak.
+    uint64_t object_mark;
+    uint64_t next_stamp;
+  };
+  static_assert(sizeof(Record) == 32);
+  static constexpr uint32_t kLarge = UINT32_MAX;
+
   // The first member, so that a hook need not add its place to an index.
   static constexpr uint32_t kHomes = 256;
   std::atomic<uint16_t> homes_[kHomes] = {};
@@ -153,6 +177,10 @@ class TraceTable {
     return static_cast<uint64_t>(static_cast<int64_t>(object << 16) >> 16) == object;
   }
 
+  // Sizes that a record can hold: 48 bits. One of kLargeSize or more goes the general way.
+  static constexpr uint64_t kLargeSize = kLarge;
+  static constexpr uint64_t kMaxSize = (uint64_t{1} << 48) - 1;
+
   // `cpu` is the caller's, here and below.
 
   // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few
@@ -165,23 +193,24 @@ class TraceTable {
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing
   // done, if it does. `stack` and `context` are known; with kFlag the stack was deeper. A record
-  // can hold `object` and `size`. Bound: some 50 instructions.
+  // can hold `object`, and `size` is below kLargeSize. `stamp` is that of the CPU (Cpu::stamp).
+  // Bound: some 50 instructions.
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
-                                             uint32_t context, uint32_t cpu) {
-    return record_at_once(object, size, stack, context, cpu,
+                                             uint32_t context, uint32_t stamp) {
+    return record_at_once(object, size, stack, context, stamp,
                           [this] { return mark.load(std::memory_order_relaxed); });
   }
   template <typename MarkOrOwner>
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
-                                             uint32_t context, uint32_t cpu,
+                                             uint32_t context, uint32_t stamp,
                                              MarkOrOwner mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
-    Shard& shard = shard_of(cpu);
+    Shard& shard = shard_of(stamp);
     Store& store = shard.store;
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
-    TraceRecord* const record = store.free;
+    Record* const record = store.free;
     if (!record || (home(hash) & shard.bit) == 0) [[unlikely]] {
       shard.lock.unlock_in_hook();
       return false;
@@ -191,12 +220,12 @@ class TraceTable {
     shard.tally.live_bytes += size;
     if ((stack & kFlag) != 0) [[unlikely]]
       shard.tally.truncated++;
-    TraceRecord*& head = store.bucket(store.bucket_of(hash));
-    record->object_mark_ = object << 16 | mark_or_owner();
-    record->next_cpu_ = reinterpret_cast<uint64_t>(head) << 16 | cpu;
+    Record*& head = store.bucket(store.bucket_of(hash));
+    record->object_mark = object << 16 | mark_or_owner();
+    record->next_stamp = reinterpret_cast<uint64_t>(head) << 16 | stamp;
     record->stack = static_cast<uint32_t>(stack);
     record->size = static_cast<uint32_t>(size);
-    record->time = coarse_milliseconds();
+    record->time = static_cast<uint32_t>(coarse_milliseconds());
     record->context = context;
     head = record;
     shard.lock.unlock_in_hook();
@@ -245,8 +274,8 @@ class TraceTable {
   // few instructions.
   void clear();
 
-  // One shard at one moment: adds its counters to `counters` and appends its live records to
-  // records[*count…]. False, with nothing done, if there are more than `capacity` in all then.
+  // One shard at one moment: adds its counters to `counters` and appends copies of its live records
+  // to records[*count…]. False, with nothing done, if there are more than `capacity` in all then.
   // Interrupts are off for one pass over the shard's records.
   bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count,
                   TraceCounters* counters);
@@ -254,30 +283,49 @@ class TraceTable {
   // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are
   // off for one pass over the records of a shard.
   SampleWeight estimate(const TraceCounters& counters);
-  // Calls visit(record) for each live record of a shard, with its lock held and interrupts off;
+  // Calls visit(copy) for each live record of a shard, with its lock held and interrupts off;
   // false, with nothing done, if the lock is not free. Any context.
   template <typename Visit>
   bool try_visit(unsigned shard, Visit visit);
+  // The same without the lock, while every other CPU stands still, wherever it was: in the middle
+  // of a change by whoever has the lock, of which a record may be missing, or have size, stack and
+  // context of what it was before. Any context.
+  template <typename Visit>
+  void visit_standing(unsigned shard, Visit visit);
 
  private:
   static constexpr uint32_t kFirstBuckets = 4;
-  static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(TraceRecord*);
+  static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(Record*);
   static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
   static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
 
+  // Of a record with the size kLarge: how large. It lies where another record would, says that it
+  // is none (`unused` is 0), and holds as long as its record is in use and says kLarge. So whoever
+  // frees one, or fills it anew, need not know: what does not hold any more is used again for
+  // another.
+  struct Large {
+    uint64_t size;
+    Record* record;
+    uint64_t unused;
+    Large* next;
+
+    bool holds() const { return record->used() && record->size == kLarge; }
+  };
+  static_assert(sizeof(Large) == sizeof(Record));
+
   struct RecordPage {
-    static constexpr uint32_t kRecords = (kPageSize - 16) / sizeof(TraceRecord);
+    static constexpr uint32_t kRecords = (kPageSize - 16) / sizeof(Record);
     RecordPage* next;
     uint64_t used;  // records that have ever been in use
-    TraceRecord records[kRecords];
+    Record records[kRecords];
   };
   static_assert(sizeof(RecordPage) <= kPageSize);
-  using Segment = TraceRecord* [kSegmentBuckets];
+  using Segment = Record* [kSegmentBuckets];
 
   // All that a shard has of records; clear() takes it away in one piece.
   struct Store {
-    TraceRecord* first[kFirstBuckets] = {};
-    TraceRecord* free = nullptr;
+    Record* first[kFirstBuckets] = {};
+    Record* free = nullptr;
     Segment** directory = nullptr;
     uint32_t buckets = kFirstBuckets;
     uint32_t mask =
@@ -285,8 +333,9 @@ class TraceTable {
     RecordPage* pages =
         nullptr;           // the newest first; only that may have records that were never in use
     uint64_t records = 0;  // that have ever been in use: not fewer than are live
+    Large* large = nullptr;
 
-    TraceRecord*& bucket(uint32_t index) {
+    Record*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
       return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
     }
@@ -295,16 +344,29 @@ class TraceTable {
       return index < buckets ? index : index & mask >> 1;
     }
     // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
-    TraceRecord* take_record() {
-      TraceRecord* record = take_free_record();
+    Record* take_record() {
+      Record* record = take_free_record();
       return record ? record : take_fresh_record();
     }
-    TraceRecord* take_free_record() {
-      TraceRecord* record = free;
+    Record* take_free_record() {
+      Record* record = free;
       if (record) free = record->next_free();
       return record;
     }
-    TraceRecord* take_fresh_record();
+    Record* take_fresh_record();
+    // What says how large `record` is, in whose stead it may lie; nullptr without memory. Bound:
+    // the large ones of the shard.
+    Large* take_large(bool fresh);
+    void drop_stale_large();
+    uint64_t size_of(const Record& record) const {
+      return record.size == kLarge ? large_size_of(record) : record.size;
+    }
+    uint64_t large_size_of(const Record& record) const;
+    void give_back(Record* record) {
+      record->object_mark = 0;
+      record->set_next_free(free);
+      free = record;
+    }
     void grow();
     void release();
   };
@@ -312,7 +374,8 @@ class TraceTable {
   // What is counted of a shard, first what changes with every record; `seen` and what is live
   // follow from it.
   struct Tally {
-    uint64_t recorded, freed, live_bytes;
+    uint64_t recorded, freed;
+    uint64_t live_bytes;  // of a large one kLarge; counters() adds the rest
     uint64_t dropped, filtered, cleared, unmatched;
     uint64_t stacks_lost, contexts_lost, truncated;
   };
@@ -331,14 +394,14 @@ class TraceTable {
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
   [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
                                                  uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
-    TraceRecord*& head = shard.store.bucket(shard.store.bucket_of(hash));
-    TraceRecord* record = head;
+    Record*& head = shard.store.bucket(shard.store.bucket_of(hash));
+    Record* record = head;
     if (record && record->object() == object) [[likely]] {
       head = record->next();
     } else {
       if (!record) return false;
       asm("" : "+r"(record));  // what goes on here is not begun before
-      TraceRecord* before = record;
+      Record* before = record;
       while ((record = before->next())) {
         if (record->object() == object) [[unlikely]]
           break;
@@ -346,7 +409,7 @@ class TraceTable {
         asm("" : "+r"(before));  // in one register
       }
       if (!record) return false;
-      asm("" : "+m"(before->next_cpu_));  // read again: to keep it would be an instruction a round
+      asm("" : "+m"(before->next_stamp));  // read again: to keep it would be an instruction a round
       before->set_next(record->next());
     }
     count_freed(shard, record);
@@ -354,10 +417,10 @@ class TraceTable {
   }
   // It is in no chain any more.
   [[gnu::always_inline]] static void count_freed(Shard& shard,
-                                                 TraceRecord* record) NO_THREAD_SAFETY_ANALYSIS {
+                                                 Record* record) NO_THREAD_SAFETY_ANALYSIS {
     shard.tally.freed++;
     shard.tally.live_bytes -= record->size;
-    record->object_mark_ = 0;
+    record->object_mark = 0;
     record->set_next_free(shard.store.free);
     shard.store.free = record;
   }
@@ -365,15 +428,22 @@ class TraceTable {
   // Records an allocation, without memory, in a shard in which there is a record that was freed;
   // false if there is none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
-  // Records an allocation in the shard, whose lock is held.
-  void put_record(Shard& shard, TraceRecord* record, const TraceEvent& event,
+  // Records an allocation in the shard, whose lock is held, if it has a record; one that was freed,
+  // unless `fresh` ones may be taken too. The second is for large ones.
+  bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
+  bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
+  void put_record(Shard& shard, Record* record, const TraceEvent& event, uint32_t size,
                   uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
+  // What is left of a range is its first `size` bytes. The shard's lock is held.
+  static void shorten(Shard& shard, Record& record, uint64_t size);
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
-  static void free_record(Shard& shard, TraceRecord* record);
+  static void free_record(Shard& shard, Record* record);
   // Of a shard whose lock is held.
   template <typename Visit>
   static void visit_records(Shard& shard, Visit visit);
+  template <typename Visit>
+  static void visit_copies(const Store& store, Visit visit);
 
   // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of
   // whatever shard it is in. Or counts that there is none: false.
@@ -402,16 +472,37 @@ class TraceTable {
 };
 static_assert(sizeof(TraceTable) <= kPageSize);
 
+// The list of pages is whole at every moment, and what is used of them has been filled in
+// (take_fresh_record).
+template <typename Visit>
+void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  visit_copies(shards_[index].store, visit);
+}
+
+template <typename Visit>
+void TraceTable::visit_copies(const Store& store, Visit visit) {
+  for (const RecordPage* page = store.pages; page; page = page->next) {
+    for (uint64_t i = 0; i < page->used; i++) {
+      const Record& record = page->records[i];
+      if (!record.used()) continue;
+      TraceRecord copy;
+      copy.stack = record.stack;
+      copy.context = record.context;
+      copy.milliseconds_ = record.milliseconds();
+      copy.object_mark_ = record.object_mark;
+      copy.size_cpu_ = store.size_of(record) << 16 | record.cpu() |
+                       (record.not_leak() ? TraceRecord::kNotLeak : 0);
+      visit(static_cast<const TraceRecord&>(copy));
+    }
+  }
+}
+
 template <typename Visit>
 bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = shards_[index];
   const ProbesOff no_hit;
   const TryGuard guard(shard.lock);
   if (!guard) return false;
-  for (const RecordPage* page = shard.store.pages; page; page = page->next) {
-    for (uint64_t i = 0; i < page->used; i++) {
-      if (page->records[i].used()) visit(page->records[i]);
-    }
-  }
+  visit_copies(shard.store, visit);
   return true;
 }

@@ -133,8 +133,9 @@ static void add_count(struct counts* counts, const char* name, unsigned long val
 }
 
 /* From #mem/kmemstat: of a cache that can be traced its live objects, of an arena what is live; but
- * of the page arena, where slabs come and go, the bytes that were not taken for slabs and by the
- * arenas above it. */
+ * of the page arena, where one large allocation may take the place of several small ones, the bytes
+ * that its callers have. What its quantum caches have idle is nobody's: it depends on which CPUs
+ * they were used. */
 static void take_counts(struct counts* counts) {
   static char line[256];
   counts->size = 0;
@@ -144,30 +145,21 @@ static void take_counts(struct counts* counts) {
   close(ctl);
   FILE* file = fopen("#mem/kmemstat", "r");
   if (!file) give_up("failtest: #mem/kmemstat");
-  unsigned long pages = 0;
-  int page_indent = -1;
   while (fgets(line, sizeof(line), file)) {
     char name[40], type, traced[16] = "";
-    unsigned long size, total, allocated, live;
-    if (sscanf(line, "%39s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total, &allocated,
-               &live, traced) < 6)
+    unsigned long allocated, live;
+    if (sscanf(line, "%39s %c %*u %*u %lu %lu %*u %*u %15s", name, &type, &allocated, &live,
+               traced) < 4)
       continue;
-    const int indent = (int)strspn(line, " ");
     if (type == 'S' && strcmp(traced, "never") != 0) add_count(counts, name, live);
-    if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0)
+    if (type != 'A' || strcmp(name, "base") == 0) continue;
+    if (strcmp(name, "page") == 0) {
+      add_count(counts, "bytes in pages", allocated);
+    } else {
       add_count(counts, name, live);
-    if (type == 'A' && strcmp(name, "page") == 0) {
-      page_indent = indent;
-      pages += allocated;
-    } else if (page_indent >= 0 && indent == page_indent + 2) {
-      pages -= total;
-      if (strncmp(name, "page_", 5) == 0) pages += allocated;
-    } else if (page_indent >= 0 && indent <= page_indent) {
-      page_indent = -1;
     }
   }
   fclose(file);
-  add_count(counts, "bytes in pages", pages);
 }
 
 /* How many counts differ; says which if asked to. */

@@ -3,10 +3,10 @@
 // objects, before a process is killed for want of memory, and in a panic.
 //
 // For reports there is one summary, in static memory, for one report at a time. A table is kept
-// from going away by the control lock, which is only tried for; a panic, with all other CPUs
-// stopped, does without: a table that is in the list is whole, whatever the others were doing, or
-// its shards are locked. Who reports while another does, or while a trace is being started or
-// stopped, says so and goes without.
+// from going away by the control lock, which is only tried for; a panic or an NMI's report, with
+// all other CPUs standing still, does without: a table that is in the list is whole, whatever the
+// others were doing, and a shard that is locked can be read as it is. Who reports while another
+// does, or while a trace is being started or stopped, says so and goes without.
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>
@@ -73,22 +73,28 @@ void print_top() {
   summary.print(kTopOfAll, trace_stacks, line.load(std::memory_order_relaxed));
 }
 
-void add_all() {
+void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
   for (TraceTable* table = trace_started_first(); table;
        table = table->next_started.load(std::memory_order_acquire)) {
-    summary.add(table->source.name(), *table);
+    summary.add(table->source.name(), *table, others);
   }
   char total[128];
   summary.total().format_to(total, sizeof(total));
   print("%s are live in %u traces; most have:", total, summary.tables());
 }
 
-void report_panic() {
-  line.store(to_log, std::memory_order_relaxed);
+// In a panic, or for an NMI, after which the system goes on: then a report that was being made must
+// find its summary as it was.
+void report_standing() {
   if (!trace_started_first()) return;
+  if (summary_in_use.exchange(true, std::memory_order_acquire) && !panicking())
+    return to_log("who has the memory cannot be told now: another report is being made");
+  const auto sink = line.exchange(to_log, std::memory_order_relaxed);
   summary.clear();
-  add_all();
+  add_all(TraceSummary::Others::kStandStill);
   print_top();
+  line.store(sink, std::memory_order_relaxed);
+  summary_in_use.store(false, std::memory_order_release);
 }
 
 void report_destroyed(TraceTable& table, uint64_t live) {
@@ -103,7 +109,7 @@ void report_destroyed(TraceTable& table, uint64_t live) {
 }  // namespace
 
 void trace_report_init() {
-  panic_register_report(report_panic);
+  panic_register_report(report_standing);
 }
 
 void trace_report_to(void (*sink)(const char* text)) {

@@ -30,18 +30,24 @@ void TraceSummary::Sum::format_to(char* buffer, size_t size) const {
 void TraceSummary::clear() {
   for (auto& set : places_) std::fill_n(set, kWays, Place{});
   total_ = others_ = {};
-  tables_ = locked_shards_ = 0;
+  tables_ = locked_shards_ = standing_shards_ = 0;
 }
 
-void TraceSummary::add(const char* name, TraceTable& table) {
+void TraceSummary::add(const char* name, TraceTable& table, Others others) {
   tables_++;
   SampleSum weights(table.options().sample);
   for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
-    const bool visited = table.try_visit(shard, [&](const TraceRecord& record) {
+    const auto add_one = [&](const TraceRecord& record) {
       add_record(name, record.stack,
-                 {.objects = 1, .bytes = record.size, .estimate = weights.add(record.size)});
-    });
-    locked_shards_ += !visited;
+                 {.objects = 1, .bytes = record.size(), .estimate = weights.add(record.size())});
+    };
+    if (table.try_visit(shard, add_one)) continue;
+    if (others == Others::kStandStill) {
+      standing_shards_++;
+      table.visit_standing(shard, add_one);
+    } else {
+      locked_shards_++;
+    }
   }
 }
 
@@ -109,6 +115,16 @@ void TraceSummary::print(unsigned top, const StackTable& stacks, void (*line)(co
            locked_shards_, tables_ * TraceTable::kShards);
     line(text);
   }
+  print_unsure(line);
+}
+
+void TraceSummary::print_unsure(void (*line)(const char* text)) const {
+  if (standing_shards_ == 0) return;
+  char text[kLine];
+  format(text, sizeof(text),
+         "  %u of %u parts of the traces were just being changed: of each a record may be wrong",
+         standing_shards_, tables_ * TraceTable::kShards);
+  line(text);
 }
 
 void TraceSummary::print_stack(const Place& place, const StackTable& stacks,

@@ -4,7 +4,8 @@
 // Records are summed up by stack and source into a fixed number of places, in sets of eight. Where
 // a set is full the smallest of its sums goes to `others` and makes room: what holds much stays, in
 // sums that are exact unless that has happened to it, and then too low by what stands among the
-// others. A shard whose lock is not free is left out and counted.
+// others. A shard whose lock is not free is left out and counted, or, where nobody else runs any
+// more, read without.
 #pragma once
 
 #include <cstddef>
@@ -39,12 +40,15 @@ class TraceSummary {
   TraceSummary& operator=(const TraceSummary&) = delete;
 
   void clear();
+  // Whether other CPUs run, or stand still until the report is over.
+  enum class Others : uint8_t { kRun, kStandStill };
   // Adds the live records of a table, called `name` as long as the summary is used. Interrupts off.
   // Bound: one pass over the records; each shard's lock is held for its part of it.
-  void add(const char* name, TraceTable& table);
+  void add(const char* name, TraceTable& table, Others others = Others::kRun);
 
   unsigned tables() const { return tables_; }
   unsigned locked_shards() const { return locked_shards_; }
+  unsigned standing_shards() const { return standing_shards_; }
   const Sum& total() const { return total_; }
 
   // Prints, a line at a time, the stacks with most bytes (of sampled traces as they are estimated),
@@ -61,10 +65,12 @@ class TraceSummary {
 
   void add_record(const char* name, uint32_t stack, const Sum& sum);
   Place* largest();
+  void print_unsure(void (*line)(const char* text)) const;
   void print_stack(const Place& place, const StackTable& stacks, void (*line)(const char* text));
 
   Place places_[kSets][kWays] = {};
   Sum total_ = {}, others_ = {};
   unsigned tables_ = 0;
   unsigned locked_shards_ = 0;
+  unsigned standing_shards_ = 0;  // read without their locks
 };

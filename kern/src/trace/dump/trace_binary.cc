@@ -48,7 +48,7 @@ TraceBinary::~TraceBinary() {
 }
 
 Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags,
-                                      TraceTable& table, uint32_t (*now)()) {
+                                      TraceTable& table, uint64_t (*now)()) {
   if (source_count_ == sources_.capacity())
     TRY(sources_.reserve(2 * source_count_ + 1, source_count_));
   void* memory = trace_copy_alloc(sizeof(Source));
@@ -59,7 +59,7 @@ Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, 
   source->header.counters = source->copy.counters();
   source->header.stacks = source->copy.stacks();
   SampleSum estimate(header.state.options.sample);
-  for (uint32_t i = 0; i < source->copy.size(); i++) estimate.add(source->copy[i].size);
+  for (uint32_t i = 0; i < source->copy.size(); i++) estimate.add(source->copy[i].size());
   source->header.estimate = estimate.sum();
   return &source->header;
 }
@@ -304,12 +304,9 @@ abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
 
 abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t index) const {
   const TraceRecord& record = source.copy[index];
-  // Of its time a record has the low half.
-  const uint64_t now = header_.time / kNanosecondsPerMillisecond;
-  const uint64_t time = now - static_cast<uint32_t>(static_cast<uint32_t>(now) - record.time);
   return {.object = record.object(),
-          .size = record.size,
-          .time = time * kNanosecondsPerMillisecond,
+          .size = record.size(),
+          .time = record.milliseconds() * kNanosecondsPerMillisecond,
           .stack = record.stack,
           .context = record.context,
           // Where marks are, probes have owners.

@@ -37,7 +37,7 @@ class TraceBinary {
   // caller adds `untracked` to what is returned. `kind` and `flags`: ABI_TRACEDUMP_*. ENOMEM. May
   // sleep.
   Result<TraceHeader*> add(const TraceHeader& header, uint32_t kind, uint32_t flags,
-                           TraceTable& table, uint32_t (*now)());
+                           TraceTable& table, uint64_t (*now)());
   // After the last: how the file looks is settled. ENOMEM. May sleep.
   Result<void> finish(const Moment& moment);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-Result<void> TraceCopy::take(TraceTable& table, uint32_t (*now)()) {
+Result<void> TraceCopy::take(TraceTable& table, uint64_t (*now)()) {
   TRY(copy_records(table));
   now_ = now();
   sort();
@@ -29,7 +29,7 @@ void TraceCopy::sort() {
   std::sort(records_.data(), records_.data() + size_,
             [this](const TraceRecord& a, const TraceRecord& b) {
               if (a.stack != b.stack) return a.stack < b.stack;
-              if (a.time != b.time) return age(a) > age(b);
+              if (a.milliseconds() != b.milliseconds()) return a.milliseconds() < b.milliseconds();
               return a.object() < b.object();
             });
 }

@@ -17,7 +17,7 @@ class TraceCopy {
  public:
   // Copies `table` and sorts: by stack, within a stack the oldest first. `now`, in coarse
   // milliseconds, is asked for after the copy is made. ENOMEM. May sleep; once for each TraceCopy.
-  Result<void> take(TraceTable& table, uint32_t (*now)());
+  Result<void> take(TraceTable& table, uint64_t (*now)());
 
   const TraceCounters& counters() const { return counters_; }
   uint32_t size() const { return size_; }
@@ -29,7 +29,7 @@ class TraceCopy {
   // Different stacks of the records; what was not recorded is none.
   uint32_t stacks() const { return stacks_; }
   // Milliseconds since the allocation, at the moment of the copy.
-  uint32_t age(const TraceRecord& record) const { return now_ - record.time; }
+  uint64_t age(const TraceRecord& record) const { return now_ - record.milliseconds(); }
 
  private:
   Result<void> copy_records(TraceTable& table);
@@ -39,5 +39,5 @@ class TraceCopy {
   PageBuffer<TraceRecord> records_;
   uint32_t size_ = 0;
   uint32_t stacks_ = 0;
-  uint32_t now_ = 0;
+  uint64_t now_ = 0;
 };

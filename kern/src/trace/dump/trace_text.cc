@@ -57,7 +57,7 @@ int TraceHeader::format_counters(char* buffer, size_t size) const {
 }
 
 Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
-                             const ContextTable& contexts, uint32_t (*now)()) {
+                             const ContextTable& contexts, uint64_t (*now)()) {
   stacks_ = &stacks;
   contexts_ = &contexts;
   TRY(copy_.take(table, now));
@@ -84,8 +84,8 @@ Result<void> TraceText::make_groups() {
   SampleSum sum(header.state.options.sample);
   for (uint32_t i = 0; i < copy_.size(); i++) {
     if (copy_.begins_stack(i)) groups_[groups++] = {0, {}, i, 0};
-    groups_[groups - 1].bytes += copy_[i].size;
-    groups_[groups - 1].estimate += sum.add(copy_[i].size);
+    groups_[groups - 1].bytes += copy_[i].size();
+    groups_[groups - 1].estimate += sum.add(copy_[i].size());
     groups_[groups - 1].count++;
   }
   std::sort(groups_.data(), groups_.data() + groups, [](const Group& a, const Group& b) {
@@ -216,10 +216,10 @@ void TraceText::print_ages() {
     sum += copy_.age(record(i));
     set_bit(mark_bits_, record(i).mark());
     Share& share = share_of(record(i).context);
-    share.bytes += record(i).size;
+    share.bytes += record(i).size();
     share.count++;
   }
-  print("\tage ms min %u avg %lu max %u, marks ", copy_.age(record(group().count - 1)),
+  print("\tage ms min %lu avg %lu max %lu, marks ", copy_.age(record(group().count - 1)),
         sum / group().count, copy_.age(record(0)));
   part_ = Part::kMarks;
   item_ = printed_ = 0;
@@ -332,7 +332,7 @@ void TraceText::print_user_frame() {
 // Most of a long dump consists of these lines.
 char* TraceText::put_object(char* to, const TraceRecord& at) {
   to = put_hex(put_text(to, "\t0x"), at.object());
-  to = put_decimal(put_text(to, " size "), at.size);
+  to = put_decimal(put_text(to, " size "), at.size());
   to = put_decimal(put_text(to, " age "), copy_.age(at));
   to = put_decimal(put_text(to, " mark "), at.mark());
   to = put_decimal(put_text(to, " cpu "), at.cpu());

@@ -43,7 +43,7 @@ class TraceText {
   // milliseconds is asked for after the copy is made. ENOMEM. May sleep; `stacks` and `contexts`
   // must keep their numbers while the text is used.
   Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts,
-                    uint32_t (*now)());
+                    uint64_t (*now)());
 
   // The caller fills in name, state and object size before copy(), which does the rest but
   // `untracked`.

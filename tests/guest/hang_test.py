@@ -1,0 +1,83 @@
+"""A guest that hangs: when its time is over, an NMI has every CPU show what it does, whatever is locked or probed."""
+import re
+
+import pytest
+
+from guest import guest
+
+HANG = "echo start > #mem/kmemtrace/debug_1024; echo 'leak debug_1024 300 depth=5' > #debug/alloc; "
+
+
+def cpus_in(errors):
+    """{CPU: the functions of its backtrace, what was interrupted first} of the account on standard error."""
+    account = errors[errors.index("NMI: what each CPU does"):errors.index("NMI: end")]
+    cpus = {}
+    for line in account.splitlines():
+        if cpu := re.search(r"^  CPU (\d+) of \d+, task ", line):
+            functions = cpus.setdefault(int(cpu[1]), [])
+        elif re.match(r"\[", line):
+            break
+        elif frame := re.match(r"    [0-9a-f]{16} (\S+)\+0x[0-9a-f]+ \[kernel\]", line):
+            functions.append(frame[1])
+    return cpus, account
+
+
+def hang(script, *options):
+    result = guest(HANG + script, "--timeout", "15", *options, log=False)
+    assert result.status == 124, result
+    assert "timed out after 15 s" in result.stderr
+    assert "kernel panic" not in result.stderr
+    return cpus_in(result.stderr)
+
+
+@pytest.mark.cpus(4)
+def test_every_cpu_and_the_top_stacks():
+    cpus, account = hang("echo hang > #debug/ctl")
+    assert sorted(cpus) == [0, 1, 2, 3], account
+    assert "does not answer" not in account
+    [hanging] = [functions for functions in cpus.values() if "debug_hang" in functions]
+    assert hanging[0] == "debug_hang" and "DebugDevice::write_file" in hanging, account
+    assert "held locks: 1" in account
+    assert re.search(r"\d+ bytes in 300 allocations are live in 1 traces", account), account
+    assert "leak_at_depth+" in account
+
+
+@pytest.mark.cpus(4)
+def test_the_log_s_lock_is_held():
+    cpus, account = hang("echo hang log > #debug/ctl")
+    assert sorted(cpus) == [0, 1, 2, 3], account
+    assert [functions for functions in cpus.values() if "debug_hang_in_log" in functions], account
+
+
+@pytest.mark.cpus(4)
+def test_everything_is_probed():
+    """What the NMI's handler calls has breakpoints where it returns; it must not be interrupted by a second NMI, which the leader sends."""
+    cpus, account = hang("""exec 3<>#probe/clone
+echo 'event+return *print* *format* uart_write symbol_* walk_kernel* panicking cpu cpu_count log_line nmi_report
+start' >&3
+echo hang > #debug/ctl""")
+    assert sorted(cpus) == [0, 1, 2, 3], account
+    assert [functions for functions in cpus.values() if "debug_hang" in functions], account
+
+
+@pytest.mark.cpus(1)
+def test_on_the_log_too(tmp_path):
+    """With --log the account is on standard error all the same."""
+    result = guest(HANG + "echo hang > #debug/ctl", "--timeout", "15")
+    assert result.status == 124, result
+    cpus, account = cpus_in(result.stderr)
+    assert list(cpus) == [0], account
+
+
+@pytest.mark.icount
+@pytest.mark.cpus(1)
+def test_under_icount():
+    cpus, account = hang("echo hang > #debug/ctl", "--icount")
+    assert cpus[0][0] == "debug_hang", account
+
+
+@pytest.mark.cpus(2)
+def test_a_script_that_only_waits():
+    """Nothing is wrong with the kernel: its CPUs are idle, and the account says so."""
+    cpus, account = hang("sleep 1000")
+    assert sorted(cpus) == [0, 1], account
