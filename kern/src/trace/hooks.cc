@@ -192,15 +192,3 @@ void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
 void arena_trace_free(struct arena* arena, void* address) {
   record_free(trace_table_of(arena), address);
 }
-
-// With interrupts off, as a hook: the round that ends a trace waits, and its flag was cleared
-// before.
-void kmem_not_leak(const void* object) {
-  if (!object) return;
-  kmem_cache* const cache = kmem_cache_of(object);
-  const TraceSource source = cache ? TraceSource(cache) : TraceSource(page_arena);
-  const uint64_t saved = slab_os_irq_save();
-  if ((source.flags() & KMC_EVER_TRACED) != 0)
-    trace_table_of(source)->note_not_leak(reinterpret_cast<uint64_t>(object));
-  slab_os_irq_restore(saved);
-}

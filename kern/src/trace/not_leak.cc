@@ -1,0 +1,16 @@
+// Objects that the kernel declares to stay: their records say so (kmem_not_leak in slab.h).
+#include "slab.h"
+#include "slab_os.h"
+#include "trace/control.h"
+
+// With interrupts off, as a hook: the round that ends a trace waits, and its flag was cleared
+// before.
+void kmem_not_leak(const void* object) {
+  if (!object) return;
+  kmem_cache* const cache = kmem_cache_of(object);
+  const TraceSource source = cache ? TraceSource(cache) : TraceSource(page_arena);
+  const uint64_t saved = slab_os_irq_save();
+  if ((source.flags() & KMC_EVER_TRACED) != 0)
+    trace_table_of(source)->note_not_leak(reinterpret_cast<uint64_t>(object));
+  slab_os_irq_restore(saved);
+}
