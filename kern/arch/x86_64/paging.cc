@@ -75,8 +75,10 @@ Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, u
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > target; level--) {
     uint64_t& entry = table[index_at(address, level)];
-    if (!(entry & kPresent))
+    if (!(entry & kPresent)) {
       entry = TRY(new_table(flags)).value | kPresent | kWritable | table_flags;
+      if (from_page_arena && root.value == kernel_root.value) kmem_not_leak(table_of(entry));
+    }
     table = table_of(entry);
   }
   return &table[index_at(address, target)];
