@@ -278,6 +278,13 @@ def test_objects_that_the_kernel_declares_to_stay():
     assert quick("echo 'leak debug_64 1 stays irq' > '#debug/alloc'; echo 'leak debug_64 1' > '#debug/alloc'").status == 1
 
 
+def test_page_tables_of_the_kernel_stay():
+    """More kernel stacks at a time than ever before, in each run: tables of their addresses are kept for the next."""
+    result = quick("echo x >> /tmp/n; n=$(($(wc -l < /tmp/n) * 150)); printf 'leak kernel_stack %d\\nfree kernel_stack %d\\n' $n $n > '#debug/alloc'")
+    assert result.status == 0, result
+    assert re.search(r"^    \d+ objects, \d+ bytes from \d+ stacks: declared by the kernel to stay", result.stdout, re.M), result
+
+
 def test_a_program_and_a_folder_from_outside(tmp_path):
     """It is found by its build id, not by its name."""
     program, folder = tmp_path / "stranger", tmp_path / "folder"

@@ -9,7 +9,6 @@ import subprocess
 
 import pytest
 
-from guest import ROOT
 from stele import ksyms, returns
 from stele.dump import DumpError, parse_ctl, parse_dumps, parse_ranges
 

@@ -81,8 +81,10 @@ Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, u
     uint64_t& entry = table[index_at(address, level)];
     if (!(entry & kPresent)) {
       entry = TRY(new_table(flags)).value | kPresent | kWritable | table_flags;
-      if (root == kernel_root && from_page_arena)
+      if (root == kernel_root && from_page_arena) {
         __atomic_fetch_add(&kernel_tables, 1, __ATOMIC_RELAXED);
+        kmem_not_leak(table_of(entry));  // kept for the next kernel stacks
+      }
     }
     table = table_of(entry);
   }
