@@ -73,7 +73,7 @@ def test_as_c():
 
 
 def test_bad_arguments():
-    cases = {"": "fuzz, play, run or c?", "fuzz seed=x": "'x' is not a number", "play": "no program", "play '0 opne 1'": "not a program: 0 opne 1",
+    cases = {"": "fuzz, play, each, run or c?", "fuzz seed=x": "'x' is not a number", "play": "no program", "play '0 opne 1'": "not a program: 0 opne 1",
              "play '0 open P999 0 0'": "not a program", "play -f /none": "/none", "fuzz '0 getpid'": "'0 getpid'?", "play '0 getpid 1'": "not a program"}
     result = guest("\n".join(f"echo == >&2; leakfuzz {arguments}; echo $?" for arguments in cases))
     assert result.stdout.split() == ["2"] * len(cases)

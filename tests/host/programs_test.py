@@ -11,27 +11,26 @@ def test_calls_and_back():
     assert programs_of(calls[1:2] + calls[-1:]) == ["0 write 3 D1 40", "0 getpid"]
 
 
+def first_that(holds, asked=None):
+    """As the guest answers."""
+    def first(candidates):
+        if asked is not None:
+            asked.append(candidates)
+        return next((index for index, items in enumerate(candidates) if holds(items)), None)
+    return first
+
+
 def test_only_what_is_needed_stays():
     for needed in ({0}, {99}, {3, 71}, {10, 11, 12, 90}, set(range(100))):
         asked = []
-
-        def holds(items):
-            asked.append(items)
-            return needed <= set(items)
-
-        assert set(without_part(list(range(100)), holds)) == needed
-        assert all(len(set(items)) == len(items) for items in asked)
+        assert set(without_part(list(range(100)), first_that(lambda items: needed <= set(items), asked))) == needed
+        assert all(items and len(set(items)) == len(items) for candidates in asked for items in candidates)
 
 
-def test_one_of_a_batch_takes_few_attempts():
+def test_one_of_a_batch_takes_few_questions():
     asked = []
-
-    def holds(items):
-        asked.append(items)
-        return 37 in items
-
-    assert without_part(list(range(48)), holds) == [37]
-    assert len(asked) <= 16
+    assert without_part(list(range(48)), first_that(lambda items: 37 in items, asked)) == [37]
+    assert len(asked) <= 8
 
 
 def test_the_time_is_over():
@@ -41,4 +40,4 @@ def test_the_time_is_over():
         left[0] -= 1
         return left[0] > 0
 
-    assert 60 in without_part(list(range(100)), lambda items: 60 in items, in_time)
+    assert {60, 61} <= set(without_part(list(range(100)), first_that(lambda items: {60, 61} <= set(items)), in_time))

@@ -4,22 +4,19 @@ A program is a line "UID CALL; CALL; …". What was found is shrunk by leaving c
 """
 
 
-def without_part(items, holds, in_time=lambda: True):
-    """The items without those that `holds` does not need: delta debugging (Zeller and Hildebrandt, 2002) by complements, until no single
-    item can go or `in_time` says no."""
+def without_part(items, first, in_time=lambda: True):
+    """The items without those that are not needed: delta debugging (Zeller and Hildebrandt, 2002) by complements, until no single item can
+    go or `in_time` says no. `first` gets several candidates and gives the index of one that still shows what was found, or None."""
     parts = 2
-    while len(items) > 1:
+    while len(items) > 1 and in_time():
         size = -(-len(items) // parts)
-        for at in range(0, len(items), size):
-            if not in_time():
-                return items
-            fewer = items[:at] + items[at + size:]
-            if fewer and holds(fewer):
-                items, parts = fewer, max(parts - 1, 2)
-                break
+        candidates = [items[:at] + items[at + size:] for at in range(0, len(items), size)]
+        found = first(candidates)
+        if found is not None:
+            items, parts = candidates[found], max(parts - 1, 2)
+        elif size == 1:
+            break
         else:
-            if size == 1:
-                break
             parts = min(len(items), parts * 2)
     return items
 

@@ -2,6 +2,7 @@
 //
 //   leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=0,65534]
 //   leakfuzz play [traced] [workers=N] [rounds=N] PROGRAM… | -f FILE
+//   leakfuzz each [traced] [workers=N] [rounds=N] PROGRAMS… | -f FILE
 //   leakfuzz run [workers=N] PROGRAM… | -f FILE
 //   leakfuzz c PROGRAM…
 //
@@ -11,8 +12,10 @@
 // A count that has risen is believed when it rises again as the batch is run again. `play` runs
 // programs, one of more lines "UID CALL; CALL …", in rounds, and looks in the same way.
 //
-// `run` runs programs once and looks at nothing: for `make leaktest`, which looks itself. `c`
-// prints programs as one in C.
+// `each` plays several lists of programs, `PROGRAM | PROGRAM …` each, one after the other, says
+// `try N` before each, and ends with the first in which something is found. `run` runs programs
+// once and looks at nothing: for `make leaktest`, which looks itself. `c` prints programs as one in
+// C.
 //
 // Standard output is the log that the host follows (scripts/leakfuzz): each program stands there
 // before it runs, so that it can be played again whatever becomes of the machine.
@@ -88,6 +91,7 @@ class Fuzzer {
   bool awake();
   bool fuzz();
   bool play(const std::vector<Program>& programs);
+  bool each(const std::vector<std::vector<Program>>& lists);
   // Without a look.
   bool just_run(const std::vector<Program>& programs);
 
@@ -223,6 +227,14 @@ bool Fuzzer::play(const Programs& programs) {
   return !always;
 }
 
+bool Fuzzer::each(const std::vector<Programs>& lists) {
+  for (size_t i = 0; i < lists.size(); i++) {
+    say("try " + std::to_string(i));
+    if (!play(lists[i])) return false;
+  }
+  return true;
+}
+
 bool Fuzzer::just_run(const Programs& programs) {
   return executor_.run(
              programs, [](const Program&) {}, [](const Program&) {}) == 0 &&
@@ -234,6 +246,7 @@ bool Fuzzer::just_run(const Programs& programs) {
           "leakfuzz: %s\n"
           "usage: leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=UID,…]\n"
           "       leakfuzz play [traced] [workers=N] [rounds=N] 'UID CALL; CALL …' … | -f FILE\n"
+          "       leakfuzz each [traced] [workers=N] [rounds=N] 'PROGRAM | PROGRAM …' … | -f FILE\n"
           "       leakfuzz run [workers=N] 'UID CALL; CALL …' … | -f FILE\n"
           "       leakfuzz c 'UID CALL; CALL …' …\n",
           why.c_str());
@@ -284,18 +297,27 @@ bool option(const std::string& word, Options& options) {
   return true;
 }
 
+constexpr std::string_view kBetween = " | ";  // programs of one list
+
 int run(const std::vector<std::string>& words) {
-  static const std::vector<std::string> kCommands{"fuzz", "play", "run", "c"};
+  static const std::vector<std::string> kCommands{"fuzz", "play", "each", "run", "c"};
   if (words.empty() || std::count(kCommands.begin(), kCommands.end(), words[0]) == 0)
-    usage("fuzz, play, run or c?");
+    usage("fuzz, play, each, run or c?");
   const std::string& command = words[0];
   Options options;
-  std::vector<Program> programs;
+  std::vector<Program> programs;            // all
+  std::vector<std::vector<Program>> lists;  // the same by line
   const auto add = [&](std::string_view line) {
     if (line.empty()) return;
-    auto program = parse_program(line);
-    if (!program) usage("not a program: " + std::string(line));
-    programs.push_back(std::move(*program));
+    lists.emplace_back();
+    for (std::string_view rest = line; !rest.empty();) {
+      const std::string_view text = rest.substr(0, rest.find(kBetween));
+      rest.remove_prefix(std::min(text.size() + kBetween.size(), rest.size()));
+      auto program = parse_program(text);
+      if (!program) usage("not a program: " + std::string(text));
+      programs.push_back(*program);
+      lists.back().push_back(std::move(*program));
+    }
   };
   for (size_t i = 1; i < words.size(); i++) {
     if (option(words[i], options)) continue;
@@ -314,6 +336,7 @@ int run(const std::vector<std::string>& words) {
   }
   Fuzzer fuzzer(options);
   if (command == "fuzz") return fuzzer.fuzz() ? 0 : 1;
+  if (command == "each") return fuzzer.each(lists) ? 0 : 1;
   return (command == "play" ? fuzzer.play(programs) : fuzzer.just_run(programs)) ? 0 : 1;
 }
 
