@@ -138,12 +138,6 @@ static bool take_kernel_tables(int which) {
   return true;
 }
 
-void touch_counts(void) {
-  memset(tables, 1, sizeof tables);
-  memset(kernel_tables, 1, sizeof kernel_tables);
-  memset(sources, 1, sizeof sources);
-}
-
 bool take_counts(int which) {
   if (!take_kernel_tables(which)) return false;
   size_t length = 0;

@@ -21,6 +21,7 @@
 #include "stress.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -323,21 +324,37 @@ static int cannot_say(const char* why) {
   return 2;
 }
 
+extern const Elf64_Ehdr __ehdr_start;
+
+static void touch_program(void) {
+  enum { PAGE = 4096 };
+  const Elf64_Phdr* headers = (const Elf64_Phdr*)((uintptr_t)&__ehdr_start + __ehdr_start.e_phoff);
+  for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+    if (headers[i].p_type != PT_LOAD) continue;
+    for (uintptr_t at = headers[i].p_vaddr; at < headers[i].p_vaddr + headers[i].p_memsz;
+         at = (at | (PAGE - 1)) + 1) {
+      volatile char* byte = (volatile char*)at;
+      if (headers[i].p_flags & PF_W)
+        *byte = *byte;
+      else
+        (void)*byte;
+    }
+  }
+}
+
 /* This process's own pages are among what is counted: all that it uses between the counts is there
  * from now on. What is printed is printed after them. */
 static void touch_pages(void) {
-  enum { STACK = 64 << 10, HEAP = 32 << 10 };
+  enum { STACK = 64 << 10, HEAP = 100 << 10 /* what is more goes back when it is freed */ };
   static char output[BUFSIZ];
+  touch_program();
   char stack[STACK];
   memset(stack, 1, sizeof stack);
   __asm__ volatile("" ::"r"(stack) : "memory");
-  memset(output, 1, sizeof output);
-  memset(done, 0, sizeof done);
   setvbuf(stdout, output, _IOFBF, sizeof output);
   char* heap = malloc(HEAP);
   if (heap) memset(heap, 1, HEAP);
   free(heap);
-  touch_counts();
 }
 
 int main(int count, char** arguments) {

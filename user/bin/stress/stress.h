@@ -66,8 +66,6 @@ ACTIVITIES(DECLARE)
  * dropped + filtered, recorded = freed + cleared + live, and as many records and bytes as it says.
  * With `abandon` it may stop anywhere. False if it could not be opened. */
 bool check_dump(const char* path, bool abandon);
-/* Has all pages that the others need, so that these are no difference. */
-void touch_counts(void);
 /* Live objects of each cache and arena, kept as number `which` (0 or 1). False for want of memory.
  */
 bool take_counts(int which);
