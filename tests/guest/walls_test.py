@@ -21,7 +21,7 @@ STATE = r"""
 state() {
   echo == state
   cat '#mem/kmemtrace/ctl' | grep -v '^limit'; cat '#debug/alloc' '#debug/text'
-  ls -lRn '#mem' '#debug' '#cons' '#uart' '#null' '#random' '#bench' /tmp /host | grep -v '^total'; ls -ln '#root' /etc; ls '#probe'; ls '#probe/1'
+  ls -lRn '#mem' '#debug' '#cons' '#uart' '#null' '#random' '#bench' /tmp /host | grep -v '^total'; ls -ln '#root' /etc | sed 's/ [A-Z][a-z][a-z] .* tmp$/ tmp/'; ls '#probe'; ls '#probe/1'
   cat '#probe/1/counts' '#probe/1/ctl'; cat /tmp/note /tmp/closed/file /tmp/open/file /host/note /host/dir/file
   for pid in 1 $$ $sleeper; do cut -d ' ' -f 1-8 /proc/$pid/stat; done
   grep -E '^ *(leaky|debug_64) ' '#mem/kmemstat'
