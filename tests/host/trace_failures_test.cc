@@ -16,7 +16,7 @@
 
 namespace {
 
-uint32_t now() {
+uint64_t now() {
   return 1000;
 }
 
