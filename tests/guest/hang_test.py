@@ -49,6 +49,7 @@ def test_the_log_s_lock_is_held():
     assert [functions for functions in cpus.values() if "debug_hang_in_log" in functions], account
 
 
+@pytest.mark.long
 @pytest.mark.cpus(4)
 def test_everything_is_probed():
     """What the NMI's handler calls has breakpoints where it returns; it must not be interrupted by a second NMI, which the leader sends."""
@@ -77,10 +78,3 @@ def test_on_the_log_too(tmp_path):
 def test_under_icount():
     cpus, account = hang("echo hang > #debug/ctl", "--icount")
     assert cpus[0][0] == "debug_hang", account
-
-
-@pytest.mark.cpus(2)
-def test_a_script_that_only_waits():
-    """Nothing is wrong with the kernel: its CPUs are idle, and the account says so."""
-    cpus, account = hang("sleep 1000")
-    assert sorted(cpus) == [0, 1], account
