@@ -100,7 +100,7 @@ def test_not_traceable(messages):
 
 
 def test_debug_syntax(messages):
-    assert re.search(r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\], free NAME N", messages[4])
+    assert re.search(r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\] \[stays\], free NAME N", messages[4])
 
 
 def test_no_such_cache(messages):

@@ -1,7 +1,8 @@
 """What the guest's half of the leak sweep has said (user/bin/leaksweep), and the report on it."""
 from dataclasses import dataclass, field
 
-from stele.leaks import CLEAN, LEAKED, UNKNOWN, describe, groups_of, without_allocator
+from stele.leak_report import describe
+from stele.leaks import CLEAN, LEAKED, UNKNOWN, groups_of, without_allocator
 from stele.tracedump import TraceDump, TraceDumpError
 
 NUMBERS_SHOWN = 12
