@@ -48,8 +48,8 @@ typedef void (*kmem_destructor)(void* object, void* private_data);
  */
 int kmem_is_name(const char* name);
 
-/* Makes a cache of objects of `size` bytes (1..UINT32_MAX-1), aligned to `align` (a power of two, at
- * most a page if the objects are touched; 0: natural), whose slabs come from `source` (NULL: the
+/* Makes a cache of objects of `size` bytes (1..UINT32_MAX-1), aligned to `align` (a power of two,
+ * at most a page if the objects are touched; 0: natural), whose slabs come from `source` (NULL: the
  * page arena). `name` is copied; a second cache of one name is called NAME.2, and so on. NULL when
  * out of memory; a size, alignment or name that cannot be panics. What `source` hands out has the
  * form of an address, of 48 bits, unless the cache is KMC_NOTRACE. May sleep. */

@@ -27,8 +27,7 @@ void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {
   Cpu& cpu = this_cpu();
-  if (cpu.id == 0)
-    coarse_time.store(monotonic_now().value / 1'000'000, std::memory_order_relaxed);
+  if (cpu.id == 0) coarse_time.store(monotonic_now().value / 1'000'000, std::memory_order_relaxed);
   cpu.stamp = cpu_stamp(cpu.id, coarse_milliseconds());
   for (auto* handler : tick_handlers) {
     if (handler) handler();
