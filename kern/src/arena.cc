@@ -60,8 +60,6 @@ constexpr size_t tags_for_operation(const struct arena& arena) {
   return arena.source ? 3 : 1;
 }
 
-constinit Spinlock list_lock{LockRank::kArena};
-constinit struct arena* first_arena = nullptr;
 constinit struct arena base_arena_storage {};
 constinit kmem_cache* arena_cache = nullptr;
 
@@ -184,79 +182,6 @@ void initialize(struct arena& arena, size_t quantum) {
   arena.quantum_shift = std::countr_zero(quantum);
   new (arena.lock_storage.data()) Spinlock(LockRank::kArena);
   linear_hash_init(&arena.hash, offsetof(Segment, list_next), offsetof(Segment, start));
-}
-
-// ---- The list of arenas.
-
-bool has_name(const char* name) REQUIRES(list_lock) {
-  for (const struct arena* arena = first_arena; arena; arena = arena->next_arena) {
-    if (strcmp(arena->name, name) == 0) return true;
-  }
-  return false;
-}
-
-// Puts the arena at the list's end if no arena has the name.
-bool enlist(struct arena& arena, const char* name) {
-  Guard guard(list_lock);
-  if (has_name(name)) return false;
-  format(arena.name, sizeof(arena.name), "%s", name);
-  arena.references = 1;
-  struct arena** end = &first_arena;
-  while (*end) end = &(*end)->next_arena;
-  *end = &arena;
-  return true;
-}
-
-void remove(struct arena& arena) REQUIRES(list_lock) {
-  struct arena** place = &first_arena;
-  while (*place != &arena) place = &(*place)->next_arena;
-  *place = arena.next_arena;
-}
-
-void announce(struct arena& arena) {
-  Guard guard(list_lock);
-  arena.announced = true;
-}
-
-void delist(struct arena& arena) {
-  Guard guard(list_lock);
-  remove(arena);
-}
-
-bool cache_has_name(const char* name) {
-  kmem_cache* const cache = kmem_cache_find(name);
-  if (cache) kmem_cache_release(cache);
-  return cache != nullptr;
-}
-
-// Enters the arena in the list under a name of its own. A cache that is being made sees it there,
-// so that of two makers of one name at least one sees the other's.
-void enlist_uniquely(struct arena& arena, const char* name) {
-  constexpr size_t kLongestNumber = 6;
-  char candidate[ARENA_NAME_MAX];
-  format(candidate, sizeof(candidate), "%s", name);
-  for (unsigned number = 2;; number++) {
-    // "ctl" is a file of its own where arenas and caches are.
-    if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
-      if (!cache_has_name(candidate)) return;
-      delist(arena);
-    }
-    format(candidate, sizeof(candidate), "%.*s.%u",
-           static_cast<int>(sizeof(candidate) - 1 - kLongestNumber), name, number);
-  }
-}
-
-// Gives up a reference. True if it was the last: the arena is out of the list then.
-bool drop_reference(struct arena& arena) REQUIRES(list_lock) {
-  if (--arena.references > 0) return false;
-  remove(arena);
-  return true;
-}
-
-// Nobody refers to it.
-void bury(struct arena* arena) {
-  arena_trace_destroy(arena);
-  kmem_cache_free(arena_cache, arena);
 }
 
 // ---- The end of an arena.
@@ -451,14 +376,19 @@ ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_
   return address;
 }
 
+void arena_impl::bury(struct arena& arena) {
+  arena_trace_destroy(&arena);
+  kmem_cache_free(arena_cache, &arena);
+}
+
 constinit struct arena* base_arena = nullptr;
 
 void arena_init(uintptr_t base, size_t size) {
   arena_impl::tags_init();
   initialize(base_arena_storage, kPageSize);
   base_arena = &base_arena_storage;
-  enlist(*base_arena, "base");
-  announce(*base_arena);
+  arena_impl::enlist(*base_arena, "base");
+  arena_impl::announce(*base_arena);
   if (arena_add(base_arena, base, size, KM_ATOMIC) != 0) panic("no memory for the base arena");
 }
 
@@ -475,7 +405,7 @@ struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t
   auto* const made = static_cast<struct arena*>(kmem_cache_alloc(arena_cache, flags | KM_ZERO));
   if (!made) return nullptr;
   initialize(*made, quantum);
-  enlist_uniquely(*made, name);
+  arena_impl::enlist_uniquely(*made, name);
   made->import = import;
   made->export_ = export_;
   made->source = source;
@@ -485,7 +415,7 @@ struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t
     arena_release(made);
     return nullptr;
   }
-  announce(*made);
+  arena_impl::announce(*made);
   return made;
 }
 
@@ -615,51 +545,8 @@ struct arena* arena_source(const struct arena* arena) {
   return arena->source;
 }
 
-struct arena* arena_next(struct arena* arena) {
-  struct arena* next;
-  bool last = false;
-  {
-    Guard guard(list_lock);
-    next = arena ? arena->next_arena : first_arena;
-    while (next && !next->announced) next = next->next_arena;
-    if (next) next->references++;
-    if (arena) last = drop_reference(*arena);
-  }
-  if (last) bury(arena);
-  return next;
-}
-
-struct arena* arena_find(const char* name) {
-  Guard guard(list_lock);
-  for (struct arena* arena = first_arena; arena; arena = arena->next_arena) {
-    if (!arena->announced || strcmp(arena->name, name) != 0) continue;
-    arena->references++;
-    return arena;
-  }
-  return nullptr;
-}
-
-void arena_hold(struct arena* arena) {
-  Guard guard(list_lock);
-  arena->references++;
-}
-
-void arena_release(struct arena* arena) {
-  bool last;
-  {
-    Guard guard(list_lock);
-    last = drop_reference(*arena);
-  }
-  if (last) bury(arena);
-}
-
 int arena_is_zombie(const struct arena* arena) {
   return static_cast<int>(__atomic_load_n(&arena->zombie, __ATOMIC_SEQ_CST));
-}
-
-int arena_name_taken(const char* name) {
-  Guard guard(list_lock);
-  return has_name(name);
 }
 
 // ---- The tracer's hands on an arena.

@@ -1,6 +1,6 @@
 // What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free
-// lists, hash), arena_tags.cc (the pool of boundary tags), arena_xalloc.cc (constraints and
-// policies). The theory is in arena.cc.
+// lists, hash), arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas),
+// arena_xalloc.cc (constraints and policies). The theory is in arena.cc.
 #pragma once
 
 #include <array>
@@ -141,6 +141,17 @@ Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 void unlink(struct arena& arena, Segment& segment);
 // The allocated segment at `start`, taken out of the hash; nullptr if there is none.
 Segment* hash_remove(struct arena& arena, uintptr_t start);
+
+// ---- The list of arenas (arena_list.cc). Any context; each takes the list's lock.
+
+// Puts the arena at the list's end, with one reference, if no arena has the name.
+bool enlist(struct arena& arena, const char* name);
+// The same under a name of its own: NAME, NAME.2 and so on.
+void enlist_uniquely(struct arena& arena, const char* name);
+// It is ready: arena_next and arena_find see it from now on.
+void announce(struct arena& arena);
+// Nobody refers to it: frees the structure (arena.cc).
+void bury(struct arena& arena);
 
 // ---- Constraints and policies (arena_xalloc.cc).
 

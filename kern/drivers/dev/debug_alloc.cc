@@ -1,0 +1,494 @@
+// #debug/alloc: objects that are leaked, freed and churned on request.
+//
+// NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
+// 20000 bytes), or `kernel_stack`. The objects that `leak` allocates are held, by name, in the
+// order in which they came. The lists that hold them lie in pages of an arena of their own, so that
+// they show in no other counts. The names of functions here are what tests and README look for in
+// traces: leak_at_depth, debug_alloc_write, debug_interrupt.
+#ifdef CONFIG_DEBUG_DEVICE
+
+#include "drivers/dev/debug_alloc.h"
+
+#include <atomic>
+#include <charconv>
+#include <utility>
+
+#include "arch/x86_64/trap.h"
+#include "arena.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "core/log.h"
+#include "drivers/dev/debug_failnext.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "ns/device.h"
+#include "proc/process.h"
+#include "sched/task.h"
+#include "slab.h"
+#include "trace/trace.h"
+
+namespace {
+
+constexpr const char* kAllocSyntax =
+    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N or "
+    "failnext N [after=M] [process=K]";
+constexpr uint64_t kMaxObjects = 100'000'000;
+constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
+constexpr uint64_t kMaxSize = 1 << 30;
+constexpr uint64_t kUsualKmalloc = 20'000;  // more than any cache of kmalloc has
+
+constinit Mutex debug_mutex{LockRank::kDebugDevice};
+
+// --- What can be leaked.
+
+constinit arena* notes_arena = nullptr;  // pages for lists
+
+enum class Kind : uint8_t { kNone, kSource, kKmalloc, kKernelStack };
+
+struct Origin {
+  Kind kind = Kind::kNone;
+  TraceSource source = {};  // of kSource
+
+  bool operator==(const Origin&) const = default;
+  const char* name() const {
+    return kind == Kind::kKmalloc       ? "kmalloc"
+           : kind == Kind::kKernelStack ? "kernel_stack"
+                                        : source.name();
+  }
+  // References to the source.
+  void hold() const {
+    if (source) source.hold();
+  }
+  void release() const {
+    if (source) source.release();
+  }
+};
+
+// What leak_at_depth returns.
+struct Leaked {
+  void* object;     // nullptr: out of memory
+  uint64_t detail;  // of an arena's the size, of a kernel stack the memory
+};
+
+}  // namespace
+
+// Bytes asked for are `size`, where the origin leaves a choice.
+[[gnu::always_inline]] static inline Leaked allocate(const Origin& origin, uint64_t size,
+                                                     int flags) {
+  switch (origin.kind) {
+    case Kind::kSource:
+      if (arena* const arena = origin.source.arena())
+        return {arena_alloc(arena, size, flags), size};
+      return {kmem_cache_alloc(origin.source.cache(), flags), 0};
+    case Kind::kKmalloc:
+      return {kmalloc(size, flags), 0};
+    case Kind::kKernelStack: {
+      Result<KernelStack> stack = kernel_stack_alloc();
+      if (!stack) return {};
+      return {reinterpret_cast<void*>(stack->base), reinterpret_cast<uint64_t>(stack->memory)};
+    }
+    case Kind::kNone:
+      break;
+  }
+  return {};
+}
+
+// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making
+// a loop or a jump of the call.
+[[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
+                                                            int flags, uint64_t depth) {
+  Leaked leaked =
+      depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
+  asm volatile("" : "+r"(leaked.object)::"memory");
+  return leaked;
+}
+
+namespace {
+
+void give_back(const Origin& origin, const Leaked& leaked) {
+  switch (origin.kind) {
+    case Kind::kSource:
+      if (arena* const arena = origin.source.arena()) {
+        arena_free(arena, leaked.object, leaked.detail);
+      } else {
+        kmem_cache_free(origin.source.cache(), leaked.object);
+      }
+      break;
+    case Kind::kKmalloc:
+      kfree(leaked.object);
+      break;
+    case Kind::kKernelStack:
+      kernel_stack_free(
+          {reinterpret_cast<uint64_t>(leaked.object), reinterpret_cast<void*>(leaked.detail)});
+      break;
+    case Kind::kNone:
+      break;
+  }
+}
+
+// --- What is held.
+
+// A page of objects, filled and emptied from the front.
+struct Chunk {
+  static constexpr size_t kRoom = (kPageSize - 16) / sizeof(Leaked);
+  Chunk* next;
+  uint32_t first, end;
+  Leaked objects[kRoom];
+};
+static_assert(sizeof(Chunk) == kPageSize);
+
+// The objects of one origin, oldest first.
+class Holding {
+ public:
+  Origin origin;  // held; kNone: the slot is free
+  uint64_t count = 0;
+
+  // Makes room for one more: add cannot fail then. ENOMEM.
+  Result<void> reserve() {
+    if (last_ && last_->end < Chunk::kRoom) return {};
+    auto* chunk = static_cast<Chunk*>(arena_alloc(notes_arena, kPageSize, KM_SLEEP));
+    if (!chunk) return Errno::ENOMEM;
+    chunk->next = nullptr;
+    chunk->first = chunk->end = 0;
+    (last_ ? last_->next : first_) = chunk;
+    last_ = chunk;
+    return {};
+  }
+  void add(const Leaked& leaked) {
+    last_->objects[last_->end++] = leaked;
+    count++;
+  }
+  Leaked take_oldest() {
+    while (first_->first == first_->end) drop_first();
+    count--;
+    return first_->objects[first_->first++];
+  }
+  // Frees the newest, down to `kept` objects.
+  void free_newest(uint64_t kept) {
+    uint64_t before = 0;
+    Chunk* chunk = first_;
+    for (; before + chunk->end - chunk->first < kept; chunk = chunk->next)
+      before += chunk->end - chunk->first;
+    const uint32_t end = chunk->first + static_cast<uint32_t>(kept - before);
+    Chunk* later = std::exchange(chunk->next, nullptr);
+    free_range(*chunk, end);
+    chunk->end = end;
+    last_ = chunk;
+    while (later) {
+      Chunk* next = later->next;
+      free_range(*later, later->first);
+      arena_free(notes_arena, later, kPageSize);
+      later = next;
+    }
+    count = kept;
+  }
+  // Gives the slot back if nothing is held.
+  void settle() {
+    if (count > 0) return;
+    while (first_) drop_first();
+    std::exchange(origin, {}).release();
+  }
+
+ private:
+  void free_range(Chunk& chunk, uint32_t from) {
+    for (uint32_t i = from; i < chunk.end; i++) give_back(origin, chunk.objects[i]);
+  }
+  void drop_first() {
+    Chunk* chunk = first_;
+    first_ = chunk->next;
+    if (!first_) last_ = nullptr;
+    arena_free(notes_arena, chunk, kPageSize);
+  }
+
+  Chunk* first_ = nullptr;
+  Chunk* last_ = nullptr;
+};
+
+constinit Holding holdings[256];  // under debug_mutex
+
+Holding* find_holding(const Origin& origin) {
+  for (Holding& holding : holdings) {
+    if (holding.origin == origin) return &holding;
+  }
+  return nullptr;
+}
+
+// --- Commands of alloc.
+
+enum class Verb : uint8_t { kLeak, kFree, kChurn, kFailNext };
+
+struct AllocCommand {
+  AllocCommand() = default;
+  AllocCommand(const AllocCommand&) = delete;
+  AllocCommand& operator=(const AllocCommand&) = delete;
+  ~AllocCommand() { origin.release(); }
+
+  Verb verb = Verb::kLeak;
+  Origin origin;  // held
+  uint64_t count = 0;
+  uint64_t depth = 1;
+  uint64_t size = 0;  // 0: the usual one
+  uint64_t after = 0;
+  uint64_t process = 0;  // 0: failnext is for the writer alone
+  bool irq = false;
+  bool atomic = false;
+  bool stays = false;  // kmem_not_leak
+};
+
+bool parse_number(std::string_view text, uint64_t min, uint64_t max, uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= min && number <= max;
+}
+
+Result<void> parse_count(std::string_view text, uint64_t min, uint64_t& count) {
+  if (parse_number(text, min, kMaxObjects, count)) return {};
+  return fail(Errno::EINVAL, "\"%.*s\": N is a number from %lu to %lu",
+              static_cast<int>(text.size()), text.data(), min, kMaxObjects);
+}
+
+Result<void> parse_option(std::string_view option, AllocCommand& command) {
+  constexpr std::string_view kDepth = "depth=", kSize = "size=";
+  if (option == "irq") {
+    command.irq = true;
+  } else if (option == "atomic") {
+    command.atomic = true;
+  } else if (option == "stays") {
+    command.stays = true;
+  } else if (option.starts_with(kSize)) {
+    if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, command.size)) {
+      return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu",
+                  static_cast<int>(option.size()), option.data(), kMaxSize);
+    }
+  } else if (!option.starts_with(kDepth)) {
+    return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq, atomic and stays",
+                static_cast<int>(option.size()), option.data());
+  } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
+    return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu",
+                static_cast<int>(option.size()), option.data(), kMaxDepth);
+  }
+  return {};
+}
+
+// With a reference. A cache or arena comes before what else has the name.
+Result<Origin> find_origin(std::string_view name) {
+  if (const TraceSource source = TraceSource::find(name)) return Origin{Kind::kSource, source};
+  if (name == "kmalloc") return Origin{Kind::kKmalloc};
+  if (name == "kernel_stack") return Origin{Kind::kKernelStack};
+  return fail(Errno::EINVAL,
+              "no cache is called \"%.*s\", and no arena: cat '#mem/kmemstat' names them",
+              static_cast<int>(name.size()), name.data());
+}
+
+// N [after=M] [process=K]
+Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
+  constexpr std::string_view kAfter = "after=", kProcess = "process=";
+  command.verb = Verb::kFailNext;
+  TRY(parse_count(next_word(rest), 0, command.count));
+  std::string_view option = next_word(rest);
+  if (option.starts_with(kAfter)) {
+    TRY(parse_count(option.substr(kAfter.size()), 0, command.after));
+    option = next_word(rest);
+  }
+  if (option.starts_with(kProcess)) {
+    TRY(parse_count(option.substr(kProcess.size()), 1, command.process));
+    option = next_word(rest);
+  }
+  if (option.empty()) return {};
+  return fail(Errno::EINVAL, "expected failnext N [after=M] [process=K]");
+}
+
+// Fills in the size, or finds that it cannot be chosen.
+Result<void> check_size(AllocCommand& command) {
+  const Origin& origin = command.origin;
+  const bool choice = origin.kind == Kind::kKmalloc || origin.source.arena();
+  if (command.size != 0 && !choice) {
+    return fail(Errno::EINVAL, "%.40s: only an arena and kmalloc take size=BYTES", origin.name());
+  }
+  if (origin.kind == Kind::kKernelStack && (command.irq || command.atomic)) {
+    return fail(Errno::EINVAL,
+                "a kernel_stack is made only where one may sleep: not with irq or atomic");
+  }
+  if (command.size == 0 && choice) {
+    command.size = origin.kind == Kind::kKmalloc ? kUsualKmalloc : origin.source.object_size();
+  }
+  return {};
+}
+
+Result<void> parse(const CommandLine& line, AllocCommand& command) {
+  if (line.word == "failnext") return parse_failnext(line.rest, command);
+  if (line.word == "leak") {
+    command.verb = Verb::kLeak;
+  } else if (line.word == "free") {
+    command.verb = Verb::kFree;
+  } else if (line.word == "churn") {
+    command.verb = Verb::kChurn;
+  } else {
+    return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  }
+  std::string_view rest = line.rest;
+  const std::string_view name = next_word(rest), count = next_word(rest);
+  if (count.empty()) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  TRY(parse_count(count, 1, command.count));
+  for (std::string_view option = next_word(rest); !option.empty(); option = next_word(rest)) {
+    if (command.verb != Verb::kLeak) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+    TRY(parse_option(option, command));
+  }
+  command.origin = TRY(find_origin(name));
+  return check_size(command);
+}
+
+// What debug_interrupt is asked to do, by one task at a time, and what it did.
+struct InterruptRequest {
+  const AllocCommand* command;
+  unsigned wanted, got;
+  Leaked objects[64];
+  std::atomic<bool> done;
+};
+constinit InterruptRequest interrupt_request{};
+
+}  // namespace
+
+[[gnu::noinline, gnu::noclone]] static void debug_interrupt(TrapFrame&, void*) {
+  InterruptRequest& request = interrupt_request;
+  request.got = 0;
+  while (request.got < request.wanted) {
+    const AllocCommand& command = *request.command;
+    const Leaked leaked = leak_at_depth(command.origin, command.size, KM_ATOMIC, command.depth);
+    if (!leaked.object) break;
+    request.objects[request.got++] = leaked;
+  }
+  request.done = true;
+}
+
+namespace {
+
+// Allocates up to `wanted` objects in an interrupt on this CPU and holds them; how many.
+unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding& holding) {
+  InterruptRequest& request = interrupt_request;
+  request.command = &command;
+  request.wanted = wanted < std::size(request.objects) ? static_cast<unsigned>(wanted)
+                                                       : std::size(request.objects);
+  request.done = false;
+  interrupt_raise_self(kVectorDebugSelf);
+  while (!request.done) asm volatile("pause");
+  unsigned held = 0;
+  for (; held < request.got && holding.reserve(); held++) {
+    if (command.stays) kmem_not_leak(request.objects[held].object);
+    holding.add(request.objects[held]);
+  }
+  for (unsigned i = held; i < request.got; i++) give_back(command.origin, request.objects[i]);
+  return held;
+}
+
+[[gnu::always_inline]] inline Result<void> leak(const AllocCommand& command) {
+  Holding* holding = find_holding(command.origin);
+  if (!holding) {
+    holding = find_holding({});
+    if (!holding)
+      return fail(Errno::ENOSPC, "objects of %zu names are held: free some first",
+                  std::size(holdings));
+    command.origin.hold();
+    holding->origin = command.origin;
+  }
+  const uint64_t before = holding->count;
+  uint64_t done = 0;
+  while (done < command.count && !process_is_ending()) {
+    if (command.irq) {
+      const unsigned n = leak_in_interrupt(command, command.count - done, *holding);
+      if (n == 0) break;
+      done += n;
+    } else {
+      if (!holding->reserve()) break;
+      const Leaked leaked = leak_at_depth(command.origin, command.size,
+                                          command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
+      if (!leaked.object) break;
+      if (command.stays) kmem_not_leak(leaked.object);
+      holding->add(leaked);
+      done++;
+    }
+  }
+  if (done < command.count && done > 0) holding->free_newest(before);
+  holding->settle();
+  if (done == command.count) return {};
+  if (process_is_ending()) return Errno::EINTR;
+  return fail(Errno::ENOMEM, "out of memory after %lu of %lu objects: they are free again", done,
+              command.count);
+}
+
+Result<void> free_held(const AllocCommand& command) {
+  Holding* holding = find_holding(command.origin);
+  const uint64_t held = holding ? holding->count : 0;
+  if (held < command.count) {
+    return fail(Errno::EINVAL, "%lu objects of %s are held, not %lu", held, command.origin.name(),
+                command.count);
+  }
+  for (uint64_t i = 0; i < command.count; i++) give_back(command.origin, holding->take_oldest());
+  holding->settle();
+  return {};
+}
+
+Result<void> churn(const AllocCommand& command) {
+  for (uint64_t i = 0; i < command.count; i++) {
+    if (process_is_ending()) return Errno::EINTR;
+    const Leaked leaked = allocate(command.origin, command.size, KM_SLEEP);
+    if (!leaked.object)
+      return fail(Errno::ENOMEM, "out of memory after %lu of %lu rounds", i, command.count);
+    give_back(command.origin, leaked);
+  }
+  return {};
+}
+
+}  // namespace
+
+// All lines are parsed before the first is done.
+[[gnu::noinline, gnu::noclone]] Result<void> debug_alloc_write(std::string_view text) {
+  TRY(check_command_text(text, kAllocSyntax));
+  CommandLine line;
+  bool any = false;
+  for (std::string_view rest = text; next_command(rest, line); any = true) {
+    AllocCommand command;
+    TRY(parse(line, command));
+  }
+  if (!any) return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  const MutexGuard guard(debug_mutex);
+  while (next_command(text, line)) {
+    AllocCommand command;
+    TRY(parse(line, command));
+    switch (command.verb) {
+      case Verb::kLeak:
+        TRY(leak(command));
+        break;
+      case Verb::kFree:
+        TRY(free_held(command));
+        break;
+      case Verb::kChurn:
+        TRY(churn(command));
+        break;
+      case Verb::kFailNext:
+        TRY(command.process == 0 ? debug_fail_next(command.count, command.after)
+                                 : debug_fail_in_process(command.count, command.after,
+                                                         static_cast<uint32_t>(command.process)));
+        break;
+    }
+  }
+  return {};
+}
+
+void debug_alloc_print(Text& text) {
+  const MutexGuard guard(debug_mutex);
+  for (const Holding& holding : holdings) {
+    if (holding.count > 0) text.print("%s %lu\n", holding.origin.name(), holding.count);
+  }
+}
+
+void debug_alloc_init() {
+  notes_arena = arena_create("debug", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
+                             page_arena, 0, KM_SLEEP);
+  if (!notes_arena) panic("no memory for the arena debug");
+  arena_forbid_trace(notes_arena);
+  if (!interrupt_register_vector(kVectorDebugSelf, "debug", debug_interrupt, nullptr)) {
+    panic("the vector of #debug is taken");
+  }
+}
+
+#endif  // CONFIG_DEBUG_DEVICE

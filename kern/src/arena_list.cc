@@ -1,0 +1,123 @@
+// The list of arenas: names, and references of those who look at an arena (arena.h). With the last
+// reference an arena leaves the list and is buried.
+//
+// Locks: list_lock, with nothing called under it.
+#include "arena_impl.h"
+#include "core/spinlock.h"
+#include "lib/format.h"
+#include "lib/string.h"
+#include "slab.h"
+
+namespace {
+
+constinit Spinlock list_lock{LockRank::kArena};
+constinit struct arena* first_arena = nullptr;
+
+bool has_name(const char* name) REQUIRES(list_lock) {
+  for (const struct arena* arena = first_arena; arena; arena = arena->next_arena) {
+    if (strcmp(arena->name, name) == 0) return true;
+  }
+  return false;
+}
+
+void remove(struct arena& arena) REQUIRES(list_lock) {
+  struct arena** place = &first_arena;
+  while (*place != &arena) place = &(*place)->next_arena;
+  *place = arena.next_arena;
+}
+
+void delist(struct arena& arena) {
+  Guard guard(list_lock);
+  remove(arena);
+}
+
+bool cache_has_name(const char* name) {
+  kmem_cache* const cache = kmem_cache_find(name);
+  if (cache) kmem_cache_release(cache);
+  return cache != nullptr;
+}
+
+// Gives up a reference. True if it was the last: the arena is out of the list then.
+bool drop_reference(struct arena& arena) REQUIRES(list_lock) {
+  if (--arena.references > 0) return false;
+  remove(arena);
+  return true;
+}
+
+}  // namespace
+
+bool arena_impl::enlist(struct arena& arena, const char* name) {
+  Guard guard(list_lock);
+  if (has_name(name)) return false;
+  format(arena.name, sizeof(arena.name), "%s", name);
+  arena.references = 1;
+  struct arena** end = &first_arena;
+  while (*end) end = &(*end)->next_arena;
+  *end = &arena;
+  return true;
+}
+
+void arena_impl::announce(struct arena& arena) {
+  Guard guard(list_lock);
+  arena.announced = true;
+}
+
+// A cache that is being made sees the arena in the list, so that of two makers of one name at least
+// one sees the other's.
+void arena_impl::enlist_uniquely(struct arena& arena, const char* name) {
+  constexpr size_t kLongestNumber = 6;
+  char candidate[ARENA_NAME_MAX];
+  format(candidate, sizeof(candidate), "%s", name);
+  for (unsigned number = 2;; number++) {
+    // "ctl" is a file of its own where arenas and caches are.
+    if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
+      if (!cache_has_name(candidate)) return;
+      delist(arena);
+    }
+    format(candidate, sizeof(candidate), "%.*s.%u",
+           static_cast<int>(sizeof(candidate) - 1 - kLongestNumber), name, number);
+  }
+}
+
+struct arena* arena_next(struct arena* arena) {
+  struct arena* next;
+  bool last = false;
+  {
+    Guard guard(list_lock);
+    next = arena ? arena->next_arena : first_arena;
+    while (next && !next->announced) next = next->next_arena;
+    if (next) next->references++;
+    if (arena) last = drop_reference(*arena);
+  }
+  if (last) arena_impl::bury(*arena);
+  return next;
+}
+
+struct arena* arena_find(const char* name) {
+  Guard guard(list_lock);
+  for (struct arena* arena = first_arena; arena; arena = arena->next_arena) {
+    if (!arena->announced || strcmp(arena->name, name) != 0) continue;
+    arena->references++;
+    return arena;
+  }
+  return nullptr;
+}
+
+void arena_hold(struct arena* arena) {
+  Guard guard(list_lock);
+  arena->references++;
+}
+
+void arena_release(struct arena* arena) {
+  bool last;
+  {
+    Guard guard(list_lock);
+    last = drop_reference(*arena);
+  }
+  if (last) arena_impl::bury(*arena);
+}
+
+int arena_name_taken(const char* name) {
+  Guard guard(list_lock);
+  return has_name(name);
+}
