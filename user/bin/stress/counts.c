@@ -123,23 +123,32 @@ bool check_dump(const char* path, bool abandon) {
 enum { TABLE = 48 << 10, ROWS_MAX = 256, FIELD = 40 };
 
 static char tables[2][TABLE];
-static long kernel_tables[2]; /* pages that the kernel never gives back: stacks have been there */
+/* Pages that are not counted: those that the kernel never gives back (page tables where kernel
+ * stacks have been), and this program's own, whose heap grows now and then. */
+static long own_pages[2];
 
-static bool take_kernel_tables(int which) {
-  char text[256];
-  int fd = open("#mem/free", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+/* The number behind `key` in a small file, divided by `unit`; -1 without memory to read it. */
+static long read_pages(const char* path, const char* key, long unit) {
+  static char text[1024];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
   ssize_t n = read(fd, text, sizeof text - 1);
   close(fd);
-  if (n < 0) return false;
+  if (n < 0) return -1;
   text[n] = '\0';
-  const char* line = strstr(text, "kernel_tables ");
-  kernel_tables[which] = line ? atol(line + strlen("kernel_tables ")) / 4096 : 0;
-  return true;
+  const char* line = strstr(text, key);
+  return line ? atol(line + strlen(key)) / unit : 0;
+}
+
+static bool take_own_pages(int which) {
+  long tables = read_pages("#mem/free", "kernel_tables ", 4096);
+  long program = read_pages("/proc/self/status", "VmRSS:", 4);
+  own_pages[which] = tables + program;
+  return tables >= 0 && program >= 0;
 }
 
 bool take_counts(int which) {
-  if (!take_kernel_tables(which)) return false;
+  if (!take_own_pages(which)) return false;
   size_t length = 0;
   int fd = open("#mem/kmemstat", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -210,7 +219,7 @@ unsigned compare_counts(void) {
   for (const char* line = tables[1]; *line;) {
     line = words_of(line, column, first, live);
     long before = live_of(tables[0], column, first);
-    if (strcmp(first, "page") == 0) before += kernel_tables[1] - kernel_tables[0];
+    if (strcmp(first, "page") == 0) before += own_pages[1] - own_pages[0];
     rows++;
     if (strcmp(first, "NAME") == 0 || is_the_allocators(first) || before == atol(live)) continue;
     fprintf(stderr, "stress: %s had %ld live objects and has %s\n", first, before, live);

@@ -342,8 +342,8 @@ static void touch_program(void) {
   }
 }
 
-/* This process's own pages are among what is counted: all that it uses between the counts is there
- * from now on. What is printed is printed after them. */
+/* Page tables for this process's own pages are among what is counted: all that it uses between the
+ * counts is there from now on. What is printed is printed after them. */
 static void touch_pages(void) {
   enum { STACK = 64 << 10, HEAP = 100 << 10 /* what is more goes back when it is freed */ };
   static char output[BUFSIZ];
