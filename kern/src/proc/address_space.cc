@@ -362,8 +362,10 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
     if (!region->file || into >= region->file_bytes) {
       NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
       Result<void> mapped = tables_.map(page, fresh.physical(), writable, executable);
-      if (!mapped && planted(Planted::kFaultError)) fresh.release();
-      TRY(std::move(mapped));
+      if (!mapped) {
+        if (planted(Planted::kFaultError)) fresh.release();
+        return mapped;
+      }
       fresh.release();
       resident_.fetch_add(1, std::memory_order_relaxed);
       return {};
