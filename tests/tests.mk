@@ -5,7 +5,7 @@
 include tests/host/host.mk
 
 # Kernels besides the default one: configs/NAME.config. They have its initial archive.
-TEST_VARIANTS := checked break fuzz sanitize
+TEST_VARIANTS := checked break sanitize
 TEST_KERNELS := $(TEST_VARIANTS:%=$(BASE)/variant/%/stele.elf)
 ifeq ($(VARIANT),)
 $(TEST_KERNELS): $(BASE)/variant/%/stele.elf: FORCE

@@ -20,7 +20,7 @@ def leakfuzz(out, *options):
 
 
 def play(program, *options, words=""):
-    return guest(f"leakfuzz play {words} '{program}'", "--variant", "fuzz", *options)
+    return guest(f"leakfuzz play {words} '{program}'", "--variant", "break", *options)
 
 
 def calls_in(output):
@@ -46,7 +46,7 @@ def test_a_planted_bug_is_found_and_shrunk(tmp_path):
 
 @pytest.mark.icount
 def test_the_seed_repeats_a_run():
-    runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "fuzz", "--icount") for _ in range(2)]
+    runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "break", "--icount") for _ in range(2)]
     assert runs[0].status == 0 and "\nrest calls " in runs[0].stdout
     assert runs[0].stdout == runs[1].stdout
 
@@ -67,7 +67,7 @@ def test_a_process_that_cannot_be_killed_is_found():
 
 
 def test_as_c():
-    result = guest(f"leakfuzz c '{LEAK}'", "--variant", "fuzz")
+    result = guest(f"leakfuzz c '{LEAK}'", "--variant", "break")
     assert result.status == 0
     assert 'call(ABI_SYS_open, (long)"/dev/zero", 0x0, 0x0, 0, 0, 0);' in result.stdout
 
@@ -95,7 +95,7 @@ def test_coverage():
         cat <&3 | wc -c > /tmp/third
         cat /tmp/first /tmp/second /tmp/third
         echo nonsense >&3; echo $?
-    """, "--variant", "fuzz")
+    """, "--variant", "break")
     first, second, third, status = map(int, result.stdout.split())
     assert first > 800 and first % 8 == 0
     assert second < first and third == 0 and status != 0
