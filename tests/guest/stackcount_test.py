@@ -196,7 +196,8 @@ def test_all_functions_with_both_stacks_in_little_memory():
 for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
 begin '*'; sleep 0.5; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
 tail -n 2 /tmp/out; probed; test "$(grep -c '^    [0-9]' /tmp/out)" -gt 1000; echo $?
-echo 'limit 256K' > '#mem/kmemtrace/ctl'; begin '*'; echo 1 | cat; kill -INT $pid; wait $pid; echo $?; tail -n 3 /tmp/out
+echo 'limit 256K' > '#mem/kmemtrace/ctl'; begin '*'; ps > /dev/null; ls -lR / > /dev/null 2>&1; echo 1 | cat
+kill -INT $pid; wait $pid; echo $?; tail -n 3 /tmp/out
 """, options=("--mem", "64"))
     out = r"Left out: \d+ calls made by the tracer itself\nDetaching...\n"
     assert re.search(rf"^0\n{out}0\n0\n1\n0\nLost: \d+ calls not counted.*\n{out}$", text)
