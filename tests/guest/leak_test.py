@@ -236,10 +236,6 @@ def test_a_kind_that_no_trace_sees(tmp_path):
     check_hidden_kind("kept_stack", tmp_path, "--runs", "32")
 
 
-def test_a_kind_that_few_runs_show(tmp_path):
-    check_hidden_kind("one_in_four", tmp_path, "--runs", "32")
-
-
 # For those who use it every day.
 
 
