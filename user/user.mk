@@ -91,6 +91,11 @@ endef
 comma := ,
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 
+# One C program from outside: for `make leaktest ADD=…`.
+.PHONY: program
+program: $(SYSROOT_LIBC) ## a program for the guest from a C file anywhere: FROM=FILE.c TO=FILE
+	@$(USER_CC) $(USER_CFLAGS) -o $(TO) $(FROM)
+
 # Programs of others: sources are kept beside the toolchain, so that `make clean` does not fetch them again.
 USER_PORTS := dash busybox
 define USER_PORT

@@ -1,5 +1,5 @@
 """How programs of leakfuzz are made smaller."""
-from stele.programs import calls_of, programs_of, without_part
+from stele.programs import calls_of, pieces, programs_of, without_part
 
 PROGRAMS = ["0 open P3 2 0; write 3 D1 40; close 3", "65534 fork", "0 getpid; getpid"]
 
@@ -9,6 +9,14 @@ def test_calls_and_back():
     assert calls[2:4] == [(0, "0", "close 3"), (1, "65534", "fork")]
     assert programs_of(calls) == PROGRAMS
     assert programs_of(calls[1:2] + calls[-1:]) == ["0 write 3 D1 40", "0 getpid"]
+
+
+def test_pieces_have_all_lines_in_order():
+    lines = ["x" * 30, "y" * 30, "z" * 100, "", "ä" * 15, "w" * 20]
+    found = pieces(lines, 70)
+    assert [line for _, part in found for line in part] == lines
+    assert [first for first, _ in found] == [0, 2, 3]
+    assert pieces([], 70) == []
 
 
 def first_that(holds, asked=None):

@@ -21,6 +21,18 @@ def without_part(items, first, in_time=lambda: True):
     return items
 
 
+def pieces(lines, most):
+    """[(index of the first, lines), …]: the lines in parts of `most` bytes at most, or of one line."""
+    found, size = [], most
+    for index, line in enumerate(lines):
+        size += len(line.encode()) + 1
+        if size > most:
+            found.append((index, []))
+            size = len(line.encode()) + 1
+        found[-1][1].append(line)
+    return found
+
+
 def calls_of(programs):
     """[(program's number, uid, call), …]"""
     found = []

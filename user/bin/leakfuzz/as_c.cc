@@ -1,6 +1,7 @@
 #include "as_c.h"
 
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "abi/syscall.h"
@@ -10,7 +11,7 @@
 namespace {
 
 constexpr const char* kHead =
-    R"(/* Made by leakfuzz: build it as a program of user/bin (docs/testing.md). Each function is a process
+    R"(/* Made by leakfuzz: `make program FROM=found.c TO=found` builds it (docs/testing.md). Each function is a process
  * of its own. */
 #include <fcntl.h>
 #include <signal.h>
@@ -112,8 +113,9 @@ std::string expression(const Argument& argument, uint32_t uid) {
     case 'B':
       return index < 4 ? "(long)buffers[" + std::to_string(index) + "]"
                        : "(long)buffers[" + std::to_string(index - 4) + "] + 1021";
-    case 'S':
     case 'V':
+    case 'S':
+      if (pool_value(argument.pool, index, nobody) == 0) return "0";
       return "(long)" + name_of(argument);
     case 'N': {
       static const char* const kProcesses[] = {"getpid()", "(last_child ? last_child : getpid())",
@@ -138,6 +140,13 @@ std::string expression(const Argument& argument, uint32_t uid) {
   return number;
 }
 
+// How many strings at the beginning are one and the same; 1 at least.
+size_t equal_strings(const char* const* strings) {
+  size_t count = 1;
+  while (strings[0] && strings[count] == strings[0]) count++;
+  return count;
+}
+
 // A structure, or vector, that programs use.
 void print_structure(const Argument& argument) {
   const Caller nobody;
@@ -145,26 +154,30 @@ void print_structure(const Argument& argument) {
   printf("static uint64_t %s[] = {", name_of(argument).c_str());
   if (argument.pool == 'V') {
     const auto strings = reinterpret_cast<const char* const*>(address);
-    for (size_t i = 0; address && i < 5 && strings[i]; i++) {
+    const size_t alike = equal_strings(strings);
+    if (alike > 1) printf("[0 ... %zu] = ", alike - 1);
+    for (size_t i = alike - 1; strings[i]; i++) {
       const bool is_text = strings[i] < reinterpret_cast<const char*>(0x8000000000);
       const std::string text = is_text ? quoted(strings[i]) : "0x4141414141414141";
       printf("(uint64_t)%s, ", text.c_str());
     }
-    printf("0};%s\n", argument.value == 5 ? " /* there, 12000 times \"hello\" */" : "");
+    printf("0};\n");
     return;
   }
-  const auto words = reinterpret_cast<const uint64_t*>(address);
+  const size_t size = pool_structure_size(argument.value);
+  std::vector<uint64_t> words((size + 7) / 8);
+  memcpy(words.data(), reinterpret_cast<const void*>(address), size);
   const uint64_t restorer =
       reinterpret_cast<const abi_sigaction*>(pool_value('S', 2, nobody))->restorer;
   const uint64_t handler =
       reinterpret_cast<const abi_sigaction*>(pool_value('S', 2, nobody))->handler;
-  for (size_t i = 0; i < (argument.value == 18 ? 256 : 5); i++) {
-    if (words[i] == handler)
+  for (const uint64_t word : words) {
+    if (word == handler)
       printf("(uint64_t)on_signal, ");
-    else if (words[i] == restorer)
+    else if (word == restorer)
       printf("(uint64_t)sigreturn_call, ");
     else
-      printf("0x%lx, ", static_cast<unsigned long>(words[i]));
+      printf("0x%lx, ", static_cast<unsigned long>(word));
   }
   printf("};\n");
 }
@@ -178,6 +191,7 @@ void print_as_c(const std::vector<Program>& programs) {
     for (const Call& call : program.calls) {
       for (const Argument& argument : call.arguments) {
         if (argument.pool != 'S' && argument.pool != 'V') continue;
+        if (pool_value(argument.pool, argument.value, {}) == 0) continue;
         bool known = false;
         for (const Argument& other : printed) known |= other == argument;
         if (known) continue;

@@ -22,6 +22,15 @@ constexpr int kMostCounted = 200;
 
 void on_nudge(int) {}
 
+// How many calls a program has made that ended with `status`: that many, if the status is its own
+// and not that of what it may have executed.
+uint64_t calls_of(const Program& program, int status) {
+  const bool executes = std::any_of(program.calls.begin(), program.calls.end(),
+                                    [](const Call& call) { return call.number == ABI_SYS_execve; });
+  if (executes) return 1;
+  return status <= kMostCounted ? static_cast<uint64_t>(status) : 0;
+}
+
 void start_coverage() {
   static const char text[] = "start";
   raw_call(ABI_SYS_write, kCoverage, reinterpret_cast<uint64_t>(text), sizeof text - 1);
@@ -71,15 +80,13 @@ void Executor::play(const Worker& worker, const Program& program) {
     }
     done++;
     if (call.number == ABI_SYS_exit) break;
-    if (call.number == ABI_SYS_fork && forks++ == kForks) continue;
+    if (call.number == ABI_SYS_fork && forks >= kForks) continue;
     const long result = raw_call(call.number, arguments[0], arguments[1], arguments[2],
                                  arguments[3], arguments[4], arguments[5]);
     if (call.number != ABI_SYS_fork) continue;
+    forks++;
     caller.last_child = result > 0 ? static_cast<int>(result) : 0;
-    if (result == 0) {
-      forks++;
-      start_coverage();
-    }
+    if (result == 0) start_coverage();
   }
   for (;;) raw_call(ABI_SYS_exit, static_cast<uint64_t>(std::min(done, kMostCounted)));
 }
@@ -102,8 +109,10 @@ bool Executor::read_places(Worker& worker) {
   uint64_t places[512];
   bool any = false;
   for (;;) {
-    const ssize_t size = read(worker.coverage, places, sizeof places);
+    // Where the program's writes leave the descriptor's own position does not matter.
+    const ssize_t size = pread(worker.coverage, places, sizeof places, worker.covered);
     if (size <= 0) return any;
+    worker.covered += size;
     for (ssize_t i = 0; i < size / static_cast<ssize_t>(sizeof *places); i++)
       any |= places_.insert(places[i]).second;
   }
@@ -142,8 +151,7 @@ int Executor::run(const std::vector<Program>& programs,
         if (worker.pid != pid) continue;
         idle = false;
         kill(-pid, SIGKILL);  // what it has left of its group
-        if (WIFEXITED(status) && WEXITSTATUS(status) <= kMostCounted)
-          calls_ += static_cast<uint64_t>(WEXITSTATUS(status));
+        if (WIFEXITED(status)) calls_ += calls_of(*worker.program, WEXITSTATUS(status));
         if (read_places(worker)) fresh(*worker.program);
         worker.pid = 0;
         active--;

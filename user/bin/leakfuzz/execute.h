@@ -5,6 +5,8 @@
 // next call, then killed.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <set>
 #include <vector>
@@ -24,12 +26,13 @@ class Executor {
 
   uint64_t calls() const {
     return calls_;
-  }  // that have come back, without those of programs killed
+  }  // that have come back, at least: without those of programs that were killed or executed others
   size_t places() const { return places_.size(); }
 
  private:
   struct Worker {
     int coverage = -1;  // descriptor; -1 if the kernel has none
+    off_t covered = 0;  // bytes that were read of it
     int pid = 0;        // 0: idle
     const Program* program = nullptr;
     uint64_t next_nudge = 0;  // milliseconds

@@ -19,7 +19,6 @@ class Generator {
   static constexpr size_t kMaxCalls = 40;
   static constexpr size_t kMaxKept = 1000;
 
-  uint32_t some_call_number();
   Call call();
   Argument argument(char kind);
   Argument number(uint64_t value) { return {.pool = 0, .value = value}; }

@@ -110,6 +110,7 @@ class Fuzzer {
   Generator generator_;
   bool learning_ = false;
   Counts counts_;
+  uint64_t last_pages_ = 0;                // kSways as it was at the last look
   std::map<std::string, unsigned> rises_;  // by name: how often one was not repeated
 };
 
@@ -150,11 +151,10 @@ bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
     rises = risen(counts_, now);
   }
   for (const auto& [name, was] : counts_) {
-    if (name == kSways)
-      now[name] = std::max(now[name], was);
-    else if (now[name] < was)
-      rises_.erase(name);
+    if (now[name] < (name == kSways ? last_pages_ : was)) rises_.erase(name);
   }
+  last_pages_ = now[kSways];
+  now[kSways] = std::max(now[kSways], counts_[kSways]);
   counts_ = std::move(now);
   return true;
 }
@@ -206,6 +206,7 @@ bool Fuzzer::fuzz() {
     for (size_t i = 0; i < kBatch; i++) programs.push_back(generator_.next(uid));
     std::vector<std::string> rises;
     if (!run_and_count(programs, traced, true, rises)) return false;
+    if (executor_.places() == 0) throw std::runtime_error("the kernel tells no places: #coverage");
     if (batch >= kWarmUp && !rises.empty() && !believe(programs, traced, rises)) return false;
     say("rest calls " + std::to_string(executor_.calls()) + " places " +
         std::to_string(executor_.places()) + " kept " + std::to_string(generator_.kept()));

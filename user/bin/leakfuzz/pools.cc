@@ -242,14 +242,18 @@ uint64_t address_of(const void* pointer) {
   return reinterpret_cast<uint64_t>(pointer);
 }
 
-uint64_t structure(size_t index) {
-  if (index < 8) return address_of(&structures.actions[index]);
-  if ((index -= 8) < 6) return address_of(&structures.times[index]);
-  if ((index -= 6) < 4) return address_of(&structures.masks[index]);
-  if ((index -= 4) < 2)
-    return index == 0 ? address_of(structures.polls) : address_of(structures.few_polls);
-  if ((index -= 2) < 2) return address_of(&structures.modes[index]);
-  return address_of(&structures.groups[index - 2]);
+struct Bytes {
+  const void* data;
+  size_t size;
+};
+Bytes structure(size_t index) {
+  const auto whole = [](const auto& of) { return Bytes{&of, sizeof of}; };
+  if (index < 8) return whole(structures.actions[index]);
+  if ((index -= 8) < 6) return whole(structures.times[index]);
+  if ((index -= 6) < 4) return whole(structures.masks[index]);
+  if ((index -= 4) < 2) return index == 0 ? whole(structures.polls) : whole(structures.few_polls);
+  if ((index -= 2) < 2) return whole(structures.modes[index]);
+  return whole(structures.groups[index - 2]);
 }
 
 uint64_t process(size_t index, const Caller& caller) {
@@ -329,6 +333,10 @@ std::string_view pool_data(size_t index) {
   return kData[index];
 }
 
+size_t pool_structure_size(size_t index) {
+  return structure(index).size;
+}
+
 void make_pools() {
   const auto handler = reinterpret_cast<uint64_t>(&on_signal);
   const auto restorer = reinterpret_cast<uint64_t>(&leakfuzz_sigreturn);
@@ -377,7 +385,7 @@ uint64_t pool_value(char pool, size_t index, const Caller& caller) {
     case 'B':
       return index < 4 ? address_of(buffers[index]) : address_of(buffers[index - 4] + 1021);
     case 'S':
-      return structure(index);
+      return address_of(structure(index).data);
     case 'V':
       if (index < std::size(vectors)) return address_of(vectors[index]);
       return index == std::size(vectors) ? address_of(endless) : 0;

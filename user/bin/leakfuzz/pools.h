@@ -22,6 +22,8 @@ size_t pool_size(char pool);
 std::string_view pool_path(char pool, size_t index);  // of P, T and L
 std::string_view pool_data(size_t index);             // of D
 
+size_t pool_structure_size(size_t index);  // of S, in bytes
+
 // Makes the memory that the entries stand for, once, before programs are run.
 void make_pools();
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
 #include "abi/tracedump.h"
 #include "execute.h"
@@ -24,13 +25,37 @@ constexpr const char* kCtl = "#mem/kmemtrace/ctl";
 constexpr unsigned kKills = 180, kQuickKills = 20;  // in ten seconds; the first come quickly
 constexpr unsigned kMostBinds = 1000;               // at one place
 
+// The number behind `key` at the beginning of a line.
+uint64_t number_in(const std::string& path, std::string_view key) {
+  uint64_t number = 0;
+  read_lines(path, [&](std::string_view line) {
+    if (line.starts_with(key)) number = strtoull(line.data() + key.size(), nullptr, 10);
+  });
+  return number;
+}
+
+// A command that the tracer must take: `attempts` times, when it may be too early.
+void command(const char* text, unsigned attempts = 1) {
+  int error;
+  do {
+    error = write_command(kCtl, text);
+  } while (error != 0 && --attempts > 0);
+  if (error) throw std::runtime_error(std::string(kCtl) + ": " + text + ": " + strerror(error));
+}
+
+// One that root's programs may have given before.
+void try_command(const char* text) {
+  write_command(kCtl, text);
+}
+
 // Bytes of this process's memory, which grows with what it has found out.
 uint64_t own_bytes() {
-  uint64_t kilobytes = 0;
-  read_lines("/proc/self/status", [&](std::string_view line) {
-    if (line.starts_with("VmRSS:")) kilobytes = strtoull(line.data() + 6, nullptr, 10);
-  });
-  return kilobytes << 10;
+  return number_in("/proc/self/status", "VmRSS:") << 10;
+}
+
+// Bytes that the kernel never gives back: page tables where kernel stacks have been.
+uint64_t table_bytes() {
+  return number_in("#mem/free", "kernel_tables ");
 }
 
 // Everything below `path`, with what is bound there.
@@ -83,18 +108,24 @@ int Rest::clean_up() {
 }
 
 void Rest::start_traces() {
-  write_command(kCtl, "start\n");
+  reset_traces();
+  command("start\n");
 }
 
 void Rest::reset_traces() {
-  write_command(kCtl, "stop\n");
-  write_command(kCtl, "reset\n");
+  try_command("stop\n");
+  try_command("reset\n");
 }
 
 std::vector<std::string> Rest::broken_identities() {
-  write_command(kCtl, "stop\n");
+  try_command("stop\n");
   const std::string data = read_file("#mem/tracedump");
+  const auto at_hand = [&](size_t at, size_t size) {
+    if (at > data.size() || size > data.size() - at)
+      throw std::runtime_error("the dump is cut at " + std::to_string(data.size()) + " bytes");
+  };
   abi_tracedump_header header;
+  at_hand(0, sizeof header);
   memcpy(&header, data.data(), sizeof header);
   std::vector<abi_tracedump_source> sources;
   struct Records {
@@ -105,8 +136,10 @@ std::vector<std::string> Rest::broken_identities() {
   size_t at = header.header_size;
   for (uint32_t i = 0; i < header.sections; i++) {
     abi_tracedump_section section;
+    at_hand(at, header.section_header_size);
     memcpy(&section, &data[at], sizeof section);
     at += header.section_header_size;
+    at_hand(at, section.size);
     if (section.tag == ABI_TRACEDUMP_SOURCES) {
       sources.resize(section.count);
       for (uint64_t j = 0; j < section.count; j++)
@@ -145,7 +178,7 @@ std::vector<std::string> Rest::broken_identities() {
 }
 
 Counts Rest::counts() {
-  write_command(kCtl, "settle\n");
+  command("settle\n", 3);
   Counts counts;
   uint64_t pages = 0;
   read_lines("#mem/kmemstat", [&](std::string_view view) {
@@ -159,7 +192,7 @@ Counts Rest::counts() {
     if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) counts[name] = live;
     if (type == 'A' && strcmp(name, "page") == 0) pages = allocated;
   });
-  counts["bytes in pages"] = pages - own_bytes();
+  counts["bytes in pages"] = pages - own_bytes() - table_bytes();
   return counts;
 }
 
