@@ -11,7 +11,7 @@
 namespace {
 
 constexpr const char* kHead =
-    R"(/* Made by leakfuzz: `make program FROM=found.c TO=found` builds it (docs/testing.md). Each function is a process
+    R"(/* Made by leakfuzz; make program FROM=found.c TO=found builds it. Each function is a process
  * of its own. */
 #include <fcntl.h>
 #include <signal.h>
