@@ -6,6 +6,7 @@ import io
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -29,11 +30,33 @@ USER_STACK = """\tuser stack of pid 12 sh and 1 more, 640 bytes in 10 allocation
 """
 
 
-def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
-    """A file of a name that others can guess, in a folder that they can write to, may be a link to one of ours."""
-    loader = importlib.machinery.SourceFileLoader("guest_script", "scripts/guest")
+def script(name):
+    """scripts/NAME as a module."""
+    loader = importlib.machinery.SourceFileLoader(f"{name}_script", f"scripts/{name}")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
+    return module
+
+
+def test_what_the_end_of_a_stress_run_means():
+    stress = script("stress")
+    meanings = {0: stress.CLEAN, 1: stress.WRONG, 2: stress.UNKNOWN, 124: stress.WRONG, 125: stress.UNKNOWN, 134: stress.WRONG,
+                137: stress.UNKNOWN, 139: stress.WRONG}
+    assert {status: stress.verdict(status, b"")[0] for status in meanings} == meanings
+    assert stress.verdict(2, b"slab check #1: ")[0] == stress.verdict(137, b"kernel panic: ")[0] == stress.WRONG
+
+
+@pytest.mark.parametrize("name, arguments", (("stress", ["--once"]), ("leakfuzz", ["--minutes", "1", "--out", "/proc/none"])))
+def test_a_failure_of_a_hunt_is_no_finding(name, arguments):
+    """Python's own status for an exception is 1."""
+    run = subprocess.run([sys.executable, f"scripts/{name}", *arguments], env={"PATH": "/none", "STELE_BUILD": "/proc/none"},
+                         capture_output=True, text=True, check=False)
+    assert run.returncode == 2 and re.fullmatch(rf"{name}: \w+: .*\n", run.stderr), run
+
+
+def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
+    """A file of a name that others can guess, in a folder that they can write to, may be a link to one of ours."""
+    module = script("guest")
     shared, build, ours = tmp_path / "shared", tmp_path / "build", tmp_path / "ours"
     shared.mkdir()
     build.mkdir()
