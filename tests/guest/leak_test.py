@@ -28,7 +28,7 @@ def test_leak_is_found_and_named():
     result = leaktest("leakdemo leak 3", "--runs", "16")
     assert result.status == 1, result
     assert re.search(r"LEAKED: \d+ bytes from 1 stacks", result.stdout)
-    assert re.search(r"^LEAKED \(by counts\): \d+ objects, \d+ bytes of leaky in \d+ untraced runs\n    from stacks above$", result.stdout, re.M), result
+    assert re.search(r"^LEAKED \(by counts\): \d+ objects, \d+ bytes of leaky in \d+ untraced runs \(7 looks\)\n    from stacks above$", result.stdout, re.M), result
     assert re.search(r"\d+ bytes in \d+ allocations of leaky from stack\n(.*\n)*?"
                                     r" +leaky_open\+0x[0-9a-f]+  kern/drivers/dev/debug\.cc:\d+\n", result.stdout)
 
@@ -263,14 +263,14 @@ def test_suppressions(tmp_path):
     file.write_text("leaky:leaky_open it is meant to\n")
     result = leaktest("leakdemo leak 1", "--runs", "16", "--suppressions", file)
     assert result.status == 0, result
-    assert re.search(r"^    \d+ objects, \d+ bytes from 1 stacks; .* of leaky in \d+ untraced runs: leaky:leaky_open: it is meant to$", result.stdout, re.M), result
+    assert re.search(r"^    \d+ objects, \d+ bytes from 1 stacks; .* of leaky in \d+ untraced runs \(7 looks\): leaky:leaky_open: it is meant to$", result.stdout, re.M), result
     assert quick("leakdemo leak 1; : > /tmp/file.$$", "--suppressions", file).status == 1
 
 
 def test_objects_that_the_kernel_declares_to_stay():
     result = leaktest("echo 'leak debug_64 1 stays' > '#debug/alloc'", "--runs", "16")
     assert result.status == 0, result
-    assert re.search(r"^    \d+ objects, .* of debug_64 in \d+ untraced runs: declared by the kernel to stay", result.stdout, re.M), result
+    assert re.search(r"^    \d+ objects, .* of debug_64 in \d+ untraced runs \(7 looks\): declared by the kernel to stay", result.stdout, re.M), result
     assert quick("echo 'leak debug_64 1 stays irq' > '#debug/alloc'; echo 'leak debug_64 1' > '#debug/alloc'").status == 1
 
 
