@@ -121,6 +121,15 @@ def test_a_run_that_does_not_end_is_killed():
     assert re.search(r"^did not end, and were killed \(not counted\): with allocation \d+.* of process 2$", result.stdout, re.M), result
 
 
+def test_what_does_not_end_without_a_failure_either_is_doubted():
+    """What a failure left makes each later run wait: neither is the leak seen again, nor the second process at all."""
+    result = leaksweep("[ -e /tmp/stuck ] && exec sleep 100000; (:) || : > /tmp/stuck; :", "--jobs", "1", "--limit", "1")
+    assert result.status == 2, result
+    assert re.search(r"^    the failure could not be repeated that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
+    assert re.search(r"^    the command no longer ended without a failure, after that of allocation \d+.* of process 2", result.stdout, re.M), result
+    assert re.search(r"^    process 2 was killed before its allocation \d+ came: it may make more$", result.stdout, re.M), result
+
+
 def test_a_panic_is_a_finding_and_not_the_end():
     result = leaksweep("(:) || echo panic > '#debug/ctl'; :", "--jobs", "1")
     assert result.status == 1, result
