@@ -504,18 +504,45 @@ int (*pointer())(int) { return [](int a) { return middle(a) + 4; }; }
 """
 
 
+def calls_in(folder, source):
+    """Compiles it to the ELF file `a`. Returns the addresses of its calls."""
+    (folder / "a.cc").write_text(source)
+    subprocess.run(["g++", "-O2", "-g", "-c", "-o", str(folder / "a.o"), "-ffreestanding", "a.cc"], cwd=folder, check=True)
+    subprocess.run(["ld", "-o", str(folder / "a"), "--defsym=leaf=0x400000", "-e", "outer", "-Ttext=0x401000", str(folder / "a.o")], check=True)
+    listing = subprocess.run(["objdump", "-d", str(folder / "a")], capture_output=True, text=True, check=True).stdout
+    return [int(address, 16) for address in re.findall(r"^ +([0-9a-f]+):.*\tcall ", listing, re.M)]
+
+
 def test_inlined_functions_have_their_own_names(tmp_path):
-    (tmp_path / "a.cc").write_text(SOURCE)
-    subprocess.run(["g++", "-O2", "-g", "-c", "-o", str(tmp_path / "a.o"), "-ffreestanding", "a.cc"], cwd=tmp_path, check=True)
-    subprocess.run(["ld", "-o", str(tmp_path / "a"), "--defsym=leaf=0x400000", "-e", "outer", "-Ttext=0x401000", str(tmp_path / "a.o")], check=True)
-    listing = subprocess.run(["objdump", "-d", str(tmp_path / "a")], capture_output=True, text=True, check=True).stdout
-    calls = [int(address, 16) for address in re.findall(r"^ +([0-9a-f]+):.*\tcall ", listing, re.M)]
+    calls = calls_in(tmp_path, SOURCE)
     found = dwarf.places(str(tmp_path / "a"), [*calls, 0x10])
     assert sorted(found) == sorted(calls)
     stacks = [[(ksyms.plain_name(name).rpartition("::")[2], line) for name, file, line in place] for place in found.values()]
     assert all(file == str(tmp_path / "a.cc") for place in found.values() for _, file, _ in place)
     assert [("make", 3), ("middle", 5), ("outer", 7)] in stacks
     assert any(stack[:2] == [("make", 3), ("middle", 5)] and stack[2:] and all(line == 8 for _, line in stack[2:]) and stack[2][0] != "outer" for stack in stacks)
+
+
+QUALIFIED = """
+extern "C" int leaf(int);
+namespace outside { namespace {
+template <typename T> struct Name {
+  __attribute__((always_inline)) static T copy(T a);
+  struct Inner { __attribute__((always_inline)) T move(T a) { return leaf(a) + 1; } };
+};
+template <typename T> T Name<T>::copy(T a) { return Inner().move(a) + 2; }
+} }
+extern "C" int outer(int a) {
+  struct Local { __attribute__((always_inline)) static int inside(int a) { return outside::Name<int>::copy(a) + 3; } };
+  return [](int a) __attribute__((always_inline)) { return Local::inside(a) + 4; }(a) + 5; }
+"""
+
+
+def test_inlined_members_are_named_with_their_classes(tmp_path):
+    """Of a class without linkage, too, whose members have no mangled name."""
+    [call] = calls_in(tmp_path, QUALIFIED)
+    [place] = dwarf.places(str(tmp_path / "a"), [call]).values()
+    assert [ksyms.plain_name(name) for name, _, _ in place] == ["outside::Name::Inner::move", "outside::Name::copy", "Local::inside", "operator()", "outer"]
 
 
 def test_a_program_s_function_has_file_and_line():
