@@ -8,27 +8,14 @@ from xml.etree import ElementTree
 import pytest
 
 from guest import BUILD, ROOT, leaktest, text
+from leak_fakes import dump, group, growth, look, series, source
 from stele import dwarf, ksyms
-from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Growth, Look, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
-                               seconds_that_name)
+from stele.leak_counts import MOST_RUNS, MOST_SECONDS, Count, grown, judge_counts, mark_by_time, parse_counts, runs_that_name, seconds_that_name
 from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
 from stele.source_lines import ProgramLines, SourceLines, build_id
-from stele.tracedump import COUNTERS, Record, Source
-
-
-def group(marks, name="debug_64", function="leak_at_depth", offset=0x34, kind="cache", time=0, size=64):
-    frames = [[(f"{function}+{offset:#x}", "kern/a.cc:2")], [("debug_alloc_write+0x12", "kern/a.cc:9")]]
-    return Group(name, kind, offset, frames, [Record(0x1000, size, time, offset, 1, mark, 0) for mark in marks], ["pid 12 sh"])
-
-
-def source(name="debug_64", mark=4, options=(), **counters):
-    return Source(name, "cache", "stopped", False, 64, {"depth": 32, **dict(options)}, mark, 0, dict.fromkeys(COUNTERS, 0) | counters)
-
-
-def dump(*sources, commands=0):
-    return SimpleNamespace(sources=list(sources), commands=commands)
+from stele.tracedump import Record
 
 
 def doubts(after, before=None, counts="", counts_after=""):
@@ -175,18 +162,6 @@ def test_report():
     assert told.endswith("\nleak\n")
 
 
-def look(runs, time=None, at_rest=True, **live):
-    """After `runs` runs; `live`: {name: objects of 64 bytes, or (objects, bytes)}."""
-    pairs = {name.replace("_0", ".0"): value if isinstance(value, tuple) else (value, 64 * value) for name, value in live.items()}
-    return Look(runs, runs if time is None else time, at_rest, {name: Count(size, objects, name not in ("trace", "kmem_slab"), True)
-                                                               for name, (objects, size) in pairs.items()})
-
-
-def series(*values, name="chan", **others):
-    """Looks after each eighth of 128 runs, or as many as there are values."""
-    return [look(16 * (i + 1), **{name: value}, **{other: values[i] for other, values in others.items()}) for i, value in enumerate(values)]
-
-
 def test_what_rises_in_both_halves_is_accused():
     [growth] = judge_counts(series(5, 8, 10, 12, 14, 16, 18, 20))
     assert (growth.name, growth.objects, growth.bytes, growth.runs, growth.by_time) == ("chan", 12, 768, 96, False)
@@ -253,10 +228,6 @@ def test_what_grows_by_time():
     assert not fast.by_time
 
 
-def growth(name="debug_64", objects=24, size=1536, runs=96, traceable=True):
-    return Growth(name, objects, size, runs, 5.0, traceable)
-
-
 def test_traced_runs_until_two_objects_are_there():
     assert runs_that_name([], 5) == 5
     assert runs_that_name([growth(objects=96)], 5) == 6
@@ -291,6 +262,17 @@ def test_counts_are_named_by_what_is_alive():
     assert (never.named, verdict.unnamed) == (False, [])
 
 
+def test_few_looks_need_a_stack():
+    """Three looks that counted may rise by chance."""
+    few = growth(looks=3)
+    verdict = judge([group([3])], 5, growths=[few])
+    assert (verdict.status, verdict.by_counts, verdict.unnamed, len(verdict.others)) == (UNKNOWN, [], [few], 1)
+    assert verdict.doubts == ["24 objects, 1536 bytes of debug_64 in 96 untraced runs (3 looks): too few looks to accuse it without a stack"]
+    named = judge([group([3, 3])], 5, growths=[few])
+    assert (named.status, len(named.by_counts), named.doubts) == (LEAKED, 1, [])
+    assert judge([], 5, growths=[growth(looks=4)]).status == LEAKED
+
+
 def told(verdict, untraced=Untraced(128, 128, 8, 7.25)):
     return report(verdict, dump(source()), "some command", "0", 5, [], SimpleNamespace(look_up=lambda stacks: {}), untraced)
 
@@ -300,10 +282,10 @@ def test_report_by_counts():
     clock.by_time = True
     by_stack = group([0, 1], "process")
     report_text = told(judge([group([3, 3]), by_stack], 5, growths=[slow, clock, growth("process", 96, 9600), growth("trace", 0, 4096, traceable=False)]))
-    assert "LEAKED (by counts): 24 objects, 1536 bytes of debug_64 in 96 untraced runs\n\n128 bytes in 2 allocations of debug_64 from stack\n" in report_text
-    assert "of chan in 96 untraced runs, and grows as well while nothing runs: by time (5.0 s)\n    the traced runs left none of it" in report_text
-    assert "of process in 96 untraced runs\n    from stacks above\n" in report_text
-    assert "LEAKED (by counts): 4096 bytes of trace in 96 untraced runs\n    it can never be traced" in report_text
+    assert "LEAKED (by counts): 24 objects, 1536 bytes of debug_64 in 96 untraced runs (7 looks)\n\n128 bytes in 2 allocations of debug_64 from stack\n" in report_text
+    assert "of chan in 96 untraced runs (7 looks), and grows as well while nothing runs: by time (5.0 s)\n    the traced runs left none of it" in report_text
+    assert "of process in 96 untraced runs (7 looks)\n    from stacks above\n" in report_text
+    assert "LEAKED (by counts): 4096 bytes of trace in 96 untraced runs (7 looks)\n    it can never be traced" in report_text
     assert report_text.endswith("\nleak\n")
 
 
@@ -329,9 +311,9 @@ def test_suppressions():
 
 def test_what_is_suppressed_is_counted():
     groups = [group([0, 1]), group([0, 1], function="other"), group([2, 3, 4], name="chan", function="walk")]
-    [rest], _, [hidden] = hide(groups[:2], [], parse_suppressions("leak_at_depth known\nchan:other not this one"))
+    [rest], _, [hidden] = hide(groups[:2], [], 5, parse_suppressions("leak_at_depth known\nchan:other not this one"))
     assert (rest.function, hidden.why, hidden.objects, hidden.bytes) == ("other", "leak_at_depth: known", 2, 128)
-    kept, _, hidden = hide(groups, [], parse_suppressions("debug_alloc_write whoever calls it"))
+    kept, _, hidden = hide(groups, [], 5, parse_suppressions("debug_alloc_write whoever calls it"))
     assert (kept, hidden[0].objects) == ([], 7)
     verdict = judge(kept, 5, hidden=hidden)
     assert verdict.status == CLEAN
@@ -343,29 +325,81 @@ def test_objects_that_stay():
     staying.records = [Record(*(getattr(record, name) for name in Record.__slots__[:-1]), True) for record in staying.records]
     mixed = group([0, 1, 2], name="chan")
     mixed.records[0] = Record(1, 64, 0, 1, 1, 0, 0, True)
-    kept, accused, [hidden] = hide([staying, mixed], [growth(), growth("chan")])
+    kept, accused, [hidden] = hide([staying, mixed], [growth(), growth("chan")], 5)
     assert [(one.name, len(one.records)) for one in kept] == [("chan", 2)]
     assert (hidden.why, hidden.objects, [one.name for one in hidden.growths], [one.name for one in accused]) == (NOT_A_LEAK, 4, ["debug_64"], ["chan"])
 
 
 def test_one_hidden_object_does_not_hide_growth():
-    kept, accused, _ = hide([group([0])], [growth()], [Suppression("", "leak_at_depth", "x")])
+    kept, accused, _ = hide([group([0])], [growth()], 5, [Suppression("", "leak_at_depth", "x")])
     assert (kept, [one.name for one in accused]) == ([], ["debug_64"])
+
+
+@pytest.mark.parametrize("objects, hides", [(5, True), (230, True), (231, False), (960, False)])
+def test_hidden_objects_hide_growth_of_their_rate(objects, hides):
+    """One in each of five traced runs, and so many in 96 untraced ones."""
+    _, accused, [hidden] = hide([group(range(5))], [growth(objects=objects)], 5, [Suppression("", "leak_at_depth", "x")])
+    assert (accused == [], hidden.growths != []) == (hides, hides)
+
+
+def test_hidden_objects_that_leak_seldom():
+    """Six were to be expected, and two came."""
+    assert hide([group([0, 7])], [growth(objects=3)], 192, [Suppression("", "leak_at_depth", "x")])[1] == []
+
+
+def test_hidden_bytes_hide_reallocation_of_their_rate():
+    regrown = [group([0, 1], "kmalloc_2048", size=2048)]
+    for size, hides in ((96 * 800, True), (96 * 8000, False)):
+        accused = hide(regrown, [growth("kmalloc", 0, size)], 5, [Suppression("", "leak_at_depth", "x")])[1]
+        assert (accused == []) == hides
+
+
+def baseline_of(*groups, growths=()):
+    return parse_baseline(as_json([result_of(*groups, growths=growths)]))
+
+
+def result_of(*groups, growths=()):
+    verdict = judge(groups, 5, growths=growths)
+    return Result("some command", verdict.status, "text", facts=facts(verdict, 5, Untraced()))
 
 
 def test_a_baseline_hides_what_it_has():
     """The report in JSON of an earlier run: by functions, not by addresses or lines."""
-    def result(*groups, growths=()):
-        verdict = judge(groups, 5, growths=growths)
-        return Result("some command", verdict.status, "text", facts=facts(verdict, 5, Untraced()))
+    baseline = baseline_of(group([0, 1]), group([2], name="chan"), growths=[growth("chan")])
+    kept, accused, [hidden] = hide([group([0, 1], offset=0x99), group([3], name="chan"), group([0, 1], function="new")], [growth("chan"), growth("task")],
+                                   5, baseline=baseline)
+    assert ([(one.name, one.function) for one in kept], [one.name for one in accused]) == ([("debug_64", "new")], ["task"])
+    assert (hidden.why, hidden.objects, [one.name for one in hidden.growths]) == (KNOWN, 3, ["chan"])
 
-    baseline = parse_baseline(as_json([result(group([0, 1]), growths=[growth("chan")])]))
-    kept, accused, [hidden] = hide([group([0, 1], offset=0x99), group([0, 1], name="chan"), group([0, 1], function="new")], [growth("chan"), growth("task")],
-                                   baseline=baseline)
-    assert ([(one.name, one.function) for one in kept], [one.name for one in accused]) == ([("chan", "leak_at_depth"), ("debug_64", "new")], ["task"])
-    assert (hidden.why, hidden.objects, [one.name for one in hidden.growths]) == (KNOWN, 2, ["chan"])
-    assert parse_baseline(as_json([result()])) == Baseline()
-    for text_ in ("", "[]", "{}", '{"commands": 3}', '{"commands": [{"leaks": [{}]}]}'):
+
+def test_a_baseline_does_not_hide_new_stacks_of_what_grew():
+    baseline = baseline_of(group([0, 1], name="chan"), growths=[growth("chan")])
+    new = group([0], name="chan", function="new")
+    kept, accused, _ = hide([group([0, 1], name="chan"), new], [growth("chan")], 5, baseline=baseline)
+    assert (kept, [one.name for one in accused]) == ([new], ["chan"])
+
+
+def test_a_baseline_hides_growth_of_its_rate():
+    baseline = baseline_of(growths=[growth("chan", 24, 1536, runs=96), growth("kmalloc", 0, 96000, runs=96)])
+
+    def accused(*now):
+        return hide([], [growth(*now)], 5, baseline=baseline)[1] != []
+
+    assert not accused("chan", 48, 3072, 96) and not accused("chan", 96, 6144, 192)
+    assert accused("chan", 49, 3072, 96) and accused("chan", 24, 3073, 96)
+    assert not accused("kmalloc", -2, 192000, 96) and not accused("kmalloc", 0, 192000, 96)
+    assert accused("kmalloc", 0, 192001, 96) and accused("kmalloc", 1, 96, 96)
+
+
+def test_a_baseline_of_several_commands_has_the_highest_rate():
+    results = [result_of(growths=[growth("chan", objects)]) for objects in (1, 24, 2)]
+    assert hide([], [growth("chan", 48)], 5, baseline=parse_baseline(as_json(results)))[1] == []
+
+
+def test_what_is_no_baseline():
+    assert parse_baseline(as_json([result_of()])) == Baseline()
+    for text_ in ("", "[]", "{}", '{"commands": 3}', '{"commands": [{"leaks": [{}]}]}',
+                  '{"commands": [{"growths": [{"name": "a", "objects": 1, "bytes": 8, "runs": 0, "alive": []}]}]}'):
         with pytest.raises(HideError):
             parse_baseline(text_)
 
@@ -470,18 +504,45 @@ int (*pointer())(int) { return [](int a) { return middle(a) + 4; }; }
 """
 
 
+def calls_in(folder, source):
+    """Compiles it to the ELF file `a`. Returns the addresses of its calls."""
+    (folder / "a.cc").write_text(source)
+    subprocess.run(["g++", "-O2", "-g", "-c", "-o", str(folder / "a.o"), "-ffreestanding", "a.cc"], cwd=folder, check=True)
+    subprocess.run(["ld", "-o", str(folder / "a"), "--defsym=leaf=0x400000", "-e", "outer", "-Ttext=0x401000", str(folder / "a.o")], check=True)
+    listing = subprocess.run(["objdump", "-d", str(folder / "a")], capture_output=True, text=True, check=True).stdout
+    return [int(address, 16) for address in re.findall(r"^ +([0-9a-f]+):.*\tcall ", listing, re.M)]
+
+
 def test_inlined_functions_have_their_own_names(tmp_path):
-    (tmp_path / "a.cc").write_text(SOURCE)
-    subprocess.run(["g++", "-O2", "-g", "-c", "-o", str(tmp_path / "a.o"), "-ffreestanding", "a.cc"], cwd=tmp_path, check=True)
-    subprocess.run(["ld", "-o", str(tmp_path / "a"), "--defsym=leaf=0x400000", "-e", "outer", "-Ttext=0x401000", str(tmp_path / "a.o")], check=True)
-    listing = subprocess.run(["objdump", "-d", str(tmp_path / "a")], capture_output=True, text=True, check=True).stdout
-    calls = [int(address, 16) for address in re.findall(r"^ +([0-9a-f]+):.*\tcall ", listing, re.M)]
+    calls = calls_in(tmp_path, SOURCE)
     found = dwarf.places(str(tmp_path / "a"), [*calls, 0x10])
     assert sorted(found) == sorted(calls)
     stacks = [[(ksyms.plain_name(name).rpartition("::")[2], line) for name, file, line in place] for place in found.values()]
     assert all(file == str(tmp_path / "a.cc") for place in found.values() for _, file, _ in place)
     assert [("make", 3), ("middle", 5), ("outer", 7)] in stacks
     assert any(stack[:2] == [("make", 3), ("middle", 5)] and stack[2:] and all(line == 8 for _, line in stack[2:]) and stack[2][0] != "outer" for stack in stacks)
+
+
+QUALIFIED = """
+extern "C" int leaf(int);
+namespace outside { namespace {
+template <typename T> struct Name {
+  __attribute__((always_inline)) static T copy(T a);
+  struct Inner { __attribute__((always_inline)) T move(T a) { return leaf(a) + 1; } };
+};
+template <typename T> T Name<T>::copy(T a) { return Inner().move(a) + 2; }
+} }
+extern "C" int outer(int a) {
+  struct Local { __attribute__((always_inline)) static int inside(int a) { return outside::Name<int>::copy(a) + 3; } };
+  return [](int a) __attribute__((always_inline)) { return Local::inside(a) + 4; }(a) + 5; }
+"""
+
+
+def test_inlined_members_are_named_with_their_classes(tmp_path):
+    """Of a class without linkage, too, whose members have no mangled name."""
+    [call] = calls_in(tmp_path, QUALIFIED)
+    [place] = dwarf.places(str(tmp_path / "a"), [call]).values()
+    assert [ksyms.plain_name(name) for name, _, _ in place] == ["outside::Name::Inner::move", "outside::Name::copy", "Local::inside", "operator()", "outer"]
 
 
 def test_a_program_s_function_has_file_and_line():

@@ -1,10 +1,11 @@
 """What the leak sweep makes of what its guests say (tools/stele/sweep.py), and scripts/leaksweep's own failures."""
+import os
 import subprocess
 from types import SimpleNamespace
 
 import pytest
 
-from guest import ROOT, text
+from guest import BUILD, ROOT, text
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 from stele.sweep import Leak, Swept, read, report
 from stele.tracedump import Context, Record, Stack, TraceDumpError
@@ -78,6 +79,46 @@ def test_what_is_no_leak_is_shown():
     assert "did not end, and were killed (not counted): with allocation 1 of process 2\n" in said
     assert "not repeated (not counted):\n    allocation 1 of process 2: 64 bytes of vm_region\n" in said
     assert said.endswith("\nno leak\n")
+
+
+@pytest.mark.parametrize("lines, doubt", [
+    (b"leaksweep unrepeated 1 3\nleaksweep rise chan 1 104\nleaksweep rise page 2 8192\n",
+     "the failure could not be repeated that left 8192 bytes of page and 104 bytes of chan: allocation 3 of process 1"),
+    (b"leaksweep try 2 7\nleaksweep cut 2 7\n", "process 2 was killed before its allocation 7 came: it may make more"),
+    (b"leaksweep stuck 1 3\nleaksweep stuck 1 5\n", "the command no longer ended without a failure, after that of allocation 3, 5 of process 1"),
+], ids=["unrepeated", "cut", "stuck"])
+def test_what_was_not_seen_is_doubted(lines, doubt):
+    total = Swept()
+    total.add(read(CLEAN_RUNS + lines + END))
+    assert (total.tried, total.counts) == (0, {})
+    status, said = told(total)
+    assert status == UNKNOWN
+    assert f"what is not known:\n    {doubt}\n" in said
+    assert told(read(CLEAN_RUNS + FIRST + lines + END))[0] == LEAKED
+
+
+def test_a_command_that_sways():
+    assert read(END).sways
+    assert not read(b"").sways and not read(CLEAN_RUNS + END).sways and not read(b"leaksweep grows tmp_node 1 152\n" + END).sways
+
+
+@pytest.mark.parametrize("sways, status", [("12", 2), ("2", 2), ("", 0)], ids=["both", "one", "none"])
+def test_guests_that_sweep_nothing(tmp_path, sways, status):
+    """Of two, by a file that plays scripts/guest."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/leaksweep").write_bytes((ROOT / "scripts/leaksweep").read_bytes())
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
+    (tmp_path / "build").symlink_to(BUILD)
+    guest = tmp_path / "scripts/guest"
+    guest.write_text(f"""#!/bin/sh
+case "$*" in *"--share "[{sways or 0}]/2*) ;; *) echo leaksweep clean 0 1 12 ;; esac
+echo leaksweep end
+""")
+    guest.chmod(0o755)
+    run = subprocess.run(["python3", str(tmp_path / "scripts/leaksweep"), "--no-build", "--jobs", "2", "--report", "/dev/null", "true"],
+                         env={**os.environ, "STELE_BUILD": str(BUILD)}, capture_output=True, check=False)
+    assert run.returncode == status, run
+    assert ("what the command leaves without any failure sways" in text(run.stdout + run.stderr)) == bool(sways)
 
 
 def test_a_panic_is_found():

@@ -11,7 +11,8 @@ import subprocess
 LIBRARY = "libdw.so.1"
 READ = 0  # DWARF_C_READ
 TAG_LEXICAL_BLOCK, TAG_INLINED, TAG_SUBPROGRAM = 0x0B, 0x1D, 0x2E
-AT_COMP_DIR, AT_CALL_FILE, AT_CALL_LINE, AT_LINKAGE_NAME = 0x1B, 0x58, 0x59, 0x6E
+TAG_CLASS, TAG_STRUCTURE, TAG_UNION, TAG_NAMESPACE = 0x02, 0x13, 0x17, 0x39
+AT_COMP_DIR, AT_ABSTRACT_ORIGIN, AT_SPECIFICATION, AT_CALL_FILE, AT_CALL_LINE, AT_LINKAGE_NAME = 0x1B, 0x31, 0x47, 0x58, 0x59, 0x6E
 
 
 class Die(ctypes.Structure):
@@ -35,6 +36,7 @@ def library():
             ("addrdie", pointer, [pointer, address, die]), ("child", ctypes.c_int, [die, die]), ("siblingof", ctypes.c_int, [die, die]),
             ("tag", ctypes.c_int, [die]), ("haspc", ctypes.c_int, [die, address]), ("diename", ctypes.c_char_p, [die]),
             ("attr", pointer, [die, ctypes.c_uint, attribute]), ("attr_integrate", pointer, [die, ctypes.c_uint, attribute]),
+            ("formref_die", pointer, [attribute, die]), ("getscopes_die", ctypes.c_int, [die, ctypes.POINTER(die)]),
             ("formstring", ctypes.c_char_p, [attribute]), ("formudata", ctypes.c_int, [attribute, ctypes.POINTER(address)]),
             ("getsrc_die", pointer, [die, address]), ("lineno", ctypes.c_int, [pointer, ctypes.POINTER(ctypes.c_int)]),
             ("linesrc", ctypes.c_char_p, [pointer, pointer, pointer]),
@@ -54,14 +56,16 @@ def places(path, addresses):
         if not dwarf:
             return {}
         try:
-            found = {address: place for address in set(addresses) if (place := _place(lib, dwarf, address))}
+            qualified = {}
+            found = {address: place for address in set(addresses) if (place := _place(lib, dwarf, address, qualified))}
         finally:
             lib.dwarf_end(dwarf)
     names = _demangled({name for place in found.values() for name, _, _ in place})
     return {address: [(names[name], file, line) for name, file, line in place] for address, place in found.items()}
 
 
-def _place(lib, dwarf, address):
+def _place(lib, dwarf, address, qualified):
+    """`qualified`: the names of declarations that were looked at."""
     unit = Die()
     if not lib.dwarf_addrdie(dwarf, address, unit):
         return []
@@ -73,7 +77,7 @@ def _place(lib, dwarf, address):
         file = lib.dwarf_linesrc(line, None, None) or file
     number, folder, result = number.value, _string(lib, unit, AT_COMP_DIR), []
     for die in chain:
-        name = _string(lib, die, AT_LINKAGE_NAME) or lib.dwarf_diename(die) or b"??"
+        name = _string(lib, die, AT_LINKAGE_NAME) or _qualified_name(lib, die, qualified) or b"??"
         result.append((name.decode("utf-8", "replace"), os.path.join(*map(os.fsdecode, (folder, file))), number))
         file, number = _called_at(lib, unit, die)
     return result
@@ -106,6 +110,42 @@ def _children(lib, parent):
 def _string(lib, die, code):
     attribute = Attribute()
     return lib.dwarf_attr_integrate(die, code, attribute) and lib.dwarf_formstring(attribute) or b""
+
+
+def _qualified_name(lib, die, known):
+    """Of a function that no other file can name, so that it has no mangled name: with the types and namespaces that it is declared in."""
+    name, attribute = lib.dwarf_diename(die), Attribute()
+    while lib.dwarf_attr(die, AT_ABSTRACT_ORIGIN, attribute) or lib.dwarf_attr(die, AT_SPECIFICATION, attribute):
+        declaration = Die()
+        if not lib.dwarf_formref_die(attribute, declaration):
+            return name
+        die = declaration
+    if name and die.address not in known:
+        known[die.address] = b"::".join([*_scopes(lib, die), name])
+    return name and known[die.address]
+
+
+def _scopes(lib, die):
+    """The names of the types and namespaces around a declaration, the outermost first."""
+    scopes = ctypes.POINTER(Die)()  # the declaration, then what is around it
+    count = lib.dwarf_getscopes_die(die, scopes)
+    names = []
+    for scope in scopes[1:count] if count > 0 else []:
+        if lib.dwarf_tag(scope) not in (TAG_CLASS, TAG_STRUCTURE, TAG_UNION, TAG_NAMESPACE):
+            break
+        around = lib.dwarf_diename(scope)
+        if around and not around.startswith(b"<"):  # of a lambda
+            names.insert(0, around)
+    if count > 0:
+        _libc().free(scopes)
+    return names
+
+
+@functools.cache
+def _libc():
+    libc = ctypes.CDLL(None)
+    libc.free.restype, libc.free.argtypes = None, [ctypes.c_void_p]
+    return libc
 
 
 def _called_at(lib, unit, die):

@@ -3,7 +3,8 @@
 #mem/kmemstat says how many objects of each cache are live and what direct callers have of each arena. It is read after each eighth of
 the runs, when nothing is under way and nothing idles (`settle`, `reap`). The first eighth is for what grows once: tables, magazines,
 files that stay. What has grown in both halves of the rest and has never become less leaks. What sways, with slabs and their structures
-for instance, falls back; what is taken once rises in one half.
+for instance, falls back; what is taken once rises in one half. Three looks may show this by chance, so that with fewer than four a stack
+must speak for it, too.
 
 Memory that is reallocated goes from one of kmalloc's caches to the next, and in the end to the page arena: no count of these need rise,
 so their sum is judged too. Quantum caches are left out, since their arena's line has what they serve. What else serves the allocator
@@ -17,6 +18,7 @@ KMALLOC = re.compile(r"kmalloc_\d+|page")
 QUANTUM_CACHE = re.compile(r"page_\d+")
 OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)")
 FEWEST_LOOKS = 4  # of which the first does not count
+FEWEST_WITHOUT_STACK = 4  # that count, if nothing else speaks for a leak
 KMALLOC_FAMILY = "kmalloc"
 
 
@@ -49,6 +51,7 @@ class Growth:
     bytes: int
     runs: int
     seconds: float
+    looks: int  # that counted
     can_be_traced: bool
     by_time: bool = False  # it grows when nothing runs, too
 
@@ -56,6 +59,12 @@ class Growth:
     def rate(self):
         """Objects in a second, or bytes if their number does not grow."""
         return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
+
+    def __str__(self):
+        size = f"{self.objects} objects, {self.bytes} bytes" if self.objects > 0 else f"{self.bytes} bytes"
+        name = "kmalloc's caches and page together" if self.name == KMALLOC_FAMILY else self.name
+        while_idle = f", and grows as well while nothing runs: by time ({self.seconds:.1f} s)" if self.by_time else ""
+        return f"{size} of {name} in {self.runs} untraced runs ({self.looks} looks){while_idle}"
 
     def has(self, name):
         """Whether what leaks may be of the cache or arena: what is reallocated may still be smaller, or larger by now."""
@@ -103,7 +112,7 @@ def judge_counts(looks):
             return []
         first, last = looks[0], looks[-1]
         return [Growth(name, sums["live"][-1] - sums["live"][0], sums["bytes"][-1] - sums["bytes"][0], last.runs - first.runs,
-                       (last.time - first.time) / 100, any(looks[-1].counts[member].can_be_traced for member in members))]
+                       (last.time - first.time) / 100, len(looks), any(looks[-1].counts[member].can_be_traced for member in members))]
 
     accused = [one for name in names for one in growth(name, [name])]
     family = [name for name in names if KMALLOC.fullmatch(name)]

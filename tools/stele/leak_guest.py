@@ -122,7 +122,7 @@ class Guests:
         return self._boot(commands, f"traced_pass {runs} {seconds} {least}")
 
     def _boot(self, commands, call):
-        script = FUNCTIONS.read_text()
+        script = FUNCTIONS.read_text(encoding="utf-8")
         for command in commands:
             script += f"echo leaktest pass\ncommand={shlex.quote(command)}\n{call}\necho leaktest ended\n"
         status, output, out_of_memory = self._run(script, self.seconds * len(commands))

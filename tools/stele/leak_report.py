@@ -78,17 +78,12 @@ def untraced_runs(untraced):
     return f"{untraced.runs} untraced in {untraced.seconds:.1f} s" + (f" ({why})" if why else "")
 
 
-def describe_growth(growth):
-    size = f"{growth.objects} objects, {growth.bytes} bytes" if growth.objects > 0 else f"{growth.bytes} bytes"
-    name = "kmalloc's caches and page together" if growth.name == "kmalloc" else growth.name
-    while_idle = f", and grows as well while nothing runs: by time ({growth.seconds:.1f} s)" if growth.by_time else ""
-    return f"{size} of {name} in {growth.runs} untraced runs{while_idle}"
-
-
-def describe_accusation(one, shown, places):
-    lines = [f"LEAKED (by counts): {describe_growth(one.growth)}"]
+def describe_accusation(one, shown, places, traced=True):
+    lines = [f"LEAKED (by counts): {one.growth}"]
     if not one.growth.can_be_traced:
         return [*lines, "    it can never be traced, so no stack is known"]
+    if not traced:
+        return [*lines, "    the traced runs failed, so no stack is known"]
     if not one.groups:
         return [*lines, "    the traced runs left none of it: what leaks may happen only while nothing is traced"]
     if all(any(group is other for other in shown) for group in one.groups):
@@ -102,13 +97,17 @@ def describe_accusation(one, shown, places):
 
 
 def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
-    """The report as text. `left`: names of the processes that the command left running; `programs`: a ProgramLines."""
+    """The report as text. `dump`: of the traced runs, None if they failed; `left`: names of the processes that the command left running;
+    `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
     shown = named + [group for one in verdict.by_counts for group in one.groups] + verdict.others
     places = programs.look_up([stack for group in shown for stack in group.user_stacks])
-    lines = [f"leak test of: {command}",
-             f"runs: 1 to warm up, {untraced_runs(untraced)}, {repeat} traced; the last one's exit status: {command_status}",
-             f"traced: {len(dump.sources)} caches and arenas, {sum(source.counters['seen'] for source in dump.sources)} allocations"]
+    lines = [f"leak test of: {command}"]
+    if dump:
+        lines += [f"runs: 1 to warm up, {untraced_runs(untraced)}, {repeat} traced; the last one's exit status: {command_status}",
+                  f"traced: {len(dump.sources)} caches and arenas, {sum(source.counters['seen'] for source in dump.sources)} allocations"]
+    else:
+        lines.append(f"runs: 1 to warm up, {untraced_runs(untraced)}; the traced ones failed")
     if left:
         lines.append("left running, and killed: " + ", ".join(f"{name} ({count} times)" for name, count in Counter(left).items()))
     lines.append("")
@@ -124,7 +123,7 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
         for group in together:
             lines += describe(group, places) + [""]
     for one in verdict.by_counts:
-        lines += describe_accusation(one, named, places) + [""]
+        lines += describe_accusation(one, named, places, traced=bool(dump)) + [""]
     if verdict.others:
         lines += [f"not repeated (not counted): {len(verdict.others)} stacks", ""]
         for group in verdict.others:
@@ -132,7 +131,7 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
     if verdict.hidden:
         lines.append("hidden (not counted):")
         for one in verdict.hidden:
-            growths = "".join(f"; {describe_growth(growth)}" for growth in one.growths)
+            growths = "".join(f"; {growth}" for growth in one.growths)
             lines.append(f"    {one.objects} objects, {one.bytes} bytes from {len(one.groups)} stacks{growths}: {one.why}")
         lines.append("")
     if verdict.doubts:
@@ -159,7 +158,8 @@ def facts(verdict, repeat, untraced):
             "leaks": [leak("stack", group) for group in verdict.by_stack]
             + [leak("function", group) for together in verdict.by_function for group in together],
             "growths": [{"name": one.growth.name, "objects": one.growth.objects, "bytes": one.growth.bytes, "runs": one.growth.runs,
-                         "by_time": one.growth.by_time, "alive": [leak("counts", group) for group in one.groups]} for one in verdict.by_counts],
+                         "looks": one.growth.looks, "by_time": one.growth.by_time, "alive": [leak("counts", group) for group in one.groups]}
+                        for one in verdict.by_counts],
             "not_repeated": [leak("nobody", group) for group in verdict.others],
             "hidden": [{"why": one.why, "objects": one.objects, "bytes": one.bytes, "growths": [growth.name for growth in one.growths]}
                        for one in verdict.hidden],
@@ -188,7 +188,7 @@ def as_junit(results):
             kind = "failure" if result.status == LEAKED else "error"
             last_line = result.why or (result.text.splitlines() or [""])[-1]
             ElementTree.SubElement(case, kind, message=printable(last_line)).text = printable(result.text or result.why)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True).decode() + "\n"
 
 
 def list_report(results):

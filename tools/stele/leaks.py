@@ -6,16 +6,16 @@ Each traced run of the command has a generation of its own, the mark of its reco
 - by allocating function, for what the first lets go: objects of one cache from one function, whatever leads there, are alive in more
   than half of the generations, three at most.
 
-What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not. What nobody accuses is shown
-as "not repeated" and does not count. Nothing lost may look like nothing leaked: whatever keeps the dump from telling all is a doubt, and
-with a doubt there is no "no leak".
+What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not; but if there were few looks at
+it, it is a doubt until the dump does. What nobody accuses is shown as "not repeated" and does not count. Nothing lost may look like
+nothing leaked: whatever keeps the dump from telling all is a doubt, and with a doubt there is no "no leak".
 
 Causes come before consequences. What a lost object holds is lost with it: contents are mostly made after what holds them, and are
 rather memory without a type (kmalloc, then pages) and more of it.
 """
 from dataclasses import dataclass, field
 
-from stele.leak_counts import Growth
+from stele.leak_counts import FEWEST_WITHOUT_STACK, Growth
 
 CLEAN, LEAKED, UNKNOWN = 0, 1, 2
 COUNTERS_THAT_LOSE = ("dropped", "filtered", "cleared", "stacks_lost", "contexts_lost")
@@ -88,12 +88,13 @@ class Verdict:
     others: list  # groups that are not repeated
     doubts: list  # why nothing can be said, as text
     by_counts: list  # Accusations
+    suspected: list  # Accusations by counts that nothing else speaks for: doubts
     hidden: list  # what was told not to be accused: leak_hide.Hidden
 
     @property
     def unnamed(self):
         """What more traced runs might name."""
-        return [one.growth for one in self.by_counts if one.growth.can_be_traced and not one.named]
+        return [one.growth for one in self.by_counts + self.suspected if one.growth.can_be_traced and not one.named]
 
 
 def groups_of(dump, kernel):
@@ -148,14 +149,17 @@ def judge(groups, repeat, doubts=(), growths=(), hidden=()):
             functions.setdefault((group.name, group.function), []).append(group)
     wanted = min(max(2, repeat // 2 + 1), MOST_GENERATIONS)
     by_function = [together for together in functions.values() if len(set().union(*(group.marks for group in together))) >= wanted]
-    by_counts = [Accusation(growth, sorted((group for group in groups if growth.has(group.name)), key=lambda group: group.cause))
-                 for growth in growths]
+    grown = [Accusation(growth, sorted((group for group in groups if growth.has(group.name)), key=lambda group: group.cause))
+             for growth in growths]
+    by_counts = [one for one in grown if one.named or one.growth.looks >= FEWEST_WITHOUT_STACK]
+    suspected = [one for one in grown if one not in by_counts]
+    doubts = [*doubts, *(f"{one.growth}: too few looks to accuse it without a stack" for one in suspected)]
     accused = [group for together in by_function for group in together] + [group for one in by_counts for group in one.groups]
     others = [group for group in groups if group not in by_stack and group not in accused]
     status = LEAKED if by_stack or by_function or by_counts else UNKNOWN if doubts else CLEAN
     return Verdict(status, sorted(by_stack, key=lambda group: group.cause),
                    sorted((sorted(together, key=lambda group: group.cause) for together in by_function), key=lambda together: together[0].cause),
-                   sorted(others, key=lambda group: -group.bytes), list(doubts), by_counts, list(hidden))
+                   sorted(others, key=lambda group: -group.bytes), doubts, by_counts, suspected, list(hidden))
 
 
 def doubts_about(before, after, repeat, commands, before_counts, after_counts):

@@ -85,7 +85,7 @@ look() {
   counts
 }
 # Runs the command, at least `$1` times, and looks eight times: each time after an eighth of these, which takes `$2` to `$3` unless a single
-# run takes longer. What lasts longer than eight such eighths ends after four looks; so does what uses up half of memory.
+# run takes longer. What lasts longer than eight such eighths ends after five looks; what uses up half of memory ends at once.
 untraced_runs() {
   note_running
   run
@@ -111,7 +111,7 @@ untraced_runs() {
       echo "leaktest low $total"
       break
     fi
-    if [ $eighth -ge 4 ] && [ $((now - begun)) -ge $((8 * $3)) ]; then break; fi
+    if [ $eighth -ge 5 ] && [ $((now - begun)) -ge $((8 * $3)) ]; then break; fi
   done
 }
 # Looks eight times without running anything, `$1` seconds apart, after the command has run once.

@@ -48,13 +48,21 @@ class Swept:
     counts: dict = field(default_factory=dict)  # {process: its allocations}, of those that were passed
     hung: list = field(default_factory=list)  # [(process, allocation)]
     leaks: list = field(default_factory=list)
-    once: list = field(default_factory=list)  # Leaks that were not repeated
+    once: list = field(default_factory=list)  # Leaks that did not repeat
+    unrepeated: list = field(default_factory=list)  # Leaks whose failure could not be made again
+    cut: list = field(default_factory=list)  # [(process, allocation)] that did not come before the run was killed
+    stuck: list = field(default_factory=list)  # [(process, allocation)] after whose failure the command no longer ends
     grows: list = field(default_factory=list)  # [(name, objects, bytes)] of runs without failures
     panics: list = field(default_factory=list)  # [((process, allocation), text)]
     last: tuple = None  # what was tried last
     sweeper: int = 0  # PID of the guest's program
-    current: Leak = None  # of leaks or once, the last
+    current: Leak = None  # of leaks, once or unrepeated, the last
     ended: bool = False
+
+    @property
+    def sways(self):
+        """Whether runs without failures leave now this and now that, so that nothing was swept."""
+        return self.ended and self.status is None and not self.grows
 
     def add(self, other):
         """Takes over what another guest of the same sweep has said."""
@@ -62,7 +70,7 @@ class Swept:
         self.tried += other.tried
         for process, allocations in other.counts.items():
             self.counts[process] = min(self.counts.get(process, allocations), allocations)
-        for name in ("hung", "leaks", "once", "panics"):
+        for name in ("hung", "leaks", "once", "unrepeated", "cut", "stuck", "panics"):
             setattr(self, name, sorted(getattr(self, name) + getattr(other, name), key=place_of))
         self.grows = self.grows or other.grows
 
@@ -107,11 +115,14 @@ def read_line(swept, word, values):
     elif word == "passed":
         swept.tried -= 1
         swept.counts[int(values[0])] = int(values[1]) - 1
-    elif word == "hung":
-        swept.hung.append((int(values[0]), int(values[1])))
-    elif word in ("leak", "once"):
+    elif word == "cut":
+        swept.tried -= 1
+        swept.cut.append((int(values[0]), int(values[1])))
+    elif word in ("hung", "stuck"):
+        getattr(swept, word).append((int(values[0]), int(values[1])))
+    elif word in ("leak", "once", "unrepeated"):
         swept.current = Leak(int(values[0]), int(values[1]), sweeper=swept.sweeper)
-        (swept.leaks if word == "leak" else swept.once).append(swept.current)
+        {"leak": swept.leaks, "once": swept.once, "unrepeated": swept.unrepeated}[word].append(swept.current)
     elif word == "rise":
         swept.current.rises.append((values[0], int(values[1]), int(values[2])))
     elif word == "failed":
@@ -169,6 +180,15 @@ def leak_lines(leaks, kernel, programs):
     return lines
 
 
+def doubts_about(swept):
+    """What keeps a sweep that has ended from telling all, as text."""
+    doubts = [f"the failure could not be repeated that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
+              for leak in swept.unrepeated]
+    if swept.stuck:
+        doubts.append(f"the command no longer ended without a failure, after that of allocation {numbers(swept.stuck)}")
+    return doubts + [f"process {process} was killed before its allocation {allocation} came: it may make more" for process, allocation in swept.cut]
+
+
 def report(command, swept, doubts, kernel, programs):
     """(status, text). `doubts`: why the sweep is not complete, as text."""
     counted = ", ".join(f"{process}: {allocations}" for process, allocations in sorted(swept.counts.items()))
@@ -186,6 +206,7 @@ def report(command, swept, doubts, kernel, programs):
     if swept.once:
         lines += ["not repeated (not counted):"]
         lines += [f"    allocation {leak.allocation} of process {leak.process}: {amount(leak.rises)}" for leak in swept.once] + [""]
+    doubts = [*doubts_about(swept), *doubts]
     if swept.grows:
         doubts = [f"the command leaves something without any failure (make leaktest says what): {amount(swept.grows)}", *doubts]
     if doubts:

@@ -9,10 +9,15 @@
 //                                      sweep ends here
 //   leaksweep try K N                  allocation N of process K is going to fail
 //   leaksweep passed K N               process K has fewer than N
-//   leaksweep hung K N                 processes were killed
+//   leaksweep cut K N                  whether it has more is not known: allocation N did not come,
+//                                      and processes were killed
+//   leaksweep hung K N                 it failed, and processes were killed
+//   leaksweep stuck K N                the command then did not end without a failure either
 //   leaksweep leak K N                 counts rise each time it fails: `rise`, `failed`, `frame`
 //                                      and, the first time, `dump` lines follow
 //   leaksweep once K N                 counts rose, and did not with the next failure: `rise` lines
+//   leaksweep unrepeated K N           counts rose, and it could not be made to fail again: `rise`
+//                                      lines
 //   leaksweep rise NAME OBJECTS BYTES
 //   leaksweep failed SOURCE SIZE PID PROCESS
 //   leaksweep frame ADDRESS            of the stack of the allocation that failed

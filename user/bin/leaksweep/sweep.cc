@@ -95,50 +95,61 @@ void Sweep::run(const Share& share, const Target& from) {
   for (Target target = from; target.process <= processes_; target.process++) {
     if (target.allocation == 0) target.allocation = share.first;
     while (try_one(target)) target.allocation += share.step;
-    say_target("passed", target);
     target.allocation = 0;
   }
 }
 
-// False if the process makes fewer allocations.
+// False if the process makes fewer allocations, as far as is known: whoever was killed may have
+// been about to make more.
 bool Sweep::try_one(const Target& target) {
   say_target("try", target);
   const Outcome outcome = command_.run(target);
+  if (!outcome.failed) {
+    say_target(outcome.hung ? "cut" : "passed", target);
+    return false;
+  }
   if (outcome.hung) say_target("hung", target);
-  if (!outcome.failed) return false;
   judge(target, outcome);
   return true;
 }
 
 // Counts that rise with every failure at the same place accuse it. What rises only once is cached,
-// and what the next run without a failure takes away was the command's.
+// and what the next run without a failure takes away was the command's. If the same allocation
+// cannot be made to fail again, nobody knows.
 void Sweep::judge(const Target& target, const Outcome& outcome) {
   Counts now = counts_at_rest();
   Counts risen = rises(base_, now);
   if (!risen.empty()) {
-    command_.run({});
+    run_without_failure(target);
     now = counts_at_rest();
     risen = rises(base_, now);
   }
   const Counts first = risen;
-  for (unsigned repeats = 0; repeats < kRepeats && !risen.empty(); repeats++) {
+  bool again = true;
+  for (unsigned repeats = 0; repeats < kRepeats && again && !risen.empty(); repeats++) {
     base_ = now;
-    const bool again = fails_again(target, outcome);
-    command_.run({});
+    again = fails_again(target, outcome);
+    run_without_failure(target);
     now = counts_at_rest();
-    risen = again ? both(rises(base_, now), risen) : Counts();
+    if (again) risen = both(rises(base_, now), risen);
   }
   base_ = now;
   if (first.empty()) return;
-  say_target(risen.empty() ? "once" : "leak", target);
-  say_rises("rise", risen.empty() ? first : risen);
-  if (risen.empty()) return;
+  const bool leaks = again && !risen.empty();
+  say_target(leaks ? "leak" : again ? "once" : "unrepeated", target);
+  say_rises("rise", leaks ? risen : first);
+  if (!leaks) return;
   say("failed") << ' ' << outcome.source << ' ' << outcome.size << ' ' << outcome.pid << ' '
                 << outcome.name << '\n';
   for (const std::string& frame : outcome.frames) say("frame") << ' ' << frame << '\n';
   if (!known_.insert(key_of(outcome, risen)).second) return;
   if (const std::optional<std::string> dump = trace(target, outcome, risen))
     say("dump") << ' ' << dump->size() << '\n' << *dump << std::flush;
+}
+
+// After a failure of `target`.
+void Sweep::run_without_failure(const Target& target) const {
+  if (command_.run({}).hung) say_target("stuck", target);
 }
 
 // Whether the same allocation can be made to fail once more.

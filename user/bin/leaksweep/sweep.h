@@ -29,6 +29,7 @@ class Sweep {
  private:
   bool try_one(const Target& target);
   void judge(const Target& target, const Outcome& outcome);
+  void run_without_failure(const Target& target) const;
   bool fails_again(const Target& target, const Outcome& outcome) const;
   std::optional<std::string> trace(const Target& target, const Outcome& outcome,
                                    const Counts& risen);

@@ -1,0 +1,184 @@
+"""What scripts/leaktest makes of its guests' passes, when they fail among others: guests that were never there say what each test wants."""
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from guest import ROOT, leaktest
+from leak_fakes import dump, group, series, source
+from stele.leak_counts import parse_counts
+from stele.leak_guest import Boot, Failure, Pass
+from stele.leaks import CLEAN, LEAKED, UNKNOWN
+
+COUNTS = "debug_64 S 64 0 0 0 0 0 on\n"
+
+
+@pytest.fixture(scope="module")
+def script():
+    loader = importlib.machinery.SourceFileLoader("leaktest_script", str(ROOT / "scripts/leaktest"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def untraced_pass(looks, low=False):
+    return Pass(looks=looks, counts=[look.counts for look in looks], low=low, ended=True)
+
+
+def traced_pass(left=()):
+    """Five runs, which leave these groups."""
+    dumps = [dump(source(), commands=7), dump(source(), commands=12)]
+    for one in dumps:
+        one.build_id, one.left = "0a1b", left
+    return Pass(dumps=dumps, counts=[parse_counts(COUNTS)] * 2, status="0", settled=True, runs=5, ended=True)
+
+
+def boot(*passes, status=0, out_of_memory=False):
+    return Boot(status, list(passes), None, out_of_memory)
+
+
+FAILED = boot(status=124)
+NO_MEMORY = boot(Pass(counts=[parse_counts(COUNTS)] * 2), status=3, out_of_memory=True)
+STILL, RISING = series(*8 * [3]), series(*range(8))
+
+
+class FakeGuests:
+    """Gives what it was made with; an error is raised. Of traced boots each comes once, the last again and again."""
+
+    def __init__(self, untraced, traced):
+        self.boots, self.traced_boots = untraced, list(traced)
+
+    def untraced(self, commands, _):
+        if isinstance(self.boots, Exception):
+            raise self.boots
+        return boot(*(untraced_pass([series(0)[0], *self.boots]) for _ in commands)) if isinstance(self.boots, list) else self.boots
+
+    def idle(self, *_):
+        return FAILED
+
+    def traced(self, *_):
+        one = self.traced_boots.pop(0) if len(self.traced_boots) > 1 else self.traced_boots[0]
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+
+@pytest.fixture
+def leak_test(script, monkeypatch):
+    """A LeakTest whose guests are given."""
+    monkeypatch.setattr(script, "groups_of", lambda dump, kernel: list(dump.left))
+
+    def make(untraced, *traced, quick=False):
+        test = script.LeakTest.__new__(script.LeakTest)
+        test.repeat, test.runs, test.quick = 5, 128, quick
+        test.guests = FakeGuests(untraced, traced)
+        test.kernel, test.program_files, test.elf = SimpleNamespace(build_id="0a1b", elf="stele.elf"), [], None
+        test.suppressions, test.baseline = (), script.Baseline()
+        return test
+    return make
+
+
+def test_nothing_grows_and_nothing_stays(leak_test):
+    result = leak_test(STILL, boot(traced_pass())).test_safely("true")
+    assert (result.status, result.text.endswith("\nno leak\n")) == (CLEAN, True)
+
+
+def test_half_of_memory_in_too_few_looks_cannot_be_judged(leak_test):
+    """A leak that no trace sees, so fast that the untraced pass ends after three looks."""
+    looks = [series(0)[0], *series(10_000, 20_000, 30_000)]
+    result = leak_test(boot(untraced_pass(looks, low=True)), boot(traced_pass())).test_safely("true")
+    assert result.status == UNKNOWN
+    assert "    half of memory was used up after 48 untraced runs, too few looks to judge by counts; 1920000 bytes of chan had grown\n" in result.text
+
+
+def test_half_of_memory_in_enough_looks_is_judged(leak_test):
+    looks = [series(0)[0], *series(1, 2, 3, 4, 5)]
+    assert leak_test(boot(untraced_pass(looks, low=True)), boot(traced_pass())).test_safely("true").status == LEAKED
+
+
+@pytest.mark.parametrize("failed, why", [(FAILED, "the guest ended with status 124"), (NO_MEMORY, "memory ran out"), (OSError("no such guest"), "no such guest")],
+                         ids=["failed", "no memory", "error"])
+def test_what_grew_stays_a_leak_though_the_traced_runs_fail(leak_test, failed, why):
+    result = leak_test(RISING, failed).test_safely("true")
+    assert result.status == LEAKED
+    assert "LEAKED (by counts): 6 objects, 384 bytes of chan in 96 untraced runs (7 looks)\n    the traced runs failed, so no stack is known\n" in result.text
+    assert f"what is not known:\n    the traced runs failed: {why}\n" in result.text
+    assert (result.facts["traced_runs"], [one["name"] for one in result.facts["growths"]]) == (0, ["chan"])
+    # In less than four looks it cannot be said.
+    assert leak_test(RISING[:4], failed).test_safely("true").status == UNKNOWN
+
+
+@pytest.mark.parametrize("failed", [FAILED, NO_MEMORY, OSError("no such guest")], ids=["failed", "no memory", "error"])
+def test_what_the_first_traced_runs_found_stays_though_the_second_fail(leak_test, failed):
+    result = leak_test(RISING, boot(traced_pass([group([0, 1])])), failed).test_safely("true")
+    assert result.status == LEAKED
+    assert "debug_64 from stack" in result.text and "LEAKED (by counts)" in result.text
+
+
+def test_failures_without_growth_cannot_be_judged(leak_test):
+    results = [leak_test(STILL, failed).test_safely("true") for failed in (FAILED, NO_MEMORY, OSError("no such guest"))]
+    assert [(one.status, one.why) for one in results] == [
+        (UNKNOWN, "the guest ended with status 124"), (UNKNOWN, "memory ran out"), (UNKNOWN, "no such guest")]
+
+
+# Together, and the script's own failures.
+
+
+@pytest.mark.parametrize("untraced, traced", [
+    (OSError(7, "Argument list too long"), boot(traced_pass())), (STILL, OSError(7, "Argument list too long")), (STILL, boot(traced_pass(), traced_pass())),
+], ids=["untraced", "traced", "judging"])
+def test_what_fails_together_is_tested_alone(leak_test, script, monkeypatch, untraced, traced):
+    test = leak_test(untraced, traced)
+    monkeypatch.setattr(test, "test", lambda command: script.Result(command, CLEAN, "alone"))
+
+    def broken(*_):
+        raise KeyError("of its own")
+    monkeypatch.setattr(test, "judge", broken)
+    assert [(result.command, result.text) for result in test.test_together(["a", "b"])] == [("a", "alone"), ("b", "alone")]
+
+
+def test_what_is_clean_together_is_not_tested_alone(leak_test):
+    test = leak_test(STILL, boot(traced_pass(), traced_pass()))
+    assert [result.status for result in test.test_together(["a", "b"])] == [CLEAN, CLEAN]
+    assert len(test.guests.traced_boots) == 1
+
+
+@pytest.mark.parametrize("together", (["--together"], []), ids=["together", "alone"])
+def test_a_list_longer_than_an_argument(tmp_path, together):
+    """Which scripts/guest cannot be given; nor, without --together, its command."""
+    commands = tmp_path / "commands"
+    commands.write_text("true " + "x" * 131000 + "\n")
+    result = leaktest(commands, *together, "--list")
+    assert result.status == 2, result
+    assert "0 clean, 0 leak, 1 unknown\n" in result.stdout
+    assert "the command is longer than an argument may be" in result.stdout
+
+
+@pytest.mark.parametrize("error", [KeyError("of its own"), RecursionError(), Failure("why")], ids=["KeyError", "RecursionError", "Failure"])
+@pytest.mark.parametrize("where", ("run", "write"))
+def test_any_failure_of_its_own_is_2(script, monkeypatch, tmp_path, capsys, where, error):
+    def broken(*_):
+        raise error
+    monkeypatch.setattr(script, "run", lambda *_: ([script.Result("true", LEAKED, "leak\n")], "leak\n"))
+    monkeypatch.setattr(script, where, broken)
+    monkeypatch.setattr(script.sys, "argv", ["leaktest", "--report", str(tmp_path / "report"), "true"])
+    assert script.main() == UNKNOWN
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"leaktest: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+def test_reports_are_utf_8_in_any_locale(tmp_path):
+    program = f"""
+import importlib.machinery, importlib.util, pathlib
+loader = importlib.machinery.SourceFileLoader("leaktest_script", {str(ROOT / "scripts/leaktest")!r})
+script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+loader.exec_module(script)
+script.write(pathlib.Path({str(tmp_path / "report")!r}), b"", [script.Result("true \\u00fc", 0, "")])
+"""
+    run = subprocess.run(["python3", "-X", "utf8=0", "-c", program], env={"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PATH": os.environ["PATH"]},
+                         capture_output=True, check=False)
+    assert run.returncode == 0, run
+    assert "true ü".encode() in (tmp_path / "report.xml").read_bytes()
