@@ -141,7 +141,7 @@ def test_a_leak_from_a_cache_that_each_run_makes():
     result = quick("echo 'cache fresh 100 3' > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
-    assert re.search(r"^3840 bytes in 5 allocations of kmem_cache from stack$", result.stdout, re.M), result
+    assert re.search(r"^\d+ bytes in 5 allocations of kmem_cache from stack$", result.stdout, re.M), result
 
 
 def test_a_cache_that_comes_and_goes():
