@@ -116,6 +116,10 @@ trace_table** TraceSource::trace_slot() const {
 }
 void slab_trace_destroy(kmem_cache*) {}
 void arena_trace_destroy(struct arena*) {}
+void slab_trace_entering(kmem_cache*, const char*) {}
+void slab_trace_entered(kmem_cache*) {}
+void arena_trace_entering(struct arena*, const char*) {}
+void arena_trace_entered(struct arena*) {}
 bool slab_os_may_sleep() {
   return true;
 }

@@ -30,15 +30,15 @@ void arena_init(uintptr_t base, size_t size);
  * arena_add) in units of `quantum` (a power of two). With a `source` it imports spans by `import`
  * and returns them by `export_` when they are free again. Requests of up to `quantum_cache_max`
  * bytes (0: none; up to 16 quanta) are served by caches of whole quanta. NULL when out of memory.
- * May sleep. */
+ * `flags`: KM_ATOMIC or KM_SLEEP, and KM_NOTRACE if it is not to be traced: what the tracer
+ * lives on. May sleep; without KM_NOTRACE no sleeping lock of rank kTraceControl or below is
+ * held. */
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
                            arena_import import, arena_export export_, struct arena* source,
                            size_t quantum_cache_max, int flags);
 /* Nothing of it may be allocated, and nobody may allocate from it any more. The structure stays, as
  * a zombie, while somebody refers to it. May sleep. */
 void arena_destroy(struct arena* arena);
-/* It cannot be traced from now on: for what the tracer lives on. Before its first trace. */
-void arena_forbid_trace(struct arena* arena);
 /* Adds a span of whole quanta, not at 0. 0, or ENOMEM negated. Any context. */
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
 

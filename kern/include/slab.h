@@ -37,6 +37,8 @@ enum {
   /* The policy of an arena, one at most (arena.h); to a cache they mean nothing. */
   KM_BESTFIT = 0x10, /* the smallest free segment that is large enough */
   KM_NEXTFIT = 0x20, /* the next one after the last allocation */
+  /* Of arena_create alone. */
+  KM_NOTRACE = 0x100, /* the arena cannot be traced */
 };
 
 typedef int (*kmem_constructor)(void* object, void* private_data,
@@ -52,7 +54,8 @@ int kmem_is_name(const char* name);
  * at most a page if the objects are touched; 0: natural), whose slabs come from `source` (NULL: the
  * page arena). `name` is copied; a second cache of one name is called NAME.2, and so on. NULL when
  * out of memory; a size, alignment or name that cannot be panics. What `source` hands out has the
- * form of an address, of 48 bits, unless the cache is KMC_NOTRACE. May sleep. */
+ * form of an address, of 48 bits, unless the cache is KMC_NOTRACE. May sleep; unless the cache is
+ * KMC_NOTRACE no sleeping lock of rank kTraceControl or below is held. */
 struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags,
                                      struct arena* source, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data);
@@ -138,6 +141,9 @@ void kmem_cache_release(struct kmem_cache* cache);
 /* Sets and clears bits (KMC_TRACED, KMC_EVER_TRACED) in THIS CPU's copy of the flags. Interrupts
  * off. */
 void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear);
+/* Sets them in all CPUs' copies, of CPUs that are to be started too, while nobody but the caller
+ * uses the cache. */
+void kmem_cache_unused_flags(struct kmem_cache* cache, int set);
 /* The same bits in the flags that kmem_cache_flags shows. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);

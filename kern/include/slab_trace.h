@@ -41,6 +41,15 @@ void slab_trace_mourn(struct kmem_cache* cache, uint64_t live);
 void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
                        const void* frame_pointer);
 void arena_trace_free(struct arena* arena, void* address);
+/* The cache, which is to be called `name`, is whole but for its place in the list of caches, and
+ * comes into it between the two: it is traced by then if that has been asked for, and no trace is
+ * started or stopped meanwhile. May sleep; takes the tracer's control lock, so no sleeping lock of
+ * a lower rank is held, nor that one itself. */
+void slab_trace_entering(struct kmem_cache* cache, const char* name);
+void slab_trace_entered(struct kmem_cache* cache);
+/* The same for an arena, which has its name already. */
+void arena_trace_entering(struct arena* arena, const char* name);
+void arena_trace_entered(struct arena* arena);
 /* The arena has been destroyed and nobody refers to it. May sleep. */
 void arena_trace_destroy(struct arena* arena);
 /* The cache is being destroyed; its trace table goes when nobody refers to it. May sleep. */

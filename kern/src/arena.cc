@@ -402,20 +402,25 @@ struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t
     if (!arena_cache) return nullptr;
   }
   ASSERT(quantum_cache_max % quantum == 0 && quantum_cache_max / quantum <= kQuantumCaches);
-  auto* const made = static_cast<struct arena*>(kmem_cache_alloc(arena_cache, flags | KM_ZERO));
+  const int memory_flags = flags & ~KM_NOTRACE;
+  auto* const made =
+      static_cast<struct arena*>(kmem_cache_alloc(arena_cache, memory_flags | KM_ZERO));
   if (!made) return nullptr;
   initialize(*made, quantum);
+  if (flags & KM_NOTRACE) made->flags = KMC_NOTRACE;
   arena_impl::enlist_uniquely(*made, name);
   made->import = import;
   made->export_ = export_;
   made->source = source;
-  if ((size != 0 && arena_add(made, base, size, flags) != 0) ||
+  if ((size != 0 && arena_add(made, base, size, memory_flags) != 0) ||
       (quantum_cache_max != 0 && !make_quantum_caches(*made, quantum_cache_max))) {
     dismantle(*made);
     arena_release(made);
     return nullptr;
   }
+  arena_trace_entering(made, name);
   arena_impl::announce(*made);
+  arena_trace_entered(made);
   return made;
 }
 
@@ -435,10 +440,6 @@ void arena_pass_on(struct arena* arena) {
   ASSERT(arena->source && arena->quantum == arena->source->quantum &&
          arena->quantum_cache_max == 0 && !arena->first);
   arena->passes_on = true;
-}
-
-void arena_forbid_trace(struct arena* arena) {
-  __atomic_fetch_or(&arena->flags, KMC_NOTRACE, __ATOMIC_RELAXED);
 }
 
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {

@@ -115,13 +115,6 @@ static bool name_taken(const char* name) {
   return slab_os_name_taken(name);
 }
 
-int kmem_is_name(const char* name) {
-  if (!*name || names_equal(name, ".") || names_equal(name, "..")) return 0;
-  for (const char* c = name; *c; c++)
-    if (*c <= ' ' || *c > '~' || *c == '/') return 0;
-  return 1;
-}
-
 /* Copies `name`, cut to what fits, with ".number" after it if number is not 0. */
 static void name_make(char* to, const char* name, unsigned number) {
   char suffix[12];
@@ -280,7 +273,10 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
     kmem_cache_free(kmem_cache_cache, cache);
     return NULL;
   }
+  name_make(cache->name, name, 0);
+  slab_trace_entering(cache, name);
   list_add(cache, name);
+  slab_trace_entered(cache);
   return cache;
 }
 
@@ -344,6 +340,11 @@ void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
 void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear) {
   struct kmem_cpu* const cpu = &cache->cpu[slab_os_cpu()];
   cpu->flags = (uint8_t)((cpu->flags & ~clear) | set);
+}
+
+void kmem_cache_unused_flags(struct kmem_cache* cache, int set) {
+  const unsigned cpus = slab_os_cpu_count();
+  for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= (uint8_t)set;
 }
 
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {

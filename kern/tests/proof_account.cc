@@ -65,7 +65,8 @@ uint64_t failures_of(kmem_cache* cache) {
 
 // --- Life.
 
-void Account::open(TraceSource source, struct arena* arena, uint32_t largest, bool lossy) {
+void Account::open(TraceSource source, struct arena* arena, uint32_t largest, const State& state,
+                   uint32_t mark) {
   arena_ = arena;
   largest_ = largest;
   source_ = source;
@@ -74,10 +75,8 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, bo
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
   for (Slot& slot : slots_) slot.state = SlotState::kEmpty;
-  set_mark(0);
-  begin_change(0);
-  State state;
-  state.lossy = lossy;
+  set_mark(mark);
+  begin_change(state.generation);
   end_change(state);
   may_allocate_ = true;
   open_ = true;

@@ -116,8 +116,8 @@ class Account {
   // --- The controller's. Nobody else uses an account that is not open.
 
   // `source` with a reference, which close() gives up; `arena` if it is one. Nothing of it is in
-  // use.
-  void open(TraceSource source, arena* arena, uint32_t largest, bool lossy);
+  // use; its trace begins as `state` says, with `mark`.
+  void open(TraceSource source, arena* arena, uint32_t largest, const State& state, uint32_t mark);
   void close();
   bool is_open() const { return static_cast<bool>(source_); }
   TraceSource source() const { return source_; }

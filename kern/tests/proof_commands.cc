@@ -116,7 +116,7 @@ void Episode::give(std::span<const Line> lines, Account* one) {
 
   // What it must make of each; nothing of any if it must fail for one.
   Model after[kAccounts], short_of_memory[kAccounts];
-  Model others = {others_, 0}, others_short = others;
+  Model others = others_, others_short = others;
   Errno error{};
   const auto foresee = [&](Model& model, Model& model_short) {
     bool started = false;
@@ -175,7 +175,7 @@ void Episode::give(std::span<const Line> lines, Account* one) {
       account.end_change(is.state);
     }
   }
-  if (!one && (done || no_memory)) others_ = (no_memory ? others_short : others).state;
+  if (!one && (done || no_memory)) others_ = no_memory ? others_short : others;
   history_.add(one ? one->source().name() : "ctl", {text, length},
                done ? 0 : static_cast<int>(done.error()));
   hash_.add(word_hash(lines) + (done ? 0 : static_cast<uint64_t>(done.error())));

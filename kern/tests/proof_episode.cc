@@ -44,7 +44,7 @@ Episode::Episode(uint64_t seed) {
     kmem_cache* cache = kmem_cache_create(name, size, 0, flags, nullptr, nullptr, nullptr, nullptr);
     ASSERT(cache);
     kmem_cache_hold(cache);
-    accounts[index].open(cache, nullptr, size, false);
+    accounts[index].open(cache, nullptr, size, {}, 0);
     faults.sources[index] = cache;
   };
   add_cache(0, "proof_small", 48, 0);
@@ -53,7 +53,7 @@ Episode::Episode(uint64_t seed) {
   struct arena* arena = arena_create("proof_arena", kArenaBase, kArenaSize, kArenaQuantum, nullptr,
                                      nullptr, nullptr, 4 * kArenaQuantum, KM_SLEEP);
   ASSERT(arena);
-  accounts[2].open(arena, arena, 8 * kArenaQuantum, false);
+  accounts[2].open(arena, arena, 8 * kArenaQuantum, {}, 0);
   faults.sources[2] = arena;
   renew_cache();
   workload.interrupts = true;
@@ -205,7 +205,17 @@ void Episode::renew_cache() {
   if (!cache) return;  // of the faults
   kmem_cache_hold(cache);
   faults.sources[free_account - accounts] = cache;
-  free_account->open(cache, nullptr, 200, lossy_);
+  // What holds for the others holds for it from its first object on, if there is memory.
+  const bool traced = others_.state.phase == TracePhase::kRunning &&
+                      !(lossy_ && !(kmem_cache_flags(cache) & KMC_TRACED));
+  State state;
+  state.lossy = lossy_;
+  if (traced) {
+    state.phase = TracePhase::kRunning;
+    state.options = others_.state.options;
+    state.generation = 1;
+  }
+  free_account->open(cache, nullptr, 200, state, traced ? others_.mark : 0);
 }
 
 void Episode::set_lossy() {

@@ -128,6 +128,26 @@ def test_a_leak_by_different_stacks():
     assert re.search(r"^LEAKED: 320 bytes of debug_64 by allocate, from 5 stacks, alive in 5 of 5 runs$", result.stdout, re.M), result
 
 
+def test_a_leak_from_a_cache_that_the_command_has_made():
+    """In the first traced run; from it leak those after."""
+    result = quick("echo x >> /tmp/n; case $(wc -l < /tmp/n) in 1) ;; 2) echo 'cache fresh 100 1' ;; *) echo 'leak fresh 1' ;; esac > '#debug/alloc'")
+    assert result.status == 1, result
+    assert re.search(r"^400 bytes in 4 allocations of fresh from stack\n(.*\n)*?    marks 1-4, ", result.stdout, re.M), result
+    assert re.search(r"^LEAKED: 400 bytes from 1 stacks, ", result.stdout, re.M), result
+
+
+def test_a_leak_from_a_cache_that_each_run_makes():
+    """The caches leak as well. That before the start was not traced, the others were from their first object on."""
+    result = quick("echo 'cache fresh 100 3' > '#debug/alloc'")
+    assert result.status == 1, result
+    assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
+    assert re.search(r"^\d+ bytes in 5 allocations of kmem_cache from stack$", result.stdout, re.M), result
+
+
+def test_a_cache_that_comes_and_goes():
+    check_clean("echo 'cache fresh 100 3' > '#debug/alloc'; echo 'destroy fresh' > '#debug/alloc'")
+
+
 def test_a_leak_in_two_of_five_runs():
     result = quick("echo x >> /tmp/n; case $(wc -l < /tmp/n) in 3|6) leakdemo leak 1; esac")
     assert result.status == 1, result

@@ -32,6 +32,14 @@ section notrace; { echo start > #mem/kmemtrace/kmem_slab || echo refused; } 2>&1
 section all; echo start > #mem/kmemtrace/ctl; echo 'leak debug_1024 6' > #debug/alloc; echo settle > #mem/kmemtrace/ctl
 echo stop > #mem/kmemtrace/ctl; cat #mem/kmemtrace/debug_1024
 section none; echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl
+section later; echo 'start depth=5 min=50' > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl
+echo 'cache fresh 100 3' > #debug/alloc; cat #mem/kmemtrace/fresh
+section next_of_the_name; echo 'cache fresh 60 1' > #debug/alloc; echo 'destroy fresh' > #debug/alloc
+echo 'cache fresh 70 2' > #debug/alloc; cat #mem/kmemtrace/fresh.2 #mem/kmemtrace/fresh
+section ended; echo stop > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl; echo 'cache fresh 100 1' > #debug/alloc; cat #mem/kmemtrace/fresh.3
+section errors
+for line in 'cache fresh' 'cache fresh 0 1' 'cache fresh 65537 1' 'cache a/b 1 1' 'cache fresh 1 -1' 'cache fresh 1 1 1' 'destroy chan' 'destroy none' destroy
+do echo "$line" > #debug/alloc || echo refused; done 2>&1
 """)
     assert (result.status, result.stderr) == (0, ""), result
     return sections_of(result.stdout)
@@ -106,3 +114,88 @@ def test_all_at_once(section):
     assert dump.counters["live"] == 6
     memory, traces = ctl_in(section["none"])
     assert (memory["used"], traces) == (0, [])
+
+
+def test_a_start_of_all_holds_for_what_is_made_later(section):
+    assert "\nlater all depth 5 min 50\n" in section["later"]
+    dump = dump_in(section["later"][section["later"].index("kmemtrace fresh "):])
+    assert (dump.header["state"], dump.header["depth"], dump.counters["recorded"], dump.counters["untracked"]) == ("running", "5", 3, 0)
+
+
+def test_the_next_cache_of_the_name_is_another(section):
+    """Beside the one that there is, and after it has gone."""
+    beside, after = dumps_in(section["next_of_the_name"])
+    assert (beside.name, beside.counters["live"], beside.counters["bytes"], beside.counters["untracked"]) == ("fresh.2", 1, 60, 0)
+    assert (after.name, after.counters["live"], after.counters["bytes"], after.counters["untracked"]) == ("fresh", 2, 140, 0)
+
+
+def test_until_all_are_stopped(section):
+    assert "later" not in section["ended"]
+    assert "kmemtrace fresh.3 state off" in section["ended"]
+
+
+def test_caches_that_cannot_be_made_or_destroyed(section):
+    assert section["errors"].count("refused\n") == 9, section["errors"]
+    assert "chan is none of the caches that were made here" in section["errors"]
+
+
+# --- From boot on.
+
+
+def test_all_from_boot_on():
+    """The channels of the shell, among others, with who opened them; nothing was allocated before."""
+    result = guest("cat #mem/kmemtrace/chan #mem/kmemtrace/ctl", "--cmdline", "trace=all")
+    assert result.status == 0, result
+    shown, _, states = result.stdout.partition("limit ")
+    [dump] = dumps_in(shown)
+    assert (dump.header["state"], dump.counters["untracked"], dump.broken_identities()) == ("running", 0, []), result
+    assert dump.counters["live"] >= 8
+    assert re.search(r"\tpath_open\+0x.*\n(\t.*\n)*\tage .*, contexts .*pid \d+ sh\b", result.stdout), result
+    memory, traces = ctl_in("limit " + states)
+    assert "\nlater all depth 32\n" in states
+    assert memory["untraced"] == 0
+    # The caches of the memory core alone are older than the tracer.
+    assert {trace.name for trace in traces if trace.counters["untracked"] > 0} == {"kmem_cache"}, result
+
+
+def test_named_ones_from_boot_on():
+    """Each item with its options; what does not exist yet when it is made; what is wrong in the log, and the rest goes on."""
+    items = "debug_64,debug_1024:depth=16:sample=512K,fresh:depth=3,nope:dpeth=1,,kmem_slab:,chan"
+    result = guest("""
+cat #mem/kmemtrace/ctl
+echo 'cache fresh 100 2' > #debug/alloc; echo 'cache other 100 2' > #debug/alloc; echo 'cache nope 100 2' > #debug/alloc
+cat #mem/kmemtrace/fresh #mem/kmemtrace/other #mem/kmemtrace/nope
+printf 'stop\\nreset' > #mem/kmemtrace/ctl; echo 'cache fresh 100 2' > #debug/alloc; cat #mem/kmemtrace/fresh.2 #mem/kmemtrace/ctl
+""", "--cmdline", f"trace={items}", log=False)
+    assert result.status == 0, result
+    _, traces = ctl_in(result.stdout)
+    assert {(trace.name, trace.header["depth"], trace.header.get("sample")) for trace in traces} == {
+        ("debug_64", "16", "524288"), ("debug_1024", "16", "524288"), ("chan", "32", None)}, result
+    assert re.findall(r"^later .*", result.stdout, re.M) == [
+        "later debug_64 depth 16 sample 524288", "later debug_1024 depth 16 sample 524288", "later fresh depth 3", "later kmem_slab depth 32",
+        "later chan depth 32"]
+    [fresh] = dumps_in(result.stdout[result.stdout.index("kmemtrace fresh "):])
+    assert (fresh.counters["recorded"], fresh.counters["untracked"]) == (2, 0), result
+    for name in ("other", "nope", "fresh.2"):
+        assert f"kmemtrace {name} state off" in result.stdout, result
+    said = re.findall(r"trace=[^\r\n]*", result.stderr)[1:]  # without the command line itself
+    assert said == ['trace=nope: "dpeth=1": start takes depth=N, sample=N, min=N, max=N and pid=N',
+                    'trace=: no cache or arena can have that name, nor is it "all"',
+                    "trace=kmem_slab: it cannot be traced: the allocator or the tracer itself lives on it"], result
+
+
+@pytest.mark.cpus(4)
+def test_all_cpus_trace_from_boot_on():
+    """Those that are started after the traces: what they allocate is recorded too."""
+    result = guest("for i in 1 2 3 4 5 6 7 8; do ls / | cat > /dev/null & done; wait; cat #mem/kmemtrace/ctl", "--cmdline", "trace=pipe_buffer,kmalloc_16,task")
+    _, traces = ctl_in(result.stdout)
+    assert len(traces) == 3
+    for trace in traces:
+        assert (trace.counters["untracked"], trace.counters["unmatched"]) == (0, 0), result
+
+
+def test_a_command_line_that_names_nothing():
+    for word in ("trace", "trace="):
+        result = guest("cat #mem/kmemtrace/ctl", "--cmdline", word, log=False)
+        assert "trace= names nothing: a cache, an arena or all is expected" in result.stderr, result
+        assert ctl_in(result.stdout)[1] == [], result

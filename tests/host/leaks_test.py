@@ -10,7 +10,12 @@ import pytest
 from guest import BUILD, ROOT, leaktest, text
 from leak_fakes import dump, group, growth, look, series, source
 from stele import dwarf, ksyms
+<<<<<<< HEAD
 from stele.leak_counts import MOST_RUNS, MOST_SECONDS, Count, grown, judge_counts, mark_by_time, parse_counts, runs_that_name, seconds_that_name
+=======
+from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Growth, Look, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
+                               seconds_that_name)
+>>>>>>> 9e03a374f84d0a9e6e52579d542cf02eab57cce9
 from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
@@ -210,6 +215,17 @@ def test_what_serves_the_allocator_follows_its_callers():
     assert [growth.name for growth in judge_counts(series(*rising, kmem_slab=rising))] == ["chan"]
     assert [growth.name for growth in judge_counts(series(*8 * [3], kmem_slab=rising))] == ["kmem_slab"]
     assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # what it serves is in its arena's line
+
+
+def test_caches_that_each_run_makes_are_judged_together():
+    """One of three objects after another, the first of which goes in between."""
+    looks = [look(16 * i, **{"fresh" if n == 1 else f"fresh.{n}": 3 for n in range(1 + (i > 4), i + 1)}) for i in range(1, 9)]
+    [growth] = judge_counts(looks)
+    assert (growth.name, growth.objects, growth.has("fresh")) == ("fresh", 15, True)
+    # As many come as go; and a number of the allocator's own is none.
+    assert judge_counts([look(16 * i, **{f"fresh.{i}": 3}) for i in range(1, 9)]) == []
+    assert [family(name) for name in ("fresh", "fresh.12", "kmem_magazine.16", "kmalloc_64", "a.2.3", ".5")] == [
+        "fresh", "fresh", "kmem_magazine.16", "kmalloc_64", "a.2", ".5"]
 
 
 def test_a_cache_made_meanwhile():

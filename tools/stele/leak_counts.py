@@ -7,8 +7,9 @@ for instance, falls back; what is taken once rises in one half. Three looks may 
 must speak for it, too.
 
 Memory that is reallocated goes from one of kmalloc's caches to the next, and in the end to the page arena: no count of these need rise,
-so their sum is judged too. Quantum caches are left out, since their arena's line has what they serve. What else serves the allocator
-itself is accused only if nothing of others is: more objects take more slabs.
+so their sum is judged too. So is that of the caches that were made under one name, if the command makes one in each run. Quantum caches
+are left out, since their arena's line has what they serve. What else serves the allocator itself is accused only if nothing of others is:
+more objects take more slabs.
 """
 import math
 import re
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 KMALLOC = re.compile(r"kmalloc_\d+|page")
 QUANTUM_CACHE = re.compile(r"page_\d+")
+NUMBERED = re.compile(r"(.+?)\.\d+")  # the kernel's name for a second cache of one name
 OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)")
 FEWEST_LOOKS = 4  # of which the first does not count
 FEWEST_WITHOUT_STACK = 4  # that count, if nothing else speaks for a leak
@@ -72,6 +74,12 @@ class Growth:
         return bool(KMALLOC.fullmatch(name)) if moves else name == self.name
 
 
+def family(name):
+    """The name that a cache or arena was made under: what a command makes in each run is NAME, NAME.2, NAME.3 …, and leaks together."""
+    numbered = NUMBERED.fullmatch(name)
+    return numbered[1] if numbered and not OF_THE_ALLOCATOR.fullmatch(name) else name
+
+
 def parse_counts(text):
     """{name: Count} of #mem/kmemstat."""
     counts = {}
@@ -101,7 +109,7 @@ def judge_counts(looks):
     if len(looks) < FEWEST_LOOKS:
         return []
     looks = looks[1:]
-    names = [name for name in looks[-1].counts if not QUANTUM_CACHE.fullmatch(name)]
+    known = {name: count for look in looks for name, count in look.counts.items() if not QUANTUM_CACHE.fullmatch(name)}
 
     def series(name, field):
         return [getattr(look.counts[name], field) if name in look.counts else 0 for look in looks]
@@ -112,12 +120,19 @@ def judge_counts(looks):
             return []
         first, last = looks[0], looks[-1]
         return [Growth(name, sums["live"][-1] - sums["live"][0], sums["bytes"][-1] - sums["bytes"][0], last.runs - first.runs,
+<<<<<<< HEAD
                        (last.time - first.time) / 100, len(looks), any(looks[-1].counts[member].can_be_traced for member in members))]
+=======
+                       (last.time - first.time) / 100, any(known[member].can_be_traced for member in members))]
+>>>>>>> 9e03a374f84d0a9e6e52579d542cf02eab57cce9
 
-    accused = [one for name in names for one in growth(name, [name])]
-    family = [name for name in names if KMALLOC.fullmatch(name)]
-    if family and not any(KMALLOC.fullmatch(one.name) for one in accused):
-        accused += growth(KMALLOC_FAMILY, family)
+    families = {}
+    for name in known:
+        families.setdefault(family(name), []).append(name)
+    accused = [one for name, members in families.items() for one in growth(name, members)]
+    moving = [name for name in known if KMALLOC.fullmatch(name)]
+    if moving and not any(KMALLOC.fullmatch(one.name) for one in accused):
+        accused += growth(KMALLOC_FAMILY, moving)
     return [one for one in accused if not OF_THE_ALLOCATOR.fullmatch(one.name)] or accused
 
 

@@ -15,7 +15,7 @@ rather memory without a type (kmalloc, then pages) and more of it.
 """
 from dataclasses import dataclass, field
 
-from stele.leak_counts import FEWEST_WITHOUT_STACK, Growth
+from stele.leak_counts import FEWEST_WITHOUT_STACK, Growth, family
 
 CLEAN, LEAKED, UNKNOWN = 0, 1, 2
 COUNTERS_THAT_LOSE = ("dropped", "filtered", "cleared", "stacks_lost", "contexts_lost")
@@ -37,7 +37,7 @@ class UserStack:
 
 @dataclass
 class Group:
-    """Outstanding objects of one cache or arena that were allocated from one stack."""
+    """Outstanding objects that were allocated from one stack, of one cache or arena, or of all that were made under its name."""
 
     name: str
     kind: str  # cache, arena
@@ -102,7 +102,7 @@ def groups_of(dump, kernel):
     stacks = {}
     for source in dump.sources:
         for record in source.records:
-            stacks.setdefault((source.name, source.kind, record.stack), []).append(record)
+            stacks.setdefault((family(source.name), source.kind, record.stack), []).append(record)
     places = kernel.look_up({frame for _, _, stack in stacks if stack for frame in dump.stacks[stack].frames})
     groups = []
     for (name, kind, stack), records in stacks.items():

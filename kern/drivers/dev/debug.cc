@@ -2,9 +2,9 @@
 // can see what is said about it.
 //
 //   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N,
-//                churn NAME N, failnext N [after=M] [process=K], one a line; reading shows what is
-//                held (debug_alloc.cc), the reader's own failnext, and the last sweep
-//                (debug_failnext.cc)
+//                churn NAME N, cache NAME BYTES N, destroy NAME, failnext N [after=M] [process=K],
+//                one a line; reading shows what is held (debug_alloc.cc), the reader's own
+//                failnext, and the last sweep (debug_failnext.cc)
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //   crime        see debug_crime.cc

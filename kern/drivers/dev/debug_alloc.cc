@@ -18,8 +18,10 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "drivers/dev/debug_cache.h"
 #include "drivers/dev/debug_failnext.h"
 #include "kmalloc.h"
+#include "lib/quoted.h"
 #include "lib/string.h"
 #include "ns/device.h"
 #include "proc/process.h"
@@ -30,8 +32,8 @@
 namespace {
 
 constexpr const char* kAllocSyntax =
-    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N or "
-    "failnext N [after=M] [process=K]";
+    "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N, "
+    "cache NAME BYTES N, destroy NAME or failnext N [after=M] [process=K]";
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
 constexpr uint64_t kMaxSize = 1 << 30;
@@ -215,7 +217,7 @@ Holding* find_holding(const Origin& origin) {
 
 // --- Commands of alloc.
 
-enum class Verb : uint8_t { kLeak, kFree, kChurn, kFailNext };
+enum class Verb : uint8_t { kLeak, kFree, kChurn, kCache, kDestroy, kFailNext };
 
 struct AllocCommand {
   AllocCommand() = default;
@@ -224,7 +226,8 @@ struct AllocCommand {
   ~AllocCommand() { origin.release(); }
 
   Verb verb = Verb::kLeak;
-  Origin origin;  // held
+  Origin origin;          // held; of kCache none until it is made
+  std::string_view name;  // of kCache
   uint64_t count = 0;
   uint64_t depth = 1;
   uint64_t size = 0;  // 0: the usual one
@@ -314,8 +317,33 @@ Result<void> check_size(AllocCommand& command) {
   return {};
 }
 
+// NAME BYTES N
+Result<void> parse_cache(std::string_view rest, AllocCommand& command) {
+  command.verb = Verb::kCache;
+  command.name = next_word(rest);
+  const std::string_view size = next_word(rest);
+  if (!parse_number(size, 1, kMaxDebugObject, command.size)) {
+    return fail(Errno::EINVAL, "\"%s\": objects of a cache have 1 to %zu bytes", Quoted(size).get(),
+                kMaxDebugObject);
+  }
+  TRY(parse_count(next_word(rest), 0, command.count));
+  if (next_word(rest).empty()) return {};
+  return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+}
+
+Result<void> parse_destroy(std::string_view rest, AllocCommand& command) {
+  command.verb = Verb::kDestroy;
+  const std::string_view name = next_word(rest);
+  if (name.empty() || !next_word(rest).empty())
+    return fail(Errno::EINVAL, "expected %s", kAllocSyntax);
+  command.origin = TRY(find_origin(name));
+  return {};
+}
+
 Result<void> parse(const CommandLine& line, AllocCommand& command) {
   if (line.word == "failnext") return parse_failnext(line.rest, command);
+  if (line.word == "cache") return parse_cache(line.rest, command);
+  if (line.word == "destroy") return parse_destroy(line.rest, command);
   if (line.word == "leak") {
     command.verb = Verb::kLeak;
   } else if (line.word == "free") {
@@ -415,6 +443,32 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
               command.count);
 }
 
+// With its objects, which are held as leaked ones are.
+[[gnu::always_inline]] inline Result<void> make_cache(AllocCommand& command) {
+  kmem_cache* const cache = TRY(debug_cache_make(command.name, command.size));
+  command.origin = Origin{Kind::kSource, cache};
+  command.origin.hold();
+  if (command.count == 0) return {};
+  const Result<void> leaked = leak(command);
+  if (!leaked) debug_cache_destroy(cache);
+  return leaked;
+}
+
+// With what is held of its objects.
+Result<void> destroy_cache(const AllocCommand& command) {
+  kmem_cache* const cache = command.origin.source.cache();
+  if (!debug_cache_is_made(cache)) {
+    return fail(Errno::EINVAL, "%.40s is none of the caches that were made here",
+                command.origin.name());
+  }
+  if (Holding* const holding = find_holding(command.origin)) {
+    while (holding->count > 0) give_back(command.origin, holding->take_oldest());
+    holding->settle();
+  }
+  debug_cache_destroy(cache);
+  return {};
+}
+
 Result<void> free_held(const AllocCommand& command) {
   Holding* holding = find_holding(command.origin);
   const uint64_t held = holding ? holding->count : 0;
@@ -464,6 +518,12 @@ Result<void> churn(const AllocCommand& command) {
       case Verb::kChurn:
         TRY(churn(command));
         break;
+      case Verb::kCache:
+        TRY(make_cache(command));
+        break;
+      case Verb::kDestroy:
+        TRY(destroy_cache(command));
+        break;
       case Verb::kFailNext:
         TRY(command.process == 0 ? debug_fail_next(command.count, command.after)
                                  : debug_fail_in_process(command.count, command.after,
@@ -483,9 +543,8 @@ void debug_alloc_print(Text& text) {
 
 void debug_alloc_init() {
   notes_arena = arena_create("debug", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
-                             page_arena, 0, KM_SLEEP);
+                             page_arena, 0, KM_SLEEP | KM_NOTRACE);
   if (!notes_arena) panic("no memory for the arena debug");
-  arena_forbid_trace(notes_arena);
   if (!interrupt_register_vector(kVectorDebugSelf, "debug", debug_interrupt, nullptr)) {
     panic("the vector of #debug is taken");
   }

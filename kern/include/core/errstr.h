@@ -9,3 +9,5 @@
 // In interrupt context only the error is returned. The string is cleared at the start of each
 // system call.
 Errno fail(Errno error, const char* pattern, ...) __attribute__((format(printf, 2, 3), cold));
+// What the last fail() in this task said; at boot, before there are tasks, the last of all.
+const char* error_string();

@@ -57,10 +57,11 @@ class TraceSource {
   // Objects that its callers hold; of an arena its direct callers. Exact when it is quiet.
   uint64_t live() const;
 
-  // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags and
-  // kmem_cache_trace_slot. An arena has no flags for each CPU.
+  // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags,
+  // kmem_cache_unused_flags and kmem_cache_trace_slot. An arena has no flags for each CPU.
   void change_flags(int set, int clear) const;
   void change_cpu_flags(int set, int clear) const;
+  void set_unused_flags(int set) const;
   trace_table** trace_slot() const;
 
  private:
@@ -75,7 +76,8 @@ class TraceSource {
 // reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
 Result<void> trace_command(TraceSource source, std::string_view text);
 // The same for all that can be traced, `limit BYTES` (of trace memory), `reap` (kmem_reap), and
-// `settle`: drains deferred work and waits until caches are quiet (ETIMEDOUT).
+// `settle`: drains deferred work and waits until caches are quiet (ETIMEDOUT). A start holds for
+// what is made later too, until all are stopped.
 Result<void> trace_command_all(std::string_view text);
 // Registered by higher layers: work that `settle` has done first (drain dead tasks, deferred
 // frees). May sleep.
@@ -96,9 +98,10 @@ class TraceBinaryDump;
 Result<TraceBinaryDump*> trace_binary_open();
 size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_binary_close(TraceBinaryDump* dump);
-// "limit N used N stacks N contexts N", of trace memory and the tables that all traces share, and
-// one line for each trace: state and counters, as text. Writes at most `size` bytes (no NUL) and
-// returns the length that the whole text has. May sleep.
+// "limit N used N stacks N contexts N untraced N", of trace memory, the tables that all traces
+// share and what could not be traced when it was made; a line "later NAME OPTIONS" for what is to
+// be traced when it is made; and one line for each trace: state and counters, as text. Writes at
+// most `size` bytes (no NUL) and returns the length that the whole text has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);
 
 // Who has the memory: prints the stacks that hold most of what is traced to the log, before a

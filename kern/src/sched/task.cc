@@ -233,12 +233,23 @@ void task_for_each(void (*visit)(Task& task, void* argument), void* argument) {
   for (Task& task : all_tasks) visit(task, argument);
 }
 
+// Before there are tasks.
+static constinit char boot_error_string[ABI_ERRSTR_MAX] = {};
+
+static char* place_of_error_string() {
+  Task* const task = current_task();
+  return task ? task->error_string : boot_error_string;
+}
+
 Errno fail(Errno error, const char* pattern, ...) {
-  Task* task = current_task();
-  if (!task || this_cpu().interrupt_depth > 0) return error;
+  if (this_cpu().interrupt_depth > 0) return error;
   va_list arguments;
   va_start(arguments, pattern);
-  vformat(task->error_string, sizeof(task->error_string), pattern, arguments);
+  vformat(place_of_error_string(), ABI_ERRSTR_MAX, pattern, arguments);
   va_end(arguments);
   return error;
+}
+
+const char* error_string() {
+  return place_of_error_string();
 }

@@ -1,8 +1,8 @@
 #include "store/shared_tables.h"
 
-#include "core/cpu.h"
 #include "core/log.h"
 #include "core/sleep.h"
+#include "slab_os.h"
 #include "store/recent_stacks.h"
 #include "store/trace_memory.h"
 
@@ -14,14 +14,16 @@ namespace {
 constinit Mutex lock{LockRank::kTraceStore};
 constinit uint32_t users GUARDED_BY(lock) = 0;
 
+// For all CPUs there are: at boot they are started later.
 Result<void> open_tables() {
-  trace_memory_begin(cpu_count());
+  const unsigned cpus = slab_os_cpu_count();
+  trace_memory_begin(cpus);
   Result<void> opened = trace_stacks.open();
   if (opened) {
     opened = trace_contexts.open();
     if (!opened) trace_stacks.clear();
   }
-  if (opened) recent_stacks_open(cpu_count());
+  if (opened) recent_stacks_open(cpus);
   if (!opened) trace_memory_end();
   return opened;
 }

@@ -59,13 +59,8 @@ Result<void> parse_option(std::string_view option, TraceOptions* options) {
   return {};
 }
 
-Result<void> parse_start(std::string_view line, TraceOptions* options) {
-  for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
-    TRY(parse_option(option, options));
-  }
-  if (options->min_size <= options->max_size) return {};
-  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max",
-              options->min_size, options->max_size);
+bool separates(char separator, char c) {
+  return separator == ' ' ? is_space(c) : c == separator;
 }
 
 Result<void> parse_limit(std::string_view text, uint64_t* limit) {
@@ -79,7 +74,8 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
   *command = {};
   if (word == "start") {
     command->word = TraceWord::kStart;
-    return parse_start(line, &command->options);
+    command->options = TRY(trace_parse_options(line, ' '));
+    return {};
   }
   if (word == "stop") {
     command->word = TraceWord::kStop;
@@ -112,6 +108,19 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
 }
 
 }  // namespace
+
+Result<TraceOptions> trace_parse_options(std::string_view text, char separator) {
+  TraceOptions options;
+  while (!text.empty()) {
+    size_t length = 0;
+    while (length < text.size() && !separates(separator, text[length])) length++;
+    if (length > 0) TRY(parse_option(text.substr(0, length), &options));
+    text.remove_prefix(length < text.size() ? length + 1 : length);
+  }
+  if (options.min_size <= options.max_size) return options;
+  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max",
+              options.min_size, options.max_size);
+}
 
 Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command) {
   while (!text->empty()) {

@@ -43,6 +43,10 @@ struct TraceCommand {
 // Which words there are.
 enum class CommandScope : uint8_t { kOneCache, kAllCaches };
 
+// The options of `start`, with `separator` between them; a blank means any white space. EINVAL,
+// with an error string.
+Result<TraceOptions> trace_parse_options(std::string_view text, char separator);
+
 // Cuts the next line with a command off the front of *text and parses it. False: there was none
 // left. EINVAL, with an error string.
 Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command);

@@ -1,4 +1,9 @@
-// Start, stop, reset and mark, for one cache or arena or for all at once.
+// Start, stop, reset and mark, for one cache or arena or for all at once; and for those to come.
+//
+// A command for all holds the control lock while it finds out what there is and until it is done,
+// and what is made comes into its list with the lock held (slab_trace_entering). So there is
+// nothing that neither a start meets nor its order for what comes later (later.h), and nobody can
+// have allocated from a cache before its trace has begun.
 #include "trace/control.h"
 
 #include <span>
@@ -6,7 +11,9 @@
 #include "arch/x86_64/smp.h"
 #include "core/cpu.h"
 #include "core/errstr.h"
+#include "core/log.h"
 #include "lib/format.h"
+#include "lib/quoted.h"
 #include "slab_trace.h"
 #include "store/page_buffer.h"
 #include "store/shared_tables.h"
@@ -17,6 +24,7 @@
 
 constinit Mutex trace_control{LockRank::kTraceControl};
 uint32_t trace_commands_done = 0;
+constinit TraceLater trace_later;
 
 namespace {
 
@@ -136,8 +144,11 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   return {};
 }
 
-Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUIRES(trace_control) {
-  if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; })) return {};
+// All of a start but the flags. False if all run already.
+Result<bool> prepare_start(std::span<Target> targets, const TraceOptions& options)
+    REQUIRES(trace_control) {
+  if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; }))
+    return false;
   TRY(make_tables(targets));
   for (Target& target : targets) {
     if (target.made) {
@@ -147,11 +158,30 @@ Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUI
     if (target.acts) trace_table_of(target.source)->set_options(options);
   }
   if (options.sample != 0) trace_seed_samplers();
-  change_flags(targets, KMC_EVER_TRACED, 0);
-  change_flags(targets, KMC_TRACED, 0);
+  return true;
+}
+
+void note_running(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     if (target.acts) trace_table_of(target.source)->running.store(true, std::memory_order_relaxed);
   }
+}
+
+Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUIRES(trace_control) {
+  if (!TRY(prepare_start(targets, options))) return {};
+  change_flags(targets, KMC_EVER_TRACED, 0);
+  change_flags(targets, KMC_TRACED, 0);
+  note_running(targets);
+  return {};
+}
+
+// Of a source that only the caller can use: without a round.
+Result<void> start_unused(TraceSource source, const TraceOptions& options) REQUIRES(trace_control) {
+  Target target{source, nullptr, false};
+  TRY(prepare_start({&target, 1}, options));
+  source.change_flags(KMC_EVER_TRACED | KMC_TRACED, 0);
+  source.set_unused_flags(KMC_EVER_TRACED | KMC_TRACED);
+  note_running({&target, 1});
   return {};
 }
 
@@ -251,6 +281,14 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command)
   return {};
 }
 
+Result<void> check_later(std::string_view text) REQUIRES(trace_control) {
+  TraceLater later = trace_later;
+  TraceCommand command;
+  while (TRY(trace_next_command(&text, CommandScope::kAllCaches, &command)))
+    TRY(later.advance(command));
+  return {};
+}
+
 // Whether every line can be done, beginning with the states as they are. A mark of all passes over
 // those that are not traced, a check of all over those that cannot be checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
@@ -270,7 +308,7 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
       if (!passed_over) TRY(trace_advance(state, command, target.source.name()));
     }
   }
-  return {};
+  return scope == CommandScope::kAllCaches ? check_later(text) : Result<void>();
 }
 
 // Does the lines up to a `settle`, which is cut off too, or the end.
@@ -282,22 +320,39 @@ Result<void> run_locked(std::span<Target> targets, std::string_view* text, Comma
   while (!*settle && TRY(trace_next_command(text, scope, &command))) {
     *settle = command.word == TraceWord::kSettle;
     TRY(execute(targets, command));
+    if (scope == CommandScope::kAllCaches) TRY(trace_later.advance(command));
   }
   return {};
 }
 
 // The lines are known to be well-formed. It settles without the control lock, so that others can
-// look on; what follows meets the states as they are then.
-Result<void> run(Targets& targets, std::string_view text, CommandScope scope) {
+// look on; what follows meets the states as they are then, and what has been made since. Without a
+// source it is for all.
+Result<void> run(TraceSource source, std::string_view text) {
+  const CommandScope scope = source ? CommandScope::kOneCache : CommandScope::kAllCaches;
   for (;;) {
     bool settle;
     {
+      Targets targets;
       MutexGuard guard(trace_control);
+      TRY(source ? targets.one(source) : targets.all());
       TRY(run_locked(targets.span(), &text, scope, &settle));
     }
     if (!settle) return {};
     TRY(trace_settle());
   }
+}
+
+// Starts the source, which nobody else uses yet (at boot there is one CPU), if that is wanted of
+// what is made as `name`. Without memory that stands in the log, and the source goes without.
+void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_control) {
+  const std::optional<TraceOptions> options = trace_later.wants(name);
+  if (!options) return;
+  if (!start_unused(source, *options)) {
+    trace_later.count_untraced();
+    return klog("%.40s is not traced: %s", source.name(), error_string());
+  }
+  trace_table_of(source)->mark.store(trace_later.mark(), std::memory_order_relaxed);
 }
 
 int negated(const Result<void>& result) {
@@ -322,16 +377,54 @@ Result<void> trace_command(TraceSource source, std::string_view text) {
                 "%.40s cannot be traced: the allocator or the tracer itself lives on it",
                 source.name());
   }
-  Targets targets;
-  TRY(targets.one(source));
-  return run(targets, text, CommandScope::kOneCache);
+  return run(source, text);
 }
 
 Result<void> trace_command_all(std::string_view text) {
   TRY(trace_check_syntax(text, CommandScope::kAllCaches));
-  Targets targets;
-  TRY(targets.all());
-  return run(targets, text, CommandScope::kAllCaches);
+  return run({}, text);
+}
+
+void trace_start_at_boot(std::string_view items) {
+  if (items.empty()) klog("trace= names nothing: a cache, an arena or all is expected");
+  const MutexGuard guard(trace_control);
+  trace_later.expect(items);
+  TraceItem item;
+  for (std::string_view rest = items; trace_next_item(&rest, &item);) {
+    if (!trace_check_item(item)) klog("trace=%s: %s", Quoted(item.name).get(), error_string());
+  }
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    if (source.can_be_traced()) {
+      start_if_wanted(source, source.name());
+    } else if (trace_later.names(source.name())) {
+      klog("trace=%s: it cannot be traced: the allocator or the tracer itself lives on it",
+           source.name());
+    }
+  }
+}
+
+// ---- Caches and arenas that are made. The lock is held while they come into their list.
+
+static void enter(TraceSource source, const char* name) NO_THREAD_SAFETY_ANALYSIS {
+  if (!source.can_be_traced()) return;
+  trace_control.lock();
+  start_if_wanted(source, name);
+}
+static void entered(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
+  if (source.can_be_traced()) trace_control.unlock();
+}
+
+void slab_trace_entering(kmem_cache* cache, const char* name) {
+  enter(cache, name);
+}
+void slab_trace_entered(kmem_cache* cache) {
+  entered(cache);
+}
+void arena_trace_entering(struct arena* arena, const char* name) {
+  enter(arena, name);
+}
+void arena_trace_entered(struct arena* arena) {
+  entered(arena);
 }
 
 // Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may

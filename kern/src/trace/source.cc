@@ -80,6 +80,10 @@ void TraceSource::change_cpu_flags(int set, int clear) const {
   if (cache()) kmem_cache_cpu_flags(cache(), set, clear);
 }
 
+void TraceSource::set_unused_flags(int set) const {
+  if (cache()) kmem_cache_unused_flags(cache(), set);
+}
+
 trace_table** TraceSource::trace_slot() const {
   return arena() ? arena_trace_slot(arena()) : kmem_cache_trace_slot(cache());
 }

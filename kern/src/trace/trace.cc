@@ -10,6 +10,7 @@
 //   trace_table    one cache's records, a sharded hash table that grows a bucket at a time
 //   sampler        which allocations a sampled trace records, and what they stand for
 //   command        the language and the state machine; control makes it happen
+//   later          what is to be traced that does not exist yet, and the words of the command line
 //   started        the tables that are in use, for reports
 //   settle         waits for quiet
 // Parts that probes use too, in store/
@@ -43,9 +44,13 @@
 // none.
 #include "trace/trace.h"
 
+#include "core/boot.h"
 #include "pages.h"
 #include "store/trace_memory.h"
+#include "trace/control.h"
 
 void trace_init() {
   trace_memory_init(align_down(memory_totals().total / CONFIG_MEM_TRACE_LIMIT_DIVISOR, kPageSize));
+  size_t length;
+  if (const char* const items = boot_option("trace", &length)) trace_start_at_boot({items, length});
 }

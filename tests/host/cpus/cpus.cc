@@ -146,6 +146,10 @@ bool slab_os_name_taken(const char* name) {
 [[gnu::weak]] void arena_trace_alloc(struct arena*, void*, size_t, const void*) {}
 [[gnu::weak]] void arena_trace_free(struct arena*, void*) {}
 [[gnu::weak]] void arena_trace_destroy(struct arena*) {}
+[[gnu::weak]] void arena_trace_entering(struct arena*, const char*) {}
+[[gnu::weak]] void arena_trace_entered(struct arena*) {}
+[[gnu::weak]] void slab_trace_entering(kmem_cache*, const char*) {}
+[[gnu::weak]] void slab_trace_entered(kmem_cache*) {}
 
 void slab_os_log(const char* pattern, ...) {
   char line[200];

@@ -168,13 +168,37 @@ void trace_binary_close(TraceBinaryDump* dump) {
   if (was_user) trace_users_drop();
 }
 
+// A line for each order that holds for what comes later, the end of the line before it first.
+static size_t format_later(char* buffer, size_t size) {
+  size_t length = 0;
+  const auto rest = [&] { return size - std::min(size, length); };
+  const auto place = [&] { return buffer + std::min(size, length); };
+  const auto print_order = [&](std::string_view name, const TraceOptions& options) {
+    char filters[TraceOptions::kMaxFilters];
+    options.format_filters(filters, sizeof(filters));
+    length += static_cast<size_t>(format(place(), rest(), "later %.*s depth %u%s\n",
+                                         static_cast<int>(name.size()), name.data(), options.depth,
+                                         filters));
+  };
+  const MutexGuard guard(trace_control);
+  length += static_cast<size_t>(format(place(), rest(), " untraced %u\n", trace_later.untraced()));
+  TraceItem item;
+  for (std::string_view items = trace_later.items(); trace_next_item(&items, &item);) {
+    Result<TraceOptions> options = trace_check_item(item);
+    if (options && item.name != "all") print_order(item.name, *options);
+  }
+  if (const std::optional<TraceOptions> all = trace_later.all()) print_order("all", *all);
+  return length;
+}
+
 Result<size_t> trace_status(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
   const auto place = [&] { return buffer + std::min(size, length); };
-  length += static_cast<size_t>(
-      format(place(), rest(), "limit %lu used %lu stacks %u contexts %u\n", trace_memory_limit(),
-             trace_memory_used(), trace_stacks.size(), trace_contexts.size()));
+  length += static_cast<size_t>(format(place(), rest(), "limit %lu used %lu stacks %u contexts %u",
+                                       trace_memory_limit(), trace_memory_used(),
+                                       trace_stacks.size(), trace_contexts.size()));
+  length += format_later(place(), rest());
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     // Not around the loop: TraceSource::next may end a cache, and so a trace.
     MutexGuard guard(trace_control);

@@ -1,0 +1,297 @@
+// Caches and arenas that are made while a start of all holds: they are traced from their first
+// object on, and nobody slips between the start and the order for what comes later.
+#include <atomic>
+#include <iterator>
+#include <string_view>
+
+#include "arena.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "slab.h"
+#include "store/page_buffer.h"
+#include "store/trace_memory.h"
+#include "tests/dump_text.h"
+#include "tests/team.h"
+#include "trace/control.h"
+#include "trace/trace.h"
+
+namespace {
+
+kmem_cache* make_cache(int flags = 0) {
+  kmem_cache* const cache =
+      kmem_cache_create("ktest_later", 64, 0, flags, nullptr, nullptr, nullptr, nullptr);
+  EXPECT(cache);
+  return cache;
+}
+
+arena* make_arena(int flags) {
+  arena* const made =
+      arena_create("ktest_later", 1 << 20, 1 << 20, 1, nullptr, nullptr, nullptr, 0, flags);
+  EXPECT(made);
+  return made;
+}
+
+bool status_has(std::string_view what) {
+  PageBuffer<char> buffer;
+  if (!buffer.reserve(64 * 1024)) return false;
+  Result<size_t> length = trace_status(buffer.data(), buffer.capacity());
+  EXPECT(length.ok() && *length <= buffer.capacity());
+  return std::string_view(buffer.data(), *length).find(what) != std::string_view::npos;
+}
+
+TracePhase phase_of(TraceSource source) {
+  const MutexGuard guard(trace_control);
+  return trace_state_of(source).phase;
+}
+
+}  // namespace
+
+KTEST(trace_later_a_cache_is_traced_from_its_first_object_on) {
+  EXPECT(trace_command_all("start depth=3\nmark\nmark").ok());
+  EXPECT(status_has("\nlater all depth 3\n"));
+  kmem_cache* const cache = make_cache();
+  void* const object = kmem_cache_alloc(cache, KM_SLEEP);
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has("kmemtrace ktest_later state running objsize 64 depth 3 mark 2\n"));
+    EXPECT(dump.number("seen ") == 1 && dump.number(" recorded ") == 1);
+    EXPECT(dump.number(" untracked ") == 0);
+    EXPECT(dump.has(" mark 2 cpu "));
+  }
+  // A mark from now on is one for it too.
+  EXPECT(trace_command_all("mark").ok());
+  {
+    const DumpText dump(cache);
+    EXPECT(dump.has(" mark 3\n"));
+  }
+  // Other options are not for what runs already, be it what does not exist yet.
+  EXPECT(trace_command_all("start").error() == Errno::EBUSY);
+  kmem_cache_free(cache, object);
+  kmem_cache_destroy(cache);
+  EXPECT(trace_command_all("stop").ok());
+  EXPECT(!status_has("\nlater "));
+  kmem_cache* const untraced = make_cache();
+  EXPECT(phase_of(untraced) == TracePhase::kOff);
+  kmem_cache_destroy(untraced);
+  EXPECT(trace_command_all("reset").ok());
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(trace_later_reset_while_running_keeps_the_order) {
+  EXPECT(trace_command_all("start sample=1M\nmark\nreset").ok());
+  EXPECT(status_has("\nlater all depth 32 sample 1048576\n"));
+  kmem_cache* const cache = make_cache();
+  const DumpText dump(cache);
+  EXPECT(dump.has(" state running objsize 64 depth 32 mark 1 sample 1048576\n"));
+  EXPECT(trace_command_all("stop\nreset").ok());
+  kmem_cache_destroy(cache);
+}
+
+KTEST(trace_later_arenas_too_but_not_what_cannot_be_traced) {
+  EXPECT(trace_command_all("start").ok());
+  arena* const traced = make_arena(KM_SLEEP);
+  void* const address = arena_alloc(traced, 100, KM_SLEEP);
+  {
+    const DumpText dump(traced);
+    EXPECT(dump.number(" recorded ") == 1 && dump.number(" bytes ") == 100);
+    EXPECT(dump.number(" untracked ") == 0);
+  }
+  arena* const forbidden = make_arena(KM_SLEEP | KM_NOTRACE);
+  kmem_cache* const cache = make_cache(KMC_NOTRACE);
+  for (const TraceSource source : {TraceSource(forbidden), TraceSource(cache)}) {
+    EXPECT(phase_of(source) == TracePhase::kOff);
+    EXPECT(!(source.flags() & (KMC_TRACED | KMC_EVER_TRACED)));
+  }
+  // An arena's quantum caches are its own.
+  arena* const cached =
+      arena_create("ktest_cached", 1 << 20, 1 << 20, 64, nullptr, nullptr, nullptr, 128, KM_SLEEP);
+  void* const quantum = arena_alloc(cached, 64, KM_SLEEP);
+  {
+    const DumpText dump(cached);
+    EXPECT(dump.number(" recorded ") == 1 && dump.number(" untracked ") == 0);
+  }
+  arena_free(cached, quantum, 64);
+  arena_free(traced, address, 100);
+  EXPECT(trace_command_all("stop\nreset").ok());
+  arena_destroy(cached);
+  arena_destroy(traced);
+  arena_destroy(forbidden);
+  kmem_cache_destroy(cache);
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(trace_later_a_zombie_and_the_next_of_its_name) {
+  EXPECT(trace_command_all("start").ok());
+  kmem_cache* const zombie = make_cache();
+  kmem_cache_hold(zombie);
+  void* const object = kmem_cache_alloc(zombie, KM_SLEEP);
+  kmem_cache_destroy(zombie);
+  kmem_cache* const next = make_cache();
+  void* const another = kmem_cache_alloc(next, KM_SLEEP);
+  for (kmem_cache* cache : {zombie, next}) {
+    const DumpText dump(cache);
+    EXPECT(dump.number(" live ") == 1 && dump.number(" untracked ") == 0);
+  }
+  kmem_cache_free(next, another);
+  kmem_cache_destroy(next);
+  kmem_cache_free(zombie, object);
+  kmem_cache_release(zombie);
+  EXPECT(trace_command_all("stop\nreset").ok());
+  EXPECT(trace_memory_used() == 0);
+}
+
+// The pool's pages make some tables, and then there are none. What is made works all the same, and
+// that it is not traced is said; a start that is repeated takes it in.
+KTEST(trace_later_without_memory_a_cache_is_made_and_said_to_be_untraced) {
+  EXPECT(trace_command_all("start").ok());
+  const uint64_t limit = trace_memory_limit();
+  trace_memory_set_limit(kPageSize);
+  static kmem_cache* caches[200];
+  size_t count = 0;
+  bool untraced = false;
+  while (!untraced && count < std::size(caches)) {
+    caches[count] = make_cache();
+    if (!caches[count]) break;
+    untraced = phase_of(caches[count++]) == TracePhase::kOff;
+  }
+  EXPECT(untraced);
+  EXPECT(status_has(" untraced 1\n"));
+  kmem_cache* const last = caches[count - 1];
+  void* const object = kmem_cache_alloc(last, KM_SLEEP);
+  EXPECT(object);
+  trace_memory_set_limit(limit);
+  EXPECT(trace_command_all("start").ok());
+  EXPECT(status_has(" untraced 0\n"));
+  {
+    const DumpText dump(last);
+    EXPECT(dump.has(" state running ") && dump.number(" untracked ") == 1);
+  }
+  kmem_cache_free(last, object);
+  while (count > 0) kmem_cache_destroy(caches[--count]);
+  EXPECT(trace_command_all("stop\nreset").ok());
+  EXPECT(trace_memory_used() == 0);
+}
+
+// --- Caches are made on all CPUs while traces start and stop.
+
+namespace {
+
+constexpr unsigned kRounds = 3, kMakers = 4, kMostMade = 20;
+
+struct Made {
+  TraceSource source;
+  void* object;  // its first
+};
+
+struct Makers {
+  std::atomic<bool> stop{false};
+  std::atomic<unsigned> numbers{0};
+  std::atomic<unsigned> made{0};
+  Made all[kMakers][kMostMade];
+  unsigned count[kMakers];
+};
+constinit Makers makers{};
+
+void give_back(const Made& made) {
+  if (arena* const arena = made.source.arena()) {
+    arena_free(arena, made.object, 1);
+    arena_destroy(arena);
+  } else {
+    kmem_cache_free(made.source.cache(), made.object);
+    kmem_cache_destroy(made.source.cache());
+  }
+}
+
+Made make_one(bool is_arena) {
+  if (is_arena) {
+    arena* const arena = make_arena(KM_SLEEP);
+    return {arena, arena_alloc(arena, 1, KM_SLEEP)};
+  }
+  kmem_cache* const cache = make_cache();
+  return {cache, kmem_cache_alloc(cache, KM_SLEEP)};
+}
+
+// Makes, and destroys some, until it is stopped. Traced at its birth is traced from the first
+// object on.
+void make_many(void*) {
+  const unsigned number = makers.numbers++;
+  unsigned& count = makers.count[number];
+  while (!makers.stop) {
+    const Made made = make_one(ktest_random() % 4 == 0);
+    EXPECT(made.object);
+    makers.made++;
+    if (count < kMostMade && ktest_random() % 2 == 0) {
+      makers.all[number][count++] = made;
+    } else {
+      give_back(made);
+    }
+    if (ktest_random() % 4 == 0) task_yield();
+  }
+}
+
+// While makers are at it on all CPUs a command is given; then all that is there must be as it says.
+// `command` for what is there already, and what it comes to.
+void command_while_caches_are_made(const char* command, TracePhase wanted) {
+  makers.stop = false;
+  makers.numbers = 0;
+  makers.made = 0;
+  for (unsigned& count : makers.count) count = 0;
+  Team team(make_many, nullptr);
+  for (unsigned i = 0; i < kMakers; i++) team.add(i % cpu_count());
+  while (makers.made < kMakers) task_yield();
+  EXPECT(trace_command_all(command).ok());
+  const unsigned before = makers.made;
+  while (makers.made < before + kMakers) task_yield();
+  makers.stop = true;
+  team.join();
+  unsigned wrong = 0, running = 0;
+  for (unsigned i = 0; i < kMakers; i++) {
+    for (unsigned j = 0; j < makers.count[i]; j++) {
+      const MutexGuard guard(trace_control);
+      const TraceState state = trace_state_of(makers.all[i][j].source);
+      wrong += (state.phase == TracePhase::kRunning) != (wanted == TracePhase::kRunning);
+      running += state.phase == TracePhase::kRunning;
+    }
+  }
+  EXPECT(wrong == 0);
+  EXPECT((running > 0) == (wanted == TracePhase::kRunning));
+}
+
+void give_all_back() {
+  for (unsigned i = 0; i < kMakers; i++) {
+    for (unsigned j = 0; j < makers.count[i]; j++) give_back(makers.all[i][j]);
+  }
+}
+
+// Of those with a trace: their only object has a record if it was made under the order.
+void expect_records(bool all) {
+  for (unsigned i = 0; i < kMakers; i++) {
+    for (unsigned j = 0; j < makers.count[i]; j++) {
+      const MutexGuard guard(trace_control);
+      TraceTable* const table = trace_table_of(makers.all[i][j].source);
+      if (!table) continue;
+      const TraceCounters counters = table->counters();
+      EXPECT(counters.live() == counters.recorded && counters.seen == counters.recorded);
+      if (all) EXPECT(counters.live() == 1);
+    }
+  }
+}
+
+}  // namespace
+
+KTEST(trace_later_no_cache_slips_between_start_and_what_is_made_later) {
+  EXPECT(trace_command_all("settle").ok());
+  for (unsigned round = 0; round < kRounds; round++) {
+    command_while_caches_are_made("start", TracePhase::kRunning);
+    expect_records(false);
+    give_all_back();
+    // The order stands from the beginning: each has its first object's record.
+    command_while_caches_are_made("mark", TracePhase::kRunning);
+    expect_records(true);
+    give_all_back();
+    command_while_caches_are_made(round % 2 == 0 ? "stop" : "stop\nreset", TracePhase::kOff);
+    give_all_back();
+    EXPECT(trace_command_all("stop\nreset").ok());
+    EXPECT(trace_memory_used() == 0);
+  }
+}
