@@ -297,11 +297,17 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
 }  // namespace
 
 // The tracer asks for its own arena by itself.
-ALLOCATOR_TEXT static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
+ALLOCATOR_TEXT [[gnu::cold, gnu::noinline]] static bool asked_to_fail(struct arena& arena,
+                                                                      size_t size, int flags) {
   if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
     return false;
   note_failure(arena);
   return true;
+}
+
+[[gnu::always_inline]] static inline bool fails_on_purpose(struct arena& arena, size_t size,
+                                                           int flags) {
+  return SLAB_OS_FLAG_TESTS && kmem_faults_wanted() && asked_to_fail(arena, size, flags);
 }
 
 // ---- What KernelAddressSanitizer is told (kasan.h).
@@ -346,12 +352,12 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
 [[gnu::always_inline]] static inline void note_allocation(struct arena& arena, void* address,
                                                           size_t requested,
                                                           const void* frame_pointer) {
-  if ((arena_flags(&arena) & KMC_TRACED) && address) [[unlikely]]
+  if (SLAB_OS_FLAG_TESTS && (arena_flags(&arena) & KMC_TRACED) && address) [[unlikely]]
     trace_allocation(arena, address, requested, frame_pointer);
 }
 
 [[gnu::always_inline]] static inline void note_free(struct arena& arena, void* address) {
-  if (arena_flags(&arena) & KMC_EVER_TRACED) [[unlikely]]
+  if (SLAB_OS_FLAG_TESTS && (arena_flags(&arena) & KMC_EVER_TRACED)) [[unlikely]]
     trace_free(arena, address);
 }
 
@@ -552,7 +558,8 @@ int arena_is_zombie(const struct arena* arena) {
 // ---- The tracer's hands on an arena.
 
 int arena_flags(const struct arena* arena) {
-  return static_cast<int>(__atomic_load_n(&arena->flags, __ATOMIC_RELAXED));
+  return static_cast<int>(__atomic_load_n(&arena->flags, __ATOMIC_RELAXED)) |
+         (SLAB_OS_FLAG_TESTS ? 0 : KMC_NOTRACE);
 }
 
 void arena_change_flags(struct arena* arena, int set, int clear) {
