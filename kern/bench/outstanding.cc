@@ -1,8 +1,11 @@
 // What the number of outstanding objects does to the cost, and what they cost themselves.
 #include <algorithm>
+#include <string_view>
 
 #include "arch/x86_64/interrupts.h"
 #include "bench/bench.h"
+#include "core/boot.h"
+#include "lib/words.h"
 #include "store/trace_memory.h"
 #include "trace/trace.h"
 
@@ -24,6 +27,7 @@ class Outstanding {
   }
   Outstanding(const Outstanding&) = delete;
   Outstanding& operator=(const Outstanding&) = delete;
+  unsigned count() const { return count_; }
   // Frees one and allocates one in its place.
   BENCH_INLINE void renew(unsigned i) const {
     kmem_cache_free(cache_, objects_[i]);
@@ -36,27 +40,29 @@ class Outstanding {
   const Block<void*> objects_;
 };
 
-// The oldest is freed, or one by chance.
-void orders_of_free(kmem_cache* cache, unsigned count) {
-  const Outstanding objects(cache, count);
-  const Objects newer(cache);
+// A pair in which the newest object is freed, the oldest, or one by chance.
+struct Orders {
   Cost newest, oldest, random;
+};
+
+Orders orders_of_free(kmem_cache* cache, const Outstanding& objects) {
+  const unsigned count = objects.count();
+  const Objects newer(cache);
+  Orders orders;
   at_depth(kDepth, [&]() BENCH_INLINE {
-    newest = least_of_each(cache, newer, [cache](unsigned) BENCH_INLINE { pair(cache); });
+    orders.newest = least_of_each(cache, newer, [cache](unsigned) BENCH_INLINE { pair(cache); });
     unsigned next = 0;
-    oldest = mean(kOperations, [&](unsigned) BENCH_INLINE {
+    orders.oldest = mean(kOperations, [&](unsigned) BENCH_INLINE {
       objects.renew(next);
       next = next + 1 == count ? 0 : next + 1;
     });
     uint32_t seed = 1;
-    random = mean(kOperations, [&](unsigned) BENCH_INLINE {
+    orders.random = mean(kOperations, [&](unsigned) BENCH_INLINE {
       seed = seed * 1664525 + 1013904223;
       objects.renew(static_cast<unsigned>(uint64_t{seed} * count >> 32));
     });
   });
-  bench_row(newest, "traced_newest_of_%u", count);
-  bench_row(oldest, "traced_oldest_of_%u", count);
-  bench_row(random, "traced_random_of_%u", count);
+  return orders;
 }
 
 // The cost of each operation by itself, while `kMany` objects are allocated and then freed.
@@ -107,7 +113,10 @@ KBENCH(orders, kTask) {
   const BenchCache cache(kSize);
   for (const unsigned count : {1000u, 10'000u, kMany}) {
     const Traced traced(cache);
-    orders_of_free(cache, count);
+    const Orders orders = orders_of_free(cache, Outstanding(cache, count));
+    bench_row(orders.newest, "traced_newest_of_%u", count);
+    bench_row(orders.oldest, "traced_oldest_of_%u", count);
+    bench_row(orders.random, "traced_random_of_%u", count);
   }
 }
 
@@ -208,4 +217,30 @@ KBENCH(dumps, kTask) {
     bench_row(cost_of(tsc() - start, kMany), "dump_binary");
   }
   free_all(cache, objects, kMany);
+}
+
+// `objects=N` on the kernel command line, all of one CPU and small, so that most of the memory is
+// the tracer's. Its limit must have room for their records.
+KBENCH(scale, kTaskAtScale) {
+  constexpr unsigned kFew = 100, kUsual = 1'000'000, kMost = 100'000'000;
+  constexpr size_t kTiny = 16, kRecordBytes = 32;
+  uint64_t count = kUsual;
+  size_t length;
+  if (const char* const digits = boot_option("objects", &length))
+    ASSERT(parse_number(std::string_view(digits, length), kFew, kMost, &count));
+  const BenchCache cache(kTiny);
+  for (const bool all : {false, true}) {
+    const uint64_t before = trace_memory_used();
+    const Traced traced(cache);
+    const Outstanding objects(cache, all ? static_cast<unsigned>(count) : kFew);
+    const Orders orders = orders_of_free(cache, objects);
+    const char* const name = all ? "many" : "few";
+    bench_row(orders.newest, "%s_newest", name);
+    bench_row(orders.oldest, "%s_oldest", name);
+    bench_row(orders.random, "%s_random", name);
+    if (!all) continue;
+    const Cost bytes = cost_of(trace_memory_used() - before, count);
+    ASSERT(bytes.hundredths >= kRecordBytes * 100);  // none was dropped
+    bench_row(bytes, "many_bytes");
+  }
 }
