@@ -71,10 +71,11 @@ def profile(plugin, load, state, rounds):
 
 
 def traced(load, state, rounds):
-    """(what the load added to trace memory's figures, {trace: records it made}) as ctl has it at the end."""
+    """What ctl has at the end that the load made: figures of trace memory, with allocations seen, and {trace: records}."""
     def at_end(what):
         output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)
+        memory["seen"] = sum(trace.counters["seen"] for trace in traces)
         return memory, {trace.name: trace.counters["recorded"] for trace in traces}
     (memory, records), (memory_before, records_before) = at_end(load), at_end(None)
     return less(memory, memory_before), less(records, records_before)
@@ -110,11 +111,12 @@ def report(kernel, load, state, rounds, before, after, memory, records):
     """Lines about one load; `before` and `after` are profiles of it, `memory` and `records` what traced() gives."""
     added = less(after, before)
     kernel.learn([address for address in added if address != PROGRAMS])
-    load_total, total, recorded = sum(before.values()), sum(added.values()), sum(records.values())
+    load_total, total, recorded, seen = sum(before.values()), sum(added.values()), sum(records.values()), memory.get("seen", 0)
+    others = [f"{name} {number:+,}" for name, number in sorted(memory.items()) if name != "seen"]
     lines = [f"{rounds} × {loads.LOADS[load]}; {state}",
              f"    {load_total:,} instructions untraced, {total:,} added: {100 * total / load_total:+.1f} %",
-             "    " + ", ".join([f"{recorded:,} records" + (f", {total / recorded:,.0f} instructions each" if recorded else "")]
-                                + [f"{name} {number:+,}" for name, number in sorted(memory.items())])]
+             "    " + ", ".join([f"{seen:,} allocations seen" + (f", {total / seen:,.0f} instructions each" if seen else ""),
+                                 f"{recorded:,} records", *others])]
     if records:
         most = sorted(records.items(), key=lambda item: -item[1])[:10]
         lines.append("    of " + ", ".join(f"{name} {number:,}" for name, number in most)

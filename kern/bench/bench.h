@@ -17,6 +17,7 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "lib/result.h"
 #include "sched/task.h"
 #include "slab.h"
 
@@ -60,6 +61,11 @@ class Pinned {
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
 };
+
+// How many objects a bench at scale has: `objects=N` on the kernel command line, else a million.
+// EINVAL if that is no such number, ENOMEM without room for them in memory or the limit of trace
+// memory; the error string says what is needed.
+Result<unsigned> bench_scale_objects();
 
 // The cheapest of `rounds` rounds of `operations` calls of body(i).
 template <typename Body>

@@ -67,6 +67,7 @@ uint64_t file_of(BenchContext context) {
 }
 
 Result<Text*> run_all(uint64_t file) {
+  if (file == kScale) TRY(bench_scale_objects());
   Text* const text = TRY(Text::create());
   output = text;
   Result<void> result;

@@ -5,6 +5,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "bench/bench.h"
 #include "core/boot.h"
+#include "core/errstr.h"
 #include "lib/words.h"
 #include "store/trace_memory.h"
 #include "trace/trace.h"
@@ -219,26 +220,49 @@ KBENCH(dumps, kTask) {
   free_all(cache, objects, kMany);
 }
 
-// `objects=N` on the kernel command line, all of one CPU and small, so that most of the memory is
-// the tracer's. Its limit must have room for their records.
-KBENCH(scale, kTaskAtScale) {
-  constexpr unsigned kFew = 100, kUsual = 1'000'000, kMost = 100'000'000;
-  constexpr size_t kTiny = 16, kRecordBytes = 32;
+namespace {
+
+// Of a tiny object its own, the bench's pointer to it, and what slabs leave over; its share of the
+// trace, at the worst.
+constexpr size_t kTiny = 16, kTinyBytes = 28, kTraceBytes = 50, kRecordBytes = 32;
+
+}  // namespace
+
+Result<unsigned> bench_scale_objects() {
+  constexpr uint64_t kUsual = 1'000'000, kLeast = 1000, kMost = 100'000'000;
   uint64_t count = kUsual;
   size_t length;
-  if (const char* const digits = boot_option("objects", &length))
-    ASSERT(parse_number(std::string_view(digits, length), kFew, kMost, &count));
+  const char* const digits = boot_option("objects", &length);
+  if (digits && !parse_number(std::string_view(digits, length), kLeast, kMost, &count))
+    return fail(Errno::EINVAL, "objects= on the kernel command line takes a number from %lu to %lu",
+                kLeast, kMost);
+  if (trace_memory_limit() < trace_memory_used() + count * kTraceBytes)
+    return fail(Errno::ENOMEM, "%lu objects need `limit %lu` in #mem/kmemtrace/ctl", count,
+                trace_memory_used() + count * kTraceBytes);
+  struct arena_stats base;
+  arena_stats(base_arena, &base);
+  if (base.total_bytes - base.allocated_bytes < count * (kTinyBytes + kTraceBytes))
+    return fail(Errno::ENOMEM, "%lu objects need %lu bytes of free memory", count,
+                count * (kTinyBytes + kTraceBytes));
+  return static_cast<unsigned>(count);
+}
+
+// All of one CPU and small, so that most of the memory is the tracer's.
+KBENCH(scale, kTaskAtScale) {
+  constexpr unsigned kFew = 100;
+  Result<unsigned> many = bench_scale_objects();
+  if (!many) return;
   const BenchCache cache(kTiny);
-  for (const bool all : {false, true}) {
+  for (const unsigned count : {kFew, *many}) {
     const uint64_t before = trace_memory_used();
     const Traced traced(cache);
-    const Outstanding objects(cache, all ? static_cast<unsigned>(count) : kFew);
+    const Outstanding objects(cache, count);
     const Orders orders = orders_of_free(cache, objects);
-    const char* const name = all ? "many" : "few";
+    const char* const name = count == kFew ? "few" : "many";
     bench_row(orders.newest, "%s_newest", name);
     bench_row(orders.oldest, "%s_oldest", name);
     bench_row(orders.random, "%s_random", name);
-    if (!all) continue;
+    if (count == kFew) continue;
     const Cost bytes = cost_of(trace_memory_used() - before, count);
     ASSERT(bytes.hundredths >= kRecordBytes * 100);  // none was dropped
     bench_row(bytes, "many_bytes");

@@ -100,10 +100,10 @@ class FakeKernel:
 def test_where_the_instructions_are():
     before = {where.PROGRAMS: 1000, 0xf00: 10, 0xf20: 5}
     after = where.less(where.parse("0 1000\nf00 30\nf10 20\nf20 25\n"), {})
-    lines = where.report(FakeKernel(), "file", "on", 7, before, after, {"contexts": 3}, {"chan": 4, "page": 2})
+    lines = where.report(FakeKernel(), "file", "on", 7, before, after, {"contexts": 3, "seen": 12}, {"chan": 4, "page": 2})
     text = "\n".join(" ".join(line.split()) for line in lines)
     assert "1,015 instructions untraced, 60 added: +5.9 %" in text
-    assert "6 records, 10 instructions each, contexts +3" in text
+    assert "12 allocations seen, 5 instructions each, 6 records, contexts +3" in text
     assert "of chan 4, page 2" in text
     assert "kern/src/b.cc 40 3.94" in text and "kern/src/a.cc 20 1.97" in text
     assert "caller 40 3.94 20" in text and "other 20 1.97 20" in text
