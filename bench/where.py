@@ -3,9 +3,10 @@
 
     bench/where.py [--load NAME] [--state on|stopped|sampled] [--rounds N]
 
-A plugin of QEMU's (instructions.c) counts each instruction of the kernel, in guests with the load and without it, traced and not. What
-the load has more when it is traced is added up by source file, inlined functions under their own, and by function, with the number of
-calls. Beside it stand what #mem/kmemtrace/ctl counted. Written to build/bench/where.txt too. The image must have been built.
+A plugin of QEMU's (instructions.c) counts each instruction of the kernel, in guests with the load and without it, traced and not. The
+instructions that tracing adds to the load are summed by source file, inlined functions under their own, and by function, with the
+number of calls. Beside them stand the counters of #mem/kmemtrace/ctl. Written to build/bench/where.txt too. The image must have been
+built.
 """
 import argparse
 import bisect
@@ -22,9 +23,9 @@ sys.path.insert(0, str(counts.ROOT / "tools"))
 from stele import dump, source_lines, tracedump  # noqa: E402  pylint: disable=wrong-import-position
 
 PROGRAMS = 0  # the address that stands for all programs together
-# What is inlined everywhere belongs to who uses it.
+# Functions that are inlined everywhere belong to their callers.
 HELPERS = re.compile(r"kern/lib/|kern/include/|kern/arch/x86_64/[a-z_]*\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
-LEAST = 0.001  # of the load: what is listed
+LEAST = 0.001  # the smallest share of the load that is listed
 
 
 class Kernel:
