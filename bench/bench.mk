@@ -25,8 +25,30 @@ $(BENCH_HOST): $(BENCH_HOST_OBJ) tests/host/sources.mk
 # Seldom run, it is built with the tests, so that it goes on being built at all.
 host-tests: $(BENCH_HOST)
 
-.PHONY: bench bench-baseline
-bench: all $(BENCH_HOST) ## every figure, beside its target and those of the peers; build/bench/
+# The kernel of which whole loads say what the tests of flags cost.
+BENCH_KERNEL := $(BASE)/variant/no_flag_tests/stele.elf
+ifeq ($(VARIANT),)
+$(BENCH_KERNEL): FORCE
+	@$(MAKE) VARIANT=no_flag_tests $@
+endif
+
+# A plugin of QEMU's.
+BENCH_PLUGIN := $(BASE)/bench/instructions.so
+$(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
+	@mkdir -p $(@D)
+	@echo "  BENCH $<"
+	@gcc -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -shared $< -o $@
+
+# What takes long: OBJECTS=10000000 PROCESSES=100000 are those of the targets.
+OBJECTS   ?= 1000000
+PROCESSES ?= 5000
+
+.PHONY: bench bench-baseline bench-where bench-scale
+bench: all $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of the peers; build/bench/
 	@bench/bench.py
 bench-baseline: all ## the counts as they are now become what `make test` compares with
 	@bench/bench.py --counts-only --write-baseline
+bench-where: all $(BENCH_PLUGIN) ## where the instructions are that traces add to whole loads
+	@bench/where.py
+bench-scale: all ## very many objects and processes (OBJECTS=1000000 PROCESSES=5000)
+	@bench/scale.py --objects $(OBJECTS) --processes $(PROCESSES)

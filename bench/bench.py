@@ -5,8 +5,9 @@
 
 Prints the table and writes into build/bench: figures.json, a list of objects with name, value, unit, target (null: none) and ok,
 and why where the value is null because it could not be measured;
-cost-outstanding.svg and cost-depth.svg; untraced.txt, the instructions of an untraced pair. --counts-only leaves the host's
-processors out; --write-baseline makes the counts those that the test compares with.
+cost-outstanding.svg and cost-depth.svg; untraced.txt, the instructions of an untraced pair. --counts-only leaves out the host's
+processors and whole loads; --write-baseline makes the counts, and those of the loads' short form, those that the test compares with.
+What is booted must have been built.
 """
 import argparse
 import json
@@ -16,22 +17,23 @@ import subprocess
 import sys
 
 import counts
+import loads
 
 # Name, what it is, unit, target (a number: at most; negative: at least its absolute value), Akaros, Linux 6.1 at its best.
 # The peers' figures were measured on the same work.
 ROWS = [
-    ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 64, "110", "158"),
+    ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 62, "110", "158"),
     ("untraced_flag_tests", "… of which the flag tests", "instructions", 4, "6", "0"),
     ("untraced_bufctl", "… from a cache with bufctls", "instructions", None, "144", ""),
     ("untraced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
-    ("traced", "… traced, 10 frames, nothing else outstanding", "instructions", 300, "1,073", "4,688 kmemleak"),
+    ("traced", "… traced, 10 frames, nothing else outstanding", "instructions", 250, "1,073", "4,688 kmemleak"),
     ("traced_bufctl", "… from a cache with bufctls", "instructions", None, "", ""),
     ("traced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
     ("traced_process", "… in process context", "instructions", 320, "~2,000", ""),
-    ("traced_process_first_of_call", "… and the first of a system call: the user stack", "instructions", None, "", ""),
+    ("traced_process_first_of_call", "… and the first of a system call: the user stack", "instructions", 380, "", ""),
     ("traced_process_no_user_stack", "… and no user stack", "instructions", None, "", ""),
     *((f"traced_{order}_of_{number}", f"… traced, {number:,} outstanding, {order} freed", "instructions",
-       320 if number == 100000 and order != "newest" else None, akaros.get(number, ""), "~4,800" if number == 100000 else "")
+       265 if number == 100000 and order != "newest" else None, akaros.get(number, ""), "~4,800" if number == 100000 else "")
       for order, akaros in (("newest", {}), ("oldest", {1000: "3,032", 10000: "21,032", 100000: "201,032"}),
                             ("random", {1000: "2,077", 10000: "10,906", 100000: "99,868"}))
       for number in (1000, 10000, 100000)),
@@ -41,10 +43,10 @@ ROWS = [
     ("longest_hook", "longest addition by one hook, growing to 100,000", "instructions", 2000, "", ""),
     ("added_growing", "added to an alloc, growing to 100,000", "instructions", None, "", ""),
     ("free_after_stop", "free after stop, no record, 100,000 records left", "instructions", 90, "200,049", ""),
-    ("bytes_per_object", "memory for each traced object, the worst", "bytes", 48, "273", "64 U, 97 memleak"),
+    ("bytes_per_object", "memory for each traced object, the worst", "bytes", 45, "273", "64 U, 97 memleak"),
     ("cache_bytes", "memory added to each kmem_cache", "bytes", 16, "552", ""),
     ("cache_cpu_bytes", "… and to its part for each CPU", "bytes", 1, "0", ""),
-    ("dump", "dump as text, for each object", "instructions", 1500, "72,607", ""),
+    ("dump", "dump as text, for each object", "instructions", 1400, "72,607", ""),
     ("dump_binary", "… in binary", "instructions", None, "", ""),
     ("call", "a call of a kernel function, 11 frames", "instructions", None, "", "8"),
     ("call_probed", "… probed, by a consumer that does nothing", "instructions", 90, "", ""),
@@ -52,8 +54,18 @@ ROWS = [
     ("call_counted", "… under stackcount", "instructions", 350, "", "7,519 bcc"),
     ("user_pair", "malloc+free of a process, 64 bytes", "instructions", None, "", ""),
     ("user_pair_added", "… added by memleak -p", "instructions", None, "", "12,817 kernel's, bcc"),
+    *((f"load_{load}{state}", what, unit, target, "", linux)
+      for load, called, untraced, on in (
+          ("pipeline", "ls / | cat > /dev/null", "567.6", "70.9 kmemleak, 40.0 page_owner, 142.7 U"),
+          ("file", "write and read a file of #tmp", "13.5", "40.5 kmemleak, 21.0 page_owner, 90.3 U"))
+      for state, what, unit, target, linux in (
+          ("", f"{loads.ROUNDS} × {called}, millions", "million instructions", None, untraced),
+          ("_on", "… % more with all traces on", "%", 10, on),
+          ("_stopped", "… % more with all stopped, records kept", "%", 1, ""),
+          ("_sampled", "… % more with all sampled, by 512K", "%", 1.5, ""),
+          ("_flag_tests", "… % more, never traced, than without flag tests", "%", 0.5, ""))),
     ("host_untraced", "real processor: an untraced pair", "ns", None, "", ""),
-    ("host_traced_ratio", "… a traced pair, in untraced ones", "ratio", None, "", ""),
+    ("host_traced_ratio", "… a traced pair, in untraced ones", "ratio", 6, "", ""),
     ("host_traced_ratio_2", "… two threads, one cache", "ratio", None, "", ""),
     ("host_control_ratio_2", "… two processes, nothing shared", "ratio", None, "", ""),
     ("host_share_of_control", "… share of what sharing nothing gains", "ratio", -0.9, "", ""),
@@ -133,10 +145,26 @@ def host_figures(program):
     return values, {row: why(row) for row in HOST_NEEDS if row not in values}
 
 
+def counted(counts_only):
+    """({row: value}, {row: why it was not measured}) of what is counted in guests."""
+    values, reasons = {}, {}
+    of_loads = set(loads.rows())
+    for measure, rows in ((counts.measure, {row[0] for row in ROWS} - HOST_NEEDS.keys() - of_loads),
+                          (loads.measure, set() if counts_only else of_loads)):
+        if not rows:
+            continue
+        try:
+            values |= measure(build=False)
+        except (RuntimeError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
+            reasons |= dict.fromkeys(rows, "the counts failed, see above")
+            print(f"bench: {error}", file=sys.stderr)
+    return values, reasons
+
+
 def unmeasured(values, reasons, counts_only):
     """{row: why it has no value}."""
-    return {row[0]: reasons.get(row[0], "nothing measured it")
-            for row in ROWS if row[0] not in values and not (counts_only and row[0] in HOST_NEEDS)}
+    left_out = HOST_NEEDS.keys() | set(loads.rows()) if counts_only else ()
+    return {row[0]: reasons.get(row[0], "nothing measured it") for row in ROWS if row[0] not in values and row[0] not in left_out}
 
 
 def meets(value, target):
@@ -221,12 +249,7 @@ def main():
     options = parser.parse_args()
     folder = counts.build_folder() / "bench"
     folder.mkdir(parents=True, exist_ok=True)
-    values, reasons = {}, {}
-    try:
-        values = counts.measure()
-    except (RuntimeError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
-        reasons = {row[0]: "the counts failed, see above" for row in ROWS if row[0] not in HOST_NEEDS}
-        print(f"bench: {error}", file=sys.stderr)
+    values, reasons = counted(options.counts_only)
     unknown = values.keys() - {row[0] for row in ROWS}
     if unknown:
         sys.exit(f"bench: rows that nobody explains: {', '.join(sorted(unknown))}")
@@ -236,9 +259,10 @@ def main():
         reasons |= host_reasons
     reasons = unmeasured(values, reasons, options.counts_only)
     # A count repeats on any machine, so one that is missing is a fault; the host's processors may be busy.
-    counted = reasons.keys() <= HOST_NEEDS.keys()
-    if options.write_baseline and counted:
-        counts.write_baseline({name: value for name, value in values.items() if name not in HOST_NEEDS})
+    complete = reasons.keys() <= HOST_NEEDS.keys()
+    if options.write_baseline and complete:
+        not_kept = HOST_NEEDS.keys() | set(loads.rows())
+        counts.write_baseline({name: value for name, value in values.items() if name not in not_kept} | loads.measure_short(build=False))
     (folder / "figures.json").write_text(json.dumps(figures(values, reasons), indent=1) + "\n")
     print(table(values, reasons), flush=True)
     draw(values, folder)
@@ -249,7 +273,7 @@ def main():
     if not options.counts_only:
         print(f"load of the host meanwhile: {os.getloadavg()[0]:.1f}, with {os.cpu_count()} processors")
     print(f"written: {os.path.relpath(folder)}/figures.json, cost-outstanding.svg, cost-depth.svg, untraced.txt")
-    if not counted:
+    if not complete:
         sys.exit("bench: counts are missing" + (", the baseline stays as it was" if options.write_baseline else ""))
 
 

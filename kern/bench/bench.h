@@ -1,5 +1,6 @@
 // Counts what the memory core and the tracer cost, in the system that people run: reading
-// #bench/rows runs every KBENCH and gives a line `NAME VALUE` for each row, with two decimals.
+// #bench/rows runs every KBENCH but those at scale, which #bench/scale runs, and gives a line
+// `NAME VALUE` for each row, with two decimals.
 //
 // Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values
 // are counts that repeat exactly; without it they are ticks, and noise. What a row counts is the
@@ -16,11 +17,13 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "lib/result.h"
 #include "sched/task.h"
 #include "slab.h"
 
 // Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
-enum class BenchContext : uint8_t { kTask, kProcess };
+// One at scale takes minutes and as much memory as the command line says; so does no other.
+enum class BenchContext : uint8_t { kTask, kProcess, kTaskAtScale };
 
 struct KernelBench {
   void (*run)();
@@ -58,6 +61,11 @@ class Pinned {
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
 };
+
+// How many objects a bench at scale has: `objects=N` on the kernel command line, else a million.
+// EINVAL if that is no such number, ENOMEM without room for them in memory or the limit of trace
+// memory; the error string says what is needed.
+Result<unsigned> bench_scale_objects();
 
 // The cheapest of `rounds` rounds of `operations` calls of body(i).
 template <typename Body>

@@ -1,4 +1,4 @@
-// #bench/rows: the first read of an open file runs every KBENCH.
+// #bench/rows and #bench/scale: the first read of an open file runs every KBENCH of the file.
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
@@ -14,10 +14,11 @@ extern "C" const KernelBench kbenches_start[], kbenches_end[];
 
 namespace {
 
-enum File : uint64_t { kRoot, kRows };
+enum File : uint64_t { kRoot, kRows, kScale };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"rows", ABI_S_IFREG | 0400, kRoot},
+    {"scale", ABI_S_IFREG | 0400, kRoot},
 };
 
 // One reader at a time has the benches run, also where several share an open file.
@@ -56,18 +57,26 @@ Result<void> run_in_task(void (*run)()) {
 
 // The open file. Its text is there when it is whole, and stays.
 struct Rows {
+  explicit Rows(uint64_t file) : file(file) {}
+  const uint64_t file;
   std::atomic<Text*> text{nullptr};
 };
 
-Result<Text*> run_all() {
+uint64_t file_of(BenchContext context) {
+  return context == BenchContext::kTaskAtScale ? kScale : kRows;
+}
+
+Result<Text*> run_all(uint64_t file) {
+  if (file == kScale) TRY(bench_scale_objects());
   Text* const text = TRY(Text::create());
   output = text;
   Result<void> result;
   for (const KernelBench* bench = kbenches_start; bench < kbenches_end && result; bench++) {
-    if (bench->context == BenchContext::kTask) {
-      result = run_in_task(bench->run);
-    } else {
+    if (file_of(bench->context) != file) continue;
+    if (bench->context == BenchContext::kProcess) {
       bench->run();
+    } else {
+      result = run_in_task(bench->run);
     }
   }
   output = nullptr;
@@ -80,9 +89,9 @@ Result<Text*> run_all() {
 // The open file's text; the first reader has the benches run.
 Result<Text*> text_of(Rows& rows) {
   if (Text* const text = rows.text) return text;
-  if (running.exchange(true)) return fail(Errno::EBUSY, "somebody else reads #bench/rows");
+  if (running.exchange(true)) return fail(Errno::EBUSY, "somebody else reads #bench");
   Text* const before = rows.text;  // another was quicker
-  Result<Text*> text = before ? Result<Text*>(before) : run_all();
+  Result<Text*> text = before ? Result<Text*>(before) : run_all(rows.file);
   if (text) rows.text = *text;
   running = false;
   return text;
@@ -106,7 +115,7 @@ class BenchDevice final : public TableDevice {
   Result<void> open_file(Chan& chan, uint32_t) override {
     void* const memory = kmalloc(sizeof(Rows), KM_SLEEP);
     if (!memory) return Errno::ENOMEM;
-    chan.state = new (memory) Rows;
+    chan.state = new (memory) Rows(chan.qid.path);
     return {};
   }
 };

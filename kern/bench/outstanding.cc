@@ -1,8 +1,12 @@
 // What the number of outstanding objects does to the cost, and what they cost themselves.
 #include <algorithm>
+#include <string_view>
 
 #include "arch/x86_64/interrupts.h"
 #include "bench/bench.h"
+#include "core/boot.h"
+#include "core/errstr.h"
+#include "lib/words.h"
 #include "store/trace_memory.h"
 #include "trace/trace.h"
 
@@ -24,6 +28,7 @@ class Outstanding {
   }
   Outstanding(const Outstanding&) = delete;
   Outstanding& operator=(const Outstanding&) = delete;
+  unsigned count() const { return count_; }
   // Frees one and allocates one in its place.
   BENCH_INLINE void renew(unsigned i) const {
     kmem_cache_free(cache_, objects_[i]);
@@ -36,27 +41,29 @@ class Outstanding {
   const Block<void*> objects_;
 };
 
-// The oldest is freed, or one by chance.
-void orders_of_free(kmem_cache* cache, unsigned count) {
-  const Outstanding objects(cache, count);
-  const Objects newer(cache);
+// A pair in which the newest object is freed, the oldest, or one by chance.
+struct Orders {
   Cost newest, oldest, random;
+};
+
+Orders orders_of_free(kmem_cache* cache, const Outstanding& objects) {
+  const unsigned count = objects.count();
+  const Objects newer(cache);
+  Orders orders;
   at_depth(kDepth, [&]() BENCH_INLINE {
-    newest = least_of_each(cache, newer, [cache](unsigned) BENCH_INLINE { pair(cache); });
+    orders.newest = least_of_each(cache, newer, [cache](unsigned) BENCH_INLINE { pair(cache); });
     unsigned next = 0;
-    oldest = mean(kOperations, [&](unsigned) BENCH_INLINE {
+    orders.oldest = mean(kOperations, [&](unsigned) BENCH_INLINE {
       objects.renew(next);
       next = next + 1 == count ? 0 : next + 1;
     });
     uint32_t seed = 1;
-    random = mean(kOperations, [&](unsigned) BENCH_INLINE {
+    orders.random = mean(kOperations, [&](unsigned) BENCH_INLINE {
       seed = seed * 1664525 + 1013904223;
       objects.renew(static_cast<unsigned>(uint64_t{seed} * count >> 32));
     });
   });
-  bench_row(newest, "traced_newest_of_%u", count);
-  bench_row(oldest, "traced_oldest_of_%u", count);
-  bench_row(random, "traced_random_of_%u", count);
+  return orders;
 }
 
 // The cost of each operation by itself, while `kMany` objects are allocated and then freed.
@@ -107,7 +114,10 @@ KBENCH(orders, kTask) {
   const BenchCache cache(kSize);
   for (const unsigned count : {1000u, 10'000u, kMany}) {
     const Traced traced(cache);
-    orders_of_free(cache, count);
+    const Orders orders = orders_of_free(cache, Outstanding(cache, count));
+    bench_row(orders.newest, "traced_newest_of_%u", count);
+    bench_row(orders.oldest, "traced_oldest_of_%u", count);
+    bench_row(orders.random, "traced_random_of_%u", count);
   }
 }
 
@@ -208,4 +218,53 @@ KBENCH(dumps, kTask) {
     bench_row(cost_of(tsc() - start, kMany), "dump_binary");
   }
   free_all(cache, objects, kMany);
+}
+
+namespace {
+
+// Of a tiny object its own, the bench's pointer to it, and what slabs leave over; its share of the
+// trace, at the worst.
+constexpr size_t kTiny = 16, kTinyBytes = 28, kTraceBytes = 50, kRecordBytes = 32;
+
+}  // namespace
+
+Result<unsigned> bench_scale_objects() {
+  constexpr uint64_t kUsual = 1'000'000, kLeast = 1000, kMost = 100'000'000;
+  uint64_t count = kUsual;
+  size_t length;
+  const char* const digits = boot_option("objects", &length);
+  if (digits && !parse_number(std::string_view(digits, length), kLeast, kMost, &count))
+    return fail(Errno::EINVAL, "objects= on the kernel command line takes a number from %lu to %lu",
+                kLeast, kMost);
+  if (trace_memory_limit() < trace_memory_used() + count * kTraceBytes)
+    return fail(Errno::ENOMEM, "%lu objects need `limit %lu` in #mem/kmemtrace/ctl", count,
+                trace_memory_used() + count * kTraceBytes);
+  struct arena_stats base;
+  arena_stats(base_arena, &base);
+  if (base.total_bytes - base.allocated_bytes < count * (kTinyBytes + kTraceBytes))
+    return fail(Errno::ENOMEM, "%lu objects need %lu bytes of free memory", count,
+                count * (kTinyBytes + kTraceBytes));
+  return static_cast<unsigned>(count);
+}
+
+// All of one CPU and small, so that most of the memory is the tracer's.
+KBENCH(scale, kTaskAtScale) {
+  constexpr unsigned kFew = 100;
+  Result<unsigned> many = bench_scale_objects();
+  if (!many) return;
+  const BenchCache cache(kTiny);
+  for (const unsigned count : {kFew, *many}) {
+    const uint64_t before = trace_memory_used();
+    const Traced traced(cache);
+    const Outstanding objects(cache, count);
+    const Orders orders = orders_of_free(cache, objects);
+    const char* const name = count == kFew ? "few" : "many";
+    bench_row(orders.newest, "%s_newest", name);
+    bench_row(orders.oldest, "%s_oldest", name);
+    bench_row(orders.random, "%s_random", name);
+    if (count == kFew) continue;
+    const Cost bytes = cost_of(trace_memory_used() - before, count);
+    ASSERT(bytes.hundredths >= kRecordBytes * 100);  // none was dropped
+    bench_row(bytes, "many_bytes");
+  }
 }

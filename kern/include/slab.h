@@ -187,6 +187,11 @@ int kmem_faults_begin(kmem_fault_function function);
 void kmem_faults_end(void);
 /* Asks. 0 without a function. For those who have allocations to fail; any context but NMI. */
 int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags);
+/* Whether there is a function: one look, for those who allocate often. Any context. */
+extern kmem_fault_function kmem_fault_asked; /* atomic */
+static inline int kmem_faults_wanted(void) {
+  return __atomic_load_n(&kmem_fault_asked, __ATOMIC_RELAXED) != 0;
+}
 
 /* Run-time checking. While a cache is checked a write past the end of its objects, before them or
  * to free ones, a double free and a free to the wrong cache are reported on the log, and the system

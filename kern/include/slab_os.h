@@ -26,6 +26,14 @@ struct arena;
 #define SLAB_OS_CHECK_CALLS 0
 #endif
 
+/* Caches and arenas look whether something is traced, checked or made to fail. Without that nothing
+ * can be: all of them are KMC_NOTRACE. */
+#ifdef CONFIG_SLAB_NO_FLAG_TESTS
+#define SLAB_OS_FLAG_TESTS 0
+#else
+#define SLAB_OS_FLAG_TESTS 1
+#endif
+
 #ifdef STELE_HOST
 #include "slab_os_host.h"
 #else

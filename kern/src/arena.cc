@@ -297,11 +297,17 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
 }  // namespace
 
 // The tracer asks for its own arena by itself.
-ALLOCATOR_TEXT static bool fails_on_purpose(struct arena& arena, size_t size, int flags) {
+ALLOCATOR_TEXT [[gnu::cold, gnu::noinline]] static bool asked_to_fail(struct arena& arena,
+                                                                      size_t size, int flags) {
   if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
     return false;
   note_failure(arena);
   return true;
+}
+
+[[gnu::always_inline]] static inline bool fails_on_purpose(struct arena& arena, size_t size,
+                                                           int flags) {
+  return SLAB_OS_FLAG_TESTS && kmem_faults_wanted() && asked_to_fail(arena, size, flags);
 }
 
 // ---- What KernelAddressSanitizer is told (kasan.h).
@@ -343,15 +349,23 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
   if (arena_flags(&arena) & KMC_EVER_TRACED) arena_trace_free(&arena, address);
 }
 
+// arena_flags() & flag, as one test in memory: for an atomic load the compiler takes a register
+// first.
+[[gnu::always_inline]] static inline bool has_flag(const struct arena& arena, uint32_t flag) {
+  bool has;
+  asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
+  return SLAB_OS_FLAG_TESTS && has;
+}
+
 [[gnu::always_inline]] static inline void note_allocation(struct arena& arena, void* address,
                                                           size_t requested,
                                                           const void* frame_pointer) {
-  if ((arena_flags(&arena) & KMC_TRACED) && address) [[unlikely]]
+  if (has_flag(arena, KMC_TRACED) && address) [[unlikely]]
     trace_allocation(arena, address, requested, frame_pointer);
 }
 
 [[gnu::always_inline]] static inline void note_free(struct arena& arena, void* address) {
-  if (arena_flags(&arena) & KMC_EVER_TRACED) [[unlikely]]
+  if (has_flag(arena, KMC_EVER_TRACED)) [[unlikely]]
     trace_free(arena, address);
 }
 
@@ -452,12 +466,25 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
   return 0;
 }
 
+// Apart, so that the usual way keeps nothing across a call that it does not make.
+ALLOCATOR_TEXT [[gnu::cold, gnu::noinline]] static void* alloc_unless_failing(struct arena& arena,
+                                                                              size_t size,
+                                                                              int flags,
+                                                                              const void* frame) {
+  if (fails_on_purpose(arena, size, flags)) return nullptr;
+  void* const address = take(arena, align_up(size, arena.quantum), flags);
+  open_memory(arena, address, size);
+  note_allocation(arena, address, size, frame);
+  return address;
+}
+
 ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
   const size_t whole = align_up(size, arena->quantum);
   if ((flags & (KM_BESTFIT | KM_NEXTFIT)) && !is_cached(*arena, whole))
     return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
-  if (fails_on_purpose(*arena, size, flags)) return nullptr;
+  if (SLAB_OS_FLAG_TESTS && kmem_faults_wanted()) [[unlikely]]
+    return alloc_unless_failing(*arena, size, flags, __builtin_frame_address(0));
   void* const address = take(*arena, whole, flags);
   open_memory(*arena, address, size);
   note_allocation(*arena, address, size, __builtin_frame_address(0));
@@ -553,7 +580,8 @@ int arena_is_zombie(const struct arena* arena) {
 // ---- The tracer's hands on an arena.
 
 int arena_flags(const struct arena* arena) {
-  return static_cast<int>(__atomic_load_n(&arena->flags, __ATOMIC_RELAXED));
+  return static_cast<int>(__atomic_load_n(&arena->flags, __ATOMIC_RELAXED)) |
+         (SLAB_OS_FLAG_TESTS ? 0 : KMC_NOTRACE);
 }
 
 void arena_change_flags(struct arena* arena, int set, int clear) {

@@ -129,13 +129,13 @@ static void name_make(char* to, const char* name, unsigned number) {
   to[length] = '\0';
 }
 
-static kmem_fault_function fault_function; /* atomic */
+kmem_fault_function kmem_fault_asked;
 
 /* Gives the cache a name of its own and puts it at the list's end. Nobody has used it yet. */
 static void list_add(struct kmem_cache* cache, const char* name) {
   slab_check_new_cache(cache, name);
   LOCK_GUARD(&list_lock);
-  if (__atomic_load_n(&fault_function, __ATOMIC_RELAXED) && !(cache->flags & KMC_QCACHE)) {
+  if (kmem_faults_wanted() && !(cache->flags & KMC_QCACHE)) {
     const unsigned cpus = slab_os_cpu_count();
     for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_FAULTS;
   }
@@ -319,7 +319,8 @@ size_t kmem_cache_object_size(const struct kmem_cache* cache) {
   return cache->object_size;
 }
 int kmem_cache_flags(const struct kmem_cache* cache) {
-  return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED);
+  return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) |
+         (SLAB_OS_FLAG_TESTS ? 0 : KMC_NOTRACE);
 }
 struct arena* kmem_cache_source(const struct kmem_cache* cache) {
   return cache->source;
@@ -363,7 +364,7 @@ struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
  * under the lock by one who knows whether there is a function. */
 static void set_fault_flags(void* argument) {
   (void)argument;
-  const bool wanted = __atomic_load_n(&fault_function, __ATOMIC_ACQUIRE);
+  const bool wanted = __atomic_load_n(&kmem_fault_asked, __ATOMIC_ACQUIRE);
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
     if (!(kmem_cache_flags(cache) & KMC_QCACHE))
       kmem_cache_cpu_flags(cache, wanted ? KMC_FAULTS : 0, wanted ? 0 : KMC_FAULTS);
@@ -371,7 +372,7 @@ static void set_fault_flags(void* argument) {
 
 int kmem_faults_begin(kmem_fault_function function) {
   kmem_fault_function none = NULL;
-  if (!__atomic_compare_exchange_n(&fault_function, &none, function, false, __ATOMIC_ACQ_REL,
+  if (!__atomic_compare_exchange_n(&kmem_fault_asked, &none, function, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_RELAXED))
     return 0;
   slab_os_on_each_cpu(set_fault_flags, NULL);
@@ -379,15 +380,15 @@ int kmem_faults_begin(kmem_fault_function function) {
 }
 
 void kmem_faults_end(void) {
-  __atomic_store_n(&fault_function, NULL, __ATOMIC_RELEASE);
+  __atomic_store_n(&kmem_fault_asked, NULL, __ATOMIC_RELEASE);
   slab_os_on_each_cpu(set_fault_flags, NULL);
 }
 
 ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, size_t size,
                               int flags) {
-  if (!__atomic_load_n(&fault_function, __ATOMIC_RELAXED)) return 0;
+  if (!kmem_faults_wanted()) return 0;
   const uint64_t saved = slab_os_irq_save();
-  const kmem_fault_function function = __atomic_load_n(&fault_function, __ATOMIC_ACQUIRE);
+  const kmem_fault_function function = __atomic_load_n(&kmem_fault_asked, __ATOMIC_ACQUIRE);
   const int fails = function && function(site, source, size, flags);
   slab_os_irq_restore(saved);
   return fails;

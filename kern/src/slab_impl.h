@@ -8,8 +8,11 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What takes an allocation off the fast path, by one test. */
-enum { KMC_ALLOC_HOOKS = KMC_TRACED | KMC_FAULTS };
+/* What takes an allocation, and a free, off the fast path, by one test. */
+enum {
+  KMC_ALLOC_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_TRACED | KMC_FAULTS : 0,
+  KMC_FREE_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_EVER_TRACED | KMC_CHECKED : 0
+};
 
 enum { MAGAZINE_TYPES = 5 }; /* sizes of magazines */
 

@@ -188,7 +188,8 @@ ALLOCATOR_TEXT static void* alloc_failed(struct kmem_cache* cache, uint64_t save
 ALLOCATOR_TEXT static bool fails_on_purpose(const struct kmem_cache* cache,
                                             const struct kmem_cpu* cpu, size_t requested,
                                             int flags) {
-  return UNLIKELY(cpu->flags & KMC_FAULTS) && kmem_fault(KMEM_FAULT_CACHE, cache, requested, flags);
+  return UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_FAULTS) &&
+         kmem_fault(KMEM_FAULT_CACHE, cache, requested, flags);
 }
 
 /* The loaded magazine is empty. Leaves the section for the slab layer; after that CPU and flags may
@@ -215,7 +216,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
     cpu = this_cpu(cache);
   }
   slab_os_count(&cpu->allocations, 1);
-  if (UNLIKELY(cpu->flags & KMC_TRACED))
+  if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_TRACED))
     return slab_trace_alloc(cache, object, requested, frame, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -378,7 +379,7 @@ ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
   if (UNLIKELY(!object) || !taken_back(cache, object)) return;
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
-  if (UNLIKELY(cpu->flags & (KMC_EVER_TRACED | KMC_CHECKED))) {
+  if (UNLIKELY(cpu->flags & KMC_FREE_HOOKS)) {
     if (UNLIKELY(flags_again(cpu) & KMC_CHECKED)) {
       free_checked(cache, object, saved);
       return;

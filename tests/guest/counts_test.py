@@ -2,13 +2,23 @@
 import pytest
 
 import counts
+import loads
 from guest import guest
+
+
+def assert_no_worse(measured, rows):
+    worse = counts.worse(measured, {name: value for name, value in counts.baseline().items() if name in rows})
+    assert not worse, "\n".join(["where that is meant, `make bench-baseline` says so:", *worse])
 
 
 @pytest.mark.icount
 def test_no_count_is_worse_than_the_baseline():
-    worse = counts.worse(counts.measure(build=False), counts.baseline())
-    assert not worse, "\n".join(["where that is meant, `make bench-baseline` says so:", *worse])
+    assert_no_worse(counts.measure(build=False), counts.baseline().keys() - set(loads.short_rows()))
+
+
+@pytest.mark.icount
+def test_traces_add_no_more_to_whole_loads_than_the_baseline():
+    assert_no_worse(loads.measure_short(build=False), loads.short_rows())
 
 
 def test_one_reader_at_a_time_has_the_benches_run():
@@ -17,5 +27,5 @@ def test_one_reader_at_a_time_has_the_benches_run():
 reader() { until cat <&3 > /tmp/$1; do sleep 0.1; done; }
 exec 3< '#bench/rows'; reader a & reader b; wait; cat /tmp/a; echo ==; cat /tmp/b""")
     shorter, longer = sorted(result.stdout.split("==\n"), key=len)
-    assert set(result.stderr.splitlines()) == {"cat: read error: Device or resource busy: somebody else reads #bench/rows"}, result
+    assert set(result.stderr.splitlines()) == {"cat: read error: Device or resource busy: somebody else reads #bench"}, result
     assert "\ntraced " in longer and shorter in ("", longer), result

@@ -5,6 +5,8 @@ import pytest
 
 import bench
 import counts
+import loads
+import where
 
 LISTING = """
 ffffffff80100f70 <kmem_cache_free>:
@@ -41,9 +43,75 @@ def test_what_is_worse():
     assert counts.worse(baseline | {"more": 1.0}, baseline) == ["more: the baseline has no such row"]
 
 
+def test_a_load_may_get_worse_by_a_few_tenths_of_a_point():
+    before = {"short_load_file_on": 20.0, "short_load_file_stopped": 0.5}
+    assert counts.worse({"short_load_file_on": 20.2, "short_load_file_stopped": 0.7}, before) == []
+    assert counts.worse({"short_load_file_on": 20.4, "short_load_file_stopped": 0.9}, before) == [
+        "short_load_file_on: 20.4, and it was 20", "short_load_file_stopped: 0.9, and it was 0.5"]
+
+
+def load_program(folder, text):
+    """What boots, in the place of scripts/guest: it says how many characters its script has, as ticks."""
+    path = folder / "scripts/guest"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\nfor script; do :; done\n" + text)
+    path.chmod(0o755)
+
+
+POWER_OFF = "echo \"[    0.100000] power off after ${#script} ticks of the time stamp counter\" >&2\n"
+
+
+def test_a_load_is_what_it_adds_to_a_guest_without_it(tmp_path, monkeypatch):
+    load_program(tmp_path, POWER_OFF)
+    monkeypatch.setattr(loads, "ROOT", tmp_path)
+    counted = loads.instructions(loads.Guest(build=True), ["untraced", "on"], {"pipeline": 300})
+    length = len(loads.script("pipeline", "untraced", 300)) - len(loads.script(None, "untraced", 0))
+    assert counted == {("pipeline", "untraced"): length, ("pipeline", "on"): length}
+    assert loads.added(counted) == {"load_pipeline_on": 0.0}
+    assert loads.added({("file", "untraced"): 200, ("file", "on"): 230}) == {"load_file_on": 15.0}
+
+
+@pytest.mark.parametrize("text", ("exit 1\n", "true\n", POWER_OFF + "echo 'cat: out of memory' >&2\n", POWER_OFF + "exit 134\n"))
+def test_a_load_that_fails_is_no_count(tmp_path, monkeypatch, text):
+    load_program(tmp_path, text)
+    monkeypatch.setattr(loads, "ROOT", tmp_path)
+    with pytest.raises(RuntimeError):
+        loads.Guest().run("true")
+
+
+def test_every_row_of_the_loads_is_explained():
+    assert set(loads.rows()) <= {row[0] for row in bench.ROWS}
+    assert set(loads.short_rows()) <= counts.baseline().keys()
+
+
+class FakeKernel:
+    """Two functions; the second is inlined in the first, and has lines of a helper."""
+
+    def learn(self, addresses):
+        pass
+
+    def function(self, address):
+        return ("caller" if address < 0xf20 else "other"), address in (0xf00, 0xf20)
+
+    def file(self, address):
+        return "kern/src/a.cc" if address < 0xf10 else "kern/src/b.cc"
+
+
+def test_where_the_instructions_are():
+    before = {where.PROGRAMS: 1000, 0xf00: 10, 0xf20: 5}
+    after = where.less(where.parse("0 1000\nf00 30\nf10 20\nf20 25\n"), {})
+    lines = where.report(FakeKernel(), "file", "on", 7, before, after, {"contexts": 3, "seen": 12}, {"chan": 4, "page": 2})
+    text = "\n".join(" ".join(line.split()) for line in lines)
+    assert "1,015 instructions untraced, 60 added: +5.9 %" in text
+    assert "12 allocations seen, 5 instructions each, 6 records, contexts +3" in text
+    assert "of chan 4, page 2" in text
+    assert "kern/src/b.cc 40 3.94" in text and "kern/src/a.cc 20 1.97" in text
+    assert "caller 40 3.94 20" in text and "other 20 1.97 20" in text
+
+
 def test_figures_say_what_misses_its_target():
-    figures = bench.figures({"untraced": 70.0, "traced": 299.0, "host_share_of_control": 0.8, "dump_binary": 5.0}, {})
-    assert [(row["name"], row["target"], row["ok"]) for row in figures] == [("untraced", 64, False), ("traced", 300, True), ("dump_binary", None, True),
+    figures = bench.figures({"untraced": 70.0, "traced": 249.0, "host_share_of_control": 0.8, "dump_binary": 5.0}, {})
+    assert [(row["name"], row["target"], row["ok"]) for row in figures] == [("untraced", 62, False), ("traced", 250, True), ("dump_binary", None, True),
                       ("host_share_of_control", 0.9, False)]
     assert all(row.keys() == {"name", "value", "unit", "target", "ok"} for row in figures)
     assert "MISSED" in bench.table({"untraced": 70.0}, {})
@@ -58,8 +126,8 @@ def test_a_row_that_was_not_measured_says_why():
     table = bench.table({"untraced": 70.0}, {"dump": "busy"}).splitlines()
     assert len(table) == 3 and "MISSED" in table[1] and "not measured: busy" in table[2]
     assert bench.figures({"untraced": 60.0}, {"dump": "busy"}) == [
-        {"name": "untraced", "value": 60.0, "unit": "instructions", "target": 64, "ok": True},
-        {"name": "dump", "value": None, "unit": "instructions", "target": 1500, "ok": False, "why": "busy"}]
+        {"name": "untraced", "value": 60.0, "unit": "instructions", "target": 62, "ok": True},
+        {"name": "dump", "value": None, "unit": "instructions", "target": 1400, "ok": False, "why": "busy"}]
 
 
 def rounds(**had_cpu):
@@ -100,4 +168,4 @@ def test_rows_are_drawn_as_far_as_there_are_any(tmp_path):
 
 
 def test_every_row_of_the_baseline_is_explained():
-    assert counts.baseline().keys() <= {row[0] for row in bench.ROWS}
+    assert counts.baseline().keys() <= {row[0] for row in bench.ROWS} | set(loads.short_rows())

@@ -1,0 +1,93 @@
+/* A plugin of QEMU's TCG: how often each instruction of the kernel is executed.
+ *
+ * When the guest ends, the file that `out=` names gets a line `ADDRESS COUNT` for each address of
+ * the upper half, hexadecimal and decimal, and one with the address 0 for all programs together.
+ * Each instruction adds to a counter of its own, so one that an exception cuts a block short at is
+ * not counted. Under -icount the sum is the time stamp counter's. One thread runs all CPUs then,
+ * which is why nothing here is atomic.
+ *
+ * The interface is QEMU's, version 1 (docs/devel/tcg-plugins.rst); Debian has no header of it.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef uint64_t qemu_plugin_id_t;
+struct qemu_info;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+                                           void (*translated)(qemu_plugin_id_t,
+                                                              struct qemu_plugin_tb*));
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*ended)(qemu_plugin_id_t, void*),
+                                    void* data);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb* block);
+struct qemu_plugin_insn* qemu_plugin_tb_get_insn(const struct qemu_plugin_tb* block, size_t index);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn* instruction);
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn* instruction,
+                                                enum qemu_plugin_op op, void* counter,
+                                                uint64_t addend);
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT int qemu_plugin_version = 1;
+
+/* Open addressing. A counter stays where it is, since translated code adds to it; the table is far
+ * larger than a kernel has instructions. */
+enum { COUNTERS = 1 << 22 };
+static struct counter { uint64_t address, count; } * counters;
+static uint64_t of_programs;
+static FILE* output;
+
+static bool of_kernel(uint64_t address) {
+  return address >> 63;
+}
+
+static uint64_t* counter_of(uint64_t address) {
+  if (!of_kernel(address)) return &of_programs;
+  const uint64_t first = address * 0x9e3779b97f4a7c15 >> 42;
+  for (uint64_t i = 0; i < COUNTERS; i++) {
+    struct counter* const counter = &counters[(first + i) % COUNTERS];
+    if (counter->address == 0) counter->address = address;
+    if (counter->address == address) return &counter->count;
+  }
+  fprintf(stderr, "instructions: more than %d addresses\n", COUNTERS);
+  abort();
+}
+
+static void count_each(qemu_plugin_id_t id, struct qemu_plugin_tb* block) {
+  (void)id;
+  for (size_t i = 0; i < qemu_plugin_tb_n_insns(block); i++) {
+    struct qemu_plugin_insn* const instruction = qemu_plugin_tb_get_insn(block, i);
+    qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64,
+                                               counter_of(qemu_plugin_insn_vaddr(instruction)), 1);
+  }
+}
+
+static void write_counts(qemu_plugin_id_t id, void* data) {
+  (void)id, (void)data;
+  fprintf(output, "0 %" PRIu64 "\n", of_programs);
+  for (size_t i = 0; i < COUNTERS; i++)
+    if (counters[i].count)
+      fprintf(output, "%" PRIx64 " %" PRIu64 "\n", counters[i].address, counters[i].count);
+  if (fclose(output) != 0) perror("instructions: out");
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info* info, int count,
+                               char** words) {
+  (void)info;
+  for (int i = 0; i < count; i++)
+    if (strncmp(words[i], "out=", 4) == 0) output = fopen(words[i] + 4, "w");
+  counters = calloc(COUNTERS, sizeof(*counters));
+  if (!output || !counters) {
+    perror("instructions: out");
+    return -1;
+  }
+  qemu_plugin_register_vcpu_tb_trans_cb(id, count_each);
+  qemu_plugin_register_atexit_cb(id, write_counts, NULL);
+  return 0;
+}

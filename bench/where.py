@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""make bench-where: where the instructions are that traces add to a whole load (loads.py).
+
+    bench/where.py [--load NAME] [--state on|stopped|sampled] [--rounds N]
+
+A plugin of QEMU's (instructions.c) counts each instruction of the kernel, in guests with the load and without it, traced and not. The
+instructions that tracing adds to the load are summed by source file, inlined functions under their own, and by function, with the
+number of calls. Beside them stand the counters of #mem/kmemtrace/ctl. Written to build/bench/where.txt too. The image must have been
+built.
+"""
+import argparse
+import bisect
+import collections
+import os
+import re
+import sys
+import tempfile
+
+import counts
+import loads
+
+sys.path.insert(0, str(counts.ROOT / "tools"))
+from stele import dump, source_lines, tracedump  # noqa: E402  pylint: disable=wrong-import-position
+
+PROGRAMS = 0  # the address that stands for all programs together
+# Functions that are inlined everywhere belong to their callers.
+HELPERS = re.compile(r"kern/lib/|kern/include/|kern/arch/x86_64/[a-z_]*\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
+LEAST = 0.001  # the smallest share of the load that is listed
+
+
+class Kernel:
+    """Functions and source files of the addresses of an ELF file."""
+
+    def __init__(self, elf):
+        self.elf, self.places = str(elf), {}
+        symbols = tracedump.Symbols(elf)
+        self.addresses, self.names = symbols.addresses, [name for _, name in symbols.functions]
+
+    def learn(self, addresses):
+        """Reads the source files of `addresses`; return addresses are looked up at one less, so each is given as one more."""
+        found = source_lines.places(self.elf, counts.ROOT, [address + 1 for address in addresses])
+        self.places = {address - 1: place for address, place in found.items()}
+
+    def function(self, address):
+        """(its name, whether `address` is its first instruction)."""
+        place = bisect.bisect_right(self.addresses, address) - 1
+        return self.names[place], self.addresses[place] == address
+
+    def file(self, address):
+        """That of the innermost function that is no helper."""
+        files = [place.rpartition(":")[0] for _, place in self.places.get(address, [])]
+        return next((file for file in files if not HELPERS.search(file)), files[-1] if files else "?")
+
+
+def parse(text):
+    """{address: count} of what the plugin wrote."""
+    return {int(address, 16): int(number) for address, number in map(str.split, text.splitlines())}
+
+
+def less(counted, other):
+    """counted - other, without zeros."""
+    return {key: number for key in counted.keys() | other.keys() if (number := counted.get(key, 0) - other.get(key, 0))}
+
+
+def profile(plugin, load, state, rounds):
+    """{address: how often `rounds` of the load execute it}."""
+    def executed(what):
+        with tempfile.NamedTemporaryFile("r", prefix="stele-") as file:
+            loads.Guest(plugin=f"{plugin},out={file.name}", build=False).run(loads.script(what, state, rounds))
+            return parse(file.read())
+    return less(executed(load), executed(None))
+
+
+def traced(load, state, rounds):
+    """What ctl has at the end that the load made: figures of trace memory, with allocations seen, and {trace: records}."""
+    def at_end(what):
+        output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
+        memory, traces = dump.parse_ctl(output)
+        memory["seen"] = sum(trace.counters["seen"] for trace in traces)
+        return memory, {trace.name: trace.counters["recorded"] for trace in traces}
+    (memory, records), (memory_before, records_before) = at_end(load), at_end(None)
+    return less(memory, memory_before), less(records, records_before)
+
+
+def table(title, rows, load_total):
+    """`rows` ([(name, instructions, calls or None)]) from the most on, those that matter."""
+    lines = [f"    {title:44}{'instructions':>13}{'%':>7}{'calls':>10}"]
+    for name, number, calls in sorted(rows, key=lambda row: -abs(row[1])):
+        if abs(number) >= LEAST * load_total:
+            lines.append(f"    {name[:43]:44}{number:>13,}{100 * number / load_total:>7.2f}" + (f"{calls:>10,}" if calls else ""))
+    return lines
+
+
+def by_file(kernel, added):
+    sums = collections.Counter()
+    for address, number in added.items():
+        sums["programs" if address == PROGRAMS else kernel.file(address)] += number
+    return [(name, number, None) for name, number in sums.items()]
+
+
+def by_function(kernel, added):
+    sums, calls = collections.Counter(), collections.Counter()
+    for address, number in added.items():
+        if address != PROGRAMS:
+            name, is_first = kernel.function(address)
+            sums[name] += number
+            calls[name] += number if is_first else 0
+    return [(name, number, calls[name]) for name, number in sums.items()]
+
+
+def report(kernel, load, state, rounds, before, after, memory, records):
+    """Lines about one load; `before` and `after` are profiles of it, `memory` and `records` what traced() gives."""
+    added = less(after, before)
+    kernel.learn([address for address in added if address != PROGRAMS])
+    load_total, total, recorded, seen = sum(before.values()), sum(added.values()), sum(records.values()), memory.get("seen", 0)
+    others = [f"{name} {number:+,}" for name, number in sorted(memory.items()) if name != "seen"]
+    lines = [f"{rounds} × {loads.LOADS[load]}; {state}",
+             f"    {load_total:,} instructions untraced, {total:,} added: {100 * total / load_total:+.1f} %",
+             "    " + ", ".join([f"{seen:,} allocations seen" + (f", {total / seen:,.0f} instructions each" if seen else ""),
+                                 f"{recorded:,} records", *others])]
+    if records:
+        most = sorted(records.items(), key=lambda item: -item[1])[:10]
+        lines.append("    of " + ", ".join(f"{name} {number:,}" for name, number in most)
+                     + (f", others {recorded - sum(number for _, number in most):,}" if len(records) > len(most) else ""))
+    return lines + table("added, by source file", by_file(kernel, added), load_total) + table(
+        "added, by function", by_function(kernel, added), load_total)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--load", choices=loads.LOADS, action="append", help="both")
+    parser.add_argument("--state", choices=[state for state in loads.STATES if state != "untraced"], default="on")
+    parser.add_argument("--rounds", type=int, default=loads.ROUNDS)
+    options = parser.parse_args()
+    folder = counts.build_folder() / "bench"
+    kernel = Kernel(counts.build_folder() / "stele.elf")
+    lines = []
+    for load in options.load or loads.LOADS:
+        before, after = (profile(folder / "instructions.so", load, state, options.rounds) for state in ("untraced", options.state))
+        lines += report(kernel, load, options.state, options.rounds, before, after, *traced(load, options.state, options.rounds)) + [""]
+    text = "\n".join(lines)
+    (folder / "where.txt").write_text(text)
+    print(text + f"written: {os.path.relpath(folder)}/where.txt")
+
+
+if __name__ == "__main__":
+    main()
