@@ -120,11 +120,7 @@ def judge_counts(looks):
             return []
         first, last = looks[0], looks[-1]
         return [Growth(name, sums["live"][-1] - sums["live"][0], sums["bytes"][-1] - sums["bytes"][0], last.runs - first.runs,
-<<<<<<< HEAD
-                       (last.time - first.time) / 100, len(looks), any(looks[-1].counts[member].can_be_traced for member in members))]
-=======
-                       (last.time - first.time) / 100, any(known[member].can_be_traced for member in members))]
->>>>>>> 9e03a374f84d0a9e6e52579d542cf02eab57cce9
+                       (last.time - first.time) / 100, len(looks), any(known[member].can_be_traced for member in members))]
 
     families = {}
     for name in known:
