@@ -10,12 +10,8 @@ import pytest
 from guest import BUILD, ROOT, leaktest, text
 from leak_fakes import dump, group, growth, look, series, source
 from stele import dwarf, ksyms
-<<<<<<< HEAD
-from stele.leak_counts import MOST_RUNS, MOST_SECONDS, Count, grown, judge_counts, mark_by_time, parse_counts, runs_that_name, seconds_that_name
-=======
-from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Growth, Look, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
+from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Look, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
                                seconds_that_name)
->>>>>>> 9e03a374f84d0a9e6e52579d542cf02eab57cce9
 from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
