@@ -5,8 +5,8 @@
 
 All is counted under -icount on one CPU, so it repeats exactly. Objects: N of one CPU live at once, and a pair beside them against a pair
 in a nearly empty table. Processes: N come and go with all traces on and `limit 4M`; what was lost of them, and trace memory at the end
-against that after the first thousand. Ten million objects and a hundred thousand processes, which is what the targets speak of, take a
-guest of 1 GB and half an hour. Prints a table and writes build/bench/scale.json as bench.py does. The image must have been built.
+against that after the first thousand. The targets speak of ten million objects, whose guest has 900 MB, and of a hundred thousand
+processes. Prints a table and writes build/bench/scale.json. The image must have been built.
 """
 import argparse
 import json
@@ -68,9 +68,11 @@ def of_processes(number):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser.add_argument("--objects", type=int, default=10_000_000)
     parser.add_argument("--processes", type=int, default=5_000)
     options = parser.parse_args()
+    if options.processes < FIRST:
+        parser.error(f"--processes: at least {FIRST}")
     figures, failed = [], False
     print(f"{'':60}{'Stele':>14}  {'target':>8}")
     for measure, number in ((of_objects, options.objects), (of_processes, options.processes)):

@@ -84,7 +84,7 @@ def traced(load, state, rounds):
 
 def table(title, rows, load_total):
     """`rows` ([(name, instructions, calls or None)]) from the most on, those that matter."""
-    lines = [f"    {title:44}{'instructions':>13}{'%':>7}{'calls':>10}"]
+    lines = [f"    {title:44}{'instructions':>13}{'%':>7}" + (f"{'calls':>10}" if any(calls for _, _, calls in rows) else "")]
     for name, number, calls in sorted(rows, key=lambda row: -abs(row[1])):
         if abs(number) >= LEAST * load_total:
             lines.append(f"    {name[:43]:44}{number:>13,}{100 * number / load_total:>7.2f}" + (f"{calls:>10,}" if calls else ""))

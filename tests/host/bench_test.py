@@ -6,6 +6,7 @@ import pytest
 import bench
 import counts
 import loads
+import scale
 import where
 
 LISTING = """
@@ -165,6 +166,35 @@ def test_rows_are_drawn_as_far_as_there_are_any(tmp_path):
     bench.draw({}, tmp_path)
     bench.draw({"traced_depth_2": 100.0, "traced_oldest_of_1000": 200.0}, tmp_path)
     assert (tmp_path / "cost-depth.svg").exists() and (tmp_path / "cost-outstanding.svg").exists()
+
+
+def ctl(used, lost):
+    counters = f"seen 9 recorded 9 dropped 0 filtered 0 freed 9 cleared 0 live 0 bytes 0 stacks_lost 1 contexts_lost {lost}"
+    return f"limit 100 used {used} stacks 1 contexts 1\n" + "".join(f"kmemtrace {name} state running {counters}\n" for name in ("chan", "page"))
+
+
+def test_scale_counts_what_was_lost_and_how_memory_grew(monkeypatch):
+    scripts = []
+
+    def run(_, script, timeout):
+        scripts.append((script, timeout))
+        return ctl(100, 0) + "=\n" + ctl(130, 7) + "=\n", 1
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    assert scale.of_processes(5000) == {"contexts_lost": 14, "stacks_lost": 2, "dropped": 0, "memory_growth": 30.0}
+    assert "-lt 500 ]" in scripts[0][0] and "-lt 2000 ]" in scripts[0][0] and scripts[0][1] == scale.SECONDS
+
+
+def test_scale_compares_with_a_nearly_empty_table(monkeypatch):
+    def run(guest, script, _):
+        assert guest.cmdline == "objects=1000000" and "limit 50000000" in script
+        return "".join(f"{number}_{order} {value}\n" for number, value in (("few", 200.0), ("many", 250.0))
+                       for order in ("newest", "oldest", "random")) + "many_bytes 40\n", 1
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    rows = scale.of_objects(1_000_000)
+    assert rows.keys() <= {row[0] for row in scale.ROWS}
+    assert (rows["pair_oldest"], rows["pair_more_oldest"], rows["bytes_per_object"]) == (250.0, 25.0, 40.0)
 
 
 def test_every_row_of_the_baseline_is_explained():
