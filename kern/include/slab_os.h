@@ -29,6 +29,7 @@ struct arena;
 #ifdef STELE_HOST
 #include "slab_os_host.h"
 #else
+#include "core/irq_off.h"
 
 #define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
 
@@ -39,12 +40,14 @@ struct slab_os_lock {
 };
 
 /* Interrupts off on this CPU; returns what slab_os_irq_restore wants back. */
-static inline uint64_t slab_os_irq_save(void) {
+static inline IRQ_OFF_INLINE uint64_t slab_os_irq_save(void) {
   uint64_t flags;
   __asm__ volatile("pushfq; popq %0; cli" : "=r"(flags)::"memory");
+  if (flags & (1 << 9)) irq_off_begin();
   return flags;
 }
-static inline void slab_os_irq_restore(uint64_t flags) {
+static inline IRQ_OFF_INLINE void slab_os_irq_restore(uint64_t flags) {
+  if (flags & (1 << 9)) irq_off_end();
   if (flags & (1 << 9)) __asm__ volatile("sti" ::: "memory");
 }
 /* Adds `change` to a counter that one CPU at a time may write: its own, interrupts off, or the
