@@ -47,8 +47,14 @@ static inline IRQ_OFF_INLINE uint64_t slab_os_irq_save(void) {
   return flags;
 }
 static inline IRQ_OFF_INLINE void slab_os_irq_restore(uint64_t flags) {
-  if (flags & (1 << 9)) irq_off_end();
+#ifdef CONFIG_IRQ_OFF_TRACE
+  if (__builtin_expect((flags & (1 << 9)) != 0, 1)) { /* `sti` stays where it is without the call */
+    irq_off_end();
+    __asm__ volatile("sti" ::: "memory");
+  }
+#else
   if (flags & (1 << 9)) __asm__ volatile("sti" ::: "memory");
+#endif
 }
 /* Adds `change` to a counter that one CPU at a time may write: its own, interrupts off, or the
  * holder of its lock. Others may read it meanwhile with __atomic_load_n, and see with it what came
