@@ -14,6 +14,7 @@ from outcomes import Outcome, OutcomeItem
 
 USUAL, SANITIZE = "checked", "sanitize"  # variants
 OF_SANITIZERS = "sanitizer_test.cc"
+OF_CHECKED = "irq_off_test.cc"  # CONFIG_IRQ_OFF_TRACE
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
 # A line of the log may come in the middle of the console's other output, never in the middle of a line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
@@ -52,7 +53,7 @@ class KernelTests(pytest.File):
         of_sanitizers = self.path.name == OF_SANITIZERS
         for name in KTEST.findall(self.path.read_text()):
             yield self.test(name, name, SANITIZE if of_sanitizers else USUAL)
-            if not of_sanitizers:
+            if self.path.name not in (OF_SANITIZERS, OF_CHECKED):
                 yield self.test(f"{name}[{SANITIZE}]", name, SANITIZE, pytest.mark.long)
 
     def test(self, name, ktest, variant, *marks):

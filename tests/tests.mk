@@ -4,11 +4,11 @@
 
 include tests/host/host.mk
 
-# Kernels besides the default one: configs/NAME.config. They have its initial archive.
-TEST_VARIANTS := checked break sanitize
-TEST_KERNELS := $(TEST_VARIANTS:%=$(BASE)/variant/%/stele.elf)
+# Kernels besides the default one: configs/NAME.config. They have its initial archive. The second ones are the long tests'.
+TEST_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,checked break sanitize)
+LONG_KERNELS := $(BASE)/variant/irqoff/stele.elf
 ifeq ($(VARIANT),)
-$(TEST_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
+$(TEST_KERNELS) $(LONG_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
 	@$(MAKE) VARIANT=$* $@
 endif
 
@@ -27,7 +27,7 @@ test-kernel: all $(TEST_KERNELS) ## the tests inside the kernel
 	@$(PYTEST) -m 'not long' --ignore tests/host --ignore tests/guest tests kern/tests
 test-guest: all $(TEST_KERNELS) ## the booted system, as a person would use it
 	@$(PYTEST) -m 'not long' tests/guest
-test-long: all host-tests $(TEST_KERNELS) ## the tests that take long
+test-long: all host-tests $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
 # A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.

@@ -37,6 +37,7 @@ struct arena;
 #ifdef STELE_HOST
 #include "slab_os_host.h"
 #else
+#include "core/irq_off.h"
 
 #define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
 
@@ -47,13 +48,21 @@ struct slab_os_lock {
 };
 
 /* Interrupts off on this CPU; returns what slab_os_irq_restore wants back. */
-static inline uint64_t slab_os_irq_save(void) {
+static inline IRQ_OFF_INLINE uint64_t slab_os_irq_save(void) {
   uint64_t flags;
   __asm__ volatile("pushfq; popq %0; cli" : "=r"(flags)::"memory");
+  if (flags & (1 << 9)) irq_off_begin();
   return flags;
 }
-static inline void slab_os_irq_restore(uint64_t flags) {
+static inline IRQ_OFF_INLINE void slab_os_irq_restore(uint64_t flags) {
+#ifdef CONFIG_IRQ_OFF_TRACE
+  if (__builtin_expect((flags & (1 << 9)) != 0, 1)) { /* `sti` stays where it is without the call */
+    irq_off_end();
+    __asm__ volatile("sti" ::: "memory");
+  }
+#else
   if (flags & (1 << 9)) __asm__ volatile("sti" ::: "memory");
+#endif
 }
 /* Adds `change` to a counter that one CPU at a time may write: its own, interrupts off, or the
  * holder of its lock. Others may read it meanwhile with __atomic_load_n, and see with it what came

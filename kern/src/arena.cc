@@ -266,6 +266,17 @@ uint64_t difference(uint64_t all, uint64_t part) {
   return all > part ? all - part : 0;
 }
 
+// False if there is none, or none any more: quantum caches end with the arena, not with its
+// structure. arena_destroy waits for who looks at one; so nobody is interrupted at it.
+bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_cache_stats* stats) {
+  InterruptsOff off;  // for one cache at a time, of which each CPU has a part
+  __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
+  const bool looks = cache && !arena_is_zombie(&arena);
+  if (looks) kmem_cache_stats(cache, stats);
+  __atomic_fetch_sub(&arena.lookers, 1, __ATOMIC_SEQ_CST);
+  return looks;
+}
+
 // What quantum caches hold for direct callers and as spans is added to what segments hold, and
 // spans are taken off.
 void direct_stats(struct arena& arena, struct arena_stats& stats) {
@@ -275,19 +286,13 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
   stats.direct_allocations = stats.allocations;
   stats.direct_frees = stats.frees;
   stats.direct_bytes = stats.allocated_bytes;
-  // Quantum caches end with the arena, not with its structure: arena_destroy waits for who looks at
-  // them.
-  InterruptsOff off;
-  __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
   for (kmem_cache* cache : arena.quantum_caches) {
-    if (!cache || arena_is_zombie(&arena)) break;
     struct kmem_cache_stats cached;
-    kmem_cache_stats(cache, &cached);
+    if (!look_at_quantum_cache(arena, cache, &cached)) break;
     stats.direct_allocations += cached.allocations;
     stats.direct_frees += cached.frees;
     stats.direct_bytes += cached.live * cached.object_size;
   }
-  __atomic_fetch_sub(&arena.lookers, 1, __ATOMIC_SEQ_CST);
   stats.direct_allocations = difference(stats.direct_allocations, span_allocations);
   stats.direct_frees = difference(stats.direct_frees, span_frees);
   stats.direct_live = difference(stats.direct_allocations, stats.direct_frees);

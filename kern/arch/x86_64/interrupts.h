@@ -3,25 +3,36 @@
 
 #include <cstdint>
 
+#include "core/irq_off.h"
+
 inline constexpr uint64_t kRflagsIf = 1 << 9;
 
-inline bool interrupts_enabled() {
+IRQ_OFF_INLINE inline bool interrupts_enabled() {
   uint64_t flags;
   asm volatile("pushfq; popq %0" : "=r"(flags)::"memory");
   return flags & kRflagsIf;
 }
+#ifdef CONFIG_IRQ_OFF_TRACE
+IRQ_OFF_INLINE inline void interrupts_disable() {
+  const bool were_on = interrupts_enabled();
+  asm volatile("cli" ::: "memory");
+  if (were_on) irq_off_begin();
+}
+#else
 inline void interrupts_disable() {
   asm volatile("cli" ::: "memory");
 }
-inline void interrupts_enable() {
+#endif
+IRQ_OFF_INLINE inline void interrupts_enable() {
+  irq_off_end();
   asm volatile("sti" ::: "memory");
 }
 
 // Turns interrupts off for the life of a scope, and back to what they were.
 class InterruptsOff {
  public:
-  InterruptsOff() : were_on_(interrupts_enabled()) { interrupts_disable(); }
-  ~InterruptsOff() {
+  IRQ_OFF_INLINE InterruptsOff() : were_on_(interrupts_enabled()) { interrupts_disable(); }
+  IRQ_OFF_INLINE ~InterruptsOff() {
     if (were_on_) interrupts_enable();
   }
   InterruptsOff(const InterruptsOff&) = delete;
@@ -29,4 +40,25 @@ class InterruptsOff {
 
  private:
   const bool were_on_;
+};
+
+// For the life of a scope in which interrupts are off because of how it was entered: by a trap or a
+// probe, which finds `flags` again where it leaves. For irq_off.h; nothing otherwise.
+class EnteredInterruptsOff {
+ public:
+#ifdef CONFIG_IRQ_OFF_TRACE
+  IRQ_OFF_INLINE explicit EnteredInterruptsOff(uint64_t flags) : were_on_(flags & kRflagsIf) {
+    if (were_on_) irq_off_begin();
+  }
+  IRQ_OFF_INLINE ~EnteredInterruptsOff() {
+    if (were_on_) irq_off_end();
+  }
+  EnteredInterruptsOff(const EnteredInterruptsOff&) = delete;
+  EnteredInterruptsOff& operator=(const EnteredInterruptsOff&) = delete;
+
+ private:
+  const bool were_on_;
+#else
+  __attribute__((always_inline)) explicit EnteredInterruptsOff(uint64_t) {}
+#endif
 };

@@ -57,6 +57,7 @@ constexpr uint64_t bit(unsigned id) {
 void on_cross_call(TrapFrame&, void*) {
   const uint64_t me = bit(this_cpu().id);
   if (!(call_pending.load(std::memory_order_acquire) & me)) return;
+  irq_off_blame(reinterpret_cast<const void*>(call_function));
   call_function(call_argument);
   call_pending.fetch_and(~me, std::memory_order_release);
 }
@@ -163,6 +164,7 @@ void call_on_cpus(uint64_t cpus, void (*function)(void*), void* argument) {
   }
   if (cpus & bit(me)) {
     const InterruptsOff off;
+    irq_off_blame(reinterpret_cast<const void*>(function));
     function(argument);
   }
   if (others) {

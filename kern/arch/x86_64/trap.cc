@@ -153,7 +153,9 @@ void interrupt(TrapFrame& frame) {
   cpu.interrupt_vector = vector;
   cpu.interrupted_user = frame.from_user();
   for (const Handler& handler : handlers[vector]) {
-    if (handler.call) handler.call(frame, handler.argument);
+    if (!handler.call) continue;
+    irq_off_blame(reinterpret_cast<const void*>(handler.call));
+    handler.call(frame, handler.argument);
   }
   local_apic_end_of_interrupt();
   cpu.interrupt_vector = outer_vector;
@@ -177,6 +179,7 @@ Result<void> add_handler(uint8_t vector, const char* name, InterruptHandler call
 }  // namespace
 
 NOT_PROBED void trap_dispatch(TrapFrame* frame) {
+  const EnteredInterruptsOff entered(frame->rflags);
   if (frame->vector < kExceptions) {
     exception(*frame);
   } else {
@@ -189,6 +192,7 @@ NOT_PROBED void trap_dispatch(TrapFrame* frame) {
 // A probe that is hit often costs less for a short way back: nothing but rip and rsp has changed,
 // and before_user has work only when the task was interrupted.
 void user_breakpoint_dispatch(TrapFrame* frame) {
+  const EnteredInterruptsOff entered(kRflagsIf);
   const bool done = higher.breakpoint && higher.breakpoint(*frame);
   const Cpu& cpu = this_cpu();
   if (done && frame->rip < kUserEnd && !cpu.need_resched &&
@@ -201,6 +205,7 @@ void user_breakpoint_dispatch(TrapFrame* frame) {
 }
 
 void system_call_dispatch(TrapFrame* frame) {
+  irq_off_begin();
   interrupts_enable();
   if (higher.system_call) higher.system_call(*frame);
   return_to_user(frame);
@@ -221,6 +226,7 @@ void return_to_user(TrapFrame* frame) {
   frame->cs = kUserCode;
   frame->ss = kUserData;
   frame->rflags = (frame->rflags & kRflagsUser) | kRflagsAlways;
+  irq_off_end();
 }
 
 NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {

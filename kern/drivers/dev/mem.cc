@@ -7,6 +7,8 @@
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
+//   irqoff                the longest stretches with interrupts off; `reset` forgets them
+//                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
 // A file's text belongs to the open file and is made when it is opened, so that a reader in small
 // pieces sees one moment. Their nodes are dynamic: a channel to one holds a reference to the cache
@@ -17,6 +19,7 @@
 #include "core/errstr.h"
 #include "core/symbols.h"
 #include "drivers/dev/devices.h"
+#include "drivers/dev/mem_irq_off.h"
 #include "drivers/dev/mem_stats.h"
 #include "kmalloc.h"
 #include "lib/format.h"
@@ -37,7 +40,8 @@ enum File : uint64_t {
   kTraceDirectory,
   kTraceCtl,
   kTraceDump,
-  kKsyms
+  kKsyms,
+  kIrqOff,  // the last, since not every configuration has it
 };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
@@ -49,6 +53,9 @@ constexpr TableEntry kTable[] = {
     {"ctl", ABI_S_IFREG | 0600, kTraceDirectory},
     {"tracedump", ABI_S_IFREG | 0400, kRoot},
     {"ksyms", ABI_S_IFREG | 0400, kRoot},
+#ifdef CONFIG_IRQ_OFF_TRACE
+    {"irqoff", ABI_S_IFREG | 0600, kRoot},
+#endif
 };
 constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
@@ -128,6 +135,10 @@ class MemDevice final : public TableDevice {
     return trace_dump_read(open.dump, buffer, size, offset);
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
+    if (chan.qid.path == kIrqOff) {
+      TRY(mem_irq_off_command({buffer, size}));
+      return size;
+    }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
       return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
                   kTable[chan.qid.path].name);
@@ -258,6 +269,8 @@ class MemDevice final : public TableDevice {
       case kKsyms:
         print_symbols(text);
         return {};
+      case kIrqOff:
+        return mem_print_irq_off(text);
       default:
         return Errno::EACCES;
     }

@@ -38,8 +38,8 @@ class ProbesOffHere {
 // The same, and turns interrupts off.
 class ProbesOff {
  public:
-  NOT_PROBED ProbesOff() {}
-  NOT_PROBED ~ProbesOff() {}
+  NOT_PROBED IRQ_OFF_INLINE ProbesOff() {}
+  NOT_PROBED IRQ_OFF_INLINE ~ProbesOff() {}
   ProbesOff(const ProbesOff&) = delete;
   ProbesOff& operator=(const ProbesOff&) = delete;
 

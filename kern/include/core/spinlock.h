@@ -9,6 +9,7 @@
 #ifndef STELE_HOST
 #include "core/cpu.h"
 #endif
+#include "core/irq_off.h"
 #include "core/lock_rank.h"
 #include "lib/thread_annotations.h"
 
@@ -79,8 +80,8 @@ inline void Spinlock::unlock_in_hook() {
 // Holds a lock, with interrupts off, for the life of a scope.
 class SCOPED_CAPABILITY Guard {
  public:
-  explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
-  ~Guard() RELEASE() { lock_.unlock(); }
+  IRQ_OFF_INLINE explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  IRQ_OFF_INLINE ~Guard() RELEASE() { lock_.unlock(); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
@@ -92,9 +93,10 @@ class SCOPED_CAPABILITY Guard {
 // The same, if the lock is free; otherwise without it.
 class TryGuard {
  public:
-  explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock),
-                                                                held_(lock.try_lock()) {}
-  ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
+  IRQ_OFF_INLINE explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS
+      : lock_(lock),
+        held_(lock.try_lock()) {}
+  IRQ_OFF_INLINE ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
     if (held_) lock_.unlock();
   }
   TryGuard(const TryGuard&) = delete;

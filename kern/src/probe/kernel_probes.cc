@@ -201,6 +201,7 @@ Arming** arming_of(const ProbeConsumer& consumer) {
 }  // namespace
 
 NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
+  const EnteredInterruptsOff entered(frame->flags);
   const ProbeItem* item = first_of(probe_place_at(frame->after_nop - kTextEntryBytes));
   if (!item) [[unlikely]]
     return;
@@ -218,11 +219,13 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
     tell(item, hit);
 }
 
+// Interrupts are off anyway: who keeps probes out has turned them off.
 NOT_PROBED void probe_kept_out(uint64_t after_nop) {
   count_kept_out(probe_place_at(after_nop - kTextEntryBytes), false);
 }
 
 NOT_PROBED bool probe_breakpoint(TrapFrame* frame) {
+  const EnteredInterruptsOff entered(frame->rflags);
   const uint64_t address = frame->rip - 1;
   uint32_t place;
   if (probe_find_place(address, &place)) {

@@ -17,6 +17,7 @@
 //   which is its own.
 #include <atomic>
 
+#include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "core/boot.h"
 #include "core/cpu.h"
@@ -34,6 +35,7 @@ constinit unsigned ticks[kMaxCpus] = {};
 // An interrupt that comes between the look for work and the halt ends the halt: `sti` takes effect
 // after the instruction that follows it.
 void halt() {
+  irq_off_end();
   asm volatile("sti; hlt" ::: "memory");
 }
 
@@ -52,6 +54,7 @@ void idle_wait() {
     halted--;
   } else {
     halted--;
+    irq_off_end();
     asm volatile("sti; .rept %c0; nop; .endr" ::"i"(kNops) : "memory");
   }
 }

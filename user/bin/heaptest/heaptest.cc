@@ -1,6 +1,6 @@
-// heaptest MODE: allocates and frees in a way that is known, for the test of probes on allocation
-// functions. Prints a line `left ADDRESS SIZE` for what it does not free, `gone ADDRESS` for what
-// it does. It prints without stdio, which allocates.
+// heaptest MODE [N]: allocates and frees in a way that is known, for the test of probes on
+// allocation functions. Prints a line `left ADDRESS SIZE` for what it does not free, `gone ADDRESS`
+// for what it does. It prints without stdio, which allocates.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -103,6 +103,18 @@ void memory() {
   left(end, 3 * kPage);
 }
 
+// So many ranges of one page each, of which the last is given back.
+void ranges(size_t count) {
+  constexpr size_t kPage = 4096;
+  void* range = nullptr;
+  for (size_t i = 0; i < count; i++) {
+    range = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (range == MAP_FAILED) _exit(1);
+  }
+  munmap(range, kPage);
+  gone(place(range));
+}
+
 // What fails by an exception leaves a call without a return.
 [[gnu::noinline]] void deep(unsigned depth) {
   volatile char room[256];
@@ -132,6 +144,8 @@ int main(int argc, char** argv) {
     forks();
   } else if (strcmp(mode, "memory") == 0) {
     memory();
+  } else if (strcmp(mode, "ranges") == 0 && argc == 3) {
+    ranges(strtoul(argv[2], nullptr, 10));
   } else if (strcmp(mode, "throw") == 0) {
     throws();
   } else if (strcmp(mode, "exec") == 0) {

@@ -1,0 +1,20 @@
+// #mem/irqoff: where interrupts were off longest (core/irq_off.h).
+#pragma once
+
+#include <string_view>
+
+#include "ns/device.h"
+
+#ifdef CONFIG_IRQ_OFF_TRACE
+// All stretches that are kept, the longest first. ENOMEM. May sleep.
+Result<void> mem_print_irq_off(Text& text);
+// `reset` forgets them. EINVAL for all else. May sleep.
+Result<void> mem_irq_off_command(std::string_view text);
+#else
+inline Result<void> mem_print_irq_off(Text&) {
+  return Errno::ENOENT;
+}
+inline Result<void> mem_irq_off_command(std::string_view) {
+  return Errno::ENOENT;
+}
+#endif

@@ -1,0 +1,189 @@
+"""#mem/irqoff: who keeps interrupts off for how long; and that tracer and probes do not for long.
+
+All under --icount with one CPU: a tick is an instruction there, and a stretch is exact. Most run in the kernel `checked`, whose locks
+take some more; the long test in `irqoff`, which is the default one with IRQ_OFF_TRACE.
+"""
+import re
+import subprocess
+
+import pytest
+
+from guest import ROOT, guest, sections_of
+
+pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
+
+LIMIT = 20_000  # instructions
+# What walks over all records of a shard with interrupts off, here those of one CPU: instructions for each record.
+KNOWN = {
+    "TraceTable::copy_shard": 41,  # dumps
+    "TraceTable::estimate": 11,  # `ctl` of what is sampled
+    "TraceTable::leave": 11,  # the end of a process, while a session keeps objects
+    "TraceTable::cut": 25,  # munmap, while one watches memory
+    "TraceSummary::add": 75,  # what the kernel says by itself
+}
+# While every function is probed each call in a stretch is a hit, some 250 instructions: what calls often, as a CPU that gives its
+# magazines back, is long then.
+LIMIT_ALL_PROBED = 120_000
+
+# What is done, and what it is called. {n} is how many objects; `show` prints and begins anew.
+OPERATIONS = """
+show() {{ echo "== $1"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }}
+show boot
+echo limit 700M > #mem/kmemtrace/ctl
+echo start > #mem/kmemtrace/ctl; show 'start of all'
+echo 'leak debug_64 {n}' > #debug/alloc; show records
+for i in {times}; do ls / | cat > /dev/null; done; show pipelines
+echo mark > #mem/kmemtrace/ctl; show mark
+cat #mem/kmemtrace/debug_64 > /tmp/dump; show text
+head -n 2 /tmp/dump; rm /tmp/dump
+cat #mem/kmemtrace/debug_64 > /dev/null & sleep 0.02; kill -9 $!; wait $! 2> /dev/null; show 'text, reader killed'
+cat #mem/tracedump > /dev/null; show tracedump
+cat #mem/tracedump > /dev/null & sleep 0.02; kill -9 $!; wait $! 2> /dev/null; show 'tracedump, reader killed'
+cat #mem/kmemtrace/ctl > /dev/null; show ctl
+cat #mem/kmemstat #mem/slab_stats #mem/arena_stats > /dev/null; show statistics
+echo reset > #mem/kmemtrace/ctl; show 'reset while running'
+echo 'free debug_64 {n}' > #debug/alloc; show frees
+echo 'leak debug_64 {n}' > #debug/alloc; show 'records again'
+echo stop > #mem/kmemtrace/ctl; show stop
+echo 'free debug_64 {n}' > #debug/alloc; show 'frees after stop'
+echo settle > #mem/kmemtrace/ctl; show settle
+echo reset > #mem/kmemtrace/ctl; show 'reset after stop'
+echo reap > #mem/kmemtrace/ctl; show reap
+echo 'start sample=64' > #mem/kmemtrace/debug_64; echo 'leak debug_64 {n}' > #debug/alloc; show sampled
+cat #mem/kmemtrace/ctl > /dev/null; show 'ctl of what is sampled'
+printf 'stop\\nreset' > #mem/kmemtrace/debug_64; echo 'free debug_64 {n}' > #debug/alloc; show 'sampled, off'
+for word in check scan nocheck; do echo $word > #mem/kmemtrace/debug_64; done; show checking
+exec 3<>#probe/clone; read n <&3
+printf '%s\\n' 'alloc kmem_cache_alloc size=2' 'free kmem_cache_free address=2' 'watch memory' start >&3; show 'session with objects'
+echo 'leak debug_64 {n}' > #debug/alloc; show objects
+cat "#probe/$n/outstanding" > /dev/null; show outstanding
+ls / > /dev/null; show 'a process ends beside objects'
+heaptest ranges {ranges} > /dev/null; show 'mmap and munmap beside ranges'
+head -n 2 "#probe/$n/counts"
+echo clear >&3; show 'objects cleared'
+exec 3>&-; show 'session with objects closed'
+echo 'free debug_64 {n}' > #debug/alloc
+exec 3<>#probe/clone; read n <&3
+printf 'event+return pipe*\\nstart' >&3; exec 4< "#probe/$n/events"
+for i in {times}; do ls / | cat > /dev/null; done; echo stop >&3; cat <&4 > /dev/null; exec 3>&- 4>&-; show events
+stackcount -D 1 'busybox:*' > /dev/null; show 'a program probed'
+exec 3<>#probe/clone; read n <&3
+echo 'count *' >&3; show 'all functions named'
+echo start >&3; show 'all probed'
+ls / | cat > /dev/null; show 'all probed: pipeline'
+echo start > #mem/kmemtrace/ctl; cat #mem/kmemstat > /dev/null; show 'all probed: start'
+echo stop > #mem/kmemtrace/ctl; echo reset > #mem/kmemtrace/ctl; echo reap > #mem/kmemtrace/ctl; show 'all probed: reset'
+cat "#probe/$n/counts" > /dev/null; show 'all probed: counts'
+echo clear >&3; show 'all probed: cleared'
+echo stop >&3; show 'all probed: stop'
+exec 3>&-; show 'session closed'
+echo '== end'
+"""
+
+STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
+                     r"\toff (?P<off>.+)\+0x[0-9a-f]+ on (?P<on>.+)\+0x[0-9a-f]+\n(?P<frames>(?:\t.*\n)*)", re.M)
+
+
+def measured(script, variant, *options):
+    return guest(script, "--icount", "--variant", variant, *options)
+
+
+def stretches_in(text):
+    """[(ticks, where they went off, where they came on, [caller, …])]"""
+    found = [(int(match[1]), match["off"], match["on"], re.findall(r"^\t(.+)\+0x[0-9a-f]+ \[kernel\]$", match["frames"], re.M))
+             for match in STRETCH.finditer(text)]
+    assert len(found) == len(re.findall(r"^\d+ ticks", text, re.M)), text
+    return found
+
+
+def test_file():
+    """Root's; shows the longest first, forgets when told to, and takes nothing else."""
+    result = measured("""
+echo == boot; cat '#mem/irqoff'
+echo == nobody; proctest walk 65534 '#mem/irqoff'
+for word in resetx 'reset all' start RESET 'reset\\0'; do printf "$word" > /tmp/in; dd if=/tmp/in of='#mem/irqoff' conv=notrunc; done
+yes reset | head -c 100000 > /tmp/in; dd bs=100000 if=/tmp/in of='#mem/irqoff' conv=notrunc
+echo == kept; cat '#mem/irqoff'
+printf '\\n reset\\n\\n' > '#mem/irqoff'
+echo == reset; cat '#mem/irqoff'
+ls -l '#mem' | grep irqoff
+""", "checked")
+    parts = sections_of(result.stdout)
+    boot, kept, reset = (stretches_in(parts[name]) for name in ("boot", "kept", "reset"))
+    for stretches in (boot, kept, reset):
+        assert 4 < len(stretches) <= 16, result
+        assert [stretch[0] for stretch in stretches] == sorted((stretch[0] for stretch in stretches), reverse=True), result
+        assert len({stretch[1:3] for stretch in stretches}) > 4, result
+    at_boot = [stretch for stretch in boot if stretch[1] == "random_device_init"]
+    assert at_boot and at_boot[0][3][:2] == ["devices_init", "finish_boot"], result
+    assert at_boot[0] in kept and at_boot[0] not in reset, result
+    assert "-rw-------" in result.stdout, result
+    assert parts["nobody"] == "walked 1\n", result
+    assert result.stderr.count("expected reset") == 5 and "at most 4096" in result.stderr, result
+
+
+def test_only_with_the_option():
+    result = guest("ls '#mem'; cat '#mem/irqoff'")
+    assert "kmemstat" in result.stdout and "irqoff" not in result.stdout, result
+    assert "No such file or directory" in result.stderr, result
+
+
+def test_idle_is_on():
+    result = measured("echo reset > '#mem/irqoff'; sleep 0.2; cat '#mem/irqoff'", "checked")
+    assert max(stretch[0] for stretch in stretches_in(result.stdout)) < LIMIT, result
+
+
+def test_exact():
+    """The kernel's own tests of it, to the instruction."""
+    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "checked", "--icount", "--smp", "1", "--ktest=irq_off"],
+                         capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr.count("\nok ")) == (0, 5), run.stderr
+
+
+def test_statistics_look_at_one_cache_at_a_time():
+    """Of each cache every CPU has a part, and an arena has eight of them: with 64 CPUs all at once would take 10,000."""
+    result = measured("cat '#mem/kmemstat' > /dev/null; echo reset > '#mem/irqoff'; cat '#mem/kmemstat' > /dev/null; cat '#mem/irqoff'", "checked")
+    of_arenas = [ticks for ticks, off, _, _ in stretches_in(result.stdout) if off == "arena_stats"]
+    assert of_arenas and max(of_arenas) < 1_000, result
+
+
+def bound(step, function, records):
+    """The most instructions that a stretch of this function may take."""
+    if step.startswith("all probed"):
+        return LIMIT_ALL_PROBED
+    return LIMIT + KNOWN.get(function, 0) * records
+
+
+@pytest.mark.parametrize("variant, records, ranges, times", (
+    ("checked", 20_000, 1_000, 5),
+    pytest.param("irqoff", 1_000_000, 20_000, 300, marks=pytest.mark.long),
+))
+def test_operations(variant, records, ranges, times):
+    """None of tracer and probes takes more than LIMIT but what is KNOWN."""
+    script = OPERATIONS.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
+    result = measured(script, variant, "--mem", "1500M" if records > 100_000 else "512M", "--timeout", "1200")
+    steps = sections_of(result.stdout)
+    assert "end" in steps and result.status == 0, result
+    # That it was done.
+    assert f" live {records} " in steps["text"] and int(re.search(r"^hits \d+ counted (\d+)", steps["mmap and munmap beside ranges"], re.M)[1]) > records
+    assert len(steps) > 40 and all(stretches_in(text) for step, text in steps.items() if step != "end")
+    too_long = [f"{step}: {ticks} instructions from {off} to {on}, called by {', '.join(frames)}"
+                for step, text in steps.items() for ticks, off, on, frames in stretches_in(text) if ticks > bound(step, off, records)]
+    assert not too_long, "\n".join(too_long)
+
+
+def test_report_for_want_of_memory():
+    """Of a process that is killed; where nearly all memory is objects with records."""
+    result = measured("""
+echo start > '#mem/kmemtrace/debug_1024'
+for n in 10000 1000 100; do while echo "leak debug_1024 $n" > #debug/alloc; do :; done 2> /dev/null; done
+echo 'free debug_1024 1500' > #debug/alloc
+echo reset > '#mem/irqoff'
+sh -c 'text=x; while :; do text="$text$text"; done'
+echo 'free debug_1024 2000' > #debug/alloc
+cat '#mem/irqoff'; cat '#mem/kmemtrace/ctl'
+""", "checked", "--mem", "48M")
+    live = int(re.search(r"^kmemtrace debug_1024 .* live (\d+) ", result.stdout, re.M)[1]) + 2000
+    stretches = stretches_in(result.stdout)
+    assert "trace_report_out_of_memory" in result.stdout and live > 20_000, result
+    assert all(ticks <= LIMIT + KNOWN.get(off, 0) * live for ticks, off, _, _ in stretches), result
