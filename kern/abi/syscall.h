@@ -73,7 +73,7 @@
   X(getentropy, 55)    /* (buf, len <= 256) */                                                    \
   X(yield, 56)         /* () */                                                                   \
   X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */     \
-  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: the name that it was opened by */
+  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
 enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 59 };

@@ -1,8 +1,9 @@
-// Files and directories in memory: holes, renames, what is removed while it is read.
+// Files and directories in memory: holes, renames, reading directories that change, and long ones.
 
 #include <algorithm>
 #include <string_view>
 
+#include "arch/x86_64/time.h"
 #include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/units.h"
@@ -219,6 +220,100 @@ KTEST(ns_a_file_is_executed_or_written) {
   EXPECT(open(ABI_O_WRONLY));
   EXPECT(path_truncate(context, "#tmp/program", 1));
   EXPECT(path_remove(context, "#tmp/program", false));
+}
+
+// Two readers at different places, while what they stand on is removed, renamed and made: each sees
+// once what stays.
+KTEST(ns_directory_readers_keep_their_places) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  EXPECT(path_mkdir(context, "#tmp/many", 0755));
+  constexpr unsigned kFiles = 60;
+  char path[64], to[64];
+  const auto name_of = [&](unsigned i, char letter) {
+    format(path, sizeof path, "#tmp/many/%c%u", letter, i);
+    return std::string_view(path);
+  };
+  for (unsigned i = 0; i < kFiles; ++i) EXPECT(write_file(context, name_of(i, 'f'), "x"));
+  {
+    struct {
+      Ref<Chan> chan;
+      unsigned seen[kFiles] = {}, last = 0;
+      bool done = false;
+    } readers[2];
+    for (auto& reader : readers)
+      reader.chan = path_open(context, "#tmp/many", ABI_O_RDONLY, 0).take();
+    unsigned stays[kFiles];
+    std::fill(std::begin(stays), std::end(stays), 1);
+    for (unsigned round = 0; !readers[0].done || !readers[1].done; ++round) {
+      // The second has a head start.
+      auto& reader = readers[round < 10 || round % 2 ? 1 : 0];
+      alignas(8) char buffer[16];  // room for one entry
+      Result<size_t> length = directory_read(*reader.chan, buffer, sizeof buffer);
+      EXPECT(length);
+      reader.done = !length || *length == 0;
+      if (reader.done) continue;
+      const char* const name = reinterpret_cast<const abi_dirent*>(buffer)->name;
+      if (name[0] != 'f') continue;
+      unsigned i = 0;
+      for (const char* digit = name + 1; *digit; ++digit)
+        i = i * 10 + static_cast<unsigned>(*digit - '0');
+      ++reader.seen[i];
+      const unsigned next = i + 1;
+      if (i % 3 == 0 && next < kFiles && stays[i] && stays[next]) {
+        // The entry at hand, and the next one.
+        stays[i] = stays[next] = 0;
+        EXPECT(path_remove(context, name_of(i, 'f'), false));
+        format(to, sizeof to, "#tmp/many/r%u", next);
+        EXPECT(path_rename(context, name_of(next, 'f'), to));
+        EXPECT(write_file(context, name_of(i, 'n'), "x"));
+      }
+    }
+    for (unsigned i = 0; i < kFiles; ++i)
+      for (const auto& reader : readers) EXPECT(reader.seen[i] == 1 || !stays[i]);
+  }
+  for (unsigned i = 0; i < kFiles; ++i)
+    for (const char letter : {'f', 'r', 'n'})
+      static_cast<void>(path_remove(context, name_of(i, letter), false));
+  EXPECT(path_remove(context, "#tmp/many", true));
+}
+
+// The last entries of a directory take no longer to read than the first: the shortest times of
+// several tries, and several times as long is allowed.
+KTEST(ns_directory_entries_cost_the_same) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  EXPECT(path_mkdir(context, "#tmp/many", 0755));
+  constexpr unsigned kFiles = 2000, kTimed = 100;
+  char name[kMaxName + 1];
+  const auto path_of = [&](unsigned i) {
+    return std::string_view(name,
+                            static_cast<size_t>(format(name, sizeof name, "#tmp/many/file%u", i)));
+  };
+  for (unsigned i = 0; i < kFiles; ++i) EXPECT(write_file(context, path_of(i), ""));
+  {
+    Ref<Chan> chan = path_open(context, "#tmp/many", ABI_O_RDONLY, 0).take();
+    uint64_t first = UINT64_MAX, last = UINT64_MAX;
+    for (unsigned attempt = 0; attempt < 5; ++attempt) {
+      uint64_t position = 0;
+      abi_stat stat;
+      const auto time = [&](unsigned count) {
+        const uint64_t begin = monotonic_now().value;
+        for (unsigned i = 0; i < count; ++i)
+          EXPECT(chan->device->entry(*chan, position, stat, name));
+        return monotonic_now().value - begin;
+      };
+      first = std::min(first, time(kTimed));
+      time(kFiles - 2 * kTimed);
+      last = std::min(last, time(kTimed));
+      EXPECT(fails_with(Errno::ENOENT, chan->device->entry(*chan, position, stat, name)));
+    }
+    EXPECT(last < 5 * first);
+  }
+  for (unsigned i = 0; i < kFiles; ++i) EXPECT(path_remove(context, path_of(i), false));
+  EXPECT(path_remove(context, "#tmp/many", true));
 }
 
 KTEST(ns_directory_read_while_entries_are_removed) {

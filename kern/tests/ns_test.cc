@@ -100,12 +100,80 @@ KTEST(ns_names_follow_renames) {
     // What has been removed is left by the name that it had.
     EXPECT(path_remove(context, "#tmp/other/inner/file", false));
     EXPECT(path_remove(context, "#tmp/other/inner", true));
+    EXPECT(path_rename(context, "#tmp/old", "#tmp/older") &&
+           path_rename(context, "#tmp/older", "#tmp/old"));
     EXPECT(fails_with(Errno::ENOENT, chan_present_name(*context.ns, **inner, name)));
     EXPECT(path_walk(below, ".."));
     EXPECT(path_remove(context, "#tmp/renamed/inner", false));
     for (const auto path : {"#tmp/other"sv, "#tmp/renamed"sv, "#tmp/old/inner"sv, "#tmp/old"sv})
       EXPECT(path_remove(context, path, true));
   }
+}
+
+// What a rename costs is paid once, and only by those who need the name.
+KTEST(ns_the_current_directory_keeps_its_present_name) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  for (const auto path : {"#tmp/before"sv, "#tmp/before/inner"sv, "#tmp/other"sv})
+    EXPECT(path_mkdir(context, path, 0755));
+  {
+    Result<Ref<Chan>> inner = path_walk(context, "#tmp/before/inner");
+    EXPECT(inner);
+    if (!inner) return;
+    const PathContext below = ns.context(inner->get());
+    const auto is_named = [&](std::string_view path) {
+      return (*inner)->path == path && (*inner)->named_at == directory_renames();
+    };
+    EXPECT(path_rename(context, "#tmp/before", "#tmp/after"));
+    EXPECT(write_file(below, "file", "text") && is_named("#tmp/after/inner"));
+    EXPECT(path_rename(context, "#tmp/after", "#tmp/again"));
+    EXPECT(path_walk(below, "..") && is_named("#tmp/again/inner"));
+    // Of a file that is not kept nobody asks for the name.
+    EXPECT(path_rename(context, "#tmp/other", "#tmp/others"));
+    EXPECT(path_walk(below, "file") && !is_named("#tmp/again/inner"));
+    EXPECT(path_remove(below, "file", false) && !is_named("#tmp/again/inner"));
+    char name[kMaxPath];
+    EXPECT(chan_present_name(*context.ns, **inner, name) && is_named("#tmp/again/inner"));
+  }
+  for (const auto path : {"#tmp/again/inner"sv, "#tmp/again"sv, "#tmp/others"sv})
+    EXPECT(path_remove(context, path, true));
+}
+
+// A directory that has no name since one above it has a long one: it is not lost, but nobody gets
+// from it to where its old name leads.
+KTEST(ns_names_that_become_too_long) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  constexpr size_t kTop = 6, kLevels = 3;
+  char path[kMaxPath] = "#tmp/s", long_top[5 + kMaxName];
+  const auto level = [&](size_t n) { return std::string_view(path, kTop + n * (kMaxName + 1)); };
+  for (size_t n = 0; n < kLevels; ++n) {
+    path[kTop + n * (kMaxName + 1)] = '/';
+    std::fill_n(path + kTop + n * (kMaxName + 1) + 1, kMaxName, 'd');
+  }
+  std::string_view("#tmp/").copy(long_top, 5);
+  std::fill_n(long_top + 5, kMaxName, 't');
+  const std::string_view top(long_top, sizeof long_top);
+  for (size_t n = 0; n <= kLevels; ++n) EXPECT(path_mkdir(context, level(n), 0755));
+  {
+    Result<Ref<Chan>> inner = path_walk(context, level(kLevels));
+    EXPECT(inner);
+    if (!inner) return;
+    const PathContext below = ns.context(inner->get());
+    EXPECT(path_rename(context, level(0), top));
+    EXPECT(path_mkdir(context, level(0), 0755) && path_mkdir(context, level(1), 0755) &&
+           path_mkdir(context, level(2), 0755));
+    char name[kMaxPath];
+    EXPECT(fails_with(Errno::ENAMETOOLONG, chan_present_name(*context.ns, **inner, name)));
+    EXPECT(fails_with(Errno::ENAMETOOLONG, path_walk(below, "..")));
+    EXPECT(path_walk(below, "."));
+    for (size_t n = kLevels; n-- > 0;) EXPECT(path_remove(context, level(n), true));
+    EXPECT(path_rename(context, top, level(0)));
+    EXPECT(path_walk(below, ".."));
+  }
+  for (size_t n = kLevels + 1; n-- > 0;) EXPECT(path_remove(context, level(n), true));
 }
 
 KTEST(ns_names_that_are_too_long) {

@@ -6,6 +6,7 @@
 #include "proc/job_control.h"
 #include "proc/process_impl.h"
 #include "tests/ns_world.h"
+#include "tests/team.h"
 #include "tests/test_program.h"
 
 namespace {
@@ -40,6 +41,22 @@ class IdleProcess {
  private:
   Process& process_;
   bool is_in_ = false;
+};
+
+// While it is there the test's task is that of a process that is ending.
+class EndingTask {
+ public:
+  EndingTask() {
+    process_->state = ProcessState::kExiting;
+    current_task()->process = process_.operator->();
+  }
+  ~EndingTask() {
+    current_task()->process = nullptr;
+    process_->state = ProcessState::kAlive;
+  }
+
+ private:
+  IdleProcess process_{0};
 };
 
 constexpr uint32_t kUser = 1000;
@@ -121,4 +138,63 @@ KTEST(walls_long_writes_look_at_signals) {
     EXPECT(put && *put < sizeof text);
   }
   current_task()->interrupted = false;
+}
+
+// Directories and the ways up from them may be as long as a user or a server likes.
+KTEST(walls_who_ends_looks_no_further) {
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  EXPECT(path_mkdir(context, "#tmp/a", 0755) && path_mkdir(context, "#tmp/a/b", 0755));
+  {
+    Result<Ref<Chan>> directory = path_open(context, "#tmp/a/b", ABI_O_RDONLY, 0);
+    EXPECT(directory && path_rename(context, "#tmp/a", "#tmp/c"));
+    if (!directory) return;
+    alignas(8) char buffer[256];
+    char name[kMaxPath];
+    {
+      EndingTask ending;
+      EXPECT(fails_with(Errno::EINTR, directory_read(**directory, buffer, sizeof buffer)));
+      EXPECT(fails_with(Errno::EINTR, chan_present_name(*context.ns, **directory, name)));
+    }
+    EXPECT(directory_read(**directory, buffer, sizeof buffer));
+    EXPECT(chan_present_name(*context.ns, **directory, name));
+  }
+  EXPECT(path_remove(context, "#tmp/c/b", true) && path_remove(context, "#tmp/c", true));
+}
+
+// Programs expect that a signal does not keep a file from being written.
+KTEST(walls_who_waits_for_an_offset_gives_up_only_when_it_ends) {
+  TestNamespace ns;
+  Result<Ref<Chan>> file = path_open(ns.context(), "#tmp/shared", ABI_O_RDWR | ABI_O_CREAT, 0644);
+  EXPECT(file);
+  if (!file) return;
+  struct {
+    Chan& chan;
+    bool got = false;
+  } waiter{.chan = **file};
+  Team team(
+      [](void* argument) {
+        auto& self = *static_cast<decltype(waiter)*>(argument);
+        current_task()->interrupted = true;
+        OffsetHold hold;
+        self.got = hold.take(self.chan).ok();
+        current_task()->interrupted = false;
+      },
+      &waiter);
+  {
+    OffsetHold hold;
+    EXPECT(hold.take(**file));
+    team.add();
+    while ((*file)->offset_hold == 1) task_yield();  // until it waits
+    current_task()->interrupted = true;
+    {
+      EndingTask ending;
+      OffsetHold second;
+      EXPECT(fails_with(Errno::EINTR, second.take(**file)));
+    }
+    current_task()->interrupted = false;
+  }
+  team.join();
+  EXPECT(waiter.got);
+  EXPECT(path_remove(ns.context(), "#tmp/shared", false));
 }

@@ -172,3 +172,15 @@ rmdir '{place}/other'; env pwd || echo removed
 """, "--share", str(folder))
     entries = sorted(["new", "old", *([path.name for path in folder.iterdir() if path.name not in ("new", "old")] if place == "/host" else [])])
     assert result.stdout.splitlines() == [f"{place}/new/inner", "right", f"{place}/new", "right", *entries, f"{place}/other", "wrong", "removed"], result
+
+
+# No call of the host's says where a file is.
+def test_an_open_file_in_a_directory_that_was_renamed_has_no_old_name(folder):
+    result = guest(r"""
+for place in /tmp /host; do
+  mkdir $place/old $place/old/inner; echo x > $place/old/inner/file; cd $place/old/inner
+  proctest helper name file ../../old ../../new; proctest helper name file ../../new ../../old/ 2>&1; cat file; env pwd
+done
+""", "--share", str(folder))
+    assert result.stdout.splitlines() == ["/tmp/new/inner/file", "/tmp/old/inner/file", "x", "/tmp/old/inner",
+                                          "No such file or directory", "No such file or directory", "x", "/host/old/inner"], result

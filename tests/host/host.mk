@@ -9,13 +9,13 @@ include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# The world of each test; p9_client, sampler and stackcount need none.
+# The world of each test; sampler and stackcount need none.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
 $(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_depot slab_layer)
 $(call host_world,cpus/cpus.cc slab_world.cc,                kmalloc slab slab_parallel)
 $(call host_world,cpus/cpus.cc slab_check_world.cc,          slab_check slab_check_switch)
 $(call host_world,cpus/cpus.cc cpus/sections.cc,             slab_threads)
-$(call host_world,fakes/spinlock.cc,                         trace_context)
+$(call host_world,fakes/spinlock.cc,                         p9_client trace_context)
 $(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace_memory trace_threads)
 $(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    probe_command probe_tables probe_threads stack_table trace_binary trace_command \
                                                              trace_failures trace_later trace_summary trace_table trace_text)

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cstdlib>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <random>
@@ -76,6 +78,7 @@ class Server final : public P9Transport {
   ~Server() { EXPECT_EQ(taken_, 0u) << "every slot is given back"; }
 
   Result<unsigned> acquire() override {
+    ++waits;
     if (no_slot) return *no_slot;
     const unsigned slot = requests % kSlots;
     EXPECT_FALSE(taken_ & 1u << slot);
@@ -109,13 +112,16 @@ class Server final : public P9Transport {
     return says_received.value_or(answer.size());
   }
 
+  bool is_ending() override { return requests >= ends_after; }
+
   std::optional<Errno> no_slot, silent;
+  unsigned ends_after = UINT_MAX;
   std::optional<size_t> says_received;
-  unsigned requests = 0;
+  unsigned requests = 0, waits = 0;
   std::vector<Asked> asked;
 
  private:
-  static constexpr unsigned kSlots = 4;
+  static constexpr unsigned kSlots = kP9Slots;
   const Answer answer_;
   unsigned taken_ = 0;
   std::unique_ptr<char[]> request_[kSlots], reply_[kSlots];
@@ -130,6 +136,21 @@ struct Names final : P9Listing {
   std::vector<Bytes> names;
 };
 
+// A fid of the caller's; the client must let each go that it does not give back.
+struct TestFid final : P9Fid {
+  using P9Fid::P9Fid;
+  void forgotten() override {
+    EXPECT_FALSE(is_forgotten);
+    is_forgotten = true;
+  }
+  bool is_forgotten = false;
+};
+// Walks and clones to a fid that outlives the client.
+TestFid& new_fid() {
+  static std::list<TestFid> fids;
+  return fids.emplace_back(2u);
+}
+
 // All calls, each with its good answer.
 struct Call {
   const char* name;
@@ -142,8 +163,8 @@ std::optional<Errno> error_of(Result<T> result) {
 }
 const std::vector<Call>& calls() {
   static const std::vector<Call> all = {
-      {"walk", [](P9Client& c) { return error_of(c.walk(1, 2, "name")); }, u16(1) + qid()},
-      {"clone", [](P9Client& c) { return error_of(c.clone(1, 2)); }, u16(0)},
+      {"walk", [](P9Client& c) { return error_of(c.walk(1, new_fid(), "name")); }, u16(1) + qid()},
+      {"clone", [](P9Client& c) { return error_of(c.clone(1, new_fid())); }, u16(0)},
       {"attributes", [](P9Client& c) { return error_of(c.attributes(1)); }, attributes(5)},
       {"set_mode", [](P9Client& c) { return error_of(c.set_mode(1, 0644)); }, ""},
       {"set_size", [](P9Client& c) { return error_of(c.set_size(1, 7)); }, ""},
@@ -312,10 +333,104 @@ TEST(P9Client, SilenceIsGivenOn) {
       EXPECT_EQ(server.requests, 1u);
       server.no_slot = why;
       EXPECT_EQ(call.make(client), why) << call.name;
-      client.clunk(3);
+      client.clunk(new_fid());
       EXPECT_EQ(server.requests, 1u);
     }
   }
+}
+
+std::vector<uint32_t> clunked(const Server& server) {
+  std::vector<uint32_t> fids;
+  for (const Asked& asked : server.asked) {
+    if (asked.type != P9::kTclunk) continue;
+    uint32_t fid;
+    memcpy(&fid, asked.contents.data(), sizeof fid);
+    fids.push_back(fid);
+  }
+  return fids;
+}
+Bytes good_answer(const Asked& asked) {
+  if (asked.type != P9::kTwalk) return reply(asked, asked.type == P9::kTclunk ? "" : attributes(5));
+  return reply(asked, asked.contents.size() > 10 ? u16(1) + qid() : u16(0));
+}
+
+// Who ends waits for a slot for a moment only: its fids are clunked when there is one.
+TEST(P9Client, FidsThatCouldNotBeGivenUpAreGivenUpLater) {
+  Server server(good_answer);
+  P9Client client(server);
+  TestFid a(7), b(8), c(9);
+  server.no_slot = Errno::EINTR;
+  client.clunk(a);
+  client.clunk(b);
+  EXPECT_EQ(server.requests, 0u);
+  EXPECT_FALSE(a.is_forgotten || b.is_forgotten);
+  server.no_slot.reset();
+  client.clunk(c);
+  EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8, 9}));
+  EXPECT_TRUE(a.is_forgotten && b.is_forgotten && c.is_forgotten);
+  EXPECT_TRUE(client.attributes(1));
+  EXPECT_EQ(server.requests, 4u);
+}
+
+TEST(P9Client, WhoEndsWaitsOnceForAllOfItsFids) {
+  Server server(good_answer);
+  P9Client client(server);
+  TestFid fids[] = {TestFid(7), TestFid(8), TestFid(9)};
+  server.no_slot = Errno::EINTR;
+  server.ends_after = 0;
+  for (TestFid& fid : fids) client.clunk(fid);
+  EXPECT_EQ(server.waits, 1u);
+  server.no_slot.reset();
+  EXPECT_TRUE(client.attributes(1));
+  EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8, 9}));
+}
+
+// The server does what it was asked to after nobody waits for it any more.
+TEST(P9Client, FidsThatCameTooLateAreGivenUp) {
+  Server server(good_answer);
+  P9Client client(server);
+  TestFid walked(7), cloned(8), closed(9);
+  server.silent = Errno::EINTR;
+  EXPECT_EQ(error_of(client.walk(1, walked, "name")), Errno::EINTR);
+  EXPECT_EQ(error_of(client.clone(1, cloned)), Errno::EINTR);
+  client.clunk(closed);
+  EXPECT_FALSE(walked.is_forgotten || cloned.is_forgotten);
+  EXPECT_TRUE(closed.is_forgotten) << "the server has been told";
+  server.silent.reset();
+  // The slots come round, and are free again when the answers have come.
+  for (unsigned i = 0; i < kP9Slots; ++i) EXPECT_TRUE(client.attributes(1));
+  EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8}));
+  EXPECT_TRUE(walked.is_forgotten && cloned.is_forgotten);
+}
+
+// A fid that was not made is not clunked; one that was made is the caller's.
+TEST(P9Client, FidsThatWereNotMadeAreForgotten) {
+  Server server([](const Asked& asked) { return error(asked, 2); });
+  P9Client client(server);
+  TestFid refused(7), unasked(8), unread(9), made(10);
+  EXPECT_EQ(error_of(client.walk(1, refused, "name")), Errno::ENOENT);
+  server.no_slot = Errno::ETIMEDOUT;
+  EXPECT_EQ(error_of(client.clone(1, unasked)), Errno::ETIMEDOUT);
+  EXPECT_TRUE(refused.is_forgotten && unasked.is_forgotten);
+  // What is left over is tried first; who waits in vain for that has not asked for its own.
+  client.clunk(made);
+  server.no_slot.reset();
+  server.silent = Errno::ETIMEDOUT;
+  EXPECT_EQ(error_of(client.walk(1, unread, "name")), Errno::ETIMEDOUT);
+  EXPECT_TRUE(unread.is_forgotten && made.is_forgotten);
+  server.silent.reset();
+  for (unsigned i = 0; i < kP9Slots; ++i) EXPECT_EQ(error_of(client.attributes(1)), Errno::ENOENT);
+  EXPECT_EQ(clunked(server), std::vector<uint32_t>{});
+}
+
+TEST(P9Client, AListingEndsWithItsProcess) {
+  uint64_t at = 0;
+  Server server([&](const Asked& asked) { return reply(asked, data(entry("x", ++at))); });
+  P9Client client(server);
+  Names names;
+  server.ends_after = 3;
+  EXPECT_EQ(error_of(client.list(1, names)), Errno::EINTR);
+  EXPECT_EQ(server.requests, 3u);
 }
 
 TEST(P9Client, CountsThatAreWrongAreErrors) {
@@ -337,10 +452,11 @@ TEST(P9Client, CountsThatAreWrongAreErrors) {
   const auto size = [](P9Client& c) { return error_of(c.attributes(1)); };
   EXPECT_EQ(call_with(attributes(INT64_MAX), size), std::nullopt);
   EXPECT_EQ(call_with(attributes(uint64_t{INT64_MAX} + 1), size), Errno::EIO);
-  const auto walk = [](P9Client& c) { return error_of(c.walk(1, 2, "name")); };
+  const auto walk = [](P9Client& c) { return error_of(c.walk(1, new_fid(), "name")); };
   EXPECT_EQ(call_with(u16(0), walk), Errno::ENOENT);
   EXPECT_EQ(call_with(u16(2) + qid() + qid(), walk), Errno::EIO);
-  EXPECT_EQ(call_with(u16(1), [](P9Client& c) { return error_of(c.clone(1, 2)); }), Errno::EIO);
+  EXPECT_EQ(call_with(u16(1), [](P9Client& c) { return error_of(c.clone(1, new_fid())); }),
+            Errno::EIO);
 }
 
 TEST(P9Client, WhatWasTransferredBeforeAnErrorCounts) {

@@ -2,9 +2,10 @@
 // local,path=DIR,mount_tag=…,security_model=none).
 //
 // Every channel has a fid, the server's name for a file, that walking, attaching or making gave it
-// and that closing gives back. The server is the emulator, which answers at once; all the same
-// nothing that it says is believed (p9_client.cc), and if it says nothing a process can be killed
-// that waits for it (virtio.h). No lock is held while somebody waits.
+// and that closing gives back, if need be later (p9_client.cc). The server is the emulator, which
+// answers at once; all the same nothing that it says is believed (p9_client.cc), and if it says
+// nothing a process can be killed that waits for it (virtio.h). No lock is held while somebody
+// waits.
 //
 // Directories are read whole when they are read from the beginning, because the server's positions
 // need all 64 bits; a position here is a place in what was read. That listing belongs to the
@@ -26,6 +27,7 @@
 #include "lib/format.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "proc/process.h"
 #include "sched/task.h"
 
 namespace {
@@ -62,8 +64,10 @@ class VirtioTransport final : public P9Transport {
   Result<size_t> transact(unsigned slot, size_t size) override {
     return channel_.transact(slot, buffers_[slot][0], size, buffers_[slot][1], kP9MessageSize);
   }
+  bool is_ending() override { return process_is_ending(); }
 
  private:
+  static_assert(VirtioChannel::kSlots <= kP9Slots);
   VirtioChannel channel_;
   char* buffers_[VirtioChannel::kSlots][2] = {};  // request and reply of each slot; written at boot
 };
@@ -71,12 +75,13 @@ class VirtioTransport final : public P9Transport {
 constinit VirtioTransport transport;
 constinit P9Client client(transport);
 
-struct Fid {
-  explicit Fid(uint32_t fid) : number(fid) {}
+struct Fid final : P9Fid {
+  using P9Fid::P9Fid;
+  static Result<Fid*> make();  // ENOMEM
+  void forgotten() override;
 
-  const uint32_t number;
-  Text* listing =
-      nullptr;  // of an open directory: Listed and the name, for each entry; under P9Device's lock
+  // Of an open directory: Listed and the name, for each entry; under P9Device's lock.
+  Text* listing = nullptr;
 };
 struct Listed {
   uint64_t path;
@@ -88,8 +93,11 @@ static_assert(kP9MaxName == kMaxName && kMaxName <= UINT8_MAX);
 constinit ObjectCache<Fid> fid_cache;
 constinit std::atomic<uint32_t> next_fid{kP9FirstFid};
 
-uint32_t new_fid() {
-  return next_fid.fetch_add(1, std::memory_order_relaxed);
+Result<Fid*> Fid::make() {
+  return fid_cache.make(KM_SLEEP, next_fid.fetch_add(1, std::memory_order_relaxed));
+}
+void Fid::forgotten() {
+  if (!planted(Planted::kHostFile)) fid_cache.destroy(this);
 }
 
 abi_timespec time_from(const P9Time& time) {
@@ -156,7 +164,7 @@ class P9Device final : public Device {
  private:
   static Fid& fid_of(const Chan& chan) { return *static_cast<Fid*>(chan.state); }
   static uint32_t number_of(const Chan& chan) { return fid_of(chan).number; }
-  Result<Ref<Chan>> channel_for(uint32_t fid, const P9Qid& qid);
+  Result<Ref<Chan>> channel_for(Fid& fid, const P9Qid& qid);
   Result<Ref<Chan>> walk_from(uint32_t fid, std::string_view name);
   Result<Ref<Chan>> clone_of(uint32_t fid, const P9Qid& qid);
   Result<void> open_fid(Chan& chan, uint32_t flags);
@@ -180,29 +188,27 @@ Result<void> P9Device::init() {
 }
 
 // A channel that owns `fid`, which is clunked if there is none to be had.
-Result<Ref<Chan>> P9Device::channel_for(uint32_t fid, const P9Qid& qid) {
+Result<Ref<Chan>> P9Device::channel_for(Fid& fid, const P9Qid& qid) {
   Result<Ref<Chan>> chan =
       Chan::create(this, {.path = qid.path, .version = qid.version, .directory = qid.directory()});
-  Result<Fid*> state = chan ? fid_cache.make(KM_SLEEP, fid) : Result<Fid*>(Errno::ENOMEM);
-  if (!state) {
+  if (chan)
+    (*chan)->state = &fid;
+  else
     client.clunk(fid);
-    return Errno::ENOMEM;
-  }
-  (*chan)->state = *state;
   return chan;
 }
 
 Result<Ref<Chan>> P9Device::walk_from(uint32_t fid, std::string_view name) {
-  const uint32_t number = new_fid();
-  const P9Qid qid = TRY(client.walk(fid, number, name));
-  return channel_for(number, qid);
+  Fid* const made = TRY(Fid::make());
+  const P9Qid qid = TRY(client.walk(fid, *made, name));
+  return channel_for(*made, qid);
 }
 
 // To the same file as `fid`, which has this qid.
 Result<Ref<Chan>> P9Device::clone_of(uint32_t fid, const P9Qid& qid) {
-  const uint32_t number = new_fid();
-  TRY(client.clone(fid, number));
-  return channel_for(number, qid);
+  Fid* const made = TRY(Fid::make());
+  TRY(client.clone(fid, *made));
+  return channel_for(*made, qid);
 }
 
 Result<Ref<Chan>> P9Device::attach(std::string_view spec) {
@@ -320,9 +326,8 @@ Result<void> P9Device::entry(Chan& directory, uint64_t& position, abi_stat& entr
 void P9Device::close(Chan& chan) {
   if (!chan.state) return;
   Fid& fid = fid_of(chan);
-  client.clunk(fid.number);
-  Text::destroy(fid.listing);
-  if (!planted(Planted::kHostFile)) fid_cache.destroy(&fid);
+  Text::destroy(std::exchange(fid.listing, nullptr));
+  client.clunk(fid);
 }
 
 Result<void> P9Device::clone_state(Chan& chan, Chan& copy) {
@@ -342,7 +347,7 @@ Result<void> P9Device::rename(Chan&, const Place& from, const Place& to, const C
 }
 
 Result<Ref<Chan>> P9Device::parent(Chan& chan, char* name) {
-  if (!chan.qid.directory) return Errno::ENOTSUP;
+  if (!chan.qid.directory) return fail(Errno::ENOENT, "#p9: no call says where a file is now");
   if (chan.qid.path == root_.path) return Ref<Chan>();
   Ref<Chan> parent = TRY(walk_from(number_of(chan), ".."));
   if (!parent->qid.directory) return Errno::EIO;

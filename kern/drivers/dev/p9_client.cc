@@ -4,6 +4,11 @@
 // write stop at the first answer that moves nothing or less than was asked for; a listing has a
 // limit, and its positions change with each answer.
 //
+// No fid is lost. A process that ends waits for a slot for a moment only, and for the answer to a
+// request that makes a fid as well; the server then has the fid all the same. Such fids are kept,
+// and the request that gets a slot next clunks them before it is made. There is one: who has taken
+// the slots has fids to give up too.
+//
 // An error number of the server's is given on, but for EINTR, which means here that a signal waits,
 // and would let the caller try again for ever.
 #include "drivers/dev/p9_client.h"
@@ -48,28 +53,56 @@ Errno from_linux(uint32_t number) {
   return Errno::EIO;
 }
 
+P9Time time_of(P9Reader& reply) {
+  P9Time time;
+  time.seconds = reply.u64();
+  time.nanoseconds = reply.u64();
+  return time;
+}
+
+}  // namespace
+
 // A request being made: write it with the writer, send it, read the reply.
-class Request {
+class P9Client::Request {
  public:
-  static Result<Request> make(P9Transport& transport, P9 type) {
-    return Request(transport, TRY(transport.acquire()), type);
+  // `makes`: the fid that the server has when the request succeeds; say so with made().
+  static Result<Request> make(P9Client& client, P9 type, P9Fid* makes = nullptr) {
+    for (;;) {
+      Result<unsigned> slot = client.transport_.acquire();
+      if (!slot) {
+        if (makes) makes->forgotten();
+        return slot.error();
+      }
+      P9Fid* const left = client.take_left(*slot);
+      if (!left) return Request(client, *slot, type, makes);
+      const Result<void> clunked = Request(client, *slot, P9::kTclunk, nullptr).clunk(*left);
+      if (!clunked) {
+        if (makes) makes->forgotten();
+        return clunked.error();
+      }
+    }
   }
   Request(Request&& other) noexcept
-      : transport_(std::exchange(other.transport_, nullptr)),
+      : client_(std::exchange(other.client_, nullptr)),
         slot_(other.slot_),
         type_(other.type_),
-        writer_(other.writer_) {}
+        writer_(other.writer_),
+        makes_(std::exchange(other.makes_, nullptr)) {}
   ~Request() {
-    if (transport_) transport_->release(slot_);
+    if (makes_) makes_->forgotten();
+    if (client_) client_->transport_.release(slot_);
   }
 
   P9Writer& writer() { return writer_; }
+  void made() { makes_ = nullptr; }
   // The reply's contents, valid as long as the request. The server's error, or EIO if it did not
   // make sense.
   Result<P9Reader> send() {
-    const size_t received =
-        std::min<size_t>(TRY(transport_->transact(slot_, writer_.finish())), kP9MessageSize);
-    const char* const reply = transport_->reply(slot_);
+    // Until there is an answer, whoever gets the slot next has to give the fid up.
+    client_->late_[slot_] = std::exchange(makes_, nullptr);
+    const size_t received = std::min<size_t>(TRY(transact()), kP9MessageSize);
+    makes_ = std::exchange(client_->late_[slot_], nullptr);
+    const char* const reply = client_->transport_.reply(slot_);
     P9Reader header(reply, std::min(received, kP9Header));
     const uint32_t length = header.u32();
     const uint8_t type = header.u8();
@@ -86,46 +119,54 @@ class Request {
     TRY(send());
     return {};
   }
+  // The server forgets the fid whatever it answers, and without anybody who waits for that. EINTR,
+  // ETIMEDOUT if it does not answer.
+  Result<void> clunk(P9Fid& fid) {
+    writer_.u32(fid.number);
+    const Result<size_t> answered = transact();
+    fid.forgotten();
+    return answered ? Result<void>() : answered.error();
+  }
 
  private:
-  Request(P9Transport& transport, unsigned slot, P9 type)
-      : transport_(&transport),
+  Request(P9Client& client, unsigned slot, P9 type, P9Fid* makes)
+      : client_(&client),
         slot_(slot),
         type_(type),
-        writer_(transport.request(slot), type, tag(type, slot)) {}
+        writer_(client.transport_.request(slot), type, tag(type, slot)),
+        makes_(makes) {}
+  Result<size_t> transact() { return client_->transport_.transact(slot_, writer_.finish()); }
   static uint16_t tag(P9 type, unsigned slot) {
     return type == P9::kTversion ? kNoTag : static_cast<uint16_t>(slot);
   }
 
-  P9Transport* transport_;
+  P9Client* client_;
   const unsigned slot_;
   const P9 type_;
   P9Writer writer_;
+  P9Fid* makes_;  // which the server does not have as far as is known
 };
-
-P9Time time_of(P9Reader& reply) {
-  P9Time time;
-  time.seconds = reply.u64();
-  time.nanoseconds = reply.u64();
-  return time;
-}
-
-}  // namespace
 
 bool p9_is_name(std::string_view name) {
   return !name.empty() && name.size() <= kP9MaxName && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
 }
 
+P9Fid* P9Client::take_left(unsigned slot) {
+  if (P9Fid* const late = std::exchange(late_[slot], nullptr)) return late;
+  const Guard guard(lock_);
+  return left_.pop_front();
+}
+
 Result<P9Qid> P9Client::connect() {
   {
-    Request request = TRY(Request::make(transport_, P9::kTversion));
+    Request request = TRY(Request::make(*this, P9::kTversion));
     request.writer().u32(kP9MessageSize).string("9P2000.L");
     P9Reader reply = TRY(request.send());
     const uint32_t message_size = reply.u32();
     if (reply.string() != "9P2000.L" || message_size < kP9MessageSize) return Errno::ENOTSUP;
   }
-  Request request = TRY(Request::make(transport_, P9::kTattach));
+  Request request = TRY(Request::make(*this, P9::kTattach));
   request.writer().u32(kP9RootFid).u32(kNoFid).string("root").string("").u32(0);
   P9Reader reply = TRY(request.send());
   const P9Qid root = reply.qid();
@@ -133,34 +174,48 @@ Result<P9Qid> P9Client::connect() {
   return root;
 }
 
-Result<P9Qid> P9Client::walk(uint32_t from, uint32_t to, std::string_view name) {
-  Request request = TRY(Request::make(transport_, P9::kTwalk));
-  request.writer().u32(from).u32(to).u16(1).string(name);
+Result<P9Qid> P9Client::walk(uint32_t from, P9Fid& to, std::string_view name) {
+  Request request = TRY(Request::make(*this, P9::kTwalk, &to));
+  request.writer().u32(from).u32(to.number).u16(1).string(name);
   P9Reader reply = TRY(request.send());
   const uint16_t steps = reply.u16();
   if (!reply.ok() || steps > 1) return Errno::EIO;
   if (steps == 0) return Errno::ENOENT;
   const P9Qid qid = reply.qid();
   if (!reply.ok()) return Errno::EIO;
+  request.made();
   return qid;
 }
 
-Result<void> P9Client::clone(uint32_t from, uint32_t to) {
-  Request request = TRY(Request::make(transport_, P9::kTwalk));
-  request.writer().u32(from).u32(to).u16(0);
+Result<void> P9Client::clone(uint32_t from, P9Fid& to) {
+  Request request = TRY(Request::make(*this, P9::kTwalk, &to));
+  request.writer().u32(from).u32(to.number).u16(0);
   P9Reader reply = TRY(request.send());
-  return reply.u16() == 0 && reply.ok() ? Result<void>() : Errno::EIO;
+  if (reply.u16() != 0 || !reply.ok()) return Errno::EIO;
+  request.made();
+  return {};
 }
 
-void P9Client::clunk(uint32_t fid) {
-  Result<Request> request = Request::make(transport_, P9::kTclunk);
-  if (!request) return;  // the server is not heard of any more
-  request->writer().u32(fid);
-  static_cast<void>(request->send());  // it forgets the fid whatever it answers
+bool P9Client::has_left() {
+  const Guard guard(lock_);
+  return !left_.empty();
+}
+
+void P9Client::clunk(P9Fid& fid) {
+  // A process that ends does not wait again for each of its files.
+  if (!transport_.is_ending() || !has_left()) {
+    Result<Request> request = Request::make(*this, P9::kTclunk);
+    if (request) {
+      static_cast<void>(request->clunk(fid));
+      return;
+    }
+  }
+  const Guard guard(lock_);
+  left_.push_back(fid);
 }
 
 Result<P9Attributes> P9Client::attributes(uint32_t fid) {
-  Request request = TRY(Request::make(transport_, P9::kTgetattr));
+  Request request = TRY(Request::make(*this, P9::kTgetattr));
   request.writer().u32(fid).u64(kGetattrBasic);
   P9Reader reply = TRY(request.send());
   P9Attributes attributes;
@@ -182,7 +237,7 @@ Result<P9Attributes> P9Client::attributes(uint32_t fid) {
 }
 
 Result<void> P9Client::set_attribute(uint32_t fid, uint32_t what, uint32_t mode, uint64_t size) {
-  Request request = TRY(Request::make(transport_, P9::kTsetattr));
+  Request request = TRY(Request::make(*this, P9::kTsetattr));
   P9Writer& writer = request.writer();
   writer.u32(fid).u32(what).u32(mode).u32(0).u32(0).u64(size);
   writer.u64(0).u64(0).u64(0).u64(0);  // times
@@ -196,14 +251,14 @@ Result<void> P9Client::set_size(uint32_t fid, uint64_t size) {
 }
 
 Result<void> P9Client::open(uint32_t fid, uint32_t flags) {
-  Request request = TRY(Request::make(transport_, P9::kTlopen));
+  Request request = TRY(Request::make(*this, P9::kTlopen));
   request.writer().u32(fid).u32(flags);
   return request.send_only();
 }
 
 Result<P9Qid> P9Client::create(uint32_t fid, std::string_view name, uint32_t flags, uint32_t mode,
                                uint32_t gid) {
-  Request request = TRY(Request::make(transport_, P9::kTlcreate));
+  Request request = TRY(Request::make(*this, P9::kTlcreate));
   request.writer().u32(fid).string(name).u32(flags).u32(mode).u32(gid);
   P9Reader reply = TRY(request.send());
   const P9Qid qid = reply.qid();
@@ -213,7 +268,7 @@ Result<P9Qid> P9Client::create(uint32_t fid, std::string_view name, uint32_t fla
 
 Result<void> P9Client::make_directory(uint32_t fid, std::string_view name, uint32_t mode,
                                       uint32_t gid) {
-  Request request = TRY(Request::make(transport_, P9::kTmkdir));
+  Request request = TRY(Request::make(*this, P9::kTmkdir));
   request.writer().u32(fid).string(name).u32(mode).u32(gid);
   return request.send_only();
 }
@@ -222,7 +277,7 @@ Result<size_t> P9Client::read(uint32_t fid, char* buffer, size_t size, uint64_t 
   size_t done = 0;
   const auto ended_by = [&](Errno error) { return done > 0 ? Result<size_t>(done) : error; };
   while (done < size) {
-    Result<Request> request = Request::make(transport_, P9::kTread);
+    Result<Request> request = Request::make(*this, P9::kTread);
     if (!request) return ended_by(request.error());
     const auto wanted = static_cast<uint32_t>(std::min<size_t>(size - done, kP9Payload));
     request->writer().u32(fid).u64(offset + done).u32(wanted);
@@ -241,7 +296,7 @@ Result<size_t> P9Client::write(uint32_t fid, const char* buffer, size_t size, ui
   size_t done = 0;
   const auto ended_by = [&](Errno error) { return done > 0 ? Result<size_t>(done) : error; };
   while (done < size) {
-    Result<Request> request = Request::make(transport_, P9::kTwrite);
+    Result<Request> request = Request::make(*this, P9::kTwrite);
     if (!request) return ended_by(request.error());
     const auto wanted = static_cast<uint32_t>(std::min<size_t>(size - done, kP9Payload));
     request->writer().u32(fid).u64(offset + done).u32(wanted).bytes(buffer + done, wanted);
@@ -258,7 +313,8 @@ Result<size_t> P9Client::write(uint32_t fid, const char* buffer, size_t size, ui
 Result<void> P9Client::list(uint32_t fid, P9Listing& listing) {
   size_t listed = 0;
   for (uint64_t offset = 0;;) {
-    Request request = TRY(Request::make(transport_, P9::kTreaddir));
+    if (transport_.is_ending()) return Errno::EINTR;
+    Request request = TRY(Request::make(*this, P9::kTreaddir));
     request.writer().u32(fid).u64(offset).u32(kP9Payload);
     P9Reader reply = TRY(request.send());
     const std::string_view data = reply.bytes(reply.u32());
@@ -280,14 +336,14 @@ Result<void> P9Client::list(uint32_t fid, P9Listing& listing) {
 }
 
 Result<void> P9Client::remove(uint32_t directory, std::string_view name, bool is_directory) {
-  Request request = TRY(Request::make(transport_, P9::kTunlinkat));
+  Request request = TRY(Request::make(*this, P9::kTunlinkat));
   request.writer().u32(directory).string(name).u32(is_directory ? kLinuxRemoveDirectory : 0);
   return request.send_only();
 }
 
 Result<void> P9Client::rename(uint32_t directory, std::string_view name, uint32_t new_directory,
                               std::string_view new_name) {
-  Request request = TRY(Request::make(transport_, P9::kTrenameat));
+  Request request = TRY(Request::make(*this, P9::kTrenameat));
   request.writer().u32(directory).string(name).u32(new_directory).string(new_name);
   return request.send_only();
 }

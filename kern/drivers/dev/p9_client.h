@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/spinlock.h"
 #include "drivers/dev/p9_message.h"
+#include "lib/list.h"
 #include "lib/result.h"
 
 inline constexpr uint32_t kP9MessageSize = 64 * 1024;
 inline constexpr uint32_t kP9Payload = kP9MessageSize - 4096;  // of one read or write; well below
                                                                // what fits
+inline constexpr unsigned kP9Slots = 4;  // requests on their way at once, at most
 inline constexpr uint32_t kP9RootFid = 0, kP9FirstFid = 1;
 inline constexpr size_t kP9MaxName = 255;
 // Bytes that the names of a directory may take, with so many more for each, and for each answer.
@@ -24,14 +27,32 @@ bool p9_is_name(std::string_view name);
 // both. All of it may sleep.
 class P9Transport {
  public:
-  // A slot that is free. EINTR, ETIMEDOUT.
+  // A slot that is free, below kP9Slots. All come round: none stays free while others are taken
+  // again and again. EINTR, ETIMEDOUT.
   virtual Result<unsigned> acquire() = 0;
   virtual void release(unsigned slot) = 0;
   virtual char* request(unsigned slot) = 0;      // kP9MessageSize bytes
   virtual const char* reply(unsigned slot) = 0;  // kP9MessageSize bytes
   // Sends the request's first `size` bytes; how many bytes the answer has, of which those beyond
-  // kP9MessageSize are not there. EINTR, ETIMEDOUT: nobody waits for the answer any more.
+  // kP9MessageSize are not there. EINTR, ETIMEDOUT: nobody waits for the answer any more, and the
+  // slot is not free until it comes.
   virtual Result<size_t> transact(unsigned slot, size_t size) = 0;
+  // Whether the caller's process is to end: a loop of requests does too.
+  virtual bool is_ending() = 0;
+};
+
+// A fid, which is the server's name for a file, as its owner keeps it.
+class P9Fid {
+ public:
+  constexpr explicit P9Fid(uint32_t fid) : number(fid) {}
+  const uint32_t number;
+  // The server does not have it, or has been told to forget it: the client is done with the object.
+  // May sleep.
+  virtual void forgotten() = 0;
+
+ private:
+  friend class P9Client;
+  ListNode link_;
 };
 
 struct P9Time {
@@ -52,7 +73,10 @@ class P9Listing {
   virtual Result<void> add(const P9Qid& qid, uint8_t type, std::string_view name) = 0;
 };
 
-// Fids are the caller's to choose. Errors besides those that are named: the server's own, which are
+// Numbers of fids are the caller's to choose. A P9Fid is the client's from clunk() on, or from when
+// a call has failed that should have made it; its forgotten() may come later than the call ends.
+//
+// Errors besides those that are named: the server's own, which are
 // never EINTR; EIO when its answer makes no sense; the transport's; ENOMEM. Any number of tasks at
 // once.
 class P9Client {
@@ -62,11 +86,11 @@ class P9Client {
   // Agrees on the protocol and attaches kP9RootFid. Once, before all other calls. ENOTSUP.
   Result<P9Qid> connect();
   // Makes `to` the entry `name` of `from`. ENOENT.
-  Result<P9Qid> walk(uint32_t from, uint32_t to, std::string_view name);
+  Result<P9Qid> walk(uint32_t from, P9Fid& to, std::string_view name);
   // Makes `to` the same file as `from`.
-  Result<void> clone(uint32_t from, uint32_t to);
-  // Gives a fid up.
-  void clunk(uint32_t fid);
+  Result<void> clone(uint32_t from, P9Fid& to);
+  // Gives a fid up. If there is no slot, the next call that gets one does it.
+  void clunk(P9Fid& fid);
   Result<P9Attributes> attributes(uint32_t fid);
   Result<void> set_mode(uint32_t fid, uint32_t mode);
   Result<void> set_size(uint32_t fid, uint64_t size);
@@ -79,7 +103,8 @@ class P9Client {
   // Less than `size` at the end; what was transferred before an error counts.
   Result<size_t> read(uint32_t fid, char* buffer, size_t size, uint64_t offset);
   Result<size_t> write(uint32_t fid, const char* buffer, size_t size, uint64_t offset);
-  // All entries of an open directory. EIO if it goes in circles or is longer than kP9MaxListing.
+  // All entries of an open directory. EIO if it goes in circles or is longer than kP9MaxListing;
+  // EINTR.
   Result<void> list(uint32_t fid, P9Listing& listing);
   // Of the entry `name` of a directory. `is_directory`: of an empty directory, else of a file.
   Result<void> remove(uint32_t directory, std::string_view name, bool is_directory);
@@ -87,7 +112,18 @@ class P9Client {
                       std::string_view new_name);
 
  private:
+  class Request;
+
   Result<void> set_attribute(uint32_t fid, uint32_t what, uint32_t mode, uint64_t size);
+  // A fid that is to be clunked before the caller makes its own request in `slot`.
+  P9Fid* take_left(unsigned slot);
+  bool has_left();
 
   P9Transport& transport_;
+  // The fid that the last request in the slot should have made, if nobody waited for the answer.
+  // Whoever has the slot has this too.
+  P9Fid* late_[kP9Slots] = {};
+  Spinlock lock_{LockRank::kDevice};
+  // Under `lock_`: fids for whose clunk there was no slot.
+  List<P9Fid, &P9Fid::link_> left_ GUARDED_BY(lock_);
 };

@@ -15,8 +15,8 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
+#include "drivers/dev/slow_write.h"
 #include "lib/string.h"
-#include "sched/task.h"
 
 namespace {
 
@@ -112,13 +112,13 @@ void Terminal::echo(uint8_t byte) {
   send_(shown, 2);
 }
 
-// At most 256 bytes.
+// At most kWritePiece bytes.
 void Terminal::send_cooked(const char* data, size_t size) {
   if (!(modes_.oflag & ABI_OPOST) || !(modes_.oflag & ABI_ONLCR)) {
     send_(data, size);
     return;
   }
-  char cooked[512];
+  char cooked[2 * kWritePiece];
   size_t length = 0;
   for (size_t i = 0; i < size; ++i) {
     if (data[i] == '\n') cooked[length++] = '\r';
@@ -128,14 +128,10 @@ void Terminal::send_cooked(const char* data, size_t size) {
 }
 
 size_t Terminal::write(const char* data, size_t size) {
-  size_t done = 0;
-  while (done < size && (done == 0 || !current_task()->interrupted)) {
-    const size_t piece = std::min<size_t>(size - done, 256);
+  return write_until_signal({data, size}, [this](std::string_view piece) {
     Guard guard(lock_);
-    send_cooked(data + done, piece);
-    done += piece;
-  }
-  return done;
+    send_cooked(piece.data(), piece.size());
+  });
 }
 
 bool Terminal::ready(size_t wanted) const {

@@ -8,9 +8,11 @@
 // counted, so that with a full #tmp there is enough left to run the `rm` that empties it.
 //
 // One sleeping lock for the device guards names, contents and attributes; it is held for the
-// copying of one read or write. Whether somebody may change a directory is asked with it held, in
-// one step with the change. Nodes are counted without it. A channel's state is its node; the qid
-// path is the node's number, which is never used twice.
+// copying of one read or write, and while a directory is searched for one name or for the next that
+// a reader wants. Whether somebody may change a directory is asked with it held, in one step with
+// the change. Nodes are counted without it. A channel's state is its node; the qid path is the
+// node's number, which is never used twice. An open directory's state knows besides which entry was
+// read last, so that the next one is not searched for.
 
 #include <algorithm>
 #include <atomic>
@@ -103,6 +105,7 @@ struct Node : RefCounted<Node> {
   // A directory's.
   List<Node, &Node::link> children;
   uint64_t next_position = 1;
+  uint64_t removals = 0;  // entries that have been taken out
 
   // A file's.
   uint64_t size = 0;
@@ -113,7 +116,18 @@ struct Node : RefCounted<Node> {
   bool gone() const { return !parent && number != 0; }
 };
 
+// The state of an open directory.
+struct Reader {
+  explicit Reader(Node& directory) : node(directory) {}
+
+  Node& node;  // to which the channel has a reference
+  // Under the device's lock.
+  Node* last = nullptr;   // the entry that was read last; good while
+  uint64_t removals = 0;  // node.removals is this
+};
+
 constinit ObjectCache<Node> node_cache;
+constinit ObjectCache<Reader> reader_cache;
 
 // A page for a file, not cleared. ENOMEM, ENOSPC.
 Result<char*> make_page() {
@@ -229,6 +243,7 @@ void insert(Node& directory, Node& node) {
 // Takes a node out of its directory; the directory's reference goes to the caller.
 Ref<Node> detach(Node& node) {
   node.parent->modified = node.parent->changed = node.changed = now();
+  ++node.parent->removals;
   node.link.unlink();
   node.parent = nullptr;
   return Ref<Node>::adopt(&node);
@@ -259,7 +274,13 @@ class TmpDevice final : public Device {
   bool one_offset() const override { return true; }
 
  private:
-  static Node& node_of(Chan& chan) { return *static_cast<Node*>(chan.state); }
+  static bool has_reader(const Chan& chan) { return chan.is_open && chan.qid.directory; }
+  static Reader& reader_of(Chan& chan) { return *static_cast<Reader*>(chan.state); }
+  static Node& node_of(Chan& chan) {
+    return has_reader(chan) ? reader_of(chan).node : *static_cast<Node*>(chan.state);
+  }
+  // Makes `chan` an open file. ENOMEM: it is as it was.
+  static Result<void> set_open(Chan& chan, uint32_t flags);
   // Whether the name `from` is the node's still, and `who` may take it away.
   Result<void> check_detachable(Node& node, const Place& from, const Credentials& who);
   Result<Ref<Chan>> channel(Node& node);
@@ -275,6 +296,7 @@ constinit TmpDevice device;
 
 void TmpDevice::init() {
   node_cache.init("tmp_node");
+  reader_cache.init("tmp_reader");
   page_cache =
       kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
   if (!page_cache) panic_no_cache("tmp_page");
@@ -323,14 +345,20 @@ Result<void> TmpDevice::stat(Chan& chan, abi_stat& stat) {
   return {};
 }
 
+Result<void> TmpDevice::set_open(Chan& chan, uint32_t flags) {
+  if (chan.qid.directory) chan.state = TRY(reader_cache.make(KM_SLEEP, node_of(chan)));
+  chan.is_open = true;
+  chan.open_flags = flags;
+  return {};
+}
+
 Result<Ref<Chan>> TmpDevice::open(Ref<Chan> chan, uint32_t flags, const Credentials& who) {
   const uint32_t want = wanted_by_open(flags);
   if (chan->qid.directory && (want & 2)) return Errno::EISDIR;
   MutexGuard guard(lock_);
   Node& node = node_of(*chan);
   if (!permitted(node.mode, node.uid, node.gid, who, want)) return Errno::EACCES;
-  chan->is_open = true;
-  chan->open_flags = flags;
+  TRY(set_open(*chan, flags));
   return chan;
 }
 
@@ -351,9 +379,8 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
   if (find(parent, name)) return Errno::EEXIST;
   node->number = next_number_++;
   Ref<Chan> chan = TRY(channel(*node));
+  TRY(set_open(*chan, flags));
   insert(parent, *node.release());
-  chan->is_open = true;
-  chan->open_flags = flags;
   return chan;
 }
 
@@ -413,18 +440,27 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
 
 Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
   MutexGuard guard(lock_);
-  for (Node& node : node_of(directory).children) {
-    if (node.position < position) continue;
-    stat_node(node, entry);
-    put_name(node, name);
-    position = node.position + 1;
-    return {};
-  }
-  return Errno::ENOENT;
+  Reader& reader = reader_of(directory);
+  auto& children = reader.node.children;
+  auto at = children.begin();
+  if (reader.last && reader.removals == reader.node.removals && reader.last->position < position)
+    at = List<Node, &Node::link>::Iterator(&reader.last->link);
+  while (at != children.end() && (*at).position < position) ++at;
+  if (!(at != children.end())) return Errno::ENOENT;
+  Node& node = *at;
+  reader.last = &node;
+  reader.removals = reader.node.removals;
+  stat_node(node, entry);
+  put_name(node, name);
+  position = node.position + 1;
+  return {};
 }
 
 void TmpDevice::close(Chan& chan) {
-  if (chan.state) node_of(chan).unref();
+  if (!chan.state) return;
+  Node& node = node_of(chan);
+  if (has_reader(chan)) reader_cache.destroy(&reader_of(chan));
+  node.unref();
 }
 
 Result<void> TmpDevice::clone_state(Chan& chan, Chan& copy) {

@@ -11,8 +11,8 @@
 #include "core/spinlock.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
+#include "drivers/dev/slow_write.h"
 #include "ns/device.h"
-#include "sched/task.h"
 
 namespace {
 
@@ -63,13 +63,10 @@ class UartDevice final : public TableDevice {
     return length;
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    size_t done = 0;
-    while (done < size && (done == 0 || !current_task()->interrupted)) {
-      const size_t piece = std::min<size_t>(size - done, 256);
-      uart_write(number_of(chan), buffer + done, piece);
-      done += piece;
-    }
-    return done;
+    const unsigned number = number_of(chan);
+    return write_until_signal({buffer, size}, [number](std::string_view piece) {
+      uart_write(number, piece.data(), piece.size());
+    });
   }
   uint16_t poll_file(Chan& chan) override {
     Port& port = ports[number_of(chan)];

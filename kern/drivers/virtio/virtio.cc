@@ -109,9 +109,11 @@ Result<void> VirtioChannel::wait(WaitQueue& queue, Condition condition) {
 Result<unsigned> VirtioChannel::acquire() {
   unsigned free = 0;
   TRY(wait(free_slots_, [&]() NO_THREAD_SAFETY_ANALYSIS {
-    for (free = 0; free < kSlots; ++free) {
+    for (unsigned i = 0; i < kSlots; ++i) {
+      free = (next_slot_ + i) % kSlots;
       if (slots_[free].state != SlotState::kFree) continue;
       slots_[free].state = SlotState::kTaken;
+      next_slot_ = (free + 1) % kSlots;
       return true;
     }
     return false;

@@ -25,7 +25,8 @@ class VirtioChannel {
   // Byte number `offset` of the device's own configuration.
   uint8_t config(unsigned offset) const;
 
-  // Sleeps until a slot is free, 0..kSlots-1. EINTR, ETIMEDOUT.
+  // Sleeps until a slot is free, 0..kSlots-1, and takes the one that has been free for longest or
+  // nearly so. EINTR, ETIMEDOUT.
   Result<unsigned> acquire();
   // Whatever became of it.
   void release(unsigned slot);
@@ -66,6 +67,7 @@ class VirtioChannel {
   Spinlock lock_{LockRank::kDevice};
   // Under `lock_`: the rings, and
   Slot slots_[kSlots] GUARDED_BY(lock_) = {};
+  unsigned next_slot_ GUARDED_BY(lock_) = 0;  // where to look for a free one first
   uint16_t used_seen_ GUARDED_BY(lock_) = 0;
   WaitQueue free_slots_, replies_;
 };

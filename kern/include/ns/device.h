@@ -51,8 +51,8 @@ class Chan : public RefCounted<Chan> {
   uint64_t offset = 0;  // of read, write, lseek without a position of their own; OffsetHold
   std::atomic<uint8_t> offset_hold{0};  // OffsetHold's
   void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
-  char* path = nullptr;   // the canonical name it was reached by, for getcwd, `..` and messages;
-                          // kmalloc'ed, may be nullptr
+  char* path = nullptr;   // the canonical name it was reached by, or has since a rename, for
+                          // getcwd, `..` and messages; kmalloc'ed, may be nullptr
   std::atomic<uint64_t> named_at{0};  // directory_renames() when it led here
 
   // The namespace's: the file that this one was mounted on, by device and qid path, for looking its
@@ -67,7 +67,8 @@ class Chan : public RefCounted<Chan> {
 
   // ENOMEM. May sleep, as all three.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
-  // Another channel, not open, to the same file of the same device; itself must not be open.
+  // Another channel, not open and without a name, to the same file of the same device; itself must
+  // not be open.
   Result<Ref<Chan>> clone();
   static void destroy(Chan* chan);
 };
@@ -142,8 +143,8 @@ class Device {
       Chan& chan, uint32_t request,
       void* argument);  // ENOTTY here; `argument` is kernel memory of the request's type
   // The directory in which `chan` is now, and into `name` (256 bytes) by which name; nothing for
-  // the device's root. ENOENT if it has been removed, ENOTSUP here: names that never change are
-  // nobody's to ask for.
+  // the device's root. ENOENT if it has been removed, or the device cannot tell; ENOTSUP here:
+  // names that never change are nobody's to ask for.
   virtual Result<Ref<Chan>> parent(Chan& chan, char* name);
   // What of ABI_POLLIN | ABI_POLLOUT would not block; both here. Not exact under races.
   virtual uint16_t poll(Chan& chan);

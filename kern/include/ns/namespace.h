@@ -46,8 +46,8 @@ Result<void> path_unmount(const PathContext& context, std::string_view target);
 // Changes `name` (its `length` of at most kMaxPath bytes; without a NUL), by which `chan` was
 // reached when `named_at` directories had been renamed, to one by which it can be reached now. The
 // same name if it still leads there or if the device's names never change; else by the device's
-// root. ENOENT if there is none, as of what has been removed; ENAMETOOLONG; `name` is then as it
-// was.
+// root. ENOENT if there is none, as of what has been removed, or none is known; ENAMETOOLONG; EINTR
+// if the process is to end; `name` is then as it was.
 Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* name, size_t& length);
 // The same of the channel's own name, which may be asked for later than the channel was made. With
 // a NUL; its length without. ENOENT too if it has none.
@@ -60,7 +60,7 @@ uint64_t directory_renames();
 Result<void> file_use_begin(Chan& chan, FileUse use);
 
 // The next bytes of directory entries (abi_dirent) of an open directory, unions merged. EINVAL if
-// not one fits.
+// not one fits; EINTR if the process is to end before there is one.
 Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
 // Holds the offset of an open file for one call, if its device has one_offset: whoever shares the
@@ -71,7 +71,8 @@ class OffsetHold {
   OffsetHold(const OffsetHold&) = delete;
   OffsetHold& operator=(const OffsetHold&) = delete;
   ~OffsetHold();
-  // Once. May sleep; EINTR. The holder keeps a reference to the channel for longer than the hold.
+  // Once. May sleep; EINTR if the process is to end. The holder keeps a reference to the channel for
+  // longer than the hold.
   Result<void> take(Chan& chan);
 
  private:

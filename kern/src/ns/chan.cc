@@ -7,7 +7,8 @@
 // are immutable once they have been handed out; what is shared is therefore read without a lock. In
 // an open file only `offset` and the file status flags change; calls that use the offset of a file
 // in memory or of the host exclude each other (OffsetHold), those on other devices, which may wait
-// for ever, do not.
+// for ever, do not. And a name that a rename has made stale may be replaced by the present one,
+// under one lock for all channels.
 //
 // The list of devices is written at boot only.
 
@@ -23,6 +24,7 @@ namespace {
 constinit ObjectCache<Chan> chan_cache;
 constinit Device* devices = nullptr;
 constinit uint32_t next_device_id = 1;
+constinit Spinlock paths_lock{LockRank::kNamespace};  // `path` and `named_at` of shared channels
 
 }  // namespace
 
@@ -39,10 +41,8 @@ Result<Ref<Chan>> Chan::create(Device* device, Qid qid) {
 
 Result<Ref<Chan>> Chan::clone() {
   Ref<Chan> copy = TRY(create(device, qid));
-  TRY(chan_set_path(*copy, path ? path : ""));
   copy->mount_device = mount_device;
   copy->mount_path = mount_path;
-  copy->named_at.store(named_at.load());
   TRY(device->clone_state(*this, *copy));
   return copy;
 }
@@ -67,6 +67,38 @@ Result<void> chan_set_path(Chan& chan, std::string_view path) {
   kfree(chan.path);
   chan.path = copy;
   return {};
+}
+
+size_t chan_copy_path(const Chan& chan, char (&name)[kMaxPath], uint64_t& named_at) {
+  const Guard guard(paths_lock);
+  named_at = chan.named_at;
+  if (!chan.path) return 0;
+  const size_t length = strlen(chan.path);
+  memcpy(name, chan.path, length);
+  return length;
+}
+
+void chan_keep_path(Chan& chan, std::string_view path, uint64_t named_at) {
+  {
+    const Guard guard(paths_lock);
+    if (chan.named_at >= named_at) return;
+    if (path == chan.path) {
+      chan.named_at = named_at;
+      return;
+    }
+  }
+  auto* copy = static_cast<char*>(kmalloc(path.size() + 1, KM_SLEEP));
+  if (!copy) return;
+  memcpy(copy, path.data(), path.size());
+  copy[path.size()] = '\0';
+  {
+    const Guard guard(paths_lock);
+    if (chan.named_at < named_at) {
+      std::swap(chan.path, copy);
+      chan.named_at = named_at;
+    }
+  }
+  kfree(copy);
 }
 
 bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want) {

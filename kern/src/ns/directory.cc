@@ -4,12 +4,16 @@
 // and below it the device's own position in that member. In the first member positions 0 and 1 are
 // `.` and `..`, and the device's begin at 2. A name that an earlier member has too is hidden by it
 // and not shown again.
+//
+// How many entries there are to look at before a buffer is full, or one is found that is not
+// hidden, is a user's choice: each look is one at whether the process is to end.
 
 #include <cstddef>
 
 #include "core/errstr.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
+#include "proc/process.h"
 
 namespace {
 
@@ -30,9 +34,10 @@ bool hidden(Chan& directory, uint64_t member, std::string_view name) {
   return false;
 }
 
-// The entry at `offset`, which moves on to the next. ENOENT at the end.
+// The entry at `offset`, which moves on to the next. ENOENT at the end; EINTR.
 Result<void> next_entry(Chan& directory, uint64_t& offset, abi_stat& stat, char* name) {
   for (;;) {
+    if (process_is_ending()) return Errno::EINTR;
     const uint64_t member = offset >> kMemberShift, dots = member == 0 ? 2 : 0;
     uint64_t position = offset & kPositionMask;
     Chan* const chan = union_member(directory, member);

@@ -3,29 +3,48 @@
 // Chan::offset_hold is 0 (free), 1 (held) or 2 (held, and somebody may wait), so that a call whose
 // file nobody else uses takes two atomic operations. Those that wait share one queue: each release
 // that finds a 2 wakes all of them, which is seldom, and they look at their own file again.
+//
+// These are files of which programs expect that no signal cuts a call short: only one that ends the
+// process does.
 #include <utility>
 
+#include "arch/x86_64/time.h"
 #include "core/sleep.h"
 #include "ns/namespace.h"
+#include "proc/process.h"
 
 namespace {
 
 enum Hold : uint8_t { kFree, kHeld, kWaitedFor };
 
+constexpr Nanoseconds kLook{100'000'000};  // how often who waits in spite of a signal looks at them
+
 constinit Spinlock waiters_lock{LockRank::kDevice};
 constinit WaitQueue waiters;
+
+// Until the caller holds the offset. EINTR.
+Result<void> wait(Chan& chan) {
+  const auto taken = [&chan] {
+    return chan.offset_hold.exchange(kWaitedFor, std::memory_order_acquire) == kFree;
+  };
+  for (;;) {
+    {
+      const Guard guard(waiters_lock);
+      if (waiters.wait(waiters_lock, taken)) return {};
+    }
+    if (process_is_ending()) return Errno::EINTR;
+    const Guard guard(waiters_lock);
+    if (waiters.wait_uninterruptible(waiters_lock, taken, monotonic_now() + kLook)) return {};
+  }
+}
 
 }  // namespace
 
 Result<void> OffsetHold::take(Chan& chan) {
   if (!chan.device->one_offset()) return {};
   uint8_t expected = kFree;
-  if (!chan.offset_hold.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) {
-    const Guard guard(waiters_lock);
-    TRY(waiters.wait(waiters_lock, [&chan] {
-      return chan.offset_hold.exchange(kWaitedFor, std::memory_order_acquire) == kFree;
-    }));
-  }
+  if (!chan.offset_hold.compare_exchange_strong(expected, kHeld, std::memory_order_acquire))
+    TRY(wait(chan));
   chan_ = &chan;
   return {};
 }

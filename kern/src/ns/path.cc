@@ -6,8 +6,9 @@
 // the channel that is returned. `.` stays; `..` takes the last name off the canonical name and
 // walks to that from the start, so that it leads out of a mounted tree the way one came in, and
 // devices need not know their parents. A name that has gone stale because a directory was renamed
-// is mended first (present_name). The root is its own parent, and so is the root of a device that
-// was reached by #name.
+// is mended first (present_name), as is the current directory's where the result of the walk is
+// kept under its name; the current directory then keeps what it was mended to. The root is its own
+// parent, and so is the root of a device that was reached by #name.
 //
 // Search permission is checked in every directory on the way; write permission in the directory for
 // making, removing and renaming. A directory with the sticky bit lets only owners remove. Between
@@ -29,10 +30,14 @@
 namespace {
 
 enum class Last { kCross, kStay };  // whether a mount at the last file of a walk is crossed
+// Whether the name of the result begins with the current directory's present one, which costs a
+// walk after a rename, or with the one that it was reached by.
+enum class Name { kAsReached, kPresent };
 
 class Walk {
  public:
-  explicit Walk(const PathContext& context) : context_(context) {}
+  explicit Walk(const PathContext& context, Name name = Name::kAsReached)
+      : context_(context), name_kind_(name) {}
 
   Result<void> to(std::string_view path, Last last) {
     if (path.empty()) return Errno::ENOENT;
@@ -106,10 +111,8 @@ class Walk {
     if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
     Chan& cwd = *context_.cwd;
     at_ = Ref<Chan>(&cwd);
-    named_at_ = cwd.named_at;
-    TRY(set_name(cwd.path));
-    static_cast<void>(mend_name());  // which only `..` needs
-    if (std::string_view(name_, length_) == cwd.path) cwd.named_at = named_at_;
+    length_ = chan_copy_path(cwd, name_, named_at_);
+    if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
     return {};
   }
 
@@ -138,10 +141,12 @@ class Walk {
   // Makes the name one that leads to at_ now. What has been removed keeps the name that it had.
   Result<void> mend_name() {
     const uint64_t renames = directory_renames();
+    if (named_at_ == renames) return {};
     const Result<void> mended = present_name(*context_.ns, *at_, named_at_, name_, length_);
-    if (mended) named_at_ = renames;
-    if (mended || mended.error() == Errno::ENOENT) return {};
-    return mended.error();
+    if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
+    named_at_ = renames;
+    if (at_.get() == context_.cwd) chan_keep_path(*at_, {name_, length_}, named_at_);
+    return {};
   }
 
   Result<void> set_name(std::string_view name) {
@@ -235,6 +240,7 @@ class Walk {
   }
 
   const PathContext& context_;
+  const Name name_kind_;
   Ref<Chan> at_, found_in_;
   uint64_t named_at_ = directory_renames();
   size_t length_ = 0;
@@ -303,7 +309,8 @@ struct Reached {
   const uint64_t path, named_at;
 };
 
-// Of a file that may be opened so, and is: who may not does not disturb those who may.
+// `chan` has been opened with `flags`. It comes after Device::open: somebody who may not open a
+// program must not keep others from writing it.
 Result<void> begin_use(Chan& chan, uint32_t flags) {
   if (flags & kOpenToExecute) return file_use_begin(chan, FileUse::kExecuted);
   if (chan.qid.directory || !(wanted_by_open(flags) & 2)) return {};
@@ -340,7 +347,7 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
 Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, uint32_t flags,
                             uint32_t mode) {
   const Split parts = TRY(split(path));
-  Walk walk(context);
+  Walk walk(context, Name::kPresent);
   TRY(walk.to(parts.directory, Last::kCross));
   if (!walk.at().qid.directory) return Errno::ENOTDIR;
   Ref<Chan> directory = TRY(walk.creation_member());
@@ -363,12 +370,16 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
   return made;
 }
 
+Result<Ref<Chan>> walk_path(const PathContext& context, std::string_view path, Name name) {
+  Walk walk(context, name);
+  TRY(walk.to(path, Last::kCross));
+  return walk.finish();
+}
+
 }  // namespace
 
 Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path) {
-  Walk walk(context);
-  TRY(walk.to(path, Last::kCross));
-  return walk.finish();
+  return walk_path(context, path, Name::kAsReached);
 }
 
 Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags,
@@ -376,7 +387,7 @@ Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, u
   // Between the walk that finds nothing and the making another process may make it, and the other
   // way round.
   for (int attempt = 0;; ++attempt) {
-    Result<Ref<Chan>> found = path_walk(context, path);
+    Result<Ref<Chan>> found = walk_path(context, path, Name::kPresent);
     if (found) {
       if ((flags & ABI_O_CREAT) && (flags & ABI_O_EXCL)) return Errno::EEXIST;
       return open_found(context, found.take(), flags);
@@ -465,7 +476,7 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
       order == (ABI_BIND_BEFORE | ABI_BIND_AFTER))
     return fail(Errno::EINVAL, "bind takes before or after, and create");
   Ref<Chan> what = TRY(path_walk(context, source));
-  Walk walk(context);
+  Walk walk(context, Name::kPresent);
   TRY(walk.to(target, Last::kStay));
   Ref<Chan> where = TRY(walk.finish());
   if (what->qid.directory != where->qid.directory)

@@ -8,12 +8,17 @@
 // name each directory has now, and the way from `/` to where the device's root is bound, or #NAME,
 // is put in front: #NAME first if the channel was reached by such a name.
 //
+// A file of the host has no name any more when its own has gone stale, since no call says where it
+// is. The way up may be as long as a server likes, so each step looks whether the process is to
+// end.
+//
 // Nothing is locked meanwhile: a name that is given was good at some moment of the call, which is
 // all that a name can be.
 #include <atomic>
 
 #include "ns/chan.h"
 #include "ns/mount.h"
+#include "proc/process.h"
 
 #include "lib/format.h"
 #include "lib/string.h"
@@ -30,10 +35,11 @@ bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
 // The names from the device's root down to a channel, each after a slash.
 class NamesBelow {
  public:
-  // ENOENT, ENOTSUP, ENAMETOOLONG. `root` becomes the device's.
+  // ENOENT, ENOTSUP, ENAMETOOLONG, EINTR. `root` becomes the device's.
   Result<void> of(Chan& chan, Ref<Chan>& root) {
     root = Ref<Chan>(&chan);
     for (;;) {
+      if (process_is_ending()) return Errno::EINTR;
       char name[kMaxName + 1];
       Ref<Chan> parent = TRY(root->device->parent(*root, name));
       if (!parent) return {};
@@ -68,12 +74,17 @@ Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* na
   Ref<Chan> root;
   if (Result<void> found = below.of(chan, root); !found)
     return found.error() == Errno::ENOTSUP ? Result<void>() : found;
+  bool is_too_long = false;
   const auto try_from = [&](const char* hash, const char* start) {
     char now[kMaxPath];
     const int size = format(now, sizeof now, "%s%s%.*s", hash, start,
                             static_cast<int>(below.view().size()), below.view().data());
     const std::string_view view(now, static_cast<size_t>(size));
-    if (view.size() >= sizeof now || !leads_to(ns, view, chan)) return false;
+    if (view.size() >= sizeof now) {
+      is_too_long = true;
+      return false;
+    }
+    if (!leads_to(ns, view, chan)) return false;
     memcpy(name, now, length = view.size());
     return true;
   };
@@ -83,14 +94,17 @@ Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* na
   const char* const start = bound_at ? bound_at->path : nullptr;
   if (start && try_from("", strcmp(start, "/") == 0 && !below.view().empty() ? "" : start))
     return {};
-  return !came_by_device && try_from("#", chan.device->name()) ? Result<void>() : Errno::ENOENT;
+  if (!came_by_device && try_from("#", chan.device->name())) return {};
+  return is_too_long ? Errno::ENAMETOOLONG : Errno::ENOENT;
 }
 
 Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPath]) {
-  if (!chan.path) return Errno::ENOENT;
-  size_t length = strlen(chan.path);
-  memcpy(name, chan.path, length);
-  TRY(present_name(ns, chan, chan.named_at, name, length));
+  uint64_t named_at;
+  size_t length = chan_copy_path(chan, name, named_at);
+  if (length == 0) return Errno::ENOENT;
+  const uint64_t renames_before = directory_renames();
+  TRY(present_name(ns, chan, named_at, name, length));
+  if (named_at != renames_before) chan_keep_path(chan, {name, length}, renames_before);
   name[length] = '\0';
   return length;
 }

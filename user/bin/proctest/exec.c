@@ -40,6 +40,14 @@ int exec_helper(int argc, char** argv) {
   }
   if (strcmp(what, "modes") == 0) /* makes a file and a directory with all bits */
     return open(argv[3], O_WRONLY | O_CREAT, 07777) < 0 || mkdir(argv[4], 07777) < 0;
+  if (strcmp(what, "name") == 0) { /* of an open file when a directory has got another one */
+    char name[1024];
+    int fd = open(argv[3], O_RDONLY);
+    if (fd < 0 || rename(argv[4], argv[5]) < 0) return 1;
+    int64_t length = RAW(fd2path, fd, name, sizeof name);
+    printf("%s\n", length > 0 ? name : strerror((int)-length));
+    return 0;
+  }
   if (strcmp(what, "length") == 0) return strlen(argv[3]) == 100000 ? 43 : 1;
   if (strcmp(what, "state") == 0) { /* descriptor to be open, descriptor to be closed */
     if (fcntl(atoi(argv[3]), F_GETFD) < 0 || fcntl(atoi(argv[4]), F_GETFD) >= 0) return 2;
