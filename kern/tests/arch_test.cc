@@ -271,6 +271,23 @@ KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
   EXPECT(strcmp(symbol_lookup(walked[interrupt_walk - 1] - 1).name, "trap_entry") == 0);
 }
 
+// An NMI's handler sends NMIs where it may have interrupted a CPU that sends something else:
+// between the writes of the destination and of the command.
+KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
+  constexpr uint64_t kCommandHigh = 0x310;  // of the local APIC
+  constexpr uint32_t kDestination = 0x2a << 24;
+  if (cpu_count() == 1) return;
+  const InterruptsOff off;
+  auto& high = *reinterpret_cast<volatile uint32_t*>(kKernelVirtualBase + kCommandHigh);
+  high = kDestination;
+  stop_other_cpus();
+  EXPECT(high == kDestination);
+  // Here comes the NMI of the one that leads, and goes on when all have shown themselves.
+  const Nanoseconds end = monotonic_now() + Nanoseconds{100'000'000};
+  while (monotonic_now() < end) cpu_relax();
+  EXPECT(high == kDestination);
+}
+
 KTEST(guard_pages_are_known) {
   const uint64_t base = current_task()->stack_base;
   EXPECT(guard_page_name(base - 1) != nullptr);

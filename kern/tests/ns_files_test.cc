@@ -316,6 +316,73 @@ KTEST(ns_directory_entries_cost_the_same) {
   EXPECT(path_remove(context, "#tmp/many", true));
 }
 
+KTEST(ns_files_that_cannot_run_are_not_searched_for_running_ones) {
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  const auto is_known = [&](const char* path, uint32_t flags) {
+    Result<Ref<Chan>> chan = path_open(context, path, flags, 0755);
+    EXPECT(chan);
+    return (*chan)->used_file != nullptr;
+  };
+  EXPECT(!is_known("#null/null", ABI_O_WRONLY));
+  EXPECT(is_known("#tmp/file", ABI_O_WRONLY | ABI_O_CREAT));
+  EXPECT(!is_known("#tmp/file", ABI_O_RDONLY));
+  EXPECT(is_known("#tmp/file", ABI_O_RDONLY | kOpenToExecute));
+  EXPECT(path_remove(context, "#tmp/file", false));
+}
+
+// A device of files that are numbers, for what is known of them only.
+class NumberedFiles final : public Device {
+ public:
+  constexpr NumberedFiles(const char* name) : Device(name) {}
+  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
+    return Errno::ENOENT;
+  }
+  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
+  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
+  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::ENOENT; }
+  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::ENOENT; }
+  bool one_offset() const override { return true; }
+};
+
+// Many files at once, opened and closed in any order, and with equal numbers in two devices.
+KTEST(ns_each_file_in_use_is_known) {
+  LiveCounts live;
+  constexpr unsigned kFiles = 200;
+  static constinit NumberedFiles devices[2] = {{"numbered0"}, {"numbered1"}};
+  if (!device_find("numbered0")) {
+    for (NumberedFiles& device : devices) device_register(&device);
+  }
+  Ref<Chan> in_use[kFiles];
+  FileUse uses[kFiles] = {};
+  const auto begin = [&](unsigned file, FileUse use) -> Result<Ref<Chan>> {
+    // Numbers that agree in their lowest bits, and in all but the highest ones.
+    const uint64_t path = file / 2 % 3 == 0   ? uint64_t{file / 2} << 57
+                          : file / 2 % 3 == 1 ? uint64_t{file / 2} << 20 | 0xfffff
+                                              : file / 2;
+    Ref<Chan> chan = TRY(Chan::create(&devices[file % 2], {.path = path}));
+    TRY(file_use_begin(*chan, use));
+    return chan;
+  };
+  for (unsigned step = 0; step < 20'000; step++) {
+    const auto file = static_cast<unsigned>(ktest_random() % kFiles);
+    const FileUse use = ktest_random() % 2 ? FileUse::kWritten : FileUse::kExecuted;
+    Result<Ref<Chan>> chan = begin(file, use);
+    if (in_use[file] && uses[file] != use) {
+      EXPECT(!chan && chan.error() == Errno::ETXTBSY);
+    } else {
+      EXPECT(chan);
+    }
+    if (in_use[file] && ktest_random() % 2) {
+      in_use[file].reset();
+    } else if (chan) {
+      uses[file] = use;
+      in_use[file] = chan.take();
+    }
+  }
+  for (Ref<Chan>& chan : in_use) chan.reset();
+}
+
 KTEST(ns_directory_read_while_entries_are_removed) {
   LiveCounts live;
   TestNamespace ns;

@@ -1,7 +1,11 @@
 // Whose a process, a terminal and a processor are: what devices do for somebody, and what they keep
 // doing when a signal waits.
 
+#include <atomic>
+
+#include "arch/x86_64/time.h"
 #include "core/ktest.h"
+#include "core/user_memory.h"
 #include "drivers/dev/terminal.h"
 #include "proc/job_control.h"
 #include "proc/process_impl.h"
@@ -122,6 +126,73 @@ KTEST(walls_typed_signals_have_the_rights_of_who_chose_the_foreground) {
   leader.leave();
   job_signal(job, ABI_SIGTSTP);
   EXPECT(!his.has(ABI_SIGTSTP));
+}
+
+KTEST(walls_a_fork_takes_what_comes_to_the_group) {
+  IdleProcess parent(0), other(0);
+  for (IdleProcess* process : {&parent, &other}) process->enter();
+  parent->group = other->group = parent->pid;
+  const auto group = -static_cast<int32_t>(parent->pid);
+  const Credentials root;
+  EXPECT(process_signal(static_cast<int32_t>(parent->pid), ABI_SIGUSR1, root));
+  EXPECT(process_signal(group, ABI_SIGTERM, root));
+  {
+    IdleProcess child(0);
+    EXPECT(process_insert(*child.operator->(), parent.operator->()));
+    EXPECT(child.has(ABI_SIGTERM) && !child.has(ABI_SIGUSR1));
+    EXPECT(child->task->interrupted && child->group == parent->group);
+    const Guard guard(process_lock);
+    process_remove(*child.operator->());
+  }
+}
+
+// A device whose files say nothing until the process that reads is to end.
+class SilentDevice final : public Device {
+ public:
+  constexpr SilentDevice() : Device("silent") {}
+  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
+    return Errno::ENOENT;
+  }
+  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
+  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
+  Result<size_t> read(Chan&, char*, size_t, uint64_t) override {
+    reads++;
+    while (!process_is_ending()) task_yield();
+    return Errno::EINTR;
+  }
+  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::EACCES; }
+
+  std::atomic<unsigned> reads{0};
+};
+
+KTEST(walls_a_fault_in_a_call_ends_with_the_process) {
+  constexpr uint64_t kAddress = 0x10000000;
+  static constinit SilentDevice device;
+  static std::atomic<bool> has_failed;
+  has_failed = false;
+  Process& parent = test_process_1();
+  Process& process = *process_create().take();
+  process.space = AddressSpace::create().take();
+  EXPECT(process.space->add_region(kAddress, kAddress + kPageSize, ABI_PROT_READ,
+                                   Chan::create(&device, {}).take(), 0, kPageSize));
+  const auto body = [](void*) {
+    uint64_t word;
+    has_failed = !copy_from_user(&word, kAddress, sizeof word);
+    process_exit(exited_status(0));
+  };
+  process.task = task_create("faults", body, nullptr).take();
+  process.task->process = &process;
+  process.task->fpu = &process.fpu;
+  EXPECT(process_insert(process, &parent));
+  const ProcessId id = process.id();
+  task_start(process.task);
+  while (device.reads == 0) task_yield();
+  EXPECT(process_signal(id, ABI_SIGTERM, Credentials{}));
+  const Nanoseconds end = monotonic_now() + Nanoseconds{5'000'000'000};
+  while (!has_failed && monotonic_now() < end) task_yield();
+  EXPECT(has_failed && device.reads <= 2);
+  static_cast<void>(process_signal(id, ABI_SIGKILL, Credentials{}));
+  wait_for_probetest(id.pid);
 }
 
 KTEST(walls_long_writes_look_at_signals) {

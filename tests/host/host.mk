@@ -18,7 +18,7 @@ $(call host_world,cpus/cpus.cc cpus/sections.cc,             slab_threads)
 $(call host_world,fakes/spinlock.cc,                         p9_client trace_context)
 $(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace_memory trace_threads)
 $(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    probe_command probe_tables probe_threads stack_table trace_binary trace_command \
-                                                             trace_failures trace_later trace_summary trace_table trace_text)
+                                                             trace_failures trace_large trace_later trace_summary trace_table trace_text)
 
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \

@@ -521,7 +521,7 @@ TEST(SlabDeathTest, CachesThatCannotBe) {
   EXPECT_DEATH(make("none", 0, 0), "panic: none: .* 0 bytes");
   EXPECT_DEATH(make("endless", SIZE_MAX, 0), "panic: endless: .* 18446744073709551615 bytes");
   // A record of the tracer has 32 bits for a size.
-  EXPECT_DEATH(make("endless", uint64_t{1} << 32, 0, KMC_NOTOUCH), "panic: endless: .* bytes");
+  EXPECT_DEATH(make("endless", uint64_t{1} << 31, 0, KMC_NOTOUCH), "panic: endless: .* bytes");
   EXPECT_DEATH(make("odd", 8, 24), "panic: odd: .* aligned to 24");
   EXPECT_DEATH(make("wide", 8, 8192), "panic: wide: .* aligned to 8192");
 }

@@ -30,7 +30,7 @@ void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
   if (object % 128 != 0 || !table.forget_at_once(object, cpu)) table.forget(object, cpu);
 }
 
-// About what 32 bits hold, and more.
+// About what a record holds, and more.
 uint64_t large_size(std::mt19937_64& random) {
   const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
   return random() % 2 == 0 ? near : random() & TraceTable::kMaxSize;
@@ -254,87 +254,6 @@ TEST_F(TraceTableTest, NotesWhatStays) {
   record_all();
   for (const TraceRecord& record : copy(*table_, &counters)) EXPECT_FALSE(record.not_leak());
   ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
-}
-
-TEST_F(TraceTableTest, SizesThatARecordCannotHoldAreDropped) {
-  TraceEvent event = {.object = 0x1000,
-                      .size = TraceTable::kMaxSize,
-                      .stack = 1,
-                      .context = 1,
-                      .time = 0,
-                      .cpu = 3,
-                      .truncated = false};
-  table_->record(event);
-  event.object = 0x2000;
-  event.size = TraceTable::kMaxSize + 1;
-  table_->record(event);
-  TraceCounters counters;
-  ASSERT_EQ(copy(*table_, &counters).size(), 1u);
-  EXPECT_EQ(counters.live_bytes, TraceTable::kMaxSize);
-  EXPECT_EQ(counters.dropped, 1u);
-  ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
-}
-
-// What says how large records are is used again, however they were freed.
-TEST_F(TraceTableTest, LargeOnesTakeNoMoreMemoryForBeingMany) {
-  const auto event = [](uint64_t object, uint64_t size) -> TraceEvent {
-    return {.object = object,
-            .size = size,
-            .stack = 1,
-            .context = 1,
-            .time = 0,
-            .cpu = 3,
-            .truncated = false};
-  };
-  table_->record(event(0x1000, 5 * TraceTable::kLargeSize));
-  const uint64_t pages = TraceWorld::pages_out();
-  for (uint64_t i = 0; i < 10'000; i++) {
-    table_->record(event(0x2000, TraceTable::kLargeSize + i));
-    if (i % 2 == 0) {
-      table_->forget(0x2000, 3);
-    } else {
-      EXPECT_TRUE(table_->forget_at_once(0x2000, 3));
-    }
-    table_->record(event(0x3000, 7));  // where the large one was
-    EXPECT_EQ(table_->counters().live_bytes, 5 * TraceTable::kLargeSize + 7);
-    table_->forget(0x3000, 3);
-  }
-  EXPECT_EQ(TraceWorld::pages_out(), pages);
-}
-
-TEST_F(TraceTableTest, LargeRangesAreCut) {
-  constexpr uint64_t kGiB = uint64_t{1} << 30;
-  constexpr uint16_t kOwner = 7;
-  const uint64_t from = kGiB;
-  table_->record({.object = from,
-                  .size = 20 * kGiB,
-                  .stack = 1,
-                  .context = 1,
-                  .time = uint64_t{3} << kEpochShift,
-                  .cpu = 3,
-                  .truncated = false},
-                 kOwner);
-  const auto sizes = [&] {
-    std::map<uint64_t, uint64_t> sizes;
-    TraceCounters counters;
-    uint64_t bytes = 0;
-    for (const TraceRecord& record : copy(*table_, &counters)) {
-      sizes[(record.object() - from) / kGiB] = record.size() / kGiB;
-      bytes += record.size();
-      EXPECT_EQ(record.milliseconds(), uint64_t{3} << kEpochShift);
-    }
-    EXPECT_EQ(counters.live_bytes, bytes);
-    return sizes;
-  };
-  using Sizes = std::map<uint64_t, uint64_t>;
-  EXPECT_TRUE(table_->cut(from + 19 * kGiB, kGiB, kOwner));
-  EXPECT_EQ(sizes(), (Sizes{{0, 19}}));
-  EXPECT_TRUE(table_->cut(from + 9 * kGiB, kGiB, kOwner));
-  EXPECT_EQ(sizes(), (Sizes{{0, 9}, {10, 9}}));
-  EXPECT_TRUE(table_->cut(from + 2 * kGiB, kGiB, kOwner));
-  EXPECT_EQ(sizes(), (Sizes{{0, 2}, {3, 6}, {10, 9}}));
-  EXPECT_TRUE(table_->cut(from + kGiB, 30 * kGiB, kOwner));
-  EXPECT_EQ(sizes(), (Sizes{{0, 1}}));
 }
 
 // A CPU that has not ticked since the epoch changed, as the hooks see it.

@@ -35,9 +35,15 @@ volatile uint32_t& local(uint32_t reg) {
   return *reinterpret_cast<volatile uint32_t*>(kKernelVirtualBase + reg);
 }
 
+void wait_until_sent() {
+  while (local(kCommandLow) & kPending) cpu_relax();
+}
+
+// An NMI may come between the two writes: its handler changes neither the destination nor leaves
+// the APIC busy.
 void command(uint32_t apic_id, uint32_t low) {
   const InterruptsOff off;
-  while (local(kCommandLow) & kPending) cpu_relax();
+  wait_until_sent();
   local(kCommandHigh) = apic_id << 24;
   local(kCommandLow) = low;
 }
@@ -95,7 +101,10 @@ void local_apic_send(uint32_t apic_id, uint8_t vector) {
   command(apic_id, kAssert | vector);
 }
 void local_apic_send_nmi_to_others() {
-  command(0, kAllButSelf | kAssert | kDeliveryNmi);
+  const InterruptsOff off;
+  wait_until_sent();
+  local(kCommandLow) = kAllButSelf | kAssert | kDeliveryNmi;  // which needs no destination
+  wait_until_sent();
 }
 void local_apic_send_init(uint32_t apic_id) {
   command(apic_id, kAssert | kDeliveryInit);

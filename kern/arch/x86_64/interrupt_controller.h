@@ -16,6 +16,7 @@ uint32_t local_apic_id();
 void local_apic_end_of_interrupt();
 // To the CPU with local APIC `apic_id`.
 void local_apic_send(uint32_t apic_id, uint8_t vector);
+// In an NMI's handler too, wherever that has come.
 void local_apic_send_nmi_to_others();
 void local_apic_send_init(uint32_t apic_id);
 void local_apic_send_startup(uint32_t apic_id, uint8_t page);

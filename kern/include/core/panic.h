@@ -16,3 +16,5 @@ void panic_call_reports();
 // A panic is being shown, or the machine has been asked to stop: locks of the log are not waited
 // for.
 bool panicking();
+// Halts this CPU if another one panics. Any context.
+void panic_give_way();

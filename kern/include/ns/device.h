@@ -16,6 +16,7 @@
 
 class Device;
 struct Process;
+struct UsedFile;
 
 // Names a file of a device for as long as the system runs: two channels with equal device and qid
 // path are the same file.
@@ -33,7 +34,6 @@ struct Credentials {
 
 // What an open file is used for that others may not do at the same time (file_use_begin).
 enum class FileUse : uint8_t {
-  kNone,
   kWritten,   // open for writing, or being truncated
   kExecuted,  // a program that is loaded or runs
 };
@@ -61,9 +61,7 @@ class Chan : public RefCounted<Chan> {
   uint64_t mount_path = 0;
   Chan* union_next = nullptr;  // an open directory of a union: the next member, open too, owned
 
-  // Under the lock of file_use_begin.
-  ListNode use_link;
-  FileUse use = FileUse::kNone;
+  UsedFile* used_file = nullptr;  // file_use_begin's
 
   // ENOMEM. May sleep, as all three.
   static Result<Ref<Chan>> create(Device* device, Qid qid);

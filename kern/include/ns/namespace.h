@@ -56,7 +56,7 @@ Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPat
 uint64_t directory_renames();
 
 // From now on until `chan` goes its file is `use`d by it: a file is not written to while it is
-// executed, nor the other way round. ETXTBSY. `chan` is held by nobody else.
+// executed, nor the other way round. ETXTBSY, ENOMEM. `chan` is held by nobody else. May sleep.
 Result<void> file_use_begin(Chan& chan, FileUse use);
 
 // The next bytes of directory entries (abi_dirent) of an open directory, unions merged. EINVAL if

@@ -1,5 +1,4 @@
-// What a CPU does, on the console. One CPU at a time, in any context: no lock is waited for,
-// nothing is allocated.
+// What a CPU does, on the console. In any context: no lock is waited for, nothing is allocated.
 #include "core/console_print.h"
 
 #include <cstdarg>
@@ -9,15 +8,13 @@
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "core/log.h"
+#include "core/panic.h"
 #include "core/symbols.h"
 #include "core/task_head.h"
 #include "core/uart.h"
 #include "lib/format.h"
 
 namespace {
-
-constexpr size_t kMaxFrames = 512;
-constinit uint64_t backtrace[kMaxFrames];
 
 void print_registers(const TrapFrame& f) {
   console_print("  rip %016lx  rsp %016lx  rflags %08lx  cs %02lx", f.rip, f.rsp, f.rflags, f.cs);
@@ -45,11 +42,12 @@ void print_interrupted(const TrapFrame& frame) {
   }
 }
 
-void print_backtrace(uint64_t frame_pointer) {
+void print_backtrace(Backtrace& backtrace, uint64_t frame_pointer) {
   console_print("  backtrace:");
   for (int traps = 0; traps < 4; traps++) {
     const TrapFrame* entered;
-    const size_t n = walk_kernel_stack_to_trap(frame_pointer, backtrace, kMaxFrames, &entered);
+    const size_t n =
+        walk_kernel_stack_to_trap(frame_pointer, backtrace.data(), backtrace.size(), &entered);
     for (size_t i = 0; i < n;) {
       size_t same = 1;
       while (i + same < n && backtrace[i + same] == backtrace[i]) same++;
@@ -76,6 +74,7 @@ void print_locks(const Cpu& cpu) {
 }  // namespace
 
 void console_print(const char* pattern, ...) {
+  panic_give_way();
   char line[256];
   va_list arguments;
   va_start(arguments, pattern);
@@ -84,7 +83,7 @@ void console_print(const char* pattern, ...) {
   uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
 }
 
-void console_print_cpu(const TrapFrame* frame, uint64_t frame_pointer) {
+void console_print_cpu(Backtrace& backtrace, const TrapFrame* frame, uint64_t frame_pointer) {
   const Cpu& cpu = this_cpu();
   const TaskHead* const task = cpu.current;
   console_print("  CPU %u of %u, task %s%s", cpu.id, cpu_count(), task ? task->name : "none",
@@ -99,6 +98,6 @@ void console_print_cpu(const TrapFrame* frame, uint64_t frame_pointer) {
       frame_pointer = frame->rbp;
     }
   }
-  print_backtrace(frame_pointer);
+  print_backtrace(backtrace, frame_pointer);
   print_locks(cpu);
 }

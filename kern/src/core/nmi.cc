@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
@@ -28,12 +29,13 @@
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
-constexpr Nanoseconds kPatience{3'000'000'000};  // for CPUs that do not show themselves
+constexpr Nanoseconds kPatience{3'000'000'000};  // for the next CPU to have shown itself
 constexpr Nanoseconds kLate{1'000'000'000};      // what comes so soon after a report is late
 
 constinit std::atomic<uint32_t> leader{kNobody};
 constinit std::atomic<uint64_t> awaited{0};  // CPUs that have not shown themselves
 constinit std::atomic<bool> printing{false};
+constinit Backtrace backtrace;  // of the CPU that is printing
 constinit std::atomic<uint64_t> late_until{0};
 
 uint64_t bit(uint32_t id) {
@@ -41,13 +43,13 @@ uint64_t bit(uint32_t id) {
 }
 
 void relax() {
-  if (panicking()) halt_forever();
+  panic_give_way();
   cpu_relax();
 }
 
 void show_this_cpu(const TrapFrame& frame) {
   while (printing.exchange(true, std::memory_order_acquire)) relax();
-  console_print_cpu(&frame, 0);
+  console_print_cpu(backtrace, &frame, 0);
   printing.store(false, std::memory_order_release);
   awaited.fetch_and(~bit(this_cpu().id), std::memory_order_release);
 }
@@ -69,8 +71,15 @@ void lead(const TrapFrame& frame) {
   awaited.store(all, std::memory_order_release);
   stop_other_cpus();
   show_this_cpu(frame);
-  const Nanoseconds end = monotonic_now() + kPatience;
-  while (awaited.load(std::memory_order_acquire) != 0 && monotonic_now() < end) relax();
+  // They print one after the other, so the time that all of them take is not bounded by this.
+  uint64_t left = all;
+  for (Nanoseconds end = monotonic_now() + kPatience; left != 0;) {
+    const uint64_t now_left = awaited.load(std::memory_order_acquire);
+    const Nanoseconds now = monotonic_now();
+    if (std::exchange(left, now_left) != now_left) end = now + kPatience;
+    if (now >= end) break;
+    relax();
+  }
   const uint64_t silent = awaited.exchange(0, std::memory_order_acquire);
   for (unsigned id = 0; id < cpu_count(); id++) {
     if (silent & bit(id)) console_print("  CPU %u does not answer", id);

@@ -21,6 +21,7 @@ constexpr unsigned kNobody = ~0u;
 constexpr unsigned kMaxReports = 4;
 constinit std::atomic<unsigned> panicking_cpu{kNobody};
 void (*reports[kMaxReports])() = {};
+constinit Backtrace backtrace;
 
 [[noreturn]] void end(const TrapFrame* frame, uint64_t frame_pointer, const char* pattern,
                       va_list arguments) {
@@ -38,7 +39,7 @@ void (*reports[kMaxReports])() = {};
   vformat(message, sizeof(message), pattern, arguments);
   console_print("%s", "");
   console_print("kernel panic: %s", message);
-  console_print_cpu(frame, frame_pointer);
+  console_print_cpu(backtrace, frame, frame_pointer);
   panic_call_reports();
   power_off(ExitCode::kPanic);
 }
@@ -47,6 +48,11 @@ void (*reports[kMaxReports])() = {};
 
 bool panicking() {
   return panicking_cpu.load(std::memory_order_relaxed) != kNobody;
+}
+
+void panic_give_way() {
+  const unsigned cpu = panicking_cpu.load(std::memory_order_relaxed);
+  if (cpu != kNobody && cpu != this_cpu().id) halt_forever();
 }
 
 void panic_call_reports() {

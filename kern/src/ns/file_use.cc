@@ -7,38 +7,90 @@
 // page of it ends, and written until the last descriptor is closed. Removing and renaming touch no
 // contents and are free: a new version of a running program takes the name of the old one.
 //
-// The table knows files by device and qid, so it serves every device, and links lie in the
-// channels: nothing is allocated. What the host does to a file of #p9 it does not see.
-#include <array>
+// A file is known by device and qid, so this serves every device with files that may run. Devices
+// whose calls wait for somebody else, as the console and #null, have none, and all may have such a
+// device open: their files are left out. What the host does to a file of #p9 is not seen.
+//
+// The files in use are a digital search tree (Knuth, vol. 3, 6.3): the bits of a file's number, the
+// lowest first, say which way to go until the file is found. Its height is at most the number of
+// bits, whatever files users choose to open.
+#include <utility>
 
+#include "core/log.h"
+#include "core/spinlock.h"
+#include "kmalloc.h"
 #include "ns/chan.h"
 #include "ns/namespace.h"
 
-#include "core/spinlock.h"
+struct UsedFile {
+  const Device* device;
+  uint64_t path;  // of the qid
+  FileUse use;
+  uint64_t channels;
+  UsedFile* below[2];
+};
 
 namespace {
 
-constexpr size_t kBuckets = 64;
+constinit Spinlock use_lock{LockRank::kDevice};  // held for kBits steps
+constinit UsedFile* root GUARDED_BY(use_lock) = nullptr;
 
-constinit Spinlock use_lock{LockRank::kDevice};  // held for a look at one bucket
-constinit std::array<List<Chan, &Chan::use_link>, kBuckets> buckets GUARDED_BY(use_lock);
+constexpr unsigned kPathBits = 64, kDeviceBits = 8, kBits = kPathBits + kDeviceBits;
+
+unsigned bit(const Device& device, uint64_t path, unsigned level) {
+  return level < kPathBits ? path >> level & 1 : device.id() >> (level - kPathBits) & 1;
+}
+
+// What leads to the file, or is to lead there.
+UsedFile** find(const Device& device, uint64_t path) REQUIRES(use_lock) {
+  ASSERT(device.id() < 1u << kDeviceBits);
+  UsedFile** link = &root;
+  for (unsigned level = 0; *link && ((*link)->device != &device || (*link)->path != path); level++)
+    link = &(*link)->below[bit(device, path, level)];
+  return link;
+}
+
+// Takes out what `link` leads to. Any leaf below can take its place.
+void remove(UsedFile** link) REQUIRES(use_lock) {
+  UsedFile** leaf = link;
+  while ((*leaf)->below[0] || (*leaf)->below[1]) leaf = &(*leaf)->below[(*leaf)->below[0] ? 0 : 1];
+  UsedFile* const last = std::exchange(*leaf, nullptr);
+  if (leaf == link) return;
+  last->below[0] = (*link)->below[0];
+  last->below[1] = (*link)->below[1];
+  *link = last;
+}
 
 }  // namespace
 
 Result<void> file_use_begin(Chan& chan, FileUse use) {
-  const Guard guard(use_lock);
-  auto& bucket = buckets[chan.qid.path % kBuckets];
-  for (const Chan& other : bucket) {
-    if (other.device == chan.device && other.qid == chan.qid && other.use != use)
-      return Errno::ETXTBSY;
+  if (!chan.device->one_offset()) return {};
+  auto* fresh = static_cast<UsedFile*>(kmalloc(sizeof(UsedFile), KM_SLEEP));
+  if (!fresh) return Errno::ENOMEM;
+  *fresh = {chan.device, chan.qid.path, use, 0, {}};
+  bool allowed;
+  {
+    const Guard guard(use_lock);
+    UsedFile*& file = *find(*chan.device, chan.qid.path);
+    if (!file) file = std::exchange(fresh, nullptr);
+    allowed = file->use == use;
+    if (allowed) {
+      file->channels++;
+      chan.used_file = file;
+    }
   }
-  chan.use = use;
-  bucket.push_back(chan);
+  kfree(fresh);
+  if (!allowed) return Errno::ETXTBSY;
   return {};
 }
 
 void file_use_end(Chan& chan) {
-  if (chan.use == FileUse::kNone) return;  // of a channel that nobody else holds
-  const Guard guard(use_lock);
-  chan.use_link.unlink();
+  UsedFile* const file = chan.used_file;
+  if (!file) return;
+  {
+    const Guard guard(use_lock);
+    if (--file->channels > 0) return;
+    remove(find(*file->device, file->path));
+  }
+  kfree(file);
 }

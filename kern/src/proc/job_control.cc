@@ -14,23 +14,12 @@ bool is_in(const Process& process, const ForegroundJob& job) REQUIRES(process_lo
   return process.session == job.leader.pid && process.group == job.group;
 }
 
-// No process of the group has a parent in another group of the session, who could make it go on.
-bool is_orphaned(const Process& member) REQUIRES(process_lock) {
-  for (const Process& process : all_processes) {
-    if (process.group != member.group || process.session != member.session || !process.parent)
-      continue;
-    if (process.parent->session == member.session && process.parent->group != member.group)
-      return false;
-  }
-  return true;
-}
-
 // For a process in the background, whom `signal` stops with its group.
 Errno stop_group(const Process& member, int signal) REQUIRES(process_lock) {
-  if (is_orphaned(member)) return Errno::EIO;
+  if (job_is_orphaned(member)) return Errno::EIO;
   for (Process& process : all_processes) {
     if (process.group == member.group && process.session == member.session)
-      signal_post(process, signal);
+      signal_post_to_member(process, signal);
   }
   return Errno::EINTR;
 }
@@ -47,6 +36,16 @@ Result<void> check_change(const Process& process, const ForegroundJob& job) REQU
 }
 
 }  // namespace
+
+bool job_is_orphaned(const Process& member) {
+  for (const Process& process : all_processes) {
+    if (process.group != member.group || process.session != member.session || !process.parent)
+      continue;
+    if (process.parent->session == member.session && process.parent->group != member.group)
+      return false;
+  }
+  return true;
+}
 
 Result<void> job_check_read(const ForegroundJob& now) {
   const Process& process = self();
@@ -86,6 +85,6 @@ void job_signal(const ForegroundJob& now, int signal) {
   if (!is_held(now)) return;
   for (Process& process : all_processes) {
     if (is_in(process, now) && (now.who.uid == 0 || now.who.uid == process.who.uid))
-      signal_post(process, signal);
+      signal_post_to_member(process, signal);
   }
 }

@@ -47,7 +47,7 @@ bool out_of_memory(Process& process, uint64_t address) {
   bool one_is_ending = false;
   {
     const Guard guard(process_lock);
-    if (signal_kills(process)) return false;
+    if (signal_ends(process)) return false;
     const bool asked_for = process.task->fault_order.failed > 0 && process.pid != kInitPid;
     if (Process* const victim = asked_for ? &process : choose_victim(&one_is_ending)) {
       victim_pid = victim->pid;

@@ -97,12 +97,12 @@ char state_letter(const Process& process) REQUIRES(process_lock) {
   return state == TaskState::kSleeping ? 'S' : 'R';
 }
 
-// What a system call needs while a signal waits. EINTR only when the process has been killed.
+// What a system call needs while a signal waits. EINTR only when a signal ends the process.
 Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAccess access) {
   for (;;) {
     {
       const Guard guard(process_lock);
-      if (signal_kills(process)) return Errno::EINTR;
+      if (signal_ends(process)) return Errno::EINTR;
       process.task->interrupted = false;
     }
     Result<void> result = process.space->fault(address, access);
@@ -235,9 +235,6 @@ Result<void> process_make_task(Process& process) {
 
 Result<void> process_insert(Process& process, Process* parent) {
   const Guard guard(process_lock);
-  // A signal for the parent's group comes before the fork: the parent takes it first, and a child
-  // that is not in the group yet does not escape it.
-  if (parent && signal_deliverable(*parent)) return Errno::EINTR;
   process.pid = TRY(next_pid());
   process.generation = generation;
   process.task->pid = process.pid;
@@ -248,6 +245,9 @@ Result<void> process_insert(Process& process, Process* parent) {
     parent->children.push_back(process);
     process.group = parent->group;
     process.session = parent->session;
+    // As if the fork had come first: the child does not escape, and the fork need not begin again.
+    process.pending = parent->pending & parent->group_signals;
+    process.task->interrupted = signal_deliverable(process);
   } else {
     process.group = process.session = process.pid;
   }

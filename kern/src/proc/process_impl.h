@@ -78,7 +78,8 @@ struct Process {
   uint64_t pending = 0, blocked = 0;
   uint64_t forced =
       0;  // of pending: because of a fault of its own, so that process 1 cannot ignore it
-  uint64_t saved_mask = 0;  // what sigsuspend put away
+  uint64_t group_signals = 0;  // what came to its group since its last fork began
+  uint64_t saved_mask = 0;     // what sigsuspend put away
   bool has_saved_mask = false;
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
   bool stopped = false;
@@ -102,8 +103,8 @@ extern AllProcesses all_processes GUARDED_BY(process_lock);
 // A process that is in no table yet; what has been put into it is let go when it is discarded.
 Result<Process*> process_create();
 void process_discard(Process* process);
-// Gives the process a PID and its place in the tree; `parent` is nullptr for process 1. EAGAIN when
-// there are no PIDs.
+// Gives the process a PID, its place in the tree, and what came to the parent's group since its
+// fork began; `parent` is nullptr for process 1. EAGAIN when there are no PIDs.
 Result<void> process_insert(Process& process, Process* parent);
 // Makes the task that will run it from start_frame; not started. ENOMEM.
 Result<void> process_make_task(Process& process);
@@ -176,6 +177,8 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
 
 // Makes a signal pending. `process` is not a zombie's.
 void signal_post(Process& process, int signal) REQUIRES(process_lock);
+// The same, as to each member of its group.
+void signal_post_to_member(Process& process, int signal) REQUIRES(process_lock);
 // To the current process, for what it did itself: cannot be blocked or ignored.
 void signal_force(Process& process, int signal);
 bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
@@ -187,7 +190,15 @@ void signal_set_mask(Process& process, uint64_t mask) REQUIRES(process_lock);
 bool signal_deliverable(const Process& process) REQUIRES(process_lock);
 // Whether SIGKILL is pending.
 bool signal_kills(const Process& process) REQUIRES(process_lock);
+// Whether a signal ends the process before it is in user mode again.
+bool signal_ends(const Process& process) REQUIRES(process_lock);
 // Before each return to user mode.
 void signals_before_user(TrapFrame& frame);
 // Puts back what a handler's frame kept. EFAULT.
 Result<void> signal_return(Process& process, TrapFrame& frame);
+
+// --- job_control.cc
+
+// Whether nobody could make the process's group go on if it stopped: no member has a parent in
+// another group of the session.
+bool job_is_orphaned(const Process& member) REQUIRES(process_lock);

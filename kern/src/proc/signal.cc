@@ -113,6 +113,8 @@ Due take_signal(Process& process) {
     due.what = disposition(process, due.signal);
     if (due.what == Disposition::kIgnore) continue;
     if (due.what == Disposition::kStop) {
+      // Nobody would make it go on (POSIX, 2.4.3: the signal is discarded).
+      if (due.signal != ABI_SIGSTOP && job_is_orphaned(process)) continue;
       stop(process, due.signal);
       continue;
     }
@@ -137,6 +139,13 @@ bool signal_kills(const Process& process) {
   return process.pending & bit(ABI_SIGKILL);
 }
 
+bool signal_ends(const Process& process) {
+  for (uint64_t ready = process.pending & ~process.blocked; ready != 0; ready &= ready - 1) {
+    if (disposition(process, __builtin_ctzll(ready)) == Disposition::kEnd) return true;
+  }
+  return false;
+}
+
 bool signal_is_fatal(Process& process, int signal) {
   return (process.blocked & bit(signal)) || process.actions[signal].handler <= ABI_SIG_IGN;
 }
@@ -155,6 +164,11 @@ void signal_post(Process& process, int signal) {
   if (!blocked && disposition(process, signal) == Disposition::kIgnore) return;
   process.pending |= bit(signal);
   if (!blocked) task_interrupt(process.task);
+}
+
+void signal_post_to_member(Process& process, int signal) {
+  process.group_signals |= bit(signal);
+  signal_post(process, signal);
 }
 
 void signal_force(Process& process, int signal) {
@@ -237,13 +251,14 @@ namespace {
 struct Sending {
   const int signal;
   const Credentials& who;
+  void (*const post)(Process& process, int signal);
   bool found = false, allowed = false;
 
   void to(Process& process) REQUIRES(process_lock) {
     found = true;
     if (who.uid != 0 && who.uid != process.who.uid) return;
     allowed = true;
-    if (signal != 0) signal_post(process, signal);
+    if (signal != 0) post(process, signal);
   }
   Result<void> result() const {
     if (!found) return Errno::ESRCH;
@@ -256,7 +271,7 @@ struct Sending {
 
 Result<void> process_signal(int32_t pid, int signal, const Credentials& who) {
   if (signal < 0 || signal >= ABI_SIGNAL_COUNT) return Errno::EINVAL;
-  Sending sending{signal, who};
+  Sending sending{signal, who, pid > 0 ? signal_post : signal_post_to_member};
   const Guard guard(process_lock);
   if (pid > 0) {
     if (Process* const process = process_find(static_cast<uint32_t>(pid))) sending.to(*process);
@@ -270,7 +285,7 @@ Result<void> process_signal(int32_t pid, int signal, const Credentials& who) {
 
 Result<void> process_signal(ProcessId id, int signal, const Credentials& who) {
   if (signal < 0 || signal >= ABI_SIGNAL_COUNT) return Errno::EINVAL;
-  Sending sending{signal, who};
+  Sending sending{signal, who, signal_post};
   const Guard guard(process_lock);
   if (Process* const process = process_find(id)) sending.to(*process);
   return sending.result();
@@ -283,10 +298,5 @@ bool process_is_ending() {
   if (process.state == ProcessState::kExiting) return true;
   if (!task->interrupted) return false;
   const Guard guard(process_lock);
-  for (int signal = 1; signal < ABI_SIGNAL_COUNT; signal++) {
-    if ((process.pending & ~process.blocked & bit(signal)) &&
-        disposition(process, signal) == Disposition::kEnd)
-      return true;
-  }
-  return false;
+  return signal_ends(process);
 }

@@ -8,6 +8,15 @@
 
 namespace {
 
+// What waits is the parent's alone, and before the fork. What comes to its group from now on is the
+// child's too (process_insert).
+Result<void> begin_fork(Process& parent) {
+  const Guard guard(process_lock);
+  if (signal_deliverable(parent)) return Errno::EINTR;
+  parent.group_signals = 0;
+  return {};
+}
+
 // Everything that a child has of its parent.
 Result<void> copy_process(Process& parent, Process& child, const TrapFrame& frame) {
   child.space = TRY(parent.space->fork());
@@ -50,6 +59,7 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 }
 
 Result<int64_t> sys_fork(const SystemCall& call) {
+  TRY(begin_fork(call.process));
   Process* const child = TRY(process_create());
   const Result<void> result = copy_process(call.process, *child, call.frame);
   if (!result) {

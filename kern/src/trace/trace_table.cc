@@ -99,35 +99,33 @@ void TraceTable::Store::release() {
   trace_page_free(directory);
 }
 
-void TraceTable::Store::drop_stale_large() {
-  for (Large** link = &large; *link;) {
-    Large* const entry = *link;
+void TraceTable::Store::sweep_large() {
+  for (int i = 0; i < kSweep; i++) {
+    Large*& link = swept ? swept->next : large;
+    Large* const entry = link;
+    if (!entry) {
+      swept = nullptr;
+      return;
+    }
     if (entry->holds()) {
-      link = &entry->next;
+      swept = entry;
     } else {
-      *link = entry->next;
+      link = entry->next;
       give_back(reinterpret_cast<Record*>(entry));
     }
   }
 }
 
 TraceTable::Large* TraceTable::Store::take_large(bool fresh) {
-  drop_stale_large();
+  sweep_large();
   Record* const place = fresh ? take_record() : take_free_record();
   return place ? new (place) Large{} : nullptr;
-}
-
-uint64_t TraceTable::Store::large_size_of(const Record& record) const {
-  for (const Large* entry = large; entry; entry = entry->next) {
-    if (entry->record == &record) return entry->size;
-  }
-  return kLarge;
 }
 
 TraceCounters TraceTable::Shard::counters() const {
   uint64_t beyond = 0;
   for (const Large* entry = store.large; entry; entry = entry->next)
-    beyond += entry->holds() ? entry->size - kLarge : 0;
+    beyond += entry->holds() ? entry->size - entry->number() : 0;
   return {.seen = tally.recorded + tally.dropped + tally.filtered,
           .recorded = tally.recorded,
           .dropped = tally.dropped,
@@ -210,8 +208,9 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
     store.give_back(reinterpret_cast<Record*>(large));
     return false;
   }
-  put_record(shard, record, event, kLarge, word);
   *large = {event.size, record, 0, store.large};
+  put_record(shard, record, event, large->number(), word);
+  std::atomic_signal_fence(std::memory_order_release);
   store.large = large;
   return true;
 }
@@ -323,20 +322,11 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   count_freed(shard, record);
 }
 
-template <typename Visit>
-void TraceTable::visit_records(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  for (RecordPage* page = shard.store.pages; page; page = page->next) {
-    for (uint64_t i = 0; i < page->used; i++) {
-      if (page->records[i].used()) visit(page->records[i]);
-    }
-  }
-}
-
 void TraceTable::leave(uint16_t owner, Leave how) {
   for (Shard& shard : shards_) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
-    visit_records(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
+    visit_records(shard.store, [&](Record& record, Large*) NO_THREAD_SAFETY_ANALYSIS {
       if (record.mark() != owner) return;
       if (how == Leave::kKeep) {
         record.object_mark = word_of(record.object(), 0);
@@ -349,14 +339,14 @@ void TraceTable::leave(uint16_t owner, Leave how) {
   }
 }
 
-// A large one stays one, or is none any more: its entry is there.
-void TraceTable::shorten(Shard& shard, Record& record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
-  for (Large* entry = shard.store.large; entry; entry = entry->next) {
-    if (entry->record == &record) entry->size = size;
+void TraceTable::shorten(Shard& shard, Record& record, Large* large,
+                         uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
+  if (size >= kLargeSize) {  // then it was large before
+    large->size = size;
+    return;
   }
-  const auto kept = static_cast<uint32_t>(std::min(size, kLargeSize));
-  shard.tally.live_bytes -= record.size - kept;
-  record.size = kept;
+  shard.tally.live_bytes -= record.size - size;
+  record.size = static_cast<uint32_t>(size);
 }
 
 bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
@@ -367,9 +357,10 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   for (Shard& shard : shards_) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
-    visit_records(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
-      const uint64_t from = record.object(), to = from + shard.store.size_of(record);
-      if (record.mark() != owner || to <= address || from >= end) return;
+    visit_records(shard.store, [&](Record& record, Large* large) NO_THREAD_SAFETY_ANALYSIS {
+      if (record.mark() != owner) return;
+      const uint64_t from = record.object(), to = from + (large ? large->size : record.size);
+      if (to <= address || from >= end) return;
       any = true;
       if (to > end) {
         behind = {.object = end,
@@ -381,7 +372,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
                   .truncated = false};
       }
       if (from < address) {
-        shorten(shard, record, address - from);
+        shorten(shard, record, large, address - from);
       } else {
         free_record(shard, &record);
       }

@@ -21,7 +21,7 @@
 // ends the growth at 262,144 buckets a shard; beyond that chains get longer: with a million records
 // of one CPU they have four, and a pair takes 10 to 20 instructions more. When there is no memory
 // for buckets the chains get longer too; when there is none for a record, the record is dropped and
-// counted. Freed records are used again in the shard. A record of 4 GiB or more takes the place of
+// counted. Freed records are used again in the shard. A record of 2 GiB or more takes the place of
 // two: another says how large it is.
 //
 // Two identities hold in each shard whenever its lock is free:
@@ -92,9 +92,12 @@ struct TraceEvent {
 };
 
 class TraceTable {
+  static constexpr uint32_t kLarge = 1u << 31;
+
   // An outstanding object.
   struct Record {
     bool used() const { return object_mark != 0; }
+    bool is_large() const { return size >= kLarge; }
     uint64_t object() const {
       return static_cast<uint64_t>(static_cast<int64_t>(object_mark) >> 16);
     }
@@ -120,7 +123,7 @@ class TraceTable {
     void set_next_free(Record* next) { next_stamp = reinterpret_cast<uint64_t>(next); }
 
     uint32_t stack;
-    uint32_t size;  // bytes asked for, or kLarge: then a Large says how many
+    uint32_t size;  // bytes asked for; with kLarge the number of the Large that says how many
     uint32_t time;  // coarse milliseconds, the lower half
     uint32_t context;
     // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour. Mark or owner;
@@ -129,7 +132,6 @@ class TraceTable {
     uint64_t next_stamp;
   };
   static_assert(sizeof(Record) == 32);
-  static constexpr uint32_t kLarge = UINT32_MAX;
 
   // The first member, so that a hook need not add its place to an index.
   static constexpr uint32_t kHomes = 256;
@@ -188,8 +190,8 @@ class TraceTable {
   void filter(uint32_t cpu);
   // Records an allocation, or counts that it could not be: there is no memory, or a record cannot
   // hold the object. Any context but NMI, after
-  // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket, or one look at each
-  // shard.
+  // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket (two for a large
+  // one), or one look at each shard.
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing
   // done, if it does. `stack` and `context` are known; with kFlag the stack was deeper. A record
@@ -279,6 +281,7 @@ class TraceTable {
   // Interrupts are off for one pass over the shard's records.
   bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count,
                   TraceCounters* counters);
+  // Interrupts are off for one pass over the large records of a shard.
   TraceCounters counters();
   // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are
   // off for one pass over the records of a shard.
@@ -299,17 +302,20 @@ class TraceTable {
   static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
   static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
 
-  // Of a record with the size kLarge: how large. It lies where another record would, says that it
-  // is none (`unused` is 0), and holds as long as its record is in use and says kLarge. So whoever
-  // frees one, or fills it anew, need not know: what does not hold any more is used again for
-  // another.
+  // How large a record is. It lies where another record would, says that it is none (`unused` is
+  // 0), and holds as long as its record is in use and has its number. So freeing a large record, or
+  // filling it anew, need not know of it: a Large that does not hold any more stays in the list
+  // until the sweep comes by. Numbers are bits of addresses: two that are equal lie 64 GiB apart.
   struct Large {
     uint64_t size;
     Record* record;
     uint64_t unused;
     Large* next;
 
-    bool holds() const { return record->used() && record->size == kLarge; }
+    uint32_t number() const {
+      return kLarge | static_cast<uint32_t>(reinterpret_cast<uint64_t>(this) / sizeof(Record));
+    }
+    bool holds() const { return record->used() && record->size == number(); }
   };
   static_assert(sizeof(Large) == sizeof(Record));
 
@@ -331,9 +337,10 @@ class TraceTable {
     uint32_t mask =
         2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
     RecordPage* pages =
-        nullptr;           // the newest first; only that may have records that were never in use
-    uint64_t records = 0;  // that have ever been in use: not fewer than are live
-    Large* large = nullptr;
+        nullptr;             // the newest first; only that may have records that were never in use
+    uint64_t records = 0;    // that have ever been in use: not fewer than are live
+    Large* large = nullptr;  // the newest first
+    Large* swept = nullptr;  // the last of them that the sweep has kept
 
     Record*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -354,14 +361,13 @@ class TraceTable {
       return record;
     }
     Record* take_fresh_record();
-    // What says how large `record` is, in whose stead it may lie; nullptr without memory. Bound:
-    // the large ones of the shard.
+    // For the size of a record; nullptr without memory. Bound: kSweep large ones and the split of a
+    // bucket.
     Large* take_large(bool fresh);
-    void drop_stale_large();
-    uint64_t size_of(const Record& record) const {
-      return record.size == kLarge ? large_size_of(record) : record.size;
-    }
-    uint64_t large_size_of(const Record& record) const;
+    // Looks at the next kSweep of the large ones, and gives back what does not hold any more. Each
+    // new one sweeps two, so at most as many are stale as hold.
+    static constexpr int kSweep = 2;
+    void sweep_large();
     void give_back(Record* record) {
       record->object_mark = 0;
       record->set_next_free(free);
@@ -375,7 +381,7 @@ class TraceTable {
   // follow from it.
   struct Tally {
     uint64_t recorded, freed;
-    uint64_t live_bytes;  // of a large one kLarge; counters() adds the rest
+    uint64_t live_bytes;  // of a large one its number; counters() adds the rest
     uint64_t dropped, filtered, cleared, unmatched;
     uint64_t stacks_lost, contexts_lost, truncated;
   };
@@ -434,14 +440,17 @@ class TraceTable {
   bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
   void put_record(Shard& shard, Record* record, const TraceEvent& event, uint32_t size,
                   uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
-  // What is left of a range is its first `size` bytes. The shard's lock is held.
-  static void shorten(Shard& shard, Record& record, uint64_t size);
+  // What is left of a range is its first `size` bytes. `large` is the record's, if it has one. The
+  // shard's lock is held.
+  static void shorten(Shard& shard, Record& record, Large* large, uint64_t size);
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
   static void free_record(Shard& shard, Record* record);
-  // Of a shard whose lock is held.
+  // Calls visit(record, large) for each record in use, which it may free; `large` says how large it
+  // is, or is nullptr. Of a shard whose lock is held. One pass over the records, then one over the
+  // large ones.
   template <typename Visit>
-  static void visit_records(Shard& shard, Visit visit);
+  static void visit_records(const Store& store, Visit visit);
   template <typename Visit>
   static void visit_copies(const Store& store, Visit visit);
 
@@ -480,21 +489,30 @@ void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_AN
 }
 
 template <typename Visit>
-void TraceTable::visit_copies(const Store& store, Visit visit) {
-  for (const RecordPage* page = store.pages; page; page = page->next) {
+void TraceTable::visit_records(const Store& store, Visit visit) {
+  for (RecordPage* page = store.pages; page; page = page->next) {
     for (uint64_t i = 0; i < page->used; i++) {
-      const Record& record = page->records[i];
-      if (!record.used()) continue;
-      TraceRecord copy;
-      copy.stack = record.stack;
-      copy.context = record.context;
-      copy.milliseconds_ = record.milliseconds();
-      copy.object_mark_ = record.object_mark;
-      copy.size_cpu_ = store.size_of(record) << 16 | record.cpu() |
-                       (record.not_leak() ? TraceRecord::kNotLeak : 0);
-      visit(static_cast<const TraceRecord&>(copy));
+      Record& record = page->records[i];
+      if (record.used() && !record.is_large()) visit(record, nullptr);
     }
   }
+  for (Large* large = store.large; large; large = large->next) {
+    if (large->holds()) visit(*large->record, large);
+  }
+}
+
+template <typename Visit>
+void TraceTable::visit_copies(const Store& store, Visit visit) {
+  visit_records(store, [&](const Record& record, const Large* large) {
+    TraceRecord copy;
+    copy.stack = record.stack;
+    copy.context = record.context;
+    copy.milliseconds_ = record.milliseconds();
+    copy.object_mark_ = record.object_mark;
+    copy.size_cpu_ = (large ? large->size : record.size) << 16 | record.cpu() |
+                     (record.not_leak() ? TraceRecord::kNotLeak : 0);
+    visit(static_cast<const TraceRecord&>(copy));
+  });
 }
 
 template <typename Visit>

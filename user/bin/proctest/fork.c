@@ -89,6 +89,47 @@ static void kill_group_that_forks(void) {
   }
 }
 
+static volatile int caught;
+static void count(int signal) {
+  (void)signal;
+  caught++;
+}
+
+enum { kSendsForSeconds = 5 };
+static int sends_signals(void* argument) {
+  time_t end = time(NULL) + kSendsForSeconds;
+  while (time(NULL) < end) {
+    for (int i = 0; i < 1000; i++) kill(getppid(), SIGUSR1);
+  }
+  (void)argument;
+  return 0;
+}
+
+/* A fork that takes long comes to an end though signals come all the time. */
+static void fork_under_signals(void) {
+  enum { kSize = 64 << 20 };
+  char* memory = malloc(kSize);
+  EXPECT(memory != NULL);
+  if (!memory) return;
+  memset(memory, 1, kSize);
+  struct sigaction action = {.sa_handler = count}, before;
+  EXPECT(sigaction(SIGUSR1, &action, &before) == 0);
+  pid_t sender = start_child(sends_signals, NULL);
+  while (caught == 0) pause_ms(1);
+  for (int i = 0; i < 3; i++) {
+    pid_t child = fork();
+    if (child == 0) _exit(5);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    EXPECT(WEXITSTATUS(status) == 5);
+  }
+  EXPECT(RAW(wait4, sender, 0, ABI_WNOHANG) == 0); /* it still sends */
+  kill(sender, SIGKILL);
+  wait_for(sender);
+  sigaction(SIGUSR1, &before, NULL);
+  free(memory);
+}
+
 static int gives_up_root(void* argument) {
   (void)argument;
   EXPECT(RAW(setgid, 100, 0, 0) == 0);
@@ -139,6 +180,7 @@ void test_fork(void) {
   EXPECT(in_child(new_session, NULL) == 0);
   EXPECT(in_child(leads_a_group, NULL) == 0);
   kill_group_that_forks();
+  fork_under_signals();
   child = start_child(sleeps, (void*)40);
   EXPECT(RAW(setpgid, child, child, 0) == 0);
   EXPECT(RAW(getpgid, child, 0, 0) == child);

@@ -251,6 +251,15 @@ static void test_kill_writer(void) {
   EXPECT(cut);
 }
 
+static int goes_on_in_an_orphaned_group(void* argument) {
+  (void)argument;
+  EXPECT(setsid() == getpid());
+  raise(SIGTSTP);
+  raise(SIGTTIN);
+  raise(SIGTTOU);
+  return 7;
+}
+
 void test_kill(void) {
   test_kill_writer();
   int ends[2], full[2];
@@ -277,9 +286,16 @@ void test_kill(void) {
   EXPECT(RAW(wait4, child, 0, ABI_WNOHANG | ABI_WUNTRACED) == 0);
   kill(child, SIGCONT);
   EXPECT(RAW(wait4, child, 0, ABI_WNOHANG) == 0);
+  EXPECT(setpgid(child, child) == 0);
   kill(child, SIGTSTP);
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WSTOPSIG(status) == SIGTSTP);
   EXPECT(end_of(child) == SIGKILL);
+
+  /* Nobody would make an orphaned group go on. */
+  child = start_child(goes_on_in_an_orphaned_group, NULL);
+  EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFEXITED(status) &&
+         WEXITSTATUS(status) == 7);
+  if (WIFSTOPPED(status)) end_of(child);
 
   /* A whole group. */
   pid_t children[5];

@@ -1,0 +1,147 @@
+// Records whose size 31 bits do not hold.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <vector>
+
+#include "trace/trace_table.h"
+#include "trace_world.h"
+
+std::atomic<uint64_t> coarse_time{0};
+
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr uint16_t kOwner = 7;
+
+TraceEvent event(uint64_t object, uint64_t size, uint64_t time = 0) {
+  return {.object = object,
+          .size = size,
+          .stack = 1,
+          .context = 1,
+          .time = time,
+          .cpu = 3,
+          .truncated = false};
+}
+
+class TraceLargeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    table_ = TraceTable::create();
+    ASSERT_NE(table_, nullptr);
+  }
+  void TearDown() override {
+    TraceTable::destroy(table_);
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+  }
+
+  // Copies of all live records, of whose sizes the counters have the sum.
+  std::vector<TraceRecord> copy() {
+    const TraceCounters before = table_->counters();
+    std::vector<TraceRecord> records(before.live());
+    TraceCounters counters = {};
+    size_t count = 0;
+    for (unsigned shard = 0; shard < TraceTable::kShards; shard++)
+      EXPECT_TRUE(table_->copy_shard(shard, records.data(), records.size(), &count, &counters));
+    EXPECT_EQ(count, records.size());
+    EXPECT_EQ(counters.seen, counters.recorded + counters.dropped);
+    uint64_t bytes = 0;
+    for (const TraceRecord& record : records) bytes += record.size();
+    EXPECT_EQ(counters.live_bytes, bytes);
+    return records;
+  }
+
+  TraceTable* table_ = nullptr;
+};
+
+TEST_F(TraceLargeTest, SizesThatARecordCannotHoldAreDropped) {
+  table_->record(event(0x1000, TraceTable::kMaxSize));
+  table_->record(event(0x2000, TraceTable::kMaxSize + 1));
+  ASSERT_EQ(copy().size(), 1u);
+  EXPECT_EQ(table_->counters().live_bytes, TraceTable::kMaxSize);
+  EXPECT_EQ(table_->counters().dropped, 1u);
+}
+
+// What says how large records are is used again, however they were freed.
+TEST_F(TraceLargeTest, TakeNoMoreMemoryForBeingMany) {
+  table_->record(event(0x1000, 5 * TraceTable::kLargeSize));
+  uint64_t pages = 0;
+  for (uint64_t i = 0; i < 10'000; i++) {
+    if (i == 10) pages = TraceWorld::pages_out();
+    table_->record(event(0x2000, TraceTable::kLargeSize + i));
+    if (i % 2 == 0) {
+      table_->forget(0x2000, 3);
+    } else {
+      EXPECT_TRUE(table_->forget_at_once(0x2000, 3));
+    }
+    table_->record(event(0x3000, 7));  // where the large one was
+    EXPECT_EQ(table_->counters().live_bytes, 5 * TraceTable::kLargeSize + 7);
+    table_->forget(0x3000, 3);
+  }
+  EXPECT_EQ(TraceWorld::pages_out(), pages);
+}
+
+// A record that was large is taken again for one that is large, while what said how large it was is
+// still in the list.
+TEST_F(TraceLargeTest, AreAsLargeAsTheyWereRecordedLast) {
+  std::mt19937_64 random(1);
+  std::map<uint64_t, uint64_t> expected;  // sizes by object
+  for (unsigned step = 0; step < 20'000; step++) {
+    const uint64_t object = (1 + random() % 200) * 0x1000;
+    if (expected.erase(object)) {
+      table_->forget(object, 3);
+    } else {
+      const uint64_t size = random() % 4 == 0 ? 7 : TraceTable::kLargeSize + step;
+      table_->record(event(object, size));
+      expected[object] = size;
+    }
+    if (step % 100 != 0) continue;
+    ASSERT_EQ(table_->counters().live(), expected.size());
+    for (const TraceRecord& record : copy()) ASSERT_EQ(record.size(), expected[record.object()]);
+  }
+}
+
+TEST_F(TraceLargeTest, RangesAreCut) {
+  const uint64_t from = kGiB, time = uint64_t{3} << kEpochShift;
+  table_->record(event(from, 20 * kGiB, time), kOwner);
+  using Sizes = std::map<uint64_t, uint64_t>;
+  const auto sizes = [&] {
+    Sizes sizes;
+    for (const TraceRecord& record : copy()) {
+      sizes[(record.object() - from) / kGiB] = record.size() / kGiB;
+      EXPECT_EQ(record.milliseconds(), time);
+    }
+    return sizes;
+  };
+  EXPECT_TRUE(table_->cut(from + 19 * kGiB, kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 19}}));
+  EXPECT_TRUE(table_->cut(from + 9 * kGiB, kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 9}, {10, 9}}));
+  EXPECT_TRUE(table_->cut(from + 2 * kGiB, kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 2}, {3, 6}, {10, 9}}));
+  EXPECT_TRUE(table_->cut(from + kGiB, 30 * kGiB, kOwner));
+  EXPECT_EQ(sizes(), (Sizes{{0, 1}}));
+}
+
+// One pass looks at each once. A search for each in a list of all would take this test minutes.
+TEST_F(TraceLargeTest, ManyRangesAreCutOneByOne) {
+  constexpr uint64_t kRanges = 4'000, kSize = 6 * kGiB;
+  const auto address = [](uint64_t i) { return (8 * i + 4) * kGiB; };
+  // Among small ones of another owner, in a part of whose places they lie.
+  for (uint64_t i = 0; i < kRanges; i++) {
+    table_->record(event(i + 1, 7), kOwner + 1);
+    table_->record(event(address(i), kSize), kOwner);
+    if (i % 3 == 0) table_->forget(i + 1, 3);
+  }
+  const uint64_t small = table_->counters().live() - kRanges;
+  for (uint64_t left = kRanges; left > 0; left--) {
+    ASSERT_EQ(table_->counters().live(), small + left);
+    ASSERT_EQ(table_->counters().live_bytes, small * 7 + left * kSize);
+    // In an order that is not that of the list.
+    ASSERT_TRUE(table_->cut(address(left * 1'237 % kRanges), kSize, kOwner)) << left;
+  }
+  for (const TraceRecord& record : copy()) EXPECT_EQ(record.size(), 7u);
+}
+
+}  // namespace
