@@ -41,7 +41,7 @@ work() {
 work; work; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat
 for i in 1 2 3 4; do work; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat
 """
-COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_32", "kmalloc_256")
+COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_reader", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_32", "kmalloc_256")
 
 
 @pytest.fixture

@@ -71,8 +71,8 @@ class OffsetHold {
   OffsetHold(const OffsetHold&) = delete;
   OffsetHold& operator=(const OffsetHold&) = delete;
   ~OffsetHold();
-  // Once. May sleep; EINTR if the process is to end. The holder keeps a reference to the channel for
-  // longer than the hold.
+  // Once. May sleep; EINTR if the process is to end. The holder keeps a reference to the channel
+  // for longer than the hold.
   Result<void> take(Chan& chan);
 
  private:
