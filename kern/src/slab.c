@@ -260,18 +260,16 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
   if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
     slab_os_panic("%s: objects of %lu bytes aligned to %lu cannot be", name, (unsigned long)size,
                   (unsigned long)align);
-  bool made = true;
   cache->constructor = constructor;
   cache->destructor = destructor;
   cache->private_data = private_data;
-  if (made && (flags & KMC_NOTOUCH)) {
+  if (flags & KMC_NOTOUCH) {
     cache->hash = kmem_cache_alloc(kmem_hash_cache, KM_SLEEP);
-    made = cache->hash;
-    if (made) slab_layer_hash_init(cache->hash);
-  }
-  if (!made) {
-    kmem_cache_free(kmem_cache_cache, cache);
-    return NULL;
+    if (!cache->hash) {
+      kmem_cache_free(kmem_cache_cache, cache);
+      return NULL;
+    }
+    slab_layer_hash_init(cache->hash);
   }
   name_make(cache->name, name, 0);
   slab_trace_entering(cache, name);

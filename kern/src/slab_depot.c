@@ -21,8 +21,8 @@ static const struct magazine_type {
     {62, 0, SLAB_OS_PAGE_SIZE / 8},
 };
 
-/* How often in an interval the depot may be found locked before magazines grow; and in how many
- * intervals, one after the other, it is not before they shrink: what they grew for is over. */
+/* Magazines grow when the depot is found locked more than CONTENTION_MAX times in an interval. They
+ * shrink after CALM_INTERVALS intervals in a row in which it was never found locked. */
 enum { CONTENTION_MAX = 8, CALM_INTERVALS = 20 };
 
 size_t magazine_bytes(unsigned type) {

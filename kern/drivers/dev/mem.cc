@@ -245,25 +245,28 @@ class MemDevice final : public TableDevice {
 
   // A text that takes memory while it is printed would count it in some lines and not in others, a
   // slab among the caches of an arena that had not got it yet. So it is printed until it has room.
-  static Result<void> fill_settled(Text& text, void (*print)(Text& text)) {
+  static void fill_settled(Text& text, void (*print)(Text& text)) {
     for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
       before = text.capacity();
       text.clear();
       print(text);
     }
-    return {};
   }
 
   static Result<void> fill(uint64_t file, Text& text) {
     switch (file) {
       case kKmemstat:
-        return fill_settled(text, mem_print_kmemstat);
+        fill_settled(text, mem_print_kmemstat);
+        return {};
       case kSlabStats:
-        return fill_settled(text, mem_print_slab_stats);
+        fill_settled(text, mem_print_slab_stats);
+        return {};
       case kArenaStats:
-        return fill_settled(text, mem_print_arena_stats);
+        fill_settled(text, mem_print_arena_stats);
+        return {};
       case kFree:
-        return fill_settled(text, mem_print_free);
+        fill_settled(text, mem_print_free);
+        return {};
       case kTraceCtl:
         return print_trace_status(text);
       case kKsyms:

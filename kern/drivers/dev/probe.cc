@@ -49,7 +49,7 @@ constexpr PartName kParts[] = {
 constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
 static_assert(std::size(kParts) <= kPartsOfSession);
 
-constexpr size_t kMaxCommand = size_t{64} << 10;
+constexpr size_t kMaxCommand = Device::kLargestCommand;
 
 // --- Sessions that live.
 

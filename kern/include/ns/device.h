@@ -43,7 +43,8 @@ class Chan : public RefCounted<Chan> {
  public:
   Device* device = nullptr;
   Qid qid;
-  uint32_t open_flags = 0;  // ABI_O_* after open
+  // ABI_O_* after open. F_SETFL changes some, but O_APPEND not while somebody holds the offset.
+  std::atomic<uint32_t> open_flags{0};
   bool is_open = false;
   // Who opened it: what a device does for a reader or writer later, it does with these rights, not
   // with those of the process that has the descriptor by then. Nobody's until it is opened.
@@ -118,8 +119,9 @@ class Device {
   // is; a device with one_offset then sets chan.offset to where what was written ends.
   virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
   // The most bytes of one write to the open file `chan` if that is commands, which the device takes
-  // whole or not at all: write() then gets all of it at once. 0, as here: a write may come in
-  // parts.
+  // whole or not at all: write() then gets all of it at once. At most kLargestCommand. 0, as here:
+  // a write may come in parts.
+  static constexpr size_t kLargestCommand = size_t{64} << 10;
   virtual size_t longest_command(const Chan& chan) const;
   // Open directory: the first entry at or after `position` (0 is the beginning, the rest is the
   // device's choice, below 2^48) into `entry` and `name` (NUL-terminated, 256 bytes); `position`

@@ -64,7 +64,7 @@ Result<void> file_use_begin(Chan& chan, FileUse use);
 Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
 // Holds the offset of an open file for one call, if its device has one_offset: whoever shares the
-// file waits, so that two writes do not go to the same place.
+// file waits, so that two writes do not go to the same place. O_APPEND does not change meanwhile.
 class OffsetHold {
  public:
   OffsetHold() = default;

@@ -7,6 +7,7 @@
 
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
+#include "core/log.h"
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
@@ -15,6 +16,7 @@
 namespace {
 
 constexpr size_t kLargestTransfer = 64 << 10;  // bytes through the buffer at a time
+static_assert(kLargestTransfer >= Device::kLargestCommand);
 constexpr uint32_t kSettableFlags = ABI_O_APPEND | ABI_O_NONBLOCK;
 constexpr Nanoseconds kPollStep{8'000'000};
 
@@ -79,9 +81,9 @@ Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t o
   return got;
 }
 
-// A signal ends the write after the part that is done: any signal that of a stream, as POSIX has it
-// for slow devices; only one that ends the process that of a file, which programs expect to be
-// written whole.
+// A signal ends a write after the part that is done. A write to a stream ends for any signal, as
+// POSIX has it for slow devices. A write to a file ends only for a signal that ends the process:
+// programs expect files to be written whole.
 bool is_given_up(const Chan& chan) {
   return chan.device->seekable() ? process_is_ending() : current_task()->interrupted.load();
 }
@@ -91,6 +93,7 @@ bool is_given_up(const Chan& chan) {
 Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
                                uint64_t offset) {
   const size_t longest = chan.device->longest_command(chan);
+  ASSERT(longest <= Device::kLargestCommand);
   if (longest > 0 && size > longest)
     return fail(Errno::EINVAL, "%lu bytes in one write, at most %zu", size, longest);
   Bounce buffer;
@@ -199,13 +202,12 @@ Result<int64_t> sys_pread(const SystemCall& call) {
 Result<int64_t> sys_pwrite(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
-  OffsetHold hold;
-  const bool moves = device_moves_offset(*chan);
-  if (moves) TRY(hold.take(*chan));
+  OffsetHold hold;  // the device may move the offset
+  TRY(hold.take(*chan));
   const uint64_t before = chan->offset;
   Result<size_t> put =
       write_from_user(call.process, *chan, call.arguments[1], call.arguments[2], offset);
-  if (moves) chan->offset = before;
+  if (device_moves_offset(*chan)) chan->offset = before;
   return static_cast<int64_t>(TRY(std::move(put)));
 }
 
@@ -265,6 +267,9 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
       return TRY(get_file(call))->open_flags & (ABI_O_ACCMODE | kSettableFlags);
     case kSetFlags: {
       const Ref<Chan> chan = TRY(get_file(call));
+      OffsetHold hold;
+      TRY(hold.take(*chan));
+      // Without a hold two may do this at once. The other flags never change, so one of them wins.
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
       return 0;
     }

@@ -9,9 +9,9 @@
 //
 // What is probed is a file, by device and qid path, which is held open: it stays the same file when
 // it is renamed or removed, and a file that comes under its name is another one. Addresses are
-// those that the program has in memory, as static programs all have. Who overwrites a program's
-// file while it runs gets what he deserves, but nothing from here: bytes are changed only where the
-// expected ones stand.
+// those that the program has in memory, as static programs all have. The host may overwrite a file
+// of #p9 while it runs (others cannot, file_use.cc): bytes are changed only where the expected ones
+// stand.
 //
 // Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other
 // segments are never patched), and is shared after fork. So a page of code has the same content in

@@ -42,6 +42,35 @@ static void test_append(const char* path) {
   unlink(path);
 }
 
+static int switches_append(void* argument) {
+  for (;;) {
+    EXPECT(fcntl(*(int*)argument, F_SETFL, O_APPEND) == 0);
+    EXPECT(fcntl(*(int*)argument, F_SETFL, 0) == 0);
+  }
+  return 0;
+}
+
+/* A write is at the end or where the offset is, and moves the offset to its own end: nothing in
+ * between, whoever changes the flag meanwhile. */
+static void test_append_switched(const char* path) {
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+  EXPECT(ftruncate(fd, 100) == 0);
+  pid_t child = start_child(switches_append, &fd);
+  int good = 1;
+  for (int i = 0; good && i < 5000; i++) {
+    struct stat status;
+    good = lseek(fd, 10, SEEK_SET) == 10 && write(fd, "12345678", 8) == 8;
+    off_t after = lseek(fd, 0, SEEK_CUR);
+    good = good && fstat(fd, &status) == 0 && (after == 18 || after == status.st_size);
+    good = good && pwrite(fd, "abc", 3, 50) == 3 && lseek(fd, 0, SEEK_CUR) == after;
+  }
+  EXPECT(good);
+  kill(child, SIGKILL);
+  wait_for(child);
+  close(fd);
+  unlink(path);
+}
+
 /* What does not fit into the milliseconds of poll is long, or wrong, but never short. */
 static void test_select(void) {
   int ends[2];
@@ -172,6 +201,7 @@ void test_descriptors(void) {
   EXPECT(RAW(read, 0, block, 0) <= 0);
   test_shared_position("/tmp/proctest.file");
   test_append("/tmp/proctest.file");
+  test_append_switched("/tmp/proctest.file");
   int host = open("/host/proctest.file", O_WRONLY | O_CREAT, 0644); /* if there is one */
   close(host);
   if (host >= 0) {
