@@ -9,8 +9,9 @@
 // counter.
 //
 // A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is
-// called. So an allocation's hook that calls any keeps probes off; what is mostly the case calls
-// none. A free's has to do with a trace's table alone, which no hit knows.
+// called. So an allocation's hook that calls any keeps probes off, and no longer than interrupts,
+// after which the task may be on another CPU; what is mostly the case calls none. A free's has to
+// do with a trace's table alone, which no hit knows.
 #include "trace/hooks.h"
 
 #include "arch/x86_64/time.h"
@@ -82,8 +83,8 @@ void record_allocation(TraceTable* table, const void* object, uint64_t size, con
 }
 
 // Stack and context are known, but the shard has no record to spare, or others hold it.
-[[gnu::noinline]] void* finish_record(TraceTable* table, void* object, uint64_t size,
-                                      uint64_t stack, uint32_t context, uint64_t saved) {
+void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t stack,
+                  uint32_t context) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
@@ -96,31 +97,41 @@ void record_allocation(TraceTable* table, const void* object, uint64_t size, con
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
                  .truncated = (stack & TraceTable::kFlag) != 0});
+}
+
+[[gnu::noinline]] void* finish_record(TraceTable* table, void* object, uint64_t size,
+                                      uint64_t stack, uint32_t context, uint64_t saved) {
+  record_known(table, object, size, stack, context);
   slab_os_irq_restore(saved);
   return object;
 }
 
 // The stack is not that of the CPU's entry, which `differs` from it. Mostly it is still one that is
-// known, and only return addresses are others.
-[[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
-                                              const void* frame, uint64_t saved,
-                                              const RecentStack::Frame* differs) {
+// known, and only return addresses are others. False if it is not so, or not all else is at hand.
+[[gnu::always_inline]] inline bool record_readdressed(TraceTable* table, const void* object,
+                                                      uint64_t size, const void* frame,
+                                                      const RecentStack::Frame* differs) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* const recent = recent_place(frame_pointer, cpu);
-  uint32_t context;
   if (!recent->readdress(differs, frame_pointer, table->scope(), cpu)) [[unlikely]]
-    return finish_alloc(table, object, size, frame, saved);
+    return false;
   const uint32_t id = trace_stacks.find_packed(recent->frames(), recent->sum());
   if (id == 0) [[unlikely]]
-    return finish_alloc(table, object, size, frame, saved);
+    return false;
   recent->name(id);
-  if (!trace_remembered_context(cpu, &context) ||
-      !table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context,
-                             cpu.stamp)) [[unlikely]] {
+  uint32_t context;
+  return trace_remembered_context(cpu, &context) &&
+         table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->stack(), context,
+                               cpu.stamp);
+}
+
+[[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
+                                              const void* frame, uint64_t saved,
+                                              const RecentStack::Frame* differs) {
+  if (!record_readdressed(table, object, size, frame, differs)) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
-  }
   slab_os_irq_restore(saved);
   return object;
 }
