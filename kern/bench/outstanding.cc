@@ -223,8 +223,9 @@ KBENCH(dumps, kTask) {
 namespace {
 
 // Of a tiny object its own, the bench's pointer to it, and what slabs leave over; its share of the
-// trace, at the worst.
-constexpr size_t kTiny = 16, kTinyBytes = 28, kTraceBytes = 50, kRecordBytes = 32;
+// trace, at the worst; what a trace has besides.
+constexpr size_t kTiny = 16, kTinyBytes = 28, kTraceBytes = 50, kRecordBytes = 32,
+                 kTraceItself = 1 << 20;
 
 }  // namespace
 
@@ -236,14 +237,15 @@ Result<unsigned> bench_scale_objects() {
   if (digits && !parse_number(std::string_view(digits, length), kLeast, kMost, &count))
     return fail(Errno::EINVAL, "objects= on the kernel command line takes a number from %lu to %lu",
                 kLeast, kMost);
-  if (trace_memory_limit() < trace_memory_used() + count * kTraceBytes)
-    return fail(Errno::ENOMEM, "%lu objects need `limit %lu` in #mem/kmemtrace/ctl", count,
-                trace_memory_used() + count * kTraceBytes);
+  const uint64_t trace_bytes = count * kTraceBytes + kTraceItself;
+  const uint64_t limit = trace_memory_used() + trace_bytes;
+  if (trace_memory_limit() < limit)
+    return fail(Errno::ENOMEM, "%lu objects need `limit %lu` in #mem/kmemtrace/ctl", count, limit);
   struct arena_stats base;
   arena_stats(base_arena, &base);
-  if (base.total_bytes - base.allocated_bytes < count * (kTinyBytes + kTraceBytes))
-    return fail(Errno::ENOMEM, "%lu objects need %lu bytes of free memory", count,
-                count * (kTinyBytes + kTraceBytes));
+  const uint64_t needed = count * kTinyBytes + trace_bytes;
+  if (base.total_bytes - base.allocated_bytes < needed)
+    return fail(Errno::ENOMEM, "%lu objects need %lu bytes of free memory", count, needed);
   return static_cast<unsigned>(count);
 }
 

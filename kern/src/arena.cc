@@ -302,7 +302,7 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
 }  // namespace
 
 // The tracer asks for its own arena by itself.
-ALLOCATOR_TEXT [[gnu::cold, gnu::noinline]] static bool asked_to_fail(struct arena& arena,
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool asked_to_fail(struct arena& arena,
                                                                       size_t size, int flags) {
   if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
     return false;
@@ -472,7 +472,7 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
 }
 
 // Apart, so that the usual way keeps nothing across a call that it does not make.
-ALLOCATOR_TEXT [[gnu::cold, gnu::noinline]] static void* alloc_unless_failing(struct arena& arena,
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static void* alloc_unless_failing(struct arena& arena,
                                                                               size_t size,
                                                                               int flags,
                                                                               const void* frame) {

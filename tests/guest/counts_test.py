@@ -34,7 +34,7 @@ exec 3< '#bench/rows'; reader a & reader b; wait; cat /tmp/a; echo ==; cat /tmp/
 @pytest.mark.cpus(1)
 @pytest.mark.parametrize("cmdline, script, says", (
     ("", "true", "Out of memory: 1000000 objects need `limit"),
-    ("objects=8000000", "echo limit 1G > '#mem/kmemtrace/ctl'", "Out of memory: 8000000 objects need 624000000 bytes of free memory"),
+    ("objects=8000000", "echo limit 1G > '#mem/kmemtrace/ctl'", "Out of memory: 8000000 objects need 625048576 bytes of free memory"),
     ("objects=many", "true", "Invalid argument: objects= on the kernel command line takes a number")))
 def test_counts_at_scale_say_what_they_need(cmdline, script, says):
     result = guest(f"{script}; cat '#bench/scale'", "--cmdline", cmdline)
@@ -43,7 +43,7 @@ def test_counts_at_scale_say_what_they_need(cmdline, script, says):
 
 @pytest.mark.icount
 def test_counts_at_scale_are_of_as_many_objects_as_wanted():
-    result = guest("echo limit 4M > '#mem/kmemtrace/ctl'; cat '#bench/scale'", "--icount", "--cmdline", "objects=20000")
+    result = guest("echo limit 4M > '#mem/kmemtrace/ctl'; cat '#bench/scale'", "--icount", "--smp", "1", "--cmdline", "objects=20000")
     rows = counts.parse(result.stdout)
     assert rows.keys() == {f"{number}_{order}" for number in ("few", "many") for order in ("newest", "oldest", "random")} | {"many_bytes"}
     assert all(200 < value < 400 for name, value in rows.items() if name != "many_bytes") and 32 <= rows["many_bytes"] < 50, rows

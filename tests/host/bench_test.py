@@ -187,7 +187,7 @@ def test_scale_counts_what_was_lost_and_how_memory_grew(monkeypatch):
 
 def test_scale_compares_with_a_nearly_empty_table(monkeypatch):
     def run(guest, script, _):
-        assert guest.cmdline == "objects=1000000" and "limit 50000000" in script
+        assert guest.cmdline == "objects=1000000" and "limit 52097152" in script
         return "".join(f"{number}_{order} {value}\n" for number, value in (("few", 200.0), ("many", 250.0))
                        for order in ("newest", "oldest", "random")) + "many_bytes 40\n", 1
 
