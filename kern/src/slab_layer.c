@@ -35,8 +35,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (touch && align < sizeof(void*)) align = sizeof(void*);
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
   /* A record of the tracer has 31 bits for a size. */
-  if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : INT32_MAX))
-    return false;
+  if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : INT32_MAX)) return false;
   const size_t redzone = touch && align <= REDZONE_ALIGN_MAX ? KASAN_REDZONE_BYTES : 0;
   cache->stride = (cache->object_size + redzone + align - 1) & ~(align - 1);
   if (touch) slab_check_init(cache, align);
