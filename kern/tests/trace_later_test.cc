@@ -176,31 +176,22 @@ KTEST(trace_later_without_memory_a_cache_is_made_and_said_to_be_untraced) {
 
 namespace {
 
-constexpr unsigned kRounds = 3, kMakers = 4, kMostMade = 20;
+constexpr unsigned kRounds = 20, kMakers = 3, kKept = 5;
 
-struct Made {
-  TraceSource source;
-  void* object;  // its first
-};
-
+// The version is odd while a command is under way; `traced` is what holds otherwise.
 struct Makers {
   std::atomic<bool> stop{false};
-  std::atomic<unsigned> numbers{0};
+  std::atomic<uint32_t> version{0};
+  std::atomic<bool> traced{false};
   std::atomic<unsigned> made{0};
-  Made all[kMakers][kMostMade];
-  unsigned count[kMakers];
+  std::atomic<unsigned> wrong{0};
 };
 constinit Makers makers{};
 
-void give_back(const Made& made) {
-  if (arena* const arena = made.source.arena()) {
-    arena_free(arena, made.object, 1);
-    arena_destroy(arena);
-  } else {
-    kmem_cache_free(made.source.cache(), made.object);
-    kmem_cache_destroy(made.source.cache());
-  }
-}
+struct Made {
+  TraceSource source;
+  void* object = nullptr;  // its first
+};
 
 Made make_one(bool is_arena) {
   if (is_arena) {
@@ -211,87 +202,77 @@ Made make_one(bool is_arena) {
   return {cache, kmem_cache_alloc(cache, KM_SLEEP)};
 }
 
-// Makes, and destroys some, until it is stopped. Traced at its birth is traced from the first
-// object on.
-void make_many(void*) {
-  const unsigned number = makers.numbers++;
-  unsigned& count = makers.count[number];
-  while (!makers.stop) {
-    const Made made = make_one(ktest_random() % 4 == 0);
-    EXPECT(made.object);
-    makers.made++;
-    if (count < kMostMade && ktest_random() % 2 == 0) {
-      makers.all[number][count++] = made;
-    } else {
-      give_back(made);
-    }
-    if (ktest_random() % 4 == 0) task_yield();
+void give_back(const Made& made) {
+  if (!made.source) return;
+  if (arena* const arena = made.source.arena()) {
+    arena_free(arena, made.object, 1);
+    arena_destroy(arena);
+  } else {
+    kmem_cache_free(made.source.cache(), made.object);
+    kmem_cache_destroy(made.source.cache());
   }
 }
 
-// While makers are at it on all CPUs a command is given; then all that is there must be as it says.
-// `command` for what is there already, and what it comes to.
-void command_while_caches_are_made(const char* command, TracePhase wanted) {
-  makers.stop = false;
-  makers.numbers = 0;
-  makers.made = 0;
-  for (unsigned& count : makers.count) count = 0;
-  Team team(make_many, nullptr);
-  for (unsigned i = 0; i < kMakers; i++) team.add(i % cpu_count());
-  while (makers.made < kMakers) task_yield();
-  EXPECT(trace_command_all(command).ok());
+// What was made while no command was under way has the record of its first object, or no trace.
+void make_and_look(Made& made) {
+  const uint32_t version = makers.version;
+  made = make_one(ktest_random() % 4 == 0);
+  EXPECT(made.object);
+  const MutexGuard guard(trace_control);
+  if (version % 2 != 0 || makers.version != version) return;
+  TraceTable* const table = trace_table_of(made.source);
+  if (!table) {
+    makers.wrong += makers.traced;
+    return;
+  }
+  const TraceCounters counters = table->counters();
+  makers.wrong += !makers.traced || counters.seen != 1 || counters.live() != 1;
+}
+
+void make_many(void*) {
+  Made kept[kKept] = {};
+  for (unsigned i = 0; !makers.stop; i++) {
+    Made& made = kept[i % kKept];
+    give_back(made);
+    make_and_look(made);
+    makers.made++;
+    task_yield();  // a cross call keeps others from the CPU as long as it waits
+  }
+  for (const Made& made : kept) give_back(made);
+}
+
+// While caches and arenas are being made. When it is over, all that there are must be traced, or
+// none.
+void command(const char* text, bool traced) {
   const unsigned before = makers.made;
   while (makers.made < before + kMakers) task_yield();
-  makers.stop = true;
-  team.join();
-  unsigned wrong = 0, running = 0;
-  for (unsigned i = 0; i < kMakers; i++) {
-    for (unsigned j = 0; j < makers.count[i]; j++) {
-      const MutexGuard guard(trace_control);
-      const TraceState state = trace_state_of(makers.all[i][j].source);
-      wrong += (state.phase == TracePhase::kRunning) != (wanted == TracePhase::kRunning);
-      running += state.phase == TracePhase::kRunning;
-    }
-  }
-  EXPECT(wrong == 0);
-  EXPECT((running > 0) == (wanted == TracePhase::kRunning));
-}
-
-void give_all_back() {
-  for (unsigned i = 0; i < kMakers; i++) {
-    for (unsigned j = 0; j < makers.count[i]; j++) give_back(makers.all[i][j]);
-  }
-}
-
-// Of those with a trace: their only object has a record if it was made under the order.
-void expect_records(bool all) {
-  for (unsigned i = 0; i < kMakers; i++) {
-    for (unsigned j = 0; j < makers.count[i]; j++) {
-      const MutexGuard guard(trace_control);
-      TraceTable* const table = trace_table_of(makers.all[i][j].source);
-      if (!table) continue;
-      const TraceCounters counters = table->counters();
-      EXPECT(counters.live() == counters.recorded && counters.seen == counters.recorded);
-      if (all) EXPECT(counters.live() == 1);
-    }
+  makers.version++;
+  EXPECT(trace_command_all(text).ok());
+  makers.traced = traced;
+  makers.version++;
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    if (source.can_be_traced() && (phase_of(source) == TracePhase::kRunning) != traced)
+      makers.wrong++;
   }
 }
 
 }  // namespace
 
-KTEST(trace_later_no_cache_slips_between_start_and_what_is_made_later) {
+KTEST(trace_later_nothing_slips_between_start_and_what_is_made_later) {
   EXPECT(trace_command_all("settle").ok());
+  makers.stop = false;
+  makers.made = 0;
+  makers.wrong = 0;
+  Team team(make_many, nullptr);
+  for (unsigned i = 0; i < kMakers; i++) team.add((i + 1) % cpu_count());
   for (unsigned round = 0; round < kRounds; round++) {
-    command_while_caches_are_made("start", TracePhase::kRunning);
-    expect_records(false);
-    give_all_back();
-    // The order stands from the beginning: each has its first object's record.
-    command_while_caches_are_made("mark", TracePhase::kRunning);
-    expect_records(true);
-    give_all_back();
-    command_while_caches_are_made(round % 2 == 0 ? "stop" : "stop\nreset", TracePhase::kOff);
-    give_all_back();
-    EXPECT(trace_command_all("stop\nreset").ok());
-    EXPECT(trace_memory_used() == 0);
+    command("start", true);
+    command(round % 2 == 0 ? "stop\nreset" : "stop", false);
+    EXPECT(trace_command_all("reset").ok());
   }
+  makers.stop = true;
+  team.join();
+  EXPECT(makers.wrong == 0);
+  EXPECT(trace_command_all("stop\nreset").ok());
+  EXPECT(trace_memory_used() == 0);
 }

@@ -140,7 +140,7 @@ def test_a_leak_from_a_cache_that_each_run_makes():
     """The caches leak as well. That before the start was not traced, the others were from their first object on."""
     result = quick("echo 'cache fresh 100 3' > '#debug/alloc'")
     assert result.status == 1, result
-    assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
+    assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n(.*\n)*? +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
     assert re.search(r"^\d+ bytes in 5 allocations of kmem_cache from stack$", result.stdout, re.M), result
 
 
