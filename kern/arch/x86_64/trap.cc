@@ -148,6 +148,8 @@ void interrupt(TrapFrame& frame) {
   Cpu& cpu = this_cpu();
   const uint8_t vector = static_cast<uint8_t>(frame.vector);
   if (vector == kVectorSpurious) return;
+  // Probes are kept off with interrupts: a task that is preempted may go on on another CPU.
+  ASSERT(cpu.probes_off == 0);
   const uint8_t outer_vector = cpu.interrupt_vector;
   cpu.interrupt_depth++;
   cpu.interrupt_vector = vector;

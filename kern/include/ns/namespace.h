@@ -58,6 +58,22 @@ uint64_t directory_renames();
 // From now on until `chan` goes its file is `use`d by it: a file is not written to while it is
 // executed, nor the other way round. ETXTBSY, ENOMEM. `chan` is held by nobody else. May sleep.
 Result<void> file_use_begin(Chan& chan, FileUse use);
+// The memory that it may need, for who must have it before something else is done.
+class FileUseReserve {
+ public:
+  FileUseReserve() = default;
+  FileUseReserve(const FileUseReserve&) = delete;
+  FileUseReserve& operator=(const FileUseReserve&) = delete;
+  ~FileUseReserve();
+  // ENOMEM. May sleep.
+  Result<void> fill();
+
+ private:
+  friend Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
+  UsedFile* file_ = nullptr;
+};
+// The same; with a reserve that is full ETXTBSY only.
+Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
 
 // The next bytes of directory entries (abi_dirent) of an open directory, unions merged. EINVAL if
 // not one fits; EINTR if the process is to end before there is one.

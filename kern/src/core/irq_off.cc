@@ -4,7 +4,6 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
-#include "core/log.h"
 #include "core/probe_guard.h"
 #include "core/task_head.h"
 #include "lib/string.h"
@@ -87,8 +86,6 @@ NOT_PROBED void irq_off_begin() {
 }
 
 NOT_PROBED void irq_off_end() {
-  // A task that can be preempted may go on elsewhere, and leave this CPU without probes.
-  ASSERT(this_cpu().probes_off == 0);
   const uint64_t now = tsc();
   State& state = states[cpu_id()];
   const uint64_t since = state.since;

@@ -63,24 +63,30 @@ void remove(UsedFile** link) REQUIRES(use_lock) {
 
 }  // namespace
 
+FileUseReserve::~FileUseReserve() {
+  kfree(file_);
+}
+
+Result<void> FileUseReserve::fill() {
+  if (!file_) file_ = static_cast<UsedFile*>(kmalloc(sizeof(UsedFile), KM_SLEEP));
+  return file_ ? Result<void>() : Errno::ENOMEM;
+}
+
 Result<void> file_use_begin(Chan& chan, FileUse use) {
+  FileUseReserve reserve;
+  return file_use_begin(chan, use, reserve);
+}
+
+Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve) {
   if (!chan.device->one_offset()) return {};
-  auto* fresh = static_cast<UsedFile*>(kmalloc(sizeof(UsedFile), KM_SLEEP));
-  if (!fresh) return Errno::ENOMEM;
-  *fresh = {chan.device, chan.qid.path, use, 0, {}};
-  bool allowed;
-  {
-    const Guard guard(use_lock);
-    UsedFile*& file = *find(*chan.device, chan.qid.path);
-    if (!file) file = std::exchange(fresh, nullptr);
-    allowed = file->use == use;
-    if (allowed) {
-      file->channels++;
-      chan.used_file = file;
-    }
-  }
-  kfree(fresh);
-  if (!allowed) return Errno::ETXTBSY;
+  TRY(reserve.fill());
+  *reserve.file_ = {chan.device, chan.qid.path, use, 0, {}};
+  const Guard guard(use_lock);
+  UsedFile*& file = *find(*chan.device, chan.qid.path);
+  if (!file) file = std::exchange(reserve.file_, nullptr);
+  if (file->use != use) return Errno::ETXTBSY;
+  file->channels++;
+  chan.used_file = file;
   return {};
 }
 

@@ -311,10 +311,10 @@ struct Reached {
 
 // `chan` has been opened with `flags`. It comes after Device::open: somebody who may not open a
 // program must not keep others from writing it.
-Result<void> begin_use(Chan& chan, uint32_t flags) {
-  if (flags & kOpenToExecute) return file_use_begin(chan, FileUse::kExecuted);
+Result<void> begin_use(Chan& chan, uint32_t flags, FileUseReserve& reserve) {
+  if (flags & kOpenToExecute) return file_use_begin(chan, FileUse::kExecuted, reserve);
   if (chan.qid.directory || !(wanted_by_open(flags) & 2)) return {};
-  return file_use_begin(chan, FileUse::kWritten);
+  return file_use_begin(chan, FileUse::kWritten, reserve);
 }
 
 Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_t flags) {
@@ -334,7 +334,8 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   opened->path = path;
   opened->opener = context.who;
   reached.restore(*opened);
-  TRY(begin_use(*opened, flags));
+  FileUseReserve reserve;
+  TRY(begin_use(*opened, flags, reserve));
   if (opened->qid.directory) TRY(open_union(context, *opened, flags));
   if ((flags & ABI_O_TRUNC) && !opened->qid.directory) {
     Result<void> truncated = opened->device->truncate(*opened, 0, context.who);
@@ -362,11 +363,13 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
                             static_cast<int>(parts.name.size()), parts.name.data());
   if (static_cast<size_t>(length) >= sizeof name) return Errno::ENAMETOOLONG;
   TRY(chan_set_path(*parent, {name, static_cast<size_t>(length)}));
+  FileUseReserve reserve;
+  TRY(reserve.fill());
   Ref<Chan> made = TRY(directory->device->create(*directory, parts.name, flags, mode, context.who));
   std::swap(made->path, parent->path);
   made->named_at = parent->named_at.load();
   made->opener = context.who;
-  TRY(begin_use(*made, flags));
+  TRY(begin_use(*made, flags, reserve));
   return made;
 }
 
