@@ -19,7 +19,7 @@ def run(script):
 
 def test_a_leak_under_load_is_named_and_traced():
     result = run(f"""
-load 50000; every 40000 'leakdemo leak 1'
+load 100000; every 60000 'leakdemo leak 1'
 kmemwatch -t -o depth=9 {QUICK} -T 4.5 > /tmp/out; status=$?; unload; wait 2> /dev/null
 echo "== out"; cat /tmp/out; echo "== dump"; cat #mem/kmemtrace/leaky; echo "== ctl"; cat #mem/kmemtrace/ctl; exit $status""")
     assert (result.status, result.stderr) == (1, ""), result
@@ -43,11 +43,11 @@ echo "== out"; cat /tmp/out; echo "== dump"; cat #mem/kmemtrace/leaky; echo "== 
 def test_what_does_not_grow():
     """Filled in the first third; filled ever more slowly; filled and emptied in turn. -v shows that something was judged."""
     result = run(f"""
-load 50000
-(i=0; while [ $((i += 1)) -le 20 ]; do echo 'leak debug_64 5' > #debug/alloc; usleep 40000; done) & loads="$loads $!"
+load 100000
+(i=0; while [ $((i += 1)) -le 10 ]; do echo 'leak debug_64 10' > #debug/alloc; usleep 80000; done) & loads="$loads $!"
 (i=400; while [ $i -gt 0 ]; do echo "leak debug_1024 $i" > #debug/alloc; i=$((i * 2 / 3)); usleep 80000; done) & loads="$loads $!"
-(while :; do i=0; while [ $((i += 1)) -le 20 ]; do echo 'leak kmalloc 9 size=600' > #debug/alloc; usleep 30000; done
-  echo 'free kmalloc 180 size=600' > #debug/alloc; done) & loads="$loads $!"
+(while :; do i=0; while [ $((i += 1)) -le 10 ]; do echo 'leak kmalloc 18 size=600' > #debug/alloc; usleep 60000; done
+  echo 'free kmalloc 180' > #debug/alloc; done) & loads="$loads $!"
 kmemwatch -t -v {QUICK} -T 6; status=$?; unload; cat '#debug/alloc' >&2; cat #mem/kmemtrace/ctl | grep state >&2; exit $status""")
     assert result.status == 0, result
     assert accused_in(result.stdout) == set()
@@ -114,7 +114,7 @@ def test_closed_output():
 
 def test_it_does_not_grow_itself():
     """Its memory is all there at the first judgement: many looks later it has no page more."""
-    result = run("""kmemwatch -v -i 0.001 -w 2 -T 4 > /tmp/out & pid=$!; sleep 1; grep VmRSS /proc/$pid/status; sleep 2; grep VmRSS /proc/$pid/status
+    result = run("""kmemwatch -v -i 0.001 -w 2 -T 5 > /tmp/out & pid=$!; sleep 2; grep VmRSS /proc/$pid/status; sleep 2; grep VmRSS /proc/$pid/status
 wait $pid; echo $?; grep -c after /tmp/out""")
     before, after, status, reports = result.stdout.splitlines()
     assert (before, status) == (after, "0"), result

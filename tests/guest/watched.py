@@ -8,7 +8,7 @@ load() {
   (while :; do seq 1 20 | sort -r | tail -n 3 > /tmp/x; grep 1 /tmp/x | cat; rm /tmp/x; usleep $1; done > /dev/null) & loads="$loads $!"
 }
 every() { (while :; do eval "$2"; usleep $1; done) & loads="$loads $!"; }
-unload() { kill $loads; }
+unload() { kill $loads 2> /dev/null; }
 """
 HEADING = re.compile(r"Watching (\d+) caches and arenas every ([\d.]+) s, in windows of ([\d.]+) s; first judgement after ([\d.]+) s\.")
 REPORT = re.compile(r"\[\d\d:\d\d:\d\d\] after (\d+) s: (nothing grows|too early to judge|\d+ grows?)(?:; (\d+) samples missed)?")
