@@ -21,3 +21,6 @@ P9_SRC := kern/drivers/dev/p9_client.cc
 # The parts of the program stackcount that need no system.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \
   $(addprefix user/lib/,symbols/kernel_symbols.cc symbols/program_symbols.cc tool/files.cc)
+
+# The parts of the program kmemwatch that need no system.
+KMEMWATCH_SRC := $(addprefix user/bin/kmemwatch/,judge.cc report.cc trend.cc) user/lib/tool/kmemstat.cc

@@ -1,10 +1,10 @@
 #include "counts.h"
 
 #include <cstring>
-#include <sstream>
 #include <stdexcept>
 
 #include "tool/files.h"
+#include "tool/kmemstat.h"
 
 namespace {
 
@@ -22,15 +22,11 @@ Counts counts_at_rest() {
     throw std::runtime_error(std::string("the kernel does not come to rest: ") +
                              std::strerror(error));
   Counts counts;
-  read_lines("#mem/kmemstat", [&](std::string_view line) {
-    std::istringstream words{std::string(line)};
-    std::string name, type;
-    uint64_t object_size = 0, total = 0;
-    Count count;
-    words >> name >> type >> object_size >> total >> count.bytes >> count.objects;
-    if (words && (type == "A" || type == "S") && !is_the_allocator_s(name)) counts[name] = count;
-  });
-  if (counts.empty()) throw std::runtime_error("#mem/kmemstat has no counts");
+  for (const KmemstatLine& line : read_kmemstat()) {
+    if (is_the_allocator_s(line.name)) continue;
+    counts[line.name] = {.objects = static_cast<int64_t>(line.live),
+                         .bytes = static_cast<int64_t>(line.allocated_bytes)};
+  }
   return counts;
 }
 

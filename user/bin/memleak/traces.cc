@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "tool/files.h"
+#include "tool/kmemstat.h"
 
 namespace {
 
@@ -114,14 +115,7 @@ bool others_run() {
 // {cache or arena: "off", "running", "stopped" or "never"}.
 std::map<std::string, std::string> trace_states() {
   std::map<std::string, std::string> states;
-  std::istringstream text(read_file("#mem/kmemstat"));
-  for (std::string line; std::getline(text, line);) {
-    std::istringstream words(line);
-    std::string name, state;
-    words >> name;
-    for (std::string word; words >> word;) state = word;
-    if (name != "NAME") states[name] = state;
-  }
+  for (const KmemstatLine& line : read_kmemstat()) states[line.name] = line.trace;
   return states;
 }
 

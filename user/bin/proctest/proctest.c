@@ -5,6 +5,7 @@
  * nothing behind. proctest frames: leaks an object of the cache debug_64 by a system call from
  * under each of many broken stacks; prints how many. proctest walk UID PATH…: all that can be done
  * to each file, as another user (walk.c); proctest crowd UID N PATH…: as several at once.
+ * proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
  *
  * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
  * When a child is killed or cannot be made, as happens without memory, nobody waits for what it
@@ -128,6 +129,12 @@ int main(int argc, char** argv) {
     return walk_as((uid_t)atol(argv[2]), argc - 3, argv + 3);
   if (argc > 4 && strcmp(argv[1], "crowd") == 0)
     return crowd_as((uid_t)atol(argv[2]), atoi(argv[3]), argc - 4, argv + 4);
+  if (argc > 3 && strcmp(argv[1], "as") == 0) {
+    const uid_t uid = (uid_t)atol(argv[2]);
+    if (setgid(uid) != 0 || setuid(uid) != 0) return 1;
+    execvp(argv[3], argv + 3);
+    return 127;
+  }
   int failed = 0;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
     int wanted = argc == 1;

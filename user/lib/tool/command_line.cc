@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 
 void CommandLine::bad(const std::string& what) const {
   std::cerr << usage << program << ": error: " << what << '\n';
@@ -17,6 +18,18 @@ uint64_t CommandLine::number(std::string_view name, std::string_view text, uint6
     return value;
   bad("argument " + std::string(name) + ": \"" + std::string(text) + "\": a number from " +
       std::to_string(low) + " to " + std::to_string(high) + " is wanted");
+}
+
+double CommandLine::real(std::string_view name, std::string_view text, double low,
+                         double high) const {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high)
+    return value;
+  std::ostringstream range;
+  range << low << " to " << high;
+  bad("argument " + std::string(name) + ": \"" + std::string(text) + "\": a number from " +
+      range.str() + " is wanted");
 }
 
 uint64_t CommandLine::bytes(std::string_view name, std::string_view text, uint64_t low,

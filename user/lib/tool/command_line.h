@@ -13,6 +13,8 @@ struct CommandLine {
   [[noreturn]] void bad(const std::string& what) const;
   // The value `text` of the argument `name`; bad() if it is not a number from `low` to `high`.
   uint64_t number(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const;
-  // The same; K, M or G may follow.
+  // The same for a number with a fraction.
+  double real(std::string_view name, std::string_view text, double low, double high) const;
+  // As number(); K, M or G may follow.
   uint64_t bytes(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const;
 };

@@ -1,0 +1,37 @@
+"""kmemwatch as it is left running, under loads that never pause."""
+import pytest
+
+from guest import guest
+from watched import LOADS, accused_in, reports_in
+
+pytestmark = [pytest.mark.long, pytest.mark.cpus(2)]
+
+
+@pytest.mark.parametrize("leak, source, function", (("leakdemo leak 1", "leaky", "leaky_open"),
+                                                    ("echo 'leak pipe_buffer 1' > '#debug/alloc'", "pipe_buffer", "leak_at_depth")))
+def test_one_object_in_ten_seconds(leak, source, function):
+    """As it is without options: named within ten minutes of its start, under a load that uses the cache too, and nothing else."""
+    result = guest(LOADS + f"""load 0; every 10000000 "{leak}"; kmemwatch -t -T 605; status=$?
+echo "== dump"; cat '#mem/kmemtrace/{source}'; echo "== ctl"; cat #mem/kmemtrace/ctl; exit $status""", "--timeout", "900")
+    assert result.status == 1, result
+    output, _, rest = result.stdout.partition("== dump\n")
+    (seconds, _, lines), *_ = reports_in(output)
+    assert accused_in(output) == {source}
+    assert seconds <= 600 and lines[source].state == "grows, traced"
+    assert f"{function}+" in rest
+    assert rest.count(" state ") == 2, "the dump's and, in ctl, this one's"
+
+
+def test_a_clean_hour():
+    result = guest(LOADS + "load 0; kmemwatch -t -v -T 3600; status=$?; grep state #mem/kmemtrace/ctl; exit $status", "--timeout", "4000")
+    assert result.status == 0, result
+    assert accused_in(result.stdout) == set()
+    assert len(reports_in(result.stdout)) > 40
+
+
+def test_a_clean_load_for_a_thousand_looks():
+    """What 16 hours are with windows of 20 s, in windows of 0.2 s: looked at more often than one does, so noise is larger."""
+    result = guest(LOADS + "load 0; kmemwatch -t -v -i 0.02 -w 10 -T 600 > /tmp/out; status=$?; tail -n 400 /tmp/out >&2; grep -c after /tmp/out; "
+                   "grep state #mem/kmemtrace/ctl; exit $status", "--timeout", "900")
+    assert result.status == 0, result
+    assert int(result.stdout) > 900, result

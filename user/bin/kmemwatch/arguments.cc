@@ -1,0 +1,138 @@
+#include "arguments.h"
+
+#include <getopt.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+#include "tool/command_line.h"
+
+namespace {
+
+constexpr std::string_view kSynopsis =
+    "usage: kmemwatch [-h] [-i SECONDS] [-w SAMPLES] [-T SECONDS] [-a ALPHA] [-t]\n"
+    "                 [-o KEY=NUMBER] [-v]\n";
+
+constexpr std::string_view kDescription = R"(
+Watch the kernel's caches and arenas, say which of them grow, and how surely.
+What fills up and then stays, or sways with the load, does not grow.
+
+options:
+  -h, --help            show this help message and exit
+  -i SECONDS, --interval SECONDS
+                        look at what is live every so many seconds (0.5)
+  -w SAMPLES, --window SAMPLES
+                        of so many samples the least counts (40); the first
+                        judgement takes 24 such windows
+  -T SECONDS, --time SECONDS
+                        end after so many seconds (no end)
+  -a ALPHA, --alpha ALPHA
+                        the chance that anything is ever accused wrongly, from
+                        1e-9 to 0.5 (0.01)
+  -t, --trace           start the trace of what grows, and leave it running
+  -o KEY=NUMBER, --trace-option KEY=NUMBER
+                        with -t: an option of the trace: depth, sample, min,
+                        max or pid; may be given more than once
+  -v, --verbose         report at each judgement, also of what does not grow
+
+The exit status is 0 if nothing grows at the end, 1 if something does, 2 if it
+cannot be said.
+
+EXAMPLES:
+
+kmemwatch
+        Report what grows, when it begins to and when it ends, until ^C.
+kmemwatch -t -o sample=512K
+        The same, and record who allocates what grows, with little overhead.
+kmemwatch -i 0.02 -w 10 -T 20 -v
+        In a hurry: windows of 0.2 s, twenty seconds.
+)";
+
+constexpr CommandLine kLine = {.program = "kmemwatch", .usage = kSynopsis};
+
+constexpr option kOptions[] = {
+    {"help", no_argument, nullptr, 'h'},
+    {"interval", required_argument, nullptr, 'i'},
+    {"window", required_argument, nullptr, 'w'},
+    {"time", required_argument, nullptr, 'T'},
+    {"alpha", required_argument, nullptr, 'a'},
+    {"trace", no_argument, nullptr, 't'},
+    {"trace-option", required_argument, nullptr, 'o'},
+    {"verbose", no_argument, nullptr, 'v'},
+    {nullptr, 0, nullptr, 0},
+};
+
+constexpr double kShortest = 0.001, kLongestInterval = 86'400, kLongestTime = 1e9;  // seconds
+constexpr double kLeastAlpha = 1e-9, kMostAlpha = 0.5;
+constexpr uint64_t kMostSamples = 100'000, kMost = 1'000'000'000, kMostDepth = 64;
+constexpr uint64_t kMostSample = 4ul << 30, kMostBytes = 1ul << 48;
+
+std::chrono::milliseconds seconds(std::string_view name, std::string_view text, double most) {
+  using std::chrono::duration, std::chrono::milliseconds, std::chrono::round;
+  return round<milliseconds>(duration<double>(kLine.real(name, text, kShortest, most)));
+}
+
+// As the kernel takes it: what it would refuse is refused now, not when something grows one night.
+std::string trace_option(std::string_view text) {
+  const std::string_view key = text.substr(0, text.find('='));
+  const std::string_view value = text.substr(std::min(key.size() + 1, text.size()));
+  const std::string name = "-o/--trace-option " + std::string(key);
+  if (key == "depth")
+    kLine.number(name, value, 1, kMostDepth);
+  else if (key == "sample")
+    kLine.bytes(name, value, 1, kMostSample);
+  else if (key == "min" || key == "max")
+    kLine.bytes(name, value, 0, kMostBytes);
+  else if (key == "pid")
+    kLine.number(name, value, 1, kMost);
+  else
+    kLine.bad("argument -o/--trace-option: \"" + std::string(text) +
+              "\": depth, sample, min, max or pid is wanted, then = and a number");
+  return " " + std::string(text);
+}
+
+void parse_option(int option, Arguments& arguments) {
+  const std::string_view value = optarg != nullptr ? optarg : "";
+  switch (option) {
+    case 'h':
+      std::cout << kSynopsis << kDescription;
+      std::exit(0);
+    case 'i':
+      arguments.interval = seconds("-i/--interval", value, kLongestInterval);
+      break;
+    case 'w':
+      arguments.samples_in_window = kLine.number("-w/--window", value, 1, kMostSamples);
+      break;
+    case 'T':
+      arguments.time = seconds("-T/--time", value, kLongestTime);
+      break;
+    case 'a':
+      arguments.alpha = kLine.real("-a/--alpha", value, kLeastAlpha, kMostAlpha);
+      break;
+    case 't':
+      arguments.trace = true;
+      break;
+    case 'o':
+      arguments.trace_options += trace_option(value);
+      break;
+    case 'v':
+      arguments.verbose = true;
+      break;
+    default:  // getopt_long has said what is wrong
+      std::cerr << kSynopsis;
+      std::exit(2);
+  }
+}
+
+}  // namespace
+
+Arguments parse_arguments(int argc, char** argv) {
+  Arguments arguments;
+  for (int option; (option = getopt_long(argc, argv, "hi:w:T:a:to:v", kOptions, nullptr)) != -1;)
+    parse_option(option, arguments);
+  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  if (!arguments.trace && !arguments.trace_options.empty())
+    kLine.bad("argument -o/--trace-option: needs -t/--trace");
+  return arguments;
+}
