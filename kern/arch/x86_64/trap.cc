@@ -21,6 +21,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
+#include "core/log.h"
 #include "core/nmi.h"
 #include "core/panic.h"
 #include "core/probe_guard.h"
