@@ -4,6 +4,7 @@ import pytest
 from guest import guest
 from watched import LOADS, accused_in, reports_in
 
+# The clock of a guest on a busy host is slow, hence the times allowed.
 pytestmark = [pytest.mark.long, pytest.mark.cpus(2)]
 
 
@@ -12,7 +13,7 @@ pytestmark = [pytest.mark.long, pytest.mark.cpus(2)]
 def test_one_object_in_ten_seconds(leak, source, function):
     """As it is without options: named within ten minutes of its start, under a load that uses the cache too, and nothing else."""
     result = guest(LOADS + f"""load 0; every 10000000 "{leak}"; kmemwatch -t -T 605; status=$?
-echo "== dump"; cat '#mem/kmemtrace/{source}'; echo "== ctl"; cat #mem/kmemtrace/ctl; exit $status""", "--timeout", "900")
+echo "== dump"; cat '#mem/kmemtrace/{source}'; echo "== ctl"; cat #mem/kmemtrace/ctl; exit $status""", "--timeout", "3600")
     assert result.status == 1, result
     output, _, rest = result.stdout.partition("== dump\n")
     (seconds, _, lines), *_ = reports_in(output)
@@ -23,15 +24,7 @@ echo "== dump"; cat '#mem/kmemtrace/{source}'; echo "== ctl"; cat #mem/kmemtrace
 
 
 def test_a_clean_hour():
-    result = guest(LOADS + "load 0; kmemwatch -t -v -T 3600; status=$?; grep state #mem/kmemtrace/ctl; exit $status", "--timeout", "4000")
+    result = guest(LOADS + "load 0; kmemwatch -t -v -T 3600; status=$?; grep state #mem/kmemtrace/ctl; exit $status", "--timeout", "14400")
     assert result.status == 0, result
     assert accused_in(result.stdout) == set()
     assert len(reports_in(result.stdout)) > 40
-
-
-def test_a_clean_load_for_a_thousand_looks():
-    """What 16 hours are with windows of 20 s, in windows of 0.2 s: looked at more often than one does, so noise is larger."""
-    result = guest(LOADS + "load 0; kmemwatch -t -v -i 0.02 -w 10 -T 600 > /tmp/out; status=$?; tail -n 400 /tmp/out >&2; grep -c after /tmp/out; "
-                   "grep state #mem/kmemtrace/ctl; exit $status", "--timeout", "900")
-    assert result.status == 0, result
-    assert int(result.stdout) > 900, result
