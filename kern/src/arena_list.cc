@@ -51,6 +51,7 @@ bool arena_impl::enlist(struct arena& arena, const char* name) {
   if (has_name(name)) return false;
   format(arena.name, sizeof(arena.name), "%s", name);
   arena.references = 1;
+  arena.next_arena = nullptr;  // it may have been in the list before, with others behind it
   struct arena** end = &first_arena;
   while (*end) end = &(*end)->next_arena;
   *end = &arena;

@@ -17,7 +17,7 @@ def cpus_in(errors):
     account = errors[errors.index("NMI: what each CPU does"):errors.index("NMI: end")]
     cpus = {}
     for line in account.splitlines():
-        if cpu := re.search(r"^  CPU (\d+) of \d+, task ", line):
+        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # perhaps after a part of what was being printed
             functions = cpus.setdefault(int(cpu[1]), [])
         elif re.match(r"\[", line):
             break

@@ -17,7 +17,7 @@ LIMIT = 20_000  # instructions
 KNOWN = {
     "TraceTable::copy_shard": 41,  # dumps
     "TraceTable::estimate": 11,  # `ctl` of what is sampled
-    "TraceTable::leave": 11,  # the end of a process, while a session keeps objects
+    "TraceTable::leave": 15,  # the end of a process, while a session keeps objects
     "TraceTable::cut": 25,  # munmap, while one watches memory
     "TraceSummary::add": 75,  # what the kernel says by itself
 }
