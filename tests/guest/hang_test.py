@@ -78,9 +78,9 @@ echo hang > #debug/ctl""", 4)
 @pytest.mark.cpus(1)
 def test_under_icount():
     """With --log the account is on standard error all the same."""
-    result = guest(HANG + "echo hang > #debug/ctl", "--timeout", "10", "--icount")
+    result = guest(HANG + "echo hang > #debug/ctl", "--timeout", "5", "--icount")
     assert result.status == 124, result
-    assert "timed out after 10 s" in result.stderr
+    assert "timed out after 5 s" in result.stderr
     cpus, account = cpus_in(result.stderr)
     assert list(cpus) == [0] and cpus[0][0] == "debug_hang", account
     assert "held locks: 1" in account, account

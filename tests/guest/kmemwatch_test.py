@@ -112,6 +112,7 @@ def test_closed_output():
     assert result.stdout == "kmemwatch: the output cannot be written\n", result
 
 
+@pytest.mark.long
 def test_it_does_not_grow_itself():
     """Its memory is all there at the first judgement: many looks later it has no page more."""
     result = run("""kmemwatch -v -i 0.001 -w 2 -T 5 > /tmp/out & pid=$!; sleep 2; grep VmRSS /proc/$pid/status; sleep 2; grep VmRSS /proc/$pid/status
