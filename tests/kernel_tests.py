@@ -1,8 +1,8 @@
 """The kernel's own tests for pytest: each KTEST(name) in kern/tests/*_test.cc is an item.
 
 One boot of the kernel that checks the order of locks (configs/checked.config) runs all that are selected, when the first of them is
-to run. Tests of the sanitizers run in the kernel that has them (configs/sanitize.config), and the long tests have all others there too,
-as NAME[sanitize]. Results come from the Test Anything Protocol on the console.
+to run. The long tests have them in the kernel with the sanitizers too (configs/sanitize.config), as NAME[sanitize], and there those of the
+sanitizers themselves. Results come from the Test Anything Protocol on the console.
 """
 import re
 import subprocess
@@ -52,8 +52,9 @@ class KernelTests(pytest.File):
     def collect(self):
         of_sanitizers = self.path.name == OF_SANITIZERS
         for name in KTEST.findall(self.path.read_text()):
-            yield self.test(name, name, SANITIZE if of_sanitizers else USUAL)
-            if self.path.name not in (OF_SANITIZERS, OF_CHECKED):
+            if not of_sanitizers:
+                yield self.test(name, name, USUAL)
+            if self.path.name != OF_CHECKED:
                 yield self.test(f"{name}[{SANITIZE}]", name, SANITIZE, pytest.mark.long)
 
     def test(self, name, ktest, variant, *marks):

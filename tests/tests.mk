@@ -5,8 +5,8 @@
 include tests/host/host.mk
 
 # Kernels besides the default one: configs/NAME.config. They have its initial archive. The second ones are the long tests'.
-TEST_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,checked break sanitize)
-LONG_KERNELS := $(BASE)/variant/irqoff/stele.elf
+TEST_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,checked break)
+LONG_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,sanitize irqoff)
 ifeq ($(VARIANT),)
 $(TEST_KERNELS) $(LONG_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
 	@$(MAKE) VARIANT=$* $@

@@ -5,7 +5,7 @@ import pytest
 
 from guest import guest
 
-pytestmark = pytest.mark.cpus(1)
+pytestmark = [pytest.mark.cpus(1), pytest.mark.long]
 
 
 def crime(what):

@@ -11,7 +11,7 @@ def stress(*options):
     return Result(run.returncode, text(run.stdout), "")
 
 
-@pytest.mark.parametrize("variant, cpus, megabytes", (("checked", "8", "64"), ("sanitize", "4", "128")))
+@pytest.mark.parametrize("variant, cpus, megabytes", (("checked", "8", "64"), pytest.param("sanitize", "4", "128", marks=pytest.mark.long)))
 def test_a_short_run(variant, cpus, megabytes):
     result = stress("--once", "--variant", variant, "--seconds", "5", "--smp", cpus, "--mem", megabytes, "--seed", "1")
     assert result.status == 0, result
@@ -36,7 +36,7 @@ def test_what_it_cannot_do():
     assert "usage: stress SECONDS" in result.stderr, result
 
 
-@pytest.mark.parametrize("variant", ("", "checked", "sanitize"))
+@pytest.mark.parametrize("variant", ("", "checked", pytest.param("sanitize", marks=pytest.mark.long)))
 def test_many_cpus_and_little_memory(variant):
     result = guest("ls / | cat | wc -l", "--variant", variant, "--smp", "64", "--mem", "32M")
     assert result.status == 0, result
