@@ -35,7 +35,7 @@ constexpr Nanoseconds kLate{1'000'000'000};      // what comes so soon after a r
 constinit std::atomic<uint32_t> leader{kNobody};
 constinit std::atomic<uint64_t> awaited{0};  // CPUs that have not shown themselves
 constinit std::atomic<bool> printing{false};
-constinit Backtrace backtrace;  // of the CPU that is printing
+constinit Backtrace backtrace = {};  // of the CPU that is printing
 constinit std::atomic<uint64_t> late_until{0};
 
 uint64_t bit(uint32_t id) {

@@ -21,7 +21,7 @@ constexpr unsigned kNobody = ~0u;
 constexpr unsigned kMaxReports = 4;
 constinit std::atomic<unsigned> panicking_cpu{kNobody};
 void (*reports[kMaxReports])() = {};
-constinit Backtrace backtrace;
+constinit Backtrace backtrace = {};
 
 [[noreturn]] void end(const TrapFrame* frame, uint64_t frame_pointer, const char* pattern,
                       va_list arguments) {
