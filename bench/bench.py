@@ -30,7 +30,8 @@ ROWS = [
     ("traced_bufctl", "… from a cache with bufctls", "instructions", None, "", ""),
     ("traced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
     ("traced_process", "… in process context", "instructions", 320, "~2,000", ""),
-    ("traced_process_first_of_call", "… and the first of a system call: the user stack", "instructions", 380, "", ""),
+    ("traced_process_first_of_call", "… the first of a call, 6 user frames met before", "instructions", 380, "", ""),
+    ("traced_process_first_new", "… the same, 6 user frames never met", "instructions", 1000, "", ""),
     ("traced_process_no_user_stack", "… and no user stack", "instructions", None, "", ""),
     *((f"traced_{order}_of_{number}", f"… traced, {number:,} outstanding, {order} freed", "instructions",
        265 if number == 100000 and order != "newest" else None, akaros.get(number, ""), "~4,800" if number == 100000 else "")

@@ -36,6 +36,8 @@ namespace {
 thread_local uint64_t stack_low, stack_high;
 // Reached through GS, as in the kernel.
 thread_local Cpu this_thread{};
+// Its context is the first that there could be.
+thread_local TaskHead this_task{.trace_context = 1};
 MemoryRange memory;
 BootInfo boot;
 
@@ -62,6 +64,7 @@ void world_become_cpu(unsigned id) {
   host_cpu.id = id;
   this_thread.self = &this_thread;
   this_thread.id = id;
+  this_thread.current = &this_task;
   if (syscall(SYS_arch_prctl, ARCH_SET_GS, &this_thread) != 0) panic("GS cannot be set");
   pthread_attr_t attributes;
   void* low;
@@ -106,8 +109,13 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 }
 
 CurrentContext trace_find_context() {
-  return {.id = 1};
+  return {.id = 1, .caller = 0};
 }
+// Nobody is in a system call.
+uint64_t trace_walk_caller(TaskHead&, const Cpu&) {
+  panic("a thread has no caller");
+}
+asm(".globl find_recent_caller\nfind_recent_caller: xorl %ebx, %ebx\nret");
 uint32_t trace_current_pid() {
   return 0;
 }

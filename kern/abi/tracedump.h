@@ -22,7 +22,7 @@
 #endif
 
 #define ABI_TRACEDUMP_MAGIC "\x89STELE\r\n" /* eight bytes, without the NUL */
-#define ABI_TRACEDUMP_VERSION 1
+#define ABI_TRACEDUMP_VERSION 2
 #define ABI_BUILD_ID_MAX 32
 
 struct abi_tracedump_header {
@@ -107,12 +107,11 @@ enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 
 struct abi_tracedump_context {
   uint32_t id; /* not 0 */
   uint32_t kind;
-  uint32_t pid;        /* of a process, otherwise 0 */
-  uint32_t user_stack; /* id in STACKS of the system call's or fault's caller; 0: none */
-  uint32_t name;       /* offset in STRINGS: of the program, kernel task or interrupt */
-  uint32_t path;       /* offset in STRINGS: of the program's file; "" if it is not known */
+  uint32_t pid;  /* of a process, otherwise 0 */
+  uint32_t name; /* offset in STRINGS: of the program, kernel task or interrupt */
+  uint32_t path; /* offset in STRINGS: of the program's file; "" if it is not known */
   uint32_t build_id_size;
-  uint32_t reserved;
+  uint32_t reserved[2];
   uint8_t build_id[ABI_BUILD_ID_MAX]; /* of the program */
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_context, 64);
@@ -133,13 +132,14 @@ enum { ABI_TRACEDUMP_NOT_LEAK = 1 }; /* flags of a record: the kernel says that 
 /* An object that is live. Those of a source are ordered by stack, then by time, the
  * oldest first. */
 struct abi_tracedump_record {
-  uint64_t object;  /* address */
-  uint64_t size;    /* bytes asked for */
-  uint64_t time;    /* of the allocation: nanoseconds since boot, to a few milliseconds */
-  uint32_t stack;   /* id in STACKS; 0: not recorded */
-  uint32_t context; /* id in CONTEXTS; 0: not recorded */
+  uint64_t object;     /* address */
+  uint64_t size;       /* bytes asked for */
+  uint64_t time;       /* of the allocation: nanoseconds since boot, to a few milliseconds */
+  uint32_t stack;      /* id in STACKS; 0: not recorded */
+  uint32_t context;    /* id in CONTEXTS; 0: not recorded */
+  uint32_t user_stack; /* id in STACKS of the system call's or fault's caller; 0: none */
   uint16_t mark;
-  uint16_t cpu;
-  uint32_t flags;
+  uint8_t cpu;
+  uint8_t flags;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_record, 40);

@@ -1,8 +1,11 @@
 // An allocation and its free in a loop, in every kind of cache and context.
 #include <optional>
 
+#include "arch/x86_64/trap.h"
 #include "bench/bench.h"
 #include "bench/sizes.h"
+#include "core/cpu.h"
+#include "core/user_memory.h"
 #include "kmalloc.h"
 #include "sched/task.h"
 
@@ -44,6 +47,38 @@ Cost on_stacks(kmem_cache* cache, Objects& objects) {
     });
   });
 }
+
+// For the life of a scope the current process has made its system call from a stack of kFrames
+// frames, which lies below its own.
+class UserStack {
+ public:
+  UserStack() : entry_(reinterpret_cast<TrapFrame*>(this_cpu().kernel_stack) - 1), saved_(*entry_) {
+    constexpr uint64_t kFrameSize = 48, kBelow = 2048;
+    struct Frame {
+      uint64_t next, return_address;
+    };
+    entry_->rsp = align_down(saved_.rsp - kBelow, 16);
+    entry_->rbp = entry_->rsp + 32;
+    entry_->rip = kText;
+    for (unsigned i = 1; i < kFrames; i++) {
+      const uint64_t at = entry_->rbp + (i - 1) * kFrameSize;
+      const Frame frame = {i + 1 < kFrames ? at + kFrameSize : 0, kText + i * 256};
+      ASSERT(copy_to_user(at, &frame, sizeof(frame)).ok());
+    }
+  }
+  ~UserStack() { *entry_ = saved_; }
+  UserStack(const UserStack&) = delete;
+  UserStack& operator=(const UserStack&) = delete;
+
+  // One that was never met.
+  void become_another() const { entry_->rip++; }
+
+ private:
+  static constexpr unsigned kFrames = 6;
+  static constexpr uint64_t kText = 0x400000;
+  TrapFrame* const entry_;
+  const TrapFrame saved_;
+};
 
 }  // namespace
 
@@ -106,11 +141,21 @@ KBENCH(process, kProcess) {
   {
     const Objects objects(cache);
     const Traced traced(cache);
-    const Cost cost = at(kDepth, cache, objects, [&cache](unsigned) BENCH_INLINE {
+    const UserStack stack;
+    const Cost met = at(kDepth, cache, objects, [&cache](unsigned) BENCH_INLINE {
       current_task()->trace_call = kTraceFromUser;
       pair(cache);
     });
-    bench_row(cost, "traced_process_first_of_call");
+    bench_row(met, "traced_process_first_of_call");
+    Cost unmet;
+    at_depth(kDepth, [&]() BENCH_INLINE {
+      unmet = least(16, 20, [&](unsigned) BENCH_INLINE {
+        stack.become_another();
+        current_task()->trace_call = kTraceFromUser;
+        pair(cache);
+      });
+    });
+    bench_row(unmet, "traced_process_first_new");
   }
   current_task()->trace_call = 0;
   bench_row(traced_pairs(cache), "traced_process_no_user_stack");

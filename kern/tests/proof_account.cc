@@ -311,7 +311,7 @@ void Account::describe(const TraceRecord& record) {
   klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u",
        record.object(), record.size(), record.mark(), record.cpu(), record.milliseconds(),
        record.context, record.stack);
-  const StackTable::View stack = trace_stacks.view(record.stack);
+  const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
   for (size_t i = 0; stack && i < stack.size(); i++) {
     char frame[100];
     symbol_format(frame, sizeof(frame), stack[i]);
@@ -457,9 +457,9 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
     wrong = "mark";
   if (record.milliseconds() < slot.time_low || record.milliseconds() > slot.time_high)
     wrong = "time";
-  if (context && (context->base->kind == ContextKind::kInterrupt) != slot.in_interrupt)
+  if (context && (context->kind == ContextKind::kInterrupt) != slot.in_interrupt)
     wrong = "kind of context";
-  if (context && context->base->pid != slot.pid) wrong = "process";
+  if (context && context->pid != slot.pid) wrong = "process";
   if (wrong) {
     difference("the record has another %s", wrong);
     describe(slot);
@@ -469,7 +469,7 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
 }
 
 void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
-  const StackTable::View stack = trace_stacks.view(record.stack);
+  const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
   if (!stack) return;  // counted: compare_counters
   const size_t least = slot.state_known ? std::min<size_t>(slot.depth, slot.frames) : 1;
   bool right = stack.size() <= slot.depth && stack.size() >= least;

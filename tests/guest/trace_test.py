@@ -168,9 +168,10 @@ def test_a_page_that_a_fault_brought_is_traced_to_the_program():
     source, symbols = dump.source("page"), Symbols(BUILD / "stele.elf")
     counters = source.counters
     assert (counters["stacks_lost"], counters["contexts_lost"], source.broken_identities()) == (0, 0, []), result
-    contexts = {record.context for record in source.records
-                if any(symbols.frame(frame).startswith("page_fault+") for frame in dump.stacks[record.stack].frames)}
-    stacks = [dump.stacks[dump.contexts[context].user_stack] for context in contexts if dump.contexts[context].name == "sleep"]
+    numbers = {record.user_stack for record in source.records
+               if dump.contexts[record.context].name == "sleep"
+               and any(symbols.frame(frame).startswith("page_fault+") for frame in dump.stacks[record.stack].frames)}
+    stacks = [dump.stacks[number] for number in numbers]
     names = [functions_of([f"{frame:#x} [/bin/busybox]" for frame in stack.frames], "busybox") for stack in stacks]
     assert [chain for chain in names if chain[-1:] == ["_start"] and "main" in chain], (names, result)
 
@@ -218,6 +219,17 @@ def test_broken_stacks_do_no_harm():
     assert dump.counters["truncated"] == 3, result
 
 
+def test_frames_that_are_remembered_are_those_that_are_there():
+    result = guest("echo start > #mem/kmemtrace/debug_64; proctest knownframes; cat #mem/kmemtrace/debug_64", "--smp", "1")
+    assert (result.status, result.stderr) == (0, ""), result
+    [dump] = dumps_in(result.stdout)
+    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (9, {}, []), result
+    frames = {tuple(int(frame.split()[0], 16) for frame in stack.frames[1:]): stack.objects
+              for group in dump.groups for stack in group.user_stacks}
+    known = tuple(range(0x5000, 0x5004))
+    assert frames == {(*known, 0x5004): 3, (*known, 0x5104): 1, (*known, 0x5104, 0x5005): 1, (0x6000, 0x6001): 3, (0x6000,): 1}, result
+
+
 def test_stacks_and_contexts_that_do_not_fit_are_counted():
     """All trace memory is full of records; freed ones make room for records, but not for stacks and contexts."""
     result = guest("""
@@ -231,9 +243,9 @@ i=56; while [ $i -gt 1 ]; do echo "leak debug_64 1 depth=$i" > #debug/alloc; i=$
 echo "== stacks"; cat "$t"
 echo 'leak debug_64 1' | dd of='#debug/alloc' 2> /dev/null
 echo "== user stack"; cat "$t"
-i=0; while [ $i -lt 60 ]; do i=$((i + 1)); (echo 'leak debug_64 1' > #debug/alloc); done
+i=0; while [ $i -lt 220 ]; do i=$((i + 1)); (echo 'leak debug_64 1' > #debug/alloc); done
 echo "== contexts"; cat "$t"
-echo 'free debug_64 98117' > #debug/alloc
+echo 'free debug_64 98277' > #debug/alloc
 echo "== freed"; cat "$t"
 printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
 """, "--timeout", "120")

@@ -90,9 +90,11 @@ cat '#mem/tracedump' > /host/binary
     # What only the binary dump says: programs, and the user stacks that led to the allocations.
     for context in (context for context in dump.contexts.values() if context.kind == "process"):
         assert (context.name, bool(context.build_id)) == (pathlib.PurePath(context.path).name, True)
-        if context.user_stack:
-            assert dump.stacks[context.user_stack].kind == "user"
-    assert any(stack.kind == "user" and len(stack.frames) > 3 for stack in dump.stacks.values())
+    callers = {record.user_stack for source in dump.sources for record in source.records} - {0}
+    assert {dump.stacks[number].kind for number in callers} == {"user"}
+    assert any(len(dump.stacks[number].frames) > 3 for number in callers)
+    of_processes = {dump.contexts[record.context].kind for source in dump.sources for record in source.records if record.user_stack}
+    assert of_processes == {"process"}
     # The reader's own text can be read back.
     again = {parsed.name: parsed for parsed in dumps_in("\n".join(as_text(dump, symbols)))}
     for name, parsed in texts.items():

@@ -20,6 +20,9 @@ $(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace
 $(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    probe_command probe_tables probe_threads stack_table trace_binary trace_command \
                                                              trace_failures trace_large trace_later trace_summary trace_table trace_text)
 
+# The kernel's assembly has addresses of 32 bits.
+trace_context_test_LINK := -no-pie
+
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
@@ -50,6 +53,11 @@ $(BUILD)/host/$(1)/%.cc.o: %.cc tests/host/host.mk
 	@echo "  HOST  $(1): $$<"
 	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) $$(HOST_TEST_FLAGS) -MMD -MP -c $$< -o $$@
 
+$(BUILD)/host/$(1)/%.S.o: %.S tests/host/host.mk
+	@mkdir -p $$(@D)
+	@echo "  HOST  $(1): $$<"
+	@gcc -I kern -MMD -MP -c $$< -o $$@
+
 # Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take -O1 twice as long.
 # gcc finds prelude.h.gch where it looks for prelude.h.
 $$(HOST_$(1)_TEST_OBJ): HOST_TEST_FLAGS := -Og -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
@@ -70,7 +78,7 @@ $(BUILD)/host/$(1)/tested.a: $$(HOST_$(1)_TESTED_OBJ) $(BUILD)/host/$(1)/tested
 	@ar rcs --thin $$@ $$(filter %.o,$$^)
 
 $$(HOST_$(1)_TESTS:%=$(BUILD)/host/%): $(BUILD)/host/%: $(BUILD)/host/$(1)/tests/host/%.cc.o $(BUILD)/host/$(1)/tested.a
-	@g++ $$(HOST_$(1)_FLAGS) $$(filter %.o,$$^) $(BUILD)/host/$(1)/tested.a -lgtest -lgtest_main -o $$@
+	@g++ $$(HOST_$(1)_FLAGS) $$(filter %.o,$$^) $(BUILD)/host/$(1)/tested.a $$($$(@F)_LINK) -lgtest -lgtest_main -o $$@
 $$(foreach test,$$(HOST_$(1)_TESTS),$$(eval $(BUILD)/host/$$(test): $$($$(test)_WORLD:%=$(BUILD)/host/$(1)/%.o)))
 endef
 $(foreach kind,address thread,$(eval $(call HOST_KIND_RULES,$(kind))))

@@ -2,6 +2,7 @@
 import json
 import re
 import subprocess
+from dataclasses import replace
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -334,7 +335,7 @@ def test_what_is_suppressed_is_counted():
 
 def test_objects_that_stay():
     staying = group([0, 1, 2])
-    staying.records = [Record(*(getattr(record, name) for name in Record.__slots__[:-1]), True) for record in staying.records]
+    staying.records = [replace(record, not_leak=True) for record in staying.records]
     mixed = group([0, 1, 2], name="chan")
     mixed.records[0] = Record(1, 64, 0, 1, 1, 0, 0, True)
     kept, accused, [hidden] = hide([staying, mixed], [growth(), growth("chan")], 5)

@@ -179,7 +179,22 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
         entry->name(7);
       }
       ASSERT_EQ(entry->differs(stack.bottom(), scope, stack.cpu), nullptr);
-      ASSERT_EQ(entry->stack(), 7 | (expected.truncated ? RecentStack::kTruncated : 0));
+      const uint64_t stack_word = 7 | (expected.truncated ? RecentStack::kTruncated : 0);
+      ASSERT_EQ(entry->stack(), stack_word);
+      if (differs) {
+        ASSERT_TRUE(entry->knows(0)) << "what has no caller has no pair";
+        ASSERT_EQ(entry->named(), stack_word);
+      }
+      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? RecentStack::kTruncated : 0);
+      const uint64_t pair_word =
+          8 | (expected.truncated || caller > 8 ? RecentStack::kTruncated : 0);
+      if (entry->knows(caller)) ASSERT_EQ(entry->named(), pair_word) << "of this stack";
+      entry->pair(caller, 8);
+      ASSERT_TRUE(entry->knows(caller));
+      ASSERT_FALSE(entry->knows(0));
+      ASSERT_FALSE(entry->knows(caller ^ 3));
+      ASSERT_EQ(entry->named(), pair_word);
+      ASSERT_EQ(entry->stack(), stack_word);
       before = now;
       const StackScope deeper = StackScope::callers(scope.depth() + 1);
       ASSERT_NE(entry->differs(stack.bottom(), deeper, stack.cpu), nullptr);

@@ -5,7 +5,7 @@ MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/page
 # Stacks, and the memory that they and records lie in.
 TRACE_STORE_SRC := $(addprefix kern/src/store/,recent_stacks.cc stack_table.cc trace_memory.cc)
 # Who allocates: task, program, interrupt.
-TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc)
+TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Records, and which allocations get one.
 TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc trace_table.cc)
 # The hooks that the memory core calls for each allocation that is traced.

@@ -73,6 +73,33 @@ TEST_F(StackTableTest, KernelAndUserStacksOfEqualWordsAreDifferent) {
   EXPECT_EQ(table_.view(b)[0], user[0]);
 }
 
+TEST_F(StackTableTest, APairHasOneNumberAndIsNoStack) {
+  ASSERT_TRUE(table_.open().ok());
+  const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000};
+  const uint64_t user[] = {0x401000}, other[] = {0x402000};
+  const uint32_t k = table_.intern(StackKind::kKernel, kernel, 1);
+  const uint32_t u = table_.intern(StackKind::kUser, user, 1);
+  const uint32_t o = table_.intern(StackKind::kUser, other, 1);
+  EXPECT_EQ(table_.find_pair({k, u}), 0u);
+  const uint32_t pair = table_.intern_pair({k, u});
+  EXPECT_EQ(table_.intern_pair({k, u}), pair);
+  EXPECT_EQ(table_.find_pair({k, u}), pair);
+  EXPECT_NE(table_.intern_pair({k, o}), pair);
+  EXPECT_NE(table_.intern_pair({u, k}), pair);
+  EXPECT_EQ(table_.view(pair).kind(), StackKind::kPair);
+  EXPECT_EQ(table_.split(pair), (StackTable::Pair{k, u}));
+  EXPECT_EQ(table_.split(k), (StackTable::Pair{k, 0}));
+  EXPECT_EQ(table_.split(u), (StackTable::Pair{u, 0}));
+  EXPECT_EQ(table_.split(0), (StackTable::Pair{0, 0}));
+  EXPECT_EQ(table_.size(), 3u) << "stacks";
+  EXPECT_GT(table_.end(), pair);
+  // Stacks of the same words are others.
+  const uint64_t words[] = {StackTable::unpacked(k), StackTable::unpacked(u)};
+  const uint64_t word[] = {uint64_t{u} << 32 | k};
+  EXPECT_NE(table_.intern(StackKind::kKernel, words, 2), pair);
+  EXPECT_NE(table_.intern(StackKind::kUser, word, 1), pair);
+}
+
 // As many words as there can be.
 TEST_F(StackTableTest, UserStacksAreKeptToTheLastFrame) {
   ASSERT_TRUE(table_.open().ok());

@@ -141,7 +141,7 @@ def test_an_incomplete_sweep_says_nothing():
 
 
 def test_what_the_sweep_s_own_program_has_is_left_out():
-    contexts = {1: Context(1, "process", 12, 0, "leaksweep", "/bin/leaksweep", ""), 2: Context(2, "process", 15, 0, "leaksweep", "/bin/leaksweep", "")}
+    contexts = {1: Context(1, "process", 12, "leaksweep", "/bin/leaksweep", ""), 2: Context(2, "process", 15, "leaksweep", "/bin/leaksweep", "")}
     source = SimpleNamespace(name="page", kind="arena", records=[Record(0x1000 * i, 4096, 0, 1, i, 0, 0) for i in (1, 2)])
     other = SimpleNamespace(name="chan", kind="cache", records=[Record(0x100, 104, 0, 1, 2, 0, 0)])
     dump = SimpleNamespace(contexts=contexts, sources=[source, other], stacks={1: Stack(1, "kernel", (0xffffffff80101234,))},

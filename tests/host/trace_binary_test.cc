@@ -247,36 +247,49 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(dump.records.at(1)[0].size, 4096u);
 }
 
-TEST_F(TraceBinaryTest, ContextsHaveProgramAndUserStack) {
+TEST_F(TraceBinaryTest, ContextsHaveProgramsAndRecordsUserStacks) {
   const std::vector<uint64_t> frames = {0x401000, 0x7fff00001234};
   const uint32_t user = stacks_.intern(StackKind::kUser, frames.data(), frames.size());
   const std::vector<uint8_t> build_id = {9, 8, 7};
   contexts_.intern(ContextKind::kProcess, 1, "init",
                    {.path = "/bin/init", .build_id = {}});  // who allocates nothing
-  const uint32_t base =
-      contexts_.intern(ContextKind::kProcess, 12, "sh", {.path = "/bin/sh", .build_id = build_id});
+  const TraceProgram program = {.path = "/bin/sh", .build_id = build_id};
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", program);
   contexts_.intern(ContextKind::kProcess, 13, "cat", {.path = "/bin/cat", .build_id = {}});
-  const uint32_t call = contexts_.with_user_stack(base, user);
-  ASSERT_NE(call, base);
-  record(1, 0x1000, 10, stack({0x10}), call, 0);
+  const uint32_t child = contexts_.intern(ContextKind::kProcess, 14, "sh", program);
+  const uint32_t kernel = stack({0x10});
+  stacks_.intern_pair({stack({0x20}), user});  // that nobody has
+  record(1, 0x3000, 10, kernel, child, 3);
+  record(1, 0x1000, 10, stacks_.intern_pair({kernel, user}), shell, 1);
+  record(1, 0x2000, 10, stacks_.intern_pair({kernel, user}), child, 2);
   ASSERT_TRUE(take().ok());
   const Reader dump(read());
-  ASSERT_EQ(dump.contexts.size(), 2u) << "the one that is named, and its base";
-  const abi_tracedump_context& context = dump.context(call);
-  EXPECT_EQ(dump.string(context.name), "sh");
-  EXPECT_EQ(dump.string(context.path), "/bin/sh");
-  EXPECT_EQ(context.pid, 12u);
-  ASSERT_EQ(context.build_id_size, build_id.size());
-  EXPECT_EQ(memcmp(context.build_id, build_id.data(), build_id.size()), 0);
-  EXPECT_EQ(context.user_stack, user);
-  EXPECT_EQ(dump.frames_of(user), frames);
+  ASSERT_EQ(dump.contexts.size(), 2u) << "those that are named";
+  for (const uint32_t id : {shell, child}) {
+    const abi_tracedump_context& context = dump.context(id);
+    EXPECT_EQ(dump.string(context.name), "sh");
+    EXPECT_EQ(dump.string(context.path), "/bin/sh");
+    EXPECT_EQ(context.pid, id == shell ? 12u : 14u);
+    ASSERT_EQ(context.build_id_size, build_id.size());
+    EXPECT_EQ(memcmp(context.build_id, build_id.data(), build_id.size()), 0);
+  }
+  EXPECT_EQ(dump.context(shell).name, dump.context(child).name) << "a program's texts come once";
+  // One kernel stack for all, the oldest first, each with the stack of its caller.
   ASSERT_EQ(dump.stacks.size(), 2u);
   for (const auto& stack : dump.stacks) {
     EXPECT_EQ(stack.kind,
               stack.id == user ? unsigned{ABI_TRACEDUMP_USER} : unsigned{ABI_TRACEDUMP_KERNEL});
   }
-  EXPECT_EQ(dump.context(base).user_stack, 0u);
-  EXPECT_EQ(dump.string(dump.context(base).path), "/bin/sh");
+  EXPECT_EQ(dump.frames_of(user), frames);
+  EXPECT_EQ(dump.sources[1].stacks, 1u);
+  const auto& records = dump.records.at(1);
+  ASSERT_EQ(records.size(), 3u);
+  for (size_t i = 0; i < 3; i++) {
+    EXPECT_EQ(records[i].stack, kernel);
+    EXPECT_EQ(records[i].user_stack, i < 2 ? user : 0);
+    EXPECT_EQ(records[i].time, (i + 1) * 1'000'000);
+    EXPECT_EQ(records[i].cpu, 3u);
+  }
 }
 
 TEST_F(TraceBinaryTest, SampledTracesSayWhatTheyStandFor) {

@@ -10,6 +10,7 @@
 #include "arch/x86_64/trap.h"
 #include "store/context.h"
 #include "store/current_context.h"
+#include "store/recent_callers.h"
 #include "store/shared_tables.h"
 
 StackTable trace_stacks;
@@ -19,17 +20,45 @@ namespace {
 
 // As a hook asks.
 CurrentContext current_context() {
-  uint32_t remembered;
-  if (!trace_remembered_context(this_cpu(), &remembered)) return trace_find_context();
-  EXPECT_TRUE(trace_contexts.valid(remembered));
-  return {.id = remembered};
+  const Cpu& cpu = this_cpu();
+  if (cpu.current && trace_context_remembered(cpu)) {
+    EXPECT_TRUE(trace_contexts.valid(cpu.current->trace_context));
+    if (cpu.current->trace_call != kTraceFromUser)
+      return {cpu.current->trace_context, cpu.current->trace_call};
+  }
+  return trace_find_context();
+}
+uint32_t user_stack() {
+  return caller_stack(current_context().caller);
 }
 
 int pages_out = 0;
 bool no_pages = false;
 
+// The stack of the program, and what the kernel's entry has saved.
+std::vector<uint64_t> user_memory;
+struct {
+  uint64_t below[512];
+  TrapFrame frame;
+} kernel_stack;
+
+// The instruction, and the return addresses of frames that begin `at` words up the stack.
+void set_user_stack(const std::vector<uint64_t>& frames, size_t at = 4) {
+  user_memory.assign(4096, 0x5a5a);
+  kernel_stack.frame = {};
+  kernel_stack.frame.vector = kVectorSystemCall;
+  kernel_stack.frame.rip = frames[0];
+  kernel_stack.frame.rsp = reinterpret_cast<uint64_t>(&user_memory[at - 2]);
+  uint64_t* next = &kernel_stack.frame.rbp;
+  for (size_t i = 1; i < frames.size(); i++, at += 3) {
+    *next = reinterpret_cast<uint64_t>(&user_memory[at]);
+    user_memory[at + 1] = frames[i];
+    next = &user_memory[at];
+  }
+  *next = 0;
+}
+
 // What the rest of the kernel would say.
-std::vector<uint64_t> user_frames;
 int walks = 0;
 int programs_asked = 0;
 std::string program_path;
@@ -43,17 +72,28 @@ TraceProgram program_of(const TaskHead&) {
 
 }  // namespace
 
-size_t walk_user_stack(uint64_t* program_counters, size_t max) {
+size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max) {
   walks++;
-  const size_t count = std::min(max, user_frames.size());
-  std::copy_n(user_frames.begin(), count, program_counters);
-  return count;
+  program_counters[0] = kernel_stack.frame.rip;
+  uint64_t frame = kernel_stack.frame.rbp;
+  size_t n = 1;
+  for (; n < max; n++) {
+    frame_pointers[n] = frame;
+    if (frame == 0) break;
+    const auto* words = reinterpret_cast<const uint64_t*>(frame);
+    program_counters[n] = words[1];
+    frame = words[0];
+  }
+  return n;
 }
 const char* interrupt_name(uint8_t) {
   return interrupt;
 }
 
 void trace_memory_prepare() {}
+uint64_t trace_memory_limit() {
+  return uint64_t{1} << 20;
+}
 void* trace_page_take() {
   if (no_pages) return nullptr;
   pages_out++;
@@ -70,24 +110,27 @@ void trace_page_return(void* page) {
 namespace {
 
 // No other user stack of this size finds room without a page.
-void fill_stack_page() {
-  std::vector<uint64_t> frames = user_frames;
+void fill_stack_page(size_t size) {
+  std::vector<uint64_t> frames(size, 0x700000);
   do frames[0]++;
   while (trace_stacks.intern(StackKind::kUser, frames.data(), frames.size()) != 0);
 }
 
-class TraceContextTest : public testing::Test {
+// With and without what a CPU remembers of callers.
+class TraceContextTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     cpu_.self = &cpu_;
     cpu_.current = &task_;
+    cpu_.kernel_stack = reinterpret_cast<uint64_t>(&kernel_stack + 1);
     ASSERT_EQ(syscall(SYS_arch_prctl, ARCH_SET_GS, &cpu_), 0);
     ASSERT_TRUE(trace_stacks.open().ok());
     ASSERT_TRUE(trace_contexts.open().ok());
+    if (GetParam()) recent_callers_open(1);
     strcpy(task_.name, "sh");
     task_.pid = 12;
     task_.process = reinterpret_cast<Process*>(&task_);
-    user_frames = {0x401000, 0x402000};
+    set_user_stack({0x401000, 0x402000});
     walks = programs_asked = 0;
     program_path = "/bin/sh";
     interrupt = "uart0";
@@ -96,11 +139,29 @@ class TraceContextTest : public testing::Test {
   }
   void TearDown() override {
     no_pages = false;
-    trace_contexts.clear();
-    trace_stacks.clear();
+    close();
     EXPECT_EQ(pages_out, 0);
   }
+  static void close() {
+    recent_callers_close();
+    trace_contexts.clear();
+    trace_stacks.clear();
+  }
+  static void open_again() {
+    ASSERT_TRUE(trace_stacks.open().ok());
+    ASSERT_TRUE(trace_contexts.open().ok());
+    if (GetParam()) recent_callers_open(1);
+  }
 
+  // So often that the CPU remembers the stack: the number of that.
+  uint32_t meet() {
+    for (int i = 0; i < 2; i++) {
+      return_to_user();
+      EXPECT_NE(user_stack(), 0u);
+    }
+    walks = 0;
+    return user_stack();
+  }
   void return_to_user() { task_.trace_call = kTraceFromUser; }
   static const ContextTable::Context& context() {
     return *trace_contexts.get(current_context().id);
@@ -110,83 +171,152 @@ class TraceContextTest : public testing::Test {
   TaskHead task_ = {};
 };
 
-TEST_F(TraceContextTest, AProcessHasItsProgramAndTheUserStackOfTheCall) {
+TEST_P(TraceContextTest, AProcessHasItsProgramAndTheUserStackOfTheCall) {
   const ContextTable::Context& at = context();
-  EXPECT_EQ(at.base->kind, ContextKind::kProcess);
-  EXPECT_EQ(at.base->pid, 12u);
-  EXPECT_STREQ(at.base->name, "sh");
-  EXPECT_STREQ(at.base->path, "/bin/sh");
-  EXPECT_EQ(at.base->build_id_size, 3);
-  EXPECT_EQ(at.base->build_id[2], 3);
-  const StackTable::View stack = trace_stacks.view(at.user_stack);
+  EXPECT_EQ(at.kind, ContextKind::kProcess);
+  EXPECT_EQ(at.pid, 12u);
+  EXPECT_STREQ(at.program->name, "sh");
+  EXPECT_STREQ(at.program->path, "/bin/sh");
+  EXPECT_EQ(at.program->build_id_size, 3);
+  EXPECT_EQ(at.program->build_id[2], 3);
+  const StackTable::View stack = trace_stacks.view(user_stack());
   ASSERT_EQ(stack.size(), 2u);
   EXPECT_EQ(stack.kind(), StackKind::kUser);
   EXPECT_EQ(stack[0], 0x401000u);
   EXPECT_EQ(stack[1], 0x402000u);
 }
 
-TEST_F(TraceContextTest, TheUserStackIsWalkedOnceForEachCall) {
-  const uint32_t first = current_context().id;
-  for (int i = 0; i < 10; i++) EXPECT_EQ(current_context().id, first);
+TEST_P(TraceContextTest, TheUserStackIsAskedForOnceInEachCall) {
+  const uint32_t context = current_context().id, first = user_stack();
+  for (int i = 0; i < 10; i++) EXPECT_EQ(user_stack(), first);
   EXPECT_EQ(walks, 1);
-  user_frames = {0x403000};
-  EXPECT_EQ(current_context().id, first) << "until it returns to user mode";
+  set_user_stack({0x403000, 0x402000});
+  EXPECT_EQ(user_stack(), first) << "until it returns to user mode";
   return_to_user();
-  const uint32_t second = current_context().id;
+  const uint32_t second = user_stack();
   EXPECT_NE(second, first);
-  EXPECT_EQ(current_context().id, second);
+  EXPECT_EQ(user_stack(), second);
   EXPECT_EQ(walks, 2);
-  EXPECT_EQ(trace_contexts.get(first)->base, trace_contexts.get(second)->base);
-  return_to_user();
-  user_frames = {0x401000, 0x402000};
-  EXPECT_EQ(current_context().id, first);
+  set_user_stack({0x401000, 0x402000});
+  for (int i = 0; i < 10; i++) {
+    return_to_user();
+    EXPECT_EQ(user_stack(), first);
+  }
+  EXPECT_EQ(walks, GetParam() ? 3 : 12) << "what has come twice is compared";
   EXPECT_EQ(programs_asked, 1);
+  EXPECT_EQ(current_context().id, context) << "the user stack makes no other";
+  EXPECT_EQ(trace_contexts.size(), 1u);
 }
 
-TEST_F(TraceContextTest, ExecMakesAnotherProgram) {
+TEST_P(TraceContextTest, AnotherProcessHasTheSameUserStack) {
+  const uint32_t context = current_context().id, stack = meet();
+  TaskHead other = task_;
+  other.pid = 13;
+  other.trace_context = 0;
+  other.trace_call = kTraceFromUser;
+  cpu_.current = &other;
+  EXPECT_NE(current_context().id, context);
+  EXPECT_EQ(user_stack(), stack);
+  EXPECT_EQ(walks, GetParam() ? 0 : 1);
+}
+
+TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
+  std::vector<uint64_t> frames = {0x401000};
+  for (uint64_t i = 1; i <= 12; i++) {
+    frames.push_back(0x402000 + i * 16);
+    // In each frame another return address, and another way to the next.
+    for (size_t change = 0; change <= i; change++) {
+      for (const bool moved : {false, true}) {
+        set_user_stack(frames);
+        const uint32_t before = meet();
+        uint64_t& rbp = kernel_stack.frame.rbp;
+        if (change == 0) {
+          moved ? kernel_stack.frame.rip++ : rbp = 0;
+        } else if (moved) {
+          // The frame is copied to where there is room.
+          const size_t at = 4 + (change - 1) * 3;
+          user_memory[2000] = user_memory[at];
+          user_memory[2001] = user_memory[at + 1] + 1;
+          (change == 1 ? rbp : user_memory[at - 3]) =
+              reinterpret_cast<uint64_t>(&user_memory[2000]);
+        } else {
+          user_memory[4 + (change - 1) * 3 + 1] += uint64_t{1} << 32;
+        }
+        return_to_user();
+        const uint32_t after = user_stack();
+        EXPECT_EQ(walks, 1) << i << " " << change;
+        EXPECT_NE(after, before) << i << " " << change;
+        EXPECT_EQ(trace_stacks.view(after).size(), change == 0 && !moved ? 1 : i + 1);
+      }
+    }
+    // The end must be the end.
+    set_user_stack(frames);
+    const uint32_t before = meet();
+    const size_t last = 4 + (i - 1) * 3;
+    user_memory[last] = reinterpret_cast<uint64_t>(&user_memory[3000]);
+    user_memory[3000] = 0;
+    user_memory[3001] = 0x500000;
+    return_to_user();
+    EXPECT_NE(user_stack(), before);
+    // A fault is not a call.
+    set_user_stack(frames);
+    EXPECT_EQ(meet(), before);
+    return_to_user();
+    EXPECT_EQ(user_stack(), before);
+    EXPECT_EQ(walks, GetParam() ? 0 : 1);
+    kernel_stack.frame.vector = kVectorPageFault;
+    walks = 0;
+    return_to_user();
+    user_stack();
+    EXPECT_EQ(walks, 1);
+  }
+}
+
+TEST_P(TraceContextTest, ExecMakesAnotherProgram) {
   const ContextTable::Context& before = context();
+  const uint32_t stack = meet();
   strcpy(task_.name, "cat");
   program_path = "/bin/cat";
   trace_program_changed(task_);
   const ContextTable::Context& during = context();
-  EXPECT_STREQ(during.base->path, "/bin/cat");
-  EXPECT_STREQ(before.base->path, "/bin/sh");
-  EXPECT_EQ(during.user_stack, 0u) << "the registers are the old program's";
+  EXPECT_STREQ(during.program->path, "/bin/cat");
+  EXPECT_STREQ(before.program->path, "/bin/sh");
+  EXPECT_EQ(user_stack(), 0u) << "the registers are the old program's";
   EXPECT_EQ(context().id, during.id);
-  EXPECT_EQ(walks, 1);
+  EXPECT_EQ(walks, 0);
   return_to_user();
-  EXPECT_NE(context().user_stack, 0u);
-  EXPECT_EQ(context().base, during.base);
-  EXPECT_EQ(walks, 2);
+  EXPECT_EQ(user_stack(), stack) << "the same addresses";
+  EXPECT_EQ(context().id, during.id);
 }
 
-TEST_F(TraceContextTest, WhatWasNeverInUserModeHasNoUserStack) {
+TEST_P(TraceContextTest, WhatWasNeverInUserModeHasNoUserStack) {
   task_.trace_call = 0;
-  EXPECT_EQ(context().user_stack, 0u);
-  EXPECT_EQ(context().base->pid, 12u);
+  EXPECT_EQ(user_stack(), 0u);
+  EXPECT_EQ(context().pid, 12u);
   task_.trace_call = kTraceFromUser;
   task_.process = nullptr;  // it is ending
-  EXPECT_EQ(context().user_stack, 0u);
+  EXPECT_EQ(user_stack(), 0u);
+  EXPECT_EQ(task_.trace_call, 0u) << "it is not asked again";
   task_.pid = 0;
   trace_program_changed(task_);
-  EXPECT_EQ(context().base->kind, ContextKind::kKernelTask);
-  EXPECT_STREQ(context().base->path, "");
+  EXPECT_EQ(context().kind, ContextKind::kKernelTask);
+  EXPECT_STREQ(context().program->path, "");
   EXPECT_EQ(walks, 0);
   cpu_.current = nullptr;
-  EXPECT_STREQ(context().base->name, "boot");
+  EXPECT_STREQ(context().program->name, "boot");
 }
 
-TEST_F(TraceContextTest, AnInterruptIsNobodyElses) {
+TEST_P(TraceContextTest, AnInterruptIsNobodyElses) {
   const uint32_t task = current_context().id;
   cpu_.interrupt_depth = 1;
   cpu_.interrupt_vector = kVectorIrqBase + 4;
   const ContextTable::Context& serial = context();
-  EXPECT_EQ(serial.base->kind, ContextKind::kInterrupt);
-  EXPECT_STREQ(serial.base->name, "uart0");
-  EXPECT_EQ(serial.user_stack, 0u);
+  EXPECT_EQ(serial.kind, ContextKind::kInterrupt);
+  EXPECT_STREQ(serial.program->name, "uart0");
+  EXPECT_EQ(user_stack(), 0u);
   EXPECT_EQ(trace_current_pid(), 0u);
   interrupt = "disk";
-  EXPECT_STREQ(context().base->name, "disk");
+  EXPECT_STREQ(context().program->name, "disk");
   // An exception is what ran.
   cpu_.interrupt_vector = kVectorPageFault;
   EXPECT_EQ(current_context().id, task);
@@ -194,97 +324,124 @@ TEST_F(TraceContextTest, AnInterruptIsNobodyElses) {
   EXPECT_EQ(walks, 1);
 }
 
-TEST_F(TraceContextTest, NumbersFromAnEarlierTraceAreNotUsed) {
+TEST_P(TraceContextTest, NumbersFromAnEarlierTraceAreNotUsed) {
   const uint32_t first = current_context().id;
   cpu_.interrupt_depth = 1;
   cpu_.interrupt_vector = kVectorIrqBase;
   const uint32_t irq = current_context().id;
-  trace_contexts.clear();
-  trace_stacks.clear();
+  close();
   EXPECT_EQ(current_context().id, 0u) << "nothing is traced";
-  ASSERT_TRUE(trace_stacks.open().ok());
-  ASSERT_TRUE(trace_contexts.open().ok());
+  open_again();
   EXPECT_GT(current_context().id, irq);
   cpu_.interrupt_depth = 0;
   EXPECT_GT(current_context().id, first);
-  EXPECT_STREQ(context().base->path, "/bin/sh");
+  EXPECT_STREQ(context().program->path, "/bin/sh");
   EXPECT_EQ(walks, 2);
 }
 
-TEST_F(TraceContextTest, AUserStackThatIsLostLeavesTheBase) {
+// The number that a task remembers of its user stack may have been given to another since.
+TEST_P(TraceContextTest, UserStacksFromAnEarlierTraceAreNotUsed) {
+  const uint32_t first = user_stack();
+  close();
+  open_again();
+  EXPECT_NE(first, 0u);
+  const uint64_t frame = 0x900000;
+  EXPECT_EQ(trace_stacks.intern(StackKind::kUser, &frame, 1), first) << "the test needs this";
+  EXPECT_NE(user_stack(), first);
+  EXPECT_EQ(trace_stacks.view(user_stack())[0], 0x401000u);
+  EXPECT_EQ(walks, 2);
+  // Nor when a probe has asked for the context alone meanwhile.
+  close();
+  open_again();
+  EXPECT_EQ(trace_stacks.intern(StackKind::kUser, &frame, 1), first);
+  EXPECT_NE(trace_find_base(), 0u);
+  EXPECT_NE(user_stack(), first);
+}
+
+TEST_P(TraceContextTest, AUserStackThatIsLostLeavesTheContext) {
   task_.trace_call = 0;
-  const uint32_t base = current_context().id;
+  const uint32_t id = current_context().id;
   return_to_user();
   no_pages = true;
-  fill_stack_page();
+  fill_stack_page(2);
   for (int i = 0; i < 3; i++) {
     const CurrentContext now = current_context();
-    EXPECT_EQ(now.id, base);
-    EXPECT_EQ(now.user_stack, UserStack::kLost);
+    EXPECT_EQ(now.id, id);
+    EXPECT_EQ(now.caller, kTraceFromUser | kCallerLost);
   }
   EXPECT_EQ(walks, 1) << "it is not tried again in this call";
   no_pages = false;
-  EXPECT_EQ(current_context().user_stack, UserStack::kLost);
+  EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerLost);
   return_to_user();
-  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
-  EXPECT_NE(context().user_stack, 0u);
+  EXPECT_NE(user_stack(), 0u);
+  EXPECT_EQ(current_context().caller & kCallerLost, 0u);
 }
 
-TEST_F(TraceContextTest, ABaseThatIsLostIsTriedAgain) {
+TEST_P(TraceContextTest, AContextThatIsLostIsTriedAgain) {
   no_pages = true;
   EXPECT_EQ(current_context().id, 0u);
   EXPECT_EQ(current_context().id, 0u);
-  EXPECT_EQ(current_context().user_stack, UserStack::kWhole) << "it counts as a lost context";
+  EXPECT_EQ(current_context().caller, 0u) << "it counts as a lost context";
   EXPECT_EQ(walks, 0);
   no_pages = false;
   EXPECT_NE(current_context().id, 0u);
+  EXPECT_NE(user_stack(), 0u);
 }
 
-TEST_F(TraceContextTest, DeepStacksAreCut) {
-  user_frames.assign(kUserStackDepth, 0x401000);
-  const uint32_t whole = current_context().id;
-  EXPECT_EQ(trace_stacks.view(context().user_stack).size(), kUserStackDepth);
-  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
+TEST_P(TraceContextTest, DeepStacksAreCut) {
+  const auto same_frames = [](size_t count) {
+    set_user_stack(std::vector<uint64_t>(count, 0x401000));
+  };
+  same_frames(kUserStackDepth);
+  const uint32_t whole = user_stack();
+  EXPECT_EQ(trace_stacks.view(whole).size(), kUserStackDepth);
+  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
   for (const size_t depth : {kUserStackDepth + 1, size_t{100}}) {
-    user_frames.assign(depth, 0x401000);
+    same_frames(depth);
     return_to_user();
     walks = 0;
     for (int i = 0; i < 3; i++) {
-      const CurrentContext now = current_context();
-      EXPECT_EQ(now.user_stack, UserStack::kCut) << "each time";
-      EXPECT_EQ(now.id, whole) << "what is there of it is the same";
+      EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerCut | whole)
+          << "each time; what is there of it is the same";
     }
     EXPECT_EQ(walks, 1);
   }
   // A number from before the tables were emptied.
-  trace_contexts.clear();
-  trace_stacks.clear();
-  ASSERT_TRUE(trace_stacks.open().ok());
-  ASSERT_TRUE(trace_contexts.open().ok());
-  EXPECT_GT(current_context().id, whole);
-  EXPECT_EQ(current_context().user_stack, UserStack::kCut);
+  close();
+  open_again();
+  EXPECT_NE(current_context().caller & kCallerCut, 0u);
   EXPECT_EQ(walks, 2);
   // Another program, which has not been in user mode.
   trace_program_changed(task_);
-  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
-  user_frames.resize(3);
+  EXPECT_EQ(current_context().caller, 0u);
+  same_frames(3);
   return_to_user();
-  EXPECT_EQ(current_context().user_stack, UserStack::kWhole);
-  EXPECT_EQ(trace_stacks.view(context().user_stack).size(), 3u);
+  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(trace_stacks.view(user_stack()).size(), 3u);
 }
 
-TEST_F(TraceContextTest, ADeepStackThatIsLostIsNotCutToo) {
+TEST_P(TraceContextTest, ADeepStackThatIsLostIsNotCutToo) {
   task_.trace_call = 0;
   static_cast<void>(current_context());
   return_to_user();
   no_pages = true;
-  user_frames.resize(1);
-  fill_stack_page();
-  user_frames.assign(100, 0x401000);
-  for (int i = 0; i < 2; i++) {
-    const CurrentContext now = current_context();
-    EXPECT_EQ(now.user_stack, UserStack::kLost);
-  }
+  fill_stack_page(1);
+  set_user_stack(std::vector<uint64_t>(100, 0x401000));
+  for (int i = 0; i < 2; i++) EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerLost);
 }
+
+TEST_P(TraceContextTest, WithoutAPageNothingIsRemembered) {
+  task_.trace_call = 0;
+  static_cast<void>(current_context());
+  const uint64_t frame = 0x900000;
+  EXPECT_NE(trace_stacks.intern(StackKind::kUser, &frame, 1), 0u);  // begins the page
+  no_pages = true;
+  meet();
+  return_to_user();
+  EXPECT_NE(user_stack(), 0u);
+  EXPECT_EQ(walks, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(RecentCallers, TraceContextTest, testing::Bool());
 
 }  // namespace

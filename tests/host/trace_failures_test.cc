@@ -98,18 +98,21 @@ class Life {
     std::array<uint64_t, 20> frames;
     const uint64_t which = random_() % 400;
     for (size_t i = 0; i < frames.size(); i++) frames[i] = StackTable::kKernelBase + which * 64 + i;
-    const uint32_t stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
+    uint32_t stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
 
-    const auto pid = static_cast<uint32_t>(1 + random_() % 60);
-    uint32_t context = contexts_.intern(ContextKind::kProcess, pid, "program",
-                                        {.path = "/bin/program", .build_id = {}});
+    const auto pid = static_cast<uint32_t>(1 + random_() % 2000);
+    const std::string name = "program" + std::to_string(pid % 90);
+    const uint32_t context = contexts_.intern(ContextKind::kProcess, pid, name,
+                                              {.path = "/bin/program", .build_id = {}});
     bool user_stack_lost = false;
     if (context != 0 && random_() % 2 == 0) {
       const uint64_t user_frames[] = {0x400000 + which * 8, 0x500000};
       const uint32_t user_stack = stacks_.intern(StackKind::kUser, user_frames, 2);
-      user_stack_lost = user_stack == 0;
-      // Without it the context is the process.
-      if (user_stack != 0) context = contexts_.with_user_stack(context, user_stack);
+      const uint32_t pair =
+          stack == 0 || user_stack == 0 ? 0 : stacks_.intern_pair({stack, user_stack});
+      user_stack_lost = user_stack == 0 || (stack != 0 && pair == 0);
+      // Without it the kernel's remains.
+      if (pair != 0) stack = pair;
     }
 
     const auto size = static_cast<uint32_t>(1 + random_() % 64);

@@ -177,12 +177,12 @@ TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
   const uint32_t other = contexts_.intern(ContextKind::kProcess, 13, "sh", {"/bin/sh", build_id});
   const uint32_t cat = contexts_.intern(ContextKind::kProcess, 14, "cat", {"/bin/cat", {}});
   const uint32_t opens = user_stack({0x401000, 0x402000}), forks = user_stack({0x403000});
-  record(0x1000, 10, place, contexts_.with_user_stack(shell, opens), 990);
-  record(0x2000, 20, place, contexts_.with_user_stack(other, opens), 991);
-  record(0x3000, 100, place, contexts_.with_user_stack(shell, forks), 992);
+  record(0x1000, 10, stacks_.intern_pair({place, opens}), shell, 990);
+  record(0x2000, 20, stacks_.intern_pair({place, opens}), other, 991);
+  record(0x3000, 100, stacks_.intern_pair({place, forks}), shell, 992);
   // The same addresses in another program are another place; and what has no user stack is only a
   // context.
-  record(0x4000, 5, place, contexts_.with_user_stack(cat, opens), 993);
+  record(0x4000, 5, stacks_.intern_pair({place, opens}), cat, 993);
   record(0x5000, 1000, place, cat, 994);
   record(0x6000, 1000, place, 0, 995);
   const std::string text = dump();
@@ -207,8 +207,8 @@ TEST_F(TraceTextTest, ManyUserStacksAreCutAndSayByHowMuch) {
   const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", {}});
   for (uint64_t i = 0; i < 11; i++) {
     const uint64_t frame = 0x400000 + i;
-    record(0x1000 + i * 64, 1, stack({0x10}),
-           contexts_.with_user_stack(shell, stacks_.intern(StackKind::kUser, &frame, 1)), 900);
+    const uint32_t user_stack = stacks_.intern(StackKind::kUser, &frame, 1);
+    record(0x1000 + i * 64, 1, stacks_.intern_pair({stack({0x10}), user_stack}), shell, 900);
   }
   const std::string text = dump();
   EXPECT_NE(text.find("\t\t0x400007 [/bin/sh]\n\t… 3 more user stacks\n\t0xffff800000001000 "),
@@ -348,7 +348,7 @@ TEST_F(TraceTextTest, ContextsMayComeWhileTheCopyIsMade) {
   table = &contexts_;
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   record(0x1000, 1, stack({0x10}), context, 0);
-  // With one for contexts that were not recorded, just what two pages hold of 8 bytes each.
+  // With one for contexts that were not recorded, just what a page holds of 4 bytes each.
   while (contexts_.size() < 1023)
     contexts_.intern(ContextKind::kProcess, contexts_.size() + 1, "sh");
   TraceWorld::before_blocks([] {
@@ -372,8 +372,8 @@ TEST(ContextTableTest, NumbersAreNeverGivenTwice) {
       EXPECT_EQ(table.intern(ContextKind::kProcess, pid, "sh"), id);
       EXPECT_NE(table.intern(ContextKind::kKernelTask, pid, "sh"), id);
       EXPECT_NE(table.intern(ContextKind::kProcess, pid, "cat"), id);
-      EXPECT_EQ(table.get(id)->base->pid, pid);
-      EXPECT_STREQ(table.get(id)->base->name, "sh");
+      EXPECT_EQ(table.get(id)->pid, pid);
+      EXPECT_STREQ(table.get(id)->program->name, "sh");
       highest = id + 2;
     }
     table.clear();
@@ -383,50 +383,54 @@ TEST(ContextTableTest, NumbersAreNeverGivenTwice) {
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-TEST(ContextTableTest, ContextsWithUserStacksShareTheirBase) {
+TEST(ContextTableTest, ProcessesShareTheirProgram) {
   ContextTable table;
   ASSERT_TRUE(table.open().ok());
   const uint8_t first[] = {1, 2, 3}, second[] = {1, 2, 4};
-  const uint32_t base = table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first});
-  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", second}), base)
-      << "another program";
-  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh", {"/tmp/sh", first}), base);
-  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "sh"), base);
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first}), base);
-  std::vector<uint32_t> ids;
-  for (uint32_t stack = 1; stack <= 1000; stack++)
-    ids.push_back(table.with_user_stack(base, stack));
-  for (uint32_t stack = 1; stack <= 1000; stack++) {
-    EXPECT_EQ(table.with_user_stack(base, stack), ids[stack - 1]);
-    EXPECT_EQ(table.with_user_stack(ids[0], stack), ids[stack - 1]) << "its base counts";
-    EXPECT_EQ(table.get(ids[stack - 1])->base, table.get(base)->base);
-    EXPECT_EQ(table.get(ids[stack - 1])->user_stack, stack);
+  const uint32_t shell = table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first});
+  const auto* const program = table.get(shell)->program;
+  // Another build id, path or name is another program.
+  for (const uint32_t other : {table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", second}),
+                               table.intern(ContextKind::kProcess, 1, "sh", {"/tmp/sh", first}),
+                               table.intern(ContextKind::kProcess, 1, "ash", {"/bin/sh", first}),
+                               table.intern(ContextKind::kProcess, 1, "sh")}) {
+    EXPECT_NE(other, shell);
+    EXPECT_NE(table.get(other)->program, program);
   }
-  EXPECT_EQ(table.with_user_stack(ids[0], 0), base);
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first}), shell);
+  for (uint32_t pid = 2; pid <= 1000; pid++) {
+    const uint32_t id = table.intern(ContextKind::kProcess, pid, "sh", {"/bin/sh", first});
+    EXPECT_EQ(table.get(id)->program, program);
+    EXPECT_EQ(table.get(id)->pid, pid);
+  }
   EXPECT_EQ(table.size(), 1004u);
-  EXPECT_EQ(table.get(base)->base->build_id_size, 3);
+  EXPECT_EQ(program->build_id_size, 3);
+  // What 1,004 processes of five programs take: heads, directory, one page of programs, and the
+  // contexts.
+  EXPECT_EQ(TraceWorld::pages_out(), 3 + 1004 * sizeof(ContextTable::Context) / kPageSize + 1);
   const std::string longest(500, 'x');
   const std::vector<uint8_t> long_id(64, 7);
   const uint32_t cut = table.intern(ContextKind::kProcess, 1, longest, {longest, long_id});
-  EXPECT_EQ(table.get(cut)->base->build_id_size, kMaxBuildId);
-  EXPECT_EQ(strlen(table.get(cut)->base->path), sizeof(ContextTable::Base::path) - 1);
+  EXPECT_EQ(table.get(cut)->program->build_id_size, kMaxBuildId);
+  EXPECT_EQ(strlen(table.get(cut)->program->path), sizeof(ContextTable::Program::path) - 1);
   table.clear();
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-TEST(ContextTableTest, AtTheLimitTheBaseIsKept) {
+TEST(ContextTableTest, AtTheLimitWhatIsThereIsFound) {
   ContextTable table;
   ASSERT_TRUE(table.open().ok());
-  const uint32_t base = table.intern(ContextKind::kProcess, 1, "sh");
-  TraceWorld::fail_pages(100);
-  uint32_t stack = 1;
-  while (table.with_user_stack(base, stack) != 0) stack++;
-  EXPECT_GT(stack, 100u) << "the page was begun";
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), base);
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 2, "sh"), 0u) << "a base without a context is none";
+  const uint32_t first = table.intern(ContextKind::kProcess, 1, "sh");
+  TraceWorld::fail_pages(1'000'000);
+  uint32_t pid = 2;
+  while (table.intern(ContextKind::kProcess, pid, "sh") != 0) pid++;
+  EXPECT_GT(pid, 100u) << "the page was begun";
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), first);
+  // A program that comes now is kept, but no process with it.
+  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "cat"), 0u);
   TraceWorld::fail_pages(0);
-  EXPECT_NE(table.intern(ContextKind::kProcess, 2, "sh"), 0u);
-  EXPECT_NE(table.with_user_stack(base, stack), 0u);
+  EXPECT_NE(table.intern(ContextKind::kProcess, pid, "sh"), 0u);
+  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "cat"), 0u);
   table.clear();
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }

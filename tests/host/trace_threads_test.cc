@@ -237,17 +237,17 @@ TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
     run(kCpus, [&](unsigned cpu) {
       for (uint32_t pid = 1; pid <= kProcesses; pid++) {
         trace_memory_prepare();
-        const uint32_t base = table.intern(ContextKind::kProcess, pid, "program");
-        const uint32_t id = base == 0 ? 0 : table.with_user_stack(base, pid);
+        const std::string name = "program" + std::to_string(pid % 50);
+        const uint32_t id = table.intern(ContextKind::kProcess, pid, name);
         ids[cpu].push_back(id);
-        if (id == 0 || !table.valid(id) || table.get(id)->user_stack != pid ||
-            table.get(id)->base->pid != pid)
+        if (id == 0 || !table.valid(id) || table.get(id)->pid != pid ||
+            table.get(id)->program->name != name)
           wrong++;
       }
     });
     ASSERT_EQ(wrong, 0);
     for (const auto& others : ids) ASSERT_EQ(others, ids[0]);
-    ASSERT_EQ(table.size(), 2 * kProcesses);
+    ASSERT_EQ(table.size(), kProcesses);
     table.clear();
   }
 }

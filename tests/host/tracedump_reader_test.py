@@ -12,7 +12,7 @@ NO_LIMIT = (1 << 64) - 1
 ABI = pathlib.Path(__file__).resolve().parent.parent.parent / "kern/abi/tracedump.h"
 
 
-def binary(extra=b"", unknown=(), version=1):
+def binary(extra=b"", unknown=(), version=2):
     """A binary dump of one trace with two records. `extra` ends the header, every section header and every item, as fields of a later kernel
     would; `unknown`: sections of other tags, as (tag, bytes)."""
     def section(tag, items, source=0, item_size=None):
@@ -27,11 +27,11 @@ def binary(extra=b"", unknown=(), version=1):
     sections = [section(tag, [data], item_size=1) for tag, data in unknown] + [
         section(STRINGS, [b"\0pipe\0sh\0/bin/sh\0"], item_size=1),
         section(SOURCES, [SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra]),
-        section(FRAMES, [FRAME.pack(0xFFFFFFFF80001234) + FRAME.pack(0xFFFFFFFF80005678)], item_size=8),
-        section(STACKS, [STACK.pack(17, 1, 0, 2, 0) + extra]),
-        section(CONTEXTS, [CONTEXT.pack(5, 2, 12, 0, 6, 9, 2, 0, b"\xab\xcd".ljust(32, b"\0")) + extra]),
-        section(RECORDS, [RECORD.pack(0xFFFF800000001000, 64, 2_000_000_000, 17, 5, 3, 1, 0) + extra,
-                          RECORD.pack(0xFFFF800000002000, 1000, 1_000_000_000, 0, 0, 1, 0, 0) + extra]),
+        section(FRAMES, [FRAME.pack(0xFFFFFFFF80001234) + FRAME.pack(0xFFFFFFFF80005678) + FRAME.pack(0x401000)], item_size=8),
+        section(STACKS, [STACK.pack(17, 1, 0, 2, 0) + extra, STACK.pack(18, 2, 2, 1, 0) + extra]),
+        section(CONTEXTS, [CONTEXT.pack(5, 2, 12, 6, 9, 2, 0, 0, b"\xab\xcd".ljust(32, b"\0")) + extra]),
+        section(RECORDS, [RECORD.pack(0xFFFF800000001000, 64, 2_000_000_000, 17, 5, 18, 3, 1, 0) + extra,
+                          RECORD.pack(0xFFFF800000002000, 1000, 1_000_000_000, 0, 0, 0, 1, 0, 1) + extra]),
     ]
     header_size = HEADER.size + len(extra)
     data = b"".join(sections)
@@ -53,6 +53,8 @@ def check(data):
     assert (str(context), context.path, context.build_id) == ("pid 12 sh", "/bin/sh", "abcd")
     known, unknown = source.records
     assert (known.object, known.stack, known.mark, known.cpu, dump.age(known)) == (0xFFFF800000001000, 17, 3, 1, 1500)
+    assert (dump.stacks[known.user_stack].kind, dump.stacks[known.user_stack].frames, unknown.user_stack) == ("user", (0x401000,), 0)
+    assert (known.not_leak, unknown.not_leak) == (False, True)
     assert (unknown.size, unknown.stack, dump.context_name(unknown.context)) == (1000, 0, "unknown")
     assert source.weight(known) == pytest.approx(8.5104, abs=0.0001)
 
@@ -88,8 +90,8 @@ def test_identities():
 
 
 def test_what_is_no_dump():
-    with pytest.raises(TraceDumpError, match="version 2"):
-        TraceDump(binary(version=2))
+    with pytest.raises(TraceDumpError, match="version 1"):
+        TraceDump(binary(version=1))
     whole = binary()
     for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
         with pytest.raises(TraceDumpError):

@@ -126,10 +126,10 @@ def user_stacks_of(dump, records):
     found = {}
     for record in records:
         context = dump.contexts.get(record.context)
-        if not context or not context.user_stack:
+        if not context or not record.user_stack:
             continue
-        stack = found.setdefault((context.user_stack, context.build_id, context.path),
-                                 UserStack([], context.build_id, context.path, dump.stacks[context.user_stack].frames))
+        stack = found.setdefault((record.user_stack, context.build_id, context.path),
+                                 UserStack([], context.build_id, context.path, dump.stacks[record.user_stack].frames))
         if str(context) not in stack.owners:
             stack.owners.append(str(context))
         stack.bytes += record.size

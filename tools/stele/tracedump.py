@@ -17,7 +17,7 @@ if __name__ == "__main__":
 from stele import ksyms  # noqa: E402
 
 MAGIC = b"\x89STELE\r\n"
-VERSION = 1
+VERSION = 2
 SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS = range(1, 7)
 HEADER = struct.Struct("<8sIIIIQQQQII32s")
 SECTION = struct.Struct("<IIQQII")
@@ -25,7 +25,7 @@ SOURCE = struct.Struct("<IIIIQQQQIIII15Q")
 CONTEXT = struct.Struct("<IIIIIIII32s")
 STACK = struct.Struct("<IIQII")
 FRAME = struct.Struct("<Q")
-RECORD = struct.Struct("<QQQIIHHI")
+RECORD = struct.Struct("<QQQIIIHBB")
 
 COUNTERS = ("seen", "recorded", "dropped", "filtered", "freed", "cleared", "live", "bytes", "untracked", "unmatched", "stacks_lost",
             "contexts_lost", "truncated", "estimated_bytes", "estimated_objects")
@@ -45,7 +45,6 @@ class Context:
     id: int
     kind: str  # task, process, irq
     pid: int
-    user_stack: int
     name: str
     path: str
     build_id: str  # hexadecimal; "" if it is not known
@@ -71,6 +70,7 @@ class Record:
     mark: int
     cpu: int
     not_leak: bool = False  # the kernel has declared that the object stays
+    user_stack: int = 0  # of the system call's or fault's caller; 0: none
 
 
 @dataclass
@@ -168,8 +168,8 @@ class TraceDump:
             if first + count > len(frames):
                 raise TraceDumpError("a stack is outside the frames")
             self.stacks[number] = Stack(number, STACK_KINDS.get(kind, "?"), tuple(frames[first:first + count]))
-        for number, kind, pid, user_stack, name, path, build_id_size, _, build_id in items(CONTEXTS, CONTEXT):
-            self.contexts[number] = Context(number, CONTEXT_KINDS.get(kind, "?"), pid, user_stack, string(name), string(path),
+        for number, kind, pid, name, path, build_id_size, _, _, build_id in items(CONTEXTS, CONTEXT):
+            self.contexts[number] = Context(number, CONTEXT_KINDS.get(kind, "?"), pid, string(name), string(path),
                                             build_id[:build_id_size].hex())
         for index, item in enumerate(items(SOURCES, SOURCE)):
             name, kind, state, flags, object_size, least, most, sample, depth, pid, mark, stacks, *counters = item
@@ -177,7 +177,8 @@ class TraceDump:
             self.sources.append(Source(
                 string(name), SOURCE_KINDS.get(kind, "?"), STATES.get(state, "?"), bool(flags & 1), object_size,
                 {key: value for key, value in options.items() if value}, mark, stacks, dict(zip(COUNTERS, counters)),
-                [Record(*record[:-1], bool(record[-1] & 1)) for record in items(RECORDS, RECORD, index)]))
+                [Record(address, size, time, stack, context, mark, cpu, bool(flags & 1), user_stack)
+                 for address, size, time, stack, context, user_stack, mark, cpu, flags in items(RECORDS, RECORD, index)]))
 
     def source(self, name):
         """The trace of that name; None if there is none."""

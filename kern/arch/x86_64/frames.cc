@@ -11,7 +11,7 @@
 
 extern "C" const char trap_entries_start[], trap_entries_end[];
 extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high,
-                              uint64_t* return_addresses, size_t max);
+                              uint64_t* return_addresses, size_t max, uint64_t* frame_pointers);
 
 namespace {
 
@@ -59,12 +59,13 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
   return n;
 }
 
-size_t walk_user_stack(uint64_t* program_counters, size_t max) {
+size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max) {
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
   if (max == 0) return 0;
   program_counters[0] = entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
   // Interrupts are off, which makes trap.cc fail a fault instead of resolving it.
-  return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1);
+  return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1,
+                         frame_pointers + 1);
 }
 
 size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max) {
@@ -75,7 +76,8 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
   if (program_counters[n] == 0) return n;
   n++;
   // The caller's frame: the function has not made its own yet, or has left it already.
-  return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n);
+  return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n,
+                         program_counters + n);
 }
 
 bool user_call_stands(uint64_t stack_pointer, uint64_t return_address) {

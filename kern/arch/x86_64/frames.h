@@ -17,7 +17,11 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 // mapped right now, not aligned, not above the frame before or not in user space ends the walk. The
 // task has been in user mode. Interrupts off; any context but NMI; never sleeps. Bound: `max`
 // loads, of which one may fault.
-size_t walk_user_stack(uint64_t* program_counters, size_t max);
+//
+// frame_pointers[i], from 1 on, is the frame in which program_counters[i] was found; behind these,
+// if there were fewer than `max`, stands the frame pointer at which the walk ended. Who does not
+// want them passes the same array twice.
+size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max);
 
 // The same where a function of a program is called (the breakpoint on its first instruction, before
 // it has a frame) or is about to return: first, of a call, the address after the function's

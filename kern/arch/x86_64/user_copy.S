@@ -1,14 +1,7 @@
-// Access to user memory. Each instruction that may fault stands in the exception table with the
-// place to go on at; trap.cc goes there when the fault cannot be resolved.
+// Access to user memory.
 
+#include "arch/x86_64/may_fault.h"
 #include "arch/x86_64/smap.h"
-
-        .macro MAY_FAULT instruction:vararg
-772:    \instruction
-        .pushsection exception_table, "a"
-        .quad 772b, 773f
-        .popsection
-        .endm
 
         .text
 // int user_copy(void* to, const void* from, size_t size): 0, or 1 after a bad address.
@@ -82,8 +75,10 @@ user_copy_string:
 // size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t*
 // return_addresses, size_t max): follows frame pointers, which must be multiples of 8, at least
 // `low` and above the frame before, with the frame below `high`, until one is not, a return address
-// is 0 or a load faults. How many there were. With interrupts off, which makes a fault fail at
-// once.
+// is 0 or a load faults. How many there were. frame_pointers[i], the sixth argument, is where
+// return address i was found; behind these, if there were fewer than `max`, stands where it ended.
+// They may be kept in the same place as the return addresses, which then remain. With interrupts
+// off, which makes a fault fail at once.
         .globl user_frames
         .type user_frames, @function
 user_frames:
@@ -92,23 +87,24 @@ user_frames:
         STAC
         xorl %eax, %eax
         subq $16, %rdx
-1:      cmpq %r8, %rax
-        jae 773f
+        testq %r8, %r8
+        jz 773f
+1:      movq %rdi, (%r9,%rax,8)
         cmpq %rsi, %rdi
         jb 773f
         cmpq %rdx, %rdi
         ja 773f
         testb $7, %dil
         jnz 773f
-        MAY_FAULT movq 8(%rdi), %r9
-        MAY_FAULT movq (%rdi), %r10
-        testq %r9, %r9
+        MAY_FAULT movq 8(%rdi), %r11
+        testq %r11, %r11
         jz 773f
-        movq %r9, (%rcx,%rax,8)
-        incq %rax
         leaq 16(%rdi), %rsi
-        movq %r10, %rdi
-        jmp 1b
+        MAY_FAULT movq (%rdi), %rdi
+        movq %r11, (%rcx,%rax,8)
+        incq %rax
+        cmpq %r8, %rax
+        jb 1b
 773:    CLAC
         popq %rbp
         ret

@@ -99,18 +99,18 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
   if (row.kernel != 0) print_stack(" kernel", counts_.stacks().view(row.kernel));
   if (row.user != 0) print_stack(" user", counts_.stacks().view(row.user));
   if (const ContextTable::Context* context = counts_.contexts().get(row.context)) {
-    const ContextTable::Base& base = *context->base;
+    const ContextTable::Program& program = *context->program;
     if (counts_.processes()) {
       append(" pid ");
-      length_ = static_cast<size_t>(put_decimal(piece_ + length_, base.pid) - piece_);
-      print_word(" name ", base.name);
+      length_ = static_cast<size_t>(put_decimal(piece_ + length_, context->pid) - piece_);
+      print_word(" name ", program.name);
     }
-    if (base.path[0]) print_word(" path ", base.path);
-    if (base.build_id_size > 0) append(" build ");
-    for (unsigned i = 0; i < base.build_id_size; i++) {
+    if (program.path[0]) print_word(" path ", program.path);
+    if (program.build_id_size > 0) append(" build ");
+    for (unsigned i = 0; i < program.build_id_size; i++) {
       constexpr const char* kDigits = "0123456789abcdef";
-      piece_[length_++] = kDigits[base.build_id[i] >> 4];
-      piece_[length_++] = kDigits[base.build_id[i] & 15];
+      piece_[length_++] = kDigits[program.build_id[i] >> 4];
+      piece_[length_++] = kDigits[program.build_id[i] & 15];
     }
   }
   piece_[length_++] = '\n';
@@ -137,7 +137,7 @@ char* put_nanoseconds(char* to, uint64_t time) {
 }
 
 constexpr size_t kLongestName = 256;
-static_assert(kProbeEventLine >= 96 + sizeof(ContextTable::Base::name) + kLongestName +
+static_assert(kProbeEventLine >= 96 + sizeof(ContextTable::Program::name) + kLongestName +
                                      size_t{17} * ProbeEvent::kMaxValues);
 
 }  // namespace
@@ -147,8 +147,8 @@ size_t probe_format_event(char* line, const ProbeEvent& event) {
   to = put_decimal(put_text(to, " cpu "), event.cpu);
   to = put_decimal(put_text(to, " pid "), event.pid);
   const ContextTable::Context* context = trace_contexts.get(event.context);
-  to = put_name(put_text(to, " name "), context ? context->base->name : "?",
-                sizeof(context->base->name));
+  to = put_name(put_text(to, " name "), context ? context->program->name : "?",
+                sizeof(context->program->name));
   constexpr std::string_view kKinds[] = {" call ", " return ", " alloc ", " free "};
   to = put_name(put_text(to, kKinds[static_cast<size_t>(event.kind)]), event.name, kLongestName);
   const auto put_value = [&to](uint64_t value) {

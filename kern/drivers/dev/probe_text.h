@@ -24,8 +24,8 @@ class ProbeCountsText {
   // The longest row has two stacks of addresses, each with a blank, and what there is of a program.
   static constexpr size_t kPiece = 4096 - 128;
   static constexpr size_t kLongestRow =
-      size_t{2} * 17 * kProbeMaxDepth + sizeof(ContextTable::Base::name) +
-      sizeof(ContextTable::Base::path) + size_t{2} * kMaxBuildId + 128;
+      size_t{2} * 17 * kProbeMaxDepth + sizeof(ContextTable::Program::name) +
+      sizeof(ContextTable::Program::path) + size_t{2} * kMaxBuildId + 128;
   static_assert(kLongestRow <= kPiece);
 
   explicit ProbeCountsText(bool processes) : counts_(trace_stacks, trace_contexts, processes) {}

@@ -19,9 +19,9 @@ struct TaskHead {
 
   // What the store remembers (src/store/current_context.cc); 0 in a new task. The task's own, with
   // interrupts off.
-  uint32_t trace_base;  // context of what it is, without a user stack
-  uint32_t trace_cut;   // trace_call's context, if its user stack is deeper than what is recorded
-  // Context of the system call or fault under way; kTraceFromUser after each return to user mode.
+  uint32_t trace_context;  // number of its context, until exec
+  // The caller of the system call or fault under way, as current_context.h says;
+  // kTraceFromUser after each return to user mode.
   uint64_t trace_call;
 
   ListNode wait_link;  // lock of the wait queue that the task is on

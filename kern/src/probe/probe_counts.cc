@@ -14,13 +14,11 @@ Result<void> ProbeCounts::add(const StackCounts::Part& part) {
 
 ProbeCounts::Row ProbeCounts::row_of(StackCounts::Key key, uint64_t count) const {
   Row row = {.kernel = 0, .user = 0, .context = 0, .count = count};
-  if (const StackTable::View view = stacks_.view(key.stack)) {
-    (view.kind() == StackKind::kKernel ? row.kernel : row.user) = key.stack;
-  }
-  if (const ContextTable::Context* context = contexts_.get(key.context)) {
-    if (row.user == 0) row.user = context->user_stack;
-    if (processes_ || row.user != 0) row.context = context->base->id;
-  }
+  const StackTable::Pair pair = stacks_.split(key.stack);
+  row.user = pair.user_stack;
+  if (const StackTable::View view = stacks_.view(pair.stack))
+    (view.kind() == StackKind::kKernel ? row.kernel : row.user) = pair.stack;
+  if (processes_ || row.user != 0) row.context = key.context;
   return row;
 }
 
@@ -29,8 +27,10 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
   if (a.user != b.user) return a.user < b.user ? -1 : 1;
   if (a.context == b.context) return 0;
   if (a.context == 0 || b.context == 0 || processes_) return a.context < b.context ? -1 : 1;
-  const ContextTable::Base& x = *contexts_.get(a.context)->base;
-  const ContextTable::Base& y = *contexts_.get(b.context)->base;
+  // The same program may be known by several names.
+  const ContextTable::Program& x = *contexts_.get(a.context)->program;
+  const ContextTable::Program& y = *contexts_.get(b.context)->program;
+  if (&x == &y) return 0;
   if (const int order = strcmp(x.path, y.path)) return order;
   if (x.build_id_size != y.build_id_size) return x.build_id_size < y.build_id_size ? -1 : 1;
   return memcmp(x.build_id.data(), y.build_id.data(), x.build_id_size);

@@ -13,7 +13,7 @@ class ProbeCounts {
  public:
   struct Row {
     uint32_t kernel, user;  // numbers of stacks; 0: not told apart, or not recorded
-    uint32_t context;       // a base; 0 likewise
+    uint32_t context;       // 0 likewise
     uint64_t count;
   };
 

@@ -21,12 +21,12 @@ constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
   if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
 }
 
-// The base that the current task remembers, if it is the one that is hit.
-[[gnu::always_inline]] inline bool remembered_base(const Cpu& cpu, uint32_t* base) {
+// The context that the current task remembers, if it is the one that is hit.
+[[gnu::always_inline]] inline bool remembered_context(const Cpu& cpu, uint32_t* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
     return false;
-  *base = cpu.current->trace_base;
-  return trace_contexts.valid(*base);
+  *context = cpu.current->trace_context;
+  return trace_contexts.valid(*context);
 }
 
 }  // namespace
@@ -99,33 +99,36 @@ bool ProbeRecorder::follows(const ProbeRule& rule) const {
 
 void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                           ProbePerCpu& per_cpu) {
-  uint32_t stack = 0, context = 0;
-  bool truncated = false;
-  if (rule.user ? options_.stacks != ProbeStacks::kNone : has_kernel(options_.stacks)) {
+  const ProbeStacks stacks = options_.stacks;
+  const bool of_kernel = !rule.user && has_kernel(stacks),
+             of_caller = !rule.user && has_user(stacks),
+             of_program = rule.user && stacks != ProbeStacks::kNone;
+  CurrentContext context = {0, 0};
+  if (of_caller) {
+    context = trace_find_context();
+  } else if ((options_.processes || of_program) && !remembered_context(cpu, &context.id)) {
+    context.id = trace_find_base();
+  }
+  if ((of_caller || options_.processes || of_program) && context.id == 0)
+    per_cpu.contexts_lost.increment();
+
+  RecordedStack stack(context.caller & ~kTraceFromUser);
+  if (of_program) {
+    stack = record_user_stack_of_call(hit.returned, options_.trace.depth, per_cpu.user_stacks);
+  } else if (of_kernel) {
     const StackScope scope = StackScope::innermost(options_.trace.depth);
-    const RecentStack* recent = rule.user ? nullptr : recent_place(hit.frame_pointer, cpu);
-    const RecordedStack found =
-        recent && !recent->differs(hit.frame_pointer, scope, cpu) ? RecordedStack(recent->stack())
-        : rule.user
-            ? record_user_stack_of_call(hit.returned, options_.trace.depth, per_cpu.user_stacks)
-            : record_kernel_stack(hit.frame_pointer, scope, cpu);
-    stack = found.id();
-    truncated = found.truncated();
-    if (stack == 0) [[unlikely]]
-      per_cpu.stacks_lost.increment();
+    const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
+    stack = of_caller ? record_stack(hit.frame_pointer, scope, cpu, context.caller)
+            : !recent->differs(hit.frame_pointer, scope, cpu)
+                ? RecordedStack(recent->stack())
+                : record_kernel_stack(hit.frame_pointer, scope, cpu);
   }
-  if (has_user(options_.stacks) && !rule.user) {
-    const CurrentContext found = trace_find_context();
-    context = found.id;
-    if (found.user_stack == UserStack::kLost) per_cpu.stacks_lost.increment();
-    truncated |= found.user_stack == UserStack::kCut;
-    if (context == 0) per_cpu.contexts_lost.increment();
-  } else if (options_.processes || (rule.user && options_.stacks != ProbeStacks::kNone)) {
-    if (!remembered_base(cpu, &context)) context = trace_find_base();
-    if (context == 0) per_cpu.contexts_lost.increment();
-  }
-  if (truncated) per_cpu.truncated.increment();
-  if (!per_cpu.counts.add(stack, context)) per_cpu.lost.increment();
+  if ((of_kernel || of_program) && stack.id() == 0) [[unlikely]]
+    per_cpu.stacks_lost.increment();
+  if (stack.user_stack_lost()) [[unlikely]]
+    per_cpu.stacks_lost.increment();
+  if (stack.truncated()) per_cpu.truncated.increment();
+  if (!per_cpu.counts.add(stack.id(), context.id)) per_cpu.lost.increment();
 }
 
 bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {

@@ -17,7 +17,7 @@ RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUs
 
 RecordedStack record_user_stack(uint32_t depth) {
   uint64_t frames[kProbeMaxDepth + 1];
-  const size_t count = walk_user_stack(frames, depth + 1);
+  const size_t count = walk_user_stack(frames, frames, depth + 1);
   return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)),
           count > depth};
 }

@@ -9,8 +9,8 @@
 // Clearing takes the tables away, CPU by CPU, in interprocessor interrupts, which cannot land
 // inside add().
 //
-// A key is the number of a stack and of a context in the shared tables. Cost for each key on each
-// CPU: 32 bytes.
+// A key is the number of a stack, or of a pair of stacks, and of a context in the shared tables.
+// Cost for each key on each CPU: 32 bytes.
 #pragma once
 
 #include <atomic>

@@ -25,9 +25,8 @@ uint32_t shortened(uint64_t hash) {
   return static_cast<uint32_t>((hash ^ hash >> 29) * 0xbf58476d1ce4e5b9 >> 32);
 }
 
-bool equal(const ContextTable::Base& a, const ContextTable::Base& b) {
-  return a.hash == b.hash && a.pid == b.pid && a.kind == b.kind &&
-         a.build_id_size == b.build_id_size && a.build_id == b.build_id &&
+bool equal(const ContextTable::Program& a, const ContextTable::Program& b) {
+  return a.hash == b.hash && a.build_id_size == b.build_id_size && a.build_id == b.build_id &&
          strcmp(a.name, b.name) == 0 && strcmp(a.path, b.path) == 0;
 }
 
@@ -58,62 +57,58 @@ void ContextTable::clear() {
     size_.store(0, std::memory_order_relaxed);
   }
   pages_.clear();
-  while (base_pages_) trace_page_free(std::exchange(base_pages_, base_pages_->next));
+  while (program_pages_) trace_page_free(std::exchange(program_pages_, program_pages_->next));
   if (heads_) trace_page_free(std::exchange(heads_, nullptr));
-}
-
-ContextTable::Base* ContextTable::make_base() {
-  if (!base_pages_ || base_pages_->used == BasePage::kBases) {
-    void* memory = trace_page_take();
-    if (!memory) return nullptr;
-    auto* page = static_cast<BasePage*>(memory);
-    page->next = base_pages_;
-    page->used = 0;
-    base_pages_ = page;
-  }
-  return &base_pages_->bases[base_pages_->used];
 }
 
 uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
                               const TraceProgram& program) {
-  Base wanted = {};
-  wanted.pid = pid;
-  wanted.kind = kind;
+  Program wanted = {};
   wanted.build_id_size =
       static_cast<uint8_t>(std::min(program.build_id.size(), wanted.build_id.size()));
   std::copy_n(program.build_id.begin(), wanted.build_id_size, wanted.build_id.begin());
-  uint64_t hash = uint64_t{pid} << 8 | static_cast<uint8_t>(kind);
+  uint64_t hash = 0;
   copy_printable(wanted.name, name, &hash);
   copy_printable(wanted.path, program.path, &hash);
   wanted.hash = shortened(hash);
 
   Guard guard(lock_);
   if (!is_open()) return 0;
-  Base*& first = heads_->bases[wanted.hash % kHeads];
-  for (const Base* base = first; base; base = base->next) {
-    if (equal(*base, wanted)) return base->id;
+  const Program* const kept = find_or_add(wanted);
+  return kept ? find_or_add(kind, static_cast<uint16_t>(pid), kept) : 0;
+}
+
+// One that is made and then finds no memory for its context stays, for the next that wants it.
+const ContextTable::Program* ContextTable::find_or_add(const Program& wanted) {
+  Program*& first = heads_->programs[wanted.hash % kHeads];
+  for (const Program* program = first; program; program = program->next) {
+    if (equal(*program, wanted)) return program;
   }
-  Base* base = make_base();
-  if (!base) return 0;
-  *base = wanted;
-  base->id = find_or_add(base, 0);
-  if (base->id == 0) return 0;
-  base_pages_->used++;
-  base->next = first;
-  first = base;
-  return base->id;
+  Program* const program = make_program();
+  if (!program) return nullptr;
+  *program = wanted;
+  program->next = first;
+  return first = program;
 }
 
-uint32_t ContextTable::with_user_stack(uint32_t id, uint32_t user_stack) {
-  Guard guard(lock_);
-  return is_open() ? find_or_add(get(id)->base, user_stack) : 0;
+ContextTable::Program* ContextTable::make_program() {
+  if (!program_pages_ || program_pages_->used == ProgramPage::kPrograms) {
+    void* memory = trace_page_take();
+    if (!memory) return nullptr;
+    auto* page = static_cast<ProgramPage*>(memory);
+    page->next = program_pages_;
+    page->used = 0;
+    program_pages_ = page;
+  }
+  return &program_pages_->programs[program_pages_->used++];
 }
 
-uint32_t ContextTable::find_or_add(const Base* base, uint32_t user_stack) {
-  const uint32_t hash = shortened((reinterpret_cast<uint64_t>(base) ^ user_stack) * kFactor);
-  Context*& first = heads_->contexts[hash % kHeads];
+uint32_t ContextTable::find_or_add(ContextKind kind, uint16_t pid, const Program* program) {
+  const uint64_t who = uint64_t{pid} << 8 | static_cast<uint8_t>(kind);
+  Context*& first = heads_->contexts[shortened((program->hash ^ who << 32) * kFactor) % kHeads];
   for (const Context* context = first; context; context = context->next) {
-    if (context->base == base && context->user_stack == user_stack) return context->id;
+    if (context->program == program && context->pid == pid && context->kind == kind)
+      return context->id;
   }
   const uint32_t index = size_.load(std::memory_order_relaxed);
   const uint32_t id = base_.load(std::memory_order_relaxed) + index;
@@ -121,7 +116,7 @@ uint32_t ContextTable::find_or_add(const Base* base, uint32_t user_stack) {
   auto* page = static_cast<Context*>(pages_.obtain(index / kPerPage));
   if (!page) return 0;
   Context* context = page + index % kPerPage;
-  *context = {.next = first, .base = base, .id = id, .user_stack = user_stack};
+  *context = {.next = first, .program = program, .id = id, .pid = pid, .kind = kind};
   first = context;
   size_.store(index + 1, std::memory_order_release);
   return id;

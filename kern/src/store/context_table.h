@@ -1,16 +1,16 @@
 // Contexts, each kept once and named by a 32-bit number: who allocated.
 //
-// A context is what runs, the base (a process with its program, a kernel task, an interrupt), and,
-// for a process, the user stack of the system call or fault under way. Bases are large and few;
-// they are stored apart, and a context of 24 bytes refers to one. A base is itself a context,
-// without a user stack.
+// A context is a process with the program that it runs, a kernel task, or an interrupt. It is small
+// and refers to its program, which is large and kept once for all its processes: a system that runs
+// the same few programs again and again needs 24 bytes for each process. From where in the program
+// a system call came says the record's stack (stack_table.h), not the context.
 //
 // As the stack table, but small and with a lock for each look-up: tasks remember their numbers, so
-// that it is asked about once for each process and once for each system call. A number is never
-// given twice, also not after clear(): what was remembered from before is known to be stale by its
-// lying outside. When no numbers are left (after four billion), or no memory, the number 0 is
-// returned, which the caller counts. Hooks and hits of probes ask; hits may not come while the lock
-// is held, and they do not, as both keep probes off.
+// that it is asked about once for each program that a process runs. A number is never given twice,
+// also not after clear(): what was remembered from before is known to be stale by its lying
+// outside. When no numbers are left (after four billion), or no memory, the number 0 is returned,
+// which the caller counts. Hooks and hits of probes ask; hits may not come while the lock is held,
+// and they do not, as both keep probes off.
 #pragma once
 
 #include <array>
@@ -26,23 +26,23 @@
 
 class ContextTable {
  public:
-  struct Base {
-    Base* next;
+  // What runs: of a kernel task and an interrupt, nothing but a name.
+  struct Program {
+    Program* next;
     uint32_t hash;
-    uint32_t pid;  // 0 for what is not a process
-    uint32_t id;   // of the context that has this base and no user stack
-    ContextKind kind;
-    uint8_t build_id_size;  // 0: the program has none
+    uint8_t build_id_size;  // 0: there is none
     std::array<uint8_t, kMaxBuildId> build_id;
     char name[32];  // NUL-terminated and printable, both
-    char path[70];  // of a process's program; a longer one is cut
+    char path[70];  // a longer one is cut
   };
   struct Context {
     Context* next;
-    const Base* base;
+    const Program* program;
     uint32_t id;
-    uint32_t user_stack;  // StackTable; 0 for none
+    uint16_t pid;  // 0 for what is not a process
+    ContextKind kind;
   };
+  static_assert(kMaxPid <= UINT16_MAX);
 
   constexpr ContextTable() = default;
   ContextTable(const ContextTable&) = delete;
@@ -54,14 +54,11 @@ class ContextTable {
   void clear();
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
-  // The number of a base, 0 when it cannot be stored or the table is not open. Texts and build ids
-  // are cut, and characters that cannot be printed become '?'. Any context but NMI, after
+  // The number of a context, 0 when it cannot be stored or the table is not open. Texts and build
+  // ids are cut, and characters that cannot be printed become '?'. Any context but NMI, after
   // trace_memory_prepare(); takes kContextTable. Bound: two chains.
   uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
                   const TraceProgram& program = {});
-  // The number of the context with the base of `id`, which is valid, and a user stack. The same
-  // otherwise.
-  uint32_t with_user_stack(uint32_t id, uint32_t user_stack);
 
   // Whether it was returned since the last clear().
   bool valid(uint32_t id) const {
@@ -80,28 +77,29 @@ class ContextTable {
   static constexpr uint32_t kHeads = kPageSize / sizeof(void*) / 2;
   // One page.
   struct Heads {
-    Base* bases[kHeads];
+    Program* programs[kHeads];
     Context* contexts[kHeads];
   };
   static_assert(sizeof(Heads) == kPageSize);
-  struct BasePage {
-    static constexpr uint32_t kBases = (kPageSize - 16) / sizeof(Base);
-    BasePage* next;
+  struct ProgramPage {
+    static constexpr uint32_t kPrograms = (kPageSize - 16) / sizeof(Program);
+    ProgramPage* next;
     uint64_t used;
-    Base bases[kBases];
+    Program programs[kPrograms];
   };
-  static_assert(sizeof(BasePage) <= kPageSize);
+  static_assert(sizeof(ProgramPage) <= kPageSize);
 
-  Base* make_base() REQUIRES(lock_);
-  uint32_t find_or_add(const Base* base, uint32_t user_stack) REQUIRES(lock_);
+  Program* make_program() REQUIRES(lock_);
+  const Program* find_or_add(const Program& wanted) REQUIRES(lock_);
+  uint32_t find_or_add(ContextKind kind, uint16_t pid, const Program* program) REQUIRES(lock_);
 
   Spinlock lock_{LockRank::kContextTable};
   // Guarded by lock_ for writing.
   PageDirectory pages_;
-  BasePage* base_pages_ = nullptr;  // the newest first; only that has room
+  ProgramPage* program_pages_ = nullptr;  // the newest first; only that has room
   std::atomic<uint32_t> base_{1};
   std::atomic<uint32_t> size_{0};
   Heads* heads_ = nullptr;
   std::atomic<bool> open_{false};
 };
-static_assert(sizeof(ContextTable::Base) == 144 && sizeof(ContextTable::Context) == 24);
+static_assert(sizeof(ContextTable::Program) == 136 && sizeof(ContextTable::Context) == 24);

@@ -1,10 +1,14 @@
 // Finds out who is allocating.
 //
-// A task remembers two numbers: what it is, which holds until exec, and the context of the system
-// call or fault that it is in, with the user stack, which holds until it returns to user mode
-// (trap.cc stores kTraceFromUser then, and does no more for the tracer). So the user stack is
-// walked once for each system call in which something is recorded. A number from before the table
-// was emptied is recognised as such.
+// A task remembers two numbers: its context, which holds until exec, and the user stack of the
+// system call or fault that it is in, which holds until it returns to user mode (trap.cc stores
+// kTraceFromUser then, and does no more for the tracer). So the user stack is asked for once for
+// each system call in which something is recorded; mostly it is one that the CPU has met before
+// (recent_callers.h).
+//
+// Numbers from before the tables were emptied: of a context they are recognised, since none is
+// given twice. A user stack is asked for when there is a context, and forgotten when there is
+// another, so what is known of the caller is as valid as the context.
 #include "store/current_context.h"
 
 #include <algorithm>
@@ -15,6 +19,7 @@
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "lib/string.h"
+#include "store/recent_callers.h"
 #include "store/trace_memory.h"
 
 namespace {
@@ -31,7 +36,7 @@ uint32_t interrupt_context(uint8_t vector) {
   const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
   // A vector may have been registered afresh, under another name.
   if (trace_contexts.valid(remembered) &&
-      strcmp(trace_contexts.get(remembered)->base->name, name) == 0) {
+      strcmp(trace_contexts.get(remembered)->program->name, name) == 0) {
     return remembered;
   }
   const uint32_t id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
@@ -39,41 +44,13 @@ uint32_t interrupt_context(uint8_t vector) {
   return id;
 }
 
-uint32_t base_of(TaskHead& task) {
-  if (trace_contexts.valid(task.trace_base)) return task.trace_base;
+uint32_t context_of(TaskHead& task) {
+  if (trace_contexts.valid(task.trace_context)) return task.trace_context;
+  task.trace_call &= kTraceFromUser;
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
   const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
-  return task.trace_base = trace_contexts.intern(kind, task.pid, task.name, program);
-}
-
-// `base` with the user stack of the task, which is the current one; without it if either cannot be
-// stored.
-CurrentContext add_user_stack(uint32_t base) {
-  uint64_t frames[kUserStackDepth + 1];
-  const size_t count = walk_user_stack(frames, std::size(frames));
-  const uint32_t stack =
-      trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth));
-  const uint32_t with_stack = stack == 0 ? 0 : trace_contexts.with_user_stack(base, stack);
-  if (with_stack == 0) return {.id = base, .user_stack = UserStack::kLost};
-  return {.id = with_stack,
-          .user_stack = count > kUserStackDepth ? UserStack::kCut : UserStack::kWhole};
-}
-
-CurrentContext context_of_call(TaskHead& task) {
-  const uint32_t base = base_of(task);
-  if (base == 0) return {.id = 0};
-  const uint64_t from_user = task.trace_call & kTraceFromUser;
-  const CurrentContext context =
-      from_user && task.process ? add_user_stack(base) : CurrentContext{.id = base};
-  uint64_t remembered = context.id;
-  if (context.user_stack == UserStack::kLost) remembered = kUserStackLost;
-  if (context.user_stack == UserStack::kCut) {
-    task.trace_cut = context.id;
-    remembered = kUserStackCut;
-  }
-  task.trace_call = from_user | remembered;
-  return context;
+  return task.trace_context = trace_contexts.intern(kind, task.pid, task.name, program);
 }
 
 }  // namespace
@@ -89,31 +66,41 @@ bool trace_in_interrupt(const Cpu& cpu) {
 }
 
 void trace_program_changed(TaskHead& task) {
-  task.trace_base = 0;
+  task.trace_context = 0;
   task.trace_call = 0;
+}
+
+uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu) {
+  if (!task.process) return task.trace_call = 0;
+  uint64_t frames[kUserStackDepth + 1], frame_pointers[kUserStackDepth + 1];
+  const size_t count = walk_user_stack(frames, frame_pointers, std::size(frames));
+  const bool cut = count > kUserStackDepth;
+  bool known;
+  const uint32_t stack =
+      trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth), &known);
+  if (stack == 0) return task.trace_call = kTraceFromUser | kCallerLost;
+  const uint64_t caller = kTraceFromUser | (cut ? kCallerCut : 0) | stack;
+  // The first time it is left alone: most places that allocate once do not again.
+  if (known && !cut) keep_recent_caller(caller, frames, frame_pointers, count, cpu);
+  return task.trace_call = caller;
 }
 
 CurrentContext trace_find_context() {
   const Cpu& cpu = this_cpu();
-  if (trace_in_interrupt(cpu)) return {.id = interrupt_context(cpu.interrupt_vector)};
+  if (trace_in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), 0};
   TaskHead* const task = cpu.current;
-  if (!task) return {.id = trace_contexts.intern(ContextKind::kKernelTask, 0, "boot")};
-  const uint64_t remembered = task->trace_call;
-  const auto id = static_cast<uint32_t>(remembered);
-  if (trace_contexts.valid(id)) return {.id = id};
-  if ((remembered & kUserStackLost) != 0 && trace_contexts.valid(task->trace_base)) {
-    return {.id = task->trace_base, .user_stack = UserStack::kLost};
-  }
-  if ((remembered & kUserStackCut) != 0 && trace_contexts.valid(task->trace_cut)) {
-    return {.id = task->trace_cut, .user_stack = UserStack::kCut};
-  }
-  return context_of_call(*task);
+  if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), 0};
+  const uint32_t context = context_of(*task);
+  if (context == 0) return {0, 0};
+  if (task->trace_call != kTraceFromUser) return {context, task->trace_call};
+  const uint64_t recent = recent_caller();
+  return {context, recent != 0 ? recent : trace_walk_caller(*task, cpu)};
 }
 
 uint32_t trace_find_base() {
   const Cpu& cpu = this_cpu();
   if (trace_in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
-  if (cpu.current) return base_of(*cpu.current);
+  if (cpu.current) return context_of(*cpu.current);
   return trace_contexts.intern(ContextKind::kKernelTask, 0, "boot");
 }
 

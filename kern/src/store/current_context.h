@@ -9,32 +9,33 @@
 // Frames of a user stack that are recorded.
 inline constexpr size_t kUserStackDepth = 16;
 
-enum class UserStack : uint32_t {
-  kWhole,  // or there is none
-  kLost,   // it could not be stored
-  kCut,    // it is deeper than kUserStackDepth
-};
-// In one register.
+// What is known of the caller of a system call or fault, in TaskHead::trace_call: 0 for what has
+// not been in user mode; kTraceFromUser alone if its user stack has not been asked for; and beside
+// that the number of the user stack, with kCallerCut if there was more of it, or kCallerLost
+// without a number if it could not be stored.
+inline constexpr uint64_t kCallerCut = uint64_t{1} << 32;
+inline constexpr uint64_t kCallerLost = uint64_t{1} << 33;
+constexpr uint32_t caller_stack(uint64_t caller) {
+  return static_cast<uint32_t>(caller);
+}
+
 struct CurrentContext {
-  uint32_t id;
-  UserStack user_stack = UserStack::kWhole;
+  uint32_t id;      // ContextTable; 0: it could not be stored
+  uint64_t caller;  // not kTraceFromUser alone
 };
 // After trace_memory_prepare(), interrupts off.
 CurrentContext trace_find_context();
-// The same without a user stack: the task, the process or the interrupt; 0 if it cannot be stored.
+// The same without the caller.
 uint32_t trace_find_base();
+// The caller of the current task, whose trace_call is kTraceFromUser alone, and whose context is
+// valid; it is not one that recent_caller() knows. Remembers it. The same.
+uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
 
-// In TaskHead::trace_call, beside kTraceFromUser: instead of a number, which each record asks for
-// then and is counted, that the user stack could not be stored; that there was more of it, and the
-// number is in TaskHead::trace_cut.
-inline constexpr uint64_t kUserStackLost = uint64_t{1} << 32;
-inline constexpr uint64_t kUserStackCut = uint64_t{1} << 33;
-// What the current task remembers; false if that is not it, or not all, or no longer.
-[[gnu::always_inline]] inline bool trace_remembered_context(const Cpu& cpu, uint32_t* context) {
-  if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
-    return false;
-  *context = static_cast<uint32_t>(cpu.current->trace_call);
-  return trace_contexts.remembers(*context);
+// Whether the current task, which there is, is who allocates, and remembers its context
+// (TaskHead::trace_context). Its caller may not have been asked for; what is known of it is as
+// valid as the context.
+[[gnu::always_inline]] inline bool trace_context_remembered(const Cpu& cpu) {
+  return cpu.interrupt_depth == 0 && trace_contexts.remembers(cpu.current->trace_context);
 }
 
 // An interrupt is being handled, whatever the current task is.

@@ -30,18 +30,45 @@ bool in_allocator(uint64_t return_address) {
           callers > scope.depth()};
 }
 
-}  // namespace
-
-RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu) {
+// The kernel stack, and in *kept the CPU's entry that has it now; nullptr if none has.
+RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
+                                RecentStack** kept) {
   RecentStack* const recent = recent_place(frame_pointer, cpu);
   const RecentStack::Frame* const differs = recent->differs(frame_pointer, scope, cpu);
+  *kept = recent;
   if (!differs) return RecordedStack(recent->stack());
-  if (recent == &no_recent_stack) return walk_stack(frame_pointer, scope);
+  *kept = nullptr;
+  // Before a CPU has its first task nothing is kept: a hook that finds an entry asks its task.
+  if (recent == &no_recent_stack || !cpu.current) return walk_stack(frame_pointer, scope);
   if (!recent->readdress(differs, frame_pointer, scope, cpu) &&
       !recent->refresh(frame_pointer, scope, cpu, in_allocator)) [[unlikely]] {
     return walk_stack(frame_pointer, scope);
   }
   const uint32_t id = trace_stacks.intern_packed(recent->frames(), recent->sum());
-  if (id != 0) recent->name(id);
+  if (id != 0) {
+    recent->name(id);
+    *kept = recent;
+  }
   return {id, recent->truncated()};
+}
+
+}  // namespace
+
+RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu) {
+  RecentStack* kept;
+  return find_kernel_stack(frame_pointer, scope, cpu, &kept);
+}
+
+RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
+                           uint64_t caller) {
+  RecentStack* kept;
+  const RecordedStack kernel = find_kernel_stack(frame_pointer, scope, cpu, &kept);
+  if (kept && kept->knows(caller)) return RecordedStack(kept->named());
+  const uint32_t user = caller_stack(caller);
+  if (user == 0) return RecordedStack(kernel.word() | (caller & kCallerLost));
+  if (kernel.id() == 0) return kernel;
+  const uint32_t pair = trace_stacks.intern_pair({kernel.id(), user});
+  if (pair == 0) return RecordedStack(kernel.word() | RecordedStack::kUserStackLost);
+  if (kept) kept->pair(caller, pair);
+  return {pair, kernel.truncated() || (caller & kCallerCut) != 0};
 }

@@ -19,6 +19,10 @@
 // An entry names the top of the stack that it was made on; as long as that is the CPU's, all its
 // frame pointers lie on that stack and may be followed without looking at the bounds.
 //
+// What a record names is a pair, of this stack and the user stack of who called (stack_table.h). An
+// entry remembers the last caller, as a task does (current_context.h), and the number of the pair,
+// so that for the same caller again, in whatever process, both are known by one compare.
+//
 // An entry is used and filled by its CPU alone, with interrupts off. The pages are trace memory,
 // taken when the first trace begins if they are a small part of the limit, and given back with the
 // stack table.
@@ -65,9 +69,27 @@ class RecentStack {
       return nullptr;
     return frame;
   }
+  // Whether it is of a stack that begins there.
+  bool begins_at(uint64_t frame_pointer) const { return first_ == frame_pointer; }
   // What it found: the number of the stack, with kTruncated if that is not all of it.
   static constexpr uint64_t kTruncated = uint64_t{1} << 32;
   uint64_t stack() const { return stack_; }
+
+  // Whether it knows what a record names of this stack and a caller (TaskHead::trace_call); and
+  // what that is: the number of a pair, or of the stack alone if there is no caller; with
+  // kTruncated if it is not all of either.
+  bool knows(uint64_t caller) const { return caller_ == caller; }
+  uint64_t named() const { return named_; }
+  // What is recorded has no user stack.
+  void unpair() {
+    caller_ = 0;
+    named_ = stack_;
+  }
+  // `pair` is the number for this caller, which has a user stack.
+  void pair(uint64_t caller, uint32_t pair) {
+    caller_ = caller;
+    named_ = ((stack_ | caller) & kTruncated) | pair;
+  }
 
   // Takes over return addresses that have changed, if that is all that has: whether it is. `from`
   // is what differs() has returned. Nothing matches before name().
@@ -84,9 +106,10 @@ class RecentStack {
   uint64_t sum() const { return sum_; }
   // Whether there was more.
   bool truncated() const { return stack_ >= kTruncated; }
-  // The number of what was found.
+  // The number of what was found. Of its pairs none is known.
   void name(uint32_t id) {
     stack_ = (stack_ & kTruncated) | id;
+    unpair();
     key_ = top_ + scope_.word();
   }
 
@@ -143,12 +166,14 @@ class RecentStack {
 
   uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry does not match anything
   uint64_t first_ = 0;  // frame pointer
-  uint64_t stack_ = 0;  // number and kTruncated
-  uint32_t inner_ = 0;  // frames before the last one
+  uint64_t named_ = 0;  // pair and kTruncated, for `caller_`
+  uint64_t caller_ = 0;
+  uint32_t inner_ = 0;       // frames before the last one
   End end_ = End::kOutside;  // of the last one
   // What may be followed, and become another stack.
-  uint64_t top_ = 0;  // of the stack
-  uint64_t sum_ = 0;  // of the weights of what is recorded
+  uint64_t top_ = 0;    // of the stack
+  uint64_t sum_ = 0;    // of the weights of what is recorded
+  uint64_t stack_ = 0;  // number and kTruncated
   StackScope scope_;
   uint32_t skip_ = 0;              // frames of the allocator that are skipped
   uint32_t recorded_ = 0;          // behind them

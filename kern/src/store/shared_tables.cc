@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "core/sleep.h"
 #include "slab_os.h"
+#include "store/recent_callers.h"
 #include "store/recent_stacks.h"
 #include "store/trace_memory.h"
 
@@ -23,8 +24,12 @@ Result<void> open_tables() {
     opened = trace_contexts.open();
     if (!opened) trace_stacks.clear();
   }
-  if (opened) recent_stacks_open(cpus);
-  if (!opened) trace_memory_end();
+  if (opened) {
+    recent_stacks_open(cpus);
+    recent_callers_open(cpus);
+  } else {
+    trace_memory_end();
+  }
   return opened;
 }
 
@@ -41,6 +46,7 @@ void trace_users_drop() {
   const MutexGuard guard(lock);
   ASSERT(users > 0);
   if (--users > 0) return;
+  recent_callers_close();
   recent_stacks_close();
   trace_contexts.clear();
   trace_stacks.clear();

@@ -5,15 +5,6 @@
 
 #include "lib/string.h"
 
-namespace {
-
-// An id is the entry's page number and its place in the page. Place 0 is never used, so that no id
-// is 0.
-constexpr uint32_t kGranule = 8;
-constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
-
-}  // namespace
-
 uint64_t StackTable::pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data) {
   uint64_t sum = 0;
   if (kind == StackKind::kKernel) {
@@ -74,17 +65,21 @@ void StackTable::clear() {
   }
 }
 
-StackTable::Reservation StackTable::reserve(size_t words) {
+// A page that was begun is in the directory: whoever begins one puts it there before.
+inline StackTable::Reservation StackTable::reserve(size_t words) {
   const auto size =
       static_cast<uint32_t>(align_up(offsetof(Entry, data) + words * sizeof(uint32_t), kGranule));
   End before = end_.load(std::memory_order_acquire);
   End after;
   do {
     after = {before.pages, before.offset + size};
-    if (after.offset > kPageSize) after = {before.pages + 1, kGranule + size};
-    if (!pages_.obtain(after.pages - 1)) return {};
+    if (after.offset > kPageSize) [[unlikely]] {
+      after = {before.pages + 1, kGranule + size};
+      if (!pages_.obtain(before.pages)) return {};
+    }
     // What was written to a place that was given back comes before what is written to it now.
-  } while (!end_.compare_exchange_weak(before, after, std::memory_order_acquire));
+  } while (!end_.compare_exchange_weak(before, after, std::memory_order_acq_rel,
+                                       std::memory_order_acquire));
   const uint32_t page = after.pages - 1;
   const uint32_t offset = after.offset - size;
   auto* entry = reinterpret_cast<Entry*>(static_cast<char*>(pages_[page]) + offset);
@@ -98,18 +93,31 @@ void StackTable::give_back(Reservation reservation) {
 }
 
 uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
+  bool known;
+  return intern(kind, frames, count, &known);
+}
+
+uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count, bool* known) {
   uint32_t data[kMaxWords];
   const uint64_t key = pack(kind, frames, std::min(count, kMaxFrames), data);
-  return find_or_add(key, data);
+  return find_or_add(key, data, known);
 }
 
 uint32_t StackTable::intern_packed(std::span<const uint32_t> frames, uint64_t sum) {
-  return find_or_add(key_of(StackKind::kKernel, frames.size(), sum), frames.data());
+  bool known;
+  return find_or_add(key_of(StackKind::kKernel, frames.size(), sum), frames.data(), &known);
 }
 
-uint32_t StackTable::find_or_add(uint64_t key, const uint32_t* data) {
+uint32_t StackTable::intern_pair(Pair pair) {
+  const uint32_t data[] = {pair.stack, pair.user_stack};
+  bool known;
+  return find_or_add(key_of(pair), data, &known);
+}
+
+uint32_t StackTable::find_or_add(uint64_t key, const uint32_t* data, bool* known) {
   Entry* const first = head(key).load(std::memory_order_acquire);
   const Entry* entry = find(first, nullptr, key, data);
+  *known = entry != nullptr;
   return entry ? entry->id : add(first, key, data);
 }
 
@@ -120,7 +128,7 @@ uint32_t StackTable::add(Entry* first, uint64_t key, const uint32_t* data) {
   Head& chain = head(key);
   new (&entry->next) std::atomic<Entry*>(first);
   entry->key = key;
-  memcpy(entry->data, data, words_of(key) * sizeof(uint32_t));
+  copy(entry->data, data, words_of(key));
   while (!chain.compare_exchange_weak(first, entry, std::memory_order_release,
                                       std::memory_order_acquire)) {
     const Entry* searched = entry->next.load(std::memory_order_relaxed);
@@ -130,12 +138,10 @@ uint32_t StackTable::add(Entry* first, uint64_t key, const uint32_t* data) {
     }
     entry->next.store(first, std::memory_order_relaxed);
   }
-  stacks_.fetch_add(1, std::memory_order_relaxed);
+  if (entry->kind() != StackKind::kPair) stacks_.fetch_add(1, std::memory_order_relaxed);
   return entry->id;
 }
 
 StackTable::View StackTable::view(uint32_t id) const {
-  if (id == 0) return {};
-  const auto* page = static_cast<const char*>(pages_[id / kPlacesPerPage]);
-  return View(reinterpret_cast<const Entry*>(page + id % kPlacesPerPage * kGranule));
+  return id == 0 ? View() : View(&at(id));
 }

@@ -22,6 +22,11 @@
 //      CPU has won.
 //
 // Kernel frames are stored as the lower half of the address, user frames in two words.
+//
+// A pair is an entry too, of two words: the number of a kernel stack and that of the user stack
+// beside it, of the program that made the system call. So a record needs one number for both, and a
+// user stack costs one entry for each kernel stack that it was met with, however many processes
+// have it.
 #pragma once
 
 #include <array>
@@ -33,7 +38,7 @@
 #include "lib/result.h"
 #include "store/page_directory.h"
 
-enum class StackKind : uint8_t { kKernel, kUser };
+enum class StackKind : uint8_t { kKernel, kUser, kPair };
 
 class StackTable {
   struct Entry;
@@ -42,16 +47,24 @@ class StackTable {
   static constexpr size_t kMaxFrames = 64;
   static constexpr uint64_t kKernelBase = 0xffffffff80000000;
 
-  // A stack that was stored; stays valid until clear().
+  // What a number stands for: a stack, and the user stack beside it, or 0.
+  struct Pair {
+    uint32_t stack, user_stack;
+    bool operator==(const Pair&) const = default;
+  };
+
+  // A stack or a pair that was stored; stays valid until clear().
   class View {
    public:
     View() = default;
     // False for the number 0.
     explicit operator bool() const { return entry_ != nullptr; }
     StackKind kind() const;
+    // Of a stack: how many return addresses it has, and which is number `index`, innermost first.
     size_t size() const;
-    // The return address number `index`, innermost first.
     uint64_t operator[](size_t index) const;
+    // Of a pair.
+    Pair pair() const { return {entry_->data[0], entry_->data[1]}; }
 
    private:
     friend class StackTable;
@@ -73,6 +86,8 @@ class StackTable {
   // trace_memory_prepare(), no tracer lock held. Lock-free. Bound: one pass over a chain and one
   // over what others add to it meanwhile.
   uint32_t intern(StackKind kind, const uint64_t* frames, size_t count);
+  // The same; in *known comes whether it was stored already.
+  uint32_t intern(StackKind kind, const uint64_t* frames, size_t count, bool* known);
   // The same for kernel frames that are packed; `sum` is that of their weights.
   uint32_t intern_packed(std::span<const uint32_t> frames, uint64_t sum);
   // The same if it is stored already; otherwise 0.
@@ -81,6 +96,14 @@ class StackTable {
     const uint64_t key = key_of(StackKind::kKernel, frames.size(), sum);
     const Entry* const entry =
         find(head(key).load(std::memory_order_acquire), nullptr, key, frames.data());
+    return entry ? entry->id : 0;
+  }
+  // The number of the pair of two stacks that are stored; as intern() and find_packed().
+  uint32_t intern_pair(Pair pair);
+  [[gnu::always_inline]] uint32_t find_pair(Pair pair) const {
+    const uint32_t data[] = {pair.stack, pair.user_stack};
+    const uint64_t key = key_of(pair);
+    const Entry* const entry = find(head(key).load(std::memory_order_acquire), nullptr, key, data);
     return entry ? entry->id : 0;
   }
   // Whether a kernel frame can be packed into 32 bits: those that are left out follow from its
@@ -97,10 +120,27 @@ class StackTable {
 
   // `id` must have come from intern() since the last clear(), or be 0.
   View view(uint32_t id) const;
-  // Number of different stacks; exact when no intern() is under way.
+  // The two of a pair; of what is none, or 0, it and 0.
+  Pair split(uint32_t id) const {
+    if (id == 0) return {0, 0};
+    const Entry& stored = at(id);
+    return stored.kind() == StackKind::kPair ? View(&stored).pair() : Pair{id, 0};
+  }
+  // Numbers are below this.
+  uint32_t end() const { return end_.load(std::memory_order_acquire).pages * kPlacesPerPage; }
+  // Number of different stacks, not of pairs; exact when no intern() is under way.
   uint32_t size() const { return stacks_.load(std::memory_order_relaxed); }
 
  private:
+  // An id is the entry's page number and its place in the page. Place 0 is never used, so that no
+  // id is 0.
+  static constexpr uint32_t kGranule = 8;
+  static constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
+  const Entry& at(uint32_t id) const {
+    const auto* page = static_cast<const char*>(pages_[id / kPlacesPerPage]);
+    return *reinterpret_cast<const Entry*>(page + id % kPlacesPerPage * kGranule);
+  }
+
   // Odd numbers that have nothing to do with each other (splitmix64).
   static constexpr std::array<uint64_t, kMaxFrames> kFactors = [] {
     std::array<uint64_t, kMaxFrames> factors;
@@ -115,11 +155,16 @@ class StackTable {
   }();
   // What is compared first: hash, words and kind.
   static uint64_t key_of(StackKind kind, size_t words, uint64_t sum) {
-    const uint64_t shape = words << 1 | static_cast<uint64_t>(kind);
+    const uint64_t shape = words << kKindBits | static_cast<uint64_t>(kind);
     return ((sum ^ sum >> 29) * 0xbf58476d1ce4e5b9 & ~uint64_t{0xffff}) | shape;
   }
+  static uint64_t key_of(Pair pair) {
+    return key_of(StackKind::kPair, 2, weight(pair.stack, 0) + weight(pair.user_stack, 1));
+  }
+  static constexpr unsigned kKindBits = 2;
   static constexpr size_t kMaxWords = 2 * kMaxFrames;
-  static constexpr size_t words_of(uint64_t key) { return (key & 0xffff) >> 1; }
+  static_assert(kMaxWords << kKindBits <= 0xffff);
+  static constexpr size_t words_of(uint64_t key) { return (key & 0xffff) >> kKindBits; }
   // Frames as they are stored; returns their key.
   static uint64_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data);
   static constexpr uint32_t kHeadPages = 4;
@@ -133,7 +178,7 @@ class StackTable {
     uint32_t data[];
 
     size_t words() const { return words_of(key); }
-    StackKind kind() const { return static_cast<StackKind>(key & 1); }
+    StackKind kind() const { return static_cast<StackKind>(key & ((1u << kKindBits) - 1)); }
   };
   using Head = std::atomic<Entry*>;
 
@@ -163,9 +208,16 @@ class StackTable {
     return i == words || a[i] == b[i];
   }
 
+  // Likewise.
+  [[gnu::always_inline]] static void copy(uint32_t* to, const uint32_t* from, size_t words) {
+    size_t i = 0;
+    for (; i + 2 <= words; i += 2) __builtin_memcpy(to + i, from + i, 2 * sizeof(uint32_t));
+    if (i < words) to[i] = from[i];
+  }
+
   // What is not in the chain that begins with `first`.
   uint32_t add(Entry* first, uint64_t key, const uint32_t* data);
-  uint32_t find_or_add(uint64_t key, const uint32_t* data);
+  uint32_t find_or_add(uint64_t key, const uint32_t* data, bool* known);
 
   // How far pages are used: `pages` have been begun, and the last of them is free from `offset` on.
   struct End {
@@ -179,7 +231,7 @@ class StackTable {
     Entry* entry;  // nullptr: no memory
     End before, after;
   };
-  Reservation reserve(size_t words);
+  [[gnu::always_inline]] inline Reservation reserve(size_t words);
   void give_back(Reservation reservation);
 
   PageDirectory pages_;

@@ -14,11 +14,12 @@
 //   started        the tables that are in use, for reports
 //   settle         waits for quiet
 // Parts that probes use too, in store/
-//   stack_table    stacks, each once
+//   stack_table    stacks, and pairs of a kernel and a user stack, each once
 //   recent_stacks  what each CPU has recorded lately, so that a stack is mostly found by comparing
 //                  it
 //   kernel_stacks  the number of the stack that is the current one, by way of the two
-//   context_table  contexts (process with user stack, kernel task, interrupt), each once;
+//   recent_callers the same of the user stacks from which system calls are made
+//   context_table  contexts (process with program, kernel task, interrupt), each once;
 //                  current_context finds out which one runs
 //   shared_tables  the tables of stacks and contexts, and who uses them
 //   trace_memory   pages for all of them, with a limit

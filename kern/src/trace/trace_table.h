@@ -55,15 +55,27 @@ class TraceRecord {
   uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
   // The kernel has declared that the object stays.
   bool not_leak() const { return (size_cpu_ & kNotLeak) != 0; }
-  uint64_t milliseconds() const { return milliseconds_; }  // coarse, since boot, at its allocation
+  // Coarse, since boot, at its allocation.
+  uint64_t milliseconds() const { return uint64_t{high_milliseconds()} << 32 | time_; }
 
-  uint32_t stack;    // StackTable, 0: not recorded
+  // The halves of milliseconds(), of which the lower one can be had at once. The upper one changes
+  // every seven weeks.
+  uint32_t low_milliseconds() const { return time_; }
+  uint32_t high_milliseconds() const {
+    return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
+  }
+
+  // StackTable; 0: not recorded. The first may be a pair, and stand for both, until it is split
+  // (trace_copy.h).
+  uint32_t stack, user_stack;
   uint32_t context;  // ContextTable, 0: not recorded
 
  private:
   friend class TraceTable;
-  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits;
-  uint64_t milliseconds_, object_mark_, size_cpu_;
+  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
+                            kHighTime = (kNotLeak - 1) & ~kCpu;
+  uint32_t time_;  // the lower half; the rest lies between CPU and kNotLeak
+  uint64_t object_mark_, size_cpu_;
 };
 static_assert(sizeof(TraceRecord) == 32);
 
@@ -83,7 +95,7 @@ struct TraceCounters {
 struct TraceEvent {
   uint64_t object;  // not 0
   uint64_t size;
-  uint32_t stack;
+  uint32_t stack;  // or a pair
   uint32_t context;
   uint64_t time;  // coarse milliseconds
   uint16_t cpu;
@@ -228,6 +240,7 @@ class TraceTable {
     record->stack = static_cast<uint32_t>(stack);
     record->size = static_cast<uint32_t>(size);
     record->time = static_cast<uint32_t>(coarse_milliseconds());
+    asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
     record->context = context;
     head = record;
     shard.lock.unlock_in_hook();
@@ -506,11 +519,13 @@ void TraceTable::visit_copies(const Store& store, Visit visit) {
   visit_records(store, [&](const Record& record, const Large* large) {
     TraceRecord copy;
     copy.stack = record.stack;
+    copy.user_stack = 0;
     copy.context = record.context;
-    copy.milliseconds_ = record.milliseconds();
+    copy.time_ = record.time;
     copy.object_mark_ = record.object_mark;
-    copy.size_cpu_ = (large ? large->size : record.size) << 16 | record.cpu() |
-                     (record.not_leak() ? TraceRecord::kNotLeak : 0);
+    copy.size_cpu_ = (large ? large->size : record.size) << 16 |
+                     (record.next_stamp & TraceRecord::kNotLeak) |
+                     record.milliseconds() >> 32 << kStampCpuBits | record.cpu();
     visit(static_cast<const TraceRecord&>(copy));
   });
 }

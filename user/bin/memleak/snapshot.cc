@@ -52,8 +52,8 @@ StackKey key_of(const Arguments& arguments, const Dump& dump, const abi_tracedum
   const Dump::Context* const context = dump.context(record.context);
   if (context == nullptr) return key;
   if (!is_own) {
-    if (!arguments.user_stacks || context->header.user_stack == 0) return key;
-    const auto user = dump.stack(context->header.user_stack);
+    if (!arguments.user_stacks || record.user_stack == 0) return key;
+    const auto user = dump.stack(record.user_stack);
     key.user.assign(user.begin(), user.end());
   }
   key.program = context->path;
@@ -68,15 +68,17 @@ void add_source(Snapshot& snapshot, const Arguments& arguments, const Dump& dump
   add_counters(snapshot.left_out, source.header);
   // Records are ordered by stack, so most belong to the group of the one before.
   Sum* sum = nullptr;
-  uint32_t stack = 0, context = 0;
+  uint32_t stack = 0, user_stack = 0, context = 0;
   for (const abi_tracedump_record& record : source.records) {
     if (uint64_t* const counter = keeps_out(arguments, dump, source, record, snapshot.left_out)) {
       ++*counter;
       continue;
     }
-    if (sum == nullptr || record.stack != stack || record.context != context) {
+    if (sum == nullptr || record.stack != stack || record.user_stack != user_stack ||
+        record.context != context) {
       sum = &snapshot.stacks[key_of(arguments, dump, record)];
       stack = record.stack;
+      user_stack = record.user_stack;
       context = record.context;
     }
     const double objects = weight(source.header, record);

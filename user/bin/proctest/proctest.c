@@ -3,9 +3,10 @@
  * fork, exec and their own work fails somewhere; in a guest with little memory. proctest forks N:
  * makes N short-lived children, some with a program of their own, and nothing else: what must leave
  * nothing behind. proctest frames: leaks an object of the cache debug_64 by a system call from
- * under each of many broken stacks; prints how many. proctest walk UID PATH…: all that can be done
- * to each file, as another user (walk.c); proctest crowd UID N PATH…: as several at once.
- * proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
+ * under each of many broken stacks; prints how many. proctest knownframes: leaks nine from under
+ * stacks that the kernel has met before, and that have changed since. proctest walk UID PATH…: all
+ * that can be done to each file, as another user (walk.c); proctest crowd UID N PATH…: as several
+ * at once. proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
  *
  * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
  * When a child is killed or cannot be made, as happens without memory, nobody waits for what it
@@ -125,6 +126,7 @@ int main(int argc, char** argv) {
   if (argc > 2 && strcmp(argv[1], "forks") == 0) return make_forks(atol(argv[2]));
   if (argc > 2 && strcmp(argv[1], "exhaust") == 0) return exhaust(atol(argv[2]));
   if (argc > 1 && strcmp(argv[1], "frames") == 0) return make_frames();
+  if (argc > 1 && strcmp(argv[1], "knownframes") == 0) return make_known_frames();
   if (argc > 3 && strcmp(argv[1], "walk") == 0)
     return walk_as((uid_t)atol(argv[2]), argc - 3, argv + 3);
   if (argc > 4 && strcmp(argv[1], "crowd") == 0)

@@ -54,6 +54,7 @@ void test_bad_pointers(void);
 void test_fuzz(void);
 void test_descriptors(void);
 int make_frames(void);
+int make_known_frames(void);
 /* proctest walk. */
 int walk_as(uid_t uid, int count, char** paths);
 int crowd_as(uid_t uid, int users, int count, char** paths);

@@ -44,7 +44,8 @@ class TraceSummary {
   enum class Others : uint8_t { kRun, kStandStill };
   // Adds the live records of a table, called `name` as long as the summary is used. Interrupts off.
   // Bound: one pass over the records; each shard's lock is held for its part of it.
-  void add(const char* name, TraceTable& table, Others others = Others::kRun);
+  void add(const char* name, TraceTable& table, const StackTable& stacks,
+           Others others = Others::kRun);
 
   unsigned tables() const { return tables_; }
   unsigned locked_shards() const { return locked_shards_; }

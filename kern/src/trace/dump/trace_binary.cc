@@ -30,6 +30,40 @@ uint32_t state_of(TracePhase phase) {
   return phase == TracePhase::kRunning ? ABI_TRACEDUMP_RUNNING : ABI_TRACEDUMP_STOPPED;
 }
 
+// A set of numbers, of `count` from `first` on.
+class Numbers {
+ public:
+  Numbers(uint32_t first, uint32_t count) : first_(first), words_(count / kBits + 1) {}
+  Result<void> init() {
+    TRY(bits_.reserve(words_));
+    std::fill_n(bits_.data(), words_, 0);
+    return {};
+  }
+  void add(uint32_t number) { word(number) |= bit(number); }
+  void remove(uint32_t number) { word(number) &= ~bit(number); }
+  uint32_t count() const {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < words_; i++) count += static_cast<uint32_t>(std::popcount(bits_[i]));
+    return count;
+  }
+  // Ascending.
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (uint32_t i = 0; i < words_; i++) {
+      for (uint64_t left = bits_[i]; left != 0; left &= left - 1)
+        visit(first_ + i * kBits + static_cast<uint32_t>(std::countr_zero(left)));
+    }
+  }
+
+ private:
+  static constexpr uint32_t kBits = 64;
+  uint64_t& word(uint32_t number) { return bits_[(number - first_) / kBits]; }
+  uint64_t bit(uint32_t number) const { return uint64_t{1} << (number - first_) % kBits; }
+
+  const uint32_t first_, words_;
+  PageBuffer<uint64_t> bits_;
+};
+
 }  // namespace
 
 template <typename Item>
@@ -55,7 +89,7 @@ Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, 
   if (!memory) return Errno::ENOMEM;
   auto* source = new (memory) Source{.header = header, .kind = kind, .flags = flags, .copy = {}};
   sources_[source_count_++] = source;
-  TRY(source->copy.take(table, now));
+  TRY(source->copy.take(table, *stacks_, now));
   source->header.counters = source->copy.counters();
   source->header.stacks = source->copy.stacks();
   SampleSum estimate(header.state.options.sample);
@@ -83,65 +117,47 @@ Result<void> TraceBinary::finish(const Moment& moment) {
   return {};
 }
 
-// Those that a record names, and their bases.
+// Those that a record names. What comes while this is done is none of them.
 Result<void> TraceBinary::collect_contexts() {
-  constexpr uint32_t kBits = 64;
-  const uint32_t first = contexts_->base(), count = contexts_->size();
-  PageBuffer<uint64_t> wanted;
-  TRY(wanted.reserve(count / kBits + 1));
-  std::fill_n(wanted.data(), count / kBits + 1, 0);
-  const auto add = [&](uint32_t id) {
-    wanted[(id - first) / kBits] |= uint64_t{1} << (id - first) % kBits;
-  };
+  Numbers numbers(contexts_->base(), contexts_->size());
+  TRY(numbers.init());
   for (uint32_t i = 0; i < source_count_; i++) {
     const TraceCopy& copy = sources_[i]->copy;
+    uint32_t last = 0;
     for (uint32_t r = 0; r < copy.size(); r++) {
-      if (copy[r].context == 0) continue;
-      add(copy[r].context);
-      add(contexts_->get(copy[r].context)->base->id);
+      if (copy[r].context != last && (last = copy[r].context) != 0) numbers.add(last);
     }
   }
-  uint32_t listed = 0;
-  for (uint32_t i = 0; i < count / kBits + 1; i++)
-    listed += static_cast<uint32_t>(std::popcount(wanted[i]));
-  TRY(context_list_.reserve(listed));
-  TRY(bases_.reserve(listed));
-  for (uint32_t i = 0; i < count; i++) {
-    if (!(wanted[i / kBits] >> i % kBits & 1)) continue;
-    const uint32_t id = first + i;
-    const uint32_t base = contexts_->get(id)->base->id;
-    if (base == id) bases_[base_count_++] = id;
-    // A base is older than what refers to it.
-    const uint32_t* const found =
-        std::lower_bound(bases_.data(), bases_.data() + base_count_, base);
-    context_list_[context_count_++] = {id, static_cast<uint32_t>(found - bases_.data())};
-  }
+  TRY(context_list_.reserve(numbers.count()));
+  TRY(programs_.reserve(numbers.count()));
+  numbers.each([this](uint32_t id) {
+    programs_[context_count_] = contexts_->get(id)->program;
+    context_list_[context_count_++] = id;
+  });
+  const ContextTable::Program** const first = programs_.data();
+  std::sort(first, first + context_count_);
+  program_count_ = static_cast<uint32_t>(std::unique(first, first + context_count_) - first);
   return {};
 }
 
-// Those that a record or a context names.
+// The same.
 Result<void> TraceBinary::collect_stacks() {
-  size_t wanted = context_count_;
-  for (uint32_t i = 0; i < source_count_; i++) wanted += sources_[i]->copy.stacks();
-  TRY(stack_list_.reserve(wanted));
-  Stack* const first = stack_list_.data();
-  Stack* last = first;
+  Numbers numbers(0, stacks_->end());
+  TRY(numbers.init());
   for (uint32_t i = 0; i < source_count_; i++) {
     const TraceCopy& copy = sources_[i]->copy;
+    uint32_t user = 0;
     for (uint32_t r = 0; r < copy.size(); r++) {
-      if (copy.begins_stack(r) && copy[r].stack != 0) *last++ = {copy[r].stack, 0};
+      if (copy.begins_stack(r)) numbers.add(copy[r].stack);
+      if (copy[r].user_stack != user) numbers.add(user = copy[r].user_stack);
     }
   }
-  for (uint32_t i = 0; i < context_count_; i++) {
-    if (const uint32_t id = contexts_->get(context_list_[i].id)->user_stack) *last++ = {id, 0};
-  }
-  std::sort(first, last, [](const Stack& a, const Stack& b) { return a.id < b.id; });
-  last = std::unique(first, last, [](const Stack& a, const Stack& b) { return a.id == b.id; });
-  stack_count_ = static_cast<uint32_t>(last - first);
-  for (Stack* stack = first; stack < last; stack++) {
-    stack->first_frame = frame_count_;
-    frame_count_ += stacks_->view(stack->id).size();
-  }
+  numbers.remove(0);
+  TRY(stack_list_.reserve(numbers.count()));
+  numbers.each([this](uint32_t id) {
+    stack_list_[stack_count_++] = {id, frame_count_};
+    frame_count_ += stacks_->view(id).size();
+  });
   return {};
 }
 
@@ -152,7 +168,7 @@ Result<void> TraceBinary::lay_out() {
   add_section(ABI_TRACEDUMP_CONTEXTS, sizeof(abi_tracedump_context), context_count_);
   add_section(ABI_TRACEDUMP_STACKS, sizeof(abi_tracedump_stack), stack_count_);
   add_section(ABI_TRACEDUMP_FRAMES, sizeof(uint64_t), frame_count_);
-  add_section(ABI_TRACEDUMP_STRINGS, 1, base_name(base_count_));
+  add_section(ABI_TRACEDUMP_STRINGS, 1, program_name(program_count_));
   for (uint32_t i = 0; i < source_count_; i++) {
     add_section(ABI_TRACEDUMP_RECORDS, sizeof(abi_tracedump_record), sources_[i]->copy.size(), i);
   }
@@ -237,8 +253,8 @@ const char* TraceBinary::string_at(uint32_t number) const {
   number--;
   if (number < source_count_) return sources_[number]->header.name;
   number -= source_count_;
-  const ContextTable::Base& base = *contexts_->get(bases_[number / 2])->base;
-  return number % 2 == 0 ? base.name : base.path;
+  const ContextTable::Program& program = *programs_[number / 2];
+  return number % 2 == 0 ? program.name : program.path;
 }
 
 abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
@@ -276,19 +292,20 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
 }
 
 abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
-  const Context& listed = context_list_[index];
-  const ContextTable::Context& context = *contexts_->get(listed.id);
-  const ContextTable::Base& base = *context.base;
+  const ContextTable::Context& context = *contexts_->get(context_list_[index]);
+  const ContextTable::Program& program = *context.program;
+  const auto* const found =
+      std::lower_bound(programs_.data(), programs_.data() + program_count_, context.program);
+  const uint32_t name = program_name(static_cast<uint32_t>(found - programs_.data()));
   abi_tracedump_context item = {};
   item.id = context.id;
-  item.kind = kind_of(base.kind);
-  item.pid = base.pid;
-  item.user_stack = context.user_stack;
-  item.name = base_name(listed.base);
-  item.path = base_name(listed.base) + kStringRoom;
-  item.build_id_size = base.build_id_size;
+  item.kind = kind_of(context.kind);
+  item.pid = context.pid;
+  item.name = name;
+  item.path = name + kStringRoom;
+  item.build_id_size = program.build_id_size;
   static_assert(sizeof(item.build_id) >= kMaxBuildId);
-  memcpy(item.build_id, base.build_id.data(), base.build_id_size);
+  memcpy(item.build_id, program.build_id.data(), program.build_id_size);
   return item;
 }
 
@@ -309,10 +326,11 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t ind
           .time = record.milliseconds() * kNanosecondsPerMillisecond,
           .stack = record.stack,
           .context = record.context,
+          .user_stack = record.user_stack,
           // Where marks are, probes have owners.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
-          .cpu = static_cast<uint16_t>(record.cpu()),
-          .flags = record.not_leak() ? uint32_t{ABI_TRACEDUMP_NOT_LEAK} : 0};
+          .cpu = static_cast<uint8_t>(record.cpu()),
+          .flags = static_cast<uint8_t>(record.not_leak() ? ABI_TRACEDUMP_NOT_LEAK : 0)};
 }
 
 // All frames of the stack that frame number `index` belongs to.

@@ -72,20 +72,14 @@ class TraceBinary {
   };
   static_assert(sizeof(abi_tracedump_source) <= Piece::kMax);
 
-  // A context that is named by a record, or the base of such a one.
-  struct Context {
-    uint32_t id;
-    uint32_t base;  // number of its base among the bases
-  };
-
   // Strings lie at fixed distances: "" first, then the names of sources, then name and path of each
-  // base of contexts.
+  // program that a context of the dump has.
   static constexpr uint32_t kStringRoom = 72;
   static_assert(sizeof(TraceHeader::name) <= kStringRoom &&
-                sizeof(ContextTable::Base::name) <= kStringRoom &&
-                sizeof(ContextTable::Base::path) <= kStringRoom);
+                sizeof(ContextTable::Program::name) <= kStringRoom &&
+                sizeof(ContextTable::Program::path) <= kStringRoom);
   uint32_t source_name(uint32_t index) const { return (1 + index) * kStringRoom; }
-  uint32_t base_name(uint32_t number) const {
+  uint32_t program_name(uint32_t number) const {
     return (1 + source_count_ + 2 * number) * kStringRoom;
   }
   const char* string_at(uint32_t number) const;
@@ -113,8 +107,8 @@ class TraceBinary {
   PageBuffer<Stack> stack_list_;  // ids ascending
   uint32_t stack_count_ = 0;
   uint64_t frame_count_ = 0;
-  PageBuffer<Context> context_list_;  // ids ascending
+  PageBuffer<uint32_t> context_list_;  // ids ascending
   uint32_t context_count_ = 0;
-  PageBuffer<uint32_t> bases_;  // ids of contexts
-  uint32_t base_count_ = 0;
+  PageBuffer<const ContextTable::Program*> programs_;  // ascending
+  uint32_t program_count_ = 0;
 };

@@ -1,5 +1,6 @@
 // What a dump is made of: the records of a table at one moment, sorted by stack, with the counters
-// that belong to them.
+// that belong to them. A record of the copy has both its stacks, where that of the table names
+// their pair.
 //
 // Each shard is copied, and its counters added, under its lock, so that counters and records agree;
 // shards may differ in moment. The copy lies in memory that is not the tracer's and that no trace
@@ -11,13 +12,14 @@
 
 #include "lib/result.h"
 #include "store/page_buffer.h"
+#include "store/stack_table.h"
 #include "trace/trace_table.h"
 
 class TraceCopy {
  public:
   // Copies `table` and sorts: by stack, within a stack the oldest first. `now`, in coarse
   // milliseconds, is asked for after the copy is made. ENOMEM. May sleep; once for each TraceCopy.
-  Result<void> take(TraceTable& table, uint64_t (*now)());
+  Result<void> take(TraceTable& table, const StackTable& stacks, uint64_t (*now)());
 
   const TraceCounters& counters() const { return counters_; }
   uint32_t size() const { return size_; }
@@ -33,6 +35,7 @@ class TraceCopy {
 
  private:
   Result<void> copy_records(TraceTable& table);
+  void split(const StackTable& stacks);
   void sort();
 
   TraceCounters counters_ = {};

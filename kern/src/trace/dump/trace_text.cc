@@ -23,16 +23,16 @@ void clear_bit(PageBuffer<uint64_t>& bits, uint32_t index) {
 
 int format_context(char* buffer, size_t size, const ContextTable::Context* context) {
   if (!context) return format(buffer, size, "unknown");
-  const ContextTable::Base& base = *context->base;
-  switch (base.kind) {
+  const char* const name = context->program->name;
+  switch (context->kind) {
     case ContextKind::kProcess:
-      return format(buffer, size, "pid %u %s", base.pid, base.name);
+      return format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
     case ContextKind::kInterrupt:
-      return format(buffer, size, "irq %s", base.name);
+      return format(buffer, size, "irq %s", name);
     case ContextKind::kKernelTask:
       break;
   }
-  return format(buffer, size, "task %s", base.name);
+  return format(buffer, size, "task %s", name);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
                              const ContextTable& contexts, uint64_t (*now)()) {
   stacks_ = &stacks;
   contexts_ = &contexts;
-  TRY(copy_.take(table, now));
+  TRY(copy_.take(table, stacks, now));
   header.counters = copy_.counters();
   header.stacks = copy_.stacks();
   TRY(make_groups());
@@ -70,11 +70,12 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
   first_context_ = contexts.base() - 1;
   // Read once, after the copy: the table has all contexts of the copy, and goes on growing.
   const size_t places = size_t{contexts.size()} + 1;
-  TRY(shares_.reserve(places));
-  TRY(bases_.reserve(places));
+  TRY(group_contexts_.reserve(places));
   TRY(places_.reserve(places));
-  std::fill_n(places_.data(), places, Place{});
-  return {};
+  std::fill_n(places_.data(), places, 0);
+  uint32_t largest = 0;
+  for (uint32_t i = 0; i < group_count_; i++) largest = std::max(largest, groups_[i].count);
+  return with_user_stack_.reserve(largest);
 }
 
 Result<void> TraceText::make_groups() {
@@ -193,36 +194,33 @@ void TraceText::print_frame() {
   part_ = Part::kAges;
 }
 
-TraceText::Share& TraceText::share_of(uint32_t context) {
-  uint32_t& place = places_[context_index(context)].share;
-  // What stands there may be from another group.
-  if (place < share_count_ && shares_[place].context == context) return shares_[place];
-  place = share_count_++;
-  shares_[place] = {.bytes = 0, .count = 0, .context = context, .processes = 1};
-  const uint32_t base = context == 0 ? 0 : contexts_->get(context)->base->id;
-  uint32_t& base_place = places_[context_index(base)].base;
-  if (base_place >= base_count_ || bases_[base_place] != base) {
-    base_place = base_count_++;
-    bases_[base_place] = base;
-  }
-  return shares_[place];
-}
-
 // Also collects the marks and contexts of the group.
 void TraceText::print_ages() {
   uint64_t sum = 0;
-  share_count_ = base_count_ = 0;
   for (uint32_t i = 0; i < group().count; i++) {
     sum += copy_.age(record(i));
     set_bit(mark_bits_, record(i).mark());
-    Share& share = share_of(record(i).context);
-    share.bytes += record(i).size();
-    share.count++;
   }
+  collect_contexts();
   print("\tage ms min %lu avg %lu max %lu, marks ", copy_.age(record(group().count - 1)),
         sum / group().count, copy_.age(record(0)));
   part_ = Part::kMarks;
   item_ = printed_ = 0;
+}
+
+void TraceText::collect_contexts() {
+  group_context_count_ = 0;
+  uint32_t last = UINT32_MAX;
+  for (uint32_t i = 0; i < group().count; i++) {
+    const uint32_t context = record(i).context;
+    if (context == last) continue;
+    last = context;
+    uint32_t& place = places_[context_index(context)];
+    // What stands there may be from another group.
+    if (place < group_context_count_ && group_contexts_[place] == context) continue;
+    place = group_context_count_++;
+    group_contexts_[place] = context;
+  }
 }
 
 // One range of marks at a time; their bits are cleared on the way.
@@ -247,82 +245,109 @@ void TraceText::print_marks() {
 
 // The oldest records' contexts come first.
 void TraceText::print_context() {
-  if (item_ < base_count_ && item_ < kContextsShown) {
+  if (item_ < group_context_count_ && item_ < kContextsShown) {
     char text[kContextText];
-    format_context(text, sizeof(text), contexts_->get(bases_[item_]));
+    format_context(text, sizeof(text), contexts_->get(group_contexts_[item_]));
     print(item_++ > 0 ? ", %s" : "%s", text);
     return;
   }
-  if (base_count_ > kContextsShown) print(", … %u more", base_count_ - kContextsShown);
+  if (group_context_count_ > kContextsShown)
+    print(", … %u more", group_context_count_ - kContextsShown);
   print("\n");
-  merge_shares();
+  collect_shares();
   part_ = Part::kUserStacks;
   item_ = 0;
 }
 
-// Leaves those with user stacks, the same stack in the same program once, most bytes first.
-void TraceText::merge_shares() {
-  const auto context = [this](const Share& share) -> const ContextTable::Context& {
-    return *contexts_->get(share.context);
+// The user stacks of the group, the same stack in the same program once, most bytes first.
+void TraceText::collect_shares() {
+  const auto program = [this](const TraceRecord& at) -> const ContextTable::Program& {
+    return *contexts_->get(at.context)->program;
   };
-  const auto same_program = [](const ContextTable::Base& a, const ContextTable::Base& b) {
-    return strcmp(a.path, b.path) == 0 && a.build_id_size == b.build_id_size &&
-           a.build_id == b.build_id;
+  // The same program may be known by several names.
+  const auto compare = [](const ContextTable::Program& a, const ContextTable::Program& b) {
+    if (&a == &b) return 0;
+    if (const int order = strcmp(a.path, b.path)) return order;
+    if (a.build_id_size != b.build_id_size) return a.build_id_size < b.build_id_size ? -1 : 1;
+    return memcmp(a.build_id.data(), b.build_id.data(), a.build_id_size);
   };
-  Share* const begin = shares_.data();
-  Share* end = std::remove_if(begin, begin + share_count_, [&](const Share& share) {
-    return share.context == 0 || context(share).user_stack == 0;
-  });
-  std::sort(begin, end, [&](const Share& a, const Share& b) {
-    const ContextTable::Context &x = context(a), &y = context(b);
-    if (x.user_stack != y.user_stack) return x.user_stack < y.user_stack;
-    if (const int order = strcmp(x.base->path, y.base->path)) return order < 0;
-    if (x.base->build_id != y.base->build_id) return x.base->build_id < y.base->build_id;
-    return a.context < b.context;
-  });
-  share_count_ = 0;
-  for (const Share* share = begin; share < end; share++) {
-    Share* const last = share_count_ > 0 ? &shares_[share_count_ - 1] : nullptr;
-    if (last && context(*last).user_stack == context(*share).user_stack &&
-        same_program(*context(*last).base, *context(*share).base)) {
-      last->bytes += share->bytes;
-      last->count += share->count;
-      last->processes++;
-    } else {
-      shares_[share_count_++] = *share;
-    }
+  user_stacks_ = 0;
+  uint32_t* const begin = with_user_stack_.data();
+  uint32_t* end = begin;
+  for (uint32_t i = 0; i < group().count; i++) {
+    if (record(i).user_stack != 0 && record(i).context != 0) *end++ = i;
   }
-  std::sort(begin, begin + share_count_, [](const Share& a, const Share& b) {
+  std::sort(begin, end, [&](uint32_t a, uint32_t b) {
+    const TraceRecord &x = record(a), &y = record(b);
+    if (x.user_stack != y.user_stack) return x.user_stack < y.user_stack;
+    if (x.context == y.context) return false;
+    const int order = compare(program(x), program(y));
+    return order != 0 ? order < 0 : x.context < y.context;
+  });
+  Share share = {};
+  uint32_t context = 0;  // of the last record
+  for (const uint32_t* i = begin; i < end; i++) {
+    const TraceRecord& at = record(*i);
+    if (share.count > 0 &&
+        (share.user_stack != at.user_stack ||
+         (context != at.context && compare(*contexts_->get(context)->program, program(at)) != 0))) {
+      add_share(share);
+      share = {};
+    }
+    if (share.count == 0)
+      share = {.bytes = 0,
+               .count = 0,
+               .user_stack = at.user_stack,
+               .context = at.context,
+               .processes = 0};
+    share.processes += share.count == 0 || context != at.context;
+    share.bytes += at.size();
+    share.count++;
+    context = at.context;
+  }
+  if (share.count > 0) add_share(share);
+}
+
+// Of those with most bytes each has its place among the others; what is not shown is counted.
+void TraceText::add_share(const Share& share) {
+  const auto before = [](const Share& a, const Share& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     if (a.count != b.count) return a.count > b.count;
-    return a.context < b.context;
-  });
+    if (a.context != b.context) return a.context < b.context;
+    return a.user_stack < b.user_stack;
+  };
+  uint32_t place = std::min(user_stacks_++, kUserStacksShown);
+  for (; place > 0 && before(share, shares_[place - 1]); place--) {
+    if (place < kUserStacksShown) shares_[place] = shares_[place - 1];
+  }
+  if (place < kUserStacksShown) shares_[place] = share;
 }
 
 void TraceText::print_user_stack() {
-  if (item_ < share_count_ && item_ < kUserStacksShown) {
+  if (item_ < user_stacks_ && item_ < kUserStacksShown) {
     const Share& share = shares_[item_];
-    const ContextTable::Base& base = *contexts_->get(share.context)->base;
-    print("\tuser stack of pid %u %s", base.pid, base.name);
+    const ContextTable::Context& context = *contexts_->get(share.context);
+    const ContextTable::Program& program = *context.program;
+    print("\tuser stack of pid %u %s", unsigned{context.pid}, program.name);
     if (share.processes > 1) print(" and %u more", share.processes - 1);
     print(", %lu bytes in %u allocations", share.bytes, share.count);
-    if (base.build_id_size > 0) print(", build id ");
-    for (uint8_t i = 0; i < base.build_id_size; i++) print("%02x", base.build_id[i]);
+    if (program.build_id_size > 0) print(", build id ");
+    for (uint8_t i = 0; i < program.build_id_size; i++) print("%02x", program.build_id[i]);
     print("\n");
     part_ = Part::kUserFrames;
     user_frame_ = 0;
     return;
   }
-  if (item_ < share_count_) print("\t… %u more user stacks\n", share_count_ - item_);
+  if (item_ < user_stacks_) print("\t… %u more user stacks\n", user_stacks_ - item_);
   part_ = Part::kObjects;
   item_ = 0;
 }
 
 void TraceText::print_user_frame() {
-  const ContextTable::Context& context = *contexts_->get(shares_[item_].context);
-  const StackTable::View stack = stacks_->view(context.user_stack);
+  const Share& share = shares_[item_];
+  const StackTable::View stack = stacks_->view(share.user_stack);
   if (user_frame_ < stack.size()) {
-    print("\t\t0x%lx [%s]\n", stack[user_frame_++], context.base->path);
+    print("\t\t0x%lx [%s]\n", stack[user_frame_++], contexts_->get(share.context)->program->path);
     return;
   }
   part_ = Part::kUserStacks;

@@ -59,11 +59,11 @@ class TraceText {
     uint32_t first;
     uint32_t count;
   };
-  // Of the records of a group, those of one context, or of all contexts with the same user stack in
-  // the same program.
+  // Of the records of a group, those of all contexts with the same user stack in the same program.
   struct Share {
     uint64_t bytes;
     uint32_t count;
+    uint32_t user_stack;
     uint32_t context;    // the first
     uint32_t processes;  // how many contexts
   };
@@ -86,11 +86,12 @@ class TraceText {
   static_assert(kObjectLine <= kPiece);
 
   Result<void> make_groups();
-  void merge_shares();
+  void collect_contexts();
+  void collect_shares();
+  void add_share(const Share& share);
   uint32_t context_index(uint32_t context) const {
     return context == 0 ? 0 : context - first_context_;
   }
-  Share& share_of(uint32_t context);
   const Group& group() const { return groups_[group_]; }
   const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
 
@@ -117,16 +118,15 @@ class TraceText {
   PageBuffer<Group> groups_;
   uint32_t group_count_ = 0;
   // Of the group being printed: one bit for each mark; the contexts in the order in which its
-  // records bring them; where a context is among these, if it is.
+  // records bring them, and where a context is among these, if it is; which records have a user
+  // stack; how many there are of these, and those with most bytes, which are shown.
   PageBuffer<uint64_t> mark_bits_;
-  PageBuffer<Share> shares_;
-  uint32_t share_count_ = 0;
-  PageBuffer<uint32_t> bases_;  // the same without user stacks
-  uint32_t base_count_ = 0;
-  struct Place {
-    uint32_t share, base;
-  };
-  PageBuffer<Place> places_;
+  PageBuffer<uint32_t> group_contexts_;
+  uint32_t group_context_count_ = 0;
+  PageBuffer<uint32_t> places_;
+  PageBuffer<uint32_t> with_user_stack_;
+  uint32_t user_stacks_ = 0;
+  Share shares_[kUserStacksShown];
 
   // Where the text is.
   uint64_t position_ = 0;  // of piece_ in the text

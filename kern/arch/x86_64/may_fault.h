@@ -1,0 +1,11 @@
+// For assembly: an instruction that may fault on user memory. It stands in the exception table with
+// the next label 773, where trap.cc goes on when the fault cannot be resolved.
+// clang-format off
+#pragma once
+
+        .macro MAY_FAULT instruction:vararg
+772:    \instruction
+        .pushsection exception_table, "a"
+        .quad 772b, 773f
+        .popsection
+        .endm

@@ -1,0 +1,70 @@
+// User stacks from which programs have come into the kernel lately on a CPU: the first record of a
+// system call or fault compares instead of walking, hashing and looking up.
+//
+// Each CPU has a direct-mapped table of stacks that it has walked, by the place of the call and how
+// deep the stack was there. An entry holds the registers with which the kernel was entered; of each
+// frame, how far it is to the next and the return address; and what is known of the caller
+// (TaskHead::trace_call). If registers and frames are found again, a walk would find what it found
+// then, whatever process it is: those that run the same program find what the first has left, where
+// their stacks lie alike. Seven instructions a frame; a load that faults is a difference.
+//
+// A stack is kept when it comes for the second time, if it ends as those of programs do, with a
+// frame pointer of 0, and has up to kMaxFrames frames and addresses below 4 GiB. What else there
+// is, is walked each time.
+//
+// A table is used and filled by its CPU alone, with interrupts off. Its pages are trace memory,
+// taken when the first stack comes that would lie there, if all are a small part of the limit, and
+// given back with the stack table, whose numbers stand in them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/cpu.h"
+#include "core/task_head.h"
+#include "lib/units.h"
+
+// Offsets are known to recent_callers.S.
+struct RecentCaller {
+  static constexpr size_t kMaxFrames = 12;
+  struct Frame {
+    uint32_t to_next;  // bytes
+    uint32_t return_address;
+  };
+
+  uint64_t rip;
+  uint32_t vector;
+  uint32_t count;  // of the frames; 0: the entry matches nothing
+  uint64_t rbp;
+  uint64_t caller;
+  Frame frames[kMaxFrames];  // the last `count`
+};
+static_assert(sizeof(RecentCaller) == 128);
+
+// Allows `cpus` CPUs to take pages, if that is not too much. No trace is begun.
+void recent_callers_open(uint32_t cpus);
+// Gives the pages back. No trace is left, no tracer lock held.
+void recent_callers_close();
+
+// What is known of the caller of the current task, which has been in user mode: the task remembers
+// it then. 0, with nothing changed, if it has not come lately. Interrupts off, any context but NMI.
+[[gnu::always_inline]] inline uint64_t recent_caller() {
+  uint64_t caller;
+  asm volatile(
+#ifdef STELE_HOST
+      "leaq -128(%%rsp), %%rsp\n"  // the red zone
+      "call find_recent_caller\n"
+      "leaq 128(%%rsp), %%rsp"
+#else
+      "call find_recent_caller"
+#endif
+      : "=b"(caller)
+      :
+      : "r9", "r10", "r12", "r13", "memory", "cc");
+  return caller;
+}
+// Keeps what walk_user_stack() has just found, before it came to its `max`, if that can be kept.
+// Takes a page at most. The same, after trace_memory_prepare().
+void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
+                        const uint64_t* frame_pointers, size_t count, const Cpu& cpu);
