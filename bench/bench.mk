@@ -4,9 +4,10 @@ BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc \
   $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_TABLE_SRC) $(TRACE_HOOKS_SRC)
 BENCH_HOST_OBJ := $(BENCH_HOST_SRC:%=$(BASE)/bench/objects/%.o)
-# As the kernel is compiled, where it matters for speed; and where it is linked, the return addresses fit into 32 bits, as the
+# As the kernel is compiled, where it matters for speed (STELE_BENCH: with its locks in hooks); and where it is linked, the return addresses fit into 32 bits, as the
 # kernel's do.
-BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
+BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DSTELE_BENCH -DCONFIG_MAX_CPUS=64 \
+  -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
   -I bench/host -I tests/host/cpus -I kern -I kern/include -I kern/src
 

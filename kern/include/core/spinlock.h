@@ -25,7 +25,7 @@ class CAPABILITY("spinlock") Spinlock {
   void unlock() RELEASE();
   // As try_lock, but says nobody's name and is not counted, which takes two instructions: for a
   // hook, which is over before anything else can happen on this CPU. In a build that checks ranks,
-  // and on the host, it waits.
+  // and in the host's tests, it waits.
   bool lock_in_hook() TRY_ACQUIRE(true);
   void unlock_in_hook() RELEASE();
   // By this CPU, and not by a hook.
@@ -58,7 +58,9 @@ inline void Spinlock::unlock() {
   this_cpu().held_locks--;
   owner_.store(0, std::memory_order_release);
 }
+#endif
 
+#if !defined(CONFIG_LOCK_RANK_CHECK) && (!defined(STELE_HOST) || defined(STELE_BENCH))
 inline bool Spinlock::lock_in_hook() {
   return (owner_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
 }
