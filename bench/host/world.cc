@@ -37,7 +37,11 @@ thread_local uint64_t stack_low, stack_high;
 // Reached through GS, as in the kernel.
 thread_local Cpu this_thread{};
 // Its context is the first that there could be.
-thread_local TaskHead this_task{.trace_context = 1};
+thread_local TaskHead this_task = [] {
+  TaskHead task = {};
+  task.trace_context = 1;
+  return task;
+}();
 MemoryRange memory;
 BootInfo boot;
 
