@@ -103,14 +103,15 @@ void ProbeObjects::clear() {
   }
 }
 
-Result<void> ProbeObjects::copy_to(TraceBinary& dump, uint32_t session, TracePhase phase) {
+Result<void> ProbeObjects::choose_for(TraceBinary& dump, uint32_t session, TracePhase phase) {
+  TRY(dump.begin((objects_ != nullptr) + (memory_ != nullptr)));
   TraceHeader header = {};
   header.state = {.phase = phase, .options = options_.trace, .mark = 0};
   for (TraceTable* table : {objects_, memory_}) {
     if (!table) continue;
     format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u",
            session);
-    TRY(dump.add(header, ABI_TRACEDUMP_PROBE, 0, *table, coarse_milliseconds));
+    dump.add(header, ABI_TRACEDUMP_PROBE, 0, *table);
   }
   return {};
 }
