@@ -14,10 +14,11 @@ constexpr size_t kMostRoom = 4 * 1024 * 1024;
 constexpr unsigned kMarksPerCell = 64;
 constexpr uint32_t kNone = UINT32_MAX;
 
-bool is_older(const TraceRecord& a, const TraceRecord& b) {
+// An object, so that the algorithms below inline it.
+constexpr auto is_older = [](const TraceRecord& a, const TraceRecord& b) {
   const uint64_t a_time = a.milliseconds(), b_time = b.milliseconds();
   return a_time != b_time ? a_time < b_time : a.object() < b.object();
-}
+};
 
 uint32_t shown_of(const TraceGroup& group) {
   return static_cast<uint32_t>(std::min<uint64_t>(group.objects, TraceDetails::kObjectsShown));
@@ -63,6 +64,8 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
                    .all = groups[first + i].objects <= room,
                    .sorted = false,
                    .origin = kNone,
+                   .context = 0,
+                   .user_stack = 0,
                    .mark = kNone,
                    .first_origin = 0,
                    .origins = 0,
@@ -120,13 +123,15 @@ void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
 
 void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord& record,
                               uint32_t user_stack) {
-  const Cell::Key key = {2 * index, record.context, user_stack};
-  if (detail.origin == kNone || !cells_[detail.origin].is(key)) {
-    detail.origin = cells_.find_or_add(key);
+  if (detail.origin == kNone || detail.context != record.context ||
+      detail.user_stack != user_stack) {
+    detail.origin = cells_.find_or_add({2 * index, record.context, user_stack});
     if (detail.origin == kNone) {
       detail.without_origin++;
       return;
     }
+    detail.context = record.context;
+    detail.user_stack = user_stack;
   }
   Cell& cell = cells_[detail.origin];
   cell.objects++;
@@ -138,15 +143,16 @@ void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord&
 }
 
 void TraceDetails::add_mark(uint32_t index, Detail& detail, const TraceRecord& record) {
-  const Cell::Key key = {2 * index + 1, record.mark() / kMarksPerCell, 0};
-  if (detail.mark == kNone || !cells_[detail.mark].is(key)) {
-    detail.mark = cells_.find_or_add(key);
-    if (detail.mark == kNone) {
-      detail.without_mark++;
-      return;
-    }
+  const uint32_t mark = record.mark();
+  if (mark == detail.mark) return;
+  const uint32_t cell = cells_.find_or_add({2 * index + 1, mark / kMarksPerCell, 0});
+  if (cell == kNone) {
+    detail.mark = kNone;
+    detail.without_mark++;
+    return;
   }
-  cells_[detail.mark].marks |= uint64_t{1} << record.mark() % kMarksPerCell;
+  cells_[cell].marks |= uint64_t{1} << mark % kMarksPerCell;
+  detail.mark = mark;
 }
 
 // Those of a group lie together, its marks ascending.

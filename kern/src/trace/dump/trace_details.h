@@ -80,7 +80,9 @@ class TraceDetails {
     uint32_t records, room;
     bool all;  // there is room for all that the group has
     bool sorted;
-    uint32_t origin, mark;  // the cells of the last record
+    uint32_t origin;               // the cell of the last record; kNone: it has none
+    uint32_t context, user_stack;  // its
+    uint32_t mark;                 // of the last record; kNone: there is no cell for it
     uint32_t first_origin, origins, first_mark, marks;
     uint64_t without_origin, without_mark;
   };

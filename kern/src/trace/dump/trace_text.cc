@@ -8,6 +8,13 @@
 
 namespace {
 
+// Whether all that the line of an object says after its address is the same.
+bool has_same_tail(const TraceRecord& a, const TraceRecord& b) {
+  return a.low_milliseconds() == b.low_milliseconds() && a.context == b.context &&
+         a.mark() == b.mark() && a.size() == b.size() && a.cpu() == b.cpu() &&
+         a.not_leak() == b.not_leak() && a.high_milliseconds() == b.high_milliseconds();
+}
+
 int format_context(char* buffer, size_t size, const ContextTable::Context* context) {
   if (!context) return format(buffer, size, "unknown");
   const char* const name = context->program->name;
@@ -170,6 +177,7 @@ void TraceText::print_frame() {
 
 void TraceText::print_ages() {
   oldest_ = details_.oldest(index());
+  tail_of_ = nullptr;
   collect_contexts();
   print("\tage ms min %lu avg %lu max %lu, marks ", now_ - group().newest,
         (group().objects * now_ - group().time_sum) / group().objects,
@@ -323,14 +331,21 @@ void TraceText::print_user_frame() {
   item_++;
 }
 
-// Most of a long dump consists of these lines.
+// Most of a long dump consists of these lines, and many in a row differ in nothing but the address.
 char* TraceText::put_object(char* to, const TraceRecord& at) {
-  to = put_hex(put_text(to, "\t0x"), at.object());
-  to = put_decimal(put_text(to, " size "), at.size());
-  to = put_decimal(put_text(to, " age "), now_ - at.milliseconds());
-  to = put_decimal(put_text(to, " mark "), at.mark());
-  to = put_decimal(put_text(to, " cpu "), at.cpu());
-  if (at.not_leak()) to = put_text(to, " not_leak");
+  if (!tail_of_ || !has_same_tail(at, *tail_of_)) {
+    tail_length_ = static_cast<size_t>(put_tail(tail_, at) - tail_);
+    tail_of_ = &at;
+  }
+  return put_text(put_hex(put_literal(to, "\t0x"), at.object()), {tail_, tail_length_});
+}
+
+char* TraceText::put_tail(char* to, const TraceRecord& at) {
+  to = put_decimal(put_literal(to, " size "), at.size());
+  to = put_decimal(put_literal(to, " age "), now_ - at.milliseconds());
+  to = put_decimal(put_literal(to, " mark "), at.mark());
+  to = put_decimal(put_literal(to, " cpu "), at.cpu());
+  if (at.not_leak()) to = put_literal(to, " not_leak");
   *to++ = ' ';
   to = put_text(to, context_text(at.context));
   *to++ = '\n';

@@ -120,6 +120,7 @@ class TraceText {
   void print_object();
   void print_rest();
   char* put_object(char* to, const TraceRecord& record);
+  char* put_tail(char* to, const TraceRecord& record);
   // Valid until the next call; the same context again costs nothing.
   std::string_view context_text(uint32_t context);
   __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
@@ -152,4 +153,9 @@ class TraceText {
   uint32_t context_shown_ = UINT32_MAX;  // whose text it is; the number of none
   size_t context_length_ = 0;
   char context_text_[kContextText];
+
+  // The line of an object from its size on, and one of `oldest_` that has it.
+  const TraceRecord* tail_of_ = nullptr;
+  size_t tail_length_ = 0;
+  char tail_[kObjectLine];
 };
