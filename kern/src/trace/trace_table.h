@@ -299,6 +299,14 @@ class TraceTable {
   // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are
   // off for one pass over the records of a shard.
   SampleWeight estimate(const TraceCounters& counters);
+  // Calls visit(const TraceRecord&) for each record that refers to a stack or context: those that are
+  // live, and those that are held for a snapshot. visit() runs with interrupts on and no lock held;
+  // records are copied in slices of kSlice, with interrupts off. One that is there from the
+  // beginning to the end of the walk is visited, maybe twice; one that comes or goes meanwhile may
+  // be or not. A copy of a record that others make of it meanwhile counts as one that was there: the
+  // walk begins anew. The caller sees to it that the table does not end.
+  template <typename Visit>
+  void visit_slices(Visit visit);
   // Calls visit(copy) for each live record of a shard, with its lock held and interrupts off;
   // false, with nothing done, if the lock is not free. Any context.
   template <typename Visit>
