@@ -75,9 +75,13 @@ class TraceSnapshot {
   };
   // The next records, into slice_; false if there are no more. `*count` may be 0.
   bool next_slice(Cursor& cursor, uint32_t* count);
+  Result<void> take_turn();
+  void leave();
+  bool release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages);
 
   TraceTable* table_ = nullptr;  // that was chosen
   bool open_ = false;
+  uint32_t number_ = 0;  // of the table's snapshots
   TraceCounters counters_ = {};
   TraceRecord slice_[kSlice];
 };
