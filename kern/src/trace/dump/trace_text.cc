@@ -1,6 +1,7 @@
 #include "trace/dump/trace_text.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/symbols.h"
 #include "lib/digits.h"
@@ -164,15 +165,30 @@ void TraceText::print_group() {
   item_ = 0;
 }
 
+// As many as there is room for.
 void TraceText::print_frame() {
   const StackTable::View stack = stacks_.view(group().stack);
-  if (item_ < stack.size()) {
-    char symbol[256];
-    symbol_format(symbol, sizeof(symbol), stack[item_++]);
-    print("\t%s\n", symbol);
+  while (item_ < stack.size() && length_ + kFrameText + 2 < kPiece) print_symbol(stack[item_++]);
+  if (item_ == stack.size()) part_ = Part::kAges;
+}
+
+void TraceText::print_symbol(uint64_t frame) {
+  FrameLine& line =
+      frame_lines_[frame * 0x9e3779b97f4a7c15 >> (64 - std::countr_zero(kFrameLines))];
+  if (line.length > 0 && line.frame == frame) {
+    put_text(piece_ + length_, {line.text, line.length});
+    length_ += line.length;
     return;
   }
-  part_ = Part::kAges;
+  char symbol[kFrameText];
+  symbol_format(symbol, sizeof(symbol), frame);
+  const size_t before = length_;
+  print("\t%s\n", symbol);
+  const size_t length = length_ - before;
+  if (length > FrameLine::kLongest) return;
+  line.frame = frame;
+  line.length = static_cast<uint8_t>(length);
+  memcpy(line.text, piece_ + before, length);
 }
 
 void TraceText::print_ages() {

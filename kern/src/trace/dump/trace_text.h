@@ -92,6 +92,7 @@ class TraceText {
   };
 
   static constexpr size_t kContextText = 80;
+  static constexpr size_t kFrameText = 256;
   // The longest line of an object: its words and spaces, an address, five numbers, a context.
   static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
   static_assert(kObjectLine <= kPiece);
@@ -106,6 +107,17 @@ class TraceText {
   void add_share(const Share& share);
   const TraceGroup& group() const { return groups_[group_]; }
   uint32_t index() const { return group_ - first_collected_; }  // of the group's details
+
+  // The line of a kernel function that a stack's frame is in. Most of a stack's frames were in
+  // stacks before it, so lines are kept where they are looked for by the frame.
+  struct FrameLine {
+    static constexpr size_t kLongest = 62;
+    uint64_t frame;
+    uint8_t length;  // 0: nothing is kept
+    char text[kLongest + 1];
+  };
+  static constexpr size_t kFrameLines = 64;
+  void print_symbol(uint64_t frame);
 
   // Each makes the next piece of its part in piece_, or goes on to the next part.
   void next_piece();
@@ -149,6 +161,8 @@ class TraceText {
   uint32_t user_frame_ = 0;
   size_t length_ = 0;  // of piece_
   char piece_[kPiece];
+
+  FrameLine frame_lines_[kFrameLines] = {};
 
   uint32_t context_shown_ = UINT32_MAX;  // whose text it is; the number of none
   size_t context_length_ = 0;
