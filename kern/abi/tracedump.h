@@ -22,7 +22,7 @@
 #endif
 
 #define ABI_TRACEDUMP_MAGIC "\x89STELE\r\n" /* eight bytes, without the NUL */
-#define ABI_TRACEDUMP_VERSION 2
+#define ABI_TRACEDUMP_VERSION 3
 #define ABI_BUILD_ID_MAX 32
 
 struct abi_tracedump_header {
@@ -38,12 +38,16 @@ struct abi_tracedump_header {
   uint32_t build_id_size; /* of the kernel; 0 if it has none */
   uint32_t commands;      /* start, stop, reset and mark, done since boot; wraps around */
   uint8_t build_id[ABI_BUILD_ID_MAX];
+  /* Records with a stack, or a context, for which there was no memory in STACKS or CONTEXTS; they
+     have 0 there, as if it had not been recorded. */
+  uint64_t stacks_unnamed;
+  uint64_t contexts_unnamed;
 };
-ABI_TRACEDUMP_SIZE(abi_tracedump_header, 96);
+ABI_TRACEDUMP_SIZE(abi_tracedump_header, 112);
 
 enum {
   ABI_TRACEDUMP_SOURCES = 1,  /* struct abi_tracedump_source: one for each trace */
-  ABI_TRACEDUMP_CONTEXTS = 2, /* struct abi_tracedump_context */
+  ABI_TRACEDUMP_CONTEXTS = 2, /* struct abi_tracedump_context, ids ascending */
   ABI_TRACEDUMP_STACKS = 3,   /* struct abi_tracedump_stack, ids ascending */
   ABI_TRACEDUMP_FRAMES = 4,   /* uint64_t: the return addresses of all stacks */
   ABI_TRACEDUMP_STRINGS = 5,  /* bytes; strings end with NUL */
@@ -79,7 +83,7 @@ struct abi_tracedump_source {
   uint32_t depth;
   uint32_t pid; /* 0: any */
   uint32_t mark;
-  uint32_t stacks; /* different ones of its records */
+  uint32_t stacks; /* different ones that its records name */
   /* seen = recorded + dropped + filtered; recorded = freed + cleared + live */
   uint64_t seen;
   uint64_t recorded;
@@ -129,8 +133,7 @@ ABI_TRACEDUMP_SIZE(abi_tracedump_stack, 24);
 
 enum { ABI_TRACEDUMP_NOT_LEAK = 1 }; /* flags of a record: the kernel says that the object stays */
 
-/* An object that is live. Those of a source are ordered by stack, then by time, the
- * oldest first. */
+/* An object that is live. They come in no order. */
 struct abi_tracedump_record {
   uint64_t object;     /* address */
   uint64_t size;       /* bytes asked for */

@@ -11,7 +11,7 @@
 #include "store/trace_memory.h"
 #include "tests/team.h"
 #include "tests/test_program.h"
-#include "trace/dump/trace_binary.h"
+#include "trace/dump/binary_dump.h"
 
 namespace {
 
@@ -186,7 +186,7 @@ KTEST(probe_session_pairs_of_all_cpus) {
           }
         },
         nullptr);
-    TraceBinary* const dump = session->copy_outstanding().take();
+    TraceBinaryDump* const dump = session->open_outstanding().take();
     abi_tracedump_source source;
     const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
     EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
@@ -194,7 +194,7 @@ KTEST(probe_session_pairs_of_all_cpus) {
            source.live == 1000 * cpu_count());
     EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 &&
            source.stacks_lost == 0);
-    ProbeSession::delete_outstanding(dump);
+    TraceBinaryDump::destroy(dump);
   }
   EXPECT(trace_memory_used() == 0);
 }
@@ -202,11 +202,11 @@ KTEST(probe_session_pairs_of_all_cpus) {
 namespace {
 
 abi_tracedump_source first_source(Session& session) {
-  TraceBinary* const dump = session->copy_outstanding().take();
+  TraceBinaryDump* const dump = session->open_outstanding().take();
   abi_tracedump_source source{};
   const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
   EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
-  ProbeSession::delete_outstanding(dump);
+  TraceBinaryDump::destroy(dump);
   return source;
 }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -90,13 +92,21 @@ struct Reader {
   std::map<uint32_t, std::vector<abi_tracedump_record>> records;
 };
 
+// They come in no order.
+std::vector<abi_tracedump_record> by_stack_and_time(std::vector<abi_tracedump_record> records) {
+  std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    return a.stack != b.stack ? a.stack < b.stack : a.time < b.time;
+  });
+  return records;
+}
+
 class TraceBinaryTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(stacks_.open().ok());
     ASSERT_TRUE(contexts_.open().ok());
     for (TraceTable*& table : tables_) {
-      table = TraceTable::create();
+      table = TraceTable::create(64);
       ASSERT_NE(table, nullptr);
     }
     clock_now = 1000;
@@ -125,8 +135,12 @@ class TraceBinaryTest : public testing::Test {
                             .cpu = 3,
                             .truncated = false});
   }
-  Result<void> take(unsigned sources = 2, uint64_t sample = 0) {
-    binary_ = std::make_unique<TraceBinary>(stacks_, contexts_);
+  // `open`: from then on, as when the memory ends.
+  Result<void> take(unsigned sources = 2, uint64_t sample = 0, void (*open)() = nullptr) {
+    binary_.reset();
+    memset(memory_, 0xa5, sizeof(memory_));  // undefined, as in the kernel
+    binary_ = std::make_unique<TraceBinary>(memory_, stacks_, contexts_);
+    TRY(binary_->begin(sources));
     for (unsigned i = 0; i < sources; i++) {
       TraceHeader header = {};
       snprintf(header.name, sizeof(header.name), i == 0 ? "pipe" : "page");
@@ -136,16 +150,18 @@ class TraceBinaryTest : public testing::Test {
         header.state.options = {
             .depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
-      TraceHeader* added = TRY(binary_->add(
-          header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-          i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i], [] { return uint64_t{clock_now}; }));
-      added->untracked = 100 + added->counters.live();
+      header.untracked = 100 + 2 * tables_[i % 2]->counters().live();  // all that are live
+      binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
+                   i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i]);
     }
-    return binary_->finish({.time = clock_now * kMillisecond + 5,
-                            .memory_limit = 65536,
-                            .memory_used = 8192,
-                            .commands = 34,
-                            .build_id = kBuildId});
+    TRY(binary_->open());
+    if (open) open();
+    binary_->finish({.time = clock_now * kMillisecond + 5,
+                     .memory_limit = 65536,
+                     .memory_used = 8192,
+                     .commands = 34,
+                     .build_id = kBuildId});
+    return {};
   }
   std::string read(size_t piece = 1 << 20) {
     std::string all, buffer(piece, 0);
@@ -158,6 +174,7 @@ class TraceBinaryTest : public testing::Test {
   StackTable stacks_;
   ContextTable contexts_;
   TraceTable* tables_[2] = {};
+  alignas(kPageSize) std::byte memory_[TraceBinary::kRoom];
   std::unique_ptr<TraceBinary> binary_;
 };
 
@@ -225,11 +242,11 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(dump.frames_of(large), (std::vector<uint64_t>{StackTable::kKernelBase + 0x30}));
 
   ASSERT_EQ(dump.records.at(0).size(), 4u);
-  const auto& records = dump.records.at(0);
+  const auto records = by_stack_and_time(dump.records.at(0));
   EXPECT_EQ(records[0].stack, 0u);
   EXPECT_EQ(records[0].context, 0u);
   EXPECT_EQ(records[0].time, (clock_now - 4'294'967'000) * kMillisecond);
-  EXPECT_EQ(records[1].object, 0xffff800000002000u) << "the oldest of a stack first";
+  EXPECT_EQ(records[1].object, 0xffff800000002000u);
   EXPECT_EQ(records[1].size, 20u);
   EXPECT_EQ(records[1].time, (clock_now - 200) * kMillisecond);
   EXPECT_EQ(records[1].mark, 7u);
@@ -274,7 +291,7 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramsAndRecordsUserStacks) {
     EXPECT_EQ(memcmp(context.build_id, build_id.data(), build_id.size()), 0);
   }
   EXPECT_EQ(dump.context(shell).name, dump.context(child).name) << "a program's texts come once";
-  // One kernel stack for all, the oldest first, each with the stack of its caller.
+  // One kernel stack for all, each with the stack of its caller.
   ASSERT_EQ(dump.stacks.size(), 2u);
   for (const auto& stack : dump.stacks) {
     EXPECT_EQ(stack.kind,
@@ -282,7 +299,7 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramsAndRecordsUserStacks) {
   }
   EXPECT_EQ(dump.frames_of(user), frames);
   EXPECT_EQ(dump.sources[1].stacks, 1u);
-  const auto& records = dump.records.at(1);
+  const auto records = by_stack_and_time(dump.records.at(1));
   ASSERT_EQ(records.size(), 3u);
   for (size_t i = 0; i < 3; i++) {
     EXPECT_EQ(records[i].stack, kernel);
@@ -351,21 +368,57 @@ TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   EXPECT_TRUE(read() == before);
 }
 
-TEST_F(TraceBinaryTest, WithoutMemoryItFailsAndLeavesNothing) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  for (uint32_t i = 0; i < 1000; i++) record(i % 2, 0x1000 + i * 64, 1, stack({i}), context, 0);
-  unsigned failed = 0;
-  for (int i = 0; i < 200; i++) {
-    TraceWorld::fail_blocks(i % 2 == 0 ? 10 : 40);
-    const Result<void> taken = take();
-    if (!taken) {
-      EXPECT_EQ(taken.error(), Errno::ENOMEM);
-      failed++;
-    }
-    binary_.reset();
-    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+// What cannot be named is not there, and counted.
+TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
+  constexpr uint32_t kRecords = 20'000;
+  for (uint32_t i = 0; i < kRecords; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "p%u", i % 1000);
+    const uint64_t frame = 0x400000 + i % 3000;
+    const uint32_t user = stacks_.intern(StackKind::kUser, &frame, 1);
+    record(i % 2, 0x1000 + i * 64, 1, stacks_.intern_pair({stack({i % 5000}), user}),
+           contexts_.intern(ContextKind::kProcess, i % 4000 + 1, name), i);
   }
-  EXPECT_GT(failed, 0u);
+  ASSERT_TRUE(take(2, 0, [] { TraceWorld::fail_blocks(100); }).ok());
+  const Reader dump(read());
+  std::map<uint32_t, unsigned> kinds;
+  for (const auto& stack : dump.stacks) kinds[stack.id] = stack.kind;
+  std::map<uint32_t, std::string> programs;
+  for (const auto& context : dump.contexts) programs[context.id] = dump.string(context.name);
+  uint64_t stackless = 0, contextless = 0;
+  for (uint32_t i = 0; i < 2; i++) {
+    std::map<uint32_t, int> named;
+    ASSERT_EQ(dump.records.at(i).size(), kRecords / 2);
+    for (const auto& record : dump.records.at(i)) {
+      stackless += record.stack == 0 || record.user_stack == 0;
+      contextless += record.context == 0;
+      if (record.stack != 0) {
+        EXPECT_EQ(kinds.at(record.stack), unsigned{ABI_TRACEDUMP_KERNEL});
+        named[record.stack]++;
+      }
+      if (record.user_stack != 0) {
+        EXPECT_EQ(kinds.at(record.user_stack), unsigned{ABI_TRACEDUMP_USER});
+      }
+      const uint64_t number = (record.object - 0xffff800000001000) / 64;
+      if (record.context != 0) {
+        EXPECT_EQ(programs.at(record.context), "p" + std::to_string(number % 1000));
+      }
+    }
+    EXPECT_EQ(dump.sources[i].stacks, named.size());
+  }
+  EXPECT_EQ(dump.header.stacks_unnamed, stackless);
+  EXPECT_EQ(dump.header.contexts_unnamed, contextless);
+  EXPECT_GT(stackless, 0u);
+  EXPECT_GT(contextless, 0u);
+  EXPECT_LT(stackless, kRecords);
+  EXPECT_LT(contextless, kRecords);
+  // With memory everything has a name.
+  TraceWorld::fail_blocks(0);
+  ASSERT_TRUE(take().ok());
+  const Reader whole(read());
+  EXPECT_EQ(whole.header.stacks_unnamed + whole.header.contexts_unnamed, 0u);
+  EXPECT_EQ(whole.stacks.size(), 8000u);
+  EXPECT_EQ(whole.contexts.size(), 4000u);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,7 +20,7 @@ class TraceTextTest : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(stacks_.open().ok());
     ASSERT_TRUE(contexts_.open().ok());
-    table_ = TraceTable::create();
+    table_ = TraceTable::create(64);
     ASSERT_NE(table_, nullptr);
     clock_now = 1000;
   }
@@ -46,14 +48,18 @@ class TraceTextTest : public testing::Test {
                     .cpu = 1,
                     .truncated = false});
   }
-  Result<void> take_copy() {
-    text_ = std::make_unique<TraceText>();
+  void begin() {
+    text_.reset();
+    text_ = std::make_unique<TraceText>(workspace(), stacks_, contexts_);
     TraceHeader& header = text_->header;
     snprintf(header.name, sizeof(header.name), "pipe");
     header.state = {.phase = TracePhase::kStopped, .options = {}, .mark = table_->mark};
     header.object_size = 64;
     header.untracked = 12;
-    return text_->copy(*table_, stacks_, contexts_, [] { return clock_now; });
+  }
+  void take() {
+    ASSERT_TRUE(text_->snapshot().open(*table_).ok());
+    text_->make(clock_now);
   }
   std::string read(size_t piece = 4096) {
     std::string all;
@@ -63,13 +69,31 @@ class TraceTextTest : public testing::Test {
     return all;
   }
   std::string dump() {
-    EXPECT_TRUE(take_copy().ok());
+    begin();
+    take();
     return read();
+  }
+  // The same when no memory can be had.
+  std::string dump_without_memory() {
+    begin();
+    EXPECT_TRUE(text_->snapshot().open(*table_).ok());
+    TraceWorld::fail_blocks(100);
+    text_->make(clock_now);
+    const std::string text = read();
+    TraceWorld::fail_blocks(0);
+    return text;
+  }
+
+  // Undefined, as in the kernel.
+  std::span<std::byte> workspace() {
+    memset(memory_, 0xa5, sizeof(memory_));
+    return memory_;
   }
 
   StackTable stacks_;
   ContextTable contexts_;
   TraceTable* table_ = nullptr;
+  alignas(kPageSize) std::byte memory_[TraceText::kRoom];
   std::unique_ptr<TraceText> text_;
 };
 
@@ -134,8 +158,9 @@ TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
 
 TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
   table_->filter(0);
-  ASSERT_TRUE(take_copy().ok());
+  begin();
   text_->header.state.options = {.depth = 8, .min_size = 100, .max_size = 4096, .pid = 12};
+  take();
   const std::string text = read();
   EXPECT_TRUE(text.starts_with(
       "kmemtrace pipe state stopped objsize 64 depth 8 mark 0 min 100 max 4096 pid 12\nseen 1 "
@@ -149,9 +174,9 @@ TEST_F(TraceTextTest, SampledTracesSayWhatTheyStandFor) {
   record(0x1000, 1'000'000, stack({0x10}), context, 900);
   record(0x2000'000, 64, stack({0x20}), context, 900);
   record(0x3000'000, 64, stack({0x20}), context, 900);
-  text_ = std::make_unique<TraceText>();
+  begin();
   text_->header.state.options.sample = 1'000'000;
-  ASSERT_TRUE(text_->copy(*table_, stacks_, contexts_, [] { return clock_now; }).ok());
+  take();
   const std::string text = read();
   EXPECT_NE(text.find(" sample 1000000\n"), std::string::npos) << text;
   // 1000000 / (1 - 1/e) + 2 * (1000000 + 32); 1.58 + 2 * 15625.5
@@ -326,37 +351,145 @@ TEST_F(TraceTextTest, GroupsAddUp) {
   EXPECT_EQ(bytes, table_->counters().live_bytes);
 }
 
-TEST_F(TraceTextTest, WithoutMemoryTheCopyFailsAndLeavesNothing) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  for (uint32_t i = 0; i < 1000; i++) record(0x1000 + i * 64, 1, stack({0x10}), context, 0);
-  unsigned failed = 0;
-  for (int i = 0; i < 100; i++) {
-    TraceWorld::fail_blocks(i % 2 == 0 ? 30 : 60);
-    const Result<void> copied = take_copy();
-    if (!copied) {
-      EXPECT_EQ(copied.error(), Errno::ENOMEM);
-      failed++;
-    }
-    text_.reset();
-    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+TEST_F(TraceTextTest, WithoutMemoryItSaysTheSameOfWhatFits) {
+  std::mt19937 random(3);
+  for (uint32_t i = 0; i < 20'000; i++) {
+    table_->mark = i % 130;
+    record(0x1000 + i * 64, random() % 100, stack({random() % 150 * 16}),
+           contexts_.intern(ContextKind::kProcess, i % 150 + 1, "sh"), i % 1000);
   }
-  EXPECT_GT(failed, 0u);
+  const std::string whole = dump();
+  const uint64_t blocks = TraceWorld::blocks_out();
+  text_.reset();
+  EXPECT_LT(TraceWorld::blocks_out(), blocks) << "it took memory";
+  // Contexts are too many: what it says of them is tested below.
+  const auto without_contexts = [](const std::string& text) {
+    std::string lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line); lines += line + "\n") {
+      if (line.starts_with("\tage ms")) line.resize(line.find(", marks"));
+      if (line.starts_with("\t… ") && line.ends_with(" not known")) line.clear();
+    }
+    return lines;
+  };
+  const std::string poor = dump_without_memory();
+  std::string expected = without_contexts(whole), found = without_contexts(poor);
+  std::erase(expected, '\n');
+  std::erase(found, '\n');
+  EXPECT_TRUE(expected == found);
 }
 
-TEST_F(TraceTextTest, ContextsMayComeWhileTheCopyIsMade) {
-  static ContextTable* table;
-  table = &contexts_;
+TEST_F(TraceTextTest, WithoutMemoryContextsThatAreNotKnownAreCounted) {
+  for (uint32_t i = 0; i < 3000; i++) {
+    record(0x10000 + i * 64, 2, stack({0x10}),
+           contexts_.intern(ContextKind::kProcess, i % 1500 + 1, "sh"), i / 1500);
+  }
+  EXPECT_NE(dump().find(", … 1492 more\n"), std::string::npos) << read();
+  const std::string text = dump_without_memory();
+  unsigned more, others, unknown;
+  const char* const found = strstr(text.c_str(), " sh, … ");
+  ASSERT_NE(found, nullptr) << text;
+  ASSERT_EQ(sscanf(found, " sh, … %u more, … and others of %u allocations\n", &more, &others), 2)
+      << text;
+  EXPECT_EQ(2 * (8 + more) + others, 3000u);
+  const char* const line = strstr(text.c_str(), "\t… ");
+  ASSERT_EQ(sscanf(line, "\t… %u allocations more, whose user stacks are not known\n", &unknown), 1)
+      << text;
+  EXPECT_EQ(unknown, others);
+}
+
+TEST_F(TraceTextTest, WithoutMemoryMarksThatAreNotKnownAreCounted) {
+  // A cell for each 64 of them.
+  uint64_t object = 0x1000;
+  for (uint32_t mark = 0; mark < 512 * 64; mark += 64) {
+    table_->mark = mark;
+    record(object += 64, 1, stack({0x10}), 0, 0);
+  }
+  EXPECT_NE(dump().find(",32704, contexts unknown\n"), std::string::npos) << read();
+  unsigned unknown;
+  const std::string text = dump_without_memory();
+  const char* const found = strchr(strstr(text.c_str(), ", marks "), '(');
+  ASSERT_EQ(sscanf(found, "(%u not known), contexts unknown\n", &unknown), 1) << text;
+  EXPECT_GT(unknown, 100u);
+  EXPECT_LT(unknown, 256u);
+}
+
+TEST_F(TraceTextTest, WithoutMemoryForAllStacksTheRestIsOneGroup) {
+  constexpr uint32_t kStacks = 2000, kEach = 3;
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  record(0x1000, 1, stack({0x10}), context, 0);
-  // With one for contexts that were not recorded, just what a page holds of 4 bytes each.
-  while (contexts_.size() < 1023)
-    contexts_.intern(ContextKind::kProcess, contexts_.size() + 1, "sh");
-  TraceWorld::before_blocks([] {
-    for (int i = 0; i < 1000; i++) table->intern(ContextKind::kProcess, table->size() + 1, "sh");
-  });
-  // AddressSanitizer sees what is written beyond a buffer.
-  ASSERT_TRUE(take_copy().ok());
-  EXPECT_NE(read().find(", contexts pid 1 sh\n"), std::string::npos) << read();
+  for (uint32_t i = 0; i < kStacks * kEach; i++)
+    record(0x10000 + i * 64, 10, stack({i % kStacks * 16}), context, i);
+  EXPECT_EQ(dump().find(" unattributed "), std::string::npos) << "there was memory";
+  const std::string text = dump_without_memory();
+  const size_t key = text.find(" estimated_objects 6000 unattributed ");
+  ASSERT_NE(key, std::string::npos) << text.substr(0, 1000);
+  const unsigned long rest =
+      strtoul(&text[key + strlen(" estimated_objects 6000 unattributed ")], nullptr, 10);
+  EXPECT_GT(rest, 0u);
+  EXPECT_LT(rest, 6000u);
+  EXPECT_NE(text.find(" stacks " + std::to_string(kStacks - rest / kEach) + " "),
+            std::string::npos);
+  EXPECT_TRUE(text.ends_with("\n\n" + std::to_string(10 * rest) + " bytes in " +
+                             std::to_string(rest) +
+                             " allocations from stack\n"
+                             "\tnot attributed: there was no memory for more stacks\n"))
+      << text.substr(text.size() - 300);
+  uint64_t objects = 0, shown = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    unsigned long bytes, count;
+    if (sscanf(line.c_str(), "%lu bytes in %lu allocations from", &bytes, &count) == 2)
+      objects += count;
+    shown += line.starts_with("\t0x");
+  }
+  EXPECT_EQ(objects, uint64_t{kStacks * kEach});
+  EXPECT_EQ(shown, objects - rest);
+}
+
+// A reader meets the groups in several batches, forwards and again.
+TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
+  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  for (uint32_t i = 0; i < 30'000; i++)
+    record(0x10000 + i * 64, 1 + i % 50, stack({i % 100 * 16}), context, i % 777);
+  const std::string whole = dump();
+  EXPECT_FALSE(text_->snapshot().is_open()) << "all details fit, nobody needs it any more";
+  EXPECT_TRUE(dump_without_memory() == whole);
+  EXPECT_TRUE(text_->snapshot().is_open());
+  for (const size_t piece : {1000, 1'000'000}) EXPECT_TRUE(read(piece) == whole) << piece;
+  char buffer[1000];
+  std::mt19937 random(4);
+  for (int i = 0; i < 20; i++) {
+    const size_t offset = random() % whole.size();
+    const size_t got = text_->read(buffer, sizeof(buffer), offset);
+    EXPECT_EQ(std::string(buffer, got), whole.substr(offset, sizeof(buffer)));
+  }
+}
+
+// Whichever allocation fails: what is said is true, and all memory goes back.
+TEST_F(TraceTextTest, WhateverFailsTheSumsAreRight) {
+  for (uint32_t i = 0; i < 20'000; i++) {
+    record(0x10000 + i * 64, 10, stack({i % 2000 * 16}),
+           contexts_.intern(ContextKind::kProcess, i % 1000 + 1, "sh"), i);
+  }
+  for (uint64_t nth = 0;; nth++) {
+    begin();
+    ASSERT_TRUE(text_->snapshot().open(*table_).ok());
+    TraceWorld::fail_nth(nth);
+    text_->make(clock_now);
+    std::istringstream lines(read());
+    const bool failed = TraceWorld::nth_failed();
+    TraceWorld::fail_nth(UINT64_MAX);
+    uint64_t bytes = 0;
+    for (std::string line; std::getline(lines, line);) {
+      unsigned long group;
+      if (sscanf(line.c_str(), "%lu bytes in ", &group) == 1) bytes += group;
+    }
+    EXPECT_EQ(bytes, 200'000u) << nth;
+    if (!failed) {
+      EXPECT_GT(nth, 3u);
+      break;
+    }
+  }
 }
 
 TEST(ContextTableTest, NumbersAreNeverGivenTwice) {

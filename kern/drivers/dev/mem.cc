@@ -86,7 +86,7 @@ void print_symbols(Text& text) {
 struct OpenTrace {
   TraceSource source;                     // held
   TraceDump* dump = nullptr;              // if it was opened for reading
-  Mutex reading{LockRank::kDeviceMutex};  // a dump is read by one at a time
+  Mutex reading{LockRank::kTraceReader};  // a dump is read by one at a time
 };
 
 class MemDevice final : public TableDevice {

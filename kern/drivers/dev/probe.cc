@@ -22,7 +22,7 @@
 #include "ns/namespace.h"
 #include "proc/process_impl.h"
 #include "sched/task.h"
-#include "trace/dump/trace_binary.h"
+#include "trace/dump/binary_dump.h"
 
 namespace {
 
@@ -108,10 +108,10 @@ struct OpenPart {
   ProbeSession* session = nullptr;
   // Made at open, of the files that have them.
   ProbeCountsText* counts = nullptr;
-  TraceBinary* outstanding = nullptr;
+  TraceBinaryDump* outstanding = nullptr;
   // Of counts and events one reads at a time. Of events: what of a line has not been read yet; of
   // ctl `begin` is what has been.
-  Mutex reading{LockRank::kProbeReader};
+  Mutex reading{LockRank::kTraceReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
 };
@@ -328,7 +328,7 @@ class ProbeDevice final : public TableDevice {
 
   static void close_part(OpenPart& open) {
     if (open.counts) ProbeCountsText::destroy(open.counts);
-    if (open.outstanding) ProbeSession::delete_outstanding(open.outstanding);
+    if (open.outstanding) TraceBinaryDump::destroy(open.outstanding);
     if (open.session) release_session(open.session);
     open.~OpenPart();
     kfree(&open);
@@ -345,7 +345,7 @@ class ProbeDevice final : public TableDevice {
         case Part::kEvents:
           return open->session->open_events();
         case Part::kOutstanding:
-          open->outstanding = TRY(open->session->copy_outstanding());
+          open->outstanding = TRY(open->session->open_outstanding());
           return {};
         case Part::kCtl:
         case Part::kDirectory:

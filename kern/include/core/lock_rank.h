@@ -41,7 +41,7 @@ enum class LockRank : uint8_t {
   kKernelProbes,  // which functions have probes
   kTraceStore,    // users of the tables of stacks and contexts
   kTraceControl,  // start, stop, reset, mark
-  kProbeReader,   // events of a session that one reads at a time
+  kTraceReader,   // a dump, or the events of a session, that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceStore
   kFailNext,      // #debug: whose allocations are to fail
   kDebugDevice,   // #debug: held around what it makes the kernel do

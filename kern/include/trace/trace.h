@@ -85,18 +85,20 @@ void trace_register_settle(void (*drain)());
 
 // --- Dumps.
 
-// A consistent copy of a trace, formatted while it is read.
+// A trace at one moment, formatted while it is read. The second of a trace waits until the first
+// does not need the trace any more: EINTR. It takes a workspace; without memory, one that is kept
+// for the purpose, and waits for that (dump_reserve.h): EINTR. ENOMEM: there is none. May sleep.
 class TraceDump;
 // Text of the dump from `offset` on, as for a file; 0 at its end. Reads must go forward (offset 0
-// begins again). ENOMEM.
+// begins again). By one at a time.
 Result<TraceDump*> trace_dump_open(TraceSource source);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
-// A consistent copy of all traces, which reads as abi/tracedump.h says, from any offset on and by
-// several at once; 0 at its end. ENOMEM.
+// All traces at one moment, which read as abi/tracedump.h says, from any offset on and by several at
+// once; 0 at its end. Opened as a TraceDump of each trace; needs them until it is closed.
 class TraceBinaryDump;
 Result<TraceBinaryDump*> trace_binary_open();
-size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
+size_t trace_binary_read(TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_binary_close(TraceBinaryDump* dump);
 // "limit N used N stacks N contexts N untraced N", of trace memory, the tables that all traces
 // share and what could not be traced when it was made; a line "later NAME OPTIONS" for what is to

@@ -12,6 +12,7 @@
 #include "core/user_memory.h"
 #include "lib/format.h"
 #include "probe/probe_user_stacks.h"
+#include "slab_os.h"
 #include "store/current_context.h"
 #include "store/trace_memory.h"
 #include "trace/dump/trace_binary.h"
@@ -70,7 +71,7 @@ void ProbeObjects::release() {
 }
 
 Result<void> ProbeObjects::make_table(TraceTable** table) {
-  *table = TraceTable::create();
+  *table = TraceTable::create(slab_os_cpu_count());
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
   return {};
@@ -103,14 +104,15 @@ void ProbeObjects::clear() {
   }
 }
 
-Result<void> ProbeObjects::copy_to(TraceBinary& dump, uint32_t session, TracePhase phase) {
+Result<void> ProbeObjects::choose_for(TraceBinary& dump, uint32_t session, TracePhase phase) {
+  TRY(dump.begin((objects_ != nullptr) + (memory_ != nullptr)));
   TraceHeader header = {};
   header.state = {.phase = phase, .options = options_.trace, .mark = 0};
   for (TraceTable* table : {objects_, memory_}) {
     if (!table) continue;
     format(header.name, sizeof(header.name), table == memory_ ? "probe/%u/mmap" : "probe/%u",
            session);
-    TRY(dump.add(header, ABI_TRACEDUMP_PROBE, 0, *table, coarse_milliseconds));
+    dump.add(header, ABI_TRACEDUMP_PROBE, 0, *table);
   }
   return {};
 }

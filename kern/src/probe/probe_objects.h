@@ -45,8 +45,8 @@ class ProbeObjects {
   uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
-  // Adds the tables to a dump as sources of the session with this number. ENOMEM.
-  Result<void> copy_to(TraceBinary& dump, uint32_t session, TracePhase phase);
+  // Chooses the tables for a dump, as sources of the session with this number. ENOMEM.
+  Result<void> choose_for(TraceBinary& dump, uint32_t session, TracePhase phase);
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 

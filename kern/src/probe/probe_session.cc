@@ -9,7 +9,7 @@
 #include "core/symbols.h"
 #include "store/shared_tables.h"
 #include "store/trace_memory.h"
-#include "trace/dump/trace_binary.h"
+#include "trace/dump/binary_dump.h"
 
 Result<ProbeSession*> ProbeSession::create(uint32_t number) {
   void* memory = trace_copy_alloc(sizeof(ProbeSession));
@@ -237,25 +237,28 @@ bool ProbeSession::events_ended() {
   return phase_.load(std::memory_order_acquire) == TracePhase::kStopped;
 }
 
-Result<TraceBinary*> ProbeSession::copy_outstanding() {
-  void* memory = trace_copy_alloc(sizeof(TraceBinary));
-  if (!memory) return Errno::ENOMEM;
-  auto* dump = new (memory) TraceBinary(trace_stacks, trace_contexts);
-  const auto copy = [&]() -> Result<void> {
-    const MutexGuard guard(mutex_);
-    TRY(recorder_.objects().copy_to(*dump, number_, phase_));
-    return dump->finish({.time = monotonic_now().value,
-                         .memory_limit = trace_memory_limit(),
-                         .memory_used = trace_memory_used(),
-                         .build_id = kernel_build_id()});
-  };
-  const Result<void> copied = copy();
-  if (copied) return dump;
-  delete_outstanding(dump);
-  return copied.error();
+// The tables may be made anew before the snapshots are opened, as long as there was no start.
+Result<void> ProbeSession::open_snapshots(TraceBinaryDump& dump) {
+  for (;;) {
+    {
+      const MutexGuard guard(mutex_);
+      TRY(recorder_.objects().choose_for(dump.binary, number_, phase_));
+    }
+    const Result<void> opened = dump.binary.open();
+    if (opened || opened.error() != Errno::ENOENT) return opened;
+  }
 }
 
-void ProbeSession::delete_outstanding(TraceBinary* dump) {
-  dump->~TraceBinary();
-  trace_copy_free(dump, sizeof(TraceBinary));
+Result<TraceBinaryDump*> ProbeSession::open_outstanding() {
+  TraceBinaryDump* const dump = TRY(TraceBinaryDump::create());
+  const Result<void> opened = open_snapshots(*dump);
+  if (!opened) {
+    TraceBinaryDump::destroy(dump);
+    return opened.error();
+  }
+  dump->binary.finish({.time = monotonic_now().value,
+                       .memory_limit = trace_memory_limit(),
+                       .memory_used = trace_memory_used(),
+                       .build_id = kernel_build_id()});
+  return dump;
 }

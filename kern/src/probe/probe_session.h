@@ -26,7 +26,7 @@
 #include "trace/trace_options.h"
 
 class Chan;
-class TraceBinary;
+class TraceBinaryDump;
 
 // Programs by their path, for arming: what this layer cannot reach itself.
 class ProbePrograms {
@@ -70,11 +70,12 @@ class ProbeSession {
   // Whether a reader of events need not wait: there is one, or none will come until the next start.
   bool events_ready();
   bool events_ended();
-  // What is outstanding, to be deleted with delete_outstanding() before the session ends. ENOMEM.
-  Result<TraceBinary*> copy_outstanding();
-  static void delete_outstanding(TraceBinary* dump);
+  // What is outstanding, to be destroyed (TraceBinaryDump) before the session ends. Waits for
+  // another one of this session to be destroyed: EINTR. ENOMEM.
+  Result<TraceBinaryDump*> open_outstanding();
 
  private:
+  Result<void> open_snapshots(TraceBinaryDump& dump);
   struct Undo {
     ProbeOptions options;
     ProbeFunctions::Mark functions;

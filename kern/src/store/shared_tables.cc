@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "core/sleep.h"
 #include "slab_os.h"
+#include "store/dump_reserve.h"
 #include "store/recent_callers.h"
 #include "store/recent_stacks.h"
 #include "store/trace_memory.h"
@@ -35,14 +36,21 @@ Result<void> open_tables() {
 
 }  // namespace
 
+// Memory for the reserve may be had by a reap, in which a trace may end: before the lock.
 Result<void> trace_users_add() {
+  TRY(dump_reserve_hold());
   const MutexGuard guard(lock);
-  if (users == 0) TRY(open_tables());
-  users++;
-  return {};
+  const Result<void> opened = users == 0 ? open_tables() : Result<void>();
+  if (opened) {
+    users++;
+  } else {
+    dump_reserve_drop();
+  }
+  return opened;
 }
 
 void trace_users_drop() {
+  dump_reserve_drop();
   const MutexGuard guard(lock);
   ASSERT(users > 0);
   if (--users > 0) return;

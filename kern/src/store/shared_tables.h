@@ -1,8 +1,8 @@
 // The tables that all traces and sessions of probes share: stacks and contexts, each kept once.
 //
 // What holds a number of a stack or a context is a user of the tables: a trace table, an open dump,
-// a session. As long as there is one, numbers keep their meaning and the pool of trace memory is
-// filled; without any, all memory is given back.
+// a session. As long as there is one, numbers keep their meaning, the pool of trace memory is filled,
+// and there is a reserve for dumps; without any, all memory is given back.
 #pragma once
 
 #include "lib/result.h"

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/errstr.h"
+#include "core/log.h"
 #include "core/symbols.h"
 #include "store/trace_memory.h"
 #include "trace_world.h"
@@ -75,6 +76,19 @@ void trace_page_return(void* page) {
   trace_page_free(page);
 }
 
+void* trace_block_take(size_t size) {
+  if (fails(page_failures)) return nullptr;
+  pages += size / 4096;
+  void* block = page_sized(size);
+  __builtin_memset(block, 0xa5, size);
+  return block;
+}
+
+void trace_block_free(void* block, size_t size) {
+  pages -= size / 4096;
+  free(block);
+}
+
 void* trace_copy_alloc(size_t size) {
   if (auto* function = before_block.load()) function();
   if (fails(block_failures)) return nullptr;
@@ -98,4 +112,12 @@ Errno fail(Errno error, const char* pattern, ...) {
   vsnprintf(error_text, sizeof(error_text), pattern, arguments);
   va_end(arguments);
   return error;
+}
+
+void panic(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  vfprintf(stderr, pattern, arguments);
+  va_end(arguments);
+  abort();
 }

@@ -6,27 +6,28 @@
 #include "core/log.h"
 #include "core/symbols.h"
 #include "lib/format.h"
+#include "store/dump_reserve.h"
 #include "store/shared_tables.h"
 #include "store/trace_memory.h"
 #include "trace/control.h"
-#include "trace/dump/trace_binary.h"
+#include "trace/dump/binary_dump.h"
 #include "trace/dump/trace_text.h"
 #include "trace/trace.h"
 
-class TraceBinaryDump {
- public:
-  TraceBinary binary{trace_stacks, trace_contexts};
-  bool user = false;  // of stack and context numbers: something was traced
-};
-
+// In a workspace (dump_reserve.h).
 class TraceDump {
  public:
+  explicit TraceDump(std::span<std::byte> memory)
+      : workspace(memory), text(memory.last(TraceText::kRoom), trace_stacks, trace_contexts) {}
+
+  const std::span<std::byte> workspace;
+  bool user = false;  // of stack and context numbers: something is traced
   // While a trace is off there is no table, and a few lines are all that there is.
-  bool off = true;
   size_t off_length = 0;
   char off_text[512];
   TraceText text;
 };
+static_assert(sizeof(TraceDump) <= kDumpWorkspace - TraceText::kRoom);
 
 namespace {
 
@@ -58,80 +59,113 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
   dump.off_length = static_cast<size_t>(length);
 }
 
-// The copy holds numbers of stacks and contexts, so it is a user of their tables until it is
-// closed.
-Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table)
-    REQUIRES(trace_control) {
-  TRY(trace_users_add());
-  const Result<void> copied =
-      dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds);
-  if (!copied) {
-    trace_users_drop();
-    return copied.error();
+// The snapshot holds numbers of stacks and contexts, so the dump is a user of their tables until it
+// is closed.
+template <typename Dump>
+void become_user(Dump& dump) REQUIRES(trace_control) {
+  if (dump.user) return;
+  const Result<void> added = trace_users_add();
+  ASSERT(added.ok());  // a trace is a user
+  dump.user = true;
+}
+
+// False if it is not traced. A trace may end before its snapshot is opened, and another begin.
+Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
+  TraceText& text = dump.text;
+  for (;;) {
+    {
+      const MutexGuard guard(trace_control);
+      text.header = header_of(source);
+      TraceTable* const table = trace_table_of(source);
+      if (!table) return false;
+      become_user(dump);
+      text.snapshot().choose(*table);
+    }
+    const Result<void> opened = text.snapshot().open();
+    if (!opened && opened.error() != Errno::ENOENT) return opened.error();
+    if (!opened) continue;
+    const MutexGuard guard(trace_control);
+    if (trace_table_of(source) == &text.snapshot().table()) text.header = header_of(source);
+    return true;
   }
-  dump.text.header.untracked = untracked(source, dump.text.header.counters);
-  dump.off = false;
+}
+
+Result<void> make_text(TraceDump& dump, TraceSource source) {
+  TraceText& text = dump.text;
+  if (!TRY(open_snapshot(dump, source))) {
+    print_off(dump, text.header, source.can_be_traced());
+    return {};
+  }
+  text.header.untracked = untracked(source, text.snapshot().counters());
+  text.make(coarse_milliseconds());
   return {};
 }
 
-// The dump's own memory is untraced too.
-template <typename T>
-void delete_untraced(T* object) {
-  object->~T();
-  trace_copy_free(object, sizeof(T));
+void destroy(TraceDump* dump) {
+  const std::span<std::byte> workspace = dump->workspace;
+  const bool user = dump->user;
+  dump->~TraceDump();
+  dump_workspace_give_back(workspace);
+  if (user) trace_users_drop();
 }
 
-// All at one moment as far as commands go: none is done in between.
-Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
+Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
+  uint32_t traces = 0;
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source))
+    traces += trace_table_of(source) != nullptr;
+  TRY(dump.binary.begin(traces));
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    TraceTable* table = trace_table_of(source);
+    TraceTable* const table = trace_table_of(source);
     if (!table) continue;
-    if (!dump.user) {
-      const Result<void> added = trace_users_add();
-      ASSERT(added.ok());  // the table is a user
-      dump.user = true;
-    }
-    Result<TraceHeader*> header = dump.binary.add(
-        header_of(source), source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-        source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table, coarse_milliseconds);
-    if (!header) {
-      source.release();
-      return header.error();
-    }
-    (*header)->untracked = untracked(source, (*header)->counters);
+    become_user(dump);
+    TraceHeader header = header_of(source);
+    header.untracked = source.live();
+    dump.binary.add(header, source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
+                    source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
   }
-  return dump.binary.finish({.time = monotonic_now().value,
-                             .memory_limit = trace_memory_limit(),
-                             .memory_used = trace_memory_used(),
-                             .commands = trace_commands_done,
-                             .build_id = kernel_build_id()});
+  return {};
+}
+
+// All at one moment as far as commands go: if one was done in between, it begins again. Returns how
+// many were done before.
+Result<uint32_t> open_all(TraceBinaryDump& dump) {
+  for (;;) {
+    uint32_t commands;
+    {
+      const MutexGuard guard(trace_control);
+      TRY(choose_all(dump));
+      commands = trace_commands_done;
+    }
+    const Result<void> opened = dump.binary.open();
+    if (!opened && opened.error() != Errno::ENOENT) return opened.error();
+    const MutexGuard guard(trace_control);
+    if (opened && commands == trace_commands_done) return commands;
+  }
+}
+
+Result<void> make_binary(TraceBinaryDump& dump) {
+  const uint32_t commands = TRY(open_all(dump));
+  dump.binary.finish({.time = monotonic_now().value,
+                      .memory_limit = trace_memory_limit(),
+                      .memory_used = trace_memory_used(),
+                      .commands = commands,
+                      .build_id = kernel_build_id()});
+  return {};
 }
 
 }  // namespace
 
 Result<TraceDump*> trace_dump_open(TraceSource source) {
-  void* memory = trace_copy_alloc(sizeof(TraceDump));
-  if (!memory) return Errno::ENOMEM;
-  auto* dump = new (memory) TraceDump;
-  Result<void> done;
-  {
-    MutexGuard guard(trace_control);
-    dump->text.header = header_of(source);
-    if (TraceTable* table = trace_table_of(source)) {
-      done = copy_table(*dump, source, *table);
-    } else {
-      print_off(*dump, dump->text.header, source.can_be_traced());
-    }
-  }
-  if (!done) {
-    delete_untraced(dump);
-    return done.error();
-  }
-  return dump;
+  const std::span<std::byte> workspace = TRY(dump_workspace_take());
+  auto* const dump = new (workspace.data()) TraceDump(workspace);
+  const Result<void> made = make_text(*dump, source);
+  if (made) return dump;
+  destroy(dump);
+  return made.error();
 }
 
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset) {
-  if (!dump->off) return dump->text.read(buffer, size, offset);
+  if (dump->off_length == 0) return dump->text.read(buffer, size, offset);
   if (offset >= dump->off_length) return size_t{0};
   const size_t length = std::min<size_t>(size, dump->off_length - offset);
   memcpy(buffer, dump->off_text + offset, length);
@@ -139,33 +173,23 @@ Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint6
 }
 
 void trace_dump_close(TraceDump* dump) {
-  const bool was_user = !dump->off;
-  delete_untraced(dump);
-  if (was_user) trace_users_drop();
+  destroy(dump);
 }
 
 Result<TraceBinaryDump*> trace_binary_open() {
-  void* memory = trace_copy_alloc(sizeof(TraceBinaryDump));
-  if (!memory) return Errno::ENOMEM;
-  auto* dump = new (memory) TraceBinaryDump;
-  Result<void> done;
-  {
-    MutexGuard guard(trace_control);
-    done = copy_all(*dump);
-  }
-  if (done) return dump;
-  trace_binary_close(dump);
-  return done.error();
+  TraceBinaryDump* const dump = TRY(TraceBinaryDump::create());
+  const Result<void> made = make_binary(*dump);
+  if (made) return dump;
+  TraceBinaryDump::destroy(dump);
+  return made.error();
 }
 
-size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset) {
-  return dump->binary.read(buffer, size, offset);
+size_t trace_binary_read(TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset) {
+  return dump->read(buffer, size, offset);
 }
 
 void trace_binary_close(TraceBinaryDump* dump) {
-  const bool was_user = dump->user;
-  delete_untraced(dump);
-  if (was_user) trace_users_drop();
+  TraceBinaryDump::destroy(dump);
 }
 
 // A line for each order that holds for what comes later, the end of the line before it first.

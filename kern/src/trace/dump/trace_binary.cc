@@ -4,7 +4,7 @@
 #include <bit>
 #include <new>
 
-#include "core/planted.h"
+#include "core/log.h"
 #include "lib/string.h"
 
 static_assert(std::endian::native == std::endian::little);
@@ -30,40 +30,6 @@ uint32_t state_of(TracePhase phase) {
   return phase == TracePhase::kRunning ? ABI_TRACEDUMP_RUNNING : ABI_TRACEDUMP_STOPPED;
 }
 
-// A set of numbers, of `count` from `first` on.
-class Numbers {
- public:
-  Numbers(uint32_t first, uint32_t count) : first_(first), words_(count / kBits + 1) {}
-  Result<void> init() {
-    TRY(bits_.reserve(words_));
-    std::fill_n(bits_.data(), words_, 0);
-    return {};
-  }
-  void add(uint32_t number) { word(number) |= bit(number); }
-  void remove(uint32_t number) { word(number) &= ~bit(number); }
-  uint32_t count() const {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < words_; i++) count += static_cast<uint32_t>(std::popcount(bits_[i]));
-    return count;
-  }
-  // Ascending.
-  template <typename Visit>
-  void each(Visit visit) const {
-    for (uint32_t i = 0; i < words_; i++) {
-      for (uint64_t left = bits_[i]; left != 0; left &= left - 1)
-        visit(first_ + i * kBits + static_cast<uint32_t>(std::countr_zero(left)));
-    }
-  }
-
- private:
-  static constexpr uint32_t kBits = 64;
-  uint64_t& word(uint32_t number) { return bits_[(number - first_) / kBits]; }
-  uint64_t bit(uint32_t number) const { return uint64_t{1} << (number - first_) % kBits; }
-
-  const uint32_t first_, words_;
-  PageBuffer<uint64_t> bits_;
-};
-
 }  // namespace
 
 template <typename Item>
@@ -74,39 +40,58 @@ void TraceBinary::Piece::set(uint64_t index, const Item& item) {
   memcpy(bytes, &item, sizeof(Item));
 }
 
-TraceBinary::~TraceBinary() {
-  for (uint32_t i = 0; i < source_count_; i++) {
-    sources_[i]->~Source();
-    if (!planted(Planted::kDumpCopy)) trace_copy_free(sources_[i], sizeof(Source));
+TraceBinary::TraceBinary(std::span<std::byte> memory, const StackTable& stacks,
+                         const ContextTable& contexts)
+    : stack_table_(stacks),
+      context_table_(contexts),
+      sources_(reinterpret_cast<Source*>(memory.data())),
+      source_room_(kSourceRoom / sizeof(Source)) {
+  memory = memory.subspan(kSourceRoom);
+  stacks_.use(memory.first(kStackRoom));
+  contexts_.use(memory.subspan(kStackRoom, kContextRoom));
+  programs_.use(memory.subspan(kStackRoom + kContextRoom, kProgramRoom));
+}
+
+void TraceBinary::clear() {
+  place_.reset();
+  while (source_count_ > 0) sources_[--source_count_].~Source();
+}
+
+Result<void> TraceBinary::begin(uint32_t sources) {
+  clear();
+  if (sources <= source_room_) return {};
+  TRY(more_sources_.reserve(sources * sizeof(Source)));
+  sources_ = reinterpret_cast<Source*>(more_sources_.data());
+  source_room_ = sources;
+  return {};
+}
+
+void TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table) {
+  ASSERT(source_count_ < source_room_);
+  auto* const source = new (&sources_[source_count_++]) Source{header, kind, flags};
+  source->snapshot.choose(table);
+}
+
+Result<void> TraceBinary::open() {
+  for (uint32_t i = 0; i < source_count_; i++) TRY(sources_[i].snapshot.open());
+  return {};
+}
+
+void TraceBinary::finish(const Moment& moment) {
+  for (uint32_t i = 0; i < source_count_; i++) collect(i);
+  stacks_.sort([](const Stack& a, const Stack& b) { return a.id < b.id; });
+  stacks_.reindex();
+  for (Stack& stack : stacks_.items()) {
+    stack.source_or_frame = static_cast<uint32_t>(frame_count_);
+    frame_count_ += stack_table_.view(stack.id).size();
   }
-}
-
-Result<TraceHeader*> TraceBinary::add(const TraceHeader& header, uint32_t kind, uint32_t flags,
-                                      TraceTable& table, uint64_t (*now)()) {
-  if (source_count_ == sources_.capacity())
-    TRY(sources_.reserve(2 * source_count_ + 1, source_count_));
-  void* memory = trace_copy_alloc(sizeof(Source));
-  if (!memory) return Errno::ENOMEM;
-  auto* source = new (memory) Source{.header = header, .kind = kind, .flags = flags, .copy = {}};
-  sources_[source_count_++] = source;
-  TRY(source->copy.take(table, *stacks_, now));
-  source->header.counters = source->copy.counters();
-  source->header.stacks = source->copy.stacks();
-  SampleSum estimate(header.state.options.sample);
-  for (uint32_t i = 0; i < source->copy.size(); i++) estimate.add(source->copy[i].size());
-  source->header.estimate = estimate.sum();
-  return &source->header;
-}
-
-Result<void> TraceBinary::finish(const Moment& moment) {
-  TRY(collect_contexts());
-  TRY(collect_stacks());
-  TRY(lay_out());
+  contexts_.sort([](const Context& a, const Context& b) { return a.id < b.id; });
+  contexts_.reindex();
   memcpy(header_.magic, ABI_TRACEDUMP_MAGIC, sizeof(header_.magic));
   header_.version = ABI_TRACEDUMP_VERSION;
   header_.header_size = sizeof(abi_tracedump_header);
   header_.section_header_size = sizeof(abi_tracedump_section);
-  header_.sections = section_count_;
+  header_.sections = kSections + source_count_;
   header_.time = moment.time;
   header_.memory_limit = moment.memory_limit;
   header_.memory_used = moment.memory_used;
@@ -114,83 +99,100 @@ Result<void> TraceBinary::finish(const Moment& moment) {
   header_.build_id_size =
       static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
   std::copy_n(moment.build_id.begin(), header_.build_id_size, header_.build_id);
-  return {};
+  lay_out();
 }
 
-// Those that a record names. What comes while this is done is none of them.
-Result<void> TraceBinary::collect_contexts() {
-  Numbers numbers(contexts_->base(), contexts_->size());
-  TRY(numbers.init());
-  for (uint32_t i = 0; i < source_count_; i++) {
-    const TraceCopy& copy = sources_[i]->copy;
-    uint32_t last = 0;
-    for (uint32_t r = 0; r < copy.size(); r++) {
-      if (copy[r].context != last && (last = copy[r].context) != 0) numbers.add(last);
+// Records that lie together mostly name the same.
+void TraceBinary::collect(uint32_t index) {
+  Source& source = sources_[index];
+  TraceHeader& header = source.header;
+  SampleSum estimate(header.state.options.sample);
+  uint32_t stack = 0, context = 0;  // of the last record
+  bool has_stack = true, has_context = true;
+  source.snapshot.visit([&](const TraceRecord& record) {
+    if (record.stack != stack) has_stack = add_stack(pairs_.split(stack = record.stack), index);
+    if (record.context != context) has_context = add_context(context = record.context);
+    header_.stacks_unnamed += !has_stack;
+    header_.contexts_unnamed += !has_context;
+    estimate.add(record.size());
+  });
+  header.counters = source.snapshot.counters();
+  header.estimate = estimate.sum();
+  const uint64_t live = header.counters.live();
+  header.untracked = header.untracked > live ? header.untracked - live : 0;
+}
+
+// False if there is no memory for one of them.
+bool TraceBinary::add_stack(const StackTable::Pair& pair, uint32_t source) {
+  bool added = true;
+  if (pair.stack != 0) {
+    const uint32_t number = stacks_.find_or_add(pair.stack);
+    added = number != stacks_.kNone;
+    if (added && stacks_[number].source_or_frame != source + 1) {
+      stacks_[number].source_or_frame = source + 1;
+      sources_[source].stacks++;
     }
   }
-  TRY(context_list_.reserve(numbers.count()));
-  TRY(programs_.reserve(numbers.count()));
-  numbers.each([this](uint32_t id) {
-    programs_[context_count_] = contexts_->get(id)->program;
-    context_list_[context_count_++] = id;
-  });
-  const ContextTable::Program** const first = programs_.data();
-  std::sort(first, first + context_count_);
-  program_count_ = static_cast<uint32_t>(std::unique(first, first + context_count_) - first);
-  return {};
+  if (pair.user_stack == 0) return added;
+  return stacks_.find_or_add(pair.user_stack) != stacks_.kNone && added;
 }
 
-// The same.
-Result<void> TraceBinary::collect_stacks() {
-  Numbers numbers(0, stacks_->end());
-  TRY(numbers.init());
-  for (uint32_t i = 0; i < source_count_; i++) {
-    const TraceCopy& copy = sources_[i]->copy;
-    uint32_t user = 0;
-    for (uint32_t r = 0; r < copy.size(); r++) {
-      if (copy.begins_stack(r)) numbers.add(copy[r].stack);
-      if (copy[r].user_stack != user) numbers.add(user = copy[r].user_stack);
-    }
-  }
-  numbers.remove(0);
-  TRY(stack_list_.reserve(numbers.count()));
-  numbers.each([this](uint32_t id) {
-    stack_list_[stack_count_++] = {id, frame_count_};
-    frame_count_ += stacks_->view(id).size();
-  });
-  return {};
+// The same, of it and its program.
+bool TraceBinary::add_context(uint32_t id) {
+  if (id == 0 || contexts_.find(id) != contexts_.kNone) return true;
+  const uint32_t program = programs_.find_or_add(context_table_.get(id)->program);
+  if (program == programs_.kNone) return false;
+  const uint32_t number = contexts_.find_or_add(id);
+  if (number == contexts_.kNone) return false;
+  contexts_[number].program = program;
+  return true;
 }
 
-Result<void> TraceBinary::lay_out() {
-  TRY(sections_.reserve(5 + source_count_));
+void TraceBinary::lay_out() {
   header_.size = sizeof(abi_tracedump_header);
+  section_count_ = 0;
   add_section(ABI_TRACEDUMP_SOURCES, sizeof(abi_tracedump_source), source_count_);
-  add_section(ABI_TRACEDUMP_CONTEXTS, sizeof(abi_tracedump_context), context_count_);
-  add_section(ABI_TRACEDUMP_STACKS, sizeof(abi_tracedump_stack), stack_count_);
+  add_section(ABI_TRACEDUMP_CONTEXTS, sizeof(abi_tracedump_context), contexts_.size());
+  add_section(ABI_TRACEDUMP_STACKS, sizeof(abi_tracedump_stack), stacks_.size());
   add_section(ABI_TRACEDUMP_FRAMES, sizeof(uint64_t), frame_count_);
-  add_section(ABI_TRACEDUMP_STRINGS, 1, program_name(program_count_));
+  add_section(ABI_TRACEDUMP_STRINGS, 1, program_name(programs_.size()));
   for (uint32_t i = 0; i < source_count_; i++) {
-    add_section(ABI_TRACEDUMP_RECORDS, sizeof(abi_tracedump_record), sources_[i]->copy.size(), i);
+    sources_[i].records_at = header_.size;
+    header_.size += sizeof(abi_tracedump_section) + records_section(i).size;
   }
-  return {};
 }
 
-void TraceBinary::add_section(uint32_t tag, uint32_t item_size, uint64_t count, uint32_t source) {
+void TraceBinary::add_section(uint32_t tag, uint32_t item_size, uint64_t count) {
   const uint64_t size = align_up(count * item_size, kAlignment);
   sections_[section_count_++] = {header_.size,
                                  {.tag = tag,
                                   .item_size = item_size,
                                   .count = count,
                                   .size = size,
-                                  .source = source,
+                                  .source = 0,
                                   .reserved = 0}};
   header_.size += sizeof(abi_tracedump_section) + size;
 }
 
-size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) const {
+abi_tracedump_section TraceBinary::records_section(uint32_t source) const {
+  static_assert(sizeof(abi_tracedump_record) % kAlignment == 0);
+  const uint64_t count = sources_[source].header.counters.live();
+  return {.tag = ABI_TRACEDUMP_RECORDS,
+          .item_size = sizeof(abi_tracedump_record),
+          .count = count,
+          .size = count * sizeof(abi_tracedump_record),
+          .source = source,
+          .reserved = 0};
+}
+
+size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) {
   if (offset >= header_.size) return 0;
   size = std::min(size, header_.size - offset);
   for (size_t done = 0; done < size;) {
+    if (const size_t part = read_records(buffer + done, size - done, offset + done)) {
+      done += part;
+      continue;
+    }
     Piece piece;
     make_piece(offset + done, piece);
     const size_t skipped = offset + done - piece.offset;
@@ -201,11 +203,58 @@ size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) const {
   return size;
 }
 
+uint32_t TraceBinary::source_at(uint64_t offset) const {
+  const Source* const after =
+      std::upper_bound(sources_, sources_ + source_count_, offset,
+                       [](uint64_t at, const Source& source) { return at < source.records_at; });
+  return static_cast<uint32_t>(after - sources_) - 1;
+}
+
+size_t TraceBinary::read_records(char* buffer, size_t size, uint64_t offset) {
+  if (source_count_ == 0 || offset < sources_[0].records_at) return 0;
+  const uint32_t number = source_at(offset);
+  const Source& source = sources_[number];
+  const uint64_t contents = source.records_at + sizeof(abi_tracedump_section);
+  if (offset < contents) return 0;
+  constexpr size_t kItem = sizeof(abi_tracedump_record);
+  const uint64_t index = (offset - contents) / kItem;
+  size_t skipped = (offset - contents) % kItem;
+  go_to(number, index);
+  size_t done = 0;
+  for (const TraceRecord& record : place_->slice.subspan(index - place_->first)) {
+    const abi_tracedump_record item = record_item(source, record);
+    const size_t part = std::min(kItem - skipped, size - done);
+    memcpy(buffer + done, reinterpret_cast<const char*>(&item) + skipped, part);
+    done += part;
+    skipped = 0;
+    if (done == size) break;
+  }
+  return done;
+}
+
+// There is such a record: the snapshot has as many as its counters say.
+void TraceBinary::go_to(uint32_t source, uint64_t index) {
+  if (!place_ || place_->source != source || index < place_->first) {
+    place_.emplace(source, TraceSnapshot::Walk(sources_[source].snapshot),
+                   std::span<const TraceRecord>(), uint64_t{0});
+  }
+  while (index >= place_->first + place_->slice.size()) {
+    place_->first += place_->slice.size();
+    place_->slice = place_->walk.next();
+    ASSERT(!place_->slice.empty());
+  }
+}
+
 void TraceBinary::make_piece(uint64_t offset, Piece& piece) const {
   if (offset < sizeof(header_)) return piece.set(0, header_);
-  const Section* const first = sections_.data();
+  if (source_count_ > 0 && offset >= sources_[0].records_at) {
+    const uint32_t source = source_at(offset);
+    piece.set(0, records_section(source));
+    piece.offset = sources_[source].records_at;
+    return;
+  }
   const Section* const after =
-      std::upper_bound(first, first + section_count_, offset,
+      std::upper_bound(sections_, sections_ + section_count_, offset,
                        [](uint64_t at, const Section& section) { return at < section.offset; });
   const Section& section = after[-1];
   const uint64_t contents = section.offset + sizeof(section.header);
@@ -243,22 +292,20 @@ void TraceBinary::make_item(const Section& section, uint64_t offset, Piece& piec
       memcpy(piece.bytes, text, kStringRoom);
       return;
     }
-    case ABI_TRACEDUMP_RECORDS:
-      return piece.set(index, record_item(*sources_[section.header.source], index));
   }
 }
 
 const char* TraceBinary::string_at(uint32_t number) const {
   if (number == 0) return "";
   number--;
-  if (number < source_count_) return sources_[number]->header.name;
+  if (number < source_count_) return sources_[number].header.name;
   number -= source_count_;
-  const ContextTable::Program& program = *programs_[number / 2];
+  const ContextTable::Program& program = *programs_[number / 2].its;
   return number % 2 == 0 ? program.name : program.path;
 }
 
 abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
-  const Source& source = *sources_[index];
+  const Source& source = sources_[index];
   const TraceHeader& header = source.header;
   const TraceOptions& options = header.state.options;
   const TraceCounters& counters = header.counters;
@@ -273,7 +320,7 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
           .depth = options.depth,
           .pid = options.pid,
           .mark = header.state.mark,
-          .stacks = source.copy.stacks(),
+          .stacks = source.stacks,
           .seen = counters.seen,
           .recorded = counters.recorded,
           .dropped = counters.dropped,
@@ -292,11 +339,9 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
 }
 
 abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
-  const ContextTable::Context& context = *contexts_->get(context_list_[index]);
+  const ContextTable::Context& context = *context_table_.get(contexts_[index].id);
   const ContextTable::Program& program = *context.program;
-  const auto* const found =
-      std::lower_bound(programs_.data(), programs_.data() + program_count_, context.program);
-  const uint32_t name = program_name(static_cast<uint32_t>(found - programs_.data()));
+  const uint32_t name = program_name(contexts_[index].program);
   abi_tracedump_context item = {};
   item.id = context.id;
   item.kind = kind_of(context.kind);
@@ -310,23 +355,29 @@ abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
 }
 
 abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
-  const Stack& stack = stack_list_[index];
-  const StackTable::View view = stacks_->view(stack.id);
+  const Stack& stack = stacks_[index];
+  const StackTable::View view = stack_table_.view(stack.id);
   return {.id = stack.id,
           .kind = view.kind() == StackKind::kKernel ? ABI_TRACEDUMP_KERNEL : ABI_TRACEDUMP_USER,
-          .first_frame = stack.first_frame,
+          .first_frame = stack.source_or_frame,
           .frames = static_cast<uint32_t>(view.size()),
           .reserved = 0};
 }
 
-abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t index) const {
-  const TraceRecord& record = source.copy[index];
+abi_tracedump_record TraceBinary::record_item(const Source& source, const TraceRecord& record) {
+  StackTable::Pair pair = pairs_.split(record.stack);
+  uint32_t context = record.context;
+  if (header_.stacks_unnamed > 0) {
+    if (stacks_.find(pair.stack) == stacks_.kNone) pair.stack = 0;
+    if (stacks_.find(pair.user_stack) == stacks_.kNone) pair.user_stack = 0;
+  }
+  if (header_.contexts_unnamed > 0 && contexts_.find(context) == contexts_.kNone) context = 0;
   return {.object = record.object(),
           .size = record.size(),
           .time = record.milliseconds() * kNanosecondsPerMillisecond,
-          .stack = record.stack,
-          .context = record.context,
-          .user_stack = record.user_stack,
+          .stack = pair.stack,
+          .context = context,
+          .user_stack = pair.user_stack,
           // Where marks are, probes have owners.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint8_t>(record.cpu()),
@@ -335,13 +386,12 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, uint32_t ind
 
 // All frames of the stack that frame number `index` belongs to.
 void TraceBinary::make_frames(uint64_t index, Piece& piece) const {
-  const Stack* const first = stack_list_.data();
-  const Stack* const after =
-      std::upper_bound(first, first + stack_count_, index,
-                       [](uint64_t at, const Stack& stack) { return at < stack.first_frame; });
-  const Stack& stack = after[-1];
-  const StackTable::View view = stacks_->view(stack.id);
-  piece.offset = stack.first_frame * sizeof(uint64_t);
+  const std::span<const Stack> stacks = stacks_.items();
+  const Stack& stack = std::upper_bound(
+      stacks.begin(), stacks.end(), index,
+      [](uint64_t at, const Stack& stack) { return at < stack.source_or_frame; })[-1];
+  const StackTable::View view = stack_table_.view(stack.id);
+  piece.offset = stack.source_or_frame * sizeof(uint64_t);
   piece.size = view.size() * sizeof(uint64_t);
   for (size_t i = 0; i < view.size(); i++) {
     const uint64_t frame = view[i];

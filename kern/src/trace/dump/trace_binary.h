@@ -1,21 +1,28 @@
-// The binary dump: copies of all traces, laid out as abi/tracedump.h says.
+// The binary dump: snapshots of all traces, laid out as abi/tracedump.h says.
 //
-// Only the records are copied. Where each section lies follows from how much there is of everything
-// when the copies are made; the bytes themselves are made while they are read, item by item, from
-// any place on. Stacks and contexts are those of the shared tables, which only grow: it is enough
-// to know how many there were.
+// One pass over the snapshots collects the stacks and contexts that records name, and adds up what
+// stands in the headers; where each section lies follows from that. The bytes are made while they
+// are read, item by item, from any place on; records come from the snapshots again, slice by slice,
+// so a reader that goes backwards in them begins a new walk. It takes memory for each stack,
+// context and program, not for each record. When there is no memory for more of these, records that
+// name them say 0, and the header says how many.
+//
+// The snapshots stay open until the dump is closed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "abi/tracedump.h"
 #include "store/context_table.h"
 #include "store/page_buffer.h"
 #include "store/stack_table.h"
-#include "trace/dump/trace_copy.h"
+#include "trace/dump/dump_set.h"
+#include "trace/dump/last_pair.h"
 #include "trace/dump/trace_text.h"
+#include "trace/snapshot.h"
 
 class TraceBinary {
  public:
@@ -25,40 +32,84 @@ class TraceBinary {
     uint32_t commands = 0;  // of traces, done since boot; probes have none
     std::span<const uint8_t> build_id;
   };
+  // Bytes that it works in: of sources, of stacks, of contexts, of programs.
+  static constexpr size_t kSourceRoom = 48 * 1024, kStackRoom = 44 * 1024, kContextRoom = 20 * 1024,
+                          kProgramRoom = 8 * 1024;
+  static constexpr size_t kRoom = kSourceRoom + kStackRoom + kContextRoom + kProgramRoom;
 
-  // The tables must keep their numbers as long as it is used.
-  TraceBinary(const StackTable& stacks, const ContextTable& contexts)
-      : stacks_(&stacks), contexts_(&contexts) {}
+  // `memory`: kRoom bytes, aligned to pages. The tables must keep their numbers as long as it is
+  // used.
+  TraceBinary(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
   TraceBinary(const TraceBinary&) = delete;
   TraceBinary& operator=(const TraceBinary&) = delete;
-  ~TraceBinary();
+  ~TraceBinary() { clear(); }
 
-  // Copies one trace. `header`: all but the counters and what they count, which are put in; the
-  // caller adds `untracked` to what is returned. `kind` and `flags`: ABI_TRACEDUMP_*. ENOMEM. May
-  // sleep.
-  Result<TraceHeader*> add(const TraceHeader& header, uint32_t kind, uint32_t flags,
-                           TraceTable& table, uint64_t (*now)());
-  // After the last: how the file looks is settled. ENOMEM. May sleep.
-  Result<void> finish(const Moment& moment);
+  // First, and again to begin anew: makes room for so many traces. ENOMEM. May sleep.
+  Result<void> begin(uint32_t sources);
+  // Chooses one trace (TraceSnapshot::choose), one of as many as there is room for. `header`: all
+  // but the counters and what they count; `untracked` is the number of live objects, with a record
+  // or without. `kind` and `flags`: ABI_TRACEDUMP_*.
+  void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
+  // After the last: opens the snapshots. What TraceSnapshot::open() gives.
+  Result<void> open();
+  // Then settles how the file looks. May sleep.
+  void finish(const Moment& moment);
 
   uint64_t size() const { return header_.size; }
-  // Bytes of the file from `offset` on; 0 at its end. Several may read at once.
-  size_t read(char* buffer, size_t size, uint64_t offset) const;
+  // Bytes of the file from `offset` on; 0 at its end. By one at a time. May sleep.
+  size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
   struct Source {
     TraceHeader header;
     uint32_t kind;
     uint32_t flags;
-    TraceCopy copy;
+    uint32_t stacks = 0;      // different ones that its records name
+    uint64_t records_at = 0;  // its section in the file
+    TraceSnapshot snapshot{};
   };
   struct Section {
     uint64_t offset;  // of its header
     abi_tracedump_section header;
   };
   struct Stack {
+    using Key = uint32_t;
+    explicit Stack(uint32_t its_id) : id(its_id) {}
+    static uint64_t hash(uint32_t id) { return id * 0x9e3779b97f4a7c15; }
+    bool is(uint32_t other) const { return id == other; }
+    uint32_t key() const { return id; }
+
     uint32_t id;
-    uint64_t first_frame;
+    // While they are collected the last source that has named it, from 1; then its first frame.
+    uint32_t source_or_frame = 0;
+  };
+  struct Context {
+    using Key = uint32_t;
+    explicit Context(uint32_t its_id) : id(its_id) {}
+    static uint64_t hash(uint32_t id) { return Stack::hash(id); }
+    bool is(uint32_t other) const { return id == other; }
+    uint32_t key() const { return id; }
+
+    uint32_t id;
+    uint32_t program = 0;  // its number
+  };
+  struct Program {
+    using Key = const ContextTable::Program*;
+    explicit Program(Key program) : its(program) {}
+    static uint64_t hash(Key program) {
+      return reinterpret_cast<uintptr_t>(program) * 0x9e3779b97f4a7c15;
+    }
+    bool is(Key other) const { return its == other; }
+    Key key() const { return its; }
+
+    Key its;
+  };
+  // What is read of the records: those of a slice of a source's snapshot.
+  struct Place {
+    uint32_t source;
+    TraceSnapshot::Walk walk;
+    std::span<const TraceRecord> slice;
+    uint64_t first;  // the slice's first, of the source's records
   };
   // A part of the file, and where in its section it begins.
   struct Piece {
@@ -84,31 +135,42 @@ class TraceBinary {
   }
   const char* string_at(uint32_t number) const;
 
-  Result<void> collect_contexts();
-  Result<void> collect_stacks();
-  Result<void> lay_out();
-  void add_section(uint32_t tag, uint32_t item_size, uint64_t count, uint32_t source = 0);
-  // The piece at `offset` of the file, which is not behind its end.
+  void clear();
+  void collect(uint32_t source);
+  bool add_stack(const StackTable::Pair& pair, uint32_t source);
+  bool add_context(uint32_t id);
+  void lay_out();
+  void add_section(uint32_t tag, uint32_t item_size, uint64_t count);
+  abi_tracedump_section records_section(uint32_t source) const;
+  // The piece at `offset` of the file, which is not behind its end and not of a record.
   void make_piece(uint64_t offset, Piece& piece) const;
   void make_item(const Section& section, uint64_t offset, Piece& piece) const;
   abi_tracedump_source source_item(uint32_t index) const;
   abi_tracedump_context context_item(uint32_t index) const;
   abi_tracedump_stack stack_item(uint32_t index) const;
-  abi_tracedump_record record_item(const Source& source, uint32_t index) const;
   void make_frames(uint64_t offset, Piece& piece) const;
 
-  const StackTable* stacks_;
-  const ContextTable* contexts_;
+  // The source in whose section of records `offset` is, header included.
+  uint32_t source_at(uint64_t offset) const;
+  // Bytes from `offset` on as far as they are records of one slice; 0 if there is none there.
+  size_t read_records(char* buffer, size_t size, uint64_t offset);
+  void go_to(uint32_t source, uint64_t index);
+  abi_tracedump_record record_item(const Source& source, const TraceRecord& record);
+
+  const StackTable& stack_table_;
+  const ContextTable& context_table_;
+  LastPair pairs_{stack_table_};
   abi_tracedump_header header_ = {};
-  PageBuffer<Source*> sources_;
+  Source* sources_;
+  uint32_t source_room_;
   uint32_t source_count_ = 0;
-  PageBuffer<Section> sections_;
+  PageBuffer<std::byte> more_sources_;
+  static constexpr uint32_t kSections = 5;  // beside those of records
+  Section sections_[kSections];
   uint32_t section_count_ = 0;
-  PageBuffer<Stack> stack_list_;  // ids ascending
-  uint32_t stack_count_ = 0;
+  DumpSet<Stack> stacks_;
+  DumpSet<Context> contexts_;
+  DumpSet<Program> programs_;
   uint64_t frame_count_ = 0;
-  PageBuffer<uint32_t> context_list_;  // ids ascending
-  uint32_t context_count_ = 0;
-  PageBuffer<const ContextTable::Program*> programs_;  // ascending
-  uint32_t program_count_ = 0;
+  std::optional<Place> place_;
 };

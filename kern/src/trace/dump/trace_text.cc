@@ -1,6 +1,7 @@
 #include "trace/dump/trace_text.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/symbols.h"
 #include "lib/digits.h"
@@ -8,17 +9,11 @@
 
 namespace {
 
-constexpr size_t kBitsPerWord = 64;
-constexpr size_t kMarkWords = (TraceTable::kMaxMark + 1) / kBitsPerWord;
-
-bool test_bit(const PageBuffer<uint64_t>& bits, uint32_t index) {
-  return bits[index / kBitsPerWord] >> index % kBitsPerWord & 1;
-}
-void set_bit(PageBuffer<uint64_t>& bits, uint32_t index) {
-  bits[index / kBitsPerWord] |= uint64_t{1} << index % kBitsPerWord;
-}
-void clear_bit(PageBuffer<uint64_t>& bits, uint32_t index) {
-  bits[index / kBitsPerWord] &= ~(uint64_t{1} << index % kBitsPerWord);
+// Whether all that the line of an object says after its address is the same.
+bool has_same_tail(const TraceRecord& a, const TraceRecord& b) {
+  return a.low_milliseconds() == b.low_milliseconds() && a.context == b.context &&
+         a.mark() == b.mark() && a.size() == b.size() && a.cpu() == b.cpu() &&
+         a.not_leak() == b.not_leak() && a.high_milliseconds() == b.high_milliseconds();
 }
 
 int format_context(char* buffer, size_t size, const ContextTable::Context* context) {
@@ -45,57 +40,41 @@ int TraceHeader::format_state(char* buffer, size_t size) const {
 int TraceHeader::format_counters(char* buffer, size_t size) const {
   char stacks_text[24] = "";
   if (stacks) format(stacks_text, sizeof(stacks_text), " stacks %u", *stacks);
+  char rest[40] = "";
+  if (unattributed > 0) format(rest, sizeof(rest), " unattributed %lu", unattributed);
   return format(buffer, size,
                 "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu "
                 "bytes %lu untracked %lu "
                 "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu estimated_bytes "
-                "%lu estimated_objects %lu",
+                "%lu estimated_objects %lu%s",
                 counters.seen, counters.recorded, counters.dropped, counters.filtered,
                 counters.freed, counters.cleared, counters.live(), counters.live_bytes, untracked,
                 counters.unmatched, stacks_text, counters.stacks_lost, counters.contexts_lost,
-                counters.truncated, estimate.whole_bytes(), estimate.whole_objects());
+                counters.truncated, estimate.whole_bytes(), estimate.whole_objects(), rest);
 }
 
-Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
-                             const ContextTable& contexts, uint64_t (*now)()) {
-  stacks_ = &stacks;
-  contexts_ = &contexts;
-  TRY(copy_.take(table, stacks, now));
-  header.counters = copy_.counters();
-  header.stacks = copy_.stacks();
-  TRY(make_groups());
-  TRY(mark_bits_.reserve(kMarkWords));
-  std::fill_n(mark_bits_.data(), kMarkWords, 0);
-  // Place 0 stands for the context that was not recorded.
-  first_context_ = contexts.base() - 1;
-  // Read once, after the copy: the table has all contexts of the copy, and goes on growing.
-  const size_t places = size_t{contexts.size()} + 1;
-  TRY(group_contexts_.reserve(places));
-  TRY(places_.reserve(places));
-  std::fill_n(places_.data(), places, 0);
-  uint32_t largest = 0;
-  for (uint32_t i = 0; i < group_count_; i++) largest = std::max(largest, groups_[i].count);
-  return with_user_stack_.reserve(largest);
+TraceText::TraceText(std::span<std::byte> memory, const StackTable& stacks,
+                     const ContextTable& contexts)
+    : stacks_(stacks), contexts_(contexts) {
+  groups_.use(memory.first(kGroupRoom));
+  details_.use(memory.subspan(kGroupRoom, kRecordRoom),
+               memory.subspan(kGroupRoom + kRecordRoom, kCellRoom));
 }
 
-Result<void> TraceText::make_groups() {
-  for (uint32_t i = 0; i < copy_.size(); i++) group_count_ += copy_.begins_stack(i);
-  TRY(groups_.reserve(group_count_));
-  uint32_t groups = 0;
-  SampleSum sum(header.state.options.sample);
-  for (uint32_t i = 0; i < copy_.size(); i++) {
-    if (copy_.begins_stack(i)) groups_[groups++] = {0, {}, i, 0};
-    groups_[groups - 1].bytes += copy_[i].size();
-    groups_[groups - 1].estimate += sum.add(copy_[i].size());
-    groups_[groups - 1].count++;
-  }
-  std::sort(groups_.data(), groups_.data() + groups, [](const Group& a, const Group& b) {
-    if (a.estimate.bytes != b.estimate.bytes) return a.estimate.bytes > b.estimate.bytes;
-    if (a.count != b.count) return a.count > b.count;
-    return a.first < b.first;
-  });
-  header.estimate = sum.sum();
-  return {};
+void TraceText::make(uint64_t now) {
+  now_ = now;
+  groups_.add_up(snapshot_, stacks_, header.state.options.sample);
+  header.counters = snapshot_.counters();
+  header.stacks = groups_.stacks();
+  header.estimate = groups_.estimate();
+  header.unattributed = groups_.rest().objects;
+  collect(0);
+  if (collected_ == groups_.size()) snapshot_.close();
+}
+
+void TraceText::collect(uint32_t group) {
+  first_collected_ = group;
+  collected_ = details_.collect(snapshot_, groups_, stacks_, group);
 }
 
 size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
@@ -104,7 +83,6 @@ size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
     part_ = Part::kHeader;
     group_ = item_ = 0;
     length_ = 0;
-    std::fill_n(mark_bits_.data(), mark_bits_.capacity(), 0);
   }
   size_t done = 0;
   while (done < size) {
@@ -143,6 +121,8 @@ void TraceText::next_piece() {
       return print_user_frame();
     case Part::kObjects:
       return print_object();
+    case Part::kRest:
+      return print_rest();
     case Part::kEnd:
       return;
   }
@@ -166,93 +146,113 @@ void TraceText::print_header() {
     print("%s", filters);
   } else {
     length_ = std::min<size_t>(header.format_counters(piece_, kPiece), kPiece - 1);
-    part_ = group_count_ > 0 ? Part::kGroup : Part::kEnd;
+    part_ = groups_.size() > 0 ? Part::kGroup : Part::kRest;
   }
   print("\n");
 }
 
+// Collects its details first if they are not there.
 void TraceText::print_group() {
-  print("\n%lu bytes in %u allocations from stack", group().bytes, group().count);
+  if (group_ - first_collected_ >= collected_) collect(group_);
+  print("\n%lu bytes in %lu allocations from stack", group().bytes, group().objects);
   if (header.state.options.sample != 0) {
     print(", estimated %lu bytes in %lu allocations", group().estimate.whole_bytes(),
           group().estimate.whole_objects());
   }
   print("\n");
-  if (record(0).stack == 0) print("\tthe stack was not recorded\n");
-  part_ = record(0).stack == 0 ? Part::kAges : Part::kFrames;
+  if (group().stack == 0) print("\tthe stack was not recorded\n");
+  part_ = group().stack == 0 ? Part::kAges : Part::kFrames;
   item_ = 0;
 }
 
+// As many as there is room for.
 void TraceText::print_frame() {
-  const StackTable::View stack = stacks_->view(record(0).stack);
-  if (item_ < stack.size()) {
-    char symbol[256];
-    symbol_format(symbol, sizeof(symbol), stack[item_++]);
-    print("\t%s\n", symbol);
-    return;
-  }
-  part_ = Part::kAges;
+  const StackTable::View stack = stacks_.view(group().stack);
+  while (item_ < stack.size() && length_ + kFrameText + 2 < kPiece) print_symbol(stack[item_++]);
+  if (item_ == stack.size()) part_ = Part::kAges;
 }
 
-// Also collects the marks and contexts of the group.
-void TraceText::print_ages() {
-  uint64_t sum = 0;
-  for (uint32_t i = 0; i < group().count; i++) {
-    sum += copy_.age(record(i));
-    set_bit(mark_bits_, record(i).mark());
+void TraceText::print_symbol(uint64_t frame) {
+  FrameLine& line =
+      frame_lines_[frame * 0x9e3779b97f4a7c15 >> (64 - std::countr_zero(kFrameLines))];
+  if (line.length > 0 && line.frame == frame) {
+    put_text(piece_ + length_, {line.text, line.length});
+    length_ += line.length;
+    return;
   }
+  char symbol[kFrameText];
+  symbol_format(symbol, sizeof(symbol), frame);
+  const size_t before = length_;
+  print("\t%s\n", symbol);
+  const size_t length = length_ - before;
+  if (length > FrameLine::kLongest) return;
+  line.frame = frame;
+  line.length = static_cast<uint8_t>(length);
+  memcpy(line.text, piece_ + before, length);
+}
+
+void TraceText::print_ages() {
+  oldest_ = details_.oldest(index());
+  tail_of_ = nullptr;
   collect_contexts();
-  print("\tage ms min %lu avg %lu max %lu, marks ", copy_.age(record(group().count - 1)),
-        sum / group().count, copy_.age(record(0)));
+  print("\tage ms min %lu avg %lu max %lu, marks ", now_ - group().newest,
+        (group().objects * now_ - group().time_sum) / group().objects,
+        now_ - oldest_[0].milliseconds());
   part_ = Part::kMarks;
   item_ = printed_ = 0;
 }
 
 void TraceText::collect_contexts() {
-  group_context_count_ = 0;
-  uint32_t last = UINT32_MAX;
-  for (uint32_t i = 0; i < group().count; i++) {
-    const uint32_t context = record(i).context;
-    if (context == last) continue;
-    last = context;
-    uint32_t& place = places_[context_index(context)];
-    // What stands there may be from another group.
-    if (place < group_context_count_ && group_contexts_[place] == context) continue;
-    place = group_context_count_++;
-    group_contexts_[place] = context;
+  context_count_ = 0;
+  const Origins origins = details_.origins(index());
+  std::sort(origins.begin(), origins.end(),
+            [](const Origin& a, const Origin& b) { return a.context() < b.context(); });
+  for (size_t i = 0; i < origins.size();) {
+    const Origin* first = &origins[i];
+    for (; i < origins.size() && origins[i].context() == first->context(); i++) {
+      if (origins[i].is_before(*first)) first = &origins[i];
+    }
+    add_context(*first);
   }
-}
-
-// One range of marks at a time; their bits are cleared on the way.
-void TraceText::print_marks() {
-  while (item_ / kBitsPerWord < kMarkWords && !test_bit(mark_bits_, item_)) {
-    item_ += mark_bits_[item_ / kBitsPerWord] >> item_ % kBitsPerWord
-                 ? 1
-                 : kBitsPerWord - item_ % kBitsPerWord;
-  }
-  if (item_ / kBitsPerWord >= kMarkWords) {
-    print(", contexts ");
-    part_ = Part::kContexts;
-    item_ = printed_ = 0;
-    return;
-  }
-  const uint32_t first = item_;
-  for (; item_ <= TraceTable::kMaxMark && test_bit(mark_bits_, item_); item_++)
-    clear_bit(mark_bits_, item_);
-  print(printed_++ > 0 ? ",%u" : "%u", first);
-  if (item_ - first > 1) print("-%u", item_ - 1);
 }
 
 // The oldest records' contexts come first.
+void TraceText::add_context(const Origin& first) {
+  uint32_t place = std::min(context_count_++, kContextsShown);
+  for (; place > 0 && first.is_before(*group_contexts_[place - 1]); place--) {
+    if (place < kContextsShown) group_contexts_[place] = group_contexts_[place - 1];
+  }
+  if (place < kContextsShown) group_contexts_[place] = &first;
+}
+
+// One range of marks at a time.
+void TraceText::print_marks() {
+  const uint32_t first = details_.next_mark(index(), item_);
+  if (first != TraceDetails::kNoMark) {
+    uint32_t last = first;
+    while (details_.next_mark(index(), last + 1) == last + 1) last++;
+    print(printed_++ > 0 ? ",%u" : "%u", first);
+    if (last > first) print("-%u", last);
+    item_ = last + 1;
+    return;
+  }
+  if (const uint64_t count = details_.without_mark(index()))
+    print("%s (%lu not known)", printed_ > 0 ? "" : "none", count);
+  print(", contexts ");
+  part_ = Part::kContexts;
+  item_ = printed_ = 0;
+}
+
 void TraceText::print_context() {
-  if (item_ < group_context_count_ && item_ < kContextsShown) {
+  if (item_ < context_count_ && item_ < kContextsShown) {
     char text[kContextText];
-    format_context(text, sizeof(text), contexts_->get(group_contexts_[item_]));
+    format_context(text, sizeof(text), contexts_.get(group_contexts_[item_]->context()));
     print(item_++ > 0 ? ", %s" : "%s", text);
     return;
   }
-  if (group_context_count_ > kContextsShown)
-    print(", … %u more", group_context_count_ - kContextsShown);
+  if (context_count_ > kContextsShown) print(", … %u more", context_count_ - kContextsShown);
+  if (const uint64_t count = details_.without_origin(index()))
+    print("%s of %lu allocations", context_count_ > 0 ? ", … and others" : "not known", count);
   print("\n");
   collect_shares();
   part_ = Part::kUserStacks;
@@ -261,51 +261,42 @@ void TraceText::print_context() {
 
 // The user stacks of the group, the same stack in the same program once, most bytes first.
 void TraceText::collect_shares() {
-  const auto program = [this](const TraceRecord& at) -> const ContextTable::Program& {
-    return *contexts_->get(at.context)->program;
-  };
   // The same program may be known by several names.
-  const auto compare = [](const ContextTable::Program& a, const ContextTable::Program& b) {
+  const auto compare = [this](uint32_t a_context, uint32_t b_context) {
+    if (a_context == b_context) return 0;
+    const ContextTable::Program& a = *contexts_.get(a_context)->program;
+    const ContextTable::Program& b = *contexts_.get(b_context)->program;
     if (&a == &b) return 0;
     if (const int order = strcmp(a.path, b.path)) return order;
     if (a.build_id_size != b.build_id_size) return a.build_id_size < b.build_id_size ? -1 : 1;
     return memcmp(a.build_id.data(), b.build_id.data(), a.build_id_size);
   };
   user_stacks_ = 0;
-  uint32_t* const begin = with_user_stack_.data();
-  uint32_t* end = begin;
-  for (uint32_t i = 0; i < group().count; i++) {
-    if (record(i).user_stack != 0 && record(i).context != 0) *end++ = i;
-  }
-  std::sort(begin, end, [&](uint32_t a, uint32_t b) {
-    const TraceRecord &x = record(a), &y = record(b);
-    if (x.user_stack != y.user_stack) return x.user_stack < y.user_stack;
-    if (x.context == y.context) return false;
-    const int order = compare(program(x), program(y));
-    return order != 0 ? order < 0 : x.context < y.context;
+  const Origins all = details_.origins(index());
+  const Origins origins(all.begin(), std::partition(all.begin(), all.end(), [](const Origin& at) {
+                          return at.user_stack() != 0 && at.context() != 0;
+                        }));
+  std::sort(origins.begin(), origins.end(), [&](const Origin& a, const Origin& b) {
+    if (a.user_stack() != b.user_stack()) return a.user_stack() < b.user_stack();
+    const int order = compare(a.context(), b.context());
+    return order != 0 ? order < 0 : a.context() < b.context();
   });
-  Share share = {};
-  uint32_t context = 0;  // of the last record
-  for (const uint32_t* i = begin; i < end; i++) {
-    const TraceRecord& at = record(*i);
-    if (share.count > 0 &&
-        (share.user_stack != at.user_stack ||
-         (context != at.context && compare(*contexts_->get(context)->program, program(at)) != 0))) {
-      add_share(share);
-      share = {};
+  for (size_t i = 0; i < origins.size();) {
+    const Origin& first = origins[i];
+    Share share = {.bytes = 0,
+                   .count = 0,
+                   .user_stack = first.user_stack(),
+                   .context = first.context(),
+                   .processes = 0};
+    for (; i < origins.size() && origins[i].user_stack() == first.user_stack() &&
+           compare(origins[i].context(), first.context()) == 0;
+         i++) {
+      share.bytes += origins[i].bytes;
+      share.count += origins[i].objects;
+      share.processes++;
     }
-    if (share.count == 0)
-      share = {.bytes = 0,
-               .count = 0,
-               .user_stack = at.user_stack,
-               .context = at.context,
-               .processes = 0};
-    share.processes += share.count == 0 || context != at.context;
-    share.bytes += at.size();
-    share.count++;
-    context = at.context;
+    add_share(share);
   }
-  if (share.count > 0) add_share(share);
 }
 
 // Of those with most bytes each has its place among the others; what is not shown is counted.
@@ -326,11 +317,11 @@ void TraceText::add_share(const Share& share) {
 void TraceText::print_user_stack() {
   if (item_ < user_stacks_ && item_ < kUserStacksShown) {
     const Share& share = shares_[item_];
-    const ContextTable::Context& context = *contexts_->get(share.context);
+    const ContextTable::Context& context = *contexts_.get(share.context);
     const ContextTable::Program& program = *context.program;
     print("\tuser stack of pid %u %s", unsigned{context.pid}, program.name);
     if (share.processes > 1) print(" and %u more", share.processes - 1);
-    print(", %lu bytes in %u allocations", share.bytes, share.count);
+    print(", %lu bytes in %lu allocations", share.bytes, share.count);
     if (program.build_id_size > 0) print(", build id ");
     for (uint8_t i = 0; i < program.build_id_size; i++) print("%02x", program.build_id[i]);
     print("\n");
@@ -339,29 +330,38 @@ void TraceText::print_user_stack() {
     return;
   }
   if (item_ < user_stacks_) print("\t… %u more user stacks\n", user_stacks_ - item_);
+  if (const uint64_t count = details_.without_origin(index()))
+    print("\t… %lu allocations more, whose user stacks are not known\n", count);
   part_ = Part::kObjects;
   item_ = 0;
 }
 
 void TraceText::print_user_frame() {
   const Share& share = shares_[item_];
-  const StackTable::View stack = stacks_->view(share.user_stack);
+  const StackTable::View stack = stacks_.view(share.user_stack);
   if (user_frame_ < stack.size()) {
-    print("\t\t0x%lx [%s]\n", stack[user_frame_++], contexts_->get(share.context)->program->path);
+    print("\t\t0x%lx [%s]\n", stack[user_frame_++], contexts_.get(share.context)->program->path);
     return;
   }
   part_ = Part::kUserStacks;
   item_++;
 }
 
-// Most of a long dump consists of these lines.
+// Most of a long dump consists of these lines, and many in a row differ in nothing but the address.
 char* TraceText::put_object(char* to, const TraceRecord& at) {
-  to = put_hex(put_text(to, "\t0x"), at.object());
-  to = put_decimal(put_text(to, " size "), at.size());
-  to = put_decimal(put_text(to, " age "), copy_.age(at));
-  to = put_decimal(put_text(to, " mark "), at.mark());
-  to = put_decimal(put_text(to, " cpu "), at.cpu());
-  if (at.not_leak()) to = put_text(to, " not_leak");
+  if (!tail_of_ || !has_same_tail(at, *tail_of_)) {
+    tail_length_ = static_cast<size_t>(put_tail(tail_, at) - tail_);
+    tail_of_ = &at;
+  }
+  return put_text(put_hex(put_literal(to, "\t0x"), at.object()), {tail_, tail_length_});
+}
+
+char* TraceText::put_tail(char* to, const TraceRecord& at) {
+  to = put_decimal(put_literal(to, " size "), at.size());
+  to = put_decimal(put_literal(to, " age "), now_ - at.milliseconds());
+  to = put_decimal(put_literal(to, " mark "), at.mark());
+  to = put_decimal(put_literal(to, " cpu "), at.cpu());
+  if (at.not_leak()) to = put_literal(to, " not_leak");
   *to++ = ' ';
   to = put_text(to, context_text(at.context));
   *to++ = '\n';
@@ -370,8 +370,7 @@ char* TraceText::put_object(char* to, const TraceRecord& at) {
 
 std::string_view TraceText::context_text(uint32_t context) {
   if (context_shown_ != context) {
-    const int length =
-        format_context(context_text_, sizeof(context_text_), contexts_->get(context));
+    const int length = format_context(context_text_, sizeof(context_text_), contexts_.get(context));
     context_length_ = std::min(static_cast<size_t>(length), sizeof(context_text_) - 1);
     context_shown_ = context;
   }
@@ -380,14 +379,27 @@ std::string_view TraceText::context_text(uint32_t context) {
 
 // As many as there is room for.
 void TraceText::print_object() {
-  const uint32_t shown = std::min(group().count, kObjectsShown);
+  const auto shown = static_cast<uint32_t>(oldest_.size());
   if (item_ < shown) {
     char* end = piece_ + length_;
-    do end = put_object(end, record(item_++));
+    do end = put_object(end, oldest_[item_++]);
     while (item_ < shown && end + kObjectLine <= piece_ + kPiece);
     length_ = static_cast<size_t>(end - piece_);
     return;
   }
-  if (item_ < group().count) print("\t… %u more\n", group().count - item_);
-  part_ = ++group_ < group_count_ ? Part::kGroup : Part::kEnd;
+  if (item_ < group().objects) print("\t… %lu more\n", group().objects - item_);
+  part_ = ++group_ < groups_.size() ? Part::kGroup : Part::kRest;
+}
+
+// What there was no memory to group.
+void TraceText::print_rest() {
+  part_ = Part::kEnd;
+  const TraceGroup& rest = groups_.rest();
+  if (rest.objects == 0) return;
+  print("\n%lu bytes in %lu allocations from stack", rest.bytes, rest.objects);
+  if (header.state.options.sample != 0) {
+    print(", estimated %lu bytes in %lu allocations", rest.estimate.whole_bytes(),
+          rest.estimate.whole_objects());
+  }
+  print("\n\tnot attributed: there was no memory for more stacks\n");
 }

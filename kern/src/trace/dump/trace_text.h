@@ -1,4 +1,10 @@
-// The text of a dump: a copy of a table, grouped by stack.
+// The text of a dump: a snapshot of a table, grouped by stack.
+//
+// It is made in passes over the snapshot, in memory that does not grow with the number of records.
+// The first pass adds up the groups (trace_groups.h). A further one collects the details of as many
+// groups as there is room for (trace_details.h): of all, usually, and then the snapshot is closed
+// before anything is read; otherwise those of the next groups are collected when a reader comes to
+// them.
 //
 // Text is made piece by piece while it is read, so that neither symbols nor formatting are ever
 // waited for by a hook. Reading again from an earlier place begins again from the start.
@@ -7,12 +13,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "store/context_table.h"
-#include "store/page_buffer.h"
 #include "store/stack_table.h"
-#include "trace/dump/trace_copy.h"
+#include "trace/dump/trace_details.h"
+#include "trace/dump/trace_groups.h"
+#include "trace/snapshot.h"
 #include "trace/trace_options.h"
 #include "trace/trace_table.h"
 
@@ -25,6 +33,7 @@ struct TraceHeader {
   std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
   TraceCounters counters;
   SampleWeight estimate;  // what the live records stand for
+  uint64_t unattributed;  // live records of stacks for which a dump has no group
 
   // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters
   // are the last of a line. They return the lengths of the whole texts.
@@ -35,17 +44,24 @@ struct TraceHeader {
 class TraceText {
  public:
   static constexpr size_t kPiece = 512;
-  static constexpr uint32_t kObjectsShown = 100;  // of each group, the oldest
   static constexpr uint32_t kContextsShown = 8;
   static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
+  // Bytes that it works in: of groups, of records, of cells (trace_details.h).
+  static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
+  static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
 
-  // Copies the records of `table`, groups them by stack and sorts the groups. `now` in coarse
-  // milliseconds is asked for after the copy is made. ENOMEM. May sleep; `stacks` and `contexts`
-  // must keep their numbers while the text is used.
-  Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts,
-                    uint64_t (*now)());
+  // `memory`: kRoom bytes, aligned to pages. `stacks` and `contexts` must keep their numbers while
+  // the text is used.
+  TraceText(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
 
-  // The caller fills in name, state and object size before copy(), which does the rest but
+  // Of whose snapshot it is; opened and, if it is not closed before, closed by the caller.
+  TraceSnapshot& snapshot() { return snapshot_; }
+  // The snapshot was opened. Groups its records by stack and sorts the groups. `now` is in coarse
+  // milliseconds, not before that moment. The snapshot is closed afterwards, unless it is needed
+  // for reading. May sleep.
+  void make(uint64_t now);
+
+  // The caller fills in name, state and object size before make(), which does the rest but
   // `untracked`.
   TraceHeader header = {};
 
@@ -53,16 +69,10 @@ class TraceText {
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
-  struct Group {
-    uint64_t bytes;
-    SampleWeight estimate;
-    uint32_t first;
-    uint32_t count;
-  };
   // Of the records of a group, those of all contexts with the same user stack in the same program.
   struct Share {
     uint64_t bytes;
-    uint32_t count;
+    uint64_t count;
     uint32_t user_stack;
     uint32_t context;    // the first
     uint32_t processes;  // how many contexts
@@ -77,23 +87,37 @@ class TraceText {
     kUserStacks,
     kUserFrames,
     kObjects,
+    kRest,
     kEnd
   };
 
   static constexpr size_t kContextText = 80;
+  static constexpr size_t kFrameText = 256;
   // The longest line of an object: its words and spaces, an address, five numbers, a context.
   static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
   static_assert(kObjectLine <= kPiece);
 
-  Result<void> make_groups();
+  using Origin = TraceDetails::Cell;
+  using Origins = std::span<Origin>;
+
+  void collect(uint32_t group);
   void collect_contexts();
+  void add_context(const Origin& first);
   void collect_shares();
   void add_share(const Share& share);
-  uint32_t context_index(uint32_t context) const {
-    return context == 0 ? 0 : context - first_context_;
-  }
-  const Group& group() const { return groups_[group_]; }
-  const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
+  const TraceGroup& group() const { return groups_[group_]; }
+  uint32_t index() const { return group_ - first_collected_; }  // of the group's details
+
+  // The line of a kernel function that a stack's frame is in. Most of a stack's frames were in
+  // stacks before it, so lines are kept where they are looked for by the frame.
+  struct FrameLine {
+    static constexpr size_t kLongest = 62;
+    uint64_t frame;
+    uint8_t length;  // 0: nothing is kept
+    char text[kLongest + 1];
+  };
+  static constexpr size_t kFrameLines = 64;
+  void print_symbol(uint64_t frame);
 
   // Each makes the next piece of its part in piece_, or goes on to the next part.
   void next_piece();
@@ -106,27 +130,27 @@ class TraceText {
   void print_user_stack();
   void print_user_frame();
   void print_object();
+  void print_rest();
   char* put_object(char* to, const TraceRecord& record);
+  char* put_tail(char* to, const TraceRecord& record);
   // Valid until the next call; the same context again costs nothing.
   std::string_view context_text(uint32_t context);
   __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
 
-  const StackTable* stacks_ = nullptr;
-  const ContextTable* contexts_ = nullptr;
-  uint32_t first_context_ = 0;
-  TraceCopy copy_;
-  PageBuffer<Group> groups_;
-  uint32_t group_count_ = 0;
-  // Of the group being printed: one bit for each mark; the contexts in the order in which its
-  // records bring them, and where a context is among these, if it is; which records have a user
-  // stack; how many there are of these, and those with most bytes, which are shown.
-  PageBuffer<uint64_t> mark_bits_;
-  PageBuffer<uint32_t> group_contexts_;
-  uint32_t group_context_count_ = 0;
-  PageBuffer<uint32_t> places_;
-  PageBuffer<uint32_t> with_user_stack_;
+  const StackTable& stacks_;
+  const ContextTable& contexts_;
+  TraceSnapshot snapshot_;
+  uint64_t now_ = 0;
+  TraceGroups groups_;
+  TraceDetails details_;
+  uint32_t first_collected_ = 0, collected_ = 0;  // groups whose details there are
+  // Of the group being printed: how many contexts it has, and those with the oldest records; how
+  // many user stacks, and those with most bytes; the oldest records.
+  uint32_t context_count_ = 0;
+  Origin const* group_contexts_[kContextsShown];
   uint32_t user_stacks_ = 0;
   Share shares_[kUserStacksShown];
+  std::span<const TraceRecord> oldest_;
 
   // Where the text is.
   uint64_t position_ = 0;  // of piece_ in the text
@@ -138,7 +162,14 @@ class TraceText {
   size_t length_ = 0;  // of piece_
   char piece_[kPiece];
 
+  FrameLine frame_lines_[kFrameLines] = {};
+
   uint32_t context_shown_ = UINT32_MAX;  // whose text it is; the number of none
   size_t context_length_ = 0;
   char context_text_[kContextText];
+
+  // The line of an object from its size on, and one of `oldest_` that has it.
+  const TraceRecord* tail_of_ = nullptr;
+  size_t tail_length_ = 0;
+  char tail_[kObjectLine];
 };

@@ -1,0 +1,85 @@
+#include "store/dump_reserve.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "core/sleep.h"
+#include "core/spinlock.h"
+#include "store/trace_memory.h"
+
+namespace {
+
+constinit Spinlock lock{LockRank::kDevice};
+constinit WaitQueue waiters;
+constinit std::byte* reserve GUARDED_BY(lock) = nullptr;
+constinit bool in_use GUARDED_BY(lock) = false;
+constinit uint32_t holders GUARDED_BY(lock) = 0;
+
+// What nobody needs any more.
+std::byte* take_unwanted() REQUIRES(lock) {
+  if (holders > 0 || in_use) return nullptr;
+  std::byte* const unwanted = reserve;
+  reserve = nullptr;
+  return unwanted;
+}
+
+void free_workspace(std::byte* memory) {
+  if (memory) trace_copy_free(memory, kDumpWorkspace);
+}
+
+}  // namespace
+
+Result<void> dump_reserve_hold() {
+  {
+    const Guard guard(lock);
+    if (holders > 0) {
+      holders++;
+      return {};
+    }
+  }
+  auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace));
+  {
+    const Guard guard(lock);
+    // Another may have come first, or it is still in use by a dump of what was traced before.
+    if (!reserve) reserve = std::exchange(memory, nullptr);
+    if (!reserve) return Errno::ENOMEM;
+    holders++;
+  }
+  free_workspace(memory);
+  return {};
+}
+
+void dump_reserve_drop() {
+  std::byte* unwanted;
+  bool last;
+  {
+    const Guard guard(lock);
+    last = --holders == 0;
+    unwanted = take_unwanted();
+  }
+  if (last) waiters.wake_all();
+  free_workspace(unwanted);
+}
+
+Result<std::span<std::byte>> dump_workspace_take() {
+  if (auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace)))
+    return std::span(memory, kDumpWorkspace);
+  const Guard guard(lock);
+  TRY(waiters.wait(lock, []() REQUIRES(lock) { return !in_use || holders == 0; }));
+  if (holders == 0) return Errno::ENOMEM;
+  in_use = true;
+  return std::span(reserve, kDumpWorkspace);
+}
+
+void dump_workspace_give_back(std::span<std::byte> workspace) {
+  std::byte* unwanted = workspace.data();
+  {
+    const Guard guard(lock);
+    if (unwanted == reserve) {
+      in_use = false;
+      unwanted = take_unwanted();
+    }
+  }
+  waiters.wake_one();
+  free_workspace(unwanted);
+}

@@ -1,0 +1,31 @@
+// A binary dump that is open: in a workspace (dump_reserve.h), and read by one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/sleep.h"
+#include "trace/dump/trace_binary.h"
+
+class TraceBinaryDump {
+ public:
+  // Of nothing yet. May sleep. EINTR, ENOMEM (dump_workspace_take).
+  static Result<TraceBinaryDump*> create();
+  // May sleep.
+  static void destroy(TraceBinaryDump* dump);
+
+  TraceBinary binary;
+  bool user = false;  // of the shared tables: has called trace_users_add()
+
+  // As TraceBinary::read(), by any number of tasks at once.
+  size_t read(char* buffer, size_t size, uint64_t offset) {
+    const MutexGuard guard(reading_);
+    return binary.read(buffer, size, offset);
+  }
+
+ private:
+  explicit TraceBinaryDump(std::span<std::byte> workspace);
+
+  const std::span<std::byte> workspace_;
+  Mutex reading_{LockRank::kTraceReader};
+};

@@ -1,0 +1,129 @@
+// What a dump sums up in: items, each found by its key and named by its number.
+//
+// A hash table with linear probing over an array of items, in memory that is given to it and that
+// it leaves for larger memory as long as there is some. When there is none it is full: it finds
+// what it has, and adds nothing.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "store/page_buffer.h"
+
+// An Item has a type Key, is made of one, and says by is(key) whether it is the key's and by
+// hash(key), of which the highest bits count, where that is looked for.
+template <typename Item>
+class DumpSet {
+ public:
+  using Key = typename Item::Key;
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  DumpSet() = default;
+  DumpSet(const DumpSet&) = delete;
+  DumpSet& operator=(const DumpSet&) = delete;
+
+  // Once, before all else. `memory` is aligned to pages.
+  void use(std::span<std::byte> memory) {
+    const size_t guess = memory.size() / (sizeof(Item) + 2 * sizeof(uint32_t));
+    slots_ = slots_for(static_cast<uint32_t>(guess));
+    index_ = reinterpret_cast<uint32_t*>(memory.data());
+    items_ = reinterpret_cast<Item*>(memory.data() + slots_ * sizeof(uint32_t));
+    capacity_ = static_cast<uint32_t>((memory.size() - slots_ * sizeof(uint32_t)) / sizeof(Item));
+    clear();
+  }
+  void clear() {
+    size_ = 0;
+    full_ = false;
+    reindex();
+  }
+
+  uint32_t size() const { return size_; }
+  Item& operator[](uint32_t number) { return items_[number]; }
+  const Item& operator[](uint32_t number) const { return items_[number]; }
+  std::span<Item> items() { return {items_, size_}; }
+  std::span<const Item> items() const { return {items_, size_}; }
+
+  // The number of the item with this key; kNone if there is none.
+  uint32_t find(const Key& key) const {
+    const uint32_t found = *slot_of(key);
+    return found == 0 ? kNone : found - 1;
+  }
+  // If there is none it is added; kNone if it is full.
+  uint32_t find_or_add(const Key& key) {
+    uint32_t* slot = slot_of(key);
+    if (*slot != 0) return *slot - 1;
+    if (size_ == capacity_) {
+      if (!grow()) return kNone;
+      slot = slot_of(key);
+    }
+    new (&items_[size_]) Item(key);
+    *slot = ++size_;
+    return size_ - 1;
+  }
+
+  // Puts them in another order, with other numbers; nothing is found until reindex().
+  template <typename Before>
+  void sort(Before before) {
+    std::sort(items_, items_ + size_, before);
+  }
+  void reindex() {
+    std::fill_n(index_, slots_, 0);
+    for (uint32_t i = 0; i < size_; i++) *slot_of_new(items_[i].key()) = i + 1;
+  }
+  // Forgets those items of which leave(item) is true. Others get other numbers.
+  template <typename Leave>
+  void remove(Leave leave) {
+    size_ = static_cast<uint32_t>(std::remove_if(items_, items_ + size_, leave) - items_);
+    reindex();
+  }
+
+ private:
+  // A power of two, so that at least a fifth of the slots is free.
+  static uint32_t slots_for(uint32_t items) { return std::bit_ceil(items + items / 4 + 1); }
+
+  uint32_t* slot_of(const Key& key) const {
+    uint32_t i = first_slot(key);
+    while (index_[i] != 0 && !items_[index_[i] - 1].is(key)) i = (i + 1) & (slots_ - 1);
+    return &index_[i];
+  }
+  uint32_t* slot_of_new(const Key& key) const {
+    uint32_t i = first_slot(key);
+    while (index_[i] != 0) i = (i + 1) & (slots_ - 1);
+    return &index_[i];
+  }
+  uint32_t first_slot(const Key& key) const {
+    return static_cast<uint32_t>(Item::hash(key) >> (64 - std::countr_zero(slots_)));
+  }
+
+  // What has failed once is not tried for each record.
+  bool grow() {
+    if (full_) return false;
+    full_ = true;
+    PageBuffer<Item> items;
+    PageBuffer<uint32_t> index;
+    const uint32_t slots = slots_for(2 * capacity_);
+    if (!items.reserve(2 * size_t{capacity_}) || !index.reserve(slots)) return false;
+    std::copy_n(items_, size_, items.data());
+    own_items_ = std::move(items);
+    own_index_ = std::move(index);
+    items_ = own_items_.data();
+    index_ = own_index_.data();
+    capacity_ *= 2;
+    slots_ = slots;
+    reindex();
+    full_ = false;
+    return true;
+  }
+
+  Item* items_ = nullptr;
+  uint32_t* index_ = nullptr;  // number + 1; 0: free
+  uint32_t size_ = 0, capacity_ = 0, slots_ = 0;
+  bool full_ = false;
+  PageBuffer<Item> own_items_;
+  PageBuffer<uint32_t> own_index_;
+};

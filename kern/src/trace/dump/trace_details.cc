@@ -1,0 +1,196 @@
+#include "trace/dump/trace_details.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "lib/units.h"
+#include "trace/dump/last_pair.h"
+
+namespace {
+
+// More would only save passes.
+constexpr size_t kMostRoom = 4 * 1024 * 1024;
+constexpr unsigned kMarksPerCell = 64;
+constexpr uint32_t kNone = UINT32_MAX;
+
+// An object, so that the algorithms below inline it.
+constexpr auto is_older = [](const TraceRecord& a, const TraceRecord& b) {
+  const uint64_t a_time = a.milliseconds(), b_time = b.milliseconds();
+  return a_time != b_time ? a_time < b_time : a.object() < b.object();
+};
+
+uint32_t shown_of(const TraceGroup& group) {
+  return static_cast<uint32_t>(std::min<uint64_t>(group.objects, TraceDetails::kObjectsShown));
+}
+
+}  // namespace
+
+void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells) {
+  room_ = records;
+  cells_.use(cells);
+}
+
+// Once there is more the first time, it stays as it is, so that groups are collected in the same
+// company each time.
+void TraceDetails::want_room(const TraceGroups& groups) {
+  size_t wanted = 0;
+  for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)
+    wanted += sizeof(Detail) + shown_of(groups[i]) * sizeof(TraceRecord);
+  wanted = std::min(wanted, kMostRoom);
+  for (; wanted > room_.size(); wanted /= 2) {
+    if (!more_.reserve(wanted)) continue;
+    room_ = {more_.data(), more_.capacity()};
+    return;
+  }
+}
+
+// How many groups there is room for, whose details it makes.
+uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
+  size_t used = 0;
+  uint32_t count = 0;
+  for (; first + count < groups.size(); count++) {
+    used += sizeof(Detail) + shown_of(groups[first + count]) * sizeof(TraceRecord);
+    if (used > room_.size()) break;
+  }
+  details_ = {reinterpret_cast<Detail*>(room_.data()), count};
+  records_ = reinterpret_cast<TraceRecord*>(room_.data() + count * sizeof(Detail));
+  uint32_t record = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t room = shown_of(groups[first + i]);
+    details_[i] = {.first_record = record,
+                   .records = 0,
+                   .room = room,
+                   .all = groups[first + i].objects <= room,
+                   .sorted = false,
+                   .origin = kNone,
+                   .context = 0,
+                   .user_stack = 0,
+                   .mark = kNone,
+                   .first_origin = 0,
+                   .origins = 0,
+                   .first_mark = 0,
+                   .marks = 0,
+                   .without_origin = 0,
+                   .without_mark = 0};
+    record += room;
+  }
+  return count;
+}
+
+uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& groups,
+                               const StackTable& stacks, uint32_t first) {
+  if (first == 0 && !more_.data()) want_room(groups);
+  const uint32_t count = plan(groups, first);
+  cells_.clear();
+  LastPair pairs(stacks);
+  uint32_t last = 0, index = 0;
+  bool known = false;
+  snapshot.visit([&](const TraceRecord& record) {
+    const StackTable::Pair& pair = pairs.split(record.stack);
+    if (!known || pair.stack != last) {
+      last = pair.stack;
+      index = groups.find(last) - first;
+      known = true;
+    }
+    if (index < count) add(index, record, pair.user_stack);
+  });
+  order_cells();
+  return count;
+}
+
+void TraceDetails::add(uint32_t index, const TraceRecord& record, uint32_t user_stack) {
+  Detail& detail = details_[index];
+  add_oldest(detail, record);
+  add_origin(index, detail, record, user_stack);
+  add_mark(index, detail, record);
+}
+
+// If there are more than are shown, these are a heap with the youngest on top, which makes room.
+void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
+  TraceRecord* const first = records_ + detail.first_record;
+  if (detail.records < detail.room) {
+    first[detail.records++] = record;
+    if (detail.records == detail.room && !detail.all)
+      std::make_heap(first, first + detail.room, is_older);
+    return;
+  }
+  if (detail.all || !is_older(record, *first)) return;
+  std::pop_heap(first, first + detail.room, is_older);
+  first[detail.room - 1] = record;
+  std::push_heap(first, first + detail.room, is_older);
+}
+
+void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord& record,
+                              uint32_t user_stack) {
+  if (detail.origin == kNone || detail.context != record.context ||
+      detail.user_stack != user_stack) {
+    detail.origin = cells_.find_or_add({2 * index, record.context, user_stack});
+    if (detail.origin == kNone) {
+      detail.without_origin++;
+      return;
+    }
+    detail.context = record.context;
+    detail.user_stack = user_stack;
+  }
+  Cell& cell = cells_[detail.origin];
+  cell.objects++;
+  cell.bytes += record.size();
+  const uint64_t time = record.milliseconds();
+  if (time > cell.time || (time == cell.time && record.object() > cell.object)) return;
+  cell.time = time;
+  cell.object = record.object();
+}
+
+void TraceDetails::add_mark(uint32_t index, Detail& detail, const TraceRecord& record) {
+  const uint32_t mark = record.mark();
+  if (mark == detail.mark) return;
+  const uint32_t cell = cells_.find_or_add({2 * index + 1, mark / kMarksPerCell, 0});
+  if (cell == kNone) {
+    detail.mark = kNone;
+    detail.without_mark++;
+    return;
+  }
+  cells_[cell].marks |= uint64_t{1} << mark % kMarksPerCell;
+  detail.mark = mark;
+}
+
+// Those of a group lie together, its marks ascending.
+void TraceDetails::order_cells() {
+  cells_.sort([](const Cell& a, const Cell& b) {
+    if (a.its.owner != b.its.owner) return a.its.owner < b.its.owner;
+    return a.its.a != b.its.a ? a.its.a < b.its.a : a.its.b < b.its.b;
+  });
+  for (uint32_t i = 0; i < cells_.size(); i++) {
+    const uint32_t owner = cells_[i].its.owner;
+    Detail& detail = details_[owner / 2];
+    uint32_t& first = owner % 2 == 0 ? detail.first_origin : detail.first_mark;
+    uint32_t& count = owner % 2 == 0 ? detail.origins : detail.marks;
+    if (count++ == 0) first = i;
+  }
+}
+
+std::span<const TraceRecord> TraceDetails::oldest(uint32_t index) {
+  Detail& detail = details_[index];
+  TraceRecord* const first = records_ + detail.first_record;
+  if (!detail.sorted) std::sort(first, first + detail.records, is_older);
+  detail.sorted = true;
+  return {first, detail.records};
+}
+
+std::span<TraceDetails::Cell> TraceDetails::origins(uint32_t index) {
+  const Detail& detail = details_[index];
+  return cells_.items().subspan(detail.first_origin, detail.origins);
+}
+
+uint32_t TraceDetails::next_mark(uint32_t index, uint32_t from) const {
+  const Detail& detail = details_[index];
+  for (const Cell& cell : cells_.items().subspan(detail.first_mark, detail.marks)) {
+    const uint32_t first = cell.its.a * kMarksPerCell;
+    if (first + kMarksPerCell <= from) continue;
+    const uint64_t left =
+        from <= first ? cell.marks : cell.marks >> (from - first) << (from - first);
+    if (left != 0) return first + static_cast<uint32_t>(std::countr_zero(left));
+  }
+  return kNoMark;
+}

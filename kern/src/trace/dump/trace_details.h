@@ -1,0 +1,103 @@
+// What a dump shows of a group beside its totals: the oldest records, who allocated and from which
+// user stacks, and the marks.
+//
+// It is collected in one pass for as many groups as there is room for. A group's records have an
+// origin each, a context with a user stack; an origin and 64 marks have a cell each, however many
+// records there are. When there is no memory for more cells, the records that would have needed one
+// are counted: what they are is not known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trace/dump/dump_set.h"
+#include "trace/dump/trace_groups.h"
+#include "trace/snapshot.h"
+
+class TraceDetails {
+ public:
+  static constexpr uint32_t kObjectsShown = 100;  // of each group, the oldest
+
+  // Of the records of a group those of one context with one user stack; or 64 marks, and which of
+  // them the group's records have.
+  struct Cell {
+    // `owner`: twice the group's number, and one more for marks. `a` and `b` are context and user
+    // stack, or `a` is the first mark by 64.
+    struct Key {
+      uint32_t owner, a, b;
+      bool operator==(const Key&) const = default;
+    };
+    explicit Cell(const Key& key_of) : its(key_of) {}
+    static uint64_t hash(const Key& key) {
+      return ((uint64_t{key.owner} << 32 | key.a) * 0x9e3779b97f4a7c15 ^ key.b) *
+             0xbf58476d1ce4e5b9;
+    }
+    bool is(const Key& key) const { return its == key; }
+    const Key& key() const { return its; }
+
+    uint32_t context() const { return its.a; }
+    uint32_t user_stack() const { return its.b; }
+    // By the oldest record.
+    bool is_before(const Cell& other) const {
+      return time != other.time ? time < other.time : object < other.object;
+    }
+
+    Key its;
+    uint64_t marks = 0;  // bits; of an origin nothing
+    uint64_t objects = 0, bytes = 0;
+    uint64_t time = UINT64_MAX, object = UINT64_MAX;  // of the oldest
+  };
+
+  // Once, first, with memory that is aligned to pages: for records, which it takes more of when it
+  // finds some, and for cells.
+  void use(std::span<std::byte> records, std::span<std::byte> cells);
+
+  // Collects for the groups from `first` on; returns for how many, at least one. Groups at one
+  // place get the same however often they are collected. May sleep.
+  uint32_t collect(TraceSnapshot& snapshot, const TraceGroups& groups, const StackTable& stacks,
+                   uint32_t first);
+
+  // Of group number `index` of those collected.
+
+  // Sorted, the oldest first.
+  std::span<const TraceRecord> oldest(uint32_t index);
+  // By context and user stack, or as the caller has put them.
+  std::span<Cell> origins(uint32_t index);
+  // Records whose origin there was no memory for, and the same of their marks.
+  uint64_t without_origin(uint32_t index) const { return details_[index].without_origin; }
+  uint64_t without_mark(uint32_t index) const { return details_[index].without_mark; }
+  // The first mark of a record that is `from` or higher; kNoMark if there is none.
+  static constexpr uint32_t kNoMark = UINT32_MAX;
+  uint32_t next_mark(uint32_t index, uint32_t from) const;
+
+  // The origins of all groups that were collected, and the marks. For who marks what is in use.
+  std::span<const Cell> cells() const { return cells_.items(); }
+
+ private:
+  struct Detail {
+    uint32_t first_record;
+    uint32_t records, room;
+    bool all;  // there is room for all that the group has
+    bool sorted;
+    uint32_t origin;               // the cell of the last record; kNone: it has none
+    uint32_t context, user_stack;  // its
+    uint32_t mark;                 // of the last record; kNone: there is no cell for it
+    uint32_t first_origin, origins, first_mark, marks;
+    uint64_t without_origin, without_mark;
+  };
+
+  uint32_t plan(const TraceGroups& groups, uint32_t first);
+  void want_room(const TraceGroups& groups);
+  void add(uint32_t index, const TraceRecord& record, uint32_t user_stack);
+  void add_oldest(Detail& detail, const TraceRecord& record);
+  void add_origin(uint32_t index, Detail& detail, const TraceRecord& record, uint32_t user_stack);
+  void add_mark(uint32_t index, Detail& detail, const TraceRecord& record);
+  void order_cells();
+
+  std::span<std::byte> room_;   // for details, then records
+  PageBuffer<std::byte> more_;  // instead, if there was memory
+  std::span<Detail> details_;
+  TraceRecord* records_ = nullptr;
+  DumpSet<Cell> cells_;
+};

@@ -1,0 +1,23 @@
+#include "trace/dump/trace_groups.h"
+
+#include "trace/dump/last_pair.h"
+
+void TraceGroups::add_up(TraceSnapshot& snapshot, const StackTable& stacks, uint64_t rate) {
+  SampleSum sum(rate);
+  uint32_t last = 0;  // whose group it is
+  uint32_t number = kNone;
+  snapshot.visit([&](const TraceRecord& record) {
+    if (number == kNone || record.stack != last) {
+      last = record.stack;
+      number = groups_.find_or_add(stacks.split(last).stack);
+    }
+    (number == kNone ? rest_ : groups_[number]).add(record, sum.add(record.size()));
+  });
+  estimate_ = sum.sum();
+  groups_.sort([](const TraceGroup& a, const TraceGroup& b) {
+    if (a.estimate.bytes != b.estimate.bytes) return a.estimate.bytes > b.estimate.bytes;
+    if (a.objects != b.objects) return a.objects > b.objects;
+    return a.stack < b.stack;
+  });
+  groups_.reindex();
+}

@@ -1,0 +1,116 @@
+#include "trace/snapshot.h"
+
+#include <utility>
+
+#include "store/trace_memory.h"
+
+void TraceSnapshot::choose(TraceTable& table) {
+  Guard guard(table.turn_lock_);
+  table.snapshots_++;
+  table_ = &table;
+}
+
+Result<void> TraceSnapshot::open() {
+  const Result<void> turn = take_turn();
+  if (!turn) {
+    leave();
+    return turn;
+  }
+  open_ = true;
+  counters_ = {};
+  for (TraceTable::Shard& shard : table_->all_shards()) {
+    const ProbesOff no_hit;
+    HookLockGuard guard(shard.lock);
+    shard.moment = {.number = number_, .pages = shard.store.pages};
+    shard.update_lock();
+    counters_ += shard.counters();
+  }
+  return {};
+}
+
+Result<void> TraceSnapshot::take_turn() {
+  TraceTable& table = *table_;
+  Guard guard(table.turn_lock_);
+  TRY(table.turn_.wait(table.turn_lock_,
+                       [&]() NO_THREAD_SAFETY_ANALYSIS { return !table.taken_ || table.ended_; }));
+  if (table.ended_) return Errno::ENOENT;
+  table.taken_ = true;
+  if (++table.number_ == 0) table.number_++;  // 0 is none
+  number_ = table.number_;
+  return {};
+}
+
+// The table's memory goes with the last that knows of it.
+void TraceSnapshot::leave() {
+  TraceTable* const table = std::exchange(table_, nullptr);
+  bool last;
+  {
+    Guard guard(table->turn_lock_);
+    if (open_) table->taken_ = false;
+    last = --table->snapshots_ == 0 && table->ended_;
+    table->turn_.wake_one();
+  }
+  open_ = false;
+  if (last) TraceTable::free_memory(table);
+}
+
+bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
+  *count = 0;
+  if (!open_ || walk.shard_ == table_->shards()) return false;
+  TraceTable::Shard& shard = table_->all_shards()[walk.shard_];
+  const ProbesOff no_hit;
+  HookLockGuard guard(shard.lock);
+  if (!walk.begun_) {
+    walk.page_ = shard.moment.pages;
+    walk.slot_ = 0;
+    walk.begun_ = true;
+  }
+  TraceTable::RecordPage* const page = walk.page_;
+  if (page) {
+    const uint32_t end = std::min(walk.slot_ + kSlice, page->used);
+    for (; walk.slot_ < end; walk.slot_++) {
+      const TraceTable::Record& record = page->records[walk.slot_];
+      if (record.used() && !page->is_newer(walk.slot_, number_))
+        walk.slice_[(*count)++] = TraceTable::copy_of(record);
+    }
+    if (walk.slot_ < page->used) return true;
+    walk.page_ = page->next;
+    walk.slot_ = 0;
+  }
+  if (!walk.page_) {
+    walk.shard_++;
+    walk.begun_ = false;
+  }
+  return true;
+}
+
+// Gives the next of what is held of a shard back; false when the moment is over. When the shard has
+// been emptied, its old pages are left in *pages.
+bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages) {
+  const ProbesOff no_hit;
+  HookLockGuard guard(shard.lock);
+  TraceTable::Moment& moment = shard.moment;
+  for (uint32_t i = 0; moment.held && i < kSlice; i++) {
+    TraceTable::Record* const record = moment.held;
+    moment.held = record->next_held();
+    shard.give_back(record);
+  }
+  if (moment.held) return true;
+  if (moment.owns) *pages = moment.pages;
+  moment = {};
+  shard.update_lock();
+  return false;
+}
+
+void TraceSnapshot::close() {
+  if (!table_) return;
+  if (open_) {
+    for (TraceTable::Shard& shard : table_->all_shards()) {
+      TraceTable::RecordPage* pages = nullptr;
+      while (release_slice(shard, &pages)) {
+      }
+      while (pages) trace_page_free(std::exchange(pages, pages->next));
+    }
+  }
+  leave();
+}
