@@ -123,16 +123,18 @@ TraceTable::Large* TraceTable::Store::take_large(bool fresh) {
 }
 
 TraceCounters TraceTable::Shard::counters() const {
+  const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
+                 unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
   uint64_t beyond = 0;
   for (const Large* entry = store.large; entry; entry = entry->next)
     beyond += entry->holds() ? entry->size - entry->number() : 0;
-  return {.seen = tally.recorded + tally.dropped + tally.filtered,
+  return {.seen = tally.recorded + tally.dropped + filtered,
           .recorded = tally.recorded,
           .dropped = tally.dropped,
-          .filtered = tally.filtered,
+          .filtered = filtered,
           .freed = tally.freed,
           .cleared = tally.cleared,
-          .unmatched = tally.unmatched,
+          .unmatched = unmatched + tally.cut_nothing,
           .live_bytes = tally.live_bytes + beyond,
           .stacks_lost = tally.stacks_lost,
           .contexts_lost = tally.contexts_lost,
@@ -215,12 +217,6 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
   return true;
 }
 
-void TraceTable::filter(uint32_t cpu) {
-  Shard& shard = shard_of(cpu);
-  Guard guard(shard.lock);
-  shard.tally.filtered++;
-}
-
 void TraceTable::forget(uint64_t object, uint32_t cpu) {
   if (!holds(object)) return count_unmatched(cpu);
   forget_word(word_of(object, 0), 16, cpu);
@@ -298,9 +294,7 @@ void TraceTable::note_not_leak(uint64_t object) {
 }
 
 void TraceTable::count_unmatched(uint32_t cpu) {
-  Shard& shard = shard_of(cpu);
-  Guard guard(shard.lock);
-  shard.tally.unmatched++;
+  count(shard_of(cpu).tally.unmatched);
 }
 
 void TraceTable::drop(uint32_t cpu) {
@@ -383,7 +377,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   Shard& shard = shards_[0];
   const ProbesOff no_hit;
   Guard guard(shard.lock);
-  shard.tally.unmatched++;
+  shard.tally.cut_nothing++;
   return false;
 }
 
