@@ -20,6 +20,7 @@
 #include "tests/dump_text.h"
 #include "tests/team.h"
 #include "trace/control.h"
+#include "trace/snapshot.h"
 #include "trace/trace.h"
 
 namespace {
@@ -33,19 +34,15 @@ size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCou
   TraceTable* const table = trace_table_of(source);
   *counters = {};
   if (!table) return 0;
-  for (;;) {
-    size_t count = 0;
-    bool all = true;
-    *counters = {};
-    EXPECT(records.reserve(2 * table->counters().live() + 64).ok());
-    for (unsigned shard = 0; all && shard < TraceTable::kShards; shard++) {
-      all = table->copy_shard(shard, records.data(), records.capacity(), &count, counters);
-    }
-    if (!all) continue;
-    std::sort(records.data(), records.data() + count,
-              [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
-    return count;
-  }
+  TraceSnapshot snapshot;
+  EXPECT(snapshot.open(*table).ok());
+  *counters = snapshot.counters();
+  EXPECT(records.reserve(counters->live() + 1).ok());
+  size_t count = 0;
+  snapshot.visit([&](const TraceRecord& record) { records[count++] = record; });
+  std::sort(records.data(), records.data() + count,
+            [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
+  return count;
 }
 
 const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t count,

@@ -11,6 +11,7 @@
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/shared_tables.h"
+#include "trace/snapshot.h"
 
 namespace proof {
 
@@ -323,14 +324,17 @@ size_t Account::copy(PageBuffer<TraceRecord>& records, TraceCounters* counters) 
   const MutexGuard guard(trace_control);
   TraceTable* const table = trace_table_of(source_);
   if (!table) return 0;
+  TraceSnapshot snapshot;
+  if (!snapshot.open(*table)) panic("interrupted while comparing");
+  *counters = snapshot.counters();
+  if (!records.reserve(counters->live() + 1)) panic("no memory to compare");
   size_t count = 0;
-  if (!records.reserve(table->counters().live() + 1)) panic("no memory to compare");
-  for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
-    if (!table->copy_shard(shard, records.data(), records.capacity(), &count, counters)) {
-      difference("shard %u has more records than its counters say", shard);
-      return 0;
-    }
-  }
+  const bool all = snapshot.visit([&](const TraceRecord& record) {
+    if (count == records.capacity()) return false;
+    records[count++] = record;
+    return true;
+  });
+  if (!all || count != counters->live()) difference("records and counters do not agree");
   std::sort(records.data(), records.data() + count,
             [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
   return count;

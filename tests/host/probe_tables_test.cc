@@ -9,6 +9,7 @@
 #include "probe/probe_events.h"
 #include "probe/probe_pairs.h"
 #include "probe/stack_counts.h"
+#include "table_copy.h"
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
@@ -263,16 +264,13 @@ TraceEvent object(uint64_t address, uint32_t size) {
 // {address, owner}: size
 std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) {
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> found;
-  std::vector<TraceRecord> records(100000);
-  size_t count = 0;
-  TraceCounters counters = {};
-  for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
-    EXPECT_TRUE(table.copy_shard(shard, records.data(), records.size(), &count, &counters));
-  }
+  TraceCounters counters;
+  const std::vector<TraceRecord> records = copy_of(table, &counters);
+  const size_t count = records.size();
   uint64_t bytes = 0;
-  for (size_t i = 0; i < count; i++) {
-    found[{records[i].object(), records[i].mark()}] = static_cast<uint32_t>(records[i].size());
-    bytes += static_cast<uint32_t>(records[i].size());
+  for (const TraceRecord& record : records) {
+    found[{record.object(), record.mark()}] = static_cast<uint32_t>(record.size());
+    bytes += static_cast<uint32_t>(record.size());
   }
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);
@@ -281,7 +279,7 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
 }
 
 TEST_F(Owners, AreToldApart) {
-  TraceTable* table = TraceTable::create();
+  TraceTable* table = TraceTable::create(64);
   for (uint16_t owner = 1; owner <= 20; owner++) {
     for (uint64_t i = 0; i < 500; i++) table->record(object(0x400000 + i * 16, owner), owner);
   }
@@ -310,7 +308,7 @@ TEST_F(Owners, AreToldApart) {
 TEST_F(Owners, Ranges) {
   constexpr uint64_t kPage = 4096, kBase = 0x7f0000000000, kPages = 64;
   std::mt19937 random(5);
-  TraceTable* table = TraceTable::create();
+  TraceTable* table = TraceTable::create(64);
   std::map<uint32_t, std::vector<int>>
       model;                        // of each owner, for each page: number of its mapping, 0: none
   std::map<int, uint64_t> unasked;  // of each mapping, bytes at the end of its last page

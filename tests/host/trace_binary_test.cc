@@ -96,7 +96,7 @@ class TraceBinaryTest : public testing::Test {
     ASSERT_TRUE(stacks_.open().ok());
     ASSERT_TRUE(contexts_.open().ok());
     for (TraceTable*& table : tables_) {
-      table = TraceTable::create();
+      table = TraceTable::create(64);
       ASSERT_NE(table, nullptr);
     }
     clock_now = 1000;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "table_copy.h"
 #include "trace/dump/trace_binary.h"
 #include "trace/dump/trace_text.h"
 #include "trace_world.h"
@@ -42,7 +43,7 @@ class Life {
     TRY(contexts_.open());
     contexts_open_ = true;
     for (TraceTable*& table : tables_) {
-      table = TraceTable::create();
+      table = TraceTable::create(64);
       if (!table) return Errno::ENOMEM;
     }
     return {};
@@ -154,23 +155,13 @@ class Life {
     expected_[table].live.clear();
   }
 
-  // Every shard by itself, and their sum.
   void check_all() {
     for (size_t table = 0; table < tables_.size(); table++) {
-      std::vector<TraceRecord> records(expected_[table].live.size());
-      size_t count = 0;
-      TraceCounters sum = {};
-      for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
-        TraceCounters counters = {};
-        const size_t before = count;
-        ASSERT_TRUE(
-            tables_[table]->copy_shard(shard, records.data(), records.size(), &count, &counters));
-        ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
-        ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + (count - before));
-        sum += counters;
-      }
-      expect_equal(sum, expected_[table].counters);
-      ASSERT_EQ(count, records.size());
+      TraceCounters counters;
+      const std::vector<TraceRecord> records = copy_of(*tables_[table], &counters);
+      ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
+      ASSERT_EQ(records.size(), expected_[table].live.size());
+      expect_equal(counters, expected_[table].counters);
       for (const TraceRecord& record : records) {
         const auto at = expected_[table].live.find(record.object());
         ASSERT_NE(at, expected_[table].live.end());

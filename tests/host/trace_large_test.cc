@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "table_copy.h"
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
@@ -28,7 +29,7 @@ TraceEvent event(uint64_t object, uint64_t size, uint64_t time = 0) {
 class TraceLargeTest : public testing::Test {
  protected:
   void SetUp() override {
-    table_ = TraceTable::create();
+    table_ = TraceTable::create(64);
     ASSERT_NE(table_, nullptr);
   }
   void TearDown() override {
@@ -38,13 +39,8 @@ class TraceLargeTest : public testing::Test {
 
   // Copies of all live records, of whose sizes the counters have the sum.
   std::vector<TraceRecord> copy() {
-    const TraceCounters before = table_->counters();
-    std::vector<TraceRecord> records(before.live());
-    TraceCounters counters = {};
-    size_t count = 0;
-    for (unsigned shard = 0; shard < TraceTable::kShards; shard++)
-      EXPECT_TRUE(table_->copy_shard(shard, records.data(), records.size(), &count, &counters));
-    EXPECT_EQ(count, records.size());
+    TraceCounters counters;
+    std::vector<TraceRecord> records = copy_of(*table_, &counters);
     EXPECT_EQ(counters.seen, counters.recorded + counters.dropped);
     uint64_t bytes = 0;
     for (const TraceRecord& record : records) bytes += record.size();

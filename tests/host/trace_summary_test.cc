@@ -16,7 +16,7 @@ class TraceSummaryTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(stacks_.open().ok());
-    for (TraceTable*& table : tables_) table = TraceTable::create();
+    for (TraceTable*& table : tables_) table = TraceTable::create(64);
     lines.clear();
   }
   void TearDown() override {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "table_copy.h"
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
@@ -47,21 +48,6 @@ struct Model {
   TraceCounters counters = {};
 };
 
-std::vector<TraceRecord> copy(TraceTable& table, TraceCounters* counters) {
-  std::vector<TraceRecord> records(16);
-  size_t count = 0;
-  *counters = {};
-  for (unsigned shard = 0; shard < TraceTable::kShards;) {
-    if (table.copy_shard(shard, records.data(), records.size(), &count, counters)) {
-      shard++;
-    } else {
-      records.resize(2 * records.size());
-    }
-  }
-  records.resize(count);
-  return records;
-}
-
 void expect_identities(const TraceCounters& counters) {
   ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + counters.live());
@@ -69,7 +55,7 @@ void expect_identities(const TraceCounters& counters) {
 
 void expect_equal(TraceTable& table, const Model& model) {
   TraceCounters counters;
-  const std::vector<TraceRecord> records = copy(table, &counters);
+  const std::vector<TraceRecord> records = copy_of(table, &counters);
   ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
   ASSERT_EQ(counters.seen, model.counters.seen);
   ASSERT_EQ(counters.recorded, model.counters.recorded);
@@ -102,7 +88,7 @@ void expect_equal(TraceTable& table, const Model& model) {
 class TraceTableTest : public testing::Test {
  protected:
   void SetUp() override {
-    table_ = TraceTable::create();
+    table_ = TraceTable::create(64);
     ASSERT_NE(table_, nullptr);
   }
   void TearDown() override {
@@ -223,7 +209,7 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
   table_->forget(object, 3);
   // Addresses of the upper half are held.
   table_->record(event(object - (uint64_t{1} << 47)));
-  EXPECT_EQ(copy(*table_, &counters).at(0).object(), 0xffff800000001000);
+  EXPECT_EQ(copy_of(*table_, &counters).at(0).object(), 0xffff800000001000);
   EXPECT_EQ(counters.live(), 1u);
 }
 
@@ -245,14 +231,14 @@ TEST_F(TraceTableTest, NotesWhatStays) {
   table_->note_not_leak(64 * 2000);
   table_->note_not_leak(64 | uint64_t{1} << 48);
   TraceCounters counters;
-  for (const TraceRecord& record : copy(*table_, &counters)) {
+  for (const TraceRecord& record : copy_of(*table_, &counters)) {
     EXPECT_EQ(record.not_leak(), record.object() / 64 % 10 == 1) << record.object();
     EXPECT_EQ(record.cpu(), record.object() / 64 % 32);
   }
   // It goes with the record.
   for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, i % 32);
   record_all();
-  for (const TraceRecord& record : copy(*table_, &counters)) EXPECT_FALSE(record.not_leak());
+  for (const TraceRecord& record : copy_of(*table_, &counters)) EXPECT_FALSE(record.not_leak());
   ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
 }
 
@@ -285,7 +271,7 @@ TEST_F(TraceTableTest, TimesAreRightWhenAnEpochHasJustBegun) {
   }
   EXPECT_GT(expected.size(), 20u);
   TraceCounters counters;
-  for (const TraceRecord& record : copy(*table_, &counters)) {
+  for (const TraceRecord& record : copy_of(*table_, &counters)) {
     EXPECT_EQ(record.milliseconds(), expected.at(record.object()));
     EXPECT_EQ(record.cpu(), 5u);
   }
@@ -416,7 +402,7 @@ TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
                     .cpu = 63,
                     .truncated = false});
     TraceCounters counters;
-    const std::vector<TraceRecord> records = copy(*table_, &counters);
+    const std::vector<TraceRecord> records = copy_of(*table_, &counters);
     ASSERT_EQ(records.size(), 1u);
     EXPECT_EQ(records[0].object(), object);
     table_->forget(object, 0);
@@ -508,7 +494,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
   std::thread reader([&] {
     while (!done) {
       TraceCounters counters;
-      const std::vector<TraceRecord> records = copy(*table_, &counters);
+      const std::vector<TraceRecord> records = copy_of(*table_, &counters);
       if (counters.live() != records.size() || counters.live_bytes != 64 * records.size())
         ADD_FAILURE();
       expect_identities(counters);
@@ -518,7 +504,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
   done = true;
   reader.join();
   TraceCounters counters;
-  const std::vector<TraceRecord> records = copy(*table_, &counters);
+  const std::vector<TraceRecord> records = copy_of(*table_, &counters);
   std::vector<size_t> found(kThreads);
   for (const TraceRecord& record : records) found[record.cpu()]++;
   EXPECT_EQ(found, left);

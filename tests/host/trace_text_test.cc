@@ -18,7 +18,7 @@ class TraceTextTest : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(stacks_.open().ok());
     ASSERT_TRUE(contexts_.open().ok());
-    table_ = TraceTable::create();
+    table_ = TraceTable::create(64);
     ASSERT_NE(table_, nullptr);
     clock_now = 1000;
   }

@@ -17,6 +17,7 @@
 #include "store/page_pool.h"
 #include "store/stack_table.h"
 #include "store/trace_memory.h"
+#include "table_copy.h"
 #include "trace/trace_table.h"
 #include "trace_arena.h"
 
@@ -266,21 +267,21 @@ TraceEvent event_of(uint64_t object, unsigned cpu) {
 TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
   for (const uint64_t limit : {uint64_t{64} << 20, uint64_t{40} * 4096}) {
     trace_memory_set_limit(limit);
-    TraceTable* table = TraceTable::create();
+    TraceTable* table = TraceTable::create(64);
     ASSERT_NE(table, nullptr);
     std::vector<std::atomic<uint64_t>> exchange(64);
     std::atomic<unsigned> running{kCpus};
     std::atomic<uint64_t> allocated{0}, filtered{0}, freed{0}, wrong{0};
     run(kCpus + 1, [&](unsigned cpu) {
       if (cpu == kCpus) {
-        std::vector<TraceRecord> records(100'000);
         while (running > 0) {
-          for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
-            TraceCounters counters = {};
-            size_t count = 0;
-            if (!table->copy_shard(shard, records.data(), records.size(), &count, &counters))
-              wrong++;
-            if (counters.seen != counters.recorded + counters.dropped + counters.filtered) wrong++;
+          TraceSnapshot snapshot;
+          if (!snapshot.open(*table)) wrong++;
+          const TraceCounters& counters = snapshot.counters();
+          if (counters.seen != counters.recorded + counters.dropped + counters.filtered) wrong++;
+          for (int pass = 0; pass < 2; pass++) {
+            uint64_t count = 0;
+            snapshot.visit([&](const TraceRecord& record) { count += record.size() == 64; });
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
             if (counters.live_bytes != 64 * count) wrong++;
           }

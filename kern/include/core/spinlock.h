@@ -23,21 +23,19 @@ class CAPABILITY("spinlock") Spinlock {
   void lock() ACQUIRE();
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // As try_lock, but says nobody's name and is not counted, which takes two instructions: for a
-  // hook, which is over before anything else can happen on this CPU. In a build that checks ranks,
-  // and on the host, it waits.
-  bool lock_in_hook() TRY_ACQUIRE(true);
-  void unlock_in_hook() RELEASE();
   // By this CPU, and not by a hook.
   bool held() const;
   LockRank rank() const { return rank_; }
 
- private:
-  static constexpr uint32_t kLocked = uint32_t{1}
-                                      << 30;  // not the sign, which gcc would test by a loop
+ protected:
+  // Not the sign, which gcc would test by a loop.
+  static constexpr uint32_t kLocked = uint32_t{1} << 30;
+  // Of a HookLock that is closed and free.
+  static constexpr uint32_t kClosed = kLocked | uint32_t{1} << 29;
 
-  std::atomic<uint32_t> owner_{
-      0};       // 0 when free, else kLocked and the CPU's number + 1, which a hook leaves out
+  // 0 or kClosed when free, else kLocked and the CPU's number + 1, which a hook leaves out.
+  std::atomic<uint32_t> owner_{0};
+  static bool is_free(uint32_t owner) { return owner == 0 || owner == kClosed; }
   void spin();  // until it is free, and takes it
 
   const LockRank rank_;
@@ -59,22 +57,6 @@ inline void Spinlock::unlock() {
   owner_.store(0, std::memory_order_release);
 }
 
-inline bool Spinlock::lock_in_hook() {
-  return (owner_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
-}
-
-inline void Spinlock::unlock_in_hook() {
-  owner_.store(0, std::memory_order_release);
-}
-#else
-inline bool Spinlock::lock_in_hook() {
-  lock();
-  return true;
-}
-
-inline void Spinlock::unlock_in_hook() {
-  unlock();
-}
 #endif
 
 // Holds a lock, with interrupts off, for the life of a scope.

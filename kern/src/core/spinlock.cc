@@ -4,6 +4,7 @@
 
 #include "arch/x86_64/io.h"
 #include "core/cpu.h"
+#include "core/hook_lock.h"
 #include "core/log.h"
 #include "core/panic.h"
 
@@ -39,19 +40,19 @@ void note_taken(Cpu& cpu, [[maybe_unused]] LockRank rank) {
 
 void Spinlock::spin() {
   const uint32_t me = kLocked | (cpu_id() + 1);
-  uint32_t expected = 0;
-  uint32_t spins = 0;
-  while (!owner_.compare_exchange_weak(expected, me, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
-    while (owner_.load(std::memory_order_relaxed) != 0) {
-      cpu_relax();
-      if (++spins == kSpinLimit) [[unlikely]] {
-        panic("spinlock %p of rank %u is never released; CPU %u has it", static_cast<void*>(this),
-              static_cast<unsigned>(rank_),
-              (owner_.load(std::memory_order_relaxed) & ~kLocked) - 1);
-      }
+  for (uint32_t spins = 0;;) {
+    uint32_t owner = owner_.load(std::memory_order_relaxed);
+    if (is_free(owner)) {
+      if (owner_.compare_exchange_weak(owner, me, std::memory_order_acquire,
+                                       std::memory_order_relaxed))
+        return;
+      continue;
     }
-    expected = 0;
+    cpu_relax();
+    if (++spins == kSpinLimit) [[unlikely]] {
+      panic("spinlock %p of rank %u is never released; CPU %u has it", static_cast<void*>(this),
+            static_cast<unsigned>(rank_), (owner & ~kLocked) - 1);
+    }
   }
 }
 
@@ -80,6 +81,19 @@ bool Spinlock::try_lock() {
   note_taken(cpu, rank_);
   return true;
 }
+
+#ifndef CONFIG_LOCK_RANK_CHECK
+bool HookLock::try_lock() {
+  Cpu& cpu = this_cpu();
+  uint32_t owner = owner_.load(std::memory_order_relaxed);
+  if (!is_free(owner) ||
+      !owner_.compare_exchange_strong(owner, kLocked | (cpu.id + 1), std::memory_order_acquire,
+                                      std::memory_order_relaxed))
+    return false;
+  note_taken(cpu, rank());
+  return true;
+}
+#endif
 
 bool Spinlock::held() const {
   return owner_.load(std::memory_order_relaxed) == (kLocked | (cpu_id() + 1));

@@ -12,6 +12,7 @@
 #include "core/user_memory.h"
 #include "lib/format.h"
 #include "probe/probe_user_stacks.h"
+#include "slab_os.h"
 #include "store/current_context.h"
 #include "store/trace_memory.h"
 #include "trace/dump/trace_binary.h"
@@ -70,7 +71,7 @@ void ProbeObjects::release() {
 }
 
 Result<void> ProbeObjects::make_table(TraceTable** table) {
-  *table = TraceTable::create();
+  *table = TraceTable::create(slab_os_cpu_count());
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
   return {};

@@ -15,15 +15,15 @@ constinit std::atomic<uint64_t> used{0};
 constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
 
-void* page_from_arena() {
-  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, kPageSize, KM_ATOMIC)) return nullptr;
+void* pages_from_arena(size_t size) {
+  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_ATOMIC)) return nullptr;
   // What is in use is never more than the limit, not even for a moment.
   uint64_t before = used.load(std::memory_order_relaxed);
   do {
-    if (before + kPageSize > limit.load(std::memory_order_relaxed)) return nullptr;
-  } while (!used.compare_exchange_weak(before, before + kPageSize, std::memory_order_relaxed));
-  if (void* page = arena_alloc(trace_arena, kPageSize, KM_ATOMIC)) return page;
-  used.fetch_sub(kPageSize, std::memory_order_relaxed);
+    if (before + size > limit.load(std::memory_order_relaxed)) return nullptr;
+  } while (!used.compare_exchange_weak(before, before + size, std::memory_order_relaxed));
+  if (void* pages = arena_alloc(trace_arena, size, KM_ATOMIC)) return pages;
+  used.fetch_sub(size, std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -62,7 +62,7 @@ void trace_memory_prepare() {
     const uint32_t count = trace_page_pool.count();
     if (count + (i == 0 ? 0 : kSparePages) >= wanted) return;
     if (count + kSparePages >= wanted && arena_prepare(base_arena)) return;
-    void* page = page_from_arena();
+    void* page = pages_from_arena(kPageSize);
     if (!page) return;
     trace_page_return(page);
   }
@@ -78,8 +78,16 @@ void trace_page_return(void* page) {
 }
 
 void trace_page_free(void* page) {
-  arena_free(trace_arena, page, kPageSize);
-  used.fetch_sub(kPageSize, std::memory_order_relaxed);
+  trace_block_free(page, kPageSize);
+}
+
+void* trace_block_take(size_t size) {
+  return pages_from_arena(size);
+}
+
+void trace_block_free(void* block, size_t size) {
+  arena_free(trace_arena, block, size);
+  used.fetch_sub(size, std::memory_order_relaxed);
 }
 
 ALLOCATOR_TEXT void* trace_copy_alloc(size_t size) {

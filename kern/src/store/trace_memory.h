@@ -59,6 +59,11 @@ void trace_page_free(void* page);
 // The same, but it goes back to the pool: what a hook has taken and did not need. The same context.
 void trace_page_return(void* page);
 
+// Whole pages, in one piece, of the arena itself and within the limit. nullptr when there are none.
+// The same context as trace_memory_prepare().
+void* trace_block_take(size_t size);
+void trace_block_free(void* block, size_t size);
+
 // Memory of any size for copies and dumps, from the same arena but outside the limit. nullptr when
 // there is none. May sleep.
 void* trace_copy_alloc(size_t size);

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "lib/format.h"
 #include "lib/quoted.h"
+#include "slab_os.h"
 #include "slab_trace.h"
 #include "store/page_buffer.h"
 #include "store/shared_tables.h"
@@ -130,7 +131,7 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
     if (!target.acts || trace_table_of(target.source)) continue;
     bool made = trace_users_add().ok();
     if (made) {
-      target.made = TraceTable::create();
+      target.made = TraceTable::create(slab_os_cpu_count());
       made = target.made != nullptr;
       if (!made) trace_users_drop();
     }

@@ -1,6 +1,5 @@
 #include "trace/trace_table.h"
 
-#include <algorithm>
 #include <bit>
 #include <new>
 #include <utility>
@@ -23,25 +22,38 @@ TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
   return *this;
 }
 
-TraceTable::TraceTable() {
-  for (unsigned i = 0; i < kShards; i++) {
-    shards_[i].bit = static_cast<uint16_t>(1u << i);
-    shards_[i].others = static_cast<uint16_t>(~shards_[i].bit);
+TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
+  for (unsigned i = 0; i < shards; i++) {
+    Shard* const shard = new (first_shard() + i) Shard;
+    shard->bit = uint64_t{1} << i;
+    shard->others = ~shard->bit;
   }
 }
 
-TraceTable* TraceTable::create() {
+TraceTable* TraceTable::create(unsigned cpus) {
   trace_memory_prepare();
-  void* page = trace_page_take();
+  void* memory = trace_block_take(size_of(cpus));
   // The first hook, which has a stack and a context to store, is to find the pool full.
   for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
-  return page ? new (page) TraceTable : nullptr;
+  return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
 
 void TraceTable::destroy(TraceTable* table) {
   table->clear();
+  bool last;
+  {
+    Guard guard(table->turn_lock_);
+    table->ended_ = true;
+    last = table->snapshots_ == 0;
+    table->turn_.wake_all();
+  }
+  if (last) free_memory(table);
+}
+
+void TraceTable::free_memory(TraceTable* table) {
+  const size_t size = size_of(table->shard_count_);
   table->~TraceTable();
-  if (!planted(Planted::kTraceTable)) trace_page_free(table);
+  if (!planted(Planted::kTraceTable)) trace_block_free(table, size);
 }
 
 // In an order in which visit_standing() may find it at every moment.
@@ -50,13 +62,14 @@ TraceTable::Record* TraceTable::Store::take_fresh_record() {
     auto* page = static_cast<RecordPage*>(trace_page_take());
     if (!page) return nullptr;
     page->next = pages;
-    page->used = 0;
+    page->snapshot = page->used = 0;
     std::atomic_signal_fence(std::memory_order_release);
     pages = page;
   }
   if (++records > buckets) grow();
   Record* const record = &pages->records[pages->used];
   record->object_mark = 0;
+  record->size = 0;  // not kLarge
   std::atomic_signal_fence(std::memory_order_release);
   pages->used++;
   return record;
@@ -90,8 +103,8 @@ void TraceTable::Store::grow() {
   mask = 2 * std::bit_floor(buckets) - 1;
 }
 
-void TraceTable::Store::release() {
-  while (pages) trace_page_free(std::exchange(pages, pages->next));
+void TraceTable::Store::release(const RecordPage* kept) {
+  while (pages != kept) trace_page_free(std::exchange(pages, pages->next));
   if (!directory) return;
   const uint32_t segments =
       buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
@@ -99,35 +112,9 @@ void TraceTable::Store::release() {
   trace_page_free(directory);
 }
 
-void TraceTable::Store::sweep_large() {
-  for (int i = 0; i < kSweep; i++) {
-    Large*& link = swept ? swept->next : large;
-    Large* const entry = link;
-    if (!entry) {
-      swept = nullptr;
-      return;
-    }
-    if (entry->holds()) {
-      swept = entry;
-    } else {
-      link = entry->next;
-      give_back(reinterpret_cast<Record*>(entry));
-    }
-  }
-}
-
-TraceTable::Large* TraceTable::Store::take_large(bool fresh) {
-  sweep_large();
-  Record* const place = fresh ? take_record() : take_free_record();
-  return place ? new (place) Large{} : nullptr;
-}
-
 TraceCounters TraceTable::Shard::counters() const {
   const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
                  unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
-  uint64_t beyond = 0;
-  for (const Large* entry = store.large; entry; entry = entry->next)
-    beyond += entry->holds() ? entry->size - entry->number() : 0;
   return {.seen = tally.recorded + tally.dropped + filtered,
           .recorded = tally.recorded,
           .dropped = tally.dropped,
@@ -135,21 +122,99 @@ TraceCounters TraceTable::Shard::counters() const {
           .freed = tally.freed,
           .cleared = tally.cleared,
           .unmatched = unmatched + tally.cut_nothing,
-          .live_bytes = tally.live_bytes + beyond,
+          .live_bytes = tally.live_bytes,
           .stacks_lost = tally.stacks_lost,
           .contexts_lost = tally.contexts_lost,
           .truncated = tally.truncated};
 }
 
+// --- The way of a record through a shard.
+
+TraceTable::Record* TraceTable::Shard::take(bool fresh) {
+  Record* const record = fresh ? store.take_record() : store.take_free_record();
+  if (record && moment.number != 0) {
+    RecordPage* const page = RecordPage::of(record);
+    page->note_newer(static_cast<uint32_t>(record - page->records), moment.number);
+  }
+  return record;
+}
+
+// Hooks that use it again fill it in with size and time last, while visit_standing() may look.
+void TraceTable::Shard::give_back(Record* record) {
+  if (record->is_large()) {
+    auto* const large = reinterpret_cast<Record*>(record->large());
+    record->object_mark = 0;
+    std::atomic_signal_fence(std::memory_order_release);
+    record->size = 0;
+    store.give_back(large);
+  }
+  store.give_back(record);
+}
+
+void TraceTable::Shard::retire(Record* record) {
+  if (record->is_large()) {
+    larges--;
+    update_lock();
+  }
+  if (moment.number == 0 || is_newer(record)) return give_back(record);
+  record->hold(moment.held);
+  moment.held = record;
+}
+
+TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+  if (shard.moment.number == 0 || shard.is_newer(record)) return record;
+  Record* const copy = shard.take(true);
+  if (!copy) return nullptr;
+  Record* const large = record->is_large() ? shard.take(true) : nullptr;
+  if (record->is_large() && !large) {
+    shard.store.give_back(copy);
+    return nullptr;
+  }
+  const uint64_t word = record->object_mark;
+  copy->stack = record->stack;
+  copy->size = record->size;
+  copy->time = record->time;
+  copy->context = record->context;
+  copy->next_stamp = record->next_stamp;
+  if (large) {
+    copy->set_large(new (large) Large(*record->large()));
+    shard.larges++;
+  }
+  std::atomic_signal_fence(std::memory_order_release);
+  copy->object_mark = word;
+  replace(shard.store, record, copy);
+  shard.retire(record);
+  copies_.fetch_add(1, std::memory_order_release);
+  return copy;
+}
+
+void TraceTable::replace(Store& store, Record* record, Record* other) {
+  Record*& head = store.bucket(store.bucket_of(hash_of(record->object())));
+  if (head == record) {
+    head = other;
+    return;
+  }
+  Record* before = head;
+  while (before->next() != record) before = before->next();
+  before->set_next(other);
+}
+
+void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+  replace(shard.store, record, record->next());
+  shard.tally.freed++;
+  shard.tally.live_bytes -= record->bytes();
+  shard.retire(record);
+}
+
 // In use, for visit_standing(), when all else is there.
 [[gnu::always_inline]] inline void TraceTable::put_record(Shard& shard, Record* record,
-                                                          const TraceEvent& event, uint32_t size,
+                                                          const TraceEvent& event, Large* large,
                                                           uint64_t word) {
   const uint32_t hash = hash_of(event.object);
   Store& store = shard.store;
   Tally& tally = shard.tally;
   tally.recorded++;
-  tally.live_bytes += size;
+  tally.live_bytes += event.size;
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
@@ -158,9 +223,15 @@ TraceCounters TraceTable::Shard::counters() const {
   Record*& head = store.bucket(store.bucket_of(hash));
   record->next_stamp = reinterpret_cast<uint64_t>(head) << 16 | cpu_stamp(event.cpu, event.time);
   record->stack = event.stack;
-  record->size = size;
-  record->time = static_cast<uint32_t>(event.time);
-  record->context = event.context;
+  if (large) [[unlikely]] {
+    record->set_large(large);
+    std::atomic_signal_fence(std::memory_order_release);
+    record->size = kLarge;
+  } else {
+    record->size = static_cast<uint32_t>(event.size);
+    record->time = static_cast<uint32_t>(event.time);
+    record->context = event.context;
+  }
   std::atomic_signal_fence(std::memory_order_release);
   record->object_mark = word;
   head = record;
@@ -171,10 +242,14 @@ TraceCounters TraceTable::Shard::counters() const {
                                                          bool fresh) NO_THREAD_SAFETY_ANALYSIS {
   if (event.size >= kLargeSize) [[unlikely]]
     return record_large_in(shard, event, word, fresh);
-  Store& store = shard.store;
-  Record* const record = fresh ? store.take_record() : store.take_free_record();
-  if (record) put_record(shard, record, event, static_cast<uint32_t>(event.size), word);
+  Record* const record = shard.take(fresh);
+  if (record) put_record(shard, record, event, nullptr, word);
   return record;
+}
+
+void TraceTable::record_rest(Shard& shard, const TraceEvent& event,
+                             uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+  if (!record_in(shard, event, word, true)) shard.tally.dropped++;
 }
 
 void TraceTable::record(const TraceEvent& event) {
@@ -186,15 +261,15 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   const uint64_t word = word_of(event.object, mark_or_owner);
   {
     Shard& own = shard_of(event.cpu);
-    Guard guard(own.lock);
+    HookLockGuard guard(own.lock);
     if (record_in(own, event, word, true)) return;
   }
   if (!record_in_any(event, word)) drop(event.cpu);
 }
 
 bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
-  for (Shard& shard : shards_) {
-    const TryGuard guard(shard.lock);
+  for (Shard& shard : all_shards()) {
+    const TryHookLockGuard guard(shard.lock);
     if (guard && record_in(shard, event, word, false)) return true;
   }
   return false;
@@ -202,18 +277,18 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
 
 [[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(
     Shard& shard, const TraceEvent& event, uint64_t word, bool fresh) NO_THREAD_SAFETY_ANALYSIS {
-  Store& store = shard.store;
-  Large* const large = event.size <= kMaxSize ? store.take_large(fresh) : nullptr;
-  if (!large) return false;
-  Record* const record = fresh ? store.take_record() : store.take_free_record();
+  Record* const place = event.size <= kMaxSize ? shard.take(fresh) : nullptr;
+  if (!place) return false;
+  Record* const record = shard.take(fresh);
   if (!record) {
-    store.give_back(reinterpret_cast<Record*>(large));
+    shard.store.give_back(place);
     return false;
   }
-  *large = {event.size, record, 0, store.large};
-  put_record(shard, record, event, large->number(), word);
-  std::atomic_signal_fence(std::memory_order_release);
-  store.large = large;
+  auto* const large =
+      new (place) Large{event.size, static_cast<uint32_t>(event.time), event.context, 0, 0};
+  put_record(shard, record, event, large, word);
+  shard.larges++;
+  shard.update_lock();
   return true;
 }
 
@@ -247,19 +322,18 @@ bool TraceTable::forget_of(uint16_t owner, uint64_t object,
 
 // Whoever frees an object has been given it, and so sees the bit of the shard that has its record.
 bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
-  const unsigned own = cpu % kShards;
+  Shard& own = shard_of(cpu);
   const uint64_t object = static_cast<uint64_t>(static_cast<int64_t>(word) >> 16);
   if (forget_in(own, word, ignored)) return true;
-  for (uint32_t left = home(hash_of(object)) & shards_[own].others; left != 0; left &= left - 1) {
-    if (forget_in(static_cast<unsigned>(std::countr_zero(left)), word, ignored)) return true;
+  for (uint64_t left = home(hash_of(object)) & own.others; left != 0; left &= left - 1) {
+    if (forget_in(first_shard()[std::countr_zero(left)], word, ignored)) return true;
   }
   count_unmatched(cpu);
   return false;
 }
 
-bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
-  Shard& shard = shards_[index];
-  Guard guard(shard.lock);
+bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
+  HookLockGuard guard(shard.lock);
   Store& store = shard.store;
   const uint32_t hash = hash_of(static_cast<uint64_t>(static_cast<int64_t>(word) >> 16));
   bool is_home = false;
@@ -281,14 +355,16 @@ bool TraceTable::forget_in(unsigned index, uint64_t word, unsigned ignored) {
 // Whoever has been given the object sees the bit of the shard that has its record.
 void TraceTable::note_not_leak(uint64_t object) {
   if (!holds(object)) return;
+  trace_memory_prepare();  // for a copy
   const uint32_t hash = hash_of(object);
-  for (uint32_t left = home(hash); left != 0; left &= left - 1) {
-    Shard& shard = shards_[std::countr_zero(left)];
-    Guard guard(shard.lock);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    HookLockGuard guard(shard.lock);
     Record* record = shard.store.bucket(shard.store.bucket_of(hash));
     while (record && record->object() != object) record = record->next();
     if (!record) continue;
-    record->next_stamp |= TraceRecord::kNotLeak;
+    Record* const changed = changeable(shard, record);
+    (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
 }
@@ -299,132 +375,6 @@ void TraceTable::count_unmatched(uint32_t cpu) {
 
 void TraceTable::drop(uint32_t cpu) {
   Shard& shard = shard_of(cpu);
-  Guard guard(shard.lock);
+  HookLockGuard guard(shard.lock);
   shard.tally.dropped++;
-}
-
-void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
-  Store& store = shard.store;
-  Record*& head = store.bucket(store.bucket_of(hash_of(record->object())));
-  if (head == record) {
-    head = record->next();
-  } else {
-    Record* before = head;
-    while (before->next() != record) before = before->next();
-    before->set_next(record->next());
-  }
-  count_freed(shard, record);
-}
-
-void TraceTable::leave(uint16_t owner, Leave how) {
-  for (Shard& shard : shards_) {
-    const ProbesOff no_hit;
-    Guard guard(shard.lock);
-    visit_records(shard.store, [&](Record& record, Large*) NO_THREAD_SAFETY_ANALYSIS {
-      if (record.mark() != owner) return;
-      if (how == Leave::kKeep) {
-        record.object_mark = word_of(record.object(), 0);
-      } else {
-        free_record(shard, &record);
-        shard.tally.freed--;
-        shard.tally.cleared++;
-      }
-    });
-  }
-}
-
-void TraceTable::shorten(Shard& shard, Record& record, Large* large,
-                         uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
-  if (size >= kLargeSize) {  // then it was large before
-    large->size = size;
-    return;
-  }
-  shard.tally.live_bytes -= record.size - size;
-  record.size = static_cast<uint32_t>(size);
-}
-
-bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
-  const uint64_t end = address + size;
-  // Ranges of one process have nothing in common, so one at most goes on behind the end.
-  TraceEvent behind = {};
-  bool any = false;
-  for (Shard& shard : shards_) {
-    const ProbesOff no_hit;
-    Guard guard(shard.lock);
-    visit_records(shard.store, [&](Record& record, Large* large) NO_THREAD_SAFETY_ANALYSIS {
-      if (record.mark() != owner) return;
-      const uint64_t from = record.object(), to = from + (large ? large->size : record.size);
-      if (to <= address || from >= end) return;
-      any = true;
-      if (to > end) {
-        behind = {.object = end,
-                  .size = to - end,
-                  .stack = record.stack,
-                  .context = record.context,
-                  .time = record.milliseconds(),
-                  .cpu = static_cast<uint16_t>(record.cpu()),
-                  .truncated = false};
-      }
-      if (from < address) {
-        shorten(shard, record, large, address - from);
-      } else {
-        free_record(shard, &record);
-      }
-    });
-  }
-  if (behind.object != 0) record(behind, owner);
-  if (any) return true;
-  Shard& shard = shards_[0];
-  const ProbesOff no_hit;
-  Guard guard(shard.lock);
-  shard.tally.cut_nothing++;
-  return false;
-}
-
-void TraceTable::clear() {
-  for (Shard& shard : shards_) {
-    Store old;
-    {
-      const ProbesOff no_hit;
-      Guard guard(shard.lock);
-      std::swap(old, shard.store);
-      shard.tally.cleared += shard.live();
-      shard.tally.live_bytes = 0;
-    }
-    old.release();
-  }
-}
-
-bool TraceTable::copy_shard(unsigned index, TraceRecord* records, size_t capacity, size_t* count,
-                            TraceCounters* counters) {
-  Shard& shard = shards_[index];
-  const ProbesOff no_hit;
-  Guard guard(shard.lock);
-  if (*count + shard.live() > capacity) return false;
-  visit_copies(shard.store, [&](const TraceRecord& copy) { records[(*count)++] = copy; });
-  *counters += shard.counters();
-  return true;
-}
-
-SampleWeight TraceTable::estimate(const TraceCounters& counters) {
-  if (options_.sample == 0) {
-    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
-  }
-  SampleSum sum(options_.sample);
-  for (Shard& shard : shards_) {
-    const ProbesOff no_hit;
-    Guard guard(shard.lock);
-    visit_copies(shard.store, [&](const TraceRecord& copy) { sum.add(copy.size()); });
-  }
-  return sum.sum();
-}
-
-TraceCounters TraceTable::counters() {
-  TraceCounters sum = {};
-  for (Shard& shard : shards_) {
-    const ProbesOff no_hit;
-    Guard guard(shard.lock);
-    sum += shard.counters();
-  }
-  return sum;
 }

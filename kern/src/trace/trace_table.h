@@ -30,98 +30,63 @@
 // lock. Cost for each record: 32 bytes, a quarter for the page header, about 8 for its bucket.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
+#include "core/hook_lock.h"
 #include "core/probe_guard.h"
-#include "core/spinlock.h"
+#include "core/sleep.h"
 #include "lib/units.h"
 #include "store/stack_scope.h"
 #include "trace/sampler.h"
 #include "trace/trace.h"
 #include "trace/trace_options.h"
+#include "trace/trace_record.h"
 
-// One outstanding object, copied out of a table. What a dump consists of.
-class TraceRecord {
- public:
-  uint64_t object() const {
-    return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16);
-  }
-  uint32_t mark() const { return object_mark_ & 0xffff; }
-  uint64_t size() const { return size_cpu_ >> 16; }  // bytes asked for
-  uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
-  // The kernel has declared that the object stays.
-  bool not_leak() const { return (size_cpu_ & kNotLeak) != 0; }
-  // Coarse, since boot, at its allocation.
-  uint64_t milliseconds() const { return uint64_t{high_milliseconds()} << 32 | time_; }
+class TraceSnapshot;
 
-  // The halves of milliseconds(), of which the lower one can be had at once. The upper one changes
-  // every seven weeks.
-  uint32_t low_milliseconds() const { return time_; }
-  uint32_t high_milliseconds() const {
-    return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
-  }
-
-  // StackTable; 0: not recorded. The first may be a pair, and stand for both, until it is split
-  // (trace_copy.h).
-  uint32_t stack, user_stack;
-  uint32_t context;  // ContextTable, 0: not recorded
-
- private:
-  friend class TraceTable;
-  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
-                            kHighTime = (kNotLeak - 1) & ~kCpu;
-  uint32_t time_;  // the lower half; the rest lies between CPU and kNotLeak
-  uint64_t object_mark_, size_cpu_;
-};
-static_assert(sizeof(TraceRecord) == 32);
-
-// What happened to a table since it was made. Every field is a sum over the shards.
-struct TraceCounters {
-  uint64_t seen, recorded, dropped, filtered;
-  uint64_t freed, cleared;
-  uint64_t unmatched;   // frees without a record
-  uint64_t live_bytes;  // asked for, of the records that are live
-  uint64_t stacks_lost, contexts_lost, truncated;
-
-  uint64_t live() const { return recorded - freed - cleared; }
-  TraceCounters& operator+=(const TraceCounters& other);
-};
-
-// An allocation.
-struct TraceEvent {
-  uint64_t object;  // not 0
-  uint64_t size;
-  uint32_t stack;  // or a pair
-  uint32_t context;
-  uint64_t time;  // coarse milliseconds
-  uint16_t cpu;
-  bool truncated;  // the stack, or that of the user, was deeper than what was recorded
-  bool user_stack_lost = false;  // beside that of the kernel
-};
-
-class TraceTable {
+class alignas(64) TraceTable {
   static constexpr uint32_t kLarge = 1u << 31;
+  // What a record has no room for if its size has more than 31 bits. It lies where another record
+  // would, and says that it is none: `unused` is 0. A shard with such records is closed to hooks,
+  // so whoever frees one knows of it.
+  struct Large {
+    uint64_t size;
+    uint32_t time, context;  // the record's
+    uint64_t unused;
+    uint64_t next;  // where a record that is free has its link
+  };
 
   // An outstanding object.
   struct Record {
     bool used() const { return object_mark != 0; }
-    bool is_large() const { return size >= kLarge; }
+    bool is_large() const { return size == kLarge; }
     uint64_t object() const {
       return static_cast<uint64_t>(static_cast<int64_t>(object_mark) >> 16);
     }
     uint32_t mark() const { return object_mark & 0xffff; }
     uint32_t cpu() const { return next_stamp & TraceRecord::kCpu; }
     bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
+    uint64_t bytes() const { return is_large() ? large()->size : size; }
+    uint32_t context_id() const { return is_large() ? large()->context : context; }
+    uint32_t low_milliseconds() const { return is_large() ? large()->time : time; }
     // The lowest bit of the stamp's epoch is the highest of the time; if it is not, the CPU had not
     // seen the epoch change.
     uint64_t milliseconds() const {
+      const uint32_t low = low_milliseconds();
       const uint64_t epoch = (next_stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
-      const uint64_t seen = epoch + ((epoch & 1) ^ time >> kEpochShift);
-      return seen >> 1 << 32 | time;
+      const uint64_t seen = epoch + ((epoch & 1) ^ low >> kEpochShift);
+      return seen >> 1 << 32 | low;
+    }
+    Large* large() const { return reinterpret_cast<Large*>(uint64_t{context} << 32 | time); }
+    void set_large(Large* large) {
+      time = static_cast<uint32_t>(reinterpret_cast<uint64_t>(large));
+      context = static_cast<uint32_t>(reinterpret_cast<uint64_t>(large) >> 32);
     }
 
     Record* next() const {
@@ -130,12 +95,23 @@ class TraceTable {
     void set_next(Record* next) {
       next_stamp = reinterpret_cast<uint64_t>(next) << 16 | (next_stamp & 0xffff);
     }
+    // Out of its chain, and kept for a snapshot. Records are aligned, so a link has bits to spare;
+    // in a chain they are 0.
+    bool is_held() const { return (next_stamp & kHeld) != 0; }
+    void hold(Record* next) {
+      set_next(next);
+      next_stamp |= kHeld;
+    }
+    Record* next_held() const {
+      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp & ~kHeld) >> 16);
+    }
+    static constexpr uint64_t kHeld = 1u << 16;
     // Of a free one, which needs nothing else there.
     Record* next_free() const { return reinterpret_cast<Record*>(next_stamp); }
     void set_next_free(Record* next) { next_stamp = reinterpret_cast<uint64_t>(next); }
 
     uint32_t stack;
-    uint32_t size;  // bytes asked for; with kLarge the number of the Large that says how many
+    uint32_t size;  // bytes asked for; kLarge: see Large, to which the next two point then
     uint32_t time;  // coarse milliseconds, the lower half
     uint32_t context;
     // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour. Mark or owner;
@@ -143,22 +119,27 @@ class TraceTable {
     uint64_t object_mark;
     uint64_t next_stamp;
   };
-  static_assert(sizeof(Record) == 32);
+  static_assert(sizeof(Record) == 32 && sizeof(Large) == 32);
 
   // The first member, so that a hook need not add its place to an index.
   static constexpr uint32_t kHomes = 256;
-  std::atomic<uint16_t> homes_[kHomes] = {};
+  std::atomic<uint64_t> homes_[kHomes] = {};
 
  public:
-  static constexpr unsigned kShards = 16;
-  static_assert(kShards <= 16, "a bit for each in homes_");
+  static_assert(kMaxCpus <= 64, "a bit for each in homes_");
   static constexpr uint32_t kMaxMark = UINT16_MAX;
+  // Records that are looked at, at most, while interrupts are off.
+  static constexpr uint32_t kSlice = 64;
 
-  TraceTable();
-  // Without memory nullptr. Takes one page; no tracer lock held.
-  static TraceTable* create();
-  // No hook uses it any more. No tracer lock held.
+  explicit TraceTable(unsigned shards);
+  // For CPUs 0 to `cpus` - 1; one page for up to six. Without memory nullptr. No tracer lock held.
+  static TraceTable* create(unsigned cpus);
+  // No hook uses it any more. What a snapshot of it needs stays until that is closed. No tracer
+  // lock held.
   static void destroy(TraceTable* table);
+
+  // One for each CPU.
+  unsigned shards() const { return shard_count_; }
 
   // What the control side keeps here: only changed under the control lock, read by hooks.
   std::atomic<uint32_t> mark{0};
@@ -291,8 +272,8 @@ class TraceTable {
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
-  // The process is no more. Its records stay, as nobody's, or are cleared. Interrupts are off for
-  // one pass over the records of a shard, here and in cut().
+  // The process is no more. Its records stay, as nobody's, or are cleared. In slices, here and in
+  // cut(). Task context.
   enum class Leave : uint8_t { kKeep, kClear };
   void leave(uint16_t owner, Leave how);
   // Ranges of memory, whole pages, of which a record says how many bytes were asked for (so its end
@@ -304,18 +285,21 @@ class TraceTable {
   // few instructions.
   void clear();
 
-  // One shard at one moment: adds its counters to `counters` and appends copies of its live records
-  // to records[*count…]. False, with nothing done, if there are more than `capacity` in all then.
-  // Interrupts are off for one pass over the shard's records.
-  bool copy_shard(unsigned shard, TraceRecord* records, size_t capacity, size_t* count,
-                  TraceCounters* counters);
-  // Interrupts are off for one pass over the large records of a shard.
+  // Sums over the shards, each at its moment.
   TraceCounters counters();
-  // What the live records stand for; if the trace is not sampled, `counters` say it. Interrupts are
-  // off for one pass over the records of a shard.
+  // What the live records stand for; if the trace is not sampled, `counters` say it. In slices.
   SampleWeight estimate(const TraceCounters& counters);
-  // Calls visit(copy) for each live record of a shard, with its lock held and interrupts off;
-  // false, with nothing done, if the lock is not free. Any context.
+  // Calls visit(const TraceRecord&) for each record that refers to a stack or context: those that
+  // are live, and those that are held for a snapshot. visit() runs with interrupts on and no lock
+  // held; records are copied in slices of kSlice, with interrupts off. One that is there from the
+  // beginning to the end of the walk is visited, maybe twice; one that comes or goes meanwhile may
+  // be or not. A copy of a record that others make of it meanwhile counts as one that was there:
+  // the walk begins anew. The caller sees to it that the table does not end.
+  template <typename Visit>
+  void visit_slices(Visit visit);
+  // Calls visit(copy) for each live record of a shard, with its lock held and interrupts off, in
+  // slices between which the shard may change, but is not emptied: the control lock is held. False,
+  // with nothing done, if its lock is not free at the beginning. Any context.
   template <typename Visit>
   bool try_visit(unsigned shard, Visit visit);
   // The same without the lock, while every other CPU stands still, wherever it was: in the middle
@@ -325,35 +309,33 @@ class TraceTable {
   void visit_standing(unsigned shard, Visit visit);
 
  private:
+  friend class TraceSnapshot;
   static constexpr uint32_t kFirstBuckets = 4;
   static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(Record*);
   static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
   static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
 
-  // How large a record is. It lies where another record would, says that it is none (`unused` is
-  // 0), and holds as long as its record is in use and has its number. So freeing a large record, or
-  // filling it anew, need not know of it: a Large that does not hold any more stays in the list
-  // until the sweep comes by. Numbers are bits of addresses: two that are equal lie 64 GiB apart.
-  struct Large {
-    uint64_t size;
-    Record* record;
-    uint64_t unused;
-    Large* next;
-
-    uint32_t number() const {
-      return kLarge | static_cast<uint32_t>(reinterpret_cast<uint64_t>(this) / sizeof(Record));
-    }
-    bool holds() const { return record->used() && record->size == number(); }
-  };
-  static_assert(sizeof(Large) == sizeof(Record));
-
   struct RecordPage {
-    static constexpr uint32_t kRecords = (kPageSize - 16) / sizeof(Record);
+    static constexpr uint32_t kRecords = 127;
     RecordPage* next;
-    uint64_t used;  // records that have ever been in use
+    uint64_t newer[2];  // a bit for each record: it is newer than the snapshot
+    uint32_t snapshot;  // with this number; without meaning if there is another, or none
+    uint32_t used;      // records that have ever been in use
     Record records[kRecords];
+
+    static RecordPage* of(const Record* record) {
+      return reinterpret_cast<RecordPage*>(reinterpret_cast<uint64_t>(record) & ~(kPageSize - 1));
+    }
+    bool is_newer(uint32_t slot, uint32_t number) const {
+      return snapshot == number && (newer[slot / 64] >> slot % 64 & 1) != 0;
+    }
+    void note_newer(uint32_t slot, uint32_t number) {
+      if (snapshot != number) newer[0] = newer[1] = 0;
+      snapshot = number;
+      newer[slot / 64] |= uint64_t{1} << slot % 64;
+    }
   };
-  static_assert(sizeof(RecordPage) <= kPageSize);
+  static_assert(sizeof(RecordPage) == kPageSize);
   using Segment = Record* [kSegmentBuckets];
 
   // All that a shard has of records; clear() takes it away in one piece.
@@ -365,10 +347,8 @@ class TraceTable {
     uint32_t mask =
         2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
     RecordPage* pages =
-        nullptr;             // the newest first; only that may have records that were never in use
-    uint64_t records = 0;    // that have ever been in use: not fewer than are live
-    Large* large = nullptr;  // the newest first
-    Large* swept = nullptr;  // the last of them that the sweep has kept
+        nullptr;           // the newest first; only that may have records that were never in use
+    uint32_t records = 0;  // that have ever been in use: not fewer than are live
 
     Record*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -389,51 +369,66 @@ class TraceTable {
       return record;
     }
     Record* take_fresh_record();
-    // For the size of a record; nullptr without memory. Bound: kSweep large ones and the split of a
-    // bucket.
-    Large* take_large(bool fresh);
-    // Looks at the next kSweep of the large ones, and gives back what does not hold any more. Each
-    // new one sweeps two, so at most as many are stale as hold.
-    static constexpr int kSweep = 2;
-    void sweep_large();
     void give_back(Record* record) {
       record->object_mark = 0;
       record->set_next_free(free);
       free = record;
     }
     void grow();
-    void release();
+    // Frees all but what is in the list of pages from `kept` on.
+    void release(const RecordPage* kept);
   };
 
   // What is counted of a shard, first what changes with every record; `seen` and what is live
   // follow from it.
   struct Tally {
-    uint64_t recorded, freed;
-    uint64_t live_bytes;  // of a large one its number; counters() adds the rest
+    uint64_t recorded, freed, live_bytes;
     uint64_t dropped, cleared;
     uint64_t stacks_lost, contexts_lost, truncated;
     uint64_t cut_nothing;          // cut() that found no record
     uint64_t filtered, unmatched;  // count()
   };
-  // One more of what is counted without the lock, by the CPUs whose shard it is. Interrupts off.
+  // One more of what is counted without the lock, by the CPU whose shard it is. Interrupts off.
   static void count(uint64_t& counter) {
-    if constexpr (kShards >= kMaxCpus) {
-      __atomic_store_n(&counter, counter + 1, __ATOMIC_RELAXED);
-    } else {
-      __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED);
-    }
+    __atomic_store_n(&counter, counter + 1, __ATOMIC_RELAXED);
   }
+
+  // Of a shard of which a snapshot is open: its number, or 0.
+  struct Moment {
+    uint32_t number = 0;
+    bool owns = false;            // `pages` and what follows: the shard has been emptied since
+    RecordPage* pages = nullptr;  // the newest at that moment
+    Record* held = nullptr;       // freed since then
+  };
 
   // Two lines are all that a hook touches of it.
   struct alignas(64) Shard {
     Store store GUARDED_BY(lock);
-    Spinlock lock{LockRank::kTraceShard};
-    uint16_t bit = 0, others = 0;  // its own in a word of homes_, and all but it
+    HookLock lock{LockRank::kTraceShard};
+    uint64_t bit = 0, others = 0;  // its own in a word of homes_, and all but it
     Tally tally GUARDED_BY(lock) = {};
+    Moment moment GUARDED_BY(lock);
+    uint32_t larges GUARDED_BY(lock) = 0;      // records that are live and large
+    uint32_t generation GUARDED_BY(lock) = 0;  // of the store; another after clear()
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
+    // Of a record that is in a chain, or was.
+    bool is_newer(const Record* record) const REQUIRES(lock) {
+      const RecordPage* page = RecordPage::of(record);
+      return page->is_newer(static_cast<uint32_t>(record - page->records), moment.number);
+    }
+    // One that is free; if `fresh`, also one that was never in use. nullptr without memory.
+    Record* take(bool fresh) REQUIRES(lock);
+    // What is in no chain any more can be used again.
+    void give_back(Record* record) REQUIRES(lock);
+    // The same, but not before the snapshot is closed, if it is older.
+    void retire(Record* record) REQUIRES(lock);
+    // Hooks go the long way as long as they have to.
+    void update_lock() REQUIRES(lock) { lock.set_closed(moment.number != 0 || larges != 0); }
   };
+  // Where hooks look.
+  static_assert(sizeof(Store) + sizeof(HookLock) + 5 * sizeof(uint64_t) <= 128);
 
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
   [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
@@ -473,41 +468,51 @@ class TraceTable {
   // false if there is none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
   // Records an allocation in the shard, whose lock is held, if it has a record; one that was freed,
-  // unless `fresh` ones may be taken too. The second is for large ones.
+  // unless `fresh` ones may be taken too.
   bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
   bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
-  void put_record(Shard& shard, Record* record, const TraceEvent& event, uint32_t size,
+  // In this shard, or counts that it could not be.
+  void record_rest(Shard& shard, const TraceEvent& event, uint64_t word);
+  void put_record(Shard& shard, Record* record, const TraceEvent& event, Large* large,
                   uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
-  // What is left of a range is its first `size` bytes. `large` is the record's, if it has one. The
-  // shard's lock is held.
-  static void shorten(Shard& shard, Record& record, Large* large, uint64_t size);
   static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
   static void free_record(Shard& shard, Record* record);
-  // Calls visit(record, large) for each record in use, which it may free; `large` says how large it
-  // is, or is nullptr. Of a shard whose lock is held. One pass over the records, then one over the
-  // large ones.
-  template <typename Visit>
-  static void visit_records(const Store& store, Visit visit);
-  template <typename Visit>
-  static void visit_copies(const Store& store, Visit visit);
+  // Puts another in its place in the chain, or with nullptr what follows.
+  static void replace(Store& store, Record* record, Record* other);
+  // What is to be changed of a record: the record, or if a snapshot needs it as it is, a copy that
+  // takes its place. nullptr without memory.
+  Record* changeable(Shard& shard, Record* record);
+  // What is left of a range is its first `size` bytes.
+  static void shorten(Shard& shard, Record* record, uint64_t size);
+  // Gives back what of a range lies between `from` and `to`.
+  void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to);
 
+  struct Walk;
+  // Calls visit(record), which may free it, for each live record of the shard: slice after slice,
+  // with its lock held. If the shard is emptied meanwhile, from the beginning.
+  template <typename Visit>
+  static void walk(Shard& shard, Visit visit);
+  static TraceRecord copy_of(const Record& record);
   // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of
   // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
-  bool forget_in(unsigned index, uint64_t word, unsigned ignored);
+  bool forget_in(Shard& shard, uint64_t word, unsigned ignored);
   void count_unmatched(uint32_t cpu);
 
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {
     return static_cast<uint32_t>(__builtin_bswap64(object * 0x9e3779b97f4a7c15));
   }
+  Shard* first_shard() { return reinterpret_cast<Shard*>(this + 1); }
+  std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
+  // `cpu` may be a stamp.
   Shard& shard_of(uint32_t cpu) {
-    Shard* shard = &shards_[cpu % kShards];
+    Shard* shard = &first_shard()[cpu & TraceRecord::kCpu];
     asm("" : "+r"(shard));  // one base for all its fields, not an index for each
     return *shard;
   }
-  uint16_t home(uint32_t hash) const {
+  uint64_t home(uint32_t hash) const {
     return homes_[hash % kHomes].load(std::memory_order_relaxed);
   }
 
@@ -516,52 +521,134 @@ class TraceTable {
   bool selects_ = false, filters_ = false;
   std::atomic<bool> has_few_{true};
   StackScope scope_;
-  Shard shards_[kShards];
+  const unsigned shard_count_;
+
+  // How many records were made of others, which tell visit_slices() to begin anew.
+  std::atomic<uint32_t> copies_{0};
+
+  // Whose turn it is to have a snapshot.
+  Spinlock turn_lock_{LockRank::kDevice};
+  WaitQueue turn_;
+  uint32_t snapshots_ GUARDED_BY(turn_lock_) = 0;  // that have chosen the table
+  uint32_t number_ GUARDED_BY(turn_lock_) = 0;     // of the last one that was opened
+  bool taken_ GUARDED_BY(turn_lock_) = false;
+  bool ended_ GUARDED_BY(turn_lock_) = false;
+  static void free_memory(TraceTable* table);
+  static constexpr size_t size_of(unsigned shards);
+
+  // The shards follow.
 };
-static_assert(sizeof(TraceTable) <= kPageSize);
+
+constexpr size_t TraceTable::size_of(unsigned shards) {
+  return align_up(sizeof(TraceTable) + shards * sizeof(Shard), kPageSize);
+}
+
+inline TraceRecord TraceTable::copy_of(const Record& record) {
+  TraceRecord copy;
+  copy.stack = record.stack;
+  copy.user_stack = 0;
+  copy.context = record.context_id();
+  copy.time_ = record.low_milliseconds();
+  copy.object_mark_ = record.object_mark;
+  copy.size_cpu_ = record.bytes() << 16 | (record.next_stamp & TraceRecord::kNotLeak) |
+                   record.milliseconds() >> 32 << kStampCpuBits | record.cpu();
+  return copy;
+}
 
 // The list of pages is whole at every moment, and what is used of them has been filled in
 // (take_fresh_record).
 template <typename Visit>
 void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  visit_copies(shards_[index].store, visit);
-}
-
-template <typename Visit>
-void TraceTable::visit_records(const Store& store, Visit visit) {
-  for (RecordPage* page = store.pages; page; page = page->next) {
-    for (uint64_t i = 0; i < page->used; i++) {
-      Record& record = page->records[i];
-      if (record.used() && !record.is_large()) visit(record, nullptr);
+  for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
+    for (uint32_t slot = 0; slot < page->used; slot++) {
+      const Record& record = page->records[slot];
+      if (record.used() && !record.is_held()) visit(copy_of(record));
     }
   }
-  for (Large* large = store.large; large; large = large->next) {
-    if (large->holds()) visit(*large->record, large);
-  }
 }
 
+// Where a walk of a shard is, so that the lock need not be held from one slice to the next.
+struct TraceTable::Walk {
+  enum class Of : uint8_t { kStore, kMoment };  // the latter: what the snapshot owns
+  Of of = Of::kStore;
+  bool begun = false;
+  uint32_t slot = 0;
+  uint32_t key = 0;  // of the pages: where it is another, these are not there any more
+  RecordPage* page = nullptr;
+
+  // Calls visit(record, slot) for the next records in use; false at the end. The lock is held.
+  template <typename Visit>
+  bool slice(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+    const bool store = of == Of::kStore, owns = shard.moment.owns;
+    const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
+    if (!begun || key != now) {
+      page = store ? shard.store.pages : owns ? shard.moment.pages : nullptr;
+      slot = 0;
+      key = now;
+      begun = true;
+    }
+    if (!page) return false;
+    const uint32_t end = std::min(slot + kSlice, page->used);
+    for (; slot < end; slot++) {
+      Record& record = page->records[slot];
+      if (record.used()) visit(record);
+    }
+    if (slot < page->used) return true;
+    page = page->next;
+    slot = 0;
+    return page != nullptr;
+  }
+};
+
 template <typename Visit>
-void TraceTable::visit_copies(const Store& store, Visit visit) {
-  visit_records(store, [&](const Record& record, const Large* large) {
-    TraceRecord copy;
-    copy.stack = record.stack;
-    copy.user_stack = 0;
-    copy.context = record.context;
-    copy.time_ = record.time;
-    copy.object_mark_ = record.object_mark;
-    copy.size_cpu_ = (large ? large->size : record.size) << 16 |
-                     (record.next_stamp & TraceRecord::kNotLeak) |
-                     record.milliseconds() >> 32 << kStampCpuBits | record.cpu();
-    visit(static_cast<const TraceRecord&>(copy));
-  });
+void TraceTable::walk(Shard& shard, Visit visit) {
+  for (Walk walk;;) {
+    const ProbesOff no_hit;
+    HookLockGuard guard(shard.lock);
+    if (!walk.slice(shard, [&](Record& record) {
+          if (!record.is_held()) visit(record);
+        }))
+      return;
+  }
 }
 
 template <typename Visit>
 bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  Shard& shard = shards_[index];
-  const ProbesOff no_hit;
-  const TryGuard guard(shard.lock);
-  if (!guard) return false;
-  visit_copies(shard.store, visit);
-  return true;
+  Shard& shard = first_shard()[index];
+  for (Walk walk;;) {
+    const ProbesOff no_hit;
+    const TryHookLockGuard guard(shard.lock);
+    if (!guard) {
+      if (!walk.begun) return false;
+      continue;
+    }
+    if (!walk.slice(shard, [&](const Record& record) {
+          if (!record.is_held()) visit(copy_of(record));
+        }))
+      return true;
+  }
+}
+
+template <typename Visit>
+void TraceTable::visit_slices(Visit visit) {
+  TraceRecord copies[kSlice];
+  for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
+    seen = made;
+    for (Shard& shard : all_shards()) {
+      for (const Walk::Of of : {Walk::Of::kStore, Walk::Of::kMoment}) {
+        Walk walk = {.of = of};
+        for (bool more = true; more;) {
+          uint32_t count = 0;
+          {
+            const ProbesOff no_hit;
+            HookLockGuard guard(shard.lock);
+            more =
+                walk.slice(shard, [&](const Record& record) { copies[count++] = copy_of(record); });
+          }
+          for (uint32_t i = 0; i < count; i++) visit(static_cast<const TraceRecord&>(copies[i]));
+        }
+      }
+    }
+    made = copies_.load(std::memory_order_acquire);
+  }
 }

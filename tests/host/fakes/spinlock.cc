@@ -1,7 +1,9 @@
 // Spinlocks where threads are the CPUs and nothing interrupts them: turning interrupts off does
-// nothing that another thread could see, so that ThreadSanitizer sees the locks alone.
+// nothing that another thread could see, so that ThreadSanitizer sees the locks alone. And
+// sleeping.
 #include <sched.h>
 
+#include "core/sleep.h"
 #include "core/spinlock.h"
 
 __thread struct host_cpu host_cpu = {};
@@ -18,3 +20,15 @@ bool Spinlock::try_lock() {
 void Spinlock::unlock() {
   owner_.store(0, std::memory_order_release);
 }
+
+// Wakes up all the time; a test can say that a signal waits.
+std::atomic<bool> host_signal_waits{false};
+Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds) {
+  guard_lock.unlock();
+  sched_yield();
+  guard_lock.lock();
+  if (interruptible && host_signal_waits) return Errno::EINTR;
+  return {};
+}
+void WaitQueue::wake_one() {}
+void WaitQueue::wake_all() {}

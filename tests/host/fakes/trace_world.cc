@@ -75,6 +75,19 @@ void trace_page_return(void* page) {
   trace_page_free(page);
 }
 
+void* trace_block_take(size_t size) {
+  if (fails(page_failures)) return nullptr;
+  pages += size / 4096;
+  void* block = page_sized(size);
+  __builtin_memset(block, 0xa5, size);
+  return block;
+}
+
+void trace_block_free(void* block, size_t size) {
+  pages -= size / 4096;
+  free(block);
+}
+
 void* trace_copy_alloc(size_t size) {
   if (auto* function = before_block.load()) function();
   if (fails(block_failures)) return nullptr;

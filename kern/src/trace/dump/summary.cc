@@ -30,14 +30,15 @@ void TraceSummary::Sum::format_to(char* buffer, size_t size) const {
 void TraceSummary::clear() {
   for (auto& set : places_) std::fill_n(set, kWays, Place{});
   total_ = others_ = {};
-  tables_ = locked_shards_ = standing_shards_ = 0;
+  tables_ = shards_ = locked_shards_ = standing_shards_ = 0;
 }
 
 void TraceSummary::add(const char* name, TraceTable& table, const StackTable& stacks,
                        Others others) {
   tables_++;
   SampleSum weights(table.options().sample);
-  for (unsigned shard = 0; shard < TraceTable::kShards; shard++) {
+  shards_ += table.shards();
+  for (unsigned shard = 0; shard < table.shards(); shard++) {
     const auto add_one = [&](const TraceRecord& record) {
       add_record(name, stacks.split(record.stack).stack,
                  {.objects = 1, .bytes = record.size(), .estimate = weights.add(record.size())});
@@ -113,7 +114,7 @@ void TraceSummary::print(unsigned top, const StackTable& stacks, void (*line)(co
   }
   if (locked_shards_ > 0) {
     format(text, sizeof(text), "  not known: %u of %u parts of the traces were locked",
-           locked_shards_, tables_ * TraceTable::kShards);
+           locked_shards_, shards_);
     line(text);
   }
   print_unsure(line);
@@ -124,7 +125,7 @@ void TraceSummary::print_unsure(void (*line)(const char* text)) const {
   char text[kLine];
   format(text, sizeof(text),
          "  %u of %u parts of the traces were just being changed: of each a record may be wrong",
-         standing_shards_, tables_ * TraceTable::kShards);
+         standing_shards_, shards_);
   line(text);
 }
 

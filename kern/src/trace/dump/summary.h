@@ -72,6 +72,7 @@ class TraceSummary {
   Place places_[kSets][kWays] = {};
   Sum total_ = {}, others_ = {};
   unsigned tables_ = 0;
+  unsigned shards_ = 0;  // of the tables
   unsigned locked_shards_ = 0;
   unsigned standing_shards_ = 0;  // read without their locks
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trace/snapshot.h"
+
 Result<void> TraceCopy::take(TraceTable& table, const StackTable& stacks, uint64_t (*now)()) {
   TRY(copy_records(table));
   now_ = now();
@@ -12,17 +14,11 @@ Result<void> TraceCopy::take(TraceTable& table, const StackTable& stacks, uint64
 }
 
 Result<void> TraceCopy::copy_records(TraceTable& table) {
-  const TraceCounters guess = table.counters();
-  TRY(records_.reserve(guess.live() + guess.live() / 8 + 1));
-  size_t count = 0;
-  for (unsigned shard = 0; shard < TraceTable::kShards;) {
-    if (table.copy_shard(shard, records_.data(), records_.capacity(), &count, &counters_)) {
-      shard++;
-    } else {
-      TRY(records_.reserve(2 * records_.capacity(), count));
-    }
-  }
-  size_ = static_cast<uint32_t>(count);
+  TraceSnapshot snapshot;
+  TRY(snapshot.open(table));
+  counters_ = snapshot.counters();
+  TRY(records_.reserve(counters_.live() + 1));
+  snapshot.visit([&](const TraceRecord& record) { records_[size_++] = record; });
   return {};
 }
 

@@ -2,9 +2,8 @@
 // that belong to them. A record of the copy has both its stacks, where that of the table names
 // their pair.
 //
-// Each shard is copied, and its counters added, under its lock, so that counters and records agree;
-// shards may differ in moment. The copy lies in memory that is not the tracer's and that no trace
-// sees.
+// It is made of a snapshot, which is closed again at once. The copy lies in memory that is not the
+// tracer's and that no trace sees.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,95 @@
+// A spinlock that hooks take in the fewest instructions, and that can be closed to them.
+//
+// A hook that finds it taken does not wait: it goes the long way, by lock(). While the lock is
+// closed all hooks do, so that what only the long way knows of costs the short one nothing: the
+// word of a closed lock is never 0, which is what a hook looks for. In a build that checks ranks,
+// and on the host, a hook waits and then asks.
+#pragma once
+
+#include "core/spinlock.h"
+
+class CAPABILITY("spinlock") HookLock : public Spinlock {
+ public:
+  using Spinlock::Spinlock;
+
+  bool try_lock() TRY_ACQUIRE(true);
+  void unlock() RELEASE();
+  // For a hook, which is over before anything else can happen on this CPU: not counted, and without
+  // this CPU's number, which takes two instructions. False if the lock is taken, or closed.
+  bool lock_in_hook() TRY_ACQUIRE(true);
+  void unlock_in_hook() RELEASE();
+
+  // From the next unlock() on.
+  void set_closed(bool closed) REQUIRES(this) { closed_ = closed; }
+
+ private:
+  bool closed_ = false;
+};
+static_assert(sizeof(HookLock) == sizeof(Spinlock), "hooks touch two lines of a shard");
+
+#if !defined(CONFIG_LOCK_RANK_CHECK) && !defined(STELE_HOST)
+inline void HookLock::unlock() {
+  this_cpu().held_locks--;
+  owner_.store(closed_ ? kClosed : 0, std::memory_order_release);
+}
+
+inline bool HookLock::lock_in_hook() {
+  return (owner_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
+}
+
+inline void HookLock::unlock_in_hook() {
+  owner_.store(0, std::memory_order_release);
+}
+#else
+inline bool HookLock::try_lock() {
+  return Spinlock::try_lock();
+}
+
+inline void HookLock::unlock() {
+  Spinlock::unlock();
+}
+
+inline bool HookLock::lock_in_hook() {
+  lock();
+  if (!closed_) return true;
+  unlock();
+  return false;
+}
+
+inline void HookLock::unlock_in_hook() {
+  unlock();
+}
+#endif
+
+// Guard and TryGuard of such a lock.
+class SCOPED_CAPABILITY HookLockGuard {
+ public:
+  IRQ_OFF_INLINE explicit HookLockGuard(HookLock& lock) ACQUIRE(lock) : lock_(lock) {
+    lock_.lock();
+  }
+  IRQ_OFF_INLINE ~HookLockGuard() RELEASE() { lock_.unlock(); }
+  HookLockGuard(const HookLockGuard&) = delete;
+  HookLockGuard& operator=(const HookLockGuard&) = delete;
+
+ private:
+  InterruptsOff off_;  // first in, last out
+  HookLock& lock_;
+};
+
+class TryHookLockGuard {
+ public:
+  IRQ_OFF_INLINE explicit TryHookLockGuard(HookLock& lock) NO_THREAD_SAFETY_ANALYSIS
+      : lock_(lock),
+        held_(lock.try_lock()) {}
+  IRQ_OFF_INLINE ~TryHookLockGuard() NO_THREAD_SAFETY_ANALYSIS {
+    if (held_) lock_.unlock();
+  }
+  TryHookLockGuard(const TryHookLockGuard&) = delete;
+  TryHookLockGuard& operator=(const TryHookLockGuard&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  InterruptsOff off_;  // first in, last out
+  HookLock& lock_;
+  const bool held_;
+};

@@ -1,0 +1,127 @@
+// What looks at all records of a table: in slices, between which the shard is free.
+#include <utility>
+
+#include "store/trace_memory.h"
+#include "trace/trace_table.h"
+
+void TraceTable::leave(uint16_t owner, Leave how) {
+  for (Shard& shard : all_shards()) {
+    trace_memory_prepare();
+    walk(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
+      if (record.mark() != owner) return;
+      if (how == Leave::kKeep) {
+        Record* const changed = changeable(shard, &record);
+        (changed ? changed : &record)->object_mark = word_of(record.object(), 0);
+      } else {
+        free_record(shard, &record);
+        shard.tally.freed--;
+        shard.tally.cleared++;
+      }
+    });
+  }
+}
+
+void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
+  shard.tally.live_bytes -= record->bytes() - size;
+  if (!record->is_large()) {
+    record->size = static_cast<uint32_t>(size);
+  } else if (size >= kLargeSize) {
+    record->large()->size = size;
+  } else {
+    Large* const large = record->large();
+    record->size = static_cast<uint32_t>(size);
+    std::atomic_signal_fence(std::memory_order_release);
+    record->time = large->time;
+    record->context = large->context;
+    shard.store.give_back(reinterpret_cast<Record*>(large));
+    shard.larges--;
+    shard.update_lock();
+  }
+}
+
+// The rest behind the range is recorded before its record goes, under the same lock, so that a walk
+// that marks stacks finds one of the two.
+void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
+                            uint64_t to) NO_THREAD_SAFETY_ANALYSIS {
+  const uint64_t begin = record->object(), end = begin + record->bytes();
+  if (end > to) {
+    const TraceEvent behind = {.object = to,
+                               .size = end - to,
+                               .stack = record->stack,
+                               .context = record->context_id(),
+                               .time = record->milliseconds(),
+                               .cpu = static_cast<uint16_t>(record->cpu()),
+                               .truncated = false};
+    const uint64_t word = word_of(to, static_cast<uint16_t>(record->mark()));
+    record_rest(shard, behind, word);
+    copies_.fetch_add(1, std::memory_order_release);
+  }
+  Record* const changed = begin < from ? changeable(shard, record) : nullptr;
+  if (changed) return shorten(shard, changed, from - begin);
+  if (begin < from) shard.tally.dropped++;
+  free_record(shard, record);
+}
+
+bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
+  const uint64_t end = address + size;
+  bool any = false;
+  for (Shard& shard : all_shards()) {
+    trace_memory_prepare();
+    walk(shard, [&](Record& record) {
+      if (record.mark() != owner) return;
+      if (record.object() >= end || record.object() + record.bytes() <= address) return;
+      any = true;
+      cut_record(shard, &record, address, end);
+    });
+  }
+  if (any) return true;
+  const ProbesOff no_hit;
+  Shard& shard = *first_shard();
+  const ProbesOff no_hit;
+  HookLockGuard guard(shard.lock);
+  shard.tally.cut_nothing++;
+  return false;
+}
+
+void TraceTable::clear() {
+  for (Shard& shard : all_shards()) {
+    Store old;
+    const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
+    {
+      const ProbesOff no_hit;
+      HookLockGuard guard(shard.lock);
+      std::swap(old, shard.store);
+      shard.tally.cleared += shard.live();
+      shard.tally.live_bytes = 0;
+      shard.larges = 0;
+      shard.generation++;
+      if (shard.moment.number != 0 && !shard.moment.owns) {
+        shard.moment.owns = true;
+        shard.moment.held = nullptr;
+        kept = shard.moment.pages;
+      }
+      shard.update_lock();
+    }
+    old.release(kept);
+  }
+}
+
+SampleWeight TraceTable::estimate(const TraceCounters& counters) {
+  if (options_.sample == 0) {
+    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
+  }
+  SampleSum sum(options_.sample);
+  for (Shard& shard : all_shards())
+    walk(shard, [&](const Record& record) { sum.add(record.bytes()); });
+  return sum.sum();
+}
+
+TraceCounters TraceTable::counters() {
+  TraceCounters sum = {};
+  for (Shard& shard : all_shards()) {
+    const ProbesOff no_hit;
+    HookLockGuard guard(shard.lock);
+    sum += shard.counters();
+  }
+  return sum;
+}

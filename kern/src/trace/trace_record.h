@@ -1,0 +1,66 @@
+// What is known of an outstanding object, as it goes into a table and as it comes out of one; and
+// what is counted of a table.
+#pragma once
+
+#include <cstdint>
+
+#include "core/cpu.h"
+
+// One outstanding object, copied out of a table. What a dump consists of.
+class TraceRecord {
+ public:
+  uint64_t object() const {
+    return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16);
+  }
+  uint32_t mark() const { return object_mark_ & 0xffff; }
+  uint64_t size() const { return size_cpu_ >> 16; }  // bytes asked for
+  uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
+  // The kernel has declared that the object stays.
+  bool not_leak() const { return (size_cpu_ & kNotLeak) != 0; }
+  // Coarse, since boot, at its allocation.
+  uint64_t milliseconds() const { return uint64_t{high_milliseconds()} << 32 | time_; }
+
+  // The halves of milliseconds(), of which the lower one can be had at once. The upper one changes
+  // every seven weeks.
+  uint32_t low_milliseconds() const { return time_; }
+  uint32_t high_milliseconds() const {
+    return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
+  }
+
+  // StackTable; 0: not recorded. The first may be a pair, and stand for both, until it is split
+  // (trace_copy.h).
+  uint32_t stack, user_stack;
+  uint32_t context;  // ContextTable, 0: not recorded
+
+ private:
+  friend class TraceTable;
+  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
+                            kHighTime = (kNotLeak - 1) & ~kCpu;
+  uint32_t time_;  // the lower half; the rest lies between CPU and kNotLeak
+  uint64_t object_mark_, size_cpu_;
+};
+static_assert(sizeof(TraceRecord) == 32);
+
+// What happened to a table since it was made. Every field is a sum over the shards.
+struct TraceCounters {
+  uint64_t seen, recorded, dropped, filtered;
+  uint64_t freed, cleared;
+  uint64_t unmatched;   // frees without a record
+  uint64_t live_bytes;  // asked for, of the records that are live
+  uint64_t stacks_lost, contexts_lost, truncated;
+
+  uint64_t live() const { return recorded - freed - cleared; }
+  TraceCounters& operator+=(const TraceCounters& other);
+};
+
+// An allocation.
+struct TraceEvent {
+  uint64_t object;  // not 0
+  uint64_t size;
+  uint32_t stack;  // or a pair
+  uint32_t context;
+  uint64_t time;  // coarse milliseconds
+  uint16_t cpu;
+  bool truncated;  // the stack, or that of the user, was deeper than what was recorded
+  bool user_stack_lost = false;  // beside that of the kernel
+};

@@ -1,0 +1,18 @@
+// All records of a table at one moment.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "trace/snapshot.h"
+
+inline std::vector<TraceRecord> copy_of(TraceTable& table, TraceCounters* counters) {
+  std::vector<TraceRecord> records;
+  TraceSnapshot snapshot;
+  EXPECT_TRUE(snapshot.open(table).ok());
+  *counters = snapshot.counters();
+  snapshot.visit([&](const TraceRecord& record) { records.push_back(record); });
+  EXPECT_EQ(records.size(), counters->live());
+  return records;
+}
