@@ -18,6 +18,7 @@ extern "C" {
 
 struct kmem_cache;
 struct arena;
+struct trace_table;
 
 #ifdef STELE_HOST
 #define ALLOCATOR_TEXT
@@ -37,10 +38,10 @@ void slab_trace_free(struct kmem_cache* cache, void* object, uint64_t saved);
 /* The cache has been destroyed with `live` objects: prints what is known of them. Allocates
  * nothing, waits for nothing. The caller holds a reference. */
 void slab_trace_mourn(struct kmem_cache* cache, uint64_t live);
-/* The same for what direct callers have from an arena, when it has the flag. */
-void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
-                       const void* frame_pointer);
-void arena_trace_free(struct arena* arena, void* address);
+/* The same for what direct callers have from an arena that has the flag; `trace` is its table. */
+void* arena_trace_alloc(struct trace_table* trace, void* address, size_t requested,
+                        const void* frame_pointer, uint64_t saved);
+void arena_trace_free(struct trace_table* trace, void* address, uint64_t saved);
 /* The cache, which is to be called `name`, is whole but for its place in the list of caches, and
  * comes into it between the two: it is traced by then if that has been asked for, and no trace is
  * started or stopped meanwhile. May sleep; takes the tracer's control lock, so no sleeping lock of

@@ -341,19 +341,6 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
 // ---- The tracer's side. The glance outside the section may be late: what it misses began before
 // the change.
 
-[[gnu::cold, gnu::noinline]] static void trace_allocation(struct arena& arena, void* address,
-                                                          size_t requested,
-                                                          const void* frame_pointer) {
-  InterruptsOff off;
-  if (arena_flags(&arena) & KMC_TRACED)
-    arena_trace_alloc(&arena, address, requested, frame_pointer);
-}
-
-[[gnu::cold, gnu::noinline]] static void trace_free(struct arena& arena, void* address) {
-  InterruptsOff off;
-  if (arena_flags(&arena) & KMC_EVER_TRACED) arena_trace_free(&arena, address);
-}
-
 // arena_flags() & flag, as one test in memory: for an atomic load the compiler takes a register
 // first.
 [[gnu::always_inline]] static inline bool has_flag(const struct arena& arena, uint32_t flag) {
@@ -362,16 +349,26 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
   return SLAB_OS_FLAG_TESTS && has;
 }
 
-[[gnu::always_inline]] static inline void note_allocation(struct arena& arena, void* address,
-                                                          size_t requested,
-                                                          const void* frame_pointer) {
-  if (has_flag(arena, KMC_TRACED) && address) [[unlikely]]
-    trace_allocation(arena, address, requested, frame_pointer);
+// Returns `address`.
+[[gnu::always_inline]] static inline void* note_allocation(struct arena& arena, void* address,
+                                                           size_t requested,
+                                                           const void* frame_pointer) {
+  if (!has_flag(arena, KMC_TRACED) || !address) [[likely]]
+    return address;
+  const uint64_t saved = slab_os_irq_save();
+  if (has_flag(arena, KMC_TRACED)) [[likely]]
+    return arena_trace_alloc(arena.trace, address, requested, frame_pointer, saved);
+  slab_os_irq_restore(saved);
+  return address;
 }
 
 [[gnu::always_inline]] static inline void note_free(struct arena& arena, void* address) {
-  if (has_flag(arena, KMC_EVER_TRACED)) [[unlikely]]
-    trace_free(arena, address);
+  if (!has_flag(arena, KMC_EVER_TRACED)) [[likely]]
+    return;
+  const uint64_t saved = slab_os_irq_save();
+  if (has_flag(arena, KMC_EVER_TRACED)) [[likely]]
+    return arena_trace_free(arena.trace, address, saved);
+  slab_os_irq_restore(saved);
 }
 
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
@@ -479,8 +476,7 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
   if (fails_on_purpose(arena, size, flags)) return nullptr;
   void* const address = take(arena, align_up(size, arena.quantum), flags);
   open_memory(arena, address, size);
-  note_allocation(arena, address, size, frame);
-  return address;
+  return note_allocation(arena, address, size, frame);
 }
 
 ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
@@ -492,8 +488,7 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
     return alloc_unless_failing(*arena, size, flags, __builtin_frame_address(0));
   void* const address = take(*arena, whole, flags);
   open_memory(*arena, address, size);
-  note_allocation(*arena, address, size, __builtin_frame_address(0));
-  return address;
+  return note_allocation(*arena, address, size, __builtin_frame_address(0));
 }
 
 ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) {
@@ -514,8 +509,7 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   void* const address =
       reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
   open_memory(*arena, address, size);
-  note_allocation(*arena, address, size, __builtin_frame_address(0));
-  return address;
+  return note_allocation(*arena, address, size, __builtin_frame_address(0));
 }
 
 ALLOCATOR_TEXT void arena_xfree(struct arena* arena, void* address, size_t size) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
@@ -19,9 +20,7 @@ namespace {
 // A kernel stack with a chain of frames on it.
 class Stack {
  public:
-  Stack() : memory_(new Memory()) {
-    cpu.kernel_stack = reinterpret_cast<uint64_t>(memory_.get()) + kKernelStackSize;
-  }
+  Stack() : memory_(new Memory[2]()) { cpu.kernel_stack = top(0); }
 
   // `count` frames with gaps from the bottom up; the last one's pointer is `end`, and with `zero`
   // there is a frame without a return address in between.
@@ -44,6 +43,24 @@ class Stack {
       frames_.back()[0] = random();
       frames_.back()[1] = 0;
     }
+  }
+
+  // The same frames at the same distance from the top of another stack, as another task has them.
+  void move() {
+    const uint64_t from = cpu.kernel_stack, to = from == top(0) ? top(1) : top(0);
+    const uint64_t low = from - kKernelStackSize;
+    memcpy(reinterpret_cast<void*>(to - kKernelStackSize), reinterpret_cast<void*>(low),
+           kKernelStackSize);
+    cpu.kernel_stack = to;
+    for (uint64_t*& frame : frames_) {
+      frame = reinterpret_cast<uint64_t*>(reinterpret_cast<uint64_t>(frame) + to - from);
+      if (frame[0] >= low && frame[0] <= from) frame[0] += to - from;
+    }
+  }
+  // Where a frame lies on the stack that this is not.
+  uint64_t elsewhere() const {
+    const uint64_t other = cpu.kernel_stack == top(0) ? top(1) : top(0);
+    return reinterpret_cast<uint64_t>(frames_.back()) + other - cpu.kernel_stack;
   }
 
   uint64_t bottom() const { return reinterpret_cast<uint64_t>(frames_[0]); }
@@ -71,13 +88,18 @@ class Stack {
   struct alignas(4096) Memory {
     uint64_t words[kKernelStackSize / 8];
   };
-  std::unique_ptr<Memory> memory_;
+  uint64_t top(size_t stack) const {
+    return reinterpret_cast<uint64_t>(&memory_[stack]) + kKernelStackSize;
+  }
+  std::unique_ptr<Memory[]> memory_;
   std::vector<uint64_t*> frames_;
 };
 
 // Pointers that end a walk, or would if they were looked at.
 uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
-  switch (random() % 4) {
+  switch (random() % 5) {
+    case 4:
+      return stack.elsewhere();
     case 0:
       return 0;
     case 1:
@@ -146,7 +168,7 @@ class RecentStackTest : public testing::Test {
 TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
   std::mt19937_64 random(1);
   const auto entry = std::make_unique<RecentStack>();
-  unsigned matched = 0, readdressed = 0, refreshed = 0, not_kept = 0;
+  unsigned matched = 0, moved = 0, moved_alike = 0, readdressed = 0, refreshed = 0, not_kept = 0;
   for (int i = 0; i < 8'000; i++) {
     Stack stack;
     stack.make(random, 1, 0);
@@ -154,10 +176,15 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
     stack.make(random, 1 + random() % 20, end);
     StackScope scope = some_scope(random);
     std::vector<uint64_t> before;
-    for (int change = 0; change < 12; change++) {
+    for (int change = 0; change < 16; change++) {
       const std::vector<uint64_t> now = stack.walk(scope.walk());
       const Recorded expected = recorded(stack, scope);
-      const RecentStack::Frame* const differs = entry->differs(stack.bottom(), scope, stack.cpu);
+      const RecentStack::Frame* differs = entry->differs(stack.bottom(), scope, stack.cpu);
+      if (differs && entry->move(stack.bottom(), scope, stack.cpu)) {
+        differs = entry->differs(stack.bottom(), scope, stack.cpu);
+        moved++;
+        moved_alike += !differs;
+      }
       if (!differs) {
         ASSERT_EQ(now, before) << "another stack";
         matched++;
@@ -213,9 +240,12 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
         }
       }
       if (random() % 8 == 0) scope = some_scope(random);
+      if (random() % 4 == 0) stack.move();
     }
   }
   EXPECT_GT(matched, 5'000u);
+  EXPECT_GT(moved, 5'000u);
+  EXPECT_GT(moved_alike, 2'000u);
   EXPECT_GT(readdressed, 5'000u);
   EXPECT_GT(refreshed, 5'000u);
   EXPECT_GT(not_kept, 500u);
@@ -246,24 +276,94 @@ TEST(RecentStacks, WhatIsTooDeepElsewhereOrCannotBePackedIsNotKept) {
   EXPECT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
 }
 
-TEST(RecentStacks, TakePagesOnlyIfTheyAreASmallPartOfTheLimit) {
-  constexpr uint64_t kBytes = uint64_t{2} * kRecentPages * kPageSize;
-  trace_memory_init(0);
-  const uint64_t frame[2] = {};
-  Cpu cpu = {};
-  for (const bool enough : {false, true}) {
-    trace_memory_set_limit(kBytes * 16 - !enough);
+// The tables of two CPUs, and stacks of one frame, each with its return address.
+class RecentStacksTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kEnough = uint64_t{2} * 4 * kPageSize * 16;
+
+  void open(uint64_t limit) {
+    trace_memory_init(0);
+    trace_memory_set_limit(limit);
     trace_memory_begin(1);
-    const uint64_t before = trace_memory_used();
     recent_stacks_open(2);
-    for (cpu.id = 0; cpu.id < 2; cpu.id++) {
-      EXPECT_EQ(recent_stack(reinterpret_cast<uint64_t>(frame), cpu) != nullptr, enough);
+    for (uint64_t i = 0; i < std::size(stacks_); i++) {
+      std::mt19937_64 random(i);
+      stacks_[i].make(random, 1, 0);
+      stacks_[i].frames()[0][1] = 0x1000 + i * kSameSet;
     }
-    EXPECT_GE(trace_memory_used(), before + (enough ? kBytes - kPagesPerHook * kPageSize : 0));
+  }
+  void TearDown() override {
     recent_stacks_close();
     trace_memory_end();
     EXPECT_EQ(trace_arena::pages_out(), 0u);
   }
+  // Whether the table has the stack.
+  static bool has(Stack& stack) {
+    const uint64_t frame = stack.bottom();
+    const RecentStack::Frame* differs =
+        recent_place(frame, stack.cpu)->differs(frame, kScope, stack.cpu);
+    if (!differs) return true;
+    const RecentStack* const found = find_recent(frame, kScope, stack.cpu, &differs);
+    EXPECT_EQ(found != nullptr, differs == nullptr);
+    if (found) EXPECT_EQ(found, recent_place(frame, stack.cpu)) << "it comes first then";
+    return found;
+  }
+  // False if there is no entry for it.
+  static bool keep(Stack& stack) {
+    trace_memory_prepare();
+    RecentStack* const entry = replace_recent(stack.bottom(), stack.cpu);
+    if (!entry) return false;
+    EXPECT_TRUE(entry->refresh(stack.bottom(), kScope, stack.cpu, skipped));
+    entry->name(1);
+    return true;
+  }
+
+  static constexpr StackScope kScope = StackScope::innermost(4);
+  static constexpr uint64_t kSameSet = kRecentPlaces;
+  Stack stacks_[3];
+};
+
+TEST_F(RecentStacksTest, AreAsManyAsAreASmallPartOfTheLimit) {
+  for (const bool enough : {false, true}) {
+    open(kEnough - !enough);
+    for (uint32_t cpu = 0; cpu < 2; cpu++) {
+      stacks_[cpu].cpu.id = cpu;
+      EXPECT_EQ(keep(stacks_[cpu]), enough);
+      EXPECT_EQ(has(stacks_[cpu]), enough);
+    }
+    recent_stacks_close();
+    trace_memory_end();
+    EXPECT_EQ(trace_arena::pages_out(), 0u);
+  }
+  open(kEnough);
+}
+
+TEST_F(RecentStacksTest, KeepTwoThatHaveOnePlaceWhereverTheyLie) {
+  open(kEnough);
+  EXPECT_TRUE(keep(stacks_[0]));
+  EXPECT_TRUE(keep(stacks_[1]));
+  for (int i = 0; i < 4; i++) {
+    EXPECT_TRUE(has(stacks_[0]));
+    EXPECT_TRUE(has(stacks_[1]));
+    stacks_[i % 2].move();
+  }
+  EXPECT_FALSE(has(stacks_[2]));
+  EXPECT_TRUE(keep(stacks_[2]));
+  EXPECT_TRUE(has(stacks_[1])) << "it was the last one";
+  EXPECT_TRUE(has(stacks_[2]));
+  EXPECT_FALSE(has(stacks_[0]));
+}
+
+// Then places share those that there are.
+TEST_F(RecentStacksTest, DoNotTakeMoreThanTheirPart) {
+  open(kEnough);
+  const uint64_t before = trace_memory_used();
+  for (uint64_t i = 0; i < kRecentPlaces; i++) {
+    stacks_[0].frames()[0][1] = 0x1000 + i;
+    EXPECT_TRUE(keep(stacks_[0])) << i;
+    EXPECT_TRUE(has(stacks_[0])) << i;
+  }
+  EXPECT_LE(trace_memory_used(), before + (3 + kPagesPerHook) * kPageSize);
 }
 
 }  // namespace

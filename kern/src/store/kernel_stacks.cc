@@ -33,16 +33,22 @@ bool in_allocator(uint64_t return_address) {
 // The kernel stack, and in *kept the CPU's entry that has it now; nullptr if none has.
 RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                 RecentStack** kept) {
-  RecentStack* const recent = recent_place(frame_pointer, cpu);
-  const RecentStack::Frame* const differs = recent->differs(frame_pointer, scope, cpu);
-  *kept = recent;
-  if (!differs) return RecordedStack(recent->stack());
   *kept = nullptr;
   // Before a CPU has its first task nothing is kept: a hook that finds an entry asks its task.
-  if (recent == &no_recent_stack || !cpu.current) return walk_stack(frame_pointer, scope);
-  if (!recent->readdress(differs, frame_pointer, scope, cpu) &&
-      !recent->refresh(frame_pointer, scope, cpu, in_allocator)) [[unlikely]] {
-    return walk_stack(frame_pointer, scope);
+  if (!cpu.current) return walk_stack(frame_pointer, scope);
+  RecentStack* recent = recent_place(frame_pointer, cpu);
+  const RecentStack::Frame* differs = recent->differs(frame_pointer, scope, cpu);
+  if (differs) {
+    if (RecentStack* const found = find_recent(frame_pointer, scope, cpu, &differs)) recent = found;
+  }
+  if (!differs) {
+    *kept = recent;
+    return RecordedStack(recent->stack());
+  }
+  if (!recent->readdress(differs, frame_pointer, scope, cpu)) {
+    recent = replace_recent(frame_pointer, cpu);
+    if (!recent || !recent->refresh(frame_pointer, scope, cpu, in_allocator)) [[unlikely]]
+      return walk_stack(frame_pointer, scope);
   }
   const uint32_t id = trace_stacks.intern_packed(recent->frames(), recent->sum());
   if (id != 0) {

@@ -20,7 +20,8 @@
         .set ENTRY_FRAMES, 12
         .set ENTRY_RBP, 16
         .set ENTRY_CALLER, 24
-        .set ENTRY_SIZE, 128
+        .set ENTRY_END, 32
+        .set ENTRY_SIZE, 168
 
 // Compares a frame and goes on to the next: how far it is to that, and the return address. It is
 // where one was when the entry was made, so it lies in user space.
@@ -36,8 +37,7 @@
         .endm
 
         .text
-// In rbx comes what is known of the caller, which the task then remembers, or 0. Changes r9, r10,
-// r12 and r13. With interrupts off, which makes a fault fail at once.
+// In rbx comes what is known of the caller, which the task then remembers, or 0. Changes r9 to r13. With interrupts off, which makes a fault fail at once.
         .globl find_recent_caller
         .type find_recent_caller, @function
 find_recent_caller:
@@ -46,16 +46,13 @@ find_recent_caller:
         shll $3, %ebx
         xorl FRAME_RIP(%r10), %ebx
         imull $0x9e3779b1, %ebx, %ebx
+        shrl $25, %ebx
+        shll $5, %ebx
         movl %gs:CPU_ID, %r9d
-        shll $5, %r9d
-        movl %ebx, %r12d
-        shrl $30, %r12d
-        movq recent_callers(%r9,%r12,8), %r9
-        shrl $18, %ebx
-        andl $0xf80, %ebx
-        addq %rbx, %r9
-
-        movq FRAME_RIP(%r10), %rbx
+        movq recent_callers(,%r9,8), %r11
+        addq %rbx, %r11
+        movq (%r11), %r9
+1:      movq FRAME_RIP(%r10), %rbx
         cmpq %rbx, ENTRY_RIP(%r9)
         jne 774f
         movl FRAME_VECTOR(%r10), %ebx
@@ -70,6 +67,10 @@ find_recent_caller:
         movl ENTRY_FRAMES(%r9), %ebx
         movq %r12, %r13
         jmp *.Lframes(,%rbx,8)
+        FRAME 16, r12, r13
+        FRAME 15, r13, r12
+        FRAME 14, r12, r13
+        FRAME 13, r13, r12
         FRAME 12, r12, r13
         FRAME 11, r13, r12
         FRAME 10, r12, r13
@@ -82,7 +83,8 @@ find_recent_caller:
         FRAME 3, r13, r12
         FRAME 2, r12, r13
 .Lframes_1:
-        MAY_FAULT cmpq $0, (%r13)
+        MAY_FAULT movq (%r13), %rbx
+        testq %rbx, ENTRY_END(%r9)
         jne 773f
         movl ENTRY_SIZE-8+4(%r9), %ebx
         MAY_FAULT cmpq %rbx, 8(%r13)
@@ -94,14 +96,20 @@ find_recent_caller:
         ret
 .Lframes_0:
 773:    CLAC
-774:    xorl %ebx, %ebx
+// The next of the set.
+774:    addq $8, %r11
+        testb $24, %r11b
+        jz 775f
+        movq (%r11), %r9
+        jmp 1b
+775:    xorl %ebx, %ebx
         ret
         .size find_recent_caller, . - find_recent_caller
 
         .section .rodata
         .balign 8
 .Lframes:
-        .irp left, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+        .irp left, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
         .quad .Lframes_\left
         .endr
 

@@ -2,30 +2,49 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "arch/x86_64/trap.h"
 #include "store/trace_memory.h"
 
 namespace {
 
-using CallerPage = std::array<RecentCaller, kPageSize / sizeof(RecentCaller)>;
-constexpr size_t kPages = 4;  // for each CPU
-struct RecentCallers {
-  std::array<CallerPage*, kPages> pages;  // or &no_callers
-};
+constexpr size_t kWays = 4, kSets = kPageSize / (kWays * sizeof(RecentCaller*));
+using Set = std::array<RecentCaller*, kWays>;  // the newest first
+using Sets = std::array<Set, kSets>;
 
-constinit CallerPage no_callers = {};
+// What matches nothing, and the table of a CPU that has kept nothing.
+constinit RecentCaller no_caller = {};
+constexpr Sets make_empty() {
+  Sets sets = {};
+  for (Set& set : sets) set.fill(&no_caller);
+  return sets;
+}
+alignas(sizeof(Set)) constinit Sets empty = make_empty();
 
-constexpr std::array<RecentCallers, kMaxCpus> none_anywhere() {
-  std::array<RecentCallers, kMaxCpus> all = {};
-  for (RecentCallers& recent : all) recent.pages.fill(&no_callers);
+constexpr std::array<Sets*, kMaxCpus> empty_anywhere() {
+  std::array<Sets*, kMaxCpus> all = {};
+  all.fill(&empty);
   return all;
 }
 
+struct EntryPage {
+  static constexpr uint32_t kEntries = (kPageSize - 16) / sizeof(RecentCaller);
+  EntryPage* next;
+  uint64_t used;  // entries
+  RecentCaller entries[kEntries];
+};
+static_assert(sizeof(EntryPage) <= kPageSize);
+// Of a CPU.
+struct EntryPages {
+  EntryPage* newest;  // only that has room
+  uint32_t count;
+};
+constinit std::array<EntryPages, kMaxCpus> entry_pages = {};
+
 // The pages of all CPUs are at most this part of the limit.
 constexpr uint64_t kPartOfLimit = 16;
-
-constinit bool wanted = false;  // changed while no hook runs
+constinit uint64_t most_pages = 0;  // of entries, for each CPU; changed while no hook runs
 
 // What recent_callers.S knows.
 constexpr size_t before_end(size_t offset) {
@@ -39,48 +58,79 @@ static_assert(offsetof(Cpu, kernel_stack) == 8 && offsetof(Cpu, current) == 24 &
               offsetof(Cpu, id) == 32 && offsetof(TaskHead, trace_call) == 56);
 static_assert(offsetof(RecentCaller, rip) == 0 && offsetof(RecentCaller, vector) == 8 &&
               offsetof(RecentCaller, count) == 12 && offsetof(RecentCaller, rbp) == 16 &&
-              offsetof(RecentCaller, caller) == 24);
-static_assert(sizeof(RecentCallers) == 32 && kPages == 4 && std::tuple_size_v<CallerPage> == 32);
+              offsetof(RecentCaller, caller) == 24 && offsetof(RecentCaller, end) == 32);
+static_assert(sizeof(Set) == 32 && kSets == 1 << 7);
 
 uint32_t index_of(const TrapFrame& entry) {
-  return (static_cast<uint32_t>(entry.rsp) << 3 ^ static_cast<uint32_t>(entry.rip)) * 0x9e3779b1;
+  const uint32_t mixed = static_cast<uint32_t>(entry.rsp) << 3 ^ static_cast<uint32_t>(entry.rip);
+  return mixed * 0x9e3779b1 >> 25;
 }
 
 }  // namespace
 
 extern "C" {
-extern constinit std::array<RecentCallers, kMaxCpus> recent_callers;
-constinit std::array<RecentCallers, kMaxCpus> recent_callers = none_anywhere();
+extern constinit std::array<Sets*, kMaxCpus> recent_callers;
+constinit std::array<Sets*, kMaxCpus> recent_callers = empty_anywhere();
 }
 
+namespace {
+
+// nullptr if there is none, and none can be had.
+RecentCaller* make_entry(EntryPages& pages) {
+  if (!pages.newest || pages.newest->used == EntryPage::kEntries) {
+    if (pages.count == most_pages) return nullptr;
+    auto* const page = static_cast<EntryPage*>(trace_page_take());
+    if (!page) return nullptr;
+    page->next = pages.newest;
+    page->used = 0;
+    pages = {page, pages.count + 1};
+  }
+  return &pages.newest->entries[pages.newest->used++];
+}
+
+// The entry for one that becomes the newest of its set, nullptr if there is none.
+RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
+  Sets*& sets = recent_callers[cpu.id];
+  if (sets == &empty) {
+    void* const page = most_pages > 0 ? trace_page_take() : nullptr;
+    if (!page) return nullptr;
+    sets = new (page) Sets(empty);
+  }
+  Set& set = (*sets)[index];
+  RecentCaller* entry = set.back();
+  if (entry == &no_caller) entry = make_entry(entry_pages[cpu.id]);
+  if (!entry) return nullptr;
+  std::copy_backward(set.begin(), set.end() - 1, set.end());
+  return set.front() = entry;
+}
+
+}  // namespace
+
 void recent_callers_open(uint32_t cpus) {
-  wanted = cpus * kPages * kPageSize * kPartOfLimit <= trace_memory_limit();
+  const uint64_t pages = trace_memory_limit() / kPartOfLimit / kPageSize / cpus;
+  most_pages = pages > 0 ? pages - 1 : 0;
 }
 
 void recent_callers_close() {
-  wanted = false;
-  for (RecentCallers& recent : recent_callers) {
-    for (CallerPage*& page : recent.pages) {
-      if (page != &no_callers) trace_page_free(page);
-      page = &no_callers;
-    }
+  most_pages = 0;
+  for (uint32_t cpu = 0; cpu < kMaxCpus; cpu++) {
+    if (recent_callers[cpu] == &empty) continue;
+    trace_page_free(std::exchange(recent_callers[cpu], &empty));
+    EntryPages& pages = entry_pages[cpu];
+    while (pages.newest) trace_page_free(std::exchange(pages.newest, pages.newest->next));
+    pages.count = 0;
   }
 }
 
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
-                        const uint64_t* frame_pointers, size_t count, const Cpu& cpu) {
+                        const uint64_t* frame_pointers, size_t count, bool cut, const Cpu& cpu) {
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(cpu.kernel_stack) - 1);
   const size_t frames = count - 1;  // the first return address is not in a frame
-  if (!wanted || frames < 1 || frames > RecentCaller::kMaxFrames || frame_pointers[count] != 0)
+  if (frames < 1 || frames > RecentCaller::kMaxFrames || (!cut && frame_pointers[count] != 0))
     return;
-  const uint32_t index = index_of(entry);
-  CallerPage*& page = recent_callers[cpu.id].pages[index >> 30];
-  if (page == &no_callers) {
-    void* const memory = trace_page_take();
-    if (!memory) return;
-    page = new (memory) CallerPage{};
-  }
-  RecentCaller& kept = (*page)[index >> 25 & 31];
+  RecentCaller* const place = newest_entry(index_of(entry), cpu);
+  if (!place) return;
+  RecentCaller& kept = *place;
   RecentCaller::Frame* frame = std::end(kept.frames) - frames;
   uint64_t widest = 0;
   for (size_t i = 1; i <= frames; i++) {
@@ -93,4 +143,5 @@ void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
   kept.count = widest > UINT32_MAX ? 0 : static_cast<uint32_t>(frames);
   kept.rbp = entry.rbp;
   kept.caller = caller;
+  kept.end = cut ? 0 : UINT64_MAX;
 }

@@ -1,20 +1,21 @@
 // User stacks from which programs have come into the kernel lately on a CPU: the first record of a
 // system call or fault compares instead of walking, hashing and looking up.
 //
-// Each CPU has a direct-mapped table of stacks that it has walked, by the place of the call and how
-// deep the stack was there. An entry holds the registers with which the kernel was entered; of each
-// frame, how far it is to the next and the return address; and what is known of the caller
-// (TaskHead::trace_call). If registers and frames are found again, a walk would find what it found
-// then, whatever process it is: those that run the same program find what the first has left, where
-// their stacks lie alike. Seven instructions a frame; a load that faults is a difference.
+// Each CPU has a table of stacks that it has walked, in sets of four by the place of the call and
+// how deep the stack was there, of which the oldest goes when another one comes. An entry holds the
+// registers with which the kernel was entered; of each frame, how far it is to the next and the
+// return address; and what is known of the caller (TaskHead::trace_call). If registers and frames
+// are found again, a walk would find what it found then, whatever process it is: those that run the
+// same program find what the first has left, where their stacks lie alike. Seven instructions a
+// frame; a load that faults is a difference.
 //
 // A stack is kept when it comes for the second time, if it ends as those of programs do, with a
-// frame pointer of 0, and has up to kMaxFrames frames and addresses below 4 GiB. What else there
-// is, is walked each time.
+// frame pointer of 0, or is deeper than what is recorded, and has addresses below 4 GiB. What else
+// there is, is walked each time.
 //
 // A table is used and filled by its CPU alone, with interrupts off. Its pages are trace memory,
-// taken when the first stack comes that would lie there, if all are a small part of the limit, and
-// given back with the stack table, whose numbers stand in them.
+// taken one after the other when stacks come, as long as all CPUs' would be a small part of the
+// limit, and given back with the stack table, whose numbers stand in them.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@
 
 // Offsets are known to recent_callers.S.
 struct RecentCaller {
-  static constexpr size_t kMaxFrames = 12;
+  static constexpr size_t kMaxFrames = 16;
   struct Frame {
     uint32_t to_next;  // bytes
     uint32_t return_address;
@@ -38,9 +39,10 @@ struct RecentCaller {
   uint32_t count;  // of the frames; 0: the entry matches nothing
   uint64_t rbp;
   uint64_t caller;
+  uint64_t end;  // what must not be set where the last frame leads: all, or if it is cut, nothing
   Frame frames[kMaxFrames];  // the last `count`
 };
-static_assert(sizeof(RecentCaller) == 128);
+static_assert(sizeof(RecentCaller) == 168);
 
 // Allows `cpus` CPUs to take pages, if that is not too much. No trace is begun.
 void recent_callers_open(uint32_t cpus);
@@ -61,10 +63,10 @@ void recent_callers_close();
 #endif
       : "=b"(caller)
       :
-      : "r9", "r10", "r12", "r13", "memory", "cc");
+      : "r9", "r10", "r11", "r12", "r13", "memory", "cc");
   return caller;
 }
-// Keeps what walk_user_stack() has just found, before it came to its `max`, if that can be kept.
-// Takes a page at most. The same, after trace_memory_prepare().
+// Keeps what walk_user_stack() has just found, if that can be kept; `cut`: it came to its `max`,
+// RecentCaller::kMaxFrames + 1. Takes two pages at most. The same, after trace_memory_prepare().
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
-                        const uint64_t* frame_pointers, size_t count, const Cpu& cpu);
+                        const uint64_t* frame_pointers, size_t count, bool cut, const Cpu& cpu);

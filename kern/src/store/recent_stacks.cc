@@ -1,6 +1,7 @@
 #include "store/recent_stacks.h"
 
 #include <new>
+#include <utility>
 
 #include "store/trace_memory.h"
 
@@ -8,56 +9,101 @@ constinit RecentStack no_recent_stack;
 
 namespace {
 
-constexpr std::array<RecentStack*, kRecentStacks> none() {
-  std::array<RecentStack*, kRecentStacks> stacks = {};
-  stacks.fill(&no_recent_stack);
-  return stacks;
+constexpr RecentPlaces make_empty() {
+  RecentPlaces places = {};
+  places.fill(&no_recent_stack);
+  return places;
 }
+// That of a CPU that has no page.
+constinit RecentPlaces empty = make_empty();
 
-constexpr std::array<RecentStacks, kMaxCpus> none_anywhere() {
-  std::array<RecentStacks, kMaxCpus> all = {};
-  for (RecentStacks& recent : all) recent.stacks = none();
+constexpr std::array<RecentPlaces*, kMaxCpus> empty_anywhere() {
+  std::array<RecentPlaces*, kMaxCpus> all = {};
+  all.fill(&empty);
   return all;
 }
 
-}  // namespace
+struct EntryPage {
+  static constexpr uint32_t kEntries = (kPageSize - 16) / sizeof(RecentStack);
+  EntryPage* next;
+  uint64_t used;  // entries
+};
+static_assert(sizeof(EntryPage) + EntryPage::kEntries * sizeof(RecentStack) <= kPageSize);
 
-constinit std::array<RecentStacks, kMaxCpus> recent_stacks = none_anywhere();
+// The first page of a CPU.
+struct CpuPage {
+  RecentPlaces places = make_empty();
+  EntryPage* pages = nullptr;  // the newest first; only that has room
+  uint32_t count = 0;          // of them
+};
+static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 
-namespace {
+// The pages of all CPUs are at most this part of the limit; of one CPU there are at least so many,
+// or none, and at most so many.
+constexpr uint64_t kPartOfLimit = 16, kLeastPages = 4, kMostPages = 48;
+constinit uint64_t most_pages = 0;  // of entries; changed while no hook runs
 
-// The pages of all CPUs are at most this part of the limit.
-constexpr uint64_t kPartOfLimit = 16;
-
-bool take_pages(RecentStacks& recent) {
-  for (RecentPage*& place : recent.pages) {
-    trace_memory_prepare();
-    void* const page = trace_page_take();
-    if (!page) return false;
-    place = new (page) RecentPage;
+// nullptr if there is none, and none can be had.
+RecentStack* make_entry(CpuPage& page) {
+  if (!page.pages || page.pages->used == EntryPage::kEntries) {
+    if (page.count == most_pages) return nullptr;
+    auto* const fresh = static_cast<EntryPage*>(trace_page_take());
+    if (!fresh) return nullptr;
+    *fresh = {.next = page.pages, .used = 0};
+    page.pages = fresh;
+    page.count++;
   }
-  for (size_t i = 0; i < kRecentStacks; i++)
-    recent.stacks[i] = &(*recent.pages[i % kRecentPages])[i / kRecentPages];
-  return true;
+  auto* const entries = reinterpret_cast<RecentStack*>(page.pages + 1);
+  return new (entries + page.pages->used++) RecentStack;
+}
+
+// That of the next place that has one; nullptr if none has.
+RecentStack* entry_nearby(const RecentPlaces& places, size_t index) {
+  for (size_t i = 1; i < kRecentPlaces; i++) {
+    RecentStack* const entry = places[(index + i) % kRecentPlaces];
+    if (entry != &no_recent_stack) return entry;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
+constinit std::array<RecentPlaces*, kMaxCpus> recent_places = empty_anywhere();
+
 void recent_stacks_open(uint32_t cpus) {
-  if (cpus * kRecentPages * kPageSize * kPartOfLimit > trace_memory_limit()) return;
+  const uint64_t pages = trace_memory_limit() / kPartOfLimit / kPageSize / cpus;
+  if (pages < kLeastPages) return;
+  most_pages = std::min(pages, kMostPages) - 1;
   for (uint32_t cpu = 0; cpu < cpus; cpu++) {
-    if (take_pages(recent_stacks[cpu])) continue;
-    recent_stacks_close();
-    return;
+    trace_memory_prepare();
+    void* const page = trace_page_take();
+    if (!page) return;
+    recent_places[cpu] = &(new (page) CpuPage)->places;
   }
 }
 
 void recent_stacks_close() {
-  for (RecentStacks& recent : recent_stacks) {
-    recent.stacks = none();
-    for (RecentPage*& page : recent.pages) {
-      if (page) trace_page_free(page);
-      page = nullptr;
+  for (RecentPlaces*& places : recent_places) {
+    if (places == &empty) continue;
+    auto* const page = reinterpret_cast<CpuPage*>(places);
+    places = &empty;
+    while (EntryPage* const entries = page->pages) {
+      page->pages = entries->next;
+      trace_page_free(entries);
     }
+    trace_page_free(page);
   }
+}
+
+RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
+  if (recent_places[cpu.id] == &empty) return nullptr;
+  CpuPage& page = *reinterpret_cast<CpuPage*>(recent_places[cpu.id]);
+  const size_t index = recent_index(frame_pointer);
+  RecentStack*& here = page.places[index];
+  std::swap(here, page.places[index ^ 1]);
+  if (here != &no_recent_stack) return here;
+  RecentStack* entry = make_entry(page);
+  if (!entry) entry = entry_nearby(page.places, index);
+  if (entry) here = entry;
+  return entry;
 }

@@ -1,12 +1,17 @@
 // Stacks that a CPU has recorded lately, so that the next allocation from the same place need not
 // have its stack hashed.
 //
-// Each CPU has a small direct-mapped table. An entry holds, for each frame of a walk, the frame
-// pointer and the return address, and the number of the stack. It is valid for an allocation if
-// both are found again, for each frame, on the stack as it is now: the walk is repeated by
-// comparing, six instructions a frame (the last one may lead elsewhere than it did, if that is as
-// good), and its result is therefore the same. A shorter key would not do: stacks that differ only
-// far up have the same return addresses and frame pointers below.
+// Each CPU has a table with two entries for each place. An entry holds, for each frame of a walk,
+// the frame pointer and the return address, and the number of the stack. It is valid for an
+// allocation if both are found again, for each frame, on the stack as it is now: the walk is
+// repeated by comparing, six instructions a frame (the last one may lead elsewhere than it did, if
+// that is as good), and its result is therefore the same. A shorter key would not do: stacks that
+// differ only far up have the same return addresses and frame pointers below.
+//
+// Each task has a stack of its own, and tasks that do the same leave the same frames at the same
+// distance from its top. So an entry is found by where in its page the first frame lies, which is
+// the same on all stacks, and move() takes it along from one to the other: every frame pointer is
+// moved as far as the top, which is an instruction a frame, and then compared as any other.
 //
 // A stack that differs from the entry in return addresses alone, as do those of one function that
 // is called from several places, is taken over by readdress() while it is compared: what the stack
@@ -23,9 +28,10 @@
 // entry remembers the last caller, as a task does (current_context.h), and the number of the pair,
 // so that for the same caller again, in whatever process, both are known by one compare.
 //
-// An entry is used and filled by its CPU alone, with interrupts off. The pages are trace memory,
-// taken when the first trace begins if they are a small part of the limit, and given back with the
-// stack table.
+// An entry is used and filled by its CPU alone, with interrupts off. The pages are trace memory: of
+// each CPU one, with the table, when the first trace begins; then one after the other as entries
+// are wanted, as long as all CPUs' would be a small part of the limit; from then on places of the
+// table share the entries that there are. They are given back with the stack table.
 #pragma once
 
 #include <algorithm>
@@ -91,6 +97,9 @@ class RecentStack {
     named_ = ((stack_ | caller) & kTruncated) | pair;
   }
 
+  // Moves it to the CPU's stack if it is of another one on which the same frame lies at the same
+  // distance from the top: whether it is so. What it holds is then compared as always.
+  [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, const Cpu& cpu);
   // Takes over return addresses that have changed, if that is all that has: whether it is. `from`
   // is what differs() has returned. Nothing matches before name().
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
@@ -182,6 +191,22 @@ class RecentStack {
   uint32_t packed_[kMaxFrames] = {};
 };
 
+// Where the last frame led may be outside of one stack and on another: what is outside of all is
+// put there instead, and ends() looks at what is found.
+inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, const Cpu& cpu) {
+  const uint64_t top = cpu.kernel_stack, distance = top - top_;
+  if (key_ != top_ + scope.word() || first_ + distance != frame_pointer || distance == 0 ||
+      top % StackScope::kLimit != 0)
+    return false;
+  first_ = frame_pointer;
+  top_ = top;
+  key_ = top + scope.word();
+  for (Frame *frame = frames_, *const last = frames_ + inner_; frame != last; frame++)
+    frame->next += distance;
+  frames_[inner_].next = 0;
+  return true;
+}
+
 inline bool RecentStack::readdress(const Frame* from, uint64_t frame_pointer, StackScope scope,
                                    const Cpu& cpu) {
   if (first_ != frame_pointer || key_ != cpu.kernel_stack + scope.word()) return false;
@@ -259,29 +284,52 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, const
   return true;
 }
 
-// Takes pages for `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
+// The table of a CPU: of each place the entry that is used for it, or no_recent_stack, which
+// nothing matches. A stack is at its place or, if another one was there since, at the one beside
+// it.
+inline constexpr size_t kRecentPlaces = 256;
+using RecentPlaces = std::array<RecentStack*, kRecentPlaces>;
+extern std::array<RecentPlaces*, kMaxCpus> recent_places;
+extern RecentStack no_recent_stack;
+
+// Takes a page for each of `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
 void recent_stacks_open(uint32_t cpus);
 void recent_stacks_close();
 
-inline constexpr size_t kRecentPages = 3, kRecentStacks = 8;  // for each CPU
-using RecentPage = std::array<RecentStack, kPageSize / sizeof(RecentStack)>;
-static_assert(kRecentPages * std::tuple_size_v<RecentPage> >= kRecentStacks);
-struct alignas(64) RecentStacks {
-  std::array<RecentStack*, kRecentStacks>
-      stacks;  // all, or each is no_recent_stack, which nothing matches
-  std::array<RecentPage*, kRecentPages> pages;
-};
-extern std::array<RecentStacks, kMaxCpus> recent_stacks;
-extern RecentStack no_recent_stack;
-
-// Where this CPU would keep the stack that begins at the frame, which must be on the current stack.
-// Interrupts off.
-inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
+// Which place is that of the stack that begins at the frame: what its address has in common with
+// that of the same frame on other stacks, whose tops are whole pages, and the return address.
+inline size_t recent_index(uint64_t frame_pointer) {
+  static_assert(kRecentPlaces << 4 <= kPageSize);
   const uint64_t mixed = frame_pointer >> 4 ^ reinterpret_cast<const uint64_t*>(frame_pointer)[1];
-  return recent_stacks[cpu.id].stacks[mixed % kRecentStacks];
+  return mixed % kRecentPlaces;
 }
-// The same; nullptr if it keeps none.
-inline RecentStack* recent_stack(uint64_t frame_pointer, const Cpu& cpu) {
-  RecentStack* const place = recent_place(frame_pointer, cpu);
-  return place == &no_recent_stack ? nullptr : place;
+// What this CPU has at the place of the stack that begins at the frame, which must be on the
+// current stack. Interrupts off.
+inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
+  return (*recent_places[cpu.id])[recent_index(frame_pointer)];
 }
+// The entry that has the stack, which that at its place, as it is, does not: *differs is what it
+// said. It may have been made on another stack, or be the one beside, which then changes places.
+// nullptr if there is none; *differs is then what that at the place says now.
+[[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
+                                                       const Cpu& cpu,
+                                                       const RecentStack::Frame** differs) {
+  RecentPlaces& places = *recent_places[cpu.id];
+  const size_t index = recent_index(frame_pointer);
+  RecentStack *&here = places[index], *&beside = places[index ^ 1];
+  RecentStack* const entry = here;
+  if (entry->move(frame_pointer, scope, cpu)) {
+    *differs = entry->differs(frame_pointer, scope, cpu);
+    if (!*differs) return entry;
+  }
+  RecentStack* const other = beside;
+  other->move(frame_pointer, scope, cpu);
+  if (other->differs(frame_pointer, scope, cpu)) return nullptr;
+  here = other;
+  beside = entry;
+  *differs = nullptr;
+  return other;
+}
+// An entry for another stack at its place; nullptr if there can be none. The one that was there
+// is the one beside then. Takes a page at most. After trace_memory_prepare().
+RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu);

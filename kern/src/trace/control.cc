@@ -164,7 +164,7 @@ Result<bool> prepare_start(std::span<Target> targets, const TraceOptions& option
 
 void note_running(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
-    if (target.acts) trace_table_of(target.source)->running.store(true, std::memory_order_relaxed);
+    if (target.acts) trace_table_of(target.source)->set_running(true);
   }
 }
 
@@ -190,7 +190,7 @@ void stop(std::span<Target> targets) REQUIRES(trace_control) {
   if (!select(targets, [](TracePhase phase) { return phase == TracePhase::kRunning; })) return;
   change_flags(targets, 0, KMC_TRACED);
   for (Target& target : targets) {
-    if (target.acts) trace_table_of(target.source)->running.store(false, std::memory_order_relaxed);
+    if (target.acts) trace_table_of(target.source)->set_running(false);
   }
 }
 

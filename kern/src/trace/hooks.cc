@@ -36,21 +36,20 @@ struct alignas(64) CpuSampler {
 };
 constinit CpuSampler samplers[kMaxCpus];
 
-// Whether a sampling point lies in an allocation of `size` bytes.
-bool sampled(const TraceTable& table, uint64_t size, const Cpu& cpu) {
-  return table.step() == 0 || samplers[cpu.id].sampler.take(size, table.step());
+// Whether an allocation of `size` bytes is wanted, and if the table is sampled, whether a sampling
+// point lies in it.
+[[gnu::always_inline]] inline bool selected(const TraceTable& table, uint64_t size, uint32_t cpu) {
+  if (table.filters() && !wanted(table.options(), size)) return false;
+  return table.step() == 0 || samplers[cpu].sampler.take(size, table.step());
 }
 
-void record_allocation(TraceTable* table, const void* object, uint64_t size, const void* frame) {
+// One that is selected.
+[[gnu::noinline]] void record_allocation(TraceTable* table, const void* object, uint64_t size,
+                                         const void* frame) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
   ASSERT(table);
-  const TraceOptions& options = table->options();
-  if (table->selects() && (!wanted(options, size) || !sampled(*table, size, cpu))) {
-    table->filter(cpu.id);
-    return;
-  }
   // What an arena hands out need not be an address.
   if (!TraceTable::holds(reinterpret_cast<uint64_t>(object))) [[unlikely]]
     return table->drop(cpu.id);
@@ -78,6 +77,19 @@ void record_allocation(TraceTable* table, const void* object, uint64_t size, con
 [[gnu::noinline, gnu::cold]] void* finish_alloc(TraceTable* table, void* object, uint64_t size,
                                                 const void* frame, uint64_t saved) {
   record_allocation(table, object, size, frame);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+// The trace selects: what is not wanted is counted, and no more is done for it.
+[[gnu::noinline]] void* finish_selected(TraceTable* table, void* object, uint64_t size,
+                                        const void* frame, uint64_t saved) {
+  const uint32_t cpu = cpu_id();
+  if (selected(*table, size, cpu)) [[unlikely]] {
+    record_allocation(table, object, size, frame);
+  } else {
+    table->filter(cpu);
+  }
   slab_os_irq_restore(saved);
   return object;
 }
@@ -124,21 +136,19 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 }
 
 // Whether the entry knows the caller of the current task. If this is the first thing in a system
-// call, the caller is asked for: mostly it is one that was met before. Where hits of probes may
-// come, one may come here, when user memory faults, and use the entry for another stack; but then
-// the answer is no.
+// call, the caller is asked for: mostly it is one that was met before.
 [[gnu::always_inline]] inline bool knows_caller(const RecentStack& recent, const TaskHead& task) {
   uint64_t caller = task.trace_call;
-  if (recent.knows(caller)) [[likely]]
-    return true;
+  if (recent.knows(caller)) return true;
   if (caller != kTraceFromUser) return false;
   caller = recent_caller();
   return caller != 0 && recent.knows(caller);
 }
 
-// Sees to it that the entry, which has the kernel stack, knows the caller of the current task: it
-// does not yet (knows_caller). False as make_pair().
+// Sees to it that the entry, which has the kernel stack, knows the caller of the current task.
+// False as make_pair().
 [[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
+  if (knows_caller(recent, task)) return true;
   const uint64_t caller = task.trace_call;
   if (caller == kTraceFromUser) return make_pair(recent, task, cpu);
   const uint32_t pair =
@@ -149,8 +159,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// The entry has the stack, but for another caller than that of the current task. Unless a probe's
-// hit has come since: that has another frame. False if it is so, or not all else is at hand.
+// The entry has the stack, but what it remembers is another caller than that of the current task.
+// Unless a probe's hit has come since: that has another frame. False if it is so, or not all else
+// is at hand.
 [[gnu::always_inline]] inline bool record_of_caller(TraceTable* table, const void* object,
                                                     uint64_t size, const void* frame,
                                                     RecentStack* recent) {
@@ -171,31 +182,31 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-// The stack is not that of the CPU's entry, which `differs` from it. Mostly it is still one that is
-// known, and only return addresses are others: then the entry takes them over.
-[[gnu::always_inline]] inline bool rename(RecentStack& recent, const RecentStack::Frame* differs,
-                                          uint64_t frame_pointer, StackScope scope,
-                                          const Cpu& cpu) {
-  if (!recent.readdress(differs, frame_pointer, scope, cpu)) [[unlikely]]
-    return false;
-  const uint32_t id = trace_stacks.find_packed(recent.frames(), recent.sum());
+// The entry at the stack's place `differs` from it. The entry that has it, or that takes it over if
+// only return addresses are others. nullptr if there is none, or it cannot be stored at once.
+[[gnu::always_inline]] inline RecentStack* find_stack(const RecentStack::Frame* differs,
+                                                      uint64_t frame_pointer, StackScope scope,
+                                                      const Cpu& cpu) {
+  if (RecentStack* const found = find_recent(frame_pointer, scope, cpu, &differs)) return found;
+  RecentStack* const recent = recent_place(frame_pointer, cpu);
+  if (!recent->readdress(differs, frame_pointer, scope, cpu)) [[unlikely]]
+    return nullptr;
+  const uint32_t id = trace_stacks.find_packed(recent->frames(), recent->sum());
   if (id == 0) [[unlikely]]
-    return false;
-  recent.name(id);
-  return true;
+    return nullptr;
+  recent->name(id);
+  return recent;
 }
 
-// False if it is not so, or not all else is at hand.
-[[gnu::always_inline]] inline bool record_readdressed(TraceTable* table, const void* object,
-                                                      uint64_t size, const void* frame,
-                                                      const RecentStack::Frame* differs) {
+// False if there is none, or not all else is at hand.
+[[gnu::always_inline]] inline bool record_found(TraceTable* table, const void* object,
+                                                uint64_t size, const void* frame,
+                                                const RecentStack::Frame* differs) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
-  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
-  RecentStack* const recent = recent_place(frame_pointer, cpu);
-  return rename(*recent, differs, frame_pointer, table->scope(), cpu) &&
-         trace_context_remembered(cpu) &&
-         (knows_caller(*recent, *cpu.current) || find_pair(*recent, *cpu.current, cpu)) &&
+  RecentStack* const recent =
+      find_stack(differs, reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
+  return recent && trace_context_remembered(cpu) && find_pair(*recent, *cpu.current, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
                                cpu.current->trace_context, cpu.stamp);
 }
@@ -203,7 +214,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
                                               const void* frame, uint64_t saved,
                                               const RecentStack::Frame* differs) {
-  if (!record_readdressed(table, object, size, frame, differs)) [[unlikely]]
+  if (!record_found(table, object, size, frame, differs)) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -213,14 +224,56 @@ TraceTable* table_of(kmem_cache* cache) {
   return reinterpret_cast<TraceTable*>(kmem_cache_trace(cache));
 }
 
-void record_free(TraceTable* table, const void* object) {
-  ASSERT(table);
-  table->forget(reinterpret_cast<uint64_t>(object), cpu_id());
-}
-
 [[gnu::noinline, gnu::cold]] void finish_free(TraceTable* table, const void* object,
                                               uint64_t saved) {
-  record_free(table, object);
+  ASSERT(table);
+  table->forget(reinterpret_cast<uint64_t>(object), cpu_id());
+  slab_os_irq_restore(saved);
+}
+
+// Where few objects have records: mostly the free of one that has none.
+[[gnu::noinline]] void finish_free_of_few(TraceTable* table, const void* object, uint64_t saved) {
+  const auto address = reinterpret_cast<uint64_t>(object);
+  const uint32_t cpu = cpu_id();
+  if (table->forget_none(address, cpu) || table->forget_at_once(address, cpu)) [[likely]] {
+    slab_os_irq_restore(saved);
+    return;
+  }
+  finish_free(table, object, saved);
+}
+
+// Fast path: everything is wanted, stack and context are known, and the table has a record to
+// spare. It calls nothing, so that no register need be saved for it. Anything else begins afresh.
+[[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
+                                                const void* frame, uint64_t saved) {
+  const Cpu& cpu = this_cpu();
+  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
+  RecentStack* const recent = recent_place(frame_pointer, cpu);
+  static_assert(RecentStack::kTruncated == TraceTable::kFlag);
+  const RecentStack::Frame* const differs = recent->differs(frame_pointer, table->scope(), cpu);
+  if (differs) [[unlikely]]
+    return finish_alloc_of_stack(table, object, requested, frame, saved, differs);
+  if (!trace_context_remembered(cpu)) [[unlikely]]
+    return finish_alloc(table, object, requested, frame, saved);
+  const TaskHead& task = *cpu.current;
+  if (!recent->knows(task.trace_call)) [[unlikely]]
+    return finish_alloc_of_caller(table, object, requested, frame, saved, recent);
+  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->named(),
+                             task.trace_context, cpu.stamp)) [[unlikely]]
+    return finish_record(table, object, requested, recent->named(), saved);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+[[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
+  if (table->has_few()) [[unlikely]] {
+    finish_free_of_few(table, object, saved);
+    return;
+  }
+  if (!table->forget_at_once(reinterpret_cast<uint64_t>(object), cpu_id())) [[unlikely]] {
+    finish_free(table, object, saved);
+    return;
+  }
   slab_os_irq_restore(saved);
 }
 
@@ -233,63 +286,29 @@ void trace_seed_samplers() {
   }
 }
 
-// What is mostly the case: everything is wanted, stack and context are known, and the table has a
-// record to spare. That calls nothing, so that no register need be saved for it. What is otherwise
-// begins afresh.
 void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
                        uint64_t saved) {
   TraceTable* const table = table_of(cache);
-  const Cpu& cpu = this_cpu();
-  const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
-  RecentStack* const recent = recent_place(frame_pointer, cpu);
-  static_assert(RecentStack::kTruncated == TraceTable::kFlag);
   if (table->selects()) [[unlikely]]
-    return finish_alloc(table, object, requested, frame, saved);
-  const RecentStack::Frame* const differs = recent->differs(frame_pointer, table->scope(), cpu);
-  if (differs) [[unlikely]]
-    return finish_alloc_of_stack(table, object, requested, frame, saved, differs);
-  if (!trace_context_remembered(cpu)) [[unlikely]]
-    return finish_alloc(table, object, requested, frame, saved);
-  const TaskHead& task = *cpu.current;
-  if (!knows_caller(*recent, task)) [[unlikely]]
-    return finish_alloc_of_caller(table, object, requested, frame, saved, recent);
-  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->named(),
-                             task.trace_context, cpu.stamp)) [[unlikely]]
-    return finish_record(table, object, requested, recent->named(), saved);
-  slab_os_irq_restore(saved);
-  return object;
+    return finish_selected(table, object, requested, frame, saved);
+  return trace_alloc(table, object, requested, frame, saved);
 }
 
 void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
-  TraceTable* const table = table_of(cache);
-  if (!table->forget_at_once(reinterpret_cast<uint64_t>(object), cpu_id())) [[unlikely]] {
-    finish_free(table, object, saved);
-    return;
-  }
-  slab_os_irq_restore(saved);
+  trace_free(table_of(cache), object, saved);
 }
 
-// The same short way, in one piece: most arenas are asked for the first time in a system call.
-void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
-                       const void* frame_pointer) {
-  const ProbesOffHere no_hit;
-  TraceTable* const table = trace_table_of(arena);
-  const Cpu& cpu = this_cpu();
-  const auto object = reinterpret_cast<uint64_t>(address),
-             pointer = reinterpret_cast<uint64_t>(frame_pointer);
-  RecentStack& recent = *recent_place(pointer, cpu);
-  if (table->selects() || !TraceTable::holds(object) || requested >= TraceTable::kLargeSize)
-      [[unlikely]]
-    return record_allocation(table, address, requested, frame_pointer);
-  const RecentStack::Frame* const differs = recent.differs(pointer, table->scope(), cpu);
-  if ((differs && !rename(recent, differs, pointer, table->scope(), cpu)) ||
-      !trace_context_remembered(cpu) ||
-      (!knows_caller(recent, *cpu.current) && !find_pair(recent, *cpu.current, cpu)) ||
-      !table->record_at_once(object, requested, recent.named(), cpu.current->trace_context,
-                             cpu.stamp)) [[unlikely]]
-    record_allocation(table, address, requested, frame_pointer);
+void* arena_trace_alloc(trace_table* trace, void* address, size_t requested, const void* frame,
+                        uint64_t saved) {
+  auto* const table = reinterpret_cast<TraceTable*>(trace);
+  if (table->selects()) [[unlikely]]
+    return finish_selected(table, address, requested, frame, saved);
+  if (!TraceTable::holds(reinterpret_cast<uint64_t>(address)) ||
+      requested >= TraceTable::kLargeSize) [[unlikely]]
+    return finish_alloc(table, address, requested, frame, saved);
+  return trace_alloc(table, address, requested, frame, saved);
 }
 
-void arena_trace_free(struct arena* arena, void* address) {
-  record_free(trace_table_of(arena), address);
+void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
+  trace_free(reinterpret_cast<TraceTable*>(trace), address, saved);
 }

@@ -113,13 +113,15 @@ void TraceTable::Store::release(const RecordPage* kept) {
 }
 
 TraceCounters TraceTable::Shard::counters() const {
-  return {.seen = tally.recorded + tally.dropped + tally.filtered,
+  const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
+                 unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
+  return {.seen = tally.recorded + tally.dropped + filtered,
           .recorded = tally.recorded,
           .dropped = tally.dropped,
-          .filtered = tally.filtered,
+          .filtered = filtered,
           .freed = tally.freed,
           .cleared = tally.cleared,
-          .unmatched = tally.unmatched,
+          .unmatched = unmatched + tally.cut_nothing,
           .live_bytes = tally.live_bytes,
           .stacks_lost = tally.stacks_lost,
           .contexts_lost = tally.contexts_lost,
@@ -290,12 +292,6 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
   return true;
 }
 
-void TraceTable::filter(uint32_t cpu) {
-  Shard& shard = shard_of(cpu);
-  HookLockGuard guard(shard.lock);
-  shard.tally.filtered++;
-}
-
 void TraceTable::forget(uint64_t object, uint32_t cpu) {
   if (!holds(object)) return count_unmatched(cpu);
   forget_word(word_of(object, 0), 16, cpu);
@@ -374,9 +370,7 @@ void TraceTable::note_not_leak(uint64_t object) {
 }
 
 void TraceTable::count_unmatched(uint32_t cpu) {
-  Shard& shard = shard_of(cpu);
-  HookLockGuard guard(shard.lock);
-  shard.tally.unmatched++;
+  count(shard_of(cpu).tally.unmatched);
 }
 
 void TraceTable::drop(uint32_t cpu) {

@@ -144,6 +144,10 @@ class alignas(64) TraceTable {
   // What the control side keeps here: only changed under the control lock, read by hooks.
   std::atomic<uint32_t> mark{0};
   std::atomic<bool> running{false};
+  void set_running(bool runs) {
+    running.store(runs, std::memory_order_relaxed);
+    has_few_.store(!runs || selects_, std::memory_order_relaxed);
+  }
 
   // What it is of, and the next in the list of report.cc, by which a panic finds it whatever was
   // going on.
@@ -156,11 +160,16 @@ class alignas(64) TraceTable {
     options_ = options;
     scope_ = StackScope::callers(options.depth);
     sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
-    selects_ = options.min_size > 0 || options.max_size < TraceOptions::kAnySize ||
-               options.pid != 0 || sample_step_ != 0;
+    filters_ =
+        options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
+    selects_ = filters_ || sample_step_ != 0;
   }
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
+  // Whether there is a filter.
+  bool filters() const { return filters_; }
+  // Whether most objects that are freed may have no record: it selects, or is stopped.
+  bool has_few() const { return has_few_.load(std::memory_order_relaxed); }
   // What is recorded of a stack.
   StackScope scope() const { return scope_; }
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
@@ -178,9 +187,8 @@ class alignas(64) TraceTable {
 
   // `cpu` is the caller's, here and below.
 
-  // Counts an allocation that is not wanted. Any context but NMI; takes kTraceShard. Bound: a few
-  // instructions.
-  void filter(uint32_t cpu);
+  // Counts an allocation that is not wanted. With interrupts off, without a lock.
+  void filter(uint32_t cpu) { count(shard_of(cpu).tally.filtered); }
   // Records an allocation, or counts that it could not be: there is no memory, or a record cannot
   // hold the object. Any context but NMI, after
   // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket (two for a large
@@ -240,11 +248,18 @@ class alignas(64) TraceTable {
       return false;
     bool done = drop_record(shard, hash, object);
     if (!done && (home(hash) & shard.others) == 0) {
-      shard.tally.unmatched++;
+      count(shard.tally.unmatched);
       done = true;
     }
     shard.lock.unlock_in_hook();
     return done;
+  }
+  // Counts the free of an object without a record, if that can be seen without a lock: no shard has
+  // any with its hash. False, with nothing done, if not. With interrupts off.
+  [[gnu::always_inline]] bool forget_none(uint64_t object, uint32_t cpu) {
+    if (home(hash_of(object)) != 0) return false;
+    count(shard_of(cpu).tally.unmatched);
+    return true;
   }
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
@@ -368,9 +383,15 @@ class alignas(64) TraceTable {
   // follow from it.
   struct Tally {
     uint64_t recorded, freed, live_bytes;
-    uint64_t dropped, filtered, cleared, unmatched;
+    uint64_t dropped, cleared;
     uint64_t stacks_lost, contexts_lost, truncated;
+    uint64_t cut_nothing;          // cut() that found no record
+    uint64_t filtered, unmatched;  // count()
   };
+  // One more of what is counted without the lock, by the CPU whose shard it is. Interrupts off.
+  static void count(uint64_t& counter) {
+    __atomic_store_n(&counter, counter + 1, __ATOMIC_RELAXED);
+  }
 
   // Of a shard of which a snapshot is open: its number, or 0.
   struct Moment {
@@ -497,7 +518,8 @@ class alignas(64) TraceTable {
 
   TraceOptions options_;
   uint64_t sample_step_ = 0;
-  bool selects_ = false;
+  bool selects_ = false, filters_ = false;
+  std::atomic<bool> has_few_{true};
   StackScope scope_;
   const unsigned shard_count_;
 

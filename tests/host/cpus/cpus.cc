@@ -143,8 +143,14 @@ bool slab_os_name_taken(const char* name) {
 }
 
 // A test that traces arenas brings its own.
-[[gnu::weak]] void arena_trace_alloc(struct arena*, void*, size_t, const void*) {}
-[[gnu::weak]] void arena_trace_free(struct arena*, void*) {}
+[[gnu::weak]] void* arena_trace_alloc(trace_table*, void* address, size_t, const void*,
+                                      uint64_t saved) {
+  slab_os_irq_restore(saved);
+  return address;
+}
+[[gnu::weak]] void arena_trace_free(trace_table*, void*, uint64_t saved) {
+  slab_os_irq_restore(saved);
+}
 [[gnu::weak]] void arena_trace_destroy(struct arena*) {}
 [[gnu::weak]] void arena_trace_entering(struct arena*, const char*) {}
 [[gnu::weak]] void arena_trace_entered(struct arena*) {}
