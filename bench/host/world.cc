@@ -85,7 +85,7 @@ void world_become_cpu(unsigned id) {
 }
 
 void world_trace(kmem_cache* cache) {
-  TraceTable* const table = TraceTable::create();
+  TraceTable* const table = TraceTable::create(SLAB_OS_MAX_CPUS);
   if (!table) panic("no memory for a table");
   table->set_options({});
   *kmem_cache_trace_slot(cache) = reinterpret_cast<trace_table*>(table);
