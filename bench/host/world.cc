@@ -19,6 +19,7 @@
 #include "core/boot.h"
 #include "core/cpu.h"
 #include "core/log.h"
+#include "core/sleep.h"
 #include "pages.h"
 #include "slab_trace.h"
 #include "store/current_context.h"
@@ -167,6 +168,13 @@ void Spinlock::unlock() {
 bool Spinlock::held() const {
   return owner_.load(std::memory_order_relaxed) != 0;
 }
+
+// No dump is open, so nobody waits for the end of one.
+Result<void> WaitQueue::sleep(Spinlock&, bool, Nanoseconds) {
+  panic("nobody would end this sleep");
+}
+void WaitQueue::wake_one() {}
+void WaitQueue::wake_all() {}
 
 unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;
