@@ -297,8 +297,9 @@ class alignas(64) TraceTable {
   friend class TraceSnapshot;
   static constexpr uint32_t kFirstBuckets = 4;
   static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(Record*);
-  static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
-  static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
+  static constexpr uint32_t kMaxBuckets = uint32_t{1} << 30;
+  // For so many buckets there is a record more: that is half a byte less for each.
+  static constexpr uint32_t kExtraRecords = 16;
 
   struct RecordPage {
     static constexpr uint32_t kRecords = 127;
@@ -322,6 +323,7 @@ class alignas(64) TraceTable {
   };
   static_assert(sizeof(RecordPage) == kPageSize);
   using Segment = Record* [kSegmentBuckets];
+  struct DirectoryHeader;
 
   // All that a shard has of records; clear() takes it away in one piece.
   struct Store {
@@ -334,6 +336,7 @@ class alignas(64) TraceTable {
     RecordPage* pages =
         nullptr;           // the newest first; only that may have records that were never in use
     uint32_t records = 0;  // that have ever been in use: not fewer than are live
+    bool tend = false;     // the directory, when the lock is free (tend_directory)
 
     Record*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -346,13 +349,14 @@ class alignas(64) TraceTable {
     // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
     Record* take_record() {
       Record* record = take_free_record();
-      return record ? record : take_fresh_record();
+      return record ? record : take_fresh_records();
     }
     Record* take_free_record() {
       Record* record = free;
       if (record) free = record->next_free();
       return record;
     }
+    Record* take_fresh_records();
     Record* take_fresh_record();
     void give_back(Record* record) {
       record->object_mark = 0;
@@ -360,6 +364,8 @@ class alignas(64) TraceTable {
       free = record;
     }
     void grow();
+    bool add_segment();
+    void copy_segments(uint32_t segments);
     // Frees all but what is in the list of pages from `kept` on.
     void release(const RecordPage* kept);
   };
@@ -473,6 +479,10 @@ class alignas(64) TraceTable {
   template <typename Visit>
   static void walk(Shard& shard, Visit visit);
   static TraceRecord copy_of(const Record& record);
+  // Fetches a larger directory for the shard, or gives back the smaller one. The context of
+  // record(); no tracer lock held.
+  static void tend_directory(Shard& shard);
+
   // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of
   // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
