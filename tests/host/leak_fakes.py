@@ -15,8 +15,8 @@ def source(name="debug_64", mark=4, options=(), **counters):
     return Source(name, "cache", "stopped", False, 64, {"depth": 32, **dict(options)}, mark, 0, dict.fromkeys(COUNTERS, 0) | counters)
 
 
-def dump(*sources, commands=0):
-    return SimpleNamespace(sources=list(sources), commands=commands)
+def dump(*sources, commands=0, unnamed=(0, 0)):
+    return SimpleNamespace(sources=list(sources), commands=commands, stacks_unnamed=unnamed[0], contexts_unnamed=unnamed[1])
 
 
 def look(runs, time=None, at_rest=True, **live):

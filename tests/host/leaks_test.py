@@ -93,6 +93,11 @@ def test_meddling_is_doubted():
     assert doubts(dump(commands=12), dump(commands=7)) == ["nothing was traced"]
 
 
+def test_what_has_no_name_is_doubted():
+    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for want of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for want of memory"]
+
+
 COUNTS = """NAME T OBJSIZE TOTAL ALLOCATED LIVE ALLOCS FREES TRACED
 base                               A     4096     525484032             0         0            0            0 off
   page                             A     4096       1048576        663552       144          220           76 off

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <sstream>
 #include <string>
@@ -462,6 +464,47 @@ TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
     const size_t offset = random() % whole.size();
     const size_t got = text_->read(buffer, sizeof(buffer), offset);
     EXPECT_EQ(std::string(buffer, got), whole.substr(offset, sizeof(buffer)));
+  }
+}
+
+// What is said after the table has forgotten it is marked, whether there was memory or not.
+TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
+  struct Marks {
+    void stack(uint32_t id) { stacks.insert(id); }
+    void context(uint32_t id) { contexts.insert(id); }
+    std::set<uint32_t> stacks, contexts;
+  };
+  std::set<uint32_t> kernel, user, contexts;
+  for (uint32_t i = 0; i < 9000; i++) {
+    const uint64_t frame = 0x400000 + i % 7;
+    const uint32_t place = stack({i % 100 * 16});
+    const uint32_t caller = stacks_.intern(StackKind::kUser, &frame, 1);
+    const uint32_t context = contexts_.intern(ContextKind::kProcess, i % 20 + 1, "sh");
+    record(0x10000 + i * 64, 1, stacks_.intern_pair({place, caller}), context, i);
+    kernel.insert(place);
+    user.insert(caller);
+    contexts.insert(context);
+  }
+  for (const bool memory : {true, false}) {
+    if (memory) {
+      dump();
+    } else {
+      dump_without_memory();
+    }
+    EXPECT_EQ(text_->snapshot().is_open(), !memory);
+    Marks marks;
+    text_->mark(marks);
+    EXPECT_EQ(marks.contexts, contexts);
+    std::set<uint32_t> named;
+    for (const uint32_t id : marks.stacks) {
+      const StackTable::Pair pair = stacks_.split(id);
+      named.insert(pair.stack);
+      if (pair.user_stack != 0) named.insert(pair.user_stack);
+    }
+    for (const auto& needed : {kernel, user}) {
+      EXPECT_TRUE(std::includes(named.begin(), named.end(), needed.begin(), needed.end()))
+          << memory;
+    }
   }
 }
 

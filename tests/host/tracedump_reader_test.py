@@ -6,15 +6,15 @@ import subprocess
 import pytest
 
 from stele.tracedump import (CONTEXT, CONTEXTS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
-                             STRINGS, TraceDump, TraceDumpError)
+                             STRINGS, TraceDump, TraceDumpError, text)
 
 NO_LIMIT = (1 << 64) - 1
 ABI = pathlib.Path(__file__).resolve().parent.parent.parent / "kern/abi/tracedump.h"
 
 
-def binary(extra=b"", unknown=(), version=2):
+def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
     """A binary dump of one trace with two records. `extra` ends the header, every section header and every item, as fields of a later kernel
-    would; `unknown`: sections of other tags, as (tag, bytes)."""
+    would; `unknown`: sections of other tags, as (tag, bytes); `unnamed`: records whose stack, or context, there was no memory for."""
     def section(tag, items, source=0, item_size=None):
         data = b"".join(items)
         size = item_size or (len(items[0]) if items else 8)
@@ -36,7 +36,7 @@ def binary(extra=b"", unknown=(), version=2):
     header_size = HEADER.size + len(extra)
     data = b"".join(sections)
     return HEADER.pack(MAGIC, version, header_size, SECTION.size + len(extra), len(sections), header_size + len(data), 3_500_000_000, 65536, 4096,
-                       3, 34, b"\x01\x02\x03".ljust(32, b"\0")) + extra + data
+                       3, 34, b"\x01\x02\x03".ljust(32, b"\0"), *unnamed) + extra + data
 
 
 def check(data):
@@ -89,9 +89,16 @@ def test_identities():
     assert TraceDump(bytes(data)).sources[0].broken_identities() == ["seen = recorded + dropped + filtered"]
 
 
+def test_says_what_has_no_name():
+    assert not list(text(TraceDump(binary())))[0].startswith("not named")
+    dump = TraceDump(binary(unnamed=(7, 8)))
+    assert (dump.stacks_unnamed, dump.contexts_unnamed) == (7, 8)
+    assert list(text(dump))[0] == "not named for want of memory: the stacks of 7 records, the contexts of 8"
+
+
 def test_what_is_no_dump():
-    with pytest.raises(TraceDumpError, match="version 1"):
-        TraceDump(binary(version=1))
+    with pytest.raises(TraceDumpError, match="version 2"):
+        TraceDump(binary(version=2))
     whole = binary()
     for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
         with pytest.raises(TraceDumpError):

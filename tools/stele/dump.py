@@ -3,7 +3,7 @@ import re
 from dataclasses import dataclass, field
 
 FILTERS = ("min", "max", "pid", "sample")
-COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost")
+COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost", "unattributed")
 
 
 class DumpError(Exception):
@@ -83,9 +83,9 @@ def parse_group(lines):
     rest = iter(lines[1:])
     for line in rest:
         text = line.strip()
-        marks = re.search(r"\bmarks? ([\d,-]+)", text)
+        marks = re.search(r"\bmarks? (none|[\d,-]+)", text)  # none that there was memory for
         if text.startswith("age ms ") and marks:
-            group.summary, group.marks = text, parse_ranges(marks[1].rstrip(","))
+            group.summary, group.marks = text, set() if marks[1] == "none" else parse_ranges(marks[1].rstrip(","))
             break
         group.frames.append(text)
     for line in rest:

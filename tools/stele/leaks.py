@@ -172,6 +172,8 @@ def doubts_about(before, after, repeat, commands, before_counts, after_counts):
         doubts += [f"{source.name}: was traced with {key}={source.options[key]}" for key in FILTERS if key in source.options]
         if source.mark != repeat - 1:
             doubts.append(f"{source.name}: has mark {source.mark} after {repeat} runs")
+    doubts += [f"the {what} of {count} records could not be named for want of memory"
+               for what, count in (("stacks", after.stacks_unnamed), ("contexts", after.contexts_unnamed)) if count]
     traced = {source.name for source in after.sources}
     doubts += [f"{source.name}: its trace has gone" for source in before.sources if source.name not in traced]
     doubts += [f"{name}: was made after the start, and is not traced" for name, count in after_counts.items()

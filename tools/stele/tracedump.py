@@ -17,9 +17,9 @@ if __name__ == "__main__":
 from stele import ksyms  # noqa: E402
 
 MAGIC = b"\x89STELE\r\n"
-VERSION = 2
+VERSION = 3
 SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS = range(1, 7)
-HEADER = struct.Struct("<8sIIIIQQQQII32s")
+HEADER = struct.Struct("<8sIIIIQQQQII32sQQ")
 SECTION = struct.Struct("<IIQQII")
 SOURCE = struct.Struct("<IIIIQQQQIIII15Q")
 CONTEXT = struct.Struct("<IIIIIIII32s")
@@ -111,7 +111,7 @@ class TraceDump:
         if len(data) < HEADER.size or data[:len(MAGIC)] != MAGIC:
             raise TraceDumpError("not a trace dump")
         (_, version, header_size, section_header_size, sections, self.size, self.time, self.memory_limit, self.memory_used,
-         build_id_size, self.commands, build_id) = HEADER.unpack_from(data)
+         build_id_size, self.commands, build_id, self.stacks_unnamed, self.contexts_unnamed) = HEADER.unpack_from(data)
         if version != VERSION:
             raise TraceDumpError(f"version {version}, not {VERSION}")
         if self.size > len(data) or header_size < HEADER.size or section_header_size < SECTION.size:
@@ -210,6 +210,8 @@ class Symbols:
 
 def text(dump, symbols=None):
     """The lines of the dump, trace by trace."""
+    if dump.stacks_unnamed or dump.contexts_unnamed:
+        yield f"not named for want of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
     for source in dump.sources:
         options = "".join(f" {key} {value}" for key, value in source.options.items() if key != "depth")
         yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} "
@@ -225,6 +227,7 @@ def text(dump, symbols=None):
 
 
 def group_text(dump, number, records, symbols):
+    records = sorted(records, key=lambda record: (record.time, record.object))
     yield ""
     yield f"{sum(record.size for record in records)} bytes in {len(records)} allocations from stack"
     if number == 0:

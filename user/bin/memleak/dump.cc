@@ -1,8 +1,11 @@
 #include "dump.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "tool/files.h"
 
@@ -104,6 +107,9 @@ void Dump::parse(std::span<const char> file) {
   for (const auto& context : contexts) contexts_[context.id] = {context, string_at(context.path)};
   for (auto& [source, list] : records) {
     if (source >= sources_.size()) damaged("records of a source that is not there");
+    std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.stack, a.time, a.object) < std::tie(b.stack, b.time, b.object);
+    });
     sources_[source].records = std::move(list);
   }
   for (const auto& [id, stack] : stacks_) {

@@ -13,7 +13,7 @@ class Dump {
   struct Source {
     abi_tracedump_source header;
     std::string name;
-    std::vector<abi_tracedump_record> records;
+    std::vector<abi_tracedump_record> records;  // by stack, then the oldest first
   };
   struct Context {
     abi_tracedump_context header;

@@ -66,7 +66,7 @@ StackKey key_of(const Arguments& arguments, const Dump& dump, const abi_tracedum
 void add_source(Snapshot& snapshot, const Arguments& arguments, const Dump& dump,
                 const Dump::Source& source) {
   add_counters(snapshot.left_out, source.header);
-  // Records are ordered by stack, so most belong to the group of the one before.
+  // Records are ordered by stack (Dump), so most belong to the group of the one before.
   Sum* sum = nullptr;
   uint32_t stack = 0, user_stack = 0, context = 0;
   for (const abi_tracedump_record& record : source.records) {

@@ -55,6 +55,18 @@ class TraceBinary {
   // Then settles how the file looks. May sleep.
   void finish(const Moment& moment);
 
+  // Tells `mark` all numbers of stacks and contexts in the file: mark.stack(), of pairs too, and
+  // mark.context(). After finish(); while it is read. May sleep.
+  template <typename Mark>
+  void mark(Mark& mark) {
+    for (uint32_t i = 0; i < source_count_; i++) {
+      sources_[i].snapshot.visit([&](const TraceRecord& record) {
+        mark.stack(record.stack);
+        mark.context(record.context);
+      });
+    }
+  }
+
   uint64_t size() const { return header_.size; }
   // Bytes of the file from `offset` on; 0 at its end. By one at a time. May sleep.
   size_t read(char* buffer, size_t size, uint64_t offset);

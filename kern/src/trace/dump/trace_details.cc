@@ -4,7 +4,7 @@
 #include <bit>
 #include <new>
 
-#include "lib/units.h"
+#include "lib/string.h"
 #include "trace/dump/last_pair.h"
 
 namespace {
@@ -25,6 +25,17 @@ uint32_t shown_of(const TraceGroup& group) {
 }
 
 }  // namespace
+
+int TraceDetails::compare_programs(const ContextTable& contexts, uint32_t a_context,
+                                   uint32_t b_context) {
+  if (a_context == b_context) return 0;
+  const ContextTable::Program& a = *contexts.get(a_context)->program;
+  const ContextTable::Program& b = *contexts.get(b_context)->program;
+  if (&a == &b) return 0;
+  if (const int order = strcmp(a.path, b.path)) return order;
+  if (a.build_id_size != b.build_id_size) return a.build_id_size < b.build_id_size ? -1 : 1;
+  return memcmp(a.build_id.data(), b.build_id.data(), a.build_id_size);
+}
 
 void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells) {
   room_ = records;
@@ -62,15 +73,17 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
                    .records = 0,
                    .room = room,
                    .all = groups[first + i].objects <= room,
-                   .sorted = false,
                    .origin = kNone,
                    .context = 0,
                    .user_stack = 0,
                    .mark = kNone,
                    .first_origin = 0,
                    .origins = 0,
+                   .user_origins = 0,
                    .first_mark = 0,
                    .marks = 0,
+                   .context_count = 0,
+                   .contexts = {},
                    .without_origin = 0,
                    .without_mark = 0};
     record += room;
@@ -79,7 +92,8 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
 }
 
 uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& groups,
-                               const StackTable& stacks, uint32_t first) {
+                               const StackTable& stacks, const ContextTable& contexts,
+                               uint32_t first) {
   if (first == 0 && !more_.data()) want_room(groups);
   const uint32_t count = plan(groups, first);
   cells_.clear();
@@ -95,7 +109,11 @@ uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& group
     }
     if (index < count) add(index, record, pair.user_stack);
   });
-  order_cells();
+  for (Detail& detail : details_) {
+    TraceRecord* const oldest = records_ + detail.first_record;
+    std::sort(oldest, oldest + detail.records, is_older);
+  }
+  order_cells(contexts);
   return count;
 }
 
@@ -156,31 +174,55 @@ void TraceDetails::add_mark(uint32_t index, Detail& detail, const TraceRecord& r
 }
 
 // Those of a group lie together, its marks ascending.
-void TraceDetails::order_cells() {
+void TraceDetails::order_cells(const ContextTable& contexts) {
   cells_.sort([](const Cell& a, const Cell& b) {
     if (a.its.owner != b.its.owner) return a.its.owner < b.its.owner;
     return a.its.a != b.its.a ? a.its.a < b.its.a : a.its.b < b.its.b;
   });
   for (uint32_t i = 0; i < cells_.size(); i++) {
-    const uint32_t owner = cells_[i].its.owner;
-    Detail& detail = details_[owner / 2];
-    uint32_t& first = owner % 2 == 0 ? detail.first_origin : detail.first_mark;
-    uint32_t& count = owner % 2 == 0 ? detail.origins : detail.marks;
+    Detail& detail = details_[cells_[i].its.owner / 2];
+    uint32_t& first = cells_[i].is_mark() ? detail.first_mark : detail.first_origin;
+    uint32_t& count = cells_[i].is_mark() ? detail.marks : detail.origins;
     if (count++ == 0) first = i;
+  }
+  for (Detail& detail : details_) {
+    find_contexts(detail);
+    order_origins(detail, contexts);
   }
 }
 
-std::span<const TraceRecord> TraceDetails::oldest(uint32_t index) {
-  Detail& detail = details_[index];
-  TraceRecord* const first = records_ + detail.first_record;
-  if (!detail.sorted) std::sort(first, first + detail.records, is_older);
-  detail.sorted = true;
-  return {first, detail.records};
+// Its origins are ordered by contexts. Each of these has its place by its oldest record, of which
+// those that are shown are kept.
+void TraceDetails::find_contexts(Detail& detail) const {
+  const std::span<const Cell> origins = cells_.items().subspan(detail.first_origin, detail.origins);
+  const Cell* found[kContextsShown];
+  for (size_t i = 0; i < origins.size();) {
+    const Cell* oldest = &origins[i];
+    for (const uint32_t context = oldest->context();
+         i < origins.size() && origins[i].context() == context; i++) {
+      if (origins[i].is_before(*oldest)) oldest = &origins[i];
+    }
+    uint32_t place = std::min(detail.context_count++, kContextsShown);
+    for (; place > 0 && oldest->is_before(*found[place - 1]); place--) {
+      if (place < kContextsShown) found[place] = found[place - 1];
+    }
+    if (place < kContextsShown) found[place] = oldest;
+  }
+  for (uint32_t i = 0; i < std::min(detail.context_count, kContextsShown); i++)
+    detail.contexts[i] = found[i]->context();
 }
 
-std::span<TraceDetails::Cell> TraceDetails::origins(uint32_t index) {
-  const Detail& detail = details_[index];
-  return cells_.items().subspan(detail.first_origin, detail.origins);
+void TraceDetails::order_origins(Detail& detail, const ContextTable& contexts) {
+  const std::span<Cell> origins = cells_.items().subspan(detail.first_origin, detail.origins);
+  const auto end = std::partition(origins.begin(), origins.end(), [](const Cell& at) {
+    return at.user_stack() != 0 && at.context() != 0;
+  });
+  detail.user_origins = static_cast<uint32_t>(end - origins.begin());
+  std::sort(origins.begin(), end, [&](const Cell& a, const Cell& b) {
+    if (a.user_stack() != b.user_stack()) return a.user_stack() < b.user_stack();
+    const int order = compare_programs(contexts, a.context(), b.context());
+    return order != 0 ? order < 0 : a.context() < b.context();
+  });
 }
 
 uint32_t TraceDetails::next_mark(uint32_t index, uint32_t from) const {

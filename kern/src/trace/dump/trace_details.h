@@ -5,12 +5,16 @@
 // origin each, a context with a user stack; an origin and 64 marks have a cell each, however many
 // records there are. When there is no memory for more cells, the records that would have needed one
 // are counted: what they are is not known.
+//
+// What has been collected does not change until the next time, so that who marks the numbers in it
+// (mark()) need not wait for a reader.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "store/context_table.h"
 #include "trace/dump/dump_set.h"
 #include "trace/dump/trace_groups.h"
 #include "trace/snapshot.h"
@@ -18,6 +22,7 @@
 class TraceDetails {
  public:
   static constexpr uint32_t kObjectsShown = 100;  // of each group, the oldest
+  static constexpr uint32_t kContextsShown = 8;   // of each group, those of the oldest
 
   // Of the records of a group those of one context with one user stack; or 64 marks, and which of
   // them the group's records have.
@@ -36,6 +41,7 @@ class TraceDetails {
     bool is(const Key& key) const { return its == key; }
     const Key& key() const { return its; }
 
+    bool is_mark() const { return its.owner % 2 != 0; }
     uint32_t context() const { return its.a; }
     uint32_t user_stack() const { return its.b; }
     // By the oldest record.
@@ -49,6 +55,9 @@ class TraceDetails {
     uint64_t time = UINT64_MAX, object = UINT64_MAX;  // of the oldest
   };
 
+  // Programs of two contexts, of which the same may be known by several names. 0: the same one.
+  static int compare_programs(const ContextTable& contexts, uint32_t a_context, uint32_t b_context);
+
   // Once, first, with memory that is aligned to pages: for records, which it takes more of when it
   // finds some, and for cells.
   void use(std::span<std::byte> records, std::span<std::byte> cells);
@@ -56,14 +65,21 @@ class TraceDetails {
   // Collects for the groups from `first` on; returns for how many, at least one. Groups at one
   // place get the same however often they are collected. May sleep.
   uint32_t collect(TraceSnapshot& snapshot, const TraceGroups& groups, const StackTable& stacks,
-                   uint32_t first);
+                   const ContextTable& contexts, uint32_t first);
 
   // Of group number `index` of those collected.
 
-  // Sorted, the oldest first.
-  std::span<const TraceRecord> oldest(uint32_t index);
-  // By context and user stack, or as the caller has put them.
-  std::span<Cell> origins(uint32_t index);
+  // The oldest first.
+  std::span<const TraceRecord> oldest(uint32_t index) const {
+    return {records_ + details_[index].first_record, details_[index].records};
+  }
+  // How many contexts its records have, and the first of them, those of the oldest records first.
+  uint32_t context_count(uint32_t index) const { return details_[index].context_count; }
+  uint32_t context(uint32_t index, uint32_t place) const { return details_[index].contexts[place]; }
+  // Those with a context and a user stack: by user stack, program, context.
+  std::span<const Cell> user_origins(uint32_t index) const {
+    return cells_.items().subspan(details_[index].first_origin, details_[index].user_origins);
+  }
   // Records whose origin there was no memory for, and the same of their marks.
   uint64_t without_origin(uint32_t index) const { return details_[index].without_origin; }
   uint64_t without_mark(uint32_t index) const { return details_[index].without_mark; }
@@ -71,19 +87,20 @@ class TraceDetails {
   static constexpr uint32_t kNoMark = UINT32_MAX;
   uint32_t next_mark(uint32_t index, uint32_t from) const;
 
-  // The origins of all groups that were collected, and the marks. For who marks what is in use.
-  std::span<const Cell> cells() const { return cells_.items(); }
+  // Tells `mark` all numbers in what has been collected.
+  template <typename Mark>
+  void mark(Mark& mark) const;
 
  private:
   struct Detail {
     uint32_t first_record;
     uint32_t records, room;
-    bool all;  // there is room for all that the group has
-    bool sorted;
+    bool all;                      // there is room for all that the group has
     uint32_t origin;               // the cell of the last record; kNone: it has none
     uint32_t context, user_stack;  // its
     uint32_t mark;                 // of the last record; kNone: there is no cell for it
-    uint32_t first_origin, origins, first_mark, marks;
+    uint32_t first_origin, origins, user_origins, first_mark, marks;
+    uint32_t context_count, contexts[kContextsShown];
     uint64_t without_origin, without_mark;
   };
 
@@ -93,7 +110,9 @@ class TraceDetails {
   void add_oldest(Detail& detail, const TraceRecord& record);
   void add_origin(uint32_t index, Detail& detail, const TraceRecord& record, uint32_t user_stack);
   void add_mark(uint32_t index, Detail& detail, const TraceRecord& record);
-  void order_cells();
+  void order_cells(const ContextTable& contexts);
+  void find_contexts(Detail& detail) const;
+  void order_origins(Detail& detail, const ContextTable& contexts);
 
   std::span<std::byte> room_;   // for details, then records
   PageBuffer<std::byte> more_;  // instead, if there was memory
@@ -101,3 +120,16 @@ class TraceDetails {
   TraceRecord* records_ = nullptr;
   DumpSet<Cell> cells_;
 };
+
+template <typename Mark>
+void TraceDetails::mark(Mark& mark) const {
+  for (const Cell& cell : cells_.items()) {
+    if (cell.is_mark()) continue;
+    mark.context(cell.context());
+    mark.stack(cell.user_stack());
+  }
+  for (const Detail& detail : details_) {
+    for (uint32_t i = 0; i < detail.records; i++)
+      mark.context(records_[detail.first_record + i].context);
+  }
+}

@@ -74,7 +74,7 @@ void TraceText::make(uint64_t now) {
 
 void TraceText::collect(uint32_t group) {
   first_collected_ = group;
-  collected_ = details_.collect(snapshot_, groups_, stacks_, group);
+  collected_ = details_.collect(snapshot_, groups_, stacks_, contexts_, group);
 }
 
 size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
@@ -194,35 +194,11 @@ void TraceText::print_symbol(uint64_t frame) {
 void TraceText::print_ages() {
   oldest_ = details_.oldest(index());
   tail_of_ = nullptr;
-  collect_contexts();
   print("\tage ms min %lu avg %lu max %lu, marks ", now_ - group().newest,
         (group().objects * now_ - group().time_sum) / group().objects,
         now_ - oldest_[0].milliseconds());
   part_ = Part::kMarks;
   item_ = printed_ = 0;
-}
-
-void TraceText::collect_contexts() {
-  context_count_ = 0;
-  const Origins origins = details_.origins(index());
-  std::sort(origins.begin(), origins.end(),
-            [](const Origin& a, const Origin& b) { return a.context() < b.context(); });
-  for (size_t i = 0; i < origins.size();) {
-    const Origin* first = &origins[i];
-    for (; i < origins.size() && origins[i].context() == first->context(); i++) {
-      if (origins[i].is_before(*first)) first = &origins[i];
-    }
-    add_context(*first);
-  }
-}
-
-// The oldest records' contexts come first.
-void TraceText::add_context(const Origin& first) {
-  uint32_t place = std::min(context_count_++, kContextsShown);
-  for (; place > 0 && first.is_before(*group_contexts_[place - 1]); place--) {
-    if (place < kContextsShown) group_contexts_[place] = group_contexts_[place - 1];
-  }
-  if (place < kContextsShown) group_contexts_[place] = &first;
 }
 
 // One range of marks at a time.
@@ -244,15 +220,16 @@ void TraceText::print_marks() {
 }
 
 void TraceText::print_context() {
-  if (item_ < context_count_ && item_ < kContextsShown) {
+  const uint32_t count = details_.context_count(index());
+  if (item_ < count && item_ < TraceDetails::kContextsShown) {
     char text[kContextText];
-    format_context(text, sizeof(text), contexts_.get(group_contexts_[item_]->context()));
+    format_context(text, sizeof(text), contexts_.get(details_.context(index(), item_)));
     print(item_++ > 0 ? ", %s" : "%s", text);
     return;
   }
-  if (context_count_ > kContextsShown) print(", … %u more", context_count_ - kContextsShown);
-  if (const uint64_t count = details_.without_origin(index()))
-    print("%s of %lu allocations", context_count_ > 0 ? ", … and others" : "not known", count);
+  if (count > item_) print(", … %u more", count - item_);
+  if (const uint64_t unknown = details_.without_origin(index()))
+    print("%s of %lu allocations", count > 0 ? ", … and others" : "not known", unknown);
   print("\n");
   collect_shares();
   part_ = Part::kUserStacks;
@@ -261,35 +238,17 @@ void TraceText::print_context() {
 
 // The user stacks of the group, the same stack in the same program once, most bytes first.
 void TraceText::collect_shares() {
-  // The same program may be known by several names.
-  const auto compare = [this](uint32_t a_context, uint32_t b_context) {
-    if (a_context == b_context) return 0;
-    const ContextTable::Program& a = *contexts_.get(a_context)->program;
-    const ContextTable::Program& b = *contexts_.get(b_context)->program;
-    if (&a == &b) return 0;
-    if (const int order = strcmp(a.path, b.path)) return order;
-    if (a.build_id_size != b.build_id_size) return a.build_id_size < b.build_id_size ? -1 : 1;
-    return memcmp(a.build_id.data(), b.build_id.data(), a.build_id_size);
-  };
   user_stacks_ = 0;
-  const Origins all = details_.origins(index());
-  const Origins origins(all.begin(), std::partition(all.begin(), all.end(), [](const Origin& at) {
-                          return at.user_stack() != 0 && at.context() != 0;
-                        }));
-  std::sort(origins.begin(), origins.end(), [&](const Origin& a, const Origin& b) {
-    if (a.user_stack() != b.user_stack()) return a.user_stack() < b.user_stack();
-    const int order = compare(a.context(), b.context());
-    return order != 0 ? order < 0 : a.context() < b.context();
-  });
+  const std::span<const TraceDetails::Cell> origins = details_.user_origins(index());
   for (size_t i = 0; i < origins.size();) {
-    const Origin& first = origins[i];
+    const TraceDetails::Cell& first = origins[i];
     Share share = {.bytes = 0,
                    .count = 0,
                    .user_stack = first.user_stack(),
                    .context = first.context(),
                    .processes = 0};
     for (; i < origins.size() && origins[i].user_stack() == first.user_stack() &&
-           compare(origins[i].context(), first.context()) == 0;
+           TraceDetails::compare_programs(contexts_, origins[i].context(), first.context()) == 0;
          i++) {
       share.bytes += origins[i].bytes;
       share.count += origins[i].objects;

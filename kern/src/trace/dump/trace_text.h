@@ -44,7 +44,6 @@ struct TraceHeader {
 class TraceText {
  public:
   static constexpr size_t kPiece = 512;
-  static constexpr uint32_t kContextsShown = 8;
   static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
   // Bytes that it works in: of groups, of records, of cells (trace_details.h).
   static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
@@ -60,6 +59,11 @@ class TraceText {
   // milliseconds, not before that moment. The snapshot is closed afterwards, unless it is needed
   // for reading. May sleep.
   void make(uint64_t now);
+
+  // Tells `mark` all numbers of stacks and contexts that the text has and will have: mark.stack(),
+  // of pairs too, and mark.context(). After make(); while it is read. May sleep.
+  template <typename Mark>
+  void mark(Mark& mark);
 
   // The caller fills in name, state and object size before make(), which does the rest but
   // `untracked`.
@@ -97,12 +101,7 @@ class TraceText {
   static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
   static_assert(kObjectLine <= kPiece);
 
-  using Origin = TraceDetails::Cell;
-  using Origins = std::span<Origin>;
-
   void collect(uint32_t group);
-  void collect_contexts();
-  void add_context(const Origin& first);
   void collect_shares();
   void add_share(const Share& share);
   const TraceGroup& group() const { return groups_[group_]; }
@@ -144,10 +143,8 @@ class TraceText {
   TraceGroups groups_;
   TraceDetails details_;
   uint32_t first_collected_ = 0, collected_ = 0;  // groups whose details there are
-  // Of the group being printed: how many contexts it has, and those with the oldest records; how
-  // many user stacks, and those with most bytes; the oldest records.
-  uint32_t context_count_ = 0;
-  Origin const* group_contexts_[kContextsShown];
+  // Of the group being printed: how many user stacks it has, and those with most bytes; the oldest
+  // records.
   uint32_t user_stacks_ = 0;
   Share shares_[kUserStacksShown];
   std::span<const TraceRecord> oldest_;
@@ -173,3 +170,16 @@ class TraceText {
   size_t tail_length_ = 0;
   char tail_[kObjectLine];
 };
+
+template <typename Mark>
+void TraceText::mark(Mark& mark) {
+  if (snapshot_.is_open()) {
+    snapshot_.visit([&](const TraceRecord& record) {
+      mark.stack(record.stack);
+      mark.context(record.context);
+    });
+  } else {
+    for (uint32_t i = 0; i < groups_.size(); i++) mark.stack(groups_[i].stack);
+    details_.mark(mark);
+  }
+}
