@@ -22,9 +22,9 @@ namespace {
 CurrentContext current_context() {
   const Cpu& cpu = this_cpu();
   if (cpu.current && trace_context_remembered(cpu)) {
-    EXPECT_TRUE(trace_contexts.valid(cpu.current->trace_context));
+    EXPECT_TRUE(trace_contexts.recall(cpu.current->trace_context) != 0);
     if (cpu.current->trace_call != kTraceFromUser)
-      return {cpu.current->trace_context, cpu.current->trace_call};
+      return {trace_contexts.recall(cpu.current->trace_context), cpu.current->trace_call};
   }
   return trace_find_context();
 }

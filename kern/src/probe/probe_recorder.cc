@@ -25,8 +25,8 @@ constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
 [[gnu::always_inline]] inline bool remembered_context(const Cpu& cpu, uint32_t* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
     return false;
-  *context = cpu.current->trace_context;
-  return trace_contexts.valid(*context);
+  *context = trace_contexts.recall(cpu.current->trace_context);
+  return *context != 0;
 }
 
 }  // namespace

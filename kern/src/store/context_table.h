@@ -22,9 +22,10 @@
 #include "core/spinlock.h"
 #include "lib/result.h"
 #include "store/context.h"
+#include "store/intern_table.h"
 #include "store/page_directory.h"
 
-class ContextTable {
+class ContextTable : public InternTable {
  public:
   // What runs: of a kernel task and an interrupt, nothing but a name.
   struct Program {
@@ -60,6 +61,15 @@ class ContextTable {
   uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
                   const TraceProgram& program = {});
 
+  // What a task or an interrupt remembers of a number: it is told from one of before the last
+  // clear(). 0 for 0.
+  uint64_t remember(uint32_t id) const { return id; }
+  // The number that was remembered; 0 if it is none, or one from before the last clear().
+  // Lock-free.
+  uint32_t recall(uint64_t remembered) const {
+    const auto id = static_cast<uint32_t>(remembered);
+    return valid(id) ? id : 0;
+  }
   // Whether it was returned since the last clear().
   bool valid(uint32_t id) const {
     return id - base_.load(std::memory_order_relaxed) < size_.load(std::memory_order_relaxed);

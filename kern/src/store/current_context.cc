@@ -45,12 +45,14 @@ uint32_t interrupt_context(uint8_t vector) {
 }
 
 uint32_t context_of(TaskHead& task) {
-  if (trace_contexts.valid(task.trace_context)) return task.trace_context;
+  if (const uint32_t context = trace_contexts.recall(task.trace_context)) return context;
   task.trace_call &= kTraceFromUser;
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
   const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
-  return task.trace_context = trace_contexts.intern(kind, task.pid, task.name, program);
+  const uint32_t context = trace_contexts.intern(kind, task.pid, task.name, program);
+  task.trace_context = trace_contexts.remember(context);
+  return context;
 }
 
 }  // namespace

@@ -36,11 +36,12 @@
 #include <span>
 
 #include "lib/result.h"
+#include "store/intern_table.h"
 #include "store/page_directory.h"
 
 enum class StackKind : uint8_t { kKernel, kUser, kPair };
 
-class StackTable {
+class StackTable : public InternTable {
   struct Entry;
 
  public:

@@ -92,7 +92,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   table->record({.object = reinterpret_cast<uint64_t>(object),
                  .size = size,
                  .stack = static_cast<uint32_t>(stack),
-                 .context = cpu.current->trace_context,
+                 .context = static_cast<uint32_t>(cpu.current->trace_context),
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
                  .truncated = (stack & TraceTable::kFlag) != 0});
@@ -159,7 +159,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   TaskHead& task = *cpu.current;
   return recent->begins_at(reinterpret_cast<uint64_t>(frame)) && find_pair(*recent, task, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
-                               task.trace_context, cpu.stamp);
+                               static_cast<uint32_t>(task.trace_context), cpu.stamp);
 }
 
 [[gnu::noinline]] void* finish_alloc_of_caller(TraceTable* table, void* object, uint64_t size,
@@ -197,7 +197,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
          trace_context_remembered(cpu) &&
          (knows_caller(*recent, *cpu.current) || find_pair(*recent, *cpu.current, cpu)) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
-                               cpu.current->trace_context, cpu.stamp);
+                               static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp);
 }
 
 [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
@@ -254,7 +254,7 @@ void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const 
   if (!knows_caller(*recent, task)) [[unlikely]]
     return finish_alloc_of_caller(table, object, requested, frame, saved, recent);
   if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->named(),
-                             task.trace_context, cpu.stamp)) [[unlikely]]
+                             static_cast<uint32_t>(task.trace_context), cpu.stamp)) [[unlikely]]
     return finish_record(table, object, requested, recent->named(), saved);
   slab_os_irq_restore(saved);
   return object;
@@ -285,8 +285,9 @@ void arena_trace_alloc(struct arena* arena, void* address, size_t requested,
   if ((differs && !rename(recent, differs, pointer, table->scope(), cpu)) ||
       !trace_context_remembered(cpu) ||
       (!knows_caller(recent, *cpu.current) && !find_pair(recent, *cpu.current, cpu)) ||
-      !table->record_at_once(object, requested, recent.named(), cpu.current->trace_context,
-                             cpu.stamp)) [[unlikely]]
+      !table->record_at_once(object, requested, recent.named(),
+                             static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp))
+      [[unlikely]]
     record_allocation(table, address, requested, frame_pointer);
 }
 
