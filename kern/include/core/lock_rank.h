@@ -40,6 +40,7 @@ enum class LockRank : uint8_t {
   kDeviceMutex,   // a device that sleeps while it works
   kKernelProbes,  // which functions have probes
   kTraceStore,    // users of the tables of stacks and contexts
+  kTraceSweep,    // a sweep of these tables
   kTraceControl,  // start, stop, reset, mark
   kProbeReader,   // events of a session that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceStore

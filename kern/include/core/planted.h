@@ -39,7 +39,9 @@
   X(kPipeReader, "pipe_reader") /* a pipe that nobody reads is written all the same */             \
   X(kPipeKill, "pipe_kill")     /* who waits for room in a pipe cannot be killed */                \
   X(kTraceFreed, "trace_freed") /* a free that is not of the last object is not counted */         \
-  X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the lock of processes under the pipe's */
+  X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the lock of processes under the pipe's */ \
+  /* What the proof of the tracer must find. */                                                    \
+  X(kSweepForgetsRoot, "sweep_forgets_root") /* a sweep does not ask tasks what they remember */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,
 enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };

@@ -28,21 +28,21 @@ void ProbeSession::destroy(ProbeSession* session) {
 ProbeSession::~ProbeSession() {
   const MutexGuard guard(mutex_);
   if (phase_ == TracePhase::kRunning) disarm();
+  tables_.drop();
 }
 
 Result<void> ProbeSession::SharedTables::hold() {
-  if (held_) return {};
-  if (!trace_users_add()) {
+  if (is_user()) return {};
+  if (!trace_users_add(*this)) {
     return fail(Errno::ENOMEM,
                 "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
                 trace_memory_used(), trace_memory_limit());
   }
-  held_ = true;
   return {};
 }
 
-ProbeSession::SharedTables::~SharedTables() {
-  if (held_) trace_users_drop();
+void ProbeSession::SharedTables::drop() {
+  if (is_user()) trace_users_drop(*this);
 }
 
 // --- Commands.
@@ -203,10 +203,15 @@ void ProbeSession::disarm() {
 
 // --- For reading.
 
+static void free_dump(TraceBinary* dump) {
+  dump->~TraceBinary();
+  trace_copy_free(dump, sizeof(TraceBinary));
+}
+
 Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   const MutexGuard guard(mutex_);
   // Hits that must not allocate use the pages that others have fetched.
-  if (tables_.held()) trace_memory_prepare();
+  if (tables_.is_user()) trace_memory_prepare();
   return State{.phase = phase_,
                .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
                .kept_out = recorder_.kept_out.load(std::memory_order_relaxed),
@@ -243,19 +248,21 @@ Result<TraceBinary*> ProbeSession::copy_outstanding() {
   auto* dump = new (memory) TraceBinary(trace_stacks, trace_contexts);
   const auto copy = [&]() -> Result<void> {
     const MutexGuard guard(mutex_);
+    const StoreReading reading;
     TRY(recorder_.objects().copy_to(*dump, number_, phase_));
-    return dump->finish({.time = monotonic_now().value,
-                         .memory_limit = trace_memory_limit(),
-                         .memory_used = trace_memory_used(),
-                         .build_id = kernel_build_id()});
+    TRY(dump->finish({.time = monotonic_now().value,
+                      .memory_limit = trace_memory_limit(),
+                      .memory_used = trace_memory_used(),
+                      .build_id = kernel_build_id()}));
+    return tables_.is_user() ? trace_users_add(*dump) : Result<void>();
   };
   const Result<void> copied = copy();
   if (copied) return dump;
-  delete_outstanding(dump);
+  free_dump(dump);
   return copied.error();
 }
 
 void ProbeSession::delete_outstanding(TraceBinary* dump) {
-  dump->~TraceBinary();
-  trace_copy_free(dump, sizeof(TraceBinary));
+  if (dump->is_user()) trace_users_drop(*dump);
+  free_dump(dump);
 }

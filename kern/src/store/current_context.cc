@@ -110,3 +110,18 @@ uint32_t trace_current_pid() {
   const TaskHead* task = current_task_head();
   return task && !trace_in_interrupt(this_cpu()) ? task->pid : 0;
 }
+
+// Whoever makes the context valid has forgotten before what it knew of the caller with another.
+TraceNumbers trace_remembered_by(const TaskHead& task) {
+  const uint32_t context =
+      trace_contexts.recall(__atomic_load_n(&task.trace_context, __ATOMIC_ACQUIRE));
+  if (context == 0) return {0, 0};
+  return {caller_stack(__atomic_load_n(&task.trace_call, __ATOMIC_RELAXED)), context};
+}
+
+void trace_mark_interrupts(StoreMark& mark) {
+  for (const auto& remembered : interrupt_contexts) {
+    const uint32_t context = remembered.load(std::memory_order_relaxed);
+    if (trace_contexts.valid(context)) mark.context(context);
+  }
+}

@@ -67,6 +67,13 @@ void recent_callers_close() {
   }
 }
 
+void recent_callers_forget() {
+  for (CallerPage* const page : recent_callers[cpu_id()].pages) {
+    if (page == &no_callers) continue;
+    for (RecentCaller& caller : *page) caller.count = 0;
+  }
+}
+
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
                         const uint64_t* frame_pointers, size_t count, const Cpu& cpu) {
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(cpu.kernel_stack) - 1);

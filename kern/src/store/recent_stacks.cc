@@ -61,3 +61,7 @@ void recent_stacks_close() {
     }
   }
 }
+
+void recent_stacks_forget() {
+  for (RecentStack* const stack : recent_stacks[cpu_id()].stacks) stack->forget();
+}

@@ -106,6 +106,8 @@ class RecentStack {
   uint64_t sum() const { return sum_; }
   // Whether there was more.
   bool truncated() const { return stack_ >= kTruncated; }
+  // Nothing matches before name(): its numbers are not known any more.
+  void forget() { key_ = 0; }
   // The number of what was found. Of its pairs none is known.
   void name(uint32_t id) {
     stack_ = (stack_ & kTruncated) | id;
@@ -262,6 +264,8 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, const
 // Takes pages for `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
 void recent_stacks_open(uint32_t cpus);
 void recent_stacks_close();
+// This CPU's are to be looked up again, each once. Interrupts off.
+void recent_stacks_forget();
 
 inline constexpr size_t kRecentPages = 3, kRecentStacks = 8;  // for each CPU
 using RecentPage = std::array<RecentStack, kPageSize / sizeof(RecentStack)>;

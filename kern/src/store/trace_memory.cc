@@ -14,8 +14,11 @@ namespace {
 constinit std::atomic<uint64_t> used{0};
 constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
+// The last page that was wanted could not be had.
+constinit std::atomic<bool> had_none{false};
+constexpr uint64_t kShortDivisor = 16;  // memory is short when less than this part is left
 
-void* page_from_arena() {
+void* page_within_limit() {
   if (kmem_fault(KMEM_FAULT_TRACE, nullptr, kPageSize, KM_ATOMIC)) return nullptr;
   // What is in use is never more than the limit, not even for a moment.
   uint64_t before = used.load(std::memory_order_relaxed);
@@ -25,6 +28,12 @@ void* page_from_arena() {
   if (void* page = arena_alloc(trace_arena, kPageSize, KM_ATOMIC)) return page;
   used.fetch_sub(kPageSize, std::memory_order_relaxed);
   return nullptr;
+}
+
+void* page_from_arena() {
+  void* const page = page_within_limit();
+  had_none.store(!page, std::memory_order_relaxed);
+  return page;
 }
 
 // Empties the trace_page_pool.
@@ -52,6 +61,7 @@ void trace_memory_begin(uint32_t cpus) {
 void trace_memory_end() {
   trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
   drain();
+  had_none.store(false, std::memory_order_relaxed);
 }
 
 void trace_memory_prepare() {
@@ -95,6 +105,12 @@ uint64_t trace_memory_used() {
 }
 uint64_t trace_memory_limit() {
   return limit.load(std::memory_order_relaxed);
+}
+
+bool trace_memory_short() {
+  const uint64_t most = trace_memory_limit();
+  return had_none.load(std::memory_order_relaxed) ||
+         trace_memory_used() + most / kShortDivisor > most;
 }
 
 void trace_memory_set_limit(uint64_t bytes) {

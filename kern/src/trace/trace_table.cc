@@ -349,36 +349,41 @@ void TraceTable::shorten(Shard& shard, Record& record, Large* large,
   record.size = static_cast<uint32_t>(size);
 }
 
-bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
+// Interrupts are off from the old record to the new one: the sweeper may have asked for those of
+// the new one's shard before, and not yet of the old one's.
+bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner, Moved moved) {
   const uint64_t end = address + size;
-  // Ranges of one process have nothing in common, so one at most goes on behind the end.
-  TraceEvent behind = {};
   bool any = false;
   for (Shard& shard : shards_) {
+    // Ranges of one process have nothing in common, so one at most goes on behind the end.
+    TraceEvent behind = {};
     const ProbesOff no_hit;
-    Guard guard(shard.lock);
-    visit_records(shard.store, [&](Record& record, Large* large) NO_THREAD_SAFETY_ANALYSIS {
-      if (record.mark() != owner) return;
-      const uint64_t from = record.object(), to = from + (large ? large->size : record.size);
-      if (to <= address || from >= end) return;
-      any = true;
-      if (to > end) {
-        behind = {.object = end,
-                  .size = to - end,
-                  .stack = record.stack,
-                  .context = record.context,
-                  .time = record.milliseconds(),
-                  .cpu = static_cast<uint16_t>(record.cpu()),
-                  .truncated = false};
-      }
-      if (from < address) {
-        shorten(shard, record, large, address - from);
-      } else {
-        free_record(shard, &record);
-      }
-    });
+    {
+      Guard guard(shard.lock);
+      visit_records(shard.store, [&](Record& record, Large* large) NO_THREAD_SAFETY_ANALYSIS {
+        if (record.mark() != owner) return;
+        const uint64_t from = record.object(), to = from + (large ? large->size : record.size);
+        if (to <= address || from >= end) return;
+        any = true;
+        if (to > end) {
+          if (moved) moved(record.stack, record.context);
+          behind = {.object = end,
+                    .size = to - end,
+                    .stack = record.stack,
+                    .context = record.context,
+                    .time = record.milliseconds(),
+                    .cpu = static_cast<uint16_t>(record.cpu()),
+                    .truncated = false};
+        }
+        if (from < address) {
+          shorten(shard, record, large, address - from);
+        } else {
+          free_record(shard, &record);
+        }
+      });
+    }
+    if (behind.object != 0) record(behind, owner);
   }
-  if (behind.object != 0) record(behind, owner);
   if (any) return true;
   Shard& shard = shards_[0];
   const ProbesOff no_hit;
@@ -394,10 +399,49 @@ void TraceTable::clear() {
       const ProbesOff no_hit;
       Guard guard(shard.lock);
       std::swap(old, shard.store);
+      shard.clears++;
       shard.tally.cleared += shard.live();
       shard.tally.live_bytes = 0;
     }
     old.release();
+  }
+}
+
+TraceTable::Names::Place TraceTable::Names::first(Shard& shard) {
+  const ProbesOff no_hit;
+  Guard guard(shard.lock);
+  return {shard.store.pages, 0, shard.clears};
+}
+
+// Of the next kAtOnce records those that are in use. What was cleared meanwhile names nothing.
+size_t TraceTable::Names::take(Shard& shard, Place& place, Name (&names)[kAtOnce]) {
+  const ProbesOff no_hit;
+  Guard guard(shard.lock);
+  if (place.clears != shard.clears) place.page = nullptr;
+  size_t count = 0;
+  for (size_t left = kAtOnce; place.page && left > 0; left--) {
+    if (place.index == place.page->used) {
+      place.page = place.page->next;
+      place.index = 0;
+      continue;
+    }
+    const Record& record = place.page->records[place.index++];
+    if (record.used()) names[count++] = {record.stack, record.context};
+  }
+  return count;
+}
+
+void TraceTable::Names::mark(StoreMark& mark) {
+  Name names[kAtOnce];
+  for (Shard& shard : table_.shards_) {
+    Place place = first(shard);
+    while (place.page) {
+      const size_t count = take(shard, place, names);
+      for (size_t i = 0; i < count; i++) {
+        mark.stack(names[i].stack);
+        mark.context(names[i].context);
+      }
+    }
   }
 }
 

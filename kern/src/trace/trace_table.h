@@ -39,6 +39,7 @@
 #include "core/probe_guard.h"
 #include "core/spinlock.h"
 #include "lib/units.h"
+#include "store/shared_tables.h"
 #include "store/stack_scope.h"
 #include "trace/sampler.h"
 #include "trace/trace.h"
@@ -169,6 +170,9 @@ class TraceTable {
   TraceSource source;
   std::atomic<TraceTable*> next_started{nullptr};
 
+  // What it holds of stacks and contexts: those of its records.
+  StoreHolder& names() { return names_; }
+
   // The same. Hooks of allocations meet none that is being changed: nothing is recorded then.
   const TraceOptions& options() const { return options_; }
   void set_options(const TraceOptions& options) {
@@ -283,8 +287,10 @@ class TraceTable {
   // Ranges of memory, whole pages, of which a record says how many bytes were asked for (so its end
   // is in the last page): gives back what of `owner`'s lies in `size` bytes, whole pages, from
   // `address` on. What is left before it of a range is a shorter one, what is left behind it is
-  // recorded anew. False if there was none, which is counted.
-  bool cut(uint64_t address, uint64_t size, uint16_t owner);
+  // recorded anew, and `moved` is told which stack and context the new record has of the old. False
+  // if there was none, which is counted.
+  using Moved = void (*)(uint32_t stack, uint32_t context);
+  bool cut(uint64_t address, uint64_t size, uint16_t owner, Moved moved = nullptr);
   // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a
   // few instructions.
   void clear();
@@ -403,11 +409,36 @@ class TraceTable {
   struct alignas(64) Shard {
     Store store GUARDED_BY(lock);
     Spinlock lock{LockRank::kTraceShard};
-    uint16_t bit = 0, others = 0;  // its own in a word of homes_, and all but it
+    uint16_t bit = 0, others = 0;          // its own in a word of homes_, and all but it
+    uint32_t clears GUARDED_BY(lock) = 0;  // how often the store was taken away
     Tally tally GUARDED_BY(lock) = {};
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
+  };
+
+  // Asked by the sweeper. A shard's pages of records are gone through a few records at a time; the
+  // pages that come meanwhile are new, and what is new need not be marked.
+  class Names final : public StoreHolder {
+   public:
+    explicit Names(TraceTable& table) : table_(table) {}
+    void mark(StoreMark& mark) override;
+
+   private:
+    static constexpr size_t kAtOnce = 64;
+    struct Name {
+      uint32_t stack, context;
+    };
+    // Where the next ones are; nullptr at the end, or where the pages have been taken away.
+    struct Place {
+      const RecordPage* page;
+      uint64_t index;
+      uint32_t clears;
+    };
+    static Place first(Shard& shard);
+    static size_t take(Shard& shard, Place& place, Name (&names)[kAtOnce]);
+
+    TraceTable& table_;
   };
 
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
@@ -490,6 +521,7 @@ class TraceTable {
   uint64_t sample_step_ = 0;
   bool selects_ = false;
   StackScope scope_;
+  Names names_{*this};
   Shard shards_[kShards];
 };
 static_assert(sizeof(TraceTable) <= kPageSize);

@@ -7,6 +7,7 @@
 #include "core/symbols.h"
 #include "lib/format.h"
 #include "store/shared_tables.h"
+#include "store/sweeper.h"
 #include "store/trace_memory.h"
 #include "trace/control.h"
 #include "trace/dump/trace_binary.h"
@@ -15,12 +16,15 @@
 
 class TraceBinaryDump {
  public:
-  TraceBinary binary{trace_stacks, trace_contexts};
-  bool user = false;  // of stack and context numbers: something was traced
+  TraceBinary binary{trace_stacks, trace_contexts};  // a user of the tables if something was traced
 };
 
-class TraceDump {
+// A holder of the numbers in its copy.
+class TraceDump final : public StoreHolder {
  public:
+  TraceDump() : StoreHolder(Holds::kCopies) {}
+  void mark(StoreMark& mark) override { text.mark(mark); }
+
   // While a trace is off there is no table, and a few lines are all that there is.
   bool off = true;
   size_t off_length = 0;
@@ -58,17 +62,17 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
   dump.off_length = static_cast<size_t>(length);
 }
 
-// The copy holds numbers of stacks and contexts, so it is a user of their tables until it is
-// closed.
+// A dump that is whole holds its numbers itself.
+void add_user(StoreHolder& dump) {
+  const Result<void> added = trace_users_add(dump);
+  ASSERT(added.ok());  // the table is a user
+}
+
 Result<void> copy_table(TraceDump& dump, TraceSource source, TraceTable& table)
     REQUIRES(trace_control) {
-  TRY(trace_users_add());
-  const Result<void> copied =
-      dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds);
-  if (!copied) {
-    trace_users_drop();
-    return copied.error();
-  }
+  const StoreReading reading;
+  TRY(dump.text.copy(table, trace_stacks, trace_contexts, coarse_milliseconds));
+  add_user(dump);
   dump.text.header.untracked = untracked(source, dump.text.header.counters);
   dump.off = false;
   return {};
@@ -83,13 +87,14 @@ void delete_untraced(T* object) {
 
 // All at one moment as far as commands go: none is done in between.
 Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
+  StoreUse use;  // a table may go when the next source is asked for
+  const StoreReading reading;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     TraceTable* table = trace_table_of(source);
     if (!table) continue;
-    if (!dump.user) {
-      const Result<void> added = trace_users_add();
-      ASSERT(added.ok());  // the table is a user
-      dump.user = true;
+    if (!use.is_user()) {
+      const Result<void> begun = use.begin();
+      ASSERT(begun.ok());  // the table is a user
     }
     Result<TraceHeader*> header = dump.binary.add(
         header_of(source), source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
@@ -100,11 +105,13 @@ Result<void> copy_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
     }
     (*header)->untracked = untracked(source, (*header)->counters);
   }
-  return dump.binary.finish({.time = monotonic_now().value,
-                             .memory_limit = trace_memory_limit(),
-                             .memory_used = trace_memory_used(),
-                             .commands = trace_commands_done,
-                             .build_id = kernel_build_id()});
+  TRY(dump.binary.finish({.time = monotonic_now().value,
+                          .memory_limit = trace_memory_limit(),
+                          .memory_used = trace_memory_used(),
+                          .commands = trace_commands_done,
+                          .build_id = kernel_build_id()}));
+  if (use.is_user()) add_user(dump.binary);
+  return {};
 }
 
 }  // namespace
@@ -139,9 +146,8 @@ Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint6
 }
 
 void trace_dump_close(TraceDump* dump) {
-  const bool was_user = !dump->off;
+  if (!dump->off) trace_users_drop(*dump);
   delete_untraced(dump);
-  if (was_user) trace_users_drop();
 }
 
 Result<TraceBinaryDump*> trace_binary_open() {
@@ -163,9 +169,8 @@ size_t trace_binary_read(const TraceBinaryDump* dump, char* buffer, size_t size,
 }
 
 void trace_binary_close(TraceBinaryDump* dump) {
-  const bool was_user = dump->user;
+  if (dump->binary.is_user()) trace_users_drop(dump->binary);
   delete_untraced(dump);
-  if (was_user) trace_users_drop();
 }
 
 // A line for each order that holds for what comes later, the end of the line before it first.
@@ -181,7 +186,9 @@ static size_t format_later(char* buffer, size_t size) {
                                          filters));
   };
   const MutexGuard guard(trace_control);
-  length += static_cast<size_t>(format(place(), rest(), " untraced %u\n", trace_later.untraced()));
+  const TraceSweeps sweeps = trace_sweeps();
+  length += static_cast<size_t>(format(place(), rest(), " untraced %u sweeps %lu forgotten %lu\n",
+                                       trace_later.untraced(), sweeps.sweeps, sweeps.forgotten));
   TraceItem item;
   for (std::string_view items = trace_later.items(); trace_next_item(&items, &item);) {
     Result<TraceOptions> options = trace_check_item(item);

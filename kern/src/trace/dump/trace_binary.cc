@@ -117,6 +117,10 @@ Result<void> TraceBinary::finish(const Moment& moment) {
   return {};
 }
 
+void TraceBinary::mark(StoreMark& mark) {
+  for (uint32_t i = 0; i < source_count_; i++) sources_[i]->copy.mark(mark);
+}
+
 // Those that a record names. What comes while this is done is none of them.
 Result<void> TraceBinary::collect_contexts() {
   Numbers numbers(contexts_->base(), contexts_->size());

@@ -2,8 +2,8 @@
 //
 // Only the records are copied. Where each section lies follows from how much there is of everything
 // when the copies are made; the bytes themselves are made while they are read, item by item, from
-// any place on. Stacks and contexts are those of the shared tables, which only grow: it is enough
-// to know how many there were.
+// any place on. Stacks and contexts are those of the shared tables, where they stay as long as the
+// dump is open: it is a holder of them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include "trace/dump/trace_copy.h"
 #include "trace/dump/trace_text.h"
 
-class TraceBinary {
+class TraceBinary : public StoreHolder {
  public:
   struct Moment {
     uint64_t time;  // nanoseconds since boot
@@ -26,11 +26,10 @@ class TraceBinary {
     std::span<const uint8_t> build_id;
   };
 
-  // The tables must keep their numbers as long as it is used.
+  // The tables must keep their numbers as long as it is used: in a StoreReading until it is
+  // finished and added to their users (shared_tables.h).
   TraceBinary(const StackTable& stacks, const ContextTable& contexts)
-      : stacks_(&stacks), contexts_(&contexts) {}
-  TraceBinary(const TraceBinary&) = delete;
-  TraceBinary& operator=(const TraceBinary&) = delete;
+      : StoreHolder(Holds::kCopies), stacks_(&stacks), contexts_(&contexts) {}
   ~TraceBinary();
 
   // Copies one trace. `header`: all but the counters and what they count, which are put in; the
@@ -40,6 +39,8 @@ class TraceBinary {
                            TraceTable& table, uint64_t (*now)());
   // After the last: how the file looks is settled. ENOMEM. May sleep.
   Result<void> finish(const Moment& moment);
+
+  void mark(StoreMark& mark) override;
 
   uint64_t size() const { return header_.size; }
   // Bytes of the file from `offset` on; 0 at its end. Several may read at once.

@@ -59,3 +59,12 @@ void TraceCopy::sort() {
     });
   }
 }
+
+void TraceCopy::mark(StoreMark& mark) const {
+  for (uint32_t i = 0; i < size_; i++) {
+    const TraceRecord& record = records_[i];
+    mark.stack(record.stack);
+    mark.stack(record.user_stack);
+    mark.context(record.context);
+  }
+}

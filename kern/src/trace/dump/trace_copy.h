@@ -32,6 +32,8 @@ class TraceCopy {
   uint32_t stacks() const { return stacks_; }
   // Milliseconds since the allocation, at the moment of the copy.
   uint64_t age(const TraceRecord& record) const { return now_ - record.milliseconds(); }
+  // Marks the numbers of its records. After take().
+  void mark(StoreMark& mark) const;
 
  private:
   Result<void> copy_records(TraceTable& table);

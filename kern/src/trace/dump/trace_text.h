@@ -41,9 +41,12 @@ class TraceText {
 
   // Copies the records of `table`, groups them by stack and sorts the groups. `now` in coarse
   // milliseconds is asked for after the copy is made. ENOMEM. May sleep; `stacks` and `contexts`
-  // must keep their numbers while the text is used.
+  // must keep their numbers while the text is used: in a StoreReading until somebody marks what it
+  // holds.
   Result<void> copy(TraceTable& table, const StackTable& stacks, const ContextTable& contexts,
                     uint64_t (*now)());
+  // Marks the numbers of the copy's records. After copy().
+  void mark(StoreMark& mark) const { copy_.mark(mark); }
 
   // The caller fills in name, state and object size before copy(), which does the rest but
   // `untracked`.
