@@ -4,6 +4,7 @@
 #include <atomic>
 #include <iterator>
 
+#include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "sched/task.h"
@@ -228,11 +229,14 @@ KTEST(sweep_beside_dumps_and_resets) {
   done = false;
   Team sweepers(
       [](void*) {
-        while (!done) trace_sweep();
+        while (!done) {
+          trace_sweep();
+          static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{1'000'000}));
+        }
       },
       nullptr);
   for (unsigned i = 0; i < 2; i++) sweepers.add();
-  for (unsigned i = 0; i < 30; i++) {
+  for (unsigned i = 0; i < 20; i++) {
     const Traced traced;
     void* objects[20];
     Trail trail;

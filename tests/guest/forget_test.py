@@ -35,7 +35,7 @@ echo '== leak'; cat '#mem/kmemtrace/leaky'
     [dump] = dumps_in(parts["leak"])
     assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (5, {}, []), result
     [group] = dump.groups
-    assert group.frames[0].startswith("LeakyDevice::") and group.frames[0].endswith(" [kernel]"), result
+    assert group.frames[0].startswith("leaky_open+") and group.frames[0].endswith(" [kernel]"), result
     [stack] = group.user_stacks
     assert re.fullmatch(r"pid \d+ leakdemo", stack.owner) and stack.objects == 5
     assert functions_of(stack.frames, "leakdemo") == ["open", "use", "main", "__stele_start", "_start"], result

@@ -12,7 +12,7 @@
 enum class LockRank : uint8_t {
   // Innermost: may be taken with anything held.
   kLog = 1,        // console port, log
-  kContextTable,   // trace contexts
+  kInternTable,    // a chain of stacks or contexts
   kTraceShard,     // one shard of a trace table
   kArenaTags,      // pool of boundary tags
   kArena,          // an arena; importing takes the source arena's lock after dropping its own

@@ -6,9 +6,9 @@
 // each system call in which something is recorded; mostly it is one that the CPU has met before
 // (recent_callers.h).
 //
-// Numbers from before the tables were emptied: of a context they are recognised, since none is
-// given twice. A user stack is asked for when there is a context, and forgotten when there is
-// another, so what is known of the caller is as valid as the context.
+// Numbers from before the tables were emptied: of a context they are recognised
+// (ContextTable::remember). A user stack is asked for when there is a context, and forgotten when
+// there is another, so what is known of the caller is as valid as the context.
 #include "store/current_context.h"
 
 #include <algorithm>
@@ -29,18 +29,16 @@ constexpr unsigned kVectors = 256;
 constinit std::atomic<ProgramProvider> program_provider{nullptr};
 // Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the
 // same.
-constinit std::atomic<uint32_t> interrupt_contexts[kVectors];
+constinit std::atomic<uint64_t> interrupt_contexts[kVectors];
 
 uint32_t interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
-  const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
+  const uint32_t known =
+      trace_contexts.recall(interrupt_contexts[vector].load(std::memory_order_relaxed));
   // A vector may have been registered afresh, under another name.
-  if (trace_contexts.valid(remembered) &&
-      strcmp(trace_contexts.get(remembered)->program->name, name) == 0) {
-    return remembered;
-  }
+  if (known != 0 && strcmp(trace_contexts.get(known)->program->name, name) == 0) return known;
   const uint32_t id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
-  interrupt_contexts[vector].store(id, std::memory_order_relaxed);
+  interrupt_contexts[vector].store(trace_contexts.remember(id), std::memory_order_relaxed);
   return id;
 }
 
@@ -120,8 +118,6 @@ TraceNumbers trace_remembered_by(const TaskHead& task) {
 }
 
 void trace_mark_interrupts(StoreMark& mark) {
-  for (const auto& remembered : interrupt_contexts) {
-    const uint32_t context = remembered.load(std::memory_order_relaxed);
-    if (trace_contexts.valid(context)) mark.context(context);
-  }
+  for (const auto& remembered : interrupt_contexts)
+    mark.context(trace_contexts.recall(remembered.load(std::memory_order_relaxed)));
 }

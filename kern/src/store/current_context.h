@@ -35,8 +35,7 @@ uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
 // (TaskHead::trace_context). Its caller may not have been asked for; what is known of it is as
 // valid as the context.
 [[gnu::always_inline]] inline bool trace_context_remembered(const Cpu& cpu) {
-  return cpu.interrupt_depth == 0 &&
-         trace_contexts.remembers(static_cast<uint32_t>(cpu.current->trace_context));
+  return cpu.interrupt_depth == 0 && trace_contexts.remembers(cpu.current->trace_context);
 }
 
 // An interrupt is being handled, whatever the current task is.

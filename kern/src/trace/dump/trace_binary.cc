@@ -123,7 +123,7 @@ void TraceBinary::mark(StoreMark& mark) {
 
 // Those that a record names. What comes while this is done is none of them.
 Result<void> TraceBinary::collect_contexts() {
-  Numbers numbers(contexts_->base(), contexts_->size());
+  Numbers numbers(0, contexts_->end());
   TRY(numbers.init());
   for (uint32_t i = 0; i < source_count_; i++) {
     const TraceCopy& copy = sources_[i]->copy;
@@ -302,7 +302,7 @@ abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
       std::lower_bound(programs_.data(), programs_.data() + program_count_, context.program);
   const uint32_t name = program_name(static_cast<uint32_t>(found - programs_.data()));
   abi_tracedump_context item = {};
-  item.id = context.id;
+  item.id = context_list_[index];
   item.kind = kind_of(context.kind);
   item.pid = context.pid;
   item.name = name;

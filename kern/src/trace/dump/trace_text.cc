@@ -67,9 +67,9 @@ Result<void> TraceText::copy(TraceTable& table, const StackTable& stacks,
   TRY(mark_bits_.reserve(kMarkWords));
   std::fill_n(mark_bits_.data(), kMarkWords, 0);
   // Place 0 stands for the context that was not recorded.
-  first_context_ = contexts.base() - 1;
-  // Read once, after the copy: the table has all contexts of the copy, and goes on growing.
-  const size_t places = size_t{contexts.size()} + 1;
+  // Read once, after the copy: the contexts of the copy are below it, and the table goes on
+  // growing.
+  const size_t places = size_t{contexts.end()} + 1;
   TRY(group_contexts_.reserve(places));
   TRY(places_.reserve(places));
   std::fill_n(places_.data(), places, 0);
@@ -215,7 +215,7 @@ void TraceText::collect_contexts() {
     const uint32_t context = record(i).context;
     if (context == last) continue;
     last = context;
-    uint32_t& place = places_[context_index(context)];
+    uint32_t& place = places_[context];
     // What stands there may be from another group.
     if (place < group_context_count_ && group_contexts_[place] == context) continue;
     place = group_context_count_++;

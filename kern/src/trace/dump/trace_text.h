@@ -92,9 +92,6 @@ class TraceText {
   void collect_contexts();
   void collect_shares();
   void add_share(const Share& share);
-  uint32_t context_index(uint32_t context) const {
-    return context == 0 ? 0 : context - first_context_;
-  }
   const Group& group() const { return groups_[group_]; }
   const TraceRecord& record(uint32_t index) const { return copy_[group().first + index]; }
 
@@ -116,7 +113,6 @@ class TraceText {
 
   const StackTable* stacks_ = nullptr;
   const ContextTable* contexts_ = nullptr;
-  uint32_t first_context_ = 0;
   TraceCopy copy_;
   PageBuffer<Group> groups_;
   uint32_t group_count_ = 0;
