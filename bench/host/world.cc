@@ -37,7 +37,7 @@ thread_local uint64_t stack_low, stack_high;
 // Reached through GS, as in the kernel.
 thread_local Cpu this_thread{};
 // Its context is the first that there could be.
-thread_local TaskHead this_task{.trace_context = 1};
+thread_local TaskHead this_task{.trace_context = (uint64_t{1} << 32) + 1};
 MemoryRange memory;
 BootInfo boot;
 

@@ -48,6 +48,5 @@ uint32_t ContextTable::find_or_add(Kind kind, const void* object, size_t size) {
   const size_t words = (size + sizeof(data[0]) - 1) / sizeof(data[0]);
   uint64_t hash = 0;
   for (size_t i = 0; i < words; i++) hash = mixed(hash ^ data[i] ^ uint64_t{i} << 32);
-  bool known;
-  return InternTable::find_or_add(key_of(kind, words, hash), data, &known);
+  return InternTable::find_or_add(key_of(kind, words, hash), data).id;
 }

@@ -16,12 +16,15 @@ constinit InternTable::Entry InternTable::unsplit = {
 
 namespace {
 
+constexpr uint32_t kLoad = 2;    // entries for each head
 constexpr uint32_t kSlice = 64;  // entries, or heads
 
-void copy(uint32_t* to, const uint32_t* from, size_t words) {
-  size_t i = 0;
-  for (; i + 2 <= words; i += 2) __builtin_memcpy(to + i, from + i, 2 * sizeof(uint32_t));
-  if (i < words) to[i] = from[i];
+[[gnu::always_inline]] inline void copy(uint32_t* to, const uint32_t* from, size_t words) {
+  for (; words >= 4; words -= 4, to += 4, from += 4)
+    __builtin_memcpy(to, from, 4 * sizeof(uint32_t));
+  for (; words >= 2; words -= 2, to += 2, from += 2)
+    __builtin_memcpy(to, from, 2 * sizeof(uint32_t));
+  if (words > 0) *to = *from;
 }
 
 }  // namespace
@@ -38,18 +41,16 @@ bool InternTable::has_own_page(uint32_t index) const {
                           heads_[parent_of(page)].load(std::memory_order_relaxed);
 }
 
-// That of the chain in which the entries of a head are. Its lock is held.
+// That of the chain in which the entries of a head are, or would be. Its lock is held.
 InternTable::Head& InternTable::split_head(uint32_t index) {
-  for (;; index = parent_of(index)) {
-    Head& head = head_at(index);
-    if (head.load(std::memory_order_relaxed) != &unsplit) return head;
-  }
+  while (head_at(index).load(std::memory_order_relaxed) == &unsplit) index = parent_of(index);
+  return head_at(index);
 }
 
 // Moves to a chain that is not split what belongs to it, at the end of the chain or one of its
 // descendants. The lock of both is held. Who is just looking at an entry that is moved goes on in
 // the other chain.
-void InternTable::split(uint32_t index) {
+[[gnu::noinline]] void InternTable::split(uint32_t index) {
   const uint32_t bits = 2 * std::bit_floor(index) - 1;
   Head* link = &split_head(parent_of(index));
   Entry* first = nullptr;
@@ -72,6 +73,7 @@ void InternTable::take_head_page(uint32_t index) {
   void* const memory = trace_page_take();
   if (!memory) return;
   auto* const page = static_cast<HeadPage*>(memory);
+#pragma GCC unroll 16
   for (Head& head : page->heads) new (&head) Head(&unsplit);
   std::atomic<HeadPage*>& at = heads_[index / kHeadsPerPage];
   HeadPage* lower = heads_[parent_of(index / kHeadsPerPage)].load(std::memory_order_acquire);
@@ -83,12 +85,21 @@ void InternTable::take_head_page(uint32_t index) {
   }
 }
 
-// Takes in one bit more, if there are more entries than heads and each page of these is one of its
-// own.
+// For the entries there are, one of which has this index.
+[[gnu::noinline]] void InternTable::more_heads(uint32_t index) {
+  if (has_own_page(index)) {
+    grow();
+  } else {
+    take_head_page(index);
+  }
+}
+
+// Takes in one bit more, if there are twice as many entries as heads, and each page of these is one
+// of its own.
 void InternTable::grow() {
   if (growing_.exchange(true, std::memory_order_acquire)) return;
   const uint32_t heads = mask_.load(std::memory_order_relaxed) + 1, pages = heads / kHeadsPerPage;
-  if (entries() > heads && 2 * pages <= kMaxHeadPages &&
+  if (entries() / kLoad > heads && 2 * pages <= kMaxHeadPages &&
       head_pages_.load(std::memory_order_acquire) == pages) {
     for (uint32_t i = 0; i < pages; i++)
       heads_[pages + i].store(heads_[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -99,7 +110,7 @@ void InternTable::grow() {
 
 // --- Places.
 
-void InternTable::put_free(uint32_t id, uint32_t granules) {
+[[gnu::noinline]] void InternTable::put_free(uint32_t id, uint32_t granules) {
   Entry& entry = place(id);
   std::atomic<FreeList>& list = free_[granules];
   FreeList before = list.load(std::memory_order_relaxed);
@@ -111,7 +122,7 @@ void InternTable::put_free(uint32_t id, uint32_t granules) {
 }
 
 // What the first refers to may be anything if others have taken it; then the list has changed.
-uint32_t InternTable::take_free(uint32_t granules) {
+[[gnu::noinline]] uint32_t InternTable::take_free(uint32_t granules) {
   std::atomic<FreeList>& list = free_[granules];
   FreeList before = list.load(std::memory_order_acquire), after;
   do {
@@ -125,29 +136,27 @@ uint32_t InternTable::take_free(uint32_t granules) {
 
 // 0 if for that a page would have to be begun that is not in the directory: *missing says which.
 // What is left of the page before is a free place.
-uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
-  const uint32_t size = granules * kGranule;
-  End before = end_.load(std::memory_order_acquire), after;
+inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
+  uint32_t before = end_.load(std::memory_order_acquire), id;
   do {
-    after = {before.pages, before.offset + size};
-    if (after.offset > kPageSize) [[unlikely]] {
-      after = {before.pages + 1, kGranule + size};
-      if (!pages_.find(before.pages)) {
-        *missing = before.pages;
+    id = before;
+    if (granules > left_in_page(before)) [[unlikely]] {
+      const uint32_t page = pages_until(before);
+      if (!pages_.find(page)) {
+        *missing = page;
         return 0;
       }
+      id = page * kPlacesPerPage + 1;
     }
-  } while (!end_.compare_exchange_weak(before, after, std::memory_order_acq_rel,
+  } while (!end_.compare_exchange_weak(before, id + granules, std::memory_order_acq_rel,
                                        std::memory_order_acquire));
-  if (after.pages != before.pages) {
-    const auto rest = static_cast<uint32_t>(kPageSize - before.offset) / kGranule;
-    if (rest >= kLeast) put_free(after.pages * kPlacesPerPage - kPlacesPerPage - rest, rest);
-  }
-  return (after.pages - 1) * kPlacesPerPage + (after.offset - size) / kGranule;
+  if (id != before && left_in_page(before) >= kLeast) [[unlikely]]
+    put_free(before, left_in_page(before));
+  return id;
 }
 
 // The rest of a larger place must be one, too.
-uint32_t InternTable::take_larger(uint32_t granules) {
+[[gnu::noinline, gnu::cold]] uint32_t InternTable::take_larger(uint32_t granules) {
   for (uint32_t larger = granules + kLeast; larger <= kMost; larger++) {
     if (const uint32_t id = take_free(larger)) {
       put_free(id + granules, larger - granules);
@@ -159,60 +168,82 @@ uint32_t InternTable::take_larger(uint32_t granules) {
 
 // --- Additions.
 
-// As find_or_add(). Where that would take a page, it returns 0 and says in *missing which; unless
-// `larger` says that there is none.
-uint32_t InternTable::find_or_add_locked(uint64_t key, const uint32_t* data, bool larger,
-                                         bool* known, uint32_t* missing) {
-  const Guard guard(lock_of(hash_of(key)));
-  const uint32_t index = index_of(key);
-  if (head_at(index).load(std::memory_order_relaxed) == &unsplit) split(index);
-  Head& head = split_head(index);
-  Entry* const first = head.load(std::memory_order_relaxed);
+namespace {
+
+// A hook's: interrupts are off. Others hold the lock for some hundred instructions.
+class SCOPED_CAPABILITY HookGuard {
+ public:
+  explicit HookGuard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) {
+    while (!lock.lock_in_hook()) [[unlikely]] __builtin_ia32_pause();
+  }
+  ~HookGuard() RELEASE() { lock_.unlock_in_hook(); }
+  HookGuard(const HookGuard&) = delete;
+  HookGuard& operator=(const HookGuard&) = delete;
+
+ private:
+  Spinlock& lock_;
+};
+
+}  // namespace
+
+// As add(). Where that would take a page, the number is 0, and *missing says which; unless `larger`
+// says that there is none.
+[[gnu::always_inline]] inline InternTable::Interned InternTable::add_locked(uint64_t key,
+                                                                            const uint32_t* data,
+                                                                            bool larger,
+                                                                            uint32_t* missing) {
+  const HookGuard guard(lock_of(hash_of(key)));
+  Head* head = &this->head(key);
+  Entry* first = head->load(std::memory_order_relaxed);
+  if (first == &unsplit) [[unlikely]] {
+    split(index_of(key));
+    head = &split_head(index_of(key));
+    first = head->load(std::memory_order_relaxed);
+  }
   for (Entry* entry = first; entry; entry = entry->next.load(std::memory_order_relaxed)) {
     if (entry->key == key && equal(entry->data, data, words_of(key))) {
       stamp(*entry);
-      *known = true;
-      return entry->id;
+      return {entry->id, true};
     }
   }
-  *known = false;
   const uint32_t granules = granules_of(words_of(key));
-  uint32_t id = take_free(granules);
+  uint32_t id = 0;
+  if (free_granules_.load(std::memory_order_relaxed) != 0) id = take_free(granules);
   if (id == 0) id = take_end(granules, missing);
-  if (id == 0 && larger) id = take_larger(granules);
-  if (id == 0) return 0;
+  if (id == 0) [[unlikely]] {
+    if (larger) id = take_larger(granules);
+    if (id == 0) return {0, false};
+  }
   Entry& entry = place(id);
   entry.next.store(first, std::memory_order_relaxed);
   entry.key = key;
   entry.id = id;
   entry.stamp.store(epoch_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   copy(entry.data, data, words_of(key));
-  count_of(entry).fetch_add(1, std::memory_order_relaxed);
-  head.store(&entry, std::memory_order_release);
-  return id;
+  count_of(key).fetch_add(1, std::memory_order_relaxed);
+  head->store(&entry, std::memory_order_release);
+  return {id, false};
 }
 
-uint32_t InternTable::find_or_add(uint64_t key, const uint32_t* data, bool* known) {
-  if (const uint32_t id = find(key, data)) {
-    *known = true;
-    return id;
-  }
-  uint32_t missing;
-  uint32_t id = find_or_add_locked(key, data, false, known, &missing);
-  if (id != 0) [[likely]] {
-    const uint32_t index = index_of(key);
-    if (!has_own_page(index)) [[unlikely]]
-      take_head_page(index);
-  }
-  // Others may have filled a page that was begun here.
-  while (id == 0) {
+// For which page number `missing` is to be begun. Others may fill it before it is used here.
+[[gnu::noinline, gnu::cold]] InternTable::Interned InternTable::add_in_page(uint64_t key,
+                                                                            const uint32_t* data,
+                                                                            uint32_t missing) {
+  for (;;) {
     const bool larger = pages_.obtain(missing) == nullptr;
-    id = find_or_add_locked(key, data, larger, known, &missing);
-    if (larger) break;
+    const Interned added = add_locked(key, data, larger, &missing);
+    if (added.id != 0 || larger) return added;
   }
-  if (entries() > mask_.load(std::memory_order_relaxed) + 1) [[unlikely]]
-    grow();
-  return id;
+}
+
+InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
+  uint32_t missing = 0;
+  const Interned added = add_locked(key, data, false, &missing);
+  if (added.id == 0) [[unlikely]]
+    return add_in_page(key, data, missing);
+  if (entries() > mask_.load(std::memory_order_relaxed)) [[unlikely]]
+    more_heads(index_of(key));
+  return added;
 }
 
 // --- Forgetting.
@@ -238,7 +269,7 @@ void InternTable::mark(uint32_t id) {
 }
 
 void InternTable::mark_referred(const Entry& entry) {
-  if (entry.kind() == Kind::kPair) {
+  if (kind_of(entry.key) == Kind::kPair) {
     mark(entry.data[0]);
     mark(entry.data[1]);
   } else {
@@ -263,7 +294,7 @@ bool InternTable::kill(Entry& entry) {
     return false;
   }
   limbo_ = entry.id;
-  count_of(entry).fetch_sub(1, std::memory_order_relaxed);
+  count_of(entry.key).fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
 
@@ -276,11 +307,11 @@ uint32_t InternTable::sweep_chain(uint32_t index, Pass pass) {
   uint32_t seen = 0;
   for (Entry* entry = link->load(std::memory_order_relaxed); entry; seen++) {
     Entry* const next = entry->next.load(std::memory_order_relaxed);
-    if (pass_of(entry->kind()) == pass && kill(*entry)) {
+    if (pass_of(entry->key) == pass && kill(*entry)) {
       link->store(next, std::memory_order_release);
       if (planted(Planted::kSweepEarlyReuse)) reuse();
     } else {
-      if (pass == Pass::kReferring && pass_of(entry->kind()) == pass) mark_referred(*entry);
+      if (pass == Pass::kReferring && pass_of(entry->key) == pass) mark_referred(*entry);
       link = &entry->next;
     }
     entry = next;
@@ -341,7 +372,7 @@ void InternTable::clear() {
   }
   mask_.store(0, std::memory_order_relaxed);
   head_pages_.store(0, std::memory_order_relaxed);
-  end_.store(kNothing, std::memory_order_relaxed);
+  end_.store(0, std::memory_order_relaxed);
   for (std::atomic<FreeList>& list : free_) list.store({}, std::memory_order_relaxed);
   free_granules_.store(0, std::memory_order_relaxed);
   for (std::atomic<uint32_t>& count : counts_) count.store(0, std::memory_order_relaxed);
@@ -350,13 +381,13 @@ void InternTable::clear() {
 }
 
 InternTable::Fill InternTable::fill() const {
-  const End end = end_.load(std::memory_order_relaxed);
-  const uint64_t directory =
-      (uint64_t{end.pages} + PageDirectory::kFanout - 1) / PageDirectory::kFanout;
-  return {.entries = entries(),
-          .survivors = survivors_.load(std::memory_order_relaxed),
-          .bytes_held =
-              (end.pages + directory + head_pages_.load(std::memory_order_relaxed)) * kPageSize,
-          .bytes_free = uint64_t{free_granules_.load(std::memory_order_relaxed)} * kGranule +
-                        kPageSize - end.offset};
+  const uint32_t end = this->end(), pages = pages_until(end);
+  const uint32_t directory = (pages + PageDirectory::kFanout - 1) / PageDirectory::kFanout;
+  return {
+      .entries = entries(),
+      .survivors = survivors_.load(std::memory_order_relaxed),
+      .bytes_held =
+          uint64_t{pages + directory + head_pages_.load(std::memory_order_relaxed)} * kPageSize,
+      .bytes_free =
+          uint64_t{free_granules_.load(std::memory_order_relaxed) + left_in_page(end)} * kGranule};
 }

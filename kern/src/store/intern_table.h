@@ -85,10 +85,11 @@ class InternTable {
   bool reuse();
 
   // Numbers are below this.
-  uint32_t end() const { return end_.load(std::memory_order_acquire).pages * kPlacesPerPage; }
+  uint32_t end() const { return end_.load(std::memory_order_acquire); }
 
  protected:
-  enum class Kind : uint8_t { kKernelStack, kUserStack, kPair, kProgram, kContext };
+  // Bit 1: refers to others.
+  enum class Kind : uint8_t { kKernelStack, kUserStack, kPair, kContext, kProgram };
   static constexpr unsigned kKindBits = 3;
   static constexpr size_t kMaxWords = 128;
   static constexpr unsigned kShapeBits = 16;
@@ -102,7 +103,6 @@ class InternTable {
     uint32_t data[];
 
     size_t words() const { return words_of(key); }
-    Kind kind() const { return static_cast<Kind>(key & ((1u << kKindBits) - 1)); }
     static Entry& of(const uint32_t* data) {
       return *reinterpret_cast<Entry*>(reinterpret_cast<uint64_t>(data) - offsetof(Entry, data));
     }
@@ -118,6 +118,9 @@ class InternTable {
   static uint64_t key_of(Kind kind, size_t words, uint64_t hash) {
     const uint64_t shape = words << kKindBits | static_cast<uint64_t>(kind);
     return (hash & ~uint64_t{0} << kShapeBits) | shape;
+  }
+  static constexpr Kind kind_of(uint64_t key) {
+    return static_cast<Kind>(key & ((1u << kKindBits) - 1));
   }
   // Both halves of a product (Wang Yi's wyhash).
   static uint64_t mixed(uint64_t word) {
@@ -148,10 +151,17 @@ class InternTable {
     }
     return 0;
   }
-  // The number of the entry with these words, which is added if there was none: in *known comes
-  // whether there was. 0 if there is no memory for it. Any context but NMI, interrupts off, after
-  // trace_memory_prepare(); takes kInternTable.
-  uint32_t find_or_add(uint64_t key, const uint32_t* data, bool* known);
+  struct Interned {
+    uint32_t id;
+    bool known;  // it was there
+  };
+  // The entry with these words, which is added if there is none; its number is 0 if there is no
+  // memory for it. Any context but NMI, interrupts off, after trace_memory_prepare(); takes
+  // kInternTable.
+  [[gnu::always_inline]] Interned find_or_add(uint64_t key, const uint32_t* data) {
+    if (const uint32_t id = find(key, data)) return {id, true};
+    return add(key, data);
+  }
 
   const Entry& at(uint32_t id) const {
     const auto* page = static_cast<const char*>(pages_[id / kPlacesPerPage]);
@@ -167,6 +177,9 @@ class InternTable {
   // id is 0.
   static constexpr uint32_t kGranule = 8;
   static constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
+  // Of the page that is used up to `end`: none if that is the end of a page.
+  static uint32_t left_in_page(uint32_t end) { return -end % kPlacesPerPage; }
+  static uint32_t pages_until(uint32_t end) { return (end + kPlacesPerPage - 1) / kPlacesPerPage; }
   // A place is at least so large that it can hold an entry without words.
   static constexpr uint32_t kLeast = sizeof(Entry) / kGranule;
   static constexpr uint32_t granules_of(size_t words) {
@@ -194,22 +207,14 @@ class InternTable {
     constexpr Lock() : Spinlock(LockRank::kInternTable) {}
   };
 
-  // How far pages are used: `pages` have been begun, and the last of them is free from `offset` on.
-  struct End {
-    uint32_t pages;
-    uint32_t offset;
-  };
-  static constexpr End kNothing = {0, kPageSize};
-  static_assert(std::atomic<End>::is_always_lock_free);
-
   // The first of a list of free places, linked by their stamps, and how often it has changed.
   struct FreeList {
     uint32_t first, changes;
   };
   static_assert(std::atomic<FreeList>::is_always_lock_free);
 
-  static constexpr Pass pass_of(Kind kind) {
-    return kind == Kind::kPair || kind == Kind::kContext ? Pass::kReferring : Pass::kReferred;
+  static constexpr Pass pass_of(uint64_t key) {
+    return (key & 2) != 0 ? Pass::kReferring : Pass::kReferred;
   }
 
   // Never 0: so callers need not look.
@@ -234,6 +239,7 @@ class InternTable {
   Head& split_head(uint32_t index);
   void split(uint32_t index);
   void take_head_page(uint32_t index);
+  void more_heads(uint32_t index);
   void grow();
 
   // --- Stamps.
@@ -249,10 +255,11 @@ class InternTable {
   uint32_t take_free(uint32_t granules);
   uint32_t take_end(uint32_t granules, uint32_t* missing);
   uint32_t take_larger(uint32_t granules);
-  uint32_t find_or_add_locked(uint64_t key, const uint32_t* data, bool larger, bool* known,
-                              uint32_t* missing);
-  std::atomic<uint32_t>& count_of(const Entry& entry) {
-    return counts_[static_cast<size_t>(pass_of(entry.kind()))];
+  Interned add_locked(uint64_t key, const uint32_t* data, bool larger, uint32_t* missing);
+  Interned add_in_page(uint64_t key, const uint32_t* data, uint32_t missing);
+  Interned add(uint64_t key, const uint32_t* data);
+  std::atomic<uint32_t>& count_of(uint64_t key) {
+    return counts_[static_cast<size_t>(pass_of(key))];
   }
   uint32_t entries() const { return count(Pass::kReferring) + count(Pass::kReferred); }
 
@@ -278,7 +285,7 @@ class InternTable {
   std::array<Lock, kLocks> locks_;
 
   PageDirectory pages_;
-  std::atomic<End> end_{kNothing};
+  std::atomic<uint32_t> end_{0};  // the first place that was not used, or page that was not begun
   std::array<std::atomic<FreeList>, kMost + 1> free_ = {};  // by size in granules
   std::atomic<uint32_t> free_granules_{0};
   std::array<std::atomic<uint32_t>, 2> counts_ = {};  // by Pass

@@ -2,27 +2,6 @@
 
 #include <algorithm>
 
-uint64_t StackTable::pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data) {
-  uint64_t sum = 0;
-  if (kind == StackKind::kKernel) {
-    for (size_t i = 0; i < count; i++) {
-      data[i] = packs(frames[i]) ? static_cast<uint32_t>(frames[i]) : UINT32_MAX;
-      sum += weight(unpacked(data[i]), i);
-    }
-    return key_of(kind_of(kind), count, mixed(sum));
-  }
-  for (size_t i = 0; i < count; i++) {
-    data[2 * i] = static_cast<uint32_t>(frames[i]);
-    data[2 * i + 1] = static_cast<uint32_t>(frames[i] >> 32);
-    sum += weight(frames[i], i);
-  }
-  return key_of(kind_of(kind), 2 * count, mixed(sum));
-}
-
-StackKind StackTable::View::kind() const {
-  return static_cast<StackKind>(entry_->kind());
-}
-
 size_t StackTable::View::size() const {
   return kind() == StackKind::kKernel ? entry_->words() : entry_->words() / 2;
 }
@@ -37,19 +16,32 @@ uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count
   return intern(kind, frames, count, &known);
 }
 
+// User frames are stored as they are.
 uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count, bool* known) {
-  uint32_t data[kMaxWords];
-  const uint64_t key = pack(kind, frames, std::min(count, kMaxFrames), data);
-  return find_or_add(key, data, known);
+  count = std::min(count, kMaxFrames);
+  uint64_t sum = 0;
+  Interned interned;
+  if (kind == StackKind::kUser) {
+    for (size_t i = 0; i < count; i++) sum += weight(frames[i], i);
+    interned = find_or_add(key_of(Kind::kUserStack, 2 * count, mixed(sum)),
+                           reinterpret_cast<const uint32_t*>(frames));
+  } else {
+    uint32_t packed[kMaxFrames];
+    for (size_t i = 0; i < count; i++) {
+      packed[i] = packs(frames[i]) ? static_cast<uint32_t>(frames[i]) : UINT32_MAX;
+      sum += weight(unpacked(packed[i]), i);
+    }
+    interned = find_or_add(key_of(Kind::kKernelStack, count, mixed(sum)), packed);
+  }
+  *known = interned.known;
+  return interned.id;
 }
 
 uint32_t StackTable::intern_packed(std::span<const uint32_t> frames, uint64_t sum) {
-  bool known;
-  return find_or_add(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data(), &known);
+  return find_or_add(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data()).id;
 }
 
 uint32_t StackTable::intern_pair(Pair pair) {
   const uint32_t data[] = {pair.stack, pair.user_stack};
-  bool known;
-  return find_or_add(key_of(pair), data, &known);
+  return find_or_add(key_of(pair), data).id;
 }

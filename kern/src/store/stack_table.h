@@ -35,7 +35,7 @@ class StackTable : public InternTable {
     View() = default;
     // False for the number 0.
     explicit operator bool() const { return entry_ != nullptr; }
-    StackKind kind() const;
+    StackKind kind() const { return static_cast<StackKind>(kind_of(entry_->key)); }
     // Of a stack: how many return addresses it has, and which is number `index`, innermost first.
     size_t size() const;
     uint64_t operator[](size_t index) const;
@@ -110,14 +110,11 @@ class StackTable : public InternTable {
     }
     return factors;
   }();
-  static constexpr Kind kind_of(StackKind kind) { return static_cast<Kind>(kind); }
-  static_assert(Kind{static_cast<uint8_t>(StackKind::kUser)} == Kind::kUserStack &&
-                Kind{static_cast<uint8_t>(StackKind::kPair)} == Kind::kPair);
   static_assert(2 * kMaxFrames <= kMaxWords);
+  static_assert(static_cast<uint8_t>(StackKind::kUser) == static_cast<uint8_t>(Kind::kUserStack) &&
+                static_cast<uint8_t>(StackKind::kPair) == static_cast<uint8_t>(Kind::kPair));
   static uint64_t key_of(Pair pair) {
     return InternTable::key_of(Kind::kPair, 2, mixed(pair.stack | uint64_t{pair.user_stack} << 32));
   }
   using InternTable::key_of;
-  // Frames as they are stored; returns their key.
-  static uint64_t pack(StackKind kind, const uint64_t* frames, size_t count, uint32_t* data);
 };

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/errstr.h"
+#include "core/log.h"
 #include "core/symbols.h"
 #include "store/trace_memory.h"
 #include "trace_world.h"
@@ -98,4 +99,12 @@ Errno fail(Errno error, const char* pattern, ...) {
   vsnprintf(error_text, sizeof(error_text), pattern, arguments);
   va_end(arguments);
   return error;
+}
+
+void panic(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  vfprintf(stderr, pattern, arguments);
+  va_end(arguments);
+  abort();
 }
