@@ -40,7 +40,7 @@ thread_local Cpu this_thread{};
 // Its context is the first that there could be.
 thread_local TaskHead this_task = [] {
   TaskHead task = {};
-  task.trace_context = 1;
+  task.trace_context = (uint64_t{1} << 32) + 1;
   return task;
 }();
 MemoryRange memory;
@@ -175,6 +175,11 @@ Result<void> WaitQueue::sleep(Spinlock&, bool, Nanoseconds) {
 }
 void WaitQueue::wake_one() {}
 void WaitQueue::wake_all() {}
+
+Result<void> trace_users_add(StoreHolder&) {
+  return {};
+}
+void trace_users_drop(StoreHolder&) {}
 
 unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;

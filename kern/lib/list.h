@@ -33,6 +33,11 @@ class List {
   }
   T* front() { return empty() ? nullptr : owner(head_.next); }
   T* back() { return empty() ? nullptr : owner(head_.prev); }
+  // The one behind an element of this list; nullptr for the last.
+  T* next(T& element) {
+    ListNode* const node = (element.*Member).next;
+    return node == &head_ ? nullptr : owner(node);
+  }
   T* pop_front() {
     T* first = front();
     if (first) (first->*Member).unlink();

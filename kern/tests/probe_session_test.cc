@@ -8,6 +8,7 @@
 #include "probe/probe_session.h"
 #include "slab.h"
 #include "store/shared_tables.h"
+#include "store/sweeper.h"
 #include "store/trace_memory.h"
 #include "tests/team.h"
 #include "tests/test_program.h"
@@ -90,6 +91,37 @@ KTEST(probe_session_counts_all_cpus) {
     call_at_depths(nullptr);
     ProbeCounts counts = no_counts();
     EXPECT(session.counts(counts).tallies.counted == cpu_count() * kCalls);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+// Counts, and a text of them that is open, name the stacks that they named.
+KTEST(probe_session_keeps_its_stacks_when_swept) {
+  {
+    Session session;
+    EXPECT(session.does("count session_called\nprocesses\nstart"));
+    call_at_depths(nullptr);
+    EXPECT(session.does("stop"));
+    ProbeCounts before = no_counts();
+    session.counts(before);
+    EXPECT(before.size() == kDepths);
+    {
+      Session other;  // what it makes is forgotten, and its places used again
+      for (unsigned i = 0; i < 10; i++) {
+        EXPECT(other.does(i == 0 ? "count session_called\nstart" : "clear"));
+        call_at_depths(nullptr);
+        trace_sweep();
+      }
+    }
+    ProbeCounts after = no_counts();
+    session.counts(after);
+    EXPECT(after.size() == kDepths);
+    for (uint32_t i = 0; i < kDepths; i++) {
+      const StackTable::View was = trace_stacks.view(before[i].kernel),
+                             is = trace_stacks.view(after[i].kernel);
+      EXPECT(before[i].kernel == after[i].kernel && before[i].count == after[i].count);
+      EXPECT(was.size() == is.size() && is.size() > 2 && is.kind() == StackKind::kKernel);
+    }
   }
   EXPECT(trace_memory_used() == 0);
 }

@@ -22,39 +22,7 @@ uint64_t Random::next() {
   return z ^ (z >> 31);
 }
 
-// --- Allocating, in functions that a stack can be told by.
-
 namespace {
-
-struct Request {
-  kmem_cache* cache;  // or
-  struct arena* arena;
-  size_t size;
-  int flags;
-
-  [[gnu::always_inline]] void* get() const {
-    return arena ? arena_alloc(arena, size, flags) : kmem_cache_alloc_sized(cache, size, flags);
-  }
-};
-
-using Site = void* (*)(const Request& request, unsigned frames);
-#define PROOF_SITE(name)                                                                \
-  [[gnu::noinline, gnu::noclone]] void* name(const Request& request, unsigned frames) { \
-    void* object = frames > 1 ? name(request, frames - 1) : request.get();              \
-    asm volatile("" : "+r"(object)::"memory");                                          \
-    return object;                                                                      \
-  }
-PROOF_SITE(proof_site_a)
-PROOF_SITE(proof_site_b)
-PROOF_SITE(proof_site_c)
-#undef PROOF_SITE
-struct NamedSite {
-  Site allocate;
-  const char* name;
-};
-constexpr NamedSite kSites[] = {
-    {proof_site_a, "proof_site_a"}, {proof_site_b, "proof_site_b"}, {proof_site_c, "proof_site_c"}};
-constexpr unsigned kMaxFrames = 20;
 
 uint64_t failures_of(kmem_cache* cache) {
   struct kmem_cache_stats stats;
@@ -63,6 +31,20 @@ uint64_t failures_of(kmem_cache* cache) {
 }
 
 }  // namespace
+
+void make_name(uint32_t pid, char (&name)[kTaskName]) {
+  if (pid == 0) {
+    format(name, sizeof(name), "ktest");
+  } else {
+    format(name, sizeof(name), "proof%u", pid);
+  }
+}
+
+bool is_name_of(uint32_t pid, const char* name) {
+  char expected[kTaskName];
+  make_name(pid, expected);
+  return std::string_view(name) == expected;
+}
 
 // --- Life.
 
@@ -167,25 +149,26 @@ void Account::allocate(Slot& slot, Actor& actor) {
     return;
   }
   Random& random = actor.random;
-  slot.site = static_cast<uint8_t>(random.below(std::size(kSites)));
-  slot.frames = static_cast<uint8_t>(1 + random.below(random.one_in(8) ? kMaxFrames : 4));
+  slot.path = {
+      .word = static_cast<uint32_t>(random.next()),
+      .frames = static_cast<uint8_t>(1 + random.below(random.one_in(8) ? Path::kMaxFrames : 4))};
   slot.size = 1 + random.below(largest_);
   slot.in_interrupt = actor.in_interrupt;
   slot.pid = actor.in_interrupt ? 0 : current_task()->pid;
+  slot.user_call = actor.user_call;
   slot.cpu_known = actor.in_interrupt || random.one_in(2);
   const int flags = slot.cpu_known || random.one_in(2) ? KM_ATOMIC : KM_SLEEP;
 
   const View before = look();
   slot.mark_low = mark_low_;
   slot.time_low = coarse_milliseconds();
+  const Request request = {source_.cache(), arena_, slot.size, flags, before.state.options.depth};
   if (slot.cpu_known) {
     const PreemptOff off;
     slot.cpu = cpu_id();
-    slot.object =
-        kSites[slot.site].allocate({source_.cache(), arena_, slot.size, flags}, slot.frames);
+    slot.object = allocate_along(slot.path, request, &slot.trail);
   } else {
-    slot.object =
-        kSites[slot.site].allocate({source_.cache(), arena_, slot.size, flags}, slot.frames);
+    slot.object = allocate_along(slot.path, request, &slot.trail);
   }
   slot.time_high = coarse_milliseconds();
   slot.mark_high = mark_high_;
@@ -296,11 +279,10 @@ void Account::describe(const Slot& slot) {
   static constexpr const char* kExpected[] = {"recorded", "not recorded", "either",
                                               "recorded or dropped"};
   klog(
-      "proof:   account: %p size %u by %s, %u frames, pid %u%s, cpu %d, mark %u-%u%s, time "
-      "%lu-%lu, "
-      "table %d, resets %d: "
-      "%s",
-      slot.object, slot.size, kSites[slot.site].name, slot.frames, slot.pid,
+      "proof:   account: %p size %u by %s, path %u of %u frames, trail %u 0x%x, user call 0x%x, "
+      "pid %u%s, cpu %d, mark %u-%u%s, time %lu-%lu, table %d, resets %d: %s",
+      slot.object, slot.size, path_function(slot.path, 0), slot.path.word, slot.path.frames,
+      slot.trail.frames, slot.trail.hash, slot.user_call, slot.pid,
       slot.in_interrupt ? " interrupt" : "", slot.cpu_known ? static_cast<int>(slot.cpu) : -1,
       slot.mark_low, slot.mark_high, slot.state_known ? "" : "?", slot.time_low, slot.time_high,
       static_cast<int>(slot.generation), static_cast<int>(slot.resets),
@@ -309,10 +291,11 @@ void Account::describe(const Slot& slot) {
 
 void Account::describe(const TraceRecord& record) {
   if (!says()) return;
-  klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u",
+  const StackTable::Pair pair = trace_stacks.split(record.stack);
+  klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u of %u and %u",
        record.object(), record.size(), record.mark(), record.cpu(), record.milliseconds(),
-       record.context, record.stack);
-  const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
+       record.context, record.stack, pair.stack, pair.user_stack);
+  const StackTable::View stack = trace_stacks.view(pair.stack);
   for (size_t i = 0; stack && i < stack.size(); i++) {
     char frame[100];
     symbol_format(frame, sizeof(frame), stack[i]);
@@ -370,6 +353,7 @@ void Account::compare_state() {
 unsigned Account::compare(Hash& hash) {
   if (!source_) return 0;
   differences_ = 0;
+  const StoreReading reading;  // sweeps go on
   compare_state();
   PageBuffer<TraceRecord> records;
   TraceCounters counters = {};
@@ -464,6 +448,8 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
   if (context && (context->kind == ContextKind::kInterrupt) != slot.in_interrupt)
     wrong = "kind of context";
   if (context && context->pid != slot.pid) wrong = "process";
+  if (context && !slot.in_interrupt && !is_name_of(slot.pid, context->program->name))
+    wrong = "program";
   if (wrong) {
     difference("the record has another %s", wrong);
     describe(slot);
@@ -473,15 +459,23 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
 }
 
 void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
-  const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
+  const StackTable::Pair pair = trace_stacks.split(record.stack);
+  const StackTable::View stack = trace_stacks.view(pair.stack);
   if (!stack) return;  // counted: compare_counters
-  const size_t least = slot.state_known ? std::min<size_t>(slot.depth, slot.frames) : 1;
-  bool right = stack.size() <= slot.depth && stack.size() >= least;
-  for (size_t i = 0; i < stack.size() && i < slot.frames; i++) {
+  bool right = stack.kind() == StackKind::kKernel && stack.size() > 0 && stack.size() <= slot.depth;
+  for (unsigned i = 0; right && i < stack.size() && i < slot.path.frames; i++) {
     const Symbol symbol = symbol_lookup(stack[i] - 1);
-    right &= symbol.name &&
-             std::string_view(symbol.name).find(kSites[slot.site].name) != std::string_view::npos;
+    right = symbol.name && std::string_view(symbol.name).find(path_function(slot.path, i)) !=
+                               std::string_view::npos;
   }
+  if (right && slot.state_known) {
+    const Trail trail = trail_of(stack);
+    right = trail.frames == slot.trail.frames && trail.hash == slot.trail.hash;
+  }
+  // One that was lost is counted too.
+  if (right && pair.user_stack != 0)
+    right = slot.user_call != 0 &&
+            UserCall::matches(slot.user_call, trace_stacks.view(pair.user_stack));
   if (right) return;
   difference("the record has another stack");
   describe(slot);

@@ -21,6 +21,7 @@
 
 #include "arena.h"
 #include "store/page_buffer.h"
+#include "tests/proof_stacks.h"
 #include "trace/control.h"
 
 namespace proof {
@@ -53,6 +54,7 @@ struct Actor {
   Hash hash;
   uint64_t events = 0;
   bool in_interrupt = false;
+  uint32_t user_call = 0;  // that it is in
 };
 
 enum class Expect : uint8_t {
@@ -68,8 +70,9 @@ enum class SlotState : uint8_t { kEmpty, kBusy, kFull };
 struct Slot {
   std::atomic<SlotState> state{SlotState::kEmpty};
   Expect expect;
-  uint8_t site;    // the function that allocated,
-  uint8_t frames;  // and how many frames of it
+  Path path;           // of the functions that allocated,
+  Trail trail;         // and what more was on the stack
+  uint32_t user_call;  // in which it was (UserCall); 0: none
   bool in_interrupt;
   bool cpu_known;
   bool state_known;  // no command came in between: mark and depth are those
@@ -211,6 +214,11 @@ class Account {
   Tally tallies_[kGenerations] = {};
   Slot slots_[kSlots] = {};
 };
+
+// The name of a task that plays a process, or of one that does not (pid 0).
+inline constexpr size_t kTaskName = 32;
+void make_name(uint32_t pid, char (&name)[kTaskName]);
+bool is_name_of(uint32_t pid, const char* name);
 
 // The number after `key` in the text of a dump; kUnknown if the key is not there.
 uint64_t number_after(std::string_view text, std::string_view key);

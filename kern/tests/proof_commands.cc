@@ -39,7 +39,7 @@ Line Episode::random_line(bool may_start) {
     if (random_.one_in(2)) line.options.depth = 1 + random_.below(random_.one_in(2) ? 64 : 4);
     if (random_.one_in(4)) line.options.min_size = random_.below(60);
     if (random_.one_in(4)) line.options.max_size = line.options.min_size + random_.below(300);
-    if (random_.one_in(4)) line.options.pid = kFirstPid + random_.below(2);
+    if (random_.one_in(4)) line.options.pid = kFirstPid + random_.below(kUsualPids);
     if (random_.one_in(6)) line.options.sample = 1 + random_.below(2000);
   } else if (kind < 5) {
     line.word = TraceWord::kStop;

@@ -66,6 +66,7 @@ Episode::Episode(uint64_t seed) {
       nullptr);
   for (unsigned i = 0; i < kWorkers; i++) team_.add();
   for (unsigned i = 0; i < kReaders; i++) readers_.add();
+  for (unsigned i = 0; i < kSweepers; i++) sweepers_.add();
 }
 
 // All is given back.
@@ -76,6 +77,7 @@ Episode::~Episode() {
   workload.stop = true;
   team_.join();
   readers_.join();
+  sweepers_.join();
   workload.interrupts = false;
   for (unsigned i = 0; i < cpu_count(); i++) timer_cancel(workload.timers[i]);
   on_each_cpu([](void*) {}, nullptr);

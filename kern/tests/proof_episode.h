@@ -66,6 +66,7 @@ class Episode {
   Hash hash_;
   Team team_{worker, nullptr};
   Team readers_{reader, nullptr};
+  Team sweepers_{sweeper, nullptr};
   Model others_;  // of all sources that have no account, and of those to come
   const uint64_t usual_limit_ = trace_memory_limit();
   bool low_limit_ = false;

@@ -7,6 +7,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
 #include "core/log.h"
+#include "store/sweeper.h"
 
 namespace proof {
 
@@ -68,14 +69,33 @@ void on_timer(void*) {
             monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
 }
 
-// In bursts, so that magazines go to the depot and come back, slabs fill and empty.
+// The current task is another process from now on, as after exec, or a kernel task again.
+void become(uint32_t pid) {
+  Task& task = *current_task();
+  task.pid = pid;
+  make_name(pid, task.name);
+  trace_program_changed(task);
+}
+
+// In bursts, so that magazines go to the depot and come back, slabs fill and empty. Half of the
+// workers play processes, which come and go and make system calls.
 void worker(void*) {
   const unsigned number = workload.next_worker.fetch_add(1);
   Actor& actor = workload.workers[number];
-  current_task()->pid = number % 2 ? kFirstPid + number / 2 % 2 : 0;
+  const bool plays_process = number % 2 != 0;
+  UserCall call;
   Random& random = actor.random;
   while (!workload.stop) {
     rest_while_paused();
+    if (actor.user_call != 0 && random.one_in(3)) {
+      call.leave();
+      actor.user_call = 0;
+    }
+    if (plays_process && actor.user_call == 0) {
+      if (random.one_in(3)) become(kFirstPid + random.below(random.one_in(2) ? kUsualPids : kPids));
+      const uint32_t seed = 1 + random.below(100'000);
+      if (random.one_in(2) && call.enter(seed)) actor.user_call = seed;
+    }
     const unsigned favours_free = random.below(4);
     for (unsigned n = random.below(60); n > 0 && !workload.pause; n--) {
       act_somewhere(actor, random.below(4) < favours_free);
@@ -85,7 +105,22 @@ void worker(void*) {
     if (random.one_in(32))
       static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(5'000'000)}));
   }
-  current_task()->pid = 0;
+  if (actor.user_call != 0) call.leave();
+  become(0);
+}
+
+void sweeper(void*) {
+  Random random;
+  random.seed(1);
+  while (!workload.stop) {
+    trace_sweep();
+    workload.sweeps++;
+    if (random.one_in(2)) {
+      task_yield();
+    } else {
+      static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(8'000'000)}));
+    }
+  }
 }
 
 void reader(void*) {

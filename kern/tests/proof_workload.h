@@ -21,6 +21,8 @@ inline constexpr unsigned kAccounts = 7;
 inline constexpr unsigned kLastingAccounts = 3;  // the others are for caches that come and go
 inline constexpr uint8_t kVector = 0xf1;         // of the interrupt that CPUs send themselves
 inline constexpr uint32_t kFirstPid = 30'000;    // that workers take on
+inline constexpr uint32_t kPids = 200, kUsualPids = 2;
+inline constexpr unsigned kSweepers = 1;
 
 extern Account accounts[kAccounts];
 
@@ -32,13 +34,15 @@ struct Workload {
   Actor interrupt_actors[kMaxCpus];
   Timer timers[kMaxCpus] = {};
   std::atomic<unsigned> bad_dumps{0};
-  std::atomic<uint64_t> dumps{0};
+  std::atomic<uint64_t> dumps{0}, sweeps{0};
 };
 extern Workload workload;
 
 // Tasks, until workload.stop; at rest while workload.pause.
 void worker(void*);
 void reader(void*);
+// The same, but does not rest.
+void sweeper(void*);
 // Interrupts do something while workload.interrupts. The second is the callback of workload.timers.
 void on_interrupt(TrapFrame&, void*);
 void on_timer(void*);

@@ -155,13 +155,13 @@ KTEST(trace_later_without_memory_a_cache_is_made_and_said_to_be_untraced) {
     untraced = phase_of(caches[count++]) == TracePhase::kOff;
   }
   EXPECT(untraced);
-  EXPECT(status_has(" untraced 1\n"));
+  EXPECT(status_has(" untraced 1 "));
   kmem_cache* const last = caches[count - 1];
   void* const object = kmem_cache_alloc(last, KM_SLEEP);
   EXPECT(object);
   trace_memory_set_limit(limit);
   EXPECT(trace_command_all("start").ok());
-  EXPECT(status_has(" untraced 0\n"));
+  EXPECT(status_has(" untraced 0 "));
   {
     const DumpText dump(last);
     EXPECT(dump.has(" state running ") && dump.number(" untracked ") == 1);

@@ -6,8 +6,8 @@
 // it is traced, and whatever of each other's they find. Meanwhile the controller, from a seed,
 // starts with and without filters, stops, resets and marks, one source or all that there are;
 // reaps; switches checking on and off; sets the limit of trace memory; makes allocations, slabs and
-// trace pages fail; and readers open dumps. After each round all stand still and every source is
-// compared.
+// trace pages fail; readers open dumps; and the store is swept all the time. After each round all
+// stand still and every source is compared.
 //
 // An episode is a fresh beginning with a seed of its own; the next one has the next seed. Under
 // --icount an episode repeats exactly: its events make a number that is printed. On the command
@@ -87,6 +87,6 @@ KTEST(trace_proof) {
     if (!good) break;
     done += now;
   }
-  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile", done, events,
-       proof::workload.dumps.load());
+  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile, %lu sweeps", done, events,
+       proof::workload.dumps.load(), proof::workload.sweeps.load());
 }

@@ -68,3 +68,22 @@ def live_counts(output):
 def sections_of(output):
     """{name: what follows} of a script that writes `== NAME` before each of its parts."""
     return {name: body for name, _, body in (part.partition("\n") for part in output.split("== ")[1:])}
+
+
+def user_symbols(program):
+    """Address ranges of the functions of a user program that was built: [(start, end, name)]."""
+    lines = subprocess.run(["nm", "-S", str(BUILD / "user/bin" / program)], capture_output=True, text=True, check=True).stdout
+    words = [line.split() for line in lines.splitlines()]
+    return [(int(w[0], 16), int(w[0], 16) + int(w[1], 16), w[3]) for w in words if len(w) == 4 and w[2] in "tT"]
+
+
+def functions_of(frames, program):
+    """The functions that the frames of a program's user stack lie in."""
+    symbols = user_symbols(program)
+    names = []
+    for frame in frames:
+        address, path = frame.split()
+        assert path == f"[/bin/{program}]"
+        # The C library has some functions under several names: the shortest is the one that programs use.
+        names += sorted((name for start, end, name in symbols if start <= int(address, 16) - 1 < end), key=len)[:1]
+    return names

@@ -26,6 +26,7 @@ echo start > #mem/kmemtrace/ctl; show 'start of all'
 echo 'leak debug_64 {n}' > #debug/alloc; show records
 for i in {times}; do ls / | cat > /dev/null; done; show pipelines
 echo mark > #mem/kmemtrace/ctl; show mark
+echo sweep > #mem/kmemtrace/ctl; show sweep
 cat #mem/kmemtrace/debug_64 > /tmp/dump; show text
 head -n 2 /tmp/dump; rm /tmp/dump
 cat #mem/kmemtrace/debug_64 > /dev/null & sleep 0.02; kill -9 $!; wait $! 2> /dev/null; show 'text, reader killed'
@@ -38,6 +39,7 @@ echo 'free debug_64 {n}' > #debug/alloc; show frees
 echo 'leak debug_64 {n}' > #debug/alloc; show 'records again'
 echo stop > #mem/kmemtrace/ctl; show stop
 echo 'free debug_64 {n}' > #debug/alloc; show 'frees after stop'
+echo sweep > #mem/kmemtrace/ctl; show 'sweep of what is free'
 echo settle > #mem/kmemtrace/ctl; show settle
 echo reset > #mem/kmemtrace/ctl; show 'reset after stop'
 echo reap > #mem/kmemtrace/ctl; show reap
@@ -50,6 +52,7 @@ printf '%s\\n' 'alloc kmem_cache_alloc size=2' 'free kmem_cache_free address=2' 
 echo 'leak debug_64 {n}' > #debug/alloc; show objects
 cat "#probe/$n/outstanding" > /dev/null; show outstanding
 ls / > /dev/null; show 'a process ends beside objects'
+echo sweep > #mem/kmemtrace/ctl; show 'sweep beside objects'
 heaptest ranges {ranges} > /dev/null; show 'mmap and munmap beside ranges'
 head -n 2 "#probe/$n/counts"
 echo clear >&3; show 'objects cleared'
@@ -63,6 +66,7 @@ exec 3<>#probe/clone; read n <&3
 echo 'count *' >&3; show 'all functions named'
 echo start >&3; show 'all probed'
 ls / | cat > /dev/null; show 'all probed: pipeline'
+echo sweep > #mem/kmemtrace/ctl; show 'all probed: sweep'
 echo start > #mem/kmemtrace/ctl; cat #mem/kmemstat > /dev/null; show 'all probed: start'
 echo stop > #mem/kmemtrace/ctl; echo reset > #mem/kmemtrace/ctl; echo reap > #mem/kmemtrace/ctl; show 'all probed: reset'
 cat "#probe/$n/counts" > /dev/null; show 'all probed: counts'

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from guest import BUILD, ctl_in, dumps_in, guest, live_counts
+from guest import BUILD, ctl_in, dumps_in, functions_of, guest, live_counts
 from stele.source_lines import build_id
 from stele.tracedump import Symbols, TraceDump
 
@@ -108,25 +108,6 @@ echo 'free debug_64 25000' > #debug/alloc; echo reset > "$t"
     assert "refused" in section["ctl"]
     [off] = dumps_in(section["off"])
     assert "sample" not in off.header
-
-
-def user_symbols(program):
-    """Address ranges of the functions of a user program that was built: [(start, end, name)]."""
-    lines = subprocess.run(["nm", "-S", str(BUILD / "user/bin" / program)], capture_output=True, text=True, check=True).stdout
-    words = [line.split() for line in lines.splitlines()]
-    return [(int(w[0], 16), int(w[0], 16) + int(w[1], 16), w[3]) for w in words if len(w) == 4 and w[2] in "tT"]
-
-
-def functions_of(frames, program):
-    """The functions that the frames of a program's user stack lie in."""
-    symbols = user_symbols(program)
-    names = []
-    for frame in frames:
-        address, path = frame.split()
-        assert path == f"[/bin/{program}]"
-        # The C library has some functions under several names: the shortest is the one that programs use.
-        names += sorted((name for start, end, name in symbols if start <= int(address, 16) - 1 < end), key=len)[:1]
-    return names
 
 
 def test_a_leak_is_traced_to_the_program():

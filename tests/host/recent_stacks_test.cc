@@ -141,7 +141,7 @@ void expect_kept(const RecentStack& entry, const Recorded& expected, StackTable&
   trace_memory_prepare();
   const uint32_t id = table.intern(StackKind::kKernel, frames.data(), frames.size());
   ASSERT_NE(id, 0u);
-  ASSERT_EQ(table.find_packed(entry.frames(), entry.sum()), id);
+  ASSERT_EQ(table.intern_packed(entry.frames(), entry.sum()), id);
 }
 
 StackScope some_scope(std::mt19937_64& random) {

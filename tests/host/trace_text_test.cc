@@ -454,9 +454,9 @@ TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
   for (uint32_t i = 0; i < 30'000; i++)
     record(0x10000 + i * 64, 1 + i % 50, stack({i % 100 * 16}), context, i % 777);
   const std::string whole = dump();
-  EXPECT_FALSE(text_->snapshot().is_open()) << "all details fit, nobody needs it any more";
+  EXPECT_FALSE(text_->needs_snapshot()) << "all details fit, nobody needs it any more";
   EXPECT_TRUE(dump_without_memory() == whole);
-  EXPECT_TRUE(text_->snapshot().is_open());
+  EXPECT_TRUE(text_->needs_snapshot());
   for (const size_t piece : {1000, 1'000'000}) EXPECT_TRUE(read(piece) == whole) << piece;
   char buffer[1000];
   std::mt19937 random(4);
@@ -491,9 +491,16 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
     } else {
       dump_without_memory();
     }
-    EXPECT_EQ(text_->snapshot().is_open(), !memory);
+    EXPECT_EQ(text_->needs_snapshot(), !memory);
     Marks marks;
-    text_->mark(marks);
+    if (memory) {
+      text_->mark(marks);
+    } else {
+      text_->snapshot().visit([&marks](const TraceRecord& record) {
+        marks.stack(record.stack);
+        marks.context(record.context);
+      });
+    }
     EXPECT_EQ(marks.contexts, contexts);
     std::set<uint32_t> named;
     for (const uint32_t id : marks.stacks) {
@@ -533,96 +540,6 @@ TEST_F(TraceTextTest, WhateverFailsTheSumsAreRight) {
       break;
     }
   }
-}
-
-TEST(ContextTableTest, NumbersAreNeverGivenTwice) {
-  ContextTable table;
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), 0u) << "not open";
-  uint32_t highest = 0;
-  for (int round = 0; round < 3; round++) {
-    ASSERT_TRUE(table.open().ok());
-    for (uint32_t pid = 1; pid <= 500; pid++) {
-      const uint32_t id = table.intern(ContextKind::kProcess, pid, "sh");
-      EXPECT_GT(id, highest);
-      EXPECT_TRUE(table.valid(id));
-      EXPECT_EQ(table.intern(ContextKind::kProcess, pid, "sh"), id);
-      EXPECT_NE(table.intern(ContextKind::kKernelTask, pid, "sh"), id);
-      EXPECT_NE(table.intern(ContextKind::kProcess, pid, "cat"), id);
-      EXPECT_EQ(table.get(id)->pid, pid);
-      EXPECT_STREQ(table.get(id)->program->name, "sh");
-      highest = id + 2;
-    }
-    table.clear();
-    EXPECT_FALSE(table.valid(highest));
-    EXPECT_FALSE(table.valid(0));
-  }
-  EXPECT_EQ(TraceWorld::pages_out(), 0u);
-}
-
-TEST(ContextTableTest, ProcessesShareTheirProgram) {
-  ContextTable table;
-  ASSERT_TRUE(table.open().ok());
-  const uint8_t first[] = {1, 2, 3}, second[] = {1, 2, 4};
-  const uint32_t shell = table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first});
-  const auto* const program = table.get(shell)->program;
-  // Another build id, path or name is another program.
-  for (const uint32_t other : {table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", second}),
-                               table.intern(ContextKind::kProcess, 1, "sh", {"/tmp/sh", first}),
-                               table.intern(ContextKind::kProcess, 1, "ash", {"/bin/sh", first}),
-                               table.intern(ContextKind::kProcess, 1, "sh")}) {
-    EXPECT_NE(other, shell);
-    EXPECT_NE(table.get(other)->program, program);
-  }
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh", {"/bin/sh", first}), shell);
-  for (uint32_t pid = 2; pid <= 1000; pid++) {
-    const uint32_t id = table.intern(ContextKind::kProcess, pid, "sh", {"/bin/sh", first});
-    EXPECT_EQ(table.get(id)->program, program);
-    EXPECT_EQ(table.get(id)->pid, pid);
-  }
-  EXPECT_EQ(table.size(), 1004u);
-  EXPECT_EQ(program->build_id_size, 3);
-  // What 1,004 processes of five programs take: heads, directory, one page of programs, and the
-  // contexts.
-  EXPECT_EQ(TraceWorld::pages_out(), 3 + 1004 * sizeof(ContextTable::Context) / kPageSize + 1);
-  const std::string longest(500, 'x');
-  const std::vector<uint8_t> long_id(64, 7);
-  const uint32_t cut = table.intern(ContextKind::kProcess, 1, longest, {longest, long_id});
-  EXPECT_EQ(table.get(cut)->program->build_id_size, kMaxBuildId);
-  EXPECT_EQ(strlen(table.get(cut)->program->path), sizeof(ContextTable::Program::path) - 1);
-  table.clear();
-  EXPECT_EQ(TraceWorld::pages_out(), 0u);
-}
-
-TEST(ContextTableTest, AtTheLimitWhatIsThereIsFound) {
-  ContextTable table;
-  ASSERT_TRUE(table.open().ok());
-  const uint32_t first = table.intern(ContextKind::kProcess, 1, "sh");
-  TraceWorld::fail_pages(1'000'000);
-  uint32_t pid = 2;
-  while (table.intern(ContextKind::kProcess, pid, "sh") != 0) pid++;
-  EXPECT_GT(pid, 100u) << "the page was begun";
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), first);
-  // A program that comes now is kept, but no process with it.
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "cat"), 0u);
-  TraceWorld::fail_pages(0);
-  EXPECT_NE(table.intern(ContextKind::kProcess, pid, "sh"), 0u);
-  EXPECT_NE(table.intern(ContextKind::kProcess, 1, "cat"), 0u);
-  table.clear();
-  EXPECT_EQ(TraceWorld::pages_out(), 0u);
-}
-
-TEST(ContextTableTest, WithoutMemoryContextsAreLost) {
-  ContextTable table;
-  ASSERT_TRUE(table.open().ok());
-  TraceWorld::fail_pages(100);
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), 0u);
-  TraceWorld::fail_pages(0);
-  const uint32_t id = table.intern(ContextKind::kProcess, 1, "sh");
-  EXPECT_NE(id, 0u);
-  TraceWorld::fail_pages(100);
-  EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), id) << "found without memory";
-  TraceWorld::fail_pages(0);
-  table.clear();
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
         const std::string name = "program" + std::to_string(pid % 50);
         const uint32_t id = table.intern(ContextKind::kProcess, pid, name);
         ids[cpu].push_back(id);
-        if (id == 0 || !table.valid(id) || table.get(id)->pid != pid ||
+        if (id == 0 || table.recall(table.remember(id)) != id || table.get(id)->pid != pid ||
             table.get(id)->program->name != name)
           wrong++;
       }

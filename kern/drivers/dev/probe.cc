@@ -125,6 +125,7 @@ size_t take_lines(OpenPart& open, char* buffer, size_t size) {
       ProbeEvent event;
       bool any;
       uint64_t lost;
+      const StoreReading reading;
       if (!open.session->take_event(&event, &any, &lost)) break;
       open.begin = 0;
       open.end = lost > 0

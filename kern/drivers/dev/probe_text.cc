@@ -24,18 +24,22 @@ Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
   void* const memory = trace_copy_alloc(sizeof(ProbeCountsText));
   if (!memory) return Errno::ENOMEM;
   auto* const text = new (memory) ProbeCountsText(session.tells_processes_apart());
-  Result<ProbeSession::State> state = session.copy_counts(text->counts_);
-  if (!state) {
+  const auto copy = [&]() -> Result<void> {
+    const StoreReading reading;
+    text->state_ = TRY(session.copy_counts(text->counts_));
+    return text->counts_.size() > 0 ? trace_users_add(*text) : Result<void>();
+  };
+  if (const Result<void> copied = copy(); !copied) {
     destroy(text);
-    return state.error();
+    return copied.error();
   }
-  text->state_ = *state;
   text->number_ = session.number();
   text->print_head();
   return text;
 }
 
 void ProbeCountsText::destroy(ProbeCountsText* text) {
+  if (text->is_user()) trace_users_drop(*text);
   text->~ProbeCountsText();
   trace_copy_free(text, sizeof(ProbeCountsText));
 }

@@ -9,12 +9,14 @@
 void probe_print_functions(Text& text);
 
 // What a session has counted, copied when it is made; its text is made while it is read, without a
-// lock of the session or the tracer. Numbers of stacks in the copy have a meaning as long as the
-// session lives: whoever has the text holds the session.
-class ProbeCountsText {
+// lock of the session or the tracer. It holds the numbers of stacks in the copy. Whoever has the
+// text holds the session too.
+class ProbeCountsText final : public StoreHolder {
  public:
   static Result<ProbeCountsText*> create(ProbeSession& session);  // ENOMEM; may sleep
   static void destroy(ProbeCountsText* text);
+
+  void mark(StoreMark& mark) override { counts_.mark(mark); }
 
   // Bytes of the text from `offset` on; 0 at its end. By one at a time. Reading again from an
   // earlier place goes through the text from the start.
@@ -28,7 +30,8 @@ class ProbeCountsText {
       sizeof(ContextTable::Program::path) + size_t{2} * kMaxBuildId + 128;
   static_assert(kLongestRow <= kPiece);
 
-  explicit ProbeCountsText(bool processes) : counts_(trace_stacks, trace_contexts, processes) {}
+  explicit ProbeCountsText(bool processes)
+      : StoreHolder(Holds::kCopies), counts_(trace_stacks, trace_contexts, processes) {}
   void print_head();
   void print_row(const ProbeCounts::Row& row);
   void print_stack(std::string_view kind, const StackTable::View& stack);

@@ -12,7 +12,7 @@
 enum class LockRank : uint8_t {
   // Innermost: may be taken with anything held.
   kLog = 1,        // console port, log
-  kContextTable,   // trace contexts
+  kInternTable,    // a chain of stacks or contexts
   kTraceShard,     // one shard of a trace table
   kArenaTags,      // pool of boundary tags
   kArena,          // an arena; importing takes the source arena's lock after dropping its own
@@ -40,6 +40,7 @@ enum class LockRank : uint8_t {
   kDeviceMutex,   // a device that sleeps while it works
   kKernelProbes,  // which functions have probes
   kTraceStore,    // users of the tables of stacks and contexts
+  kTraceSweep,    // a sweep of these tables
   kTraceControl,  // start, stop, reset, mark
   kTraceReader,   // a dump, or the events of a session, that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceStore

@@ -39,7 +39,12 @@
   X(kPipeReader, "pipe_reader") /* a pipe that nobody reads is written all the same */             \
   X(kPipeKill, "pipe_kill")     /* who waits for room in a pipe cannot be killed */                \
   X(kTraceFreed, "trace_freed") /* a free that is not of the last object is not counted */         \
-  X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the lock of processes under the pipe's */
+  X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the lock of processes under the pipe's */ \
+  /* What the proof must find: stacks and contexts that are swept too soon. */                     \
+  X(kSweepForgetsRoot, "sweep_forgets_root") /* tasks are not asked what they remember */          \
+  X(kSweepNoSecondLook,                                                                            \
+    "sweep_no_second_look")                /* what was looked up since it was seen old dies */     \
+  X(kSweepEarlyReuse, "sweep_early_reuse") /* places are reused while look-ups stand on them */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,
 enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };

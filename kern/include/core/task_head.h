@@ -19,7 +19,7 @@ struct TaskHead {
 
   // What the store remembers (src/store/current_context.cc); 0 in a new task. The task's own, with
   // interrupts off.
-  uint32_t trace_context;  // number of its context, until exec
+  uint64_t trace_context;  // its context, until exec, as ContextTable::remember() says
   // The caller of the system call or fault under way, as current_context.h says;
   // kTraceFromUser after each return to user mode.
   uint64_t trace_call;

@@ -75,7 +75,8 @@ class TraceSource {
 // Several commands, one a line: start [depth=N] [sample=BYTES] [min=N] [max=N] [pid=N], stop,
 // reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
 Result<void> trace_command(TraceSource source, std::string_view text);
-// The same for all that can be traced, `limit BYTES` (of trace memory), `reap` (kmem_reap), and
+// The same for all that can be traced, `limit BYTES` (of trace memory), `reap` (kmem_reap), `sweep`
+// (trace_sweep), and
 // `settle`: drains deferred work and waits until caches are quiet (ETIMEDOUT). A start holds for
 // what is made later too, until all are stopped.
 Result<void> trace_command_all(std::string_view text);
@@ -100,8 +101,9 @@ class TraceBinaryDump;
 Result<TraceBinaryDump*> trace_binary_open();
 size_t trace_binary_read(TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_binary_close(TraceBinaryDump* dump);
-// "limit N used N stacks N contexts N untraced N", of trace memory, the tables that all traces
-// share and what could not be traced when it was made; a line "later NAME OPTIONS" for what is to
+// "limit N used N stacks N contexts N untraced N sweeps N forgotten N", of trace memory, the tables
+// that all traces share, what could not be traced when it was made, and the sweeps of these tables;
+// a line "later NAME OPTIONS" for what is to
 // be traced when it is made; and one line for each trace: state and counters, as text. Writes at
 // most `size` bytes (no NUL) and returns the length that the whole text has. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);

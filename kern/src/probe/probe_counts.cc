@@ -58,3 +58,11 @@ void ProbeCounts::finish() {
     return a.user != b.user ? a.user < b.user : a.context < b.context;
   });
 }
+
+void ProbeCounts::mark(StoreMark& mark) const {
+  for (size_t i = 0; i < rows_.size(); i++) {
+    mark.stack(rows_[i].kernel);
+    mark.stack(rows_[i].user);
+    mark.context(rows_[i].context);
+  }
+}

@@ -7,6 +7,7 @@
 #include "probe/stack_counts.h"
 #include "store/context_table.h"
 #include "store/page_array.h"
+#include "store/shared_tables.h"
 #include "store/stack_table.h"
 
 class ProbeCounts {
@@ -26,6 +27,8 @@ class ProbeCounts {
   Result<void> add(const StackCounts::Part& part);
   // After the last: rows that say the same become one.
   void finish();
+  // Marks the numbers of its rows. After finish().
+  void mark(StoreMark& mark) const;
 
   uint32_t size() const { return static_cast<uint32_t>(rows_.size()); }
   const Row& operator[](uint32_t index) const { return rows_[index]; }

@@ -48,6 +48,12 @@ void ProbeEventStream::clear() {
   ring->clear();
 }
 
+void ProbeEventStream::mark(StoreMark& mark) {
+  const MutexGuard reading(reading_);
+  if (ProbeEvents* const ring = ring_.load(std::memory_order_acquire))
+    ring->visit_contexts([&mark](uint32_t context) { mark.context(context); });
+}
+
 bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& cpu,
                            const uint64_t* values, size_t count) {
   ProbeEvents& ring = *ring_.load(std::memory_order_acquire);

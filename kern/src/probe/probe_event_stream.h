@@ -14,6 +14,7 @@
 #include "core/cpu.h"
 #include "core/sleep.h"
 #include "probe/probe_events.h"
+#include "store/shared_tables.h"
 
 class ProbeEventStream {
  public:
@@ -31,6 +32,8 @@ class ProbeEventStream {
   Result<void> open();
   // Forgets all.
   void clear();
+  // For the sweeper, at any time: marks the contexts of the events that are there.
+  void mark(StoreMark& mark);
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 
@@ -42,7 +45,8 @@ class ProbeEventStream {
 
   // --- Readers, after open(). May sleep.
 
-  // The next event, as ProbeEvents::take(); false if there is none.
+  // The next event, as ProbeEvents::take(); false if there is none. Its context has a meaning as
+  // long as the StoreReading that the caller is in.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
   bool empty();
 

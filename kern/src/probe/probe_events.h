@@ -59,6 +59,14 @@ class ProbeEvents {
   // were lost are left, these are given without an event (`*any` is false). By one at a time.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
   bool empty() const;
+  // Calls visit(context) for each event that is there. As take(); events may be put meanwhile.
+  template <typename Visit>
+  void visit_contexts(Visit visit) {
+    for (uint64_t place = first_; place < first_ + capacity_; place++) {
+      const Slot& slot = slot_at(place);
+      if (slot.turn.load(std::memory_order_acquire) == place + 1) visit(slot.context);
+    }
+  }
   // Forgets all. As take().
   void clear();
   uint32_t capacity() const { return capacity_; }

@@ -8,6 +8,7 @@
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
+#include "core/log.h"
 #include "core/probe_guard.h"
 #include "core/user_memory.h"
 #include "lib/format.h"
@@ -65,15 +66,24 @@ ProbeObjects::~ProbeObjects() {
 
 void ProbeObjects::release() {
   for (TraceTable** table : {&objects_, &memory_}) {
-    if (*table) TraceTable::destroy(std::exchange(*table, nullptr));
+    if (!*table) continue;
+    trace_users_drop((*table)->names());
+    TraceTable::destroy(std::exchange(*table, nullptr));
   }
-  if (pairs_) trace_copy_free(std::exchange(pairs_, nullptr), sizeof(ProbePairs));
+  ProbePairs* pairs;
+  {
+    const StoreMarkingStopped stopped;
+    pairs = std::exchange(pairs_, nullptr);
+  }
+  if (pairs) trace_copy_free(pairs, sizeof(ProbePairs));
 }
 
 Result<void> ProbeObjects::make_table(TraceTable** table) {
   *table = TraceTable::create(slab_os_cpu_count());
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
+  const Result<void> added = trace_users_add((*table)->names());
+  ASSERT(added.ok());  // the session is a user
   return {};
 }
 
@@ -85,8 +95,14 @@ Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions)
   TRY(make_table(&objects_));
   void* const memory = trace_copy_alloc(sizeof(ProbePairs));
   if (!memory) return Errno::ENOMEM;
-  pairs_ = new (memory) ProbePairs;
+  auto* const pairs = new (memory) ProbePairs;
+  const StoreMarkingStopped stopped;
+  pairs_ = pairs;
   return {};
+}
+
+void ProbeObjects::mark_calls(StoreMark& mark) {
+  if (pairs_) pairs_->visit_stacks([&mark](uint32_t stack) { mark.stack(stack); });
 }
 
 void ProbeObjects::forget_calls() {
@@ -151,6 +167,7 @@ bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule,
 bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   ProbeCall call;
   if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call)) return true;
+  trace_stacks.mark(call.stack);  // it goes from the call to the record
   uint64_t object = hit.registers->result();
   if (rule.alloc.result != 0) {
     if (static_cast<uint32_t>(object) != 0) return true;  // an int: it has failed

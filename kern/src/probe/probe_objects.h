@@ -22,6 +22,7 @@
 #include "probe/probe_pairs.h"
 #include "probe/probe_per_cpu.h"
 #include "probe/probe_rule.h"
+#include "store/shared_tables.h"
 
 class TraceBinary;
 class TraceTable;
@@ -45,6 +46,9 @@ class ProbeObjects {
   uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
+  // For the sweeper, at any time: marks the stacks of calls that are under way. The tables are
+  // asked by themselves.
+  void mark_calls(StoreMark& mark);
   // Chooses the tables for a dump, as sources of the session with this number. ENOMEM.
   Result<void> choose_for(TraceBinary& dump, uint32_t session, TracePhase phase);
 

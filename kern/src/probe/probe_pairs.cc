@@ -28,7 +28,7 @@ bool ProbePairs::leave(ProbeRunner runner, uint64_t stack_pointer, uint32_t tag,
   const bool same = stack_pointer == slot->call.stack_pointer && tag == slot->call.tag;
   *call = slot->call;
   if (same) {
-    slot->runner.store(0, std::memory_order_release);
+    release(*slot);
   } else {
     abandon(*slot);
   }

@@ -64,6 +64,18 @@ class ProbePairs {
   // None that is under way will be told to return. Nobody calls meanwhile.
   void forget_all();
 
+  // Calls visit(stack) for each stack of a call that is kept, and maybe of some that were; calls
+  // may come and go meanwhile. May be preempted.
+  template <typename Visit>
+  void visit_stacks(Visit visit) const {
+    for (const Bucket& bucket : buckets_) {
+      for (const Slot& slot : bucket) {
+        if (slot.runner.load(std::memory_order_acquire) != 0)
+          visit(__atomic_load_n(&slot.call.stack, __ATOMIC_RELAXED));
+      }
+    }
+  }
+
   // Calls that have ended without a return, or whose return will not be told, ever.
   uint64_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
@@ -81,9 +93,14 @@ class ProbePairs {
   }
   static_assert(kBuckets == 1 << 5);
   Slot* find(ProbeRunner runner);
+  // Whoever has it next has no stack of another's call.
+  static void release(Slot& slot) {
+    __atomic_store_n(&slot.call.stack, 0, __ATOMIC_RELAXED);
+    slot.runner.store(0, std::memory_order_release);
+  }
   void abandon(Slot& slot) {
     abandoned_.fetch_add(1, std::memory_order_relaxed);
-    slot.runner.store(0, std::memory_order_release);
+    release(slot);
   }
 
   std::array<Bucket, kBuckets> buckets_;

@@ -25,8 +25,8 @@ constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
 [[gnu::always_inline]] inline bool remembered_context(const Cpu& cpu, uint32_t* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
     return false;
-  *context = cpu.current->trace_context;
-  return trace_contexts.valid(*context);
+  *context = trace_contexts.recall(cpu.current->trace_context);
+  return *context != 0;
 }
 
 }  // namespace
@@ -69,8 +69,26 @@ void ProbeRecorder::clear() {
 }
 
 void ProbeRecorder::forget_counts() {
-  on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[cpu_id()].clear(); }, per_cpu_);
+  {
+    const StoreMarkingStopped stopped;
+    on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[cpu_id()].clear(); }, per_cpu_);
+  }
   for (unsigned i = 0; i < cpu_count(); i++) StackCounts::Part::release(per_cpu_[i].taken);
+}
+
+void ProbeRecorder::mark(StoreMark& mark) {
+  for (unsigned i = 0; i < cpu_count(); i++) {
+    per_cpu_[i].counts.visit([&mark](StackCounts::Key key, uint64_t) {
+      mark.stack(key.stack);
+      mark.context(key.context);
+    });
+  }
+  events_.mark(mark);
+  objects_.mark_calls(mark);
+}
+
+void ProbeRecorder::forget_recent() {
+  per_cpu_[cpu_id()].user_stacks.forget();
 }
 
 Result<ProbeTallies> ProbeRecorder::copy_counts(ProbeCounts& counts) const {

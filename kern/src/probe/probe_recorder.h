@@ -53,6 +53,11 @@ class ProbeRecorder final : public ProbeConsumer {
   void set_recording(bool recording) { recording_.store(recording, std::memory_order_release); }
   // Forgets counts, events and objects.
   void clear();
+  // For the sweeper, at any time from init() on: marks the stacks and contexts of counts, events
+  // and calls under way.
+  void mark(StoreMark& mark);
+  // This CPU remembers no stacks. Interrupts off.
+  void forget_recent();
   // Adds all CPUs' counts, which may be changing, to `counts` and finishes these. ENOMEM.
   Result<ProbeTallies> copy_counts(ProbeCounts& counts) const;
 

@@ -28,21 +28,21 @@ void ProbeSession::destroy(ProbeSession* session) {
 ProbeSession::~ProbeSession() {
   const MutexGuard guard(mutex_);
   if (phase_ == TracePhase::kRunning) disarm();
+  tables_.drop();
 }
 
 Result<void> ProbeSession::SharedTables::hold() {
-  if (held_) return {};
-  if (!trace_users_add()) {
+  if (is_user()) return {};
+  if (!trace_users_add(*this)) {
     return fail(Errno::ENOMEM,
                 "%lu of %lu bytes of trace memory in use: echo limit N > #mem/kmemtrace/ctl",
                 trace_memory_used(), trace_memory_limit());
   }
-  held_ = true;
   return {};
 }
 
-ProbeSession::SharedTables::~SharedTables() {
-  if (held_) trace_users_drop();
+void ProbeSession::SharedTables::drop() {
+  if (is_user()) trace_users_drop(*this);
 }
 
 // --- Commands.
@@ -206,7 +206,7 @@ void ProbeSession::disarm() {
 Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   const MutexGuard guard(mutex_);
   // Hits that must not allocate use the pages that others have fetched.
-  if (tables_.held()) trace_memory_prepare();
+  if (tables_.is_user()) trace_memory_prepare();
   return State{.phase = phase_,
                .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
                .kept_out = recorder_.kept_out.load(std::memory_order_relaxed),

@@ -23,6 +23,7 @@
 #include "probe/probe_functions.h"
 #include "probe/probe_options.h"
 #include "probe/probe_recorder.h"
+#include "store/shared_tables.h"
 #include "trace/trace_options.h"
 
 class Chan;
@@ -60,7 +61,8 @@ class ProbeSession {
     uint64_t abandoned;  // calls of allocation functions: probe_pairs.h
     ProbeTallies tallies;
   };
-  // All counts, added up and sorted, and what belongs to them. ENOMEM.
+  // All counts, added up and sorted, and what belongs to them. In a StoreReading, unless there are
+  // none yet. ENOMEM.
   Result<State> copy_counts(ProbeCounts& counts);
   bool tells_processes_apart();
   // From now on what is allocated and freed is an event too. ENOMEM.
@@ -80,20 +82,20 @@ class ProbeSession {
     ProbeOptions options;
     ProbeFunctions::Mark functions;
   };
-  // Keeps the numbers of stacks and contexts valid, from hold() on.
-  class SharedTables {
+  // Keeps the numbers of stacks and contexts that the recorder has, from hold() on.
+  class SharedTables final : public StoreHolder {
    public:
-    SharedTables() = default;
-    ~SharedTables();
-    SharedTables(const SharedTables&) = delete;
-    SharedTables& operator=(const SharedTables&) = delete;
+    explicit SharedTables(ProbeRecorder& recorder) : recorder_(recorder) {}
 
     // ENOMEM, with an error string. Nothing if they are held.
     Result<void> hold();
-    bool held() const { return held_; }
+    // Before the recorder ends.
+    void drop();
+    void mark(StoreMark& mark) override { recorder_.mark(mark); }
+    void forget_recent() override { recorder_.forget_recent(); }
 
    private:
-    bool held_ = false;
+    ProbeRecorder& recorder_;
   };
 
   explicit ProbeSession(uint32_t number) : number_(number) {}
@@ -113,8 +115,8 @@ class ProbeSession {
   std::atomic<TracePhase> phase_{TracePhase::kOff};  // changed under mutex_
   ProbeOptions options_ GUARDED_BY(mutex_);
   ProbeFunctions functions_ GUARDED_BY(mutex_);
-  SharedTables tables_ GUARDED_BY(mutex_);  // outlives what the recorder keeps
 
   // Control of it is under mutex_; hits and readers of events take no lock of the session.
   ProbeRecorder recorder_;
+  SharedTables tables_ GUARDED_BY(mutex_){recorder_};
 };

@@ -111,6 +111,7 @@ bool steal() {
 // In each tick on each CPU, interrupts off.
 void tick() {
   timers_run();
+  sweep_task_tick();
   icount_tick();
   Cpu& cpu = this_cpu();
   Task* task = task_on(cpu);
@@ -146,6 +147,10 @@ void adopt_idle_task() {
 }
 
 }  // namespace
+
+const Task& idle_task(unsigned cpu) {
+  return idle_tasks[cpu];
+}
 
 void run_queue_lock() NO_THREAD_SAFETY_ANALYSIS {
   queues[cpu_id()].lock.lock();
@@ -252,6 +257,7 @@ void sched_init() {
   icount_init();
   tasks_init();
   memory_task_init();
+  sweep_task_init();
   tick_register(tick);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sched/task.h"
+#include "store/current_context.h"
 
 // How the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
@@ -31,6 +32,18 @@ void memory_task_init();
 // an interval. A second, but in tests.
 inline constexpr Nanoseconds kMemoryLook{1'000'000'000};
 void memory_task_set_look(Nanoseconds look);
+
+// The task that the sweeper of stacks and contexts (store/sweeper.h) runs in; and in each tick on
+// each CPU, interrupts off, whether it is time for that.
+void sweep_task_init();
+void sweep_task_tick();
+// What the next tasks remember for the tracer, from the first one on if it is `first`: how many;
+// none at the end. Idle tasks are not among them. By one at a time; the list's lock is held for
+// them.
+inline constexpr size_t kRememberedAtOnce = 32;
+size_t tasks_remembered(bool first, TraceNumbers (&numbers)[kRememberedAtOnce]);
+// That of a CPU, which may not have come up.
+const Task& idle_task(unsigned cpu);
 
 // Waits for an interrupt on a CPU that has no task to run; interrupts off before, on after.
 void idle_wait();

@@ -32,6 +32,7 @@ constinit std::atomic<uint32_t> last_task_id{0};
 
 constinit Spinlock list_lock{LockRank::kTaskList};
 constinit List<Task, &Task::all_link> all_tasks;
+constinit Task* next_remembered GUARDED_BY(list_lock) = nullptr;  // of tasks_remembered()
 
 // Lies in the free stack itself.
 struct FreeStack {
@@ -115,6 +116,7 @@ void settle() {
 void task_free(Task* task) {
   {
     const Guard guard(list_lock);
+    if (next_remembered == task) next_remembered = all_tasks.next(*task);
     task->all_link.unlink();
   }
   kernel_stack_free({task->stack_base, task->stack_memory});
@@ -231,6 +233,17 @@ void task_drain_dead() {
 void task_for_each(void (*visit)(Task& task, void* argument), void* argument) {
   const Guard guard(list_lock);
   for (Task& task : all_tasks) visit(task, argument);
+}
+
+size_t tasks_remembered(bool first, TraceNumbers (&numbers)[kRememberedAtOnce]) {
+  const Guard guard(list_lock);
+  if (first) next_remembered = all_tasks.front();
+  size_t count = 0;
+  for (; next_remembered && count < kRememberedAtOnce; count++) {
+    numbers[count] = trace_remembered_by(*next_remembered);
+    next_remembered = all_tasks.next(*next_remembered);
+  }
+  return count;
 }
 
 // Before there are tasks.

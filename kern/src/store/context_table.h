@@ -1,105 +1,78 @@
-// Contexts, each kept once and named by a 32-bit number: who allocated.
+// Contexts, each kept once and named by a 32-bit number (intern_table.h): who allocated.
 //
 // A context is a process with the program that it runs, a kernel task, or an interrupt. It is small
 // and refers to its program, which is large and kept once for all its processes: a system that runs
-// the same few programs again and again needs 24 bytes for each process. From where in the program
+// the same few programs again and again needs 40 bytes for each process. From where in the program
 // a system call came says the record's stack (stack_table.h), not the context.
 //
-// As the stack table, but small and with a lock for each look-up: tasks remember their numbers, so
-// that it is asked about once for each program that a process runs. A number is never given twice,
-// also not after clear(): what was remembered from before is known to be stale by its lying
-// outside. When no numbers are left (after four billion), or no memory, the number 0 is returned,
-// which the caller counts. Hooks and hits of probes ask; hits may not come while the lock is held,
-// and they do not, as both keep probes off.
+// Tasks remember their numbers, so that it is asked about once for each program that a process
+// runs. What they remember is as old as they are, and nothing is done about it when the table is
+// emptied: beside the number they remember which time between two clear() it is from. When there is
+// no memory, the number 0 is returned, which the caller counts. Hooks and hits of probes ask; hits
+// may not come while a chain is locked, and they do not, as both keep probes off.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
-#include "core/spinlock.h"
-#include "lib/result.h"
 #include "store/context.h"
-#include "store/page_directory.h"
+#include "store/intern_table.h"
 
-class ContextTable {
+class ContextTable : public InternTable {
  public:
   // What runs: of a kernel task and an interrupt, nothing but a name.
   struct Program {
-    Program* next;
-    uint32_t hash;
     uint8_t build_id_size;  // 0: there is none
     std::array<uint8_t, kMaxBuildId> build_id;
     char name[32];  // NUL-terminated and printable, both
-    char path[70];  // a longer one is cut
+    char path[70];  // a longer one is cut; only what there is of it is stored
   };
   struct Context {
-    Context* next;
     const Program* program;
-    uint32_t id;
     uint16_t pid;  // 0 for what is not a process
     ContextKind kind;
   };
   static_assert(kMaxPid <= UINT16_MAX);
 
   constexpr ContextTable() = default;
-  ContextTable(const ContextTable&) = delete;
-  ContextTable& operator=(const ContextTable&) = delete;
 
   // Makes it ready for use. ENOMEM. No tracer lock held.
-  Result<void> open();
+  Result<void> open() { return InternTable::open(); }
   // Forgets every context and frees the memory. No one uses the table. No tracer lock held.
   void clear();
-  bool is_open() const { return open_.load(std::memory_order_acquire); }
 
   // The number of a context, 0 when it cannot be stored or the table is not open. Texts and build
-  // ids are cut, and characters that cannot be printed become '?'. Any context but NMI, after
-  // trace_memory_prepare(); takes kContextTable. Bound: two chains.
+  // ids are cut, and characters that cannot be printed become '?'. Any context but NMI, interrupts
+  // off, after trace_memory_prepare(); takes kInternTable. Bound: two passes over two chains.
   uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
                   const TraceProgram& program = {});
 
-  // Whether it was returned since the last clear().
-  bool valid(uint32_t id) const {
-    return id - base_.load(std::memory_order_relaxed) < size_.load(std::memory_order_relaxed);
+  // What a task or an interrupt remembers of a number that it keeps marked; 0 for 0.
+  uint64_t remember(uint32_t id) const {
+    return id == 0 ? 0 : base_.load(std::memory_order_relaxed) | id;
   }
-  // The same of what was returned at any time, or is 0.
-  bool remembers(uint32_t id) const { return id >= base_.load(std::memory_order_relaxed); }
-  // nullptr for 0. Lock-free.
-  const Context* get(uint32_t id) const;
-  // Ids are base() … base() + size() - 1.
-  uint32_t base() const { return base_.load(std::memory_order_relaxed); }
-  uint32_t size() const { return size_.load(std::memory_order_acquire); }
+  // Whether it was remembered since the last clear(), and was not 0.
+  bool remembers(uint64_t remembered) const {
+    return remembered >= base_.load(std::memory_order_relaxed);
+  }
+  // The number, if it is so; otherwise 0.
+  uint32_t recall(uint64_t remembered) const {
+    return remembers(remembered) ? static_cast<uint32_t>(remembered) : 0;
+  }
+  // nullptr for 0; otherwise it is held by somebody, and valid as long as that. Lock-free.
+  const Context* get(uint32_t id) const {
+    return id == 0 ? nullptr : reinterpret_cast<const Context*>(at(id).data);
+  }
+  // How many there are; exact when no intern() is under way.
+  uint32_t size() const { return count(Pass::kReferring); }
 
  private:
-  static constexpr uint32_t kPerPage = kPageSize / sizeof(Context);
-  static constexpr uint32_t kHeads = kPageSize / sizeof(void*) / 2;
-  // One page.
-  struct Heads {
-    Program* programs[kHeads];
-    Context* contexts[kHeads];
-  };
-  static_assert(sizeof(Heads) == kPageSize);
-  struct ProgramPage {
-    static constexpr uint32_t kPrograms = (kPageSize - 16) / sizeof(Program);
-    ProgramPage* next;
-    uint64_t used;
-    Program programs[kPrograms];
-  };
-  static_assert(sizeof(ProgramPage) <= kPageSize);
+  uint32_t find_or_add(Kind kind, const void* object, size_t size);
 
-  Program* make_program() REQUIRES(lock_);
-  const Program* find_or_add(const Program& wanted) REQUIRES(lock_);
-  uint32_t find_or_add(ContextKind kind, uint16_t pid, const Program* program) REQUIRES(lock_);
-
-  Spinlock lock_{LockRank::kContextTable};
-  // Guarded by lock_ for writing.
-  PageDirectory pages_;
-  ProgramPage* program_pages_ = nullptr;  // the newest first; only that has room
-  std::atomic<uint32_t> base_{1};
-  std::atomic<uint32_t> size_{0};
-  Heads* heads_ = nullptr;
-  std::atomic<bool> open_{false};
+  // How often the table was cleared, and once more, in the upper half.
+  static constexpr uint64_t kStep = uint64_t{1} << 32;
+  std::atomic<uint64_t> base_{kStep};
 };
-static_assert(sizeof(ContextTable::Program) == 136 && sizeof(ContextTable::Context) == 24);
+static_assert(sizeof(ContextTable::Context) == 16);

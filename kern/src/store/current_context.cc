@@ -6,9 +6,9 @@
 // each system call in which something is recorded; mostly it is one that the CPU has met before
 // (recent_callers.h).
 //
-// Numbers from before the tables were emptied: of a context they are recognised, since none is
-// given twice. A user stack is asked for when there is a context, and forgotten when there is
-// another, so what is known of the caller is as valid as the context.
+// Numbers from before the tables were emptied: of a context they are recognised
+// (ContextTable::remember). A user stack is asked for when there is a context, and forgotten when
+// there is another, so what is known of the caller is as valid as the context.
 #include "store/current_context.h"
 
 #include <algorithm>
@@ -29,28 +29,28 @@ constexpr unsigned kVectors = 256;
 constinit std::atomic<ProgramProvider> program_provider{nullptr};
 // Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the
 // same.
-constinit std::atomic<uint32_t> interrupt_contexts[kVectors];
+constinit std::atomic<uint64_t> interrupt_contexts[kVectors];
 
 uint32_t interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
-  const uint32_t remembered = interrupt_contexts[vector].load(std::memory_order_relaxed);
+  const uint32_t known =
+      trace_contexts.recall(interrupt_contexts[vector].load(std::memory_order_relaxed));
   // A vector may have been registered afresh, under another name.
-  if (trace_contexts.valid(remembered) &&
-      strcmp(trace_contexts.get(remembered)->program->name, name) == 0) {
-    return remembered;
-  }
+  if (known != 0 && strcmp(trace_contexts.get(known)->program->name, name) == 0) return known;
   const uint32_t id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
-  interrupt_contexts[vector].store(id, std::memory_order_relaxed);
+  interrupt_contexts[vector].store(trace_contexts.remember(id), std::memory_order_relaxed);
   return id;
 }
 
 uint32_t context_of(TaskHead& task) {
-  if (trace_contexts.valid(task.trace_context)) return task.trace_context;
+  if (const uint32_t context = trace_contexts.recall(task.trace_context)) return context;
   task.trace_call &= kTraceFromUser;
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
   const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
-  return task.trace_context = trace_contexts.intern(kind, task.pid, task.name, program);
+  const uint32_t context = trace_contexts.intern(kind, task.pid, task.name, program);
+  task.trace_context = trace_contexts.remember(context);
+  return context;
 }
 
 }  // namespace
@@ -107,4 +107,17 @@ uint32_t trace_find_base() {
 uint32_t trace_current_pid() {
   const TaskHead* task = current_task_head();
   return task && !trace_in_interrupt(this_cpu()) ? task->pid : 0;
+}
+
+// Whoever makes the context valid has forgotten before what it knew of the caller with another.
+TraceNumbers trace_remembered_by(const TaskHead& task) {
+  const uint32_t context =
+      trace_contexts.recall(__atomic_load_n(&task.trace_context, __ATOMIC_ACQUIRE));
+  if (context == 0) return {0, 0};
+  return {caller_stack(__atomic_load_n(&task.trace_call, __ATOMIC_RELAXED)), context};
+}
+
+void trace_mark_interrupts(StoreMark& mark) {
+  for (const auto& remembered : interrupt_contexts)
+    mark.context(trace_contexts.recall(remembered.load(std::memory_order_relaxed)));
 }

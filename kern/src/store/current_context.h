@@ -43,3 +43,13 @@ bool trace_in_interrupt(const Cpu& cpu);
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt.
 // Interrupts off.
 uint32_t trace_current_pid();
+
+// --- For the sweeper (sweeper.h).
+
+struct TraceNumbers {
+  uint32_t stack, context;  // 0: none
+};
+// What a task remembers, which may run meanwhile. Any context.
+TraceNumbers trace_remembered_by(const TaskHead& task);
+// Marks what interrupts remember.
+void trace_mark_interrupts(StoreMark& mark);

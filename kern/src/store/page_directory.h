@@ -22,6 +22,13 @@ class PageDirectory {
     return leaf->pages[index % kFanout].load(std::memory_order_acquire);
   }
 
+  // The same of any; nullptr if obtain() has not returned it.
+  void* find(uint32_t index) const {
+    if (index >= kMaxPages) return nullptr;
+    const Leaf* leaf = root_[index / kFanout].load(std::memory_order_acquire);
+    return leaf ? leaf->pages[index % kFanout].load(std::memory_order_acquire) : nullptr;
+  }
+
   // Page number `index`, with undefined contents if it was not there; nullptr when none can be had.
   // Who comes second puts the page that it brought back into the pool. Takes two pages of trace
   // memory at most. Lock-free; any context but NMI, after trace_memory_prepare(), without a tracer

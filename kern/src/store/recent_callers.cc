@@ -122,6 +122,12 @@ void recent_callers_close() {
   }
 }
 
+void recent_callers_forget() {
+  for (EntryPage* page = entry_pages[cpu_id()].newest; page; page = page->next) {
+    for (uint64_t i = 0; i < page->used; i++) page->entries[i].count = 0;
+  }
+}
+
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
                         const uint64_t* frame_pointers, size_t count, bool cut, const Cpu& cpu) {
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(cpu.kernel_stack) - 1);

@@ -107,3 +107,13 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
   if (entry) here = entry;
   return entry;
 }
+
+void recent_stacks_forget() {
+  RecentPlaces* const places = recent_places[cpu_id()];
+  if (places == &empty) return;
+  const auto* const page = reinterpret_cast<CpuPage*>(places);
+  for (EntryPage* entries = page->pages; entries; entries = entries->next) {
+    auto* const first = reinterpret_cast<RecentStack*>(entries + 1);
+    for (uint64_t i = 0; i < entries->used; i++) first[i].forget();
+  }
+}

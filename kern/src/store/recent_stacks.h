@@ -115,6 +115,8 @@ class RecentStack {
   uint64_t sum() const { return sum_; }
   // Whether there was more.
   bool truncated() const { return stack_ >= kTruncated; }
+  // Nothing matches before name(): its numbers are not known any more.
+  void forget() { key_ = 0; }
   // The number of what was found. Of its pairs none is known.
   void name(uint32_t id) {
     stack_ = (stack_ & kTruncated) | id;
@@ -295,6 +297,8 @@ extern RecentStack no_recent_stack;
 // Takes a page for each of `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
 void recent_stacks_open(uint32_t cpus);
 void recent_stacks_close();
+// This CPU's are to be looked up again, each once. Interrupts off.
+void recent_stacks_forget();
 
 // Which place is that of the stack that begins at the frame: what its address has in common with
 // that of the same frame on other stacks, whose tops are whole pages, and the return address.

@@ -1,7 +1,6 @@
 // Stacks of programs that a CPU has recorded lately for a session, with their numbers: the same few
 // places allocate again and again, and to compare a stack with what was there costs a tenth of
-// looking it up. Numbers keep their meaning as long as the session lives, so nothing is ever to be
-// forgotten.
+// looking it up. For the sweeper (sweeper.h) all is forgotten now and then.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +25,17 @@ class RecentUserStacks {
     return number;
   }
 
+  // The same CPU.
+  void forget() {
+    for (Stack& stack : stacks_) stack.count = 0;
+  }
+
  private:
   static constexpr unsigned kBits = 4;
   static constexpr size_t kFrames = 14;
   struct Stack {
-    uint32_t number = 0, count = 0;  // 0: none
+    uint32_t number = 0;
+    uint32_t count = 0;  // 0: there is none
     uint64_t frames[kFrames] = {};
   };
   Stack stacks_[1 << kBits];

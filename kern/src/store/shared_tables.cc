@@ -1,7 +1,10 @@
 #include "store/shared_tables.h"
 
+#include <atomic>
+
+#include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
 #include "core/log.h"
-#include "core/sleep.h"
 #include "slab_os.h"
 #include "store/dump_reserve.h"
 #include "store/recent_callers.h"
@@ -10,11 +13,13 @@
 
 constinit StackTable trace_stacks;
 constinit ContextTable trace_contexts;
+constinit Mutex trace_sweep_lock{LockRank::kTraceSweep};
 
 namespace {
 
 constinit Mutex lock{LockRank::kTraceStore};
 constinit uint32_t users GUARDED_BY(lock) = 0;
+constinit std::atomic<bool> is_open{false};  // changed under the lock
 
 // For all CPUs there are: at boot they are started later.
 Result<void> open_tables() {
@@ -34,29 +39,152 @@ Result<void> open_tables() {
   return opened;
 }
 
-}  // namespace
-
-// Memory for the reserve may be had by a reap, in which a trace may end: before the lock.
-Result<void> trace_users_add() {
-  TRY(dump_reserve_hold());
-  const MutexGuard guard(lock);
-  const Result<void> opened = users == 0 ? open_tables() : Result<void>();
-  if (opened) {
-    users++;
-  } else {
-    dump_reserve_drop();
-  }
-  return opened;
-}
-
-void trace_users_drop() {
-  dump_reserve_drop();
-  const MutexGuard guard(lock);
-  ASSERT(users > 0);
-  if (--users > 0) return;
+void close_tables() {
   recent_callers_close();
   recent_stacks_close();
   trace_contexts.clear();
   trace_stacks.clear();
   trace_memory_end();
+}
+
+}  // namespace
+
+// The list turns as the holders are asked: those that come meanwhile are behind those that were.
+class StoreHolders {
+ public:
+  void add(StoreHolder& holder) {
+    list_of(holder.holds_).push_back(holder);
+    holder.is_user_ = true;
+  }
+  static void remove(StoreHolder& holder) {
+    holder.link_.unlink();
+    holder.is_user_ = false;
+  }
+  // The next one that was not asked in this sweep; nullptr if there is none.
+  StoreHolder* next(StoreHolder::Holds holds, uint32_t sweep) {
+    Holders& list = list_of(holds);
+    StoreHolder* const holder = list.front();
+    if (!holder || holder->asked_ == sweep) return nullptr;
+    holder->asked_ = sweep;
+    holder->link_.unlink();
+    list.push_back(*holder);
+    return holder;
+  }
+  void forget_recent() {
+    for (Holders& list : lists_) {
+      for (StoreHolder& holder : list) holder.forget_recent();
+    }
+  }
+
+ private:
+  using Holders = List<StoreHolder, &StoreHolder::link_>;
+  Holders& list_of(StoreHolder::Holds holds) { return lists_[static_cast<size_t>(holds)]; }
+  Holders lists_[2];
+};
+
+namespace {
+
+constinit StoreHolders holders GUARDED_BY(lock);
+
+}  // namespace
+
+// Memory for the reserve may be had by a reap, in which a trace may end: before the lock.
+Result<void> trace_users_add(StoreHolder& holder) {
+  TRY(dump_reserve_hold());
+  const MutexGuard guard(lock);
+  const bool was_open = is_open.load(std::memory_order_relaxed);
+  const Result<void> opened = was_open ? Result<void>() : open_tables();
+  if (!opened) {
+    dump_reserve_drop();
+    return opened;
+  }
+  is_open.store(true, std::memory_order_release);
+  users++;
+  holders.add(holder);
+  return {};
+}
+
+void trace_users_drop(StoreHolder& holder) {
+  dump_reserve_drop();
+  {
+    const MutexGuard guard(lock);
+    StoreHolders::remove(holder);
+    if (--users > 0) return;
+  }
+  const MutexGuard no_sweep(trace_sweep_lock);
+  const MutexGuard guard(lock);
+  if (users > 0 || !is_open.load(std::memory_order_relaxed)) return;
+  is_open.store(false, std::memory_order_relaxed);
+  close_tables();
+}
+
+StoreMarkingStopped::StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
+  lock.lock();
+}
+StoreMarkingStopped::~StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
+  lock.unlock();
+}
+
+// --- Readings, in the way of sleepable RCU: they are counted on one of two sides, and who waits
+// turns to the other one first. What begins on the old side after that sees it, and begins again.
+
+namespace {
+
+constinit std::atomic<uint32_t> side{0};
+constinit std::atomic<uint32_t> readings[2];
+
+uint32_t begin_reading() {
+  for (;;) {
+    const uint32_t now = side.load();
+    readings[now]++;
+    if (side.load() == now) return now;
+    readings[now]--;
+  }
+}
+
+}  // namespace
+
+StoreReading::StoreReading() : side_(begin_reading()) {}
+StoreReading::~StoreReading() {
+  readings[side_]--;
+}
+
+// They are seldom, and nobody is woken: who ends one may hold any lock.
+void trace_readings_wait() {
+  static constinit Spinlock wait_lock{LockRank::kDevice};
+  static constinit WaitQueue no_wake;
+  constexpr Nanoseconds kStep{1'000'000'000 / kTickHz};
+  const uint32_t old = side.load();
+  side.store(1 - old);
+  while (readings[old].load() != 0) {
+    const Guard guard(wait_lock);
+    static_cast<void>(no_wake.wait_uninterruptible(
+        wait_lock, [old] { return readings[old].load() == 0; }, monotonic_now() + kStep));
+  }
+}
+
+// --- The sweeper's side.
+
+bool trace_users_any() {
+  return is_open.load(std::memory_order_relaxed);
+}
+
+void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark) {
+  for (;;) {
+    const MutexGuard guard(lock);
+    StoreHolder* const holder = holders.next(holds, sweep);
+    if (!holder) return;
+    holder->mark(mark);
+  }
+}
+
+void trace_users_forget_recent() {
+  const MutexGuard guard(lock);
+  on_each_cpu(
+      [](void*) NO_THREAD_SAFETY_ANALYSIS {
+        recent_stacks_forget();
+        recent_callers_forget();
+        holders.forget_recent();
+      },
+      nullptr);
 }

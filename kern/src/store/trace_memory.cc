@@ -14,8 +14,11 @@ namespace {
 constinit std::atomic<uint64_t> used{0};
 constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
+// The last page that was wanted could not be had.
+constinit std::atomic<bool> had_none{false};
+constexpr uint64_t kShortDivisor = 16;  // memory is short when less than this part is left
 
-void* pages_from_arena(size_t size) {
+void* pages_within_limit(size_t size) {
   if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_ATOMIC)) return nullptr;
   // What is in use is never more than the limit, not even for a moment.
   uint64_t before = used.load(std::memory_order_relaxed);
@@ -25,6 +28,12 @@ void* pages_from_arena(size_t size) {
   if (void* pages = arena_alloc(trace_arena, size, KM_ATOMIC)) return pages;
   used.fetch_sub(size, std::memory_order_relaxed);
   return nullptr;
+}
+
+void* pages_from_arena(size_t size) {
+  void* const pages = pages_within_limit(size);
+  had_none.store(!pages, std::memory_order_relaxed);
+  return pages;
 }
 
 // Empties the trace_page_pool.
@@ -52,6 +61,7 @@ void trace_memory_begin(uint32_t cpus) {
 void trace_memory_end() {
   trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
   drain();
+  had_none.store(false, std::memory_order_relaxed);
 }
 
 void trace_memory_prepare() {
@@ -103,6 +113,12 @@ uint64_t trace_memory_used() {
 }
 uint64_t trace_memory_limit() {
   return limit.load(std::memory_order_relaxed);
+}
+
+bool trace_memory_short() {
+  const uint64_t most = trace_memory_limit();
+  return had_none.load(std::memory_order_relaxed) ||
+         trace_memory_used() + most / kShortDivisor > most;
 }
 
 void trace_memory_set_limit(uint64_t bytes) {

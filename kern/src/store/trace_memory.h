@@ -72,5 +72,8 @@ void trace_copy_free(void* memory, size_t size);
 // Bytes, the pool included, copies not.
 uint64_t trace_memory_used();
 uint64_t trace_memory_limit();
+// Whether little of the limit is left, or the last page that was wanted could not be had. Any
+// context.
+bool trace_memory_short();
 // From now on. What is in use beyond it stays.
 void trace_memory_set_limit(uint64_t bytes);

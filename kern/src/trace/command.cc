@@ -13,7 +13,8 @@ namespace {
 constexpr const char* words(CommandScope scope) {
   return scope == CommandScope::kOneCache
              ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
-             : "start [KEY=N ..], stop, reset, mark, check, nocheck, scan, limit N, reap or settle";
+             : "start [KEY=N ..], stop, reset, mark, [no]check, scan, limit N, reap, sweep or "
+               "settle";
 }
 
 // A page, without which nothing can be had, and more than there is memory.
@@ -91,6 +92,8 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
     command->word = TraceWord::kScan;
   } else if (word == "settle" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kSettle;
+  } else if (word == "sweep" && scope == CommandScope::kAllCaches) {
+    command->word = TraceWord::kSweep;
   } else if (word == "reap" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kReap;
   } else if (word == "limit" && scope == CommandScope::kAllCaches) {
@@ -180,6 +183,7 @@ Result<void> trace_advance(TraceState& state, const TraceCommand& command, const
     case TraceWord::kNoCheck:
     case TraceWord::kScan:
     case TraceWord::kSettle:
+    case TraceWord::kSweep:
     case TraceWord::kLimit:
     case TraceWord::kReap:
       break;

@@ -7,9 +7,9 @@
 // start while running: nothing with the same options, EBUSY with others. reset while running:
 // empties and goes on. start after stop with another sampling rate: EBUSY, since the records kept
 // would be taken for what they are not. stop and reset when there is nothing to stop or reset
-// succeed. mark needs a trace. settle, limit and reap are for all caches and change no state.
-// check, nocheck and scan are about run-time checking (slab.h), which has nothing to do with the
-// state of a trace.
+// succeed. mark needs a trace. settle, sweep, limit and reap are for all caches and change no
+// state. check, nocheck and scan are about run-time checking (slab.h), which has nothing to do with
+// the state of a trace.
 //
 // Nothing here touches a cache: lines are parsed, and their effect on the state computed, before
 // the first is done.
@@ -30,6 +30,7 @@ enum class TraceWord : uint8_t {
   kNoCheck,
   kScan,
   kSettle,
+  kSweep,
   kLimit,
   kReap
 };

@@ -18,6 +18,7 @@
 #include "slab_trace.h"
 #include "store/page_buffer.h"
 #include "store/shared_tables.h"
+#include "store/sweeper.h"
 #include "store/trace_memory.h"
 #include "trace/hooks.h"
 #include "trace/settle.h"
@@ -119,8 +120,8 @@ bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_contr
 void discard_tables(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     if (!target.made) continue;
+    trace_users_drop(target.made->names());
     TraceTable::destroy(target.made);
-    trace_users_drop();
     target.made = nullptr;
   }
 }
@@ -129,13 +130,12 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     target.made = nullptr;
     if (!target.acts || trace_table_of(target.source)) continue;
-    bool made = trace_users_add().ok();
-    if (made) {
-      target.made = TraceTable::create(slab_os_cpu_count());
-      made = target.made != nullptr;
-      if (!made) trace_users_drop();
-    }
-    if (!made) {
+    StoreUse use;
+    if (use.begin()) target.made = TraceTable::create(slab_os_cpu_count());
+    if (target.made) {
+      const Result<void> added = trace_users_add(target.made->names());
+      ASSERT(added.ok());  // the tables are ready
+    } else {
       discard_tables(targets);
       return fail(Errno::ENOMEM,
                   "no memory for a trace of %.40s: %lu of %lu bytes of trace memory in use",
@@ -201,8 +201,8 @@ void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
     TraceTable* const table = __atomic_exchange_n(
         trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL);
     trace_started_remove(table);
+    trace_users_drop(table->names());
     TraceTable::destroy(table);
-    trace_users_drop();
   }
 }
 
@@ -271,6 +271,7 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command)
       execute_check(targets, command.word);
       return {};
     case TraceWord::kSettle:
+    case TraceWord::kSweep:
       break;  // not under the lock: see run
     case TraceWord::kLimit:
       trace_memory_set_limit(command.limit);
@@ -312,35 +313,41 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
   return scope == CommandScope::kAllCaches ? check_later(text) : Result<void>();
 }
 
-// Does the lines up to a `settle`, which is cut off too, or the end.
-Result<void> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope,
-                        bool* settle) REQUIRES(trace_control) {
-  TRY(check_states(targets, *text, scope));
-  *settle = false;
-  TraceCommand command;
-  while (!*settle && TRY(trace_next_command(text, scope, &command))) {
-    *settle = command.word == TraceWord::kSettle;
-    TRY(execute(targets, command));
-    if (scope == CommandScope::kAllCaches) TRY(trace_later.advance(command));
-  }
-  return {};
+bool takes_long(TraceWord word) {
+  return word == TraceWord::kSettle || word == TraceWord::kSweep;
 }
 
-// The lines are known to be well-formed. It settles without the control lock, so that others can
-// look on; what follows meets the states as they are then, and what has been made since. Without a
-// source it is for all.
+// Does the lines up to one that takes long, which is cut off too, or the end: whether there was
+// one.
+Result<bool> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope,
+                        TraceCommand* command) REQUIRES(trace_control) {
+  TRY(check_states(targets, *text, scope));
+  while (TRY(trace_next_command(text, scope, command))) {
+    if (takes_long(command->word)) return true;
+    TRY(execute(targets, *command));
+    if (scope == CommandScope::kAllCaches) TRY(trace_later.advance(*command));
+  }
+  return false;
+}
+
+// The lines are known to be well-formed. It settles and sweeps without the control lock, so that
+// others can look on; what follows meets the states as they are then, and what has been made since.
+// Without a source it is for all.
 Result<void> run(TraceSource source, std::string_view text) {
   const CommandScope scope = source ? CommandScope::kOneCache : CommandScope::kAllCaches;
   for (;;) {
-    bool settle;
+    TraceCommand command;
     {
       Targets targets;
       MutexGuard guard(trace_control);
       TRY(source ? targets.one(source) : targets.all());
-      TRY(run_locked(targets.span(), &text, scope, &settle));
+      if (!TRY(run_locked(targets.span(), &text, scope, &command))) return {};
     }
-    if (!settle) return {};
-    TRY(trace_settle());
+    if (command.word == TraceWord::kSettle) {
+      TRY(trace_settle());
+    } else {
+      trace_sweep();
+    }
   }
 }
 

@@ -104,7 +104,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   table->record({.object = reinterpret_cast<uint64_t>(object),
                  .size = size,
                  .stack = static_cast<uint32_t>(stack),
-                 .context = cpu.current->trace_context,
+                 .context = static_cast<uint32_t>(cpu.current->trace_context),
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
                  .truncated = (stack & TraceTable::kFlag) != 0});
@@ -170,7 +170,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   TaskHead& task = *cpu.current;
   return recent->begins_at(reinterpret_cast<uint64_t>(frame)) && find_pair(*recent, task, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
-                               task.trace_context, cpu.stamp);
+                               static_cast<uint32_t>(task.trace_context), cpu.stamp);
 }
 
 [[gnu::noinline]] void* finish_alloc_of_caller(TraceTable* table, void* object, uint64_t size,
@@ -208,7 +208,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
       find_stack(differs, reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
   return recent && trace_context_remembered(cpu) && find_pair(*recent, *cpu.current, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
-                               cpu.current->trace_context, cpu.stamp);
+                               static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp);
 }
 
 [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
@@ -259,7 +259,7 @@ TraceTable* table_of(kmem_cache* cache) {
   if (!recent->knows(task.trace_call)) [[unlikely]]
     return finish_alloc_of_caller(table, object, requested, frame, saved, recent);
   if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->named(),
-                             task.trace_context, cpu.stamp)) [[unlikely]]
+                             static_cast<uint32_t>(task.trace_context), cpu.stamp)) [[unlikely]]
     return finish_record(table, object, requested, recent->named(), saved);
   slab_os_irq_restore(saved);
   return object;

@@ -2,21 +2,25 @@
 
 #include <utility>
 
+#include "core/log.h"
 #include "store/trace_memory.h"
 
 void TraceSnapshot::choose(TraceTable& table) {
-  Guard guard(table.turn_lock_);
-  table.snapshots_++;
-  table_ = &table;
+  {
+    Guard guard(table.turn_lock_);
+    table.snapshots_++;
+    table_ = &table;
+  }
+  const Result<void> added = trace_users_add(*this);
+  ASSERT(added.ok());  // the table is a user
 }
 
 Result<void> TraceSnapshot::open() {
   const Result<void> turn = take_turn();
   if (!turn) {
-    leave();
+    close();
     return turn;
   }
-  open_ = true;
   counters_ = {};
   for (TraceTable::Shard& shard : table_->all_shards()) {
     const ProbesOff no_hit;
@@ -25,7 +29,17 @@ Result<void> TraceSnapshot::open() {
     shard.update_lock();
     counters_ += shard.counters();
   }
+  open_.store(true, std::memory_order_release);
   return {};
+}
+
+// Asked before it is open, it need not say anything: what it comes to hold then are numbers of the
+// table's, which was asked before.
+void TraceSnapshot::mark(StoreMark& mark) {
+  visit([&mark](const TraceRecord& record) {
+    mark.stack(record.stack);
+    mark.context(record.context);
+  });
 }
 
 Result<void> TraceSnapshot::take_turn() {
@@ -46,17 +60,17 @@ void TraceSnapshot::leave() {
   bool last;
   {
     Guard guard(table->turn_lock_);
-    if (open_) table->taken_ = false;
+    if (is_open()) table->taken_ = false;
     last = --table->snapshots_ == 0 && table->ended_;
     table->turn_.wake_one();
   }
-  open_ = false;
+  open_.store(false, std::memory_order_relaxed);
   if (last) TraceTable::free_memory(table);
 }
 
 bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
   *count = 0;
-  if (!open_ || walk.shard_ == table_->shards()) return false;
+  if (!is_open() || walk.shard_ == table_->shards()) return false;
   TraceTable::Shard& shard = table_->all_shards()[walk.shard_];
   const ProbesOff no_hit;
   HookLockGuard guard(shard.lock);
@@ -104,7 +118,8 @@ bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPa
 
 void TraceSnapshot::close() {
   if (!table_) return;
-  if (open_) {
+  trace_users_drop(*this);
+  if (is_open()) {
     for (TraceTable::Shard& shard : table_->all_shards()) {
       TraceTable::RecordPage* pages = nullptr;
       while (release_slice(shard, &pages)) {

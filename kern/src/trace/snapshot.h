@@ -12,31 +12,32 @@
 // as often as it likes. When the table is emptied, or ends, its pages are handed to the snapshot,
 // which gives them back when it is closed.
 //
-// A snapshot holds numbers of stacks and contexts: its user must be one of theirs
-// (trace_users_add).
+// A snapshot holds the numbers of stacks and contexts that its records have (shared_tables.h), from
+// choose() to close().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
 #include "lib/result.h"
+#include "store/shared_tables.h"
 #include "trace/trace_table.h"
 
-class TraceSnapshot {
+class TraceSnapshot final : public StoreHolder {
  public:
   // Slots of records that are looked at, at most, while interrupts are off.
   static constexpr uint32_t kSlice = 64;
 
-  TraceSnapshot() = default;
-  TraceSnapshot(const TraceSnapshot&) = delete;
-  TraceSnapshot& operator=(const TraceSnapshot&) = delete;
+  // Its records are those of the table, an original.
+  TraceSnapshot() : StoreHolder(Holds::kCopies) {}
   ~TraceSnapshot() { close(); }
 
   // Says which table it is of. From now on until close() the table stays in memory, even if its
   // trace ends. The caller sees to it that the table is there now, by holding the control lock,
-  // which it should release before open(). Does not wait, takes no memory. Once for each snapshot
-  // that is closed.
+  // which it should release before open(). Does not wait for other snapshots, takes no memory. Once
+  // for each snapshot that is closed.
   void choose(TraceTable& table);
   // Waits until the table has no other snapshot, and opens this one. EINTR: the task was
   // interrupted while it waited. ENOENT: the trace has ended before. In both cases the snapshot is
@@ -49,7 +50,8 @@ class TraceSnapshot {
     return open();
   }
 
-  bool is_open() const { return open_; }
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
+  void mark(StoreMark& mark) override;
   // Sums over the shards, each at its moment. live() is how many records visit() finds.
   const TraceCounters& counters() const { return counters_; }
   const TraceTable& table() const { return *table_; }
@@ -93,7 +95,7 @@ class TraceSnapshot {
   bool release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages);
 
   TraceTable* table_ = nullptr;  // that was chosen
-  bool open_ = false;
+  std::atomic<bool> open_{false};
   uint32_t number_ = 0;  // of the table's snapshots
   TraceCounters counters_ = {};
 };

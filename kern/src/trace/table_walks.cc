@@ -149,3 +149,10 @@ TraceCounters TraceTable::counters() {
   }
   return sum;
 }
+
+void TraceTable::Names::mark(StoreMark& mark) {
+  table_.visit_slices([&mark](const TraceRecord& record) {
+    mark.stack(record.stack);
+    mark.context(record.context);
+  });
+}

@@ -47,6 +47,7 @@
 #include "core/probe_guard.h"
 #include "core/sleep.h"
 #include "lib/units.h"
+#include "store/shared_tables.h"
 #include "store/stack_scope.h"
 #include "trace/sampler.h"
 #include "trace/trace.h"
@@ -158,6 +159,9 @@ class alignas(64) TraceTable {
   // going on.
   TraceSource source;
   std::atomic<TraceTable*> next_started{nullptr};
+
+  // What it holds of stacks and contexts: those of its records.
+  StoreHolder& names() { return names_; }
 
   // The same. Hooks of allocations meet none that is being changed: nothing is recorded then.
   const TraceOptions& options() const { return options_; }
@@ -441,6 +445,16 @@ class alignas(64) TraceTable {
   // Where hooks look.
   static_assert(sizeof(Store) + sizeof(HookLock) + 5 * sizeof(uint64_t) <= 128);
 
+  // Asked by the sweeper.
+  class Names final : public StoreHolder {
+   public:
+    explicit Names(TraceTable& table) : table_(table) {}
+    void mark(StoreMark& mark) override;
+
+   private:
+    TraceTable& table_;
+  };
+
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
   [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
                                                  uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
@@ -539,6 +553,8 @@ class alignas(64) TraceTable {
   std::atomic<bool> has_few_{true};
   StackScope scope_;
   const unsigned shard_count_;
+
+  Names names_{*this};
 
   // How many records were made of others, which tell visit_slices() to begin anew.
   std::atomic<uint32_t> copies_{0};

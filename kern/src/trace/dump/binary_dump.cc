@@ -18,8 +18,6 @@ Result<TraceBinaryDump*> TraceBinaryDump::create() {
 
 void TraceBinaryDump::destroy(TraceBinaryDump* dump) {
   const std::span<std::byte> workspace = dump->workspace_;
-  const bool user = dump->user;
   dump->~TraceBinaryDump();
   if (!planted(Planted::kDumpCopy)) dump_workspace_give_back(workspace);
-  if (user) trace_users_drop();
 }

@@ -15,7 +15,6 @@ class TraceBinaryDump {
   static void destroy(TraceBinaryDump* dump);
 
   TraceBinary binary;
-  bool user = false;  // of the shared tables: has called trace_users_add()
 
   // As TraceBinary::read(), by any number of tasks at once.
   size_t read(char* buffer, size_t size, uint64_t offset) {

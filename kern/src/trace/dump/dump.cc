@@ -1,5 +1,6 @@
 // Dumps of traces, for the rest of the kernel.
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 #include "arch/x86_64/time.h"
@@ -8,20 +9,27 @@
 #include "lib/format.h"
 #include "store/dump_reserve.h"
 #include "store/shared_tables.h"
+#include "store/sweeper.h"
 #include "store/trace_memory.h"
 #include "trace/control.h"
 #include "trace/dump/binary_dump.h"
 #include "trace/dump/trace_text.h"
 #include "trace/trace.h"
 
-// In a workspace (dump_reserve.h).
-class TraceDump {
+// In a workspace (dump_reserve.h). The snapshot holds the numbers of the text, or else the dump
+// does, as soon as it holds_all().
+class TraceDump final : public StoreHolder {
  public:
   explicit TraceDump(std::span<std::byte> memory)
-      : workspace(memory), text(memory.last(TraceText::kRoom), trace_stacks, trace_contexts) {}
+      : StoreHolder(Holds::kCopies),
+        workspace(memory),
+        text(memory.last(TraceText::kRoom), trace_stacks, trace_contexts) {}
+  void mark(StoreMark& mark) override {
+    if (holds_all.load(std::memory_order_acquire)) text.mark(mark);
+  }
 
   const std::span<std::byte> workspace;
-  bool user = false;  // of stack and context numbers: something is traced
+  std::atomic<bool> holds_all{false};
   // While a trace is off there is no table, and a few lines are all that there is.
   size_t off_length = 0;
   char off_text[512];
@@ -59,14 +67,19 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
   dump.off_length = static_cast<size_t>(length);
 }
 
-// The snapshot holds numbers of stacks and contexts, so the dump is a user of their tables until it
-// is closed.
-template <typename Dump>
-void become_user(Dump& dump) REQUIRES(trace_control) {
-  if (dump.user) return;
-  const Result<void> added = trace_users_add();
+void become_user(TraceDump& dump) REQUIRES(trace_control) {
+  if (dump.is_user()) return;
+  const Result<void> added = trace_users_add(dump);
   ASSERT(added.ok());  // a trace is a user
-  dump.user = true;
+}
+
+// The numbers go from the snapshot to the dump. A sweep may have asked this one before, and not yet
+// the other.
+void close_snapshot(TraceDump& dump) {
+  dump.holds_all.store(true, std::memory_order_release);
+  StoreMark mark(trace_stacks, trace_contexts);
+  dump.text.mark(mark);
+  dump.text.snapshot().close();
 }
 
 // False if it is not traced. A trace may end before its snapshot is opened, and another begin.
@@ -98,15 +111,15 @@ Result<void> make_text(TraceDump& dump, TraceSource source) {
   }
   text.header.untracked = untracked(source, text.snapshot().counters());
   text.make(coarse_milliseconds());
+  if (!text.needs_snapshot()) close_snapshot(dump);
   return {};
 }
 
 void destroy(TraceDump* dump) {
   const std::span<std::byte> workspace = dump->workspace;
-  const bool user = dump->user;
+  if (dump->is_user()) trace_users_drop(*dump);
   dump->~TraceDump();
   dump_workspace_give_back(workspace);
-  if (user) trace_users_drop();
 }
 
 Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
@@ -117,7 +130,6 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     TraceTable* const table = trace_table_of(source);
     if (!table) continue;
-    become_user(dump);
     TraceHeader header = header_of(source);
     header.untracked = source.live();
     dump.binary.add(header, source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
@@ -205,7 +217,9 @@ static size_t format_later(char* buffer, size_t size) {
                                          filters));
   };
   const MutexGuard guard(trace_control);
-  length += static_cast<size_t>(format(place(), rest(), " untraced %u\n", trace_later.untraced()));
+  const TraceSweeps sweeps = trace_sweeps();
+  length += static_cast<size_t>(format(place(), rest(), " untraced %u sweeps %lu forgotten %lu\n",
+                                       trace_later.untraced(), sweeps.sweeps, sweeps.forgotten));
   TraceItem item;
   for (std::string_view items = trace_later.items(); trace_next_item(&items, &item);) {
     Result<TraceOptions> options = trace_check_item(item);

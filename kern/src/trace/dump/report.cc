@@ -55,6 +55,7 @@ void print(const char* pattern, ...) {
 }
 
 // Clears the summary for a report. False if another one is being made, or a trace is being changed.
+// What it prints of stacks is read in a StoreReading: their records may be freed meanwhile.
 bool begin() NO_THREAD_SAFETY_ANALYSIS {
   if (summary_in_use.exchange(true, std::memory_order_acquire)) return false;
   if (trace_control.try_lock()) {
@@ -124,7 +125,10 @@ void slab_trace_mourn(kmem_cache* cache, uint64_t live) {
   if (!begin())
     return print(
         "  what is known of them cannot be told now: a trace is being changed, or reported");
-  if (TraceTable* table = trace_table_of(source)) report_destroyed(*table, live);
+  if (TraceTable* table = trace_table_of(source)) {
+    const StoreReading reading;
+    report_destroyed(*table, live);
+  }
   end();
 }
 
@@ -141,8 +145,11 @@ void trace_report_out_of_memory() {
     next_out_of_memory.store(now + kShortPause.value, std::memory_order_relaxed);
     return print("who has the memory cannot be told now: a trace is being changed, or reported");
   }
-  add_all();
-  print_top();
+  {
+    const StoreReading reading;
+    add_all();
+    print_top();
+  }
   if (const unsigned n = left_out.exchange(0, std::memory_order_relaxed)) {
     print("  %u such reports were left out since the last one", n);
   }

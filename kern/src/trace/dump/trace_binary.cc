@@ -343,7 +343,7 @@ abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
   const ContextTable::Program& program = *context.program;
   const uint32_t name = program_name(contexts_[index].program);
   abi_tracedump_context item = {};
-  item.id = context.id;
+  item.id = contexts_[index].id;
   item.kind = kind_of(context.kind);
   item.pid = context.pid;
   item.name = name;

@@ -7,7 +7,7 @@
 // context and program, not for each record. When there is no memory for more of these, records that
 // name them say 0, and the header says how many.
 //
-// The snapshots stay open until the dump is closed.
+// The snapshots stay open until the dump is closed, and hold the numbers that it has.
 #pragma once
 
 #include <cstddef>
@@ -54,18 +54,6 @@ class TraceBinary {
   Result<void> open();
   // Then settles how the file looks. May sleep.
   void finish(const Moment& moment);
-
-  // Tells `mark` all numbers of stacks and contexts in the file: mark.stack(), of pairs too, and
-  // mark.context(). After finish(); while it is read. May sleep.
-  template <typename Mark>
-  void mark(Mark& mark) {
-    for (uint32_t i = 0; i < source_count_; i++) {
-      sources_[i].snapshot.visit([&](const TraceRecord& record) {
-        mark.stack(record.stack);
-        mark.context(record.context);
-      });
-    }
-  }
 
   uint64_t size() const { return header_.size; }
   // Bytes of the file from `offset` on; 0 at its end. By one at a time. May sleep.

@@ -69,7 +69,6 @@ void TraceText::make(uint64_t now) {
   header.estimate = groups_.estimate();
   header.unattributed = groups_.rest().objects;
   collect(0);
-  if (collected_ == groups_.size()) snapshot_.close();
 }
 
 void TraceText::collect(uint32_t group) {

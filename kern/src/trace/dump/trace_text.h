@@ -56,14 +56,14 @@ class TraceText {
   // Of whose snapshot it is; opened and, if it is not closed before, closed by the caller.
   TraceSnapshot& snapshot() { return snapshot_; }
   // The snapshot was opened. Groups its records by stack and sorts the groups. `now` is in coarse
-  // milliseconds, not before that moment. The snapshot is closed afterwards, unless it is needed
-  // for reading. May sleep.
+  // milliseconds, not before that moment. May sleep.
   void make(uint64_t now);
-
-  // Tells `mark` all numbers of stacks and contexts that the text has and will have: mark.stack(),
-  // of pairs too, and mark.context(). After make(); while it is read. May sleep.
+  // Whether the snapshot is needed for reading. If not, mark() says which numbers are.
+  bool needs_snapshot() const { return collected_ < groups_.size(); }
+  // Tells `mark` all numbers of stacks and contexts that a text has which needs no snapshot:
+  // mark.stack(), of pairs too, and mark.context(). While it is read, too.
   template <typename Mark>
-  void mark(Mark& mark);
+  void mark(Mark& mark) const;
 
   // The caller fills in name, state and object size before make(), which does the rest but
   // `untracked`.
@@ -172,14 +172,7 @@ class TraceText {
 };
 
 template <typename Mark>
-void TraceText::mark(Mark& mark) {
-  if (snapshot_.is_open()) {
-    snapshot_.visit([&](const TraceRecord& record) {
-      mark.stack(record.stack);
-      mark.context(record.context);
-    });
-  } else {
-    for (uint32_t i = 0; i < groups_.size(); i++) mark.stack(groups_[i].stack);
-    details_.mark(mark);
-  }
+void TraceText::mark(Mark& mark) const {
+  for (uint32_t i = 0; i < groups_.size(); i++) mark.stack(groups_[i].stack);
+  details_.mark(mark);
 }

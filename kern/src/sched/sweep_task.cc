@@ -1,0 +1,60 @@
+// The task in which the sweeper of stacks and contexts runs (store/sweeper.h), and what that cannot
+// reach itself: the tasks, which remember numbers.
+//
+// Hooks of the allocator may be called with any lock of the scheduler held, so they wake nobody:
+// the tick of any CPU sees that a sweep is wanted. The task that a tick wakes goes to the head of
+// its queue and has the CPU at once, so the sweep comes before who fills the tables goes on.
+#include <atomic>
+
+#include "core/log.h"
+#include "sched/sched.h"
+#include "store/sweeper.h"
+
+namespace {
+
+constinit Spinlock lock{LockRank::kDevice};
+constinit WaitQueue wait_queue;
+constinit std::atomic<bool> asked{false};  // set under the lock
+
+void wait_until_asked() {
+  const Guard guard(lock);
+  wait_queue.wait_uninterruptible(lock, [] { return asked.load(); });
+}
+
+void sweep_main(void*) {
+  for (;;) {
+    wait_until_asked();
+    trace_sweep();
+    asked = false;
+  }
+}
+
+void mark_tasks(StoreMark& mark) {
+  const auto mark_numbers = [&mark](const TraceNumbers& numbers) {
+    mark.stack(numbers.stack);
+    mark.context(numbers.context);
+  };
+  TraceNumbers numbers[kRememberedAtOnce];
+  for (size_t count = tasks_remembered(true, numbers); count > 0;
+       count = tasks_remembered(false, numbers)) {
+    for (size_t i = 0; i < count; i++) mark_numbers(numbers[i]);
+  }
+  for (unsigned cpu = 0; cpu < cpu_count(); cpu++)
+    mark_numbers(trace_remembered_by(idle_task(cpu)));
+}
+
+}  // namespace
+
+void sweep_task_tick() {
+  if (!trace_sweep_wanted() || asked.load(std::memory_order_relaxed)) return;
+  const Guard guard(lock);
+  if (asked.exchange(true)) return;
+  wait_queue.wake_one();
+}
+
+void sweep_task_init() {
+  trace_register_marker(mark_tasks);
+  auto task = task_create("sweeper", sweep_main, nullptr);
+  if (!task) panic("no memory for the sweeper of stacks and contexts");
+  task_start(*task);
+}

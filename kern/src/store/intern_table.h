@@ -1,0 +1,297 @@
+// Sequences of words, each kept once and named by a 32-bit number until nobody refers to it: what
+// stacks (stack_table.h) and contexts (context_table.h) have in common.
+//
+// A hash table with chains, after the stack depots of KASAN and of Linux' lib/stackdepot.c.
+// Equality is a full compare of kind and words, so two sequences never share a number, and none has
+// two. When there is no memory, the number is 0 ("not recorded"), which the caller counts.
+//
+// Look-ups take no lock; they have interrupts off. One may miss an entry that is there while its
+// chain is split. Then, or if there is none, the chain is locked and searched again, and the entry
+// added. The lock is that of the lowest bits of the hash, which do not change as the table grows.
+//
+// Heads grow with the entries: linear hashing (Litwin 1980), with the split of a chain put off
+// until somebody has its lock anyway. `mask_` says how many heads there could be. When they become
+// too few, it takes in one bit more, and each page of heads of the upper half is, to begin with,
+// the page of the lower half at which its entries are found. An addition that finds it so takes a
+// page of its own for it, if there is memory. In that page all heads are kUnsplit, a chain in which
+// nothing is found. Whoever then locks such a chain moves to it what belongs to it, from the chain
+// of the nearest ancestor (the index without its highest bit, and so on) that is split. So at each
+// moment an entry is in the chain of the nearest split ancestor of its head, or that head's own.
+//
+// Entries are forgotten by mark and sweep, without reference counts. An entry has a stamp: the
+// epoch in which it was last looked up, added or marked. A look-up in the same epoch only compares;
+// the first one changes the stamp by compare-and-swap. The sweep puts kDead into the stamp of what
+// has an older one by compare-and-swap, too: that is its second look. So who looks up either comes
+// first, and the entry stays, or finds it dead, and adds another. Under the lock of a chain nothing
+// in it is dead. What is unlinked goes to a list (`limbo_`), for look-ups under way may stand on
+// it. When they are over it becomes free, and the next entry of its size is put there. A number
+// keeps its meaning as long as whoever has it sees to it that it is marked.
+//
+// A free place is found by its size, in units of kGranule, in lists without locks (the counter
+// beside a list's head keeps it from being taken for what it was). Else a place comes from the end
+// of the last page, `end_`, or if there is no memory for another page, from a larger one that is
+// divided. Pages are begun with no lock held, since a page that turns out not to be needed may go
+// back to the arena. An addition takes one page, for its entry or else for heads, and perhaps a
+// directory's.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/hook_lock.h"
+#include "lib/result.h"
+#include "store/page_directory.h"
+
+class InternTable {
+ public:
+  // Which entries: those that refer to others of the table, as pairs do to stacks and contexts to
+  // programs, and the others.
+  enum class Pass : uint8_t { kReferring, kReferred };
+
+  InternTable(const InternTable&) = delete;
+  InternTable& operator=(const InternTable&) = delete;
+
+  // How much there is. Exact when nobody adds.
+  struct Fill {
+    uint32_t entries;     // that can be found
+    uint32_t survivors;   // entries at the end of the last sweep; 0 before the first
+    uint64_t bytes_held;  // of trace memory, all in all
+    uint64_t bytes_free;  // of these, what new entries can have
+  };
+  Fill fill() const;
+
+  // A sweep, by one task at a time, which may sleep between the steps. A round is an interrupt on
+  // every CPU, in which numbers are forgotten that are used without a look-up (recent stacks and
+  // callers); since hooks have interrupts off, all that were under way are over after it.
+  //   1. begin_epoch(), then a round.
+  //   2. mark() of each number that a holder has. A number that was returned after the round need
+  //      not be marked.
+  //   3. sweep(kReferring) until it is false, then a round.
+  //   4. sweep(kReferred) until it is false, then a round.
+  //   5. reuse() until it is false.
+  // Whoever stops before the end may begin again with 1. Between steps the table may be cleared and
+  // opened; then there is nothing more to do.
+  void begin_epoch();
+  // `id` is a number that a holder has, or 0. It stays for this epoch, and what it refers to, too.
+  // Lock-free, any context but NMI.
+  void mark(uint32_t id);
+  // Whether there is more to do. Looks at some 64 entries, with interrupts on. They are off for one
+  // chain at a time: a hundred instructions, and some 40 for each entry beyond the first.
+  bool sweep(Pass pass);
+  // What was swept can be used for others. Whether there is more to do: 64 entries at a time.
+  // Interrupts on.
+  bool reuse();
+
+  // Numbers are below this.
+  uint32_t end() const { return end_.load(std::memory_order_acquire); }
+
+ protected:
+  // Bit 1: refers to others.
+  enum class Kind : uint8_t { kKernelStack, kUserStack, kPair, kContext, kProgram };
+  static constexpr unsigned kKindBits = 3;
+  static constexpr size_t kMaxWords = 128;
+  static constexpr unsigned kShapeBits = 16;
+  static_assert(kMaxWords << kKindBits < 1u << kShapeBits);
+
+  struct Entry {
+    std::atomic<Entry*> next;
+    uint64_t key;
+    uint32_t id;
+    std::atomic<uint32_t> stamp;
+    uint32_t data[];
+
+    size_t words() const { return words_of(key); }
+    static Entry& of(const uint32_t* data) {
+      return *reinterpret_cast<Entry*>(reinterpret_cast<uint64_t>(data) - offsetof(Entry, data));
+    }
+  };
+  static_assert(sizeof(Entry) == 24);
+
+  constexpr InternTable() = default;
+  // As those of the tables say.
+  Result<void> open();
+  void clear();
+
+  // What is compared first: hash, words and kind.
+  static uint64_t key_of(Kind kind, size_t words, uint64_t hash) {
+    const uint64_t shape = words << kKindBits | static_cast<uint64_t>(kind);
+    return (hash & ~uint64_t{0} << kShapeBits) | shape;
+  }
+  static constexpr Kind kind_of(uint64_t key) {
+    return static_cast<Kind>(key & ((1u << kKindBits) - 1));
+  }
+  // Both halves of a product (Wang Yi's wyhash).
+  static uint64_t mixed(uint64_t word) {
+    const auto product = static_cast<unsigned __int128>(word) * 0x9e3779b97f4a7c15;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  }
+  static constexpr size_t words_of(uint64_t key) {
+    return (key & ((1u << kShapeBits) - 1)) >> kKindBits;
+  }
+
+  // A context's first words are the address of the words of its program.
+  static const uint32_t* referred_data(const uint32_t* data) {
+    const uint32_t* referred;
+    __builtin_memcpy(&referred, data, sizeof(referred));
+    return referred;
+  }
+
+  // The number of an entry with these words that can be seen at once; 0 if there is none.
+  [[gnu::always_inline]] uint32_t find(uint64_t key, const uint32_t* data) const {
+    const Entry* entry = head(key).load(std::memory_order_acquire);
+    for (; entry; entry = entry->next.load(std::memory_order_acquire)) {
+      if (entry->key == key && equal(entry->data, data, words_of(key))) {
+        const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+        if (entry->stamp.load(std::memory_order_relaxed) == epoch) [[likely]]
+          return number_of(*entry);
+        return stamp(const_cast<Entry&>(*entry)) ? number_of(*entry) : 0;
+      }
+    }
+    return 0;
+  }
+  struct Interned {
+    uint32_t id;
+    bool known;  // it was there
+  };
+  // The entry with these words, which is added if there is none; its number is 0 if there is no
+  // memory for it. Any context but NMI, interrupts off, after trace_memory_prepare(); takes
+  // kInternTable.
+  [[gnu::always_inline]] Interned find_or_add(uint64_t key, const uint32_t* data) {
+    if (const uint32_t id = find(key, data)) return {id, true};
+    return add(key, data);
+  }
+
+  const Entry& at(uint32_t id) const {
+    const auto* page = static_cast<const char*>(pages_[id / kPlacesPerPage]);
+    return *reinterpret_cast<const Entry*>(page + id % kPlacesPerPage * kGranule);
+  }
+  bool is_open() const { return mask_.load(std::memory_order_acquire) != 0; }
+  uint32_t count(Pass pass) const {
+    return counts_[static_cast<size_t>(pass)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  // An id is the entry's page number and its place in the page. Place 0 is never used, so that no
+  // id is 0.
+  static constexpr uint32_t kGranule = 8;
+  static constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
+  // Of the page that is used up to `end`: none if that is the end of a page.
+  static uint32_t left_in_page(uint32_t end) { return -end % kPlacesPerPage; }
+  static uint32_t pages_until(uint32_t end) { return (end + kPlacesPerPage - 1) / kPlacesPerPage; }
+  // A place is at least so large that it can hold an entry without words.
+  static constexpr uint32_t kLeast = sizeof(Entry) / kGranule;
+  static constexpr uint32_t granules_of(size_t words) {
+    return static_cast<uint32_t>((sizeof(Entry) + words * sizeof(uint32_t) + kGranule - 1) /
+                                 kGranule);
+  }
+  static constexpr uint32_t kMost = (sizeof(Entry) + kMaxWords * sizeof(uint32_t)) / kGranule;
+
+  // A stamp is an epoch; of what is in no chain it is kDead and the number of the next in a list.
+  static constexpr uint32_t kDead = uint32_t{1} << 31;
+  static_assert(uint64_t{PageDirectory::kMaxPages} * kPlacesPerPage <= kDead);
+
+  using Head = std::atomic<Entry*>;
+  static constexpr uint32_t kHeadsPerPage = kPageSize / sizeof(Head);
+  struct HeadPage {
+    Head heads[kHeadsPerPage];
+  };
+  // Beyond two million heads chains become longer.
+  static constexpr uint32_t kMaxHeadPages = 4096;
+  static Entry unsplit;
+
+  static constexpr uint32_t kLocks = 256;
+  static_assert(kLocks <= kHeadsPerPage);
+  struct Lock : HookLock {
+    constexpr Lock() : HookLock(LockRank::kInternTable) {}
+  };
+
+  // The first of a list of free places, linked by their stamps, and how often it has changed.
+  struct FreeList {
+    uint32_t first, changes;
+  };
+  static_assert(std::atomic<FreeList>::is_always_lock_free);
+
+  static constexpr Pass pass_of(uint64_t key) {
+    return (key & 2) != 0 ? Pass::kReferring : Pass::kReferred;
+  }
+
+  // Never 0: so callers need not look.
+  [[gnu::always_inline]] static uint32_t number_of(const Entry& entry) {
+    if (entry.id == 0) __builtin_unreachable();
+    return entry.id;
+  }
+
+  // --- Chains.
+  static uint32_t hash_of(uint64_t key) { return static_cast<uint32_t>(key >> kShapeBits); }
+  Head& head_at(uint32_t index) const {
+    HeadPage* const page = heads_[index / kHeadsPerPage].load(std::memory_order_acquire);
+    return page->heads[index % kHeadsPerPage];
+  }
+  uint32_t index_of(uint64_t key) const {
+    return hash_of(key) & mask_.load(std::memory_order_acquire);
+  }
+  Head& head(uint64_t key) const { return head_at(index_of(key)); }
+  Lock& lock_of(uint32_t index) { return locks_[index % kLocks]; }
+  static uint32_t parent_of(uint32_t index);
+  bool has_own_page(uint32_t index) const;
+  Head& split_head(uint32_t index);
+  void split(uint32_t index);
+  void take_head_page(uint32_t index);
+  void more_heads(uint32_t index);
+  void grow();
+
+  // --- Stamps.
+  bool stamp(Entry& entry) const;
+  void mark(Entry& entry);
+  void mark_referred(const Entry& entry);
+  bool kill(Entry& entry);
+  uint32_t sweep_chain(uint32_t index, Pass pass);
+
+  // --- Places.
+  Entry& place(uint32_t id) const { return const_cast<Entry&>(at(id)); }
+  void put_free(uint32_t id, uint32_t granules);
+  uint32_t take_free(uint32_t granules);
+  uint32_t take_end(uint32_t granules, uint32_t* missing);
+  uint32_t take_larger(uint32_t granules);
+  Interned add_locked(uint64_t key, const uint32_t* data, bool larger, uint32_t* missing);
+  Interned add_in_page(uint64_t key, const uint32_t* data, uint32_t missing);
+  Interned add(uint64_t key, const uint32_t* data);
+  std::atomic<uint32_t>& count_of(uint64_t key) {
+    return counts_[static_cast<size_t>(pass_of(key))];
+  }
+  uint32_t entries() const { return count(Pass::kReferring) + count(Pass::kReferred); }
+
+  // Most look-ups end in one full compare; two words at a time it costs a fraction of memcmp.
+  [[gnu::always_inline]] static bool equal(const uint32_t* a, const uint32_t* b, size_t words) {
+    const auto pair = [](const uint32_t* at) {
+      uint64_t two;
+      __builtin_memcpy(&two, at, sizeof(two));
+      return two;
+    };
+    size_t i = 0;
+    for (; i + 2 <= words; i += 2) {
+      if (pair(a + i) != pair(b + i)) return false;
+    }
+    return i == words || a[i] == b[i];
+  }
+
+  std::array<std::atomic<HeadPage*>, kMaxHeadPages> heads_ = {};
+  std::atomic<uint32_t> mask_{0};        // of an index; the number of heads is one more
+  std::atomic<uint32_t> epoch_{1};       // below kDead, not 0
+  std::atomic<uint32_t> head_pages_{0};  // that are a page of their own
+  std::atomic<bool> growing_{false};
+  std::array<Lock, kLocks> locks_;
+
+  PageDirectory pages_;
+  std::atomic<uint32_t> end_{0};  // the first place that was not used, or page that was not begun
+  std::array<std::atomic<FreeList>, kMost + 1> free_ = {};  // by size in granules
+  std::atomic<uint32_t> free_granules_{0};
+  std::array<std::atomic<uint32_t>, 2> counts_ = {};  // by Pass
+
+  // The sweep's own.
+  uint32_t swept_ = 0;  // heads
+  uint32_t limbo_ = 0;  // linked by stamps
+  std::atomic<uint32_t> survivors_{0};
+};

@@ -1,0 +1,99 @@
+#include "store/sweeper.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+
+#include "arch/x86_64/smp.h"
+#include "core/log.h"
+#include "core/planted.h"
+#include "store/current_context.h"
+#include "store/trace_memory.h"
+
+namespace {
+
+// Less than this is not worth a sweep.
+constexpr uint32_t kLeast = 256;
+// Where memory is short: an eighth of what was left, but not less than this.
+constexpr uint32_t kLeastIfShort = 64;
+constexpr uint32_t kPartIfShort = 8;
+
+using Marker = void (*)(StoreMark& mark);
+// Only added to, at boot.
+constinit Marker markers[4] = {};
+constinit unsigned marker_count = 0;
+
+// Changed under trace_sweep_lock.
+constinit std::atomic<uint64_t> sweeps{0}, forgotten{0};
+
+bool is_due(const InternTable::Fill& fill, bool memory_is_short) {
+  const bool is_short = memory_is_short && fill.bytes_free < fill.bytes_held / kPartIfShort;
+  const uint32_t more = is_short ? std::max(kLeastIfShort, fill.survivors / kPartIfShort)
+                                 : std::max(kLeast, fill.survivors);
+  return fill.entries >= fill.survivors + more;
+}
+
+void round() {
+  on_each_cpu([](void*) {}, nullptr);
+}
+
+void mark_what_is_held(uint32_t sweep) {
+  StoreMark mark(trace_stacks, trace_contexts);
+  if (!planted(Planted::kSweepForgetsRoot)) {
+    for (unsigned i = 0; i < marker_count; i++) markers[i](mark);
+  }
+  trace_mark_interrupts(mark);
+  trace_users_mark(StoreHolder::Holds::kOriginals, sweep, mark);
+  trace_readings_wait();
+  trace_users_mark(StoreHolder::Holds::kCopies, sweep, mark);
+}
+
+void sweep_pass(InternTable::Pass pass) {
+  while (trace_stacks.sweep(pass)) {
+  }
+  while (trace_contexts.sweep(pass)) {
+  }
+  round();
+}
+
+uint32_t entries() {
+  return trace_stacks.fill().entries + trace_contexts.fill().entries;
+}
+
+}  // namespace
+
+void trace_sweep() {
+  const MutexGuard guard(trace_sweep_lock);
+  if (!trace_users_any()) return;
+  const uint64_t number = sweeps.load(std::memory_order_relaxed) + 1;
+  trace_stacks.begin_epoch();
+  trace_contexts.begin_epoch();
+  trace_users_forget_recent();
+  mark_what_is_held(static_cast<uint32_t>(number));
+  const uint32_t before = entries();
+  sweep_pass(InternTable::Pass::kReferring);
+  sweep_pass(InternTable::Pass::kReferred);
+  const uint32_t after = entries();
+  while (trace_stacks.reuse()) {
+  }
+  while (trace_contexts.reuse()) {
+  }
+  forgotten.fetch_add(before - std::min(before, after), std::memory_order_relaxed);
+  sweeps.store(number, std::memory_order_relaxed);
+}
+
+bool trace_sweep_wanted() {
+  if (!trace_users_any()) return false;
+  const bool memory_is_short = trace_memory_short();
+  return is_due(trace_stacks.fill(), memory_is_short) ||
+         is_due(trace_contexts.fill(), memory_is_short);
+}
+
+TraceSweeps trace_sweeps() {
+  return {sweeps.load(std::memory_order_relaxed), forgotten.load(std::memory_order_relaxed)};
+}
+
+void trace_register_marker(Marker mark) {
+  ASSERT(marker_count < std::size(markers));
+  markers[marker_count++] = mark;
+}

@@ -1,0 +1,304 @@
+// The sweeper of stacks and contexts: what a holder has stays what it was, whatever is allocated
+// meanwhile; what nobody has is forgotten, and its place used again.
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+
+#include "arch/x86_64/time.h"
+#include "core/cpu.h"
+#include "core/ktest.h"
+#include "sched/task.h"
+#include "slab.h"
+#include "store/page_buffer.h"
+#include "store/shared_tables.h"
+#include "store/sweeper.h"
+#include "store/trace_memory.h"
+#include "tests/dump_text.h"
+#include "tests/proof_stacks.h"
+#include "tests/team.h"
+#include "trace/control.h"
+#include "trace/snapshot.h"
+
+namespace {
+
+using proof::allocate_along;
+using proof::Path;
+using proof::Trail;
+using proof::trail_of;
+using proof::UserCall;
+
+constexpr uint32_t kDepth = 32;
+
+Path random_path() {
+  return {.word = static_cast<uint32_t>(ktest_random()), .frames = 16};
+}
+
+// A cache that is traced from the start to the end of a scope.
+class Traced {
+ public:
+  Traced()
+      : cache_(kmem_cache_create("ktest_swept", 64, 0, 0, nullptr, nullptr, nullptr, nullptr)) {
+    EXPECT(cache_ && kmem_trace_start(cache_, nullptr) == 0);
+  }
+  ~Traced() {
+    EXPECT(kmem_trace_stop(cache_) == 0 && kmem_trace_reset(cache_) == 0);
+    kmem_cache_destroy(cache_);
+  }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+
+  kmem_cache* cache() const { return cache_; }
+  void* allocate(const Path& path, Trail* trail) const {
+    return allocate_along(path, {cache_, nullptr, 64, KM_SLEEP, kDepth}, trail);
+  }
+  void free(void* object) const { kmem_cache_free(cache_, object); }
+
+ private:
+  kmem_cache* const cache_;
+};
+
+constexpr unsigned kMany = 2'000;
+
+// Objects that come and go, each with a stack of its own.
+void come_and_go(const Traced& traced, unsigned count = kMany) {
+  for (unsigned i = 0; i < count; i++) {
+    Trail trail;
+    traced.free(traced.allocate(random_path(), &trail));
+  }
+}
+
+// Sweeps, and has the places of what was forgotten used again, by another task with the name and
+// number of a process that changes.
+void sweep_and_reuse(const Traced& traced) {
+  static std::atomic<uint32_t> pid{0};
+  Team team(
+      [](void* argument) {
+        Task& task = *current_task();
+        task.pid = 20'000 + pid.fetch_add(1) % 1'000;
+        for (unsigned i = 0; i < 4; i++) {
+          UserCall call;
+          if (call.enter(1'000'000 + pid * 4 + i)) {
+            come_and_go(*static_cast<const Traced*>(argument), kMany / 16);
+            call.leave();
+          }
+        }
+        task.pid = 0;
+      },
+      const_cast<Traced*>(&traced));
+  for (unsigned i = 0; i < 4; i++) team.add();
+  team.join();
+  trace_sweep();
+}
+
+void sweep_often(const Traced& traced) {
+  for (unsigned i = 0; i < 4; i++) sweep_and_reuse(traced);
+}
+
+// Copies of the live records, in memory that no trace sees.
+class Records {
+ public:
+  explicit Records(kmem_cache* cache) {
+    TraceSnapshot snapshot;
+    const MutexGuard guard(trace_control);
+    EXPECT(snapshot.open(*trace_table_of(cache)).ok());
+    EXPECT(records_.reserve(snapshot.counters().live() + 1).ok());
+    snapshot.visit([this](const TraceRecord& record) { records_[count_++] = record; });
+  }
+  size_t size() const { return count_; }
+  const TraceRecord* of(const void* object) const {
+    const TraceRecord* const end = records_.data() + count_;
+    const TraceRecord* const found =
+        std::find_if(records_.data(), end, [object](const TraceRecord& record) {
+          return record.object() == reinterpret_cast<uint64_t>(object);
+        });
+    return found == end ? nullptr : found;
+  }
+
+ private:
+  PageBuffer<TraceRecord> records_;
+  size_t count_ = 0;
+};
+
+bool has_trail(const TraceRecord* record, const Trail& trail) {
+  if (!record) return false;
+  const StackTable::View stack = trace_stacks.view(trace_stacks.split(record->stack).stack);
+  if (!stack || stack.kind() != StackKind::kKernel) return false;
+  const Trail recorded = trail_of(stack);
+  return recorded.frames == trail.frames && recorded.hash == trail.hash;
+}
+
+}  // namespace
+
+KTEST(sweep_forgets_what_nobody_holds) {
+  {
+    const Traced traced;
+    come_and_go(traced);
+    EXPECT(trace_stacks.size() > kMany / 2);
+    const uint64_t forgotten = trace_sweeps().forgotten;
+    trace_sweep();
+    EXPECT(trace_stacks.size() < 100);
+    EXPECT(trace_sweeps().forgotten > forgotten + kMany / 2);
+    // So as much again needs no more memory.
+    sweep_and_reuse(traced);
+    const uint64_t used = trace_memory_used();
+    for (unsigned i = 0; i < 20; i++) sweep_and_reuse(traced);
+    EXPECT(trace_memory_used() <= used + used / 10);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(sweep_keeps_what_records_name) {
+  const Traced traced;
+  static void* objects[300];
+  static Trail trails[std::size(objects)];
+  for (size_t i = 0; i < std::size(objects); i++) {
+    objects[i] = traced.allocate(random_path(), &trails[i]);
+    if (i % 50 == 0) trace_sweep();
+  }
+  sweep_often(traced);
+  {
+    const StoreReading reading;
+    const Records records(traced.cache());
+    EXPECT(records.size() == std::size(objects));
+    for (size_t i = 0; i < std::size(objects); i++) {
+      const TraceRecord* const record = records.of(objects[i]);
+      EXPECT(has_trail(record, trails[i]));
+      const ContextTable::Context* const context = trace_contexts.get(record->context);
+      EXPECT(context && context->pid == 0);
+    }
+  }
+  for (void* object : objects) traced.free(object);
+}
+
+// One process, in one system call, has a context and a user stack that no record names.
+KTEST(sweep_keeps_what_a_task_remembers) {
+  const Traced traced;
+  Task& task = *current_task();
+  task.pid = 19'999;
+  trace_program_changed(task);
+  constexpr uint32_t kSeed = 42;
+  UserCall call;
+  EXPECT(call.enter(kSeed));
+  sweep_often(traced);
+  Trail trail;
+  void* const object = traced.allocate(random_path(), &trail);
+  {
+    const StoreReading reading;
+    const Records records(traced.cache());
+    const TraceRecord* const record = records.of(object);
+    EXPECT(has_trail(record, trail));
+    EXPECT(
+        UserCall::matches(kSeed, trace_stacks.view(trace_stacks.split(record->stack).user_stack)));
+    EXPECT(trace_contexts.get(record->context)->pid == 19'999);
+  }
+  call.leave();
+  task.pid = 0;
+  trace_program_changed(task);
+  traced.free(object);
+}
+
+KTEST(sweep_keeps_what_open_dumps_show) {
+  const Traced traced;
+  void* objects[100];
+  Trail trail;
+  for (void*& object : objects) object = traced.allocate(random_path(), &trail);
+  constexpr size_t kSize = 256 * 1024;
+  PageBuffer<char> before, after;
+  EXPECT(before.reserve(kSize).ok() && after.reserve(kSize).ok());
+  TraceDump* const dump = trace_dump_open(traced.cache()).take();
+  TraceBinaryDump* const binary = trace_binary_open().take();
+  const auto read = [&](char* to) {
+    size_t length = 0;
+    while (const size_t got = trace_dump_read(dump, to + length, kSize / 2 - length, length).take())
+      length += got;
+    return length + trace_binary_read(binary, to + length, kSize - length, 0);
+  };
+  const size_t length = read(before.data());
+  EXPECT(length > 20'000 && length < kSize);
+  for (void* object : objects) traced.free(object);
+  sweep_often(traced);
+  EXPECT(read(after.data()) == length);
+  EXPECT(std::equal(before.data(), before.data() + length, after.data()));
+  trace_binary_close(binary);
+  trace_dump_close(dump);
+}
+
+// Dumps are opened, and traces begun and ended, while others sweep.
+KTEST(sweep_beside_dumps_and_resets) {
+  static std::atomic<bool> done;
+  done = false;
+  Team sweepers(
+      [](void*) {
+        while (!done) {
+          trace_sweep();
+          static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{1'000'000}));
+        }
+      },
+      nullptr);
+  for (unsigned i = 0; i < 2; i++) sweepers.add();
+  for (unsigned i = 0; i < 20; i++) {
+    const Traced traced;
+    void* objects[20];
+    Trail trail;
+    for (void*& object : objects) object = traced.allocate(random_path(), &trail);
+    {
+      const DumpText dump(traced.cache());
+      EXPECT(dump.identities_hold() && dump.number(" live ") == std::size(objects));
+      EXPECT(dump.count("ktest_main") >= 1 || dump.count("proof_path_") >= std::size(objects));
+    }
+    if (i % 2 == 0) EXPECT(kmem_trace_reset(traced.cache()) == 0);
+    for (void* object : objects) traced.free(object);
+  }
+  done = true;
+  sweepers.join();
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(sweep_waits_for_who_reads) {
+  const Traced traced;
+  static std::atomic<unsigned> swept;
+  swept = 0;
+  Team team(
+      [](void*) {
+        trace_sweep();
+        swept++;
+      },
+      nullptr);
+  {
+    const StoreReading reading;
+    team.add();
+    for (int i = 0; i < 5; i++)
+      static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}));
+    EXPECT(swept == 0);
+  }
+  team.join();
+  EXPECT(swept == 1);
+}
+
+KTEST(sweep_by_command) {
+  const uint64_t before = trace_sweeps().sweeps;
+  EXPECT(trace_command_all("sweep").ok());
+  EXPECT(trace_sweeps().sweeps == before);  // nothing is traced
+  {
+    const Traced traced;
+    come_and_go(traced);
+    EXPECT(trace_command_all("mark\nsweep\nmark").ok());
+    EXPECT(trace_sweeps().sweeps > before && trace_stacks.size() < 100);
+    const DumpText dump(traced.cache());
+    EXPECT(dump.has(" mark 2\n"));
+    EXPECT(trace_command(traced.cache(), "sweep").error() == Errno::EINVAL);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+// Nobody asks for it: the tables grow, and a tick sees that.
+KTEST(sweep_comes_by_itself) {
+  const Traced traced;
+  const uint64_t before = trace_sweeps().sweeps;
+  for (unsigned i = 0; i < 200 && trace_sweeps().sweeps < before + 3; i++) {
+    come_and_go(traced, 500);
+    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}));
+  }
+  EXPECT(trace_sweeps().sweeps >= before + 3);
+  EXPECT(trace_stacks.size() < 5 * kMany);
+}

@@ -1,0 +1,76 @@
+"""A system that is traced all the time: what nobody holds any more is forgotten, so trace memory does not fill up."""
+import re
+
+import pytest
+
+from guest import ctl_in, dumps_in, functions_of, guest, sections_of
+
+pytestmark = pytest.mark.cpus(1)
+
+CTL = "'#mem/kmemtrace/ctl'"
+
+
+# How many processes come and go before the first look, and in all. Then something leaks.
+@pytest.mark.parametrize("limit, first, processes", (
+    ("2M", 1_000, 4_000),
+    pytest.param("4M", 1_000, 100_000, marks=pytest.mark.long),
+))
+def test_processes_come_and_go(limit, first, processes):
+    result = guest(f"""
+look() {{ echo "== $1"; cat {CTL}; }}
+batches() {{ i=0; while [ $i -lt $1 ]; do proctest forks 500; echo settle > {CTL}; i=$((i + 500)); done; }}  # whoever has ended is freed
+echo limit {limit} > {CTL}
+echo start > {CTL}
+batches {first}; look first
+batches {processes - first}; look all
+echo sweep > {CTL}; look swept
+leakdemo leak 5
+echo '== leak'; cat '#mem/kmemtrace/leaky'
+""", "--timeout", "3600")
+    assert (result.status, result.stderr) == (0, ""), result
+    parts = sections_of(result.stdout)
+    (early, _), (late, traces), (swept, _) = (ctl_in(parts[name]) for name in ("first", "all", "swept"))
+    assert sum(trace.counters["contexts_lost"] + trace.counters["stacks_lost"] for trace in traces) == 0, result
+    assert sum(trace.counters["recorded"] for trace in traces) > 10 * processes, result
+    assert late["sweeps"] > early["sweeps"] > 0 and late["forgotten"] > 0.2 * processes, result
+    assert late["contexts"] < processes / 3 and swept["contexts"] < 100, result
+    assert late["used"] <= late["limit"] and late["used"] <= 1.1 * early["used"], result
+    [dump] = dumps_in(parts["leak"])
+    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (5, {}, []), result
+    [group] = dump.groups
+    assert group.frames[0].startswith("leaky_open+") and group.frames[0].endswith(" [kernel]"), result
+    [stack] = group.user_stacks
+    assert re.fullmatch(r"pid \d+ leakdemo", stack.owner) and stack.objects == 5
+    assert functions_of(stack.frames, "leakdemo") == ["open", "use", "main", "__stele_start", "_start"], result
+
+
+def test_what_is_open_stays_readable():
+    """A dump, the counts and the events of a session say the same after sweeps as they would have said before."""
+    result = guest(f"""
+sweeps() {{ for i in 1 2 3 4; do proctest forks 100; echo sweep > {CTL}; done; }}
+echo start > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/chan'
+leakdemo leak 3
+echo '== before'; cat '#mem/kmemtrace/leaky'
+exec 5< '#mem/kmemtrace/leaky'
+printf 'stop\nreset' > '#mem/kmemtrace/leaky'
+exec 3<>'#probe/clone'; read n <&3
+printf 'count Chan::*\nstacks both\nprocesses\nevent Chan::create\nstart' >&3
+exec 4< "#probe/$n/events"
+ls / | cat > /dev/null
+echo stop >&3
+echo '== counts before'; cat "#probe/$n/counts"
+exec 6< "#probe/$n/counts"
+sweeps
+echo '== after'; cat <&5
+echo '== counts after'; cat "#probe/$n/counts"
+echo '== counts open'; cat <&6
+echo '== events'; cat <&4
+""", "--timeout", "300")
+    assert (result.status, result.stderr) == (0, ""), result
+    parts = sections_of(result.stdout)
+    before, after = (re.sub(r"\b(age|min|avg|max) \d+", "", parts[name]) for name in ("before", "after"))
+    assert "leakdemo" in before and after == before, result
+    assert parts["counts before"].count("\ncount ") > 2
+    assert parts["counts after"] == parts["counts open"] == parts["counts before"], result
+    names = re.findall(r" name (\S+) call ", parts["events"])
+    assert names and set(names) <= {"sh", "ls", "cat"}, result
