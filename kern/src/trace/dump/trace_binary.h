@@ -2,8 +2,8 @@
 //
 // Only the records are copied. Where each section lies follows from how much there is of everything
 // when the copies are made; the bytes themselves are made while they are read, item by item, from
-// any place on. Stacks and contexts are those of the shared tables, which only grow: it is enough
-// to know how many there were.
+// any place on. Stacks and contexts are those of the shared tables, which keep those that the copies
+// name.
 #pragma once
 
 #include <cstddef>
