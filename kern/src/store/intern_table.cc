@@ -288,6 +288,7 @@ bool InternTable::kill(Entry& entry) {
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);
   if (before == epoch_.load(std::memory_order_relaxed)) return false;
   if (planted(Planted::kSweepNoSecondLook)) {
+    for (int i = 0; i < 100; i++) __builtin_ia32_pause();  // so that it happens in minutes
     entry.stamp.store(kDead | limbo_, std::memory_order_relaxed);
   } else if (!entry.stamp.compare_exchange_strong(before, kDead | limbo_,
                                                   std::memory_order_relaxed)) {

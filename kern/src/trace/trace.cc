@@ -14,6 +14,7 @@
 //   started        the tables that are in use, for reports
 //   settle         waits for quiet
 // Parts that probes use too, in store/
+//   intern_table   what is kept once and named by a number, and forgotten by mark and sweep
 //   stack_table    stacks, and pairs of a kernel and a user stack, each once
 //   recent_stacks  what each CPU has recorded lately, so that a stack is mostly found by comparing
 //                  it
@@ -40,9 +41,8 @@
 //   a table or an open dump may hold one (trace_users_add).
 //
 // Locks, outermost first: trace_control and that of shared_tables.cc (both sleeping) — a shard, or
-// the context table: a hook holds one of them at a time. Hooks take nothing else while they hold
-// one of these; pages are fetched from the arena before. The stack table and the page pool have
-// none.
+// a chain of stacks or contexts: a hook holds one of them at a time. Hooks take nothing else while
+// they hold one of these; pages are fetched from the arena before. The page pool has none.
 #include "trace/trace.h"
 
 #include "core/boot.h"
