@@ -20,7 +20,7 @@
   X(kByTime, "by_time")         /* the task `memory` loses something at each look */               \
   X(kKeptStack, "kept_stack")   /* kernel stacks that are kept back are lost; none is if traced */ \
   X(kTraceTable, "trace_table") /* a trace that is reset keeps a page */                           \
-  X(kDumpCopy, "dump_copy")     /* closing a tracedump keeps a copy of each trace */               \
+  X(kDumpCopy, "dump_copy")     /* closing a tracedump keeps the memory that it works in */        \
   X(kProbeSession, "probe_session") /* closing a session of probes keeps its memory */             \
   X(kHostFile, "host_file")         /* closing a file of the host keeps its fid */                 \
   /* only where an allocation has failed */                                                        \

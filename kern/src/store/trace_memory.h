@@ -65,12 +65,12 @@ void trace_page_return(void* page);
 void* trace_block_take(size_t size);
 void trace_block_free(void* block, size_t size);
 
-// Memory of any size for copies and dumps, from the same arena but outside the limit. nullptr when
+// Memory of any size for dumps and sessions, from the same arena but outside the limit. nullptr when
 // there is none. May sleep.
 void* trace_copy_alloc(size_t size);
 void trace_copy_free(void* memory, size_t size);
 
-// Bytes, the pool included, copies not.
+// Bytes, the pool included, dumps and sessions not.
 uint64_t trace_memory_used();
 uint64_t trace_memory_limit();
 // Whether little of the limit is left, or the last page that was wanted could not be had. Any

@@ -436,7 +436,7 @@ void arena_trace_entered(struct arena* arena) {
 }
 
 // Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may
-// come here with the control lock held: memory for the copy is short, caches are reaped, and one of
+// come here with the control lock held: memory for a dump is short, caches are reaped, and one of
 // them ends.
 static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
   if (!trace_table_of(source)) return;

@@ -25,8 +25,10 @@
 //   shared_tables  the tables of stacks and contexts, and who uses them
 //   trace_memory   pages for all of them, with a limit
 // What is read of it, in trace/dump/
-//   trace_copy     a copy of a table, for a dump; trace_text and trace_binary make text and bytes
-//                  of it, dump is the files' side
+//   trace_text     the text of a snapshot: trace_groups adds up its records by stack, trace_details
+//                  collects what is shown of each stack
+//   trace_binary   the bytes of a snapshot of every trace; binary_dump is an open one
+//   dump           the files' side of both
 //   summary        the stacks that hold most, without allocating; report says when that is printed
 //
 // Promises, and what keeps them

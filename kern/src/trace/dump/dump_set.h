@@ -33,7 +33,8 @@ class DumpSet {
     slots_ = slots_for(static_cast<uint32_t>(guess));
     index_ = reinterpret_cast<uint32_t*>(memory.data());
     items_ = reinterpret_cast<Item*>(memory.data() + slots_ * sizeof(uint32_t));
-    capacity_ = static_cast<uint32_t>((memory.size() - slots_ * sizeof(uint32_t)) / sizeof(Item));
+    const size_t room = (memory.size() - slots_ * sizeof(uint32_t)) / sizeof(Item);
+    capacity_ = static_cast<uint32_t>(std::min<size_t>(room, slots_ / 5 * 4));
     clear();
   }
   void clear() {
@@ -74,12 +75,6 @@ class DumpSet {
   void reindex() {
     std::fill_n(index_, slots_, 0);
     for (uint32_t i = 0; i < size_; i++) *slot_of_new(items_[i].key()) = i + 1;
-  }
-  // Forgets those items of which leave(item) is true. Others get other numbers.
-  template <typename Leave>
-  void remove(Leave leave) {
-    size_ = static_cast<uint32_t>(std::remove_if(items_, items_ + size_, leave) - items_);
-    reindex();
   }
 
  private:
