@@ -17,24 +17,24 @@ $(call host_world,cpus/cpus.cc slab_check_world.cc,          slab_check slab_che
 $(call host_world,cpus/cpus.cc cpus/sections.cc,             slab_threads)
 $(call host_world,fakes/spinlock.cc,                         p9_client trace_context)
 $(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace_memory trace_threads)
-$(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    context_table probe_command probe_tables probe_threads stack_table trace_binary trace_command \
+$(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    context_table forget forget_threads probe_command probe_tables probe_threads stack_table trace_binary trace_command \
                                                              trace_failures trace_large trace_later trace_summary trace_table trace_text)
 
 # The kernel's assembly has addresses of 32 bits.
 trace_context_test_LINK := -no-pie
 
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.
-HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
+HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
 # The checks of callers take locks, which would hide from ThreadSanitizer what is not ordered without.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
-  $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC)
+  $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) tests/host/fakes/planted.cc
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
 HOST_thread_SANITIZERS := -fsanitize=thread
-HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC)
+HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC) tests/host/fakes/planted.cc
 HOST_thread_TESTS := $(filter %_threads_test,$(HOST_TESTS))
 
 # $(1): address or thread

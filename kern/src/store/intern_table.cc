@@ -248,7 +248,6 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
 
 // --- Forgetting.
 
-// False if it is dead.
 // The bugs that are planted here show in windows of a few instructions: now and then somebody stays
 // in one for longer. Under --icount each pause lets all other CPUs have their turn.
 [[maybe_unused]] static void linger() {
@@ -257,6 +256,7 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
   for (int i = 0; i < 10; i++) __builtin_ia32_pause();
 }
 
+// False if it is dead.
 bool InternTable::stamp(Entry& entry) const {
   const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);

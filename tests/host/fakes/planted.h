@@ -1,0 +1,6 @@
+// Bugs planted on purpose, on the host: asleep until a test wakes one.
+#pragma once
+
+#include "core/planted.h"
+
+void wake(Planted bug);

@@ -1,0 +1,236 @@
+// Stacks and contexts that are forgotten: step by step, and while CPUs record that are stopped
+// again and again wherever they are, as the host of a virtual machine may do.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <time.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "fakes/planted.h"
+#include "forget_workload.h"
+#include "trace_world.h"
+
+namespace {
+
+using Pass = InternTable::Pass;
+
+class ForgetTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(stacks_.open().ok() && contexts_.open().ok()); }
+  void TearDown() override {
+    TraceWorld::fail_pages(0);
+    stacks_.clear();
+    contexts_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+  }
+
+  uint32_t kernel(uint64_t number, size_t depth = 3) {
+    const std::vector<uint64_t> frames(depth, StackTable::kKernelBase + number * 8);
+    return stacks_.intern(StackKind::kKernel, frames.data(), depth);
+  }
+  uint32_t user(uint64_t number, size_t depth = 3) {
+    const std::vector<uint64_t> frames(depth, 0x400000 + number * 8);
+    return stacks_.intern(StackKind::kUser, frames.data(), depth);
+  }
+  static void sweep(InternTable& table, Pass pass) {
+    while (table.sweep(pass)) {
+    }
+  }
+  static void reuse(InternTable& table) {
+    while (table.reuse()) {
+    }
+  }
+  static void forget(InternTable& table, const std::vector<uint32_t>& held) {
+    table.begin_epoch();
+    for (const uint32_t id : held) table.mark(id);
+    sweep(table, Pass::kReferring);
+    sweep(table, Pass::kReferred);
+    reuse(table);
+  }
+
+  StackTable stacks_;
+  ContextTable contexts_;
+};
+
+TEST_F(ForgetTest, APairKeepsItsStacksAndAContextItsProgram) {
+  const uint32_t a = kernel(1), b = user(2), pair = stacks_.intern_pair({a, b});
+  const uint32_t lost = stacks_.intern_pair({kernel(3), b});
+  EXPECT_EQ(stacks_.fill().entries, 5u);
+  EXPECT_EQ(stacks_.fill().survivors, 0u);
+  forget(stacks_, {pair});
+  EXPECT_EQ(stacks_.fill().entries, 3u);
+  EXPECT_EQ(stacks_.fill().survivors, 3u);
+  EXPECT_EQ(stacks_.size(), 2u);
+  EXPECT_EQ(stacks_.split(pair), (StackTable::Pair{a, b}));
+  EXPECT_EQ(kernel(1), a);
+  EXPECT_EQ(user(2), b);
+  EXPECT_EQ(stacks_.find_pair({a, b}), pair);
+  EXPECT_NE(kernel(4), lost);
+
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 7, "sh", {"/bin/sh", {}});
+  contexts_.intern(ContextKind::kProcess, 8, "sh", {"/bin/sh", {}});
+  contexts_.intern(ContextKind::kProcess, 9, "ls", {"/bin/ls", {}});
+  forget(contexts_, {shell});
+  EXPECT_EQ(contexts_.fill().entries, 2u);
+  EXPECT_EQ(contexts_.size(), 1u);
+  EXPECT_STREQ(contexts_.get(shell)->program->path, "/bin/sh");
+  EXPECT_EQ(contexts_.intern(ContextKind::kProcess, 7, "sh", {"/bin/sh", {}}), shell);
+  forget(contexts_, {});
+  forget(contexts_, {});
+  EXPECT_EQ(contexts_.fill().entries, 0u);
+}
+
+// Marked or looked up, added, before or after what is swept.
+TEST_F(ForgetTest, WhatIsWantedWhileTheSweepIsUnderWayStays) {
+  const uint32_t first = kernel(1), second = kernel(2), pair = stacks_.intern_pair({first, second});
+  const uint32_t third = kernel(3), other = stacks_.intern_pair({first, third});
+  const uint32_t fourth = kernel(4);
+  stacks_.begin_epoch();
+  EXPECT_EQ(stacks_.find_pair({first, second}), pair);
+  const uint32_t added = kernel(5);
+  sweep(stacks_, Pass::kReferring);
+  EXPECT_EQ(stacks_.find_pair({first, third}), 0u) << "it was swept";
+  EXPECT_EQ(kernel(3), third) << "this was not yet";
+  const uint32_t again = stacks_.intern_pair({first, third});
+  EXPECT_NE(again, other) << "before its place can be used";
+  sweep(stacks_, Pass::kReferred);
+  EXPECT_NE(kernel(4), fourth);
+  reuse(stacks_);
+  EXPECT_EQ(kernel(1), first);
+  EXPECT_EQ(kernel(2), second);
+  EXPECT_EQ(kernel(3), third);
+  EXPECT_EQ(kernel(5), added);
+  EXPECT_EQ(stacks_.split(again), (StackTable::Pair{first, third}));
+  EXPECT_EQ(kernel(6), fourth) << "the place is used again";
+}
+
+TEST_F(ForgetTest, NoPlaceIsUsedAgainBeforeItMayBe) {
+  std::set<uint32_t> swept;
+  for (uint64_t i = 0; i < 1000; i++) swept.insert(kernel(i));
+  stacks_.begin_epoch();
+  sweep(stacks_, Pass::kReferring);
+  sweep(stacks_, Pass::kReferred);
+  EXPECT_EQ(stacks_.size(), 0u);
+  for (uint64_t i = 1000; i < 2000; i++) ASSERT_FALSE(swept.contains(kernel(i)));
+  const uint32_t end = stacks_.end();
+  reuse(stacks_);
+  EXPECT_GE(stacks_.fill().bytes_free, 1000u * 40);
+  for (uint64_t i = 2000; i < 3000; i++) ASSERT_TRUE(swept.contains(kernel(i)));
+  EXPECT_EQ(stacks_.end(), end);
+  EXPECT_EQ(stacks_.fill().bytes_held, (TraceWorld::pages_out() - 3) * kPageSize)
+      << "three are the other table's";
+}
+
+// What is held keeps its number, and nothing that is different has it too.
+TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatItWas) {
+  using Key = std::pair<bool, std::pair<uint64_t, size_t>>;  // user, number and depth
+  std::mt19937_64 random(1);
+  std::map<Key, uint32_t> held;
+  uint64_t pages_after_hundreds = 0;
+  for (int epoch = 0; epoch < 3000; epoch++) {
+    for (int i = 0; i < 40; i++) {
+      const Key key = {random() % 2 == 0, {random() % 500, 1 + random() % 12}};
+      const auto [number, depth] = key.second;
+      const uint32_t id = key.first ? user(number, depth) : kernel(number, depth);
+      const auto [at, added] = held.emplace(key, id);
+      ASSERT_EQ(at->second, id);
+      const StackTable::View view = stacks_.view(id);
+      ASSERT_EQ(view.size(), depth);
+      ASSERT_EQ(view[depth - 1], (key.first ? 0x400000 : StackTable::kKernelBase) + number * 8);
+    }
+    for (auto at = held.begin(); at != held.end();) {
+      at = random() % 4 == 0 ? held.erase(at) : std::next(at);
+    }
+    std::vector<uint32_t> ids;
+    for (const auto& [key, id] : held) ids.push_back(id);
+    ASSERT_EQ(std::set<uint32_t>(ids.begin(), ids.end()).size(), ids.size());
+    forget(stacks_, ids);
+    ASSERT_EQ(stacks_.size(), held.size());
+    if (epoch == 500) pages_after_hundreds = TraceWorld::pages_out();
+  }
+  EXPECT_LE(TraceWorld::pages_out(), pages_after_hundreds + 2);
+}
+
+// Also without a lock, but for those whose chain nobody has split yet.
+TEST_F(ForgetTest, HeadsGrowWithTheEntriesAndAllAreFound) {
+  constexpr uint32_t kStacks = 60'000;
+  std::vector<uint32_t> pairs;
+  const uint32_t stack = kernel(1);
+  for (uint32_t i = 0; i < kStacks; i++) pairs.push_back(stacks_.intern_pair({stack, i + 1}));
+  const uint64_t heads = TraceWorld::pages_out();
+  for (uint32_t i = 0; i < kStacks; i++) ASSERT_EQ(stacks_.intern_pair({stack, i + 1}), pairs[i]);
+  for (uint32_t i = 0; i < kStacks; i++) ASSERT_EQ(stacks_.find_pair({stack, i + 1}), pairs[i]);
+  EXPECT_GT(heads, 2u + 60 + kStacks * 32 / kPageSize) << "32,768 heads or more";
+  EXPECT_EQ(std::set<uint32_t>(pairs.begin(), pairs.end()).size(), kStacks);
+}
+
+// Long chains, but all that was there is found, and what places there are are used.
+TEST_F(ForgetTest, WithoutMemoryLargerPlacesAreDivided) {
+  std::vector<uint32_t> deep;
+  for (uint64_t i = 0; i < 500; i++) deep.push_back(kernel(i, 60));
+  const uint32_t kept = kernel(1000, 2);
+  TraceWorld::fail_pages(100);
+  for (uint64_t i = 2000; kernel(i, 60) != 0; i++) {
+  }
+  forget(stacks_, {kept});
+  const uint64_t free = stacks_.fill().bytes_free;
+  EXPECT_GT(free, 500u * 60 * 4);
+  uint32_t added = 0;
+  while (kernel(10'000 + added, 2) != 0) added++;
+  // Of 33 units of eight bytes seven times four.
+  EXPECT_GT(added, free / 32 * 8 / 10);
+  EXPECT_LT(stacks_.fill().bytes_free, free / 5);
+  for (uint32_t i = 0; i < added; i++) ASSERT_NE(kernel(10'000 + i, 2), 0u);
+  EXPECT_EQ(kernel(1000, 2), kept);
+  EXPECT_EQ(stacks_.size(), added + 1);
+}
+
+// ---- With CPUs that are stopped.
+
+void stop_for_a_while(int) {
+  const timespec time = {.tv_sec = 0, .tv_nsec = 100'000};
+  nanosleep(&time, nullptr);
+}
+
+void stop_threads(const ForgetWorkload& workload, const std::vector<pthread_t>& threads) {
+  struct sigaction action = {};
+  action.sa_handler = stop_for_a_while;
+  sigaction(SIGUSR1, &action, nullptr);
+  for (std::minstd_rand random(1); !workload.done(); std::this_thread::yield()) {
+    if (workload.sweeping()) pthread_kill(threads[random() % threads.size()], SIGUSR1);
+  }
+}
+
+void live(unsigned epochs) {
+  const auto workload = std::make_unique<ForgetWorkload>(400, 1'000'000);
+  ASSERT_TRUE(workload->open());
+  workload->run(epochs, stop_threads);
+  workload->check_at_rest();
+  workload->close();
+}
+
+TEST(ForgetCpus, WhereverTheyAreStoppedNoNumberChangesItsMeaning) {
+  live(100);
+  EXPECT_EQ(TraceWorld::pages_out(), 0u);
+}
+
+class ForgetDeathTest : public testing::TestWithParam<Planted> {};
+
+TEST_P(ForgetDeathTest, ASweepWithABugIsFound) {
+  EXPECT_DEATH(
+      {
+        wake(GetParam());
+        live(1'000'000);
+      },
+      "wrong: |alive");
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, ForgetDeathTest,
+                         testing::Values(Planted::kSweepNoSecondLook, Planted::kSweepEarlyReuse));
+
+}  // namespace
