@@ -34,4 +34,4 @@ test-long: all host-tests $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take
 .PHONY: proof
 proof: all ## compare the tracer with an account of what is live (MINUTES=10 SMP=4), at random, until something differs
 	@scripts/guest --no-build $(if $(VARIANT),--variant $(VARIANT)) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \
-	  --cmdline 'minutes=$(MINUTES)$(if $(SEED), seed=$(SEED))'
+	  --cmdline 'minutes=$(MINUTES)$(if $(SEED), seed=$(SEED))$(if $(CMDLINE), $(CMDLINE))'
