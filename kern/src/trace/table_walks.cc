@@ -77,7 +77,6 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   if (any) return true;
   const ProbesOff no_hit;
   Shard& shard = *first_shard();
-  const ProbesOff no_hit;
   HookLockGuard guard(shard.lock);
   shard.tally.cut_nothing++;
   return false;
