@@ -19,6 +19,10 @@ $(BASE)/bench/objects/%.cc.o: %.cc bench/bench.mk
 	@mkdir -p $(@D)
 	@echo "  BENCH $<"
 	@g++ -std=c++20 $(BENCH_FLAGS) -MMD -MP -c $< -o $@
+$(BASE)/bench/objects/%.S.o: %.S bench/bench.mk
+	@mkdir -p $(@D)
+	@echo "  BENCH $<"
+	@gcc -I kern -MMD -MP -c $< -o $@
 -include $(BENCH_HOST_OBJ:.o=.d)
 
 $(BENCH_HOST): $(BENCH_HOST_OBJ) tests/host/sources.mk

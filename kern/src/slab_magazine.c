@@ -239,23 +239,23 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(
 }
 
 /* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The
- * section ends in one of three places, so that the hot one keeps nothing alive for the cold ones.
- */
+ * section ends in one of three places, so that the hot one keeps nothing alive for the cold ones,
+ * and does not read `requested`. */
 static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache,
-                                                                size_t requested, int flags,
+                                                                const size_t* requested, int flags,
                                                                 const void* frame) {
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = this_cpu(cache);
   const uint32_t rounds = cpu->rounds;
-  if (UNLIKELY(rounds == 0)) return alloc_slow(cache, requested, flags, frame, saved);
+  if (UNLIKELY(rounds == 0)) return alloc_slow(cache, *requested, flags, frame, saved);
   choose_object(cpu);
   set_rounds(cpu, rounds - 1);
   void* const object = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) {
     if (UNLIKELY(flags_again(cpu) & KMC_FAULTS))
-      return alloc_faulty(cache, object, requested, flags, frame, saved);
-    return slab_trace_alloc(cache, object, requested, frame, saved);
+      return alloc_faulty(cache, object, *requested, flags, frame, saved);
+    return slab_trace_alloc(cache, object, *requested, frame, saved);
   }
   slab_os_irq_restore(saved);
   return object;
@@ -266,7 +266,7 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
 ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache,
                                                                    size_t requested, int flags,
                                                                    const void* frame) {
-  void* const object = handed_out(cache, alloc_object(cache, requested, flags, frame), requested);
+  void* const object = handed_out(cache, alloc_object(cache, &requested, flags, frame), requested);
   if (object) __builtin_memset(object, 0, requested);
   return object;
 }
@@ -275,7 +275,7 @@ ALLOCATOR_TEXT void* kmem_cache_alloc(struct kmem_cache* cache, int flags) {
   const void* const frame = __builtin_frame_address(0);
   if (SLAB_OS_CHECK_CALLS) check_call(cache, cache->object_size, flags);
   if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, cache->object_size, flags, frame);
-  return handed_out(cache, alloc_object(cache, cache->object_size, flags, frame),
+  return handed_out(cache, alloc_object(cache, &cache->object_size, flags, frame),
                     cache->object_size);
 }
 
@@ -283,7 +283,7 @@ ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t req
   const void* const frame = __builtin_frame_address(0);
   if (SLAB_OS_CHECK_CALLS) check_call(cache, requested, flags);
   if (UNLIKELY(flags & KM_ZERO)) return alloc_zeroed(cache, requested, flags, frame);
-  return handed_out(cache, alloc_object(cache, requested, flags, frame), requested);
+  return handed_out(cache, alloc_object(cache, &requested, flags, frame), requested);
 }
 
 /* ---- Free. */

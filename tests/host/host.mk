@@ -21,6 +21,7 @@ $(call host_world,fakes/spinlock.cc fakes/trace_world.cc,    context_table forge
                                                              trace_failures trace_large trace_later trace_summary trace_table trace_text)
 
 # The kernel's assembly has addresses of 32 bits.
+recent_stacks_test_LINK := -no-pie
 trace_context_test_LINK := -no-pie
 
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.

@@ -179,33 +179,37 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
     for (int change = 0; change < 16; change++) {
       const std::vector<uint64_t> now = stack.walk(scope.walk());
       const Recorded expected = recorded(stack, scope);
-      const RecentStack::Frame* differs = entry->differs(stack.bottom(), scope, stack.cpu);
-      if (differs && entry->move(stack.bottom(), scope, stack.cpu)) {
-        differs = entry->differs(stack.bottom(), scope, stack.cpu);
+      const uint64_t top = stack.cpu.kernel_stack;
+      const RecentStack::Frame* from = nullptr;
+      bool is_at = entry->is_at(stack.bottom(), scope, top);
+      if (is_at) from = entry->differs(top);
+      if (!is_at && entry->move(stack.bottom(), scope, top)) {
+        is_at = true;
+        from = entry->differs(top);
         moved++;
-        moved_alike += !differs;
+        moved_alike += !from;
       }
+      const bool differs = !is_at || from;
       if (!differs) {
         ASSERT_EQ(now, before) << "another stack";
         matched++;
-      } else if (entry->readdress(differs, stack.bottom(), scope, stack.cpu)) {
+      } else if (entry->readdress(from, stack.bottom(), scope, top)) {
         ASSERT_NE(now, before);
         readdressed++;
-      } else if (entry->refresh(stack.bottom(), scope, stack.cpu, skipped)) {
+      } else if (entry->refresh(stack.bottom(), scope, top, skipped)) {
         refreshed++;
       } else {
         // What is skipped has changed: then it begins afresh.
         not_kept++;
         ASSERT_TRUE(scope.skips_allocator());
-        ASSERT_TRUE(entry->refresh(stack.bottom(), scope, stack.cpu, skipped));
+        ASSERT_TRUE(entry->refresh(stack.bottom(), scope, top, skipped));
       }
       ASSERT_NO_FATAL_FAILURE(expect_kept(*entry, expected, table_));
       if (differs) {
-        ASSERT_NE(entry->differs(stack.bottom(), scope, stack.cpu), nullptr)
-            << "it has no name yet";
+        ASSERT_FALSE(entry->matches(stack.bottom(), scope, top)) << "it has no name yet";
         entry->name(7);
       }
-      ASSERT_EQ(entry->differs(stack.bottom(), scope, stack.cpu), nullptr);
+      ASSERT_TRUE(entry->matches(stack.bottom(), scope, top));
       const uint64_t stack_word = 7 | (expected.truncated ? RecentStack::kTruncated : 0);
       ASSERT_EQ(entry->stack(), stack_word);
       if (differs) {
@@ -224,11 +228,9 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       ASSERT_EQ(entry->stack(), stack_word);
       before = now;
       const StackScope deeper = StackScope::callers(scope.depth() + 1);
-      ASSERT_NE(entry->differs(stack.bottom(), deeper, stack.cpu), nullptr);
-      ASSERT_NE(entry->differs(stack.bottom() + 16, scope, stack.cpu), nullptr);
-      Cpu other = stack.cpu;
-      other.kernel_stack += kKernelStackSize;
-      ASSERT_NE(entry->differs(stack.bottom(), scope, other), nullptr);
+      ASSERT_FALSE(entry->matches(stack.bottom(), deeper, top));
+      ASSERT_FALSE(entry->matches(stack.bottom() + 16, scope, top));
+      ASSERT_FALSE(entry->matches(stack.bottom(), scope, top + kKernelStackSize));
 
       for (uint64_t words = random() % 3; words > 0; words--) {
         uint64_t* const frame = stack.frames()[random() % stack.frames().size()];
@@ -258,22 +260,22 @@ TEST(RecentStacks, WhatIsTooDeepElsewhereOrCannotBePackedIsNotKept) {
   stack.make(random, RecentStack::kMaxFrames + 5, std::nullopt);
   const StackScope most = StackScope::innermost(RecentStack::kMaxFrames - 1);
   EXPECT_FALSE(entry->refresh(stack.bottom(), StackScope::innermost(RecentStack::kMaxFrames),
-                              stack.cpu, skipped));
-  ASSERT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
+                              stack.cpu.kernel_stack, skipped));
+  ASSERT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu.kernel_stack, skipped));
   EXPECT_EQ(entry->frames().size(), RecentStack::kMaxFrames - 1);
   EXPECT_TRUE(entry->truncated());
   entry->name(1);
   stack.frames()[3][1] = 0x7f0000001000;
-  const RecentStack::Frame* const differs = entry->differs(stack.bottom(), most, stack.cpu);
+  const RecentStack::Frame* const differs = entry->differs(stack.cpu.kernel_stack);
   ASSERT_NE(differs, nullptr);
-  EXPECT_FALSE(entry->readdress(differs, stack.bottom(), most, stack.cpu));
-  EXPECT_FALSE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
-  EXPECT_NE(entry->differs(stack.bottom(), most, stack.cpu), nullptr);
+  EXPECT_FALSE(entry->readdress(differs, stack.bottom(), most, stack.cpu.kernel_stack));
+  EXPECT_FALSE(entry->refresh(stack.bottom(), most, stack.cpu.kernel_stack, skipped));
+  EXPECT_FALSE(entry->matches(stack.bottom(), most, stack.cpu.kernel_stack));
   stack.frames()[3][1] = 0x1001;
   Stack other;
-  EXPECT_FALSE(entry->refresh(stack.bottom(), most, other.cpu, skipped));
-  EXPECT_NE(entry->differs(stack.bottom(), most, other.cpu), nullptr);
-  EXPECT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu, skipped));
+  EXPECT_FALSE(entry->refresh(stack.bottom(), most, other.cpu.kernel_stack, skipped));
+  EXPECT_FALSE(entry->matches(stack.bottom(), most, other.cpu.kernel_stack));
+  EXPECT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu.kernel_stack, skipped));
 }
 
 // The tables of two CPUs, and stacks of one frame, each with its return address.
@@ -299,13 +301,11 @@ class RecentStacksTest : public testing::Test {
   }
   // Whether the table has the stack.
   static bool has(Stack& stack) {
-    const uint64_t frame = stack.bottom();
-    const RecentStack::Frame* differs =
-        recent_place(frame, stack.cpu)->differs(frame, kScope, stack.cpu);
-    if (!differs) return true;
-    const RecentStack* const found = find_recent(frame, kScope, stack.cpu, &differs);
-    EXPECT_EQ(found != nullptr, differs == nullptr);
-    if (found) EXPECT_EQ(found, recent_place(frame, stack.cpu)) << "it comes first then";
+    const uint64_t frame = stack.bottom(), top = stack.cpu.kernel_stack;
+    if (recent_place(frame, stack.cpu)->matches(frame, kScope, top)) return true;
+    const RecentStack::Frame* from = nullptr;
+    const RecentStack* const found = find_recent(frame, kScope, stack.cpu, &from);
+    EXPECT_TRUE(!found || found == recent_place(frame, stack.cpu)) << "it comes first then";
     return found;
   }
   // False if there is no entry for it.
@@ -313,7 +313,7 @@ class RecentStacksTest : public testing::Test {
     trace_memory_prepare();
     RecentStack* const entry = replace_recent(stack.bottom(), stack.cpu);
     if (!entry) return false;
-    EXPECT_TRUE(entry->refresh(stack.bottom(), kScope, stack.cpu, skipped));
+    EXPECT_TRUE(entry->refresh(stack.bottom(), kScope, stack.cpu.kernel_stack, skipped));
     entry->name(1);
     return true;
   }

@@ -3,7 +3,7 @@
 # Caches, arenas, pages.
 MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
 # Stacks, and the memory that they and records lie in.
-TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.cc stack_table.cc trace_memory.cc)
+TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
 # Who allocates: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Records, and which allocations get one.

@@ -61,6 +61,28 @@ inline TaskHead* current_task_head() {
   return task;
 }
 
+// The same, as wide as an index.
+inline uint64_t cpu_index() {
+  uint64_t id;
+  asm volatile("movl %%gs:32, %k0" : "=r"(id));
+  return id;
+}
+inline uint64_t kernel_stack_top() {
+  uint64_t top;
+  asm volatile("movq %%gs:8, %0" : "=r"(top));
+  return top;
+}
+inline uint64_t current_stamp() {
+  uint64_t stamp;
+  asm volatile("movl %%gs:%c1, %k0" : "=r"(stamp) : "i"(offsetof(Cpu, stamp)));
+  return stamp;
+}
+inline bool in_interrupt_or_exception() {
+  bool is;
+  asm volatile("cmpl $0, %%gs:%c1" : "=@ccne"(is) : "i"(offsetof(Cpu, interrupt_depth)));
+  return is;
+}
+
 // CPUs found and started; their numbers are 0..cpu_count()-1.
 unsigned cpu_count();
 Cpu& cpu(unsigned id);

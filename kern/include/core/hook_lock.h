@@ -44,7 +44,9 @@ inline void HookLock::unlock() {
 
 #if !defined(CONFIG_LOCK_RANK_CHECK) && (!defined(STELE_HOST) || defined(STELE_BENCH))
 inline bool HookLock::lock_in_hook() {
-  return (owner_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0;
+  bool was_free;  // as fetch_or, whose operand the compiler loads the address of
+  asm volatile("lock btsl %2, %0" : "+m"(owner_), "=@ccnc"(was_free) : "i"(kLockedBit) : "memory");
+  return was_free;
 }
 
 inline void HookLock::unlock_in_hook() {

@@ -28,8 +28,8 @@ class CAPABILITY("spinlock") Spinlock {
   LockRank rank() const { return rank_; }
 
  protected:
-  // Not the sign, which gcc would test by a loop.
-  static constexpr uint32_t kLocked = uint32_t{1} << 30;
+  static constexpr unsigned kLockedBit = 30;
+  static constexpr uint32_t kLocked = uint32_t{1} << kLockedBit;
   // Of a HookLock that is closed and free.
   static constexpr uint32_t kClosed = kLocked | uint32_t{1} << 29;
 

@@ -137,7 +137,7 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
     const StackScope scope = StackScope::innermost(options_.trace.depth);
     const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
     stack = of_caller ? record_stack(hit.frame_pointer, scope, cpu, context.caller)
-            : !recent->differs(hit.frame_pointer, scope, cpu)
+            : recent->matches(hit.frame_pointer, scope, cpu.kernel_stack)
                 ? RecordedStack(recent->stack())
                 : record_kernel_stack(hit.frame_pointer, scope, cpu);
   }
@@ -201,8 +201,8 @@ void ProbeRecorder::hit(const ProbeHit& hit) {
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {
     ProbePerCpu& per_cpu = per_cpu_[cpu.id];
     const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
-    if (!recent->differs(hit.frame_pointer, StackScope::innermost(options_.trace.depth), cpu))
-        [[likely]] {
+    if (recent->matches(hit.frame_pointer, StackScope::innermost(options_.trace.depth),
+                        cpu.kernel_stack)) [[likely]] {
       const RecordedStack stack(recent->stack());
       if (per_cpu.counts.add_known(stack.id())) [[likely]] {
         if (stack.truncated()) [[unlikely]]

@@ -30,24 +30,15 @@ bool in_allocator(uint64_t return_address) {
           callers > scope.depth()};
 }
 
-// The kernel stack, and in *kept the CPU's entry that has it now; nullptr if none has.
-RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
-                                RecentStack** kept) {
-  *kept = nullptr;
-  // Before a CPU has its first task nothing is kept: a hook that finds an entry asks its task.
-  if (!cpu.current) return walk_stack(frame_pointer, scope);
-  RecentStack* recent = recent_place(frame_pointer, cpu);
-  const RecentStack::Frame* differs = recent->differs(frame_pointer, scope, cpu);
-  if (differs) {
-    if (RecentStack* const found = find_recent(frame_pointer, scope, cpu, &differs)) recent = found;
-  }
-  if (!differs) {
-    *kept = recent;
-    return RecordedStack(recent->stack());
-  }
-  if (!recent->readdress(differs, frame_pointer, scope, cpu)) {
+// A stack that no entry has: `recent`, at its place, becomes it if only return addresses are
+// others.
+RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
+                               RecentStack* recent, const RecentStack::Frame* from,
+                               RecentStack** kept) {
+  if (!recent->readdress(from, frame_pointer, scope, cpu.kernel_stack)) {
     recent = replace_recent(frame_pointer, cpu);
-    if (!recent || !recent->refresh(frame_pointer, scope, cpu, in_allocator)) [[unlikely]]
+    if (!recent || !recent->refresh(frame_pointer, scope, cpu.kernel_stack, in_allocator))
+        [[unlikely]]
       return walk_stack(frame_pointer, scope);
   }
   const uint32_t id = trace_stacks.intern_packed(recent->frames(), recent->sum());
@@ -56,6 +47,24 @@ RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const 
     *kept = recent;
   }
   return {id, recent->truncated()};
+}
+
+// The kernel stack, and in *kept the CPU's entry that has it now; nullptr if none has.
+RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
+                                RecentStack** kept) {
+  *kept = nullptr;
+  // Before a CPU has its first task nothing is kept: a hook that finds an entry asks its task.
+  if (!cpu.current) return walk_stack(frame_pointer, scope);
+  RecentStack* recent = recent_place(frame_pointer, cpu);
+  const RecentStack::Frame* from = nullptr;
+  if (!recent->is_at(frame_pointer, scope, cpu.kernel_stack) ||
+      (from = recent->differs(cpu.kernel_stack))) {
+    RecentStack* const found = find_recent(frame_pointer, scope, cpu, &from);
+    if (!found) return find_other_stack(frame_pointer, scope, cpu, recent, from, kept);
+    recent = found;
+  }
+  *kept = recent;
+  return RecordedStack(recent->stack());
 }
 
 }  // namespace

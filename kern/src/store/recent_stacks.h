@@ -45,9 +45,12 @@
 #include "store/stack_scope.h"
 #include "store/stack_table.h"
 
+// Where recent_stacks.S begins for a stack with so many frames before the last one.
+extern "C" const void* const recent_stack_compare[64];
+
 class RecentStack {
  public:
-  static constexpr uint32_t kMaxFrames = 64;
+  static constexpr uint32_t kMaxFrames = 63;
   struct Frame {
     uint64_t address;  // of return
     uint64_t next;     // frame pointer
@@ -55,37 +58,65 @@ class RecentStack {
 
   constexpr RecentStack() = default;
 
-  // nullptr if a walk from `frame_pointer` would find now what it found then; if not, a frame
-  // before which it does. The stack's top is `cpu.kernel_stack`.
-  [[gnu::always_inline]] const Frame* differs(uint64_t frame_pointer, StackScope scope,
-                                              const Cpu& cpu) const {
-    const Frame* frame = frames_;
-    if (first_ != frame_pointer || key_ != cpu.kernel_stack + scope.word()) return frame;
-    const auto* memory = reinterpret_cast<const uint64_t*>(frame_pointer);
-    uint32_t left = inner_;
-    for (; left >= 4; left -= 4, frame += 4) {
-      if (!same(memory, frame[0]) || !same(memory, frame[1]) || !same(memory, frame[2]) ||
-          !same(memory, frame[3]))
-        return frame;
-    }
-    for (; left > 0; left--, frame++) {
-      if (!same(memory, *frame)) return frame;
-    }
-    if (memory[1] == frame->address && (memory[0] == frame->next || ends(memory, cpu.kernel_stack)))
-      return nullptr;
-    return frame;
+  // Whether it is of a stack that begins at the frame and has this top, and may have changed.
+  [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, StackScope scope, uint64_t top) const {
+    return first_ == frame_pointer && key_ == top + scope.word();
+  }
+  // Of one that is_at(): nullptr if a walk would find now what it found then; if not, a frame
+  // before which it does.
+  const Frame* differs(uint64_t top) const {
+    return differs_below([top] { return top; });
+  }
+  // The same; top() is called if it must be known.
+  template <typename Top>
+  [[gnu::always_inline]] const Frame* differs_below(Top top) const {
+    register const uint64_t* memory asm("r10") = reinterpret_cast<const uint64_t*>(first_);
+    register const Frame* const last asm("r9") = last_;
+    register uint64_t left asm("r11");
+    const uint64_t* first = memory;
+    bool same;
+    asm volatile(
+#ifdef STELE_HOST
+        "leaq -128(%%rsp), %%rsp\n"  // the red zone
+        "call *%[compare]\n"
+        "leaq 128(%%rsp), %%rsp"
+#else
+        "call *%[compare]"
+#endif
+        : "=@cce"(same), "+c"(first), "+r"(memory), "=r"(left)
+        : "r"(last), [compare] "m"(compare_)
+        : "memory");
+    if (!same) [[unlikely]]
+      return last - left;
+    return memory[0] == last->next || ends(memory, top()) ? nullptr : last;
+  }
+  // Whether a walk from `frame_pointer` would find now what it found then.
+  [[gnu::always_inline]] bool matches(uint64_t frame_pointer, StackScope scope,
+                                      uint64_t top) const {
+    return is_at(frame_pointer, scope, top) && !differs(top);
+  }
+  const void* first_frame() const {
+    return reinterpret_cast<const void*>(first_);
   }
   // Whether it is of a stack that begins there.
-  bool begins_at(uint64_t frame_pointer) const { return first_ == frame_pointer; }
+  bool begins_at(uint64_t frame_pointer) const {
+    return first_ == frame_pointer;
+  }
   // What it found: the number of the stack, with kTruncated if that is not all of it.
   static constexpr uint64_t kTruncated = uint64_t{1} << 32;
-  uint64_t stack() const { return stack_; }
+  uint64_t stack() const {
+    return stack_;
+  }
 
   // Whether it knows what a record names of this stack and a caller (TaskHead::trace_call); and
   // what that is: the number of a pair, or of the stack alone if there is no caller; with
   // kTruncated if it is not all of either.
-  bool knows(uint64_t caller) const { return caller_ == caller; }
-  uint64_t named() const { return named_; }
+  bool knows(uint64_t caller) const {
+    return caller_ == caller;
+  }
+  uint64_t named() const {
+    return named_;
+  }
   // What is recorded has no user stack.
   void unpair() {
     caller_ = 0;
@@ -99,24 +130,32 @@ class RecentStack {
 
   // Moves it to the CPU's stack if it is of another one on which the same frame lies at the same
   // distance from the top: whether it is so. What it holds is then compared as always.
-  [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, const Cpu& cpu);
-  // Takes over return addresses that have changed, if that is all that has: whether it is. `from`
-  // is what differs() has returned. Nothing matches before name().
+  [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
+  // Takes over return addresses that have changed, if that is all that has: whether it is. Nothing
+  // matches before name(). `from`: what differs() has returned, or if it was not asked, nullptr.
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
-                                               StackScope scope, const Cpu& cpu);
+                                               StackScope scope, uint64_t top);
   // Walks, and keeps what it finds. False, with nothing kept, if that does not lie on the task's
   // own stack, cannot be packed or is too much. skipped(address) tells the frames that a scope may
   // skip. Nothing matches before name().
   template <typename Skipped>
-  [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope,
-                                             const Cpu& cpu, Skipped skipped);
+  [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope, uint64_t top,
+                                             Skipped skipped);
   // What was found of what is recorded, and its weights' sum.
-  std::span<const uint32_t> frames() const { return {packed_ + skip_, recorded_}; }
-  uint64_t sum() const { return sum_; }
+  std::span<const uint32_t> frames() const {
+    return {packed_ + skip_, recorded_};
+  }
+  uint64_t sum() const {
+    return sum_;
+  }
   // Whether there was more.
-  bool truncated() const { return stack_ >= kTruncated; }
+  bool truncated() const {
+    return stack_ >= kTruncated;
+  }
   // Nothing matches before name(): its numbers are not known any more.
-  void forget() { key_ = 0; }
+  void forget() {
+    key_ = 0;
+  }
   // The number of what was found. Of its pairs none is known.
   void name(uint32_t id) {
     stack_ = (stack_ & kTruncated) | id;
@@ -132,13 +171,6 @@ class RecentStack {
     kOutside,   // it leads out of the stack
   };
 
-  // Whether a frame is what it was; goes on to the next.
-  [[gnu::always_inline]] static bool same(const uint64_t*& memory, const Frame& frame) {
-    const uint64_t next = frame.next;
-    if (memory[1] != frame.address || memory[0] != next) return false;
-    memory = reinterpret_cast<const uint64_t*>(next);
-    return true;
-  }
   static bool outside(uint64_t next, uint64_t above, uint64_t top) {
     return next < above || next + 16 > top || (next & 7) != 0;
   }
@@ -172,13 +204,21 @@ class RecentStack {
     for (uint32_t i = 0; i <= last; i++) frames_[i].address = 0;
     scope_ = scope;
     first_ = sum_ = 0;
-    inner_ = skip_ = walked_ = 0;
+    set_inner(0);
+    skip_ = walked_ = 0;
+  }
+  void set_inner(uint32_t count) {
+    inner_ = count;
+    last_ = frames_ + count;
+    compare_ = recent_stack_compare[count];
   }
 
   uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry does not match anything
   uint64_t first_ = 0;  // frame pointer
   uint64_t named_ = 0;  // pair and kTruncated, for `caller_`
   uint64_t caller_ = 0;
+  const void* compare_ = nullptr;  // the code that compares as many frames as there are
+  const Frame* last_ = frames_;
   uint32_t inner_ = 0;       // frames before the last one
   End end_ = End::kOutside;  // of the last one
   // What may be followed, and become another stack.
@@ -195,9 +235,9 @@ class RecentStack {
 
 // Where the last frame led may be outside of one stack and on another: what is outside of all is
 // put there instead, and ends() looks at what is found.
-inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, const Cpu& cpu) {
-  const uint64_t top = cpu.kernel_stack, distance = top - top_;
-  if (key_ != top_ + scope.word() || first_ + distance != frame_pointer || distance == 0 ||
+inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, uint64_t top) {
+  const uint64_t distance = top - top_;
+  if (distance == 0 || first_ + distance != frame_pointer || key_ != top_ + scope.word() ||
       top % StackScope::kLimit != 0)
     return false;
   first_ = frame_pointer;
@@ -210,12 +250,13 @@ inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, const Cp
 }
 
 inline bool RecentStack::readdress(const Frame* from, uint64_t frame_pointer, StackScope scope,
-                                   const Cpu& cpu) {
-  if (first_ != frame_pointer || key_ != cpu.kernel_stack + scope.word()) return false;
+                                   uint64_t top) {
+  if (!is_at(frame_pointer, scope, top)) return false;
   key_ = 0;
+  if (!from) from = frames_;
   const auto* memory =
       reinterpret_cast<const uint64_t*>(from == frames_ ? frame_pointer : from[-1].next);
-  const Frame* const last = frames_ + inner_;
+  const Frame* const last = last_;
   for (const Frame* frame = from; frame != last; frame++) {
     const uint64_t next = frame->next, address = memory[1];
     if (memory[0] != next) return false;
@@ -226,13 +267,12 @@ inline bool RecentStack::readdress(const Frame* from, uint64_t frame_pointer, St
     }
     memory = reinterpret_cast<const uint64_t*>(next);
   }
-  return memory[1] == last->address && (memory[0] == last->next || ends(memory, cpu.kernel_stack));
+  return memory[1] == last->address && (memory[0] == last->next || ends(memory, top));
 }
 
 template <typename Skipped>
-inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
+inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint64_t top,
                                  Skipped skipped) {
-  const uint64_t top = cpu.kernel_stack;
   const uint32_t most = scope.walk(), before = inner_;
   key_ = 0;
   if (outside(frame_pointer, top - kKernelStackSize, top) || top % StackScope::kLimit != 0 ||
@@ -274,7 +314,7 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, const
     memory = reinterpret_cast<const uint64_t*>(next);
   }
   for (uint32_t gone = walked; gone <= before; gone++) replace(gone, 0);
-  inner_ = index;
+  set_inner(index);
   end_ = end;
   walked_ = walked;
   if (walked < skip_) {
@@ -309,29 +349,33 @@ inline size_t recent_index(uint64_t frame_pointer) {
 }
 // What this CPU has at the place of the stack that begins at the frame, which must be on the
 // current stack. Interrupts off.
-inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
-  return (*recent_places[cpu.id])[recent_index(frame_pointer)];
+inline RecentStack* recent_place(uint64_t frame_pointer, uint64_t cpu) {
+  return (*recent_places[cpu])[recent_index(frame_pointer)];
 }
-// The entry that has the stack, which that at its place, as it is, does not: *differs is what it
-// said. It may have been made on another stack, or be the one beside, which then changes places.
-// nullptr if there is none; *differs is then what that at the place says now.
+inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
+  return recent_place(frame_pointer, cpu.id);
+}
+// The entry that has the stack, which that at its place, as it is, does not: made on another stack,
+// or the one beside, which then changes places with it. nullptr if there is none. *from is what
+// that at the place says of it: readdress().
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
-                                                       const RecentStack::Frame** differs) {
+                                                       const RecentStack::Frame** from) {
+  const uint64_t top = cpu.kernel_stack;
   RecentPlaces& places = *recent_places[cpu.id];
   const size_t index = recent_index(frame_pointer);
   RecentStack *&here = places[index], *&beside = places[index ^ 1];
   RecentStack* const entry = here;
-  if (entry->move(frame_pointer, scope, cpu)) {
-    *differs = entry->differs(frame_pointer, scope, cpu);
-    if (!*differs) return entry;
+  if (entry->move(frame_pointer, scope, top)) {
+    *from = entry->differs(top);
+    if (!*from) return entry;
   }
   RecentStack* const other = beside;
-  other->move(frame_pointer, scope, cpu);
-  if (other->differs(frame_pointer, scope, cpu)) return nullptr;
+  if ((!other->is_at(frame_pointer, scope, top) && !other->move(frame_pointer, scope, top)) ||
+      other->differs(top))
+    return nullptr;
   here = other;
   beside = entry;
-  *differs = nullptr;
   return other;
 }
 // An entry for another stack at its place; nullptr if there can be none. The one that was there

@@ -28,8 +28,7 @@
 // The most that one hook takes. An addition to a table of stacks or contexts takes a page for its
 // entry or for heads: two for a program and a context, three for two stacks and their pair, and for
 // either table a directory page; for a record a page of records, a segment of buckets and a
-// directory; one for a kernel stack that is
-// remembered, and two for a user stack.
+// directory; one for a kernel stack that is remembered, and two for a user stack.
 inline constexpr uint32_t kPagesPerHook = 13;
 // As many as an allocation takes whose stack and context are known: the last three.
 inline constexpr uint32_t kSparePages = 3;

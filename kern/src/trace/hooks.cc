@@ -82,7 +82,7 @@ constinit CpuSampler samplers[kMaxCpus];
   return object;
 }
 
-// The trace selects: what is not wanted is counted, and no more is done for it.
+// The trace selects, and nothing has been decided yet.
 [[gnu::noinline]] void* finish_selected(TraceTable* table, void* object, uint64_t size,
                                         const void* frame, uint64_t saved) {
   const uint32_t cpu = cpu_id();
@@ -183,14 +183,15 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-// The entry at the stack's place `differs` from it. The entry that has it, or that takes it over if
-// only return addresses are others. nullptr if there is none, or it cannot be stored at once.
-[[gnu::always_inline]] inline RecentStack* find_stack(const RecentStack::Frame* differs,
-                                                      uint64_t frame_pointer, StackScope scope,
-                                                      const Cpu& cpu) {
-  if (RecentStack* const found = find_recent(frame_pointer, scope, cpu, &differs)) return found;
+// The entry at the stack's place does not have it (RecentStack::readdress: `from`). That which
+// does, or which takes it over if only return addresses are others. nullptr if there is none, or it
+// cannot be stored at once.
+[[gnu::always_inline]] inline RecentStack* find_stack(uint64_t frame_pointer, StackScope scope,
+                                                      const Cpu& cpu,
+                                                      const RecentStack::Frame* from) {
+  if (RecentStack* const found = find_recent(frame_pointer, scope, cpu, &from)) return found;
   RecentStack* const recent = recent_place(frame_pointer, cpu);
-  if (!recent->readdress(differs, frame_pointer, scope, cpu)) [[unlikely]]
+  if (!recent->readdress(from, frame_pointer, scope, cpu.kernel_stack)) [[unlikely]]
     return nullptr;
   const uint32_t id = trace_stacks.find_packed(recent->frames(), recent->sum());
   if (id == 0) [[unlikely]]
@@ -201,12 +202,11 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 
 // False if there is none, or not all else is at hand.
 [[gnu::always_inline]] inline bool record_found(TraceTable* table, const void* object,
-                                                uint64_t size, const void* frame,
-                                                const RecentStack::Frame* differs) {
+                                                uint64_t size, uint64_t frame_pointer,
+                                                const RecentStack::Frame* from) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
-  RecentStack* const recent =
-      find_stack(differs, reinterpret_cast<uint64_t>(frame), table->scope(), cpu);
+  RecentStack* const recent = find_stack(frame_pointer, table->scope(), cpu, from);
   return recent && trace_context_remembered(cpu) && find_pair(*recent, *cpu.current, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
                                static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp);
@@ -214,8 +214,8 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 
 [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
                                               const void* frame, uint64_t saved,
-                                              const RecentStack::Frame* differs) {
-  if (!record_found(table, object, size, frame, differs)) [[unlikely]]
+                                              const RecentStack::Frame* from) {
+  if (!record_found(table, object, size, reinterpret_cast<uint64_t>(frame), from)) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -232,46 +232,51 @@ TraceTable* table_of(kmem_cache* cache) {
   slab_os_irq_restore(saved);
 }
 
-// Where few objects have records: mostly the free of one that has none.
-[[gnu::noinline]] void finish_free_of_few(TraceTable* table, const void* object, uint64_t saved) {
-  const auto address = reinterpret_cast<uint64_t>(object);
-  const uint32_t cpu = cpu_id();
-  if (table->forget_none(address, cpu) || table->forget_at_once(address, cpu)) [[likely]] {
-    slab_os_irq_restore(saved);
-    return;
-  }
-  finish_free(table, object, saved);
-}
-
 // Fast path: everything is wanted, stack and context are known, and the table has a record to
-// spare. It calls nothing, so that no register need be saved for it. Anything else begins afresh.
+// spare. It calls nothing, so that no register need be saved for it, and so does what sampling
+// passes over. Anything else begins afresh.
 [[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
                                                 const void* frame, uint64_t saved) {
-  const Cpu& cpu = this_cpu();
+  const auto address = reinterpret_cast<uint64_t>(object);
+  if (table->selects()) [[unlikely]] {
+    const uint64_t cpu = cpu_index();
+    if (requested > table->most_sampled() || !samplers[cpu].sampler.pass(requested, table->step()))
+      return finish_selected(table, object, requested, frame, saved);
+    table->filter(cpu);
+    slab_os_irq_restore(saved);
+    return object;
+  }
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
-  RecentStack* const recent = recent_place(frame_pointer, cpu);
+  RecentStack* const recent = recent_place(frame_pointer, cpu_index());
   static_assert(RecentStack::kTruncated == TraceTable::kFlag);
-  const RecentStack::Frame* const differs = recent->differs(frame_pointer, table->scope(), cpu);
-  if (differs) [[unlikely]]
-    return finish_alloc_of_stack(table, object, requested, frame, saved, differs);
-  if (!trace_context_remembered(cpu)) [[unlikely]]
-    return finish_alloc(table, object, requested, frame, saved);
-  const TaskHead& task = *cpu.current;
+  if (!recent->is_at(frame_pointer, table->scope(), kernel_stack_top())) [[unlikely]]
+    return finish_alloc_of_stack(table, object, requested, frame, saved, nullptr);
+  // The frame is in the entry too, and is from there, so that nothing need keep it meanwhile.
+  if (const RecentStack::Frame* const differs = recent->differs_below(kernel_stack_top))
+      [[unlikely]]
+    return finish_alloc_of_stack(table, object, requested, recent->first_frame(), saved, differs);
+  const TaskHead& task = *current_task_head();
+  if (in_interrupt_or_exception() || !trace_contexts.remembers(task.trace_context)) [[unlikely]]
+    return finish_alloc(table, object, requested, recent->first_frame(), saved);
   if (!recent->knows(task.trace_call)) [[unlikely]]
-    return finish_alloc_of_caller(table, object, requested, frame, saved, recent);
-  if (!table->record_at_once(reinterpret_cast<uint64_t>(object), requested, recent->named(),
-                             static_cast<uint32_t>(task.trace_context), cpu.stamp)) [[unlikely]]
+    return finish_alloc_of_caller(table, object, requested, recent->first_frame(), saved, recent);
+  if (!table->record_known(
+          address, requested, cpu_index(), [table] { return table->current_mark(); },
+          [recent] { return recent->named(); },
+          [] { return static_cast<uint32_t>(current_task_head()->trace_context); },
+          [] { return current_stamp(); })) [[unlikely]]
     return finish_record(table, object, requested, recent->named(), saved);
   slab_os_irq_restore(saved);
   return object;
 }
 
 [[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
-  if (table->has_few()) [[unlikely]] {
-    finish_free_of_few(table, object, saved);
+  const auto address = reinterpret_cast<uint64_t>(object);
+  if (table->has_few() && table->forget_none(address, cpu_index())) [[unlikely]] {
+    slab_os_irq_restore(saved);
     return;
   }
-  if (!table->forget_at_once(reinterpret_cast<uint64_t>(object), cpu_id())) [[unlikely]] {
+  if (!table->forget_at_once(address, cpu_index())) [[unlikely]] {
     finish_free(table, object, saved);
     return;
   }
@@ -289,10 +294,7 @@ void trace_seed_samplers() {
 
 void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
                        uint64_t saved) {
-  TraceTable* const table = table_of(cache);
-  if (table->selects()) [[unlikely]]
-    return finish_selected(table, object, requested, frame, saved);
-  return trace_alloc(table, object, requested, frame, saved);
+  return trace_alloc(table_of(cache), object, requested, frame, saved);
 }
 
 void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
@@ -302,11 +304,9 @@ void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
 void* arena_trace_alloc(trace_table* trace, void* address, size_t requested, const void* frame,
                         uint64_t saved) {
   auto* const table = reinterpret_cast<TraceTable*>(trace);
-  if (table->selects()) [[unlikely]]
-    return finish_selected(table, address, requested, frame, saved);
   if (!TraceTable::holds(reinterpret_cast<uint64_t>(address)) ||
       requested >= TraceTable::kLargeSize) [[unlikely]]
-    return finish_alloc(table, address, requested, frame, saved);
+    return finish_selected(table, address, requested, frame, saved);
   return trace_alloc(table, address, requested, frame, saved);
 }
 

@@ -57,6 +57,14 @@ class Sampler {
     left_ = deviate();
     return true;
   }
+  // The same as far as it says no: true. False, with nothing done, if it may be recorded. `step` is
+  // not 0; `size` times it is no more than 64 bits hold.
+  bool pass(uint64_t size, uint64_t step) {
+    const uint64_t distance = size * step;
+    if (distance > left_) return false;
+    left_ -= distance;
+    return true;
+  }
   // An exponential deviate of mean 1 (2^58). Exact but for what lies behind the last bit.
   uint64_t deviate();
 

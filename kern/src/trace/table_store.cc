@@ -80,7 +80,8 @@ void TraceTable::Store::grow() {
   *link = kept;
   target = moved;
   buckets++;
-  mask = 2 * std::bit_floor(buckets) - 1;
+  half_mask = std::bit_floor(buckets) - 1;
+  mask = 2 * half_mask + 1;
 }
 
 bool TraceTable::Store::add_segment() {

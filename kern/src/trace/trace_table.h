@@ -152,7 +152,7 @@ class alignas(64) TraceTable {
   std::atomic<bool> running{false};
   void set_running(bool runs) {
     running.store(runs, std::memory_order_relaxed);
-    has_few_.store(!runs || selects_, std::memory_order_relaxed);
+    has_few_ = !runs || selects_;
   }
 
   // What it is of, and the next in the list of report.cc, by which a panic finds it whatever was
@@ -172,13 +172,16 @@ class alignas(64) TraceTable {
     filters_ =
         options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
     selects_ = filters_ || sample_step_ != 0;
+    most_sampled_ = filters_ ? 0 : UINT64_MAX / std::max<uint64_t>(sample_step_, 1);
   }
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
   // Whether there is a filter.
   bool filters() const { return filters_; }
+  // If nothing but sampling decides: up to what size step() may be multiplied; otherwise 0.
+  uint64_t most_sampled() const { return most_sampled_; }
   // Whether most objects that are freed may have no record: it selects, or is stopped.
-  bool has_few() const { return has_few_.load(std::memory_order_relaxed); }
+  bool has_few() const { return has_few_; }
   // What is recorded of a stack.
   StackScope scope() const { return scope_; }
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
@@ -197,7 +200,7 @@ class alignas(64) TraceTable {
   // `cpu` is the caller's, here and below.
 
   // Counts an allocation that is not wanted. With interrupts off, without a lock.
-  void filter(uint32_t cpu) { count(shard_of(cpu).tally.filtered); }
+  void filter(uint64_t cpu) { count(shard_of(cpu).tally.filtered); }
   // Records an allocation, or counts that it could not be: there is no memory, or a record cannot
   // hold the object. Any context but NMI, after
   // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket (two for a large
@@ -210,15 +213,23 @@ class alignas(64) TraceTable {
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t stamp) {
-    return record_at_once(object, size, stack, context, stamp,
-                          [this] { return mark.load(std::memory_order_relaxed); });
+    return record_at_once(object, size, stack, context, stamp, [this] { return current_mark(); });
   }
   template <typename MarkOrOwner>
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t stamp,
-                                             MarkOrOwner mark_or_owner) NO_THREAD_SAFETY_ANALYSIS {
+                                             MarkOrOwner mark_or_owner) {
+    return record_known(
+        object, size, stamp, mark_or_owner, [stack] { return stack; },
+        [context] { return context; }, [stamp] { return stamp; });
+  }
+  // The same with what is called for the values where they are stored: a hook has few registers.
+  template <typename Mark, typename Stack, typename Context, typename Stamp>
+  [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, uint64_t cpu, Mark mark,
+                                           Stack stack, Context context,
+                                           Stamp stamp) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
-    Shard& shard = shard_of(stamp);
+    Shard& shard = shard_of(cpu);
     Store& store = shard.store;
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
@@ -230,27 +241,32 @@ class alignas(64) TraceTable {
     store.free = record->next_free();
     shard.tally.recorded++;
     shard.tally.live_bytes += size;
-    if ((stack & kFlag) != 0) [[unlikely]]
-      shard.tally.truncated++;
+    record->object_mark = object << 16 | mark();
+    asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
     Record*& head = store.bucket(store.bucket_of(hash));
-    record->object_mark = object << 16 | mark_or_owner();
-    record->next_stamp = reinterpret_cast<uint64_t>(head) << 16 | stamp;
-    record->stack = static_cast<uint32_t>(stack);
+    const uint64_t link = reinterpret_cast<uint64_t>(head) << 16;
+    head = record;
+    record->next_stamp = link | stamp();
+    const uint64_t named = stack();
+    record->stack = static_cast<uint32_t>(named);
+    if ((named & kFlag) != 0) [[unlikely]]
+      shard.tally.truncated++;
     record->size = static_cast<uint32_t>(size);
     record->time = static_cast<uint32_t>(coarse_milliseconds());
     asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
-    record->context = context;
-    head = record;
+    record->context = context();
     shard.lock.unlock_in_hook();
     return true;
   }
+  // What is recorded with an object besides.
+  uint32_t current_mark() const { return mark.load(std::memory_order_relaxed); }
   // Drops the record of an object that is being freed, or counts that there was none. Any context
   // but NMI; takes kTraceShard. Bound: a chain of each shard that may have it, mostly one.
   void forget(uint64_t object, uint32_t cpu);
   // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with
   // nothing done.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object,
-                                             uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+                                             uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
     Shard& shard = shard_of(cpu);
     if (!shard.lock.lock_in_hook()) [[unlikely]]
@@ -265,7 +281,7 @@ class alignas(64) TraceTable {
   }
   // Counts the free of an object without a record, if that can be seen without a lock: no shard has
   // any with its hash. False, with nothing done, if not. With interrupts off.
-  [[gnu::always_inline]] bool forget_none(uint64_t object, uint32_t cpu) {
+  [[gnu::always_inline]] bool forget_none(uint64_t object, uint64_t cpu) {
     if (home(hash_of(object)) != 0) return false;
     count(shard_of(cpu).tally.unmatched);
     return true;
@@ -355,8 +371,8 @@ class alignas(64) TraceTable {
     Record* free = nullptr;
     Segment** directory = nullptr;
     uint32_t buckets = kFirstBuckets;
-    uint32_t mask =
-        2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets`
+    // 2^(n+1) - 1 and 2^n - 1, where 2^n is the highest bit of `buckets`.
+    uint32_t mask = 2 * kFirstBuckets - 1, half_mask = kFirstBuckets - 1;
     RecordPage* pages =
         nullptr;           // the newest first; only that may have records that were never in use
     uint32_t records = 0;  // that have ever been in use: not fewer than are live
@@ -368,7 +384,7 @@ class alignas(64) TraceTable {
     }
     uint32_t bucket_of(uint32_t hash) const {
       const uint32_t index = hash & mask;
-      return index < buckets ? index : index & mask >> 1;
+      return index < buckets ? index : index & half_mask;
     }
     // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
     Record* take_record() {
@@ -404,9 +420,7 @@ class alignas(64) TraceTable {
     uint64_t filtered, unmatched;  // count()
   };
   // One more of what is counted without the lock, by the CPU whose shard it is. Interrupts off.
-  static void count(uint64_t& counter) {
-    __atomic_store_n(&counter, counter + 1, __ATOMIC_RELAXED);
-  }
+  static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }
 
   // Of a shard of which a snapshot is open: its number, or 0.
   struct Moment {
@@ -538,7 +552,7 @@ class alignas(64) TraceTable {
   Shard* first_shard() { return reinterpret_cast<Shard*>(this + 1); }
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
   // `cpu` may be a stamp.
-  Shard& shard_of(uint32_t cpu) {
+  Shard& shard_of(uint64_t cpu) {
     Shard* shard = &first_shard()[cpu & TraceRecord::kCpu];
     asm("" : "+r"(shard));  // one base for all its fields, not an index for each
     return *shard;
@@ -550,7 +564,8 @@ class alignas(64) TraceTable {
   TraceOptions options_;
   uint64_t sample_step_ = 0;
   bool selects_ = false, filters_ = false;
-  std::atomic<bool> has_few_{true};
+  bool has_few_ = true;
+  uint64_t most_sampled_ = 0;
   StackScope scope_;
   const unsigned shard_count_;
 
