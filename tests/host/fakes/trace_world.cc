@@ -7,7 +7,6 @@
 #include "core/errstr.h"
 #include "core/log.h"
 #include "core/symbols.h"
-#include "store/shared_tables.h"
 #include "store/trace_memory.h"
 #include "trace_world.h"
 
@@ -121,20 +120,4 @@ void panic(const char* pattern, ...) {
   vfprintf(stderr, pattern, arguments);
   va_end(arguments);
   abort();
-}
-
-// --- shared_tables.h: nothing is forgotten here.
-
-class StoreHolders {
- public:
-  static void set_user(StoreHolder& holder, bool is_user) { holder.is_user_ = is_user; }
-};
-
-Result<void> trace_users_add(StoreHolder& holder) {
-  StoreHolders::set_user(holder, true);
-  return {};
-}
-
-void trace_users_drop(StoreHolder& holder) {
-  StoreHolders::set_user(holder, false);
 }
