@@ -79,14 +79,15 @@ class alignas(64) TraceTable {
     bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
     uint64_t bytes() const { return is_large() ? large()->size : size; }
     uint32_t context_id() const { return is_large() ? large()->context : context; }
-    uint32_t low_milliseconds() const { return is_large() ? large()->time : time; }
     // The lowest bit of the stamp's epoch is the highest of the time; if it is not, the CPU had not
     // seen the epoch change.
-    uint64_t milliseconds() const {
-      const uint32_t low = low_milliseconds();
-      const uint64_t epoch = (next_stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
+    static uint64_t milliseconds(uint64_t stamp, uint32_t low) {
+      const uint64_t epoch = (stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
       const uint64_t seen = epoch + ((epoch & 1) ^ low >> kEpochShift);
       return seen >> 1 << 32 | low;
+    }
+    uint64_t milliseconds() const {
+      return milliseconds(next_stamp, is_large() ? large()->time : time);
     }
     Large* large() const { return reinterpret_cast<Large*>(uint64_t{context} << 32 | time); }
     void set_large(Large* large) {
@@ -538,112 +539,4 @@ constexpr size_t TraceTable::size_of(unsigned shards) {
   return align_up(sizeof(TraceTable) + shards * sizeof(Shard), kPageSize);
 }
 
-inline TraceRecord TraceTable::copy_of(const Record& record) {
-  TraceRecord copy;
-  copy.stack = record.stack;
-  copy.user_stack = 0;
-  copy.context = record.context_id();
-  copy.time_ = record.low_milliseconds();
-  copy.object_mark_ = record.object_mark;
-  copy.size_cpu_ = record.bytes() << 16 | (record.next_stamp & TraceRecord::kNotLeak) |
-                   record.milliseconds() >> 32 << kStampCpuBits | record.cpu();
-  return copy;
-}
-
-// The list of pages is whole at every moment, and what is used of them has been filled in
-// (take_fresh_record).
-template <typename Visit>
-void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
-    for (uint32_t slot = 0; slot < page->used; slot++) {
-      const Record& record = page->records[slot];
-      if (record.used() && !record.is_held()) visit(copy_of(record));
-    }
-  }
-}
-
-// Where a walk of a shard is, so that the lock need not be held from one slice to the next.
-struct TraceTable::Walk {
-  enum class Of : uint8_t { kStore, kMoment };  // the latter: what the snapshot owns
-  Of of = Of::kStore;
-  bool begun = false;
-  uint32_t slot = 0;
-  uint32_t key = 0;  // of the pages: where it is another, these are not there any more
-  RecordPage* page = nullptr;
-
-  // Calls visit(record, slot) for the next records in use; false at the end. The lock is held.
-  template <typename Visit>
-  bool slice(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-    const bool store = of == Of::kStore, owns = shard.moment.owns;
-    const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
-    if (!begun || key != now) {
-      page = store ? shard.store.pages : owns ? shard.moment.pages : nullptr;
-      slot = 0;
-      key = now;
-      begun = true;
-    }
-    if (!page) return false;
-    const uint32_t end = std::min(slot + kSlice, page->used);
-    for (; slot < end; slot++) {
-      Record& record = page->records[slot];
-      if (record.used()) visit(record);
-    }
-    if (slot < page->used) return true;
-    page = page->next;
-    slot = 0;
-    return page != nullptr;
-  }
-};
-
-template <typename Visit>
-void TraceTable::walk(Shard& shard, Visit visit) {
-  for (Walk walk;;) {
-    const ProbesOff no_hit;
-    HookLockGuard guard(shard.lock);
-    if (!walk.slice(shard, [&](Record& record) {
-          if (!record.is_held()) visit(record);
-        }))
-      return;
-  }
-}
-
-template <typename Visit>
-bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  Shard& shard = first_shard()[index];
-  for (Walk walk;;) {
-    const ProbesOff no_hit;
-    const TryHookLockGuard guard(shard.lock);
-    if (!guard) {
-      if (!walk.begun) return false;
-      continue;
-    }
-    if (!walk.slice(shard, [&](const Record& record) {
-          if (!record.is_held()) visit(copy_of(record));
-        }))
-      return true;
-  }
-}
-
-template <typename Visit>
-void TraceTable::visit_slices(Visit visit) {
-  TraceRecord copies[kSlice];
-  for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
-    seen = made;
-    for (Shard& shard : all_shards()) {
-      for (const Walk::Of of : {Walk::Of::kStore, Walk::Of::kMoment}) {
-        Walk walk = {.of = of};
-        for (bool more = true; more;) {
-          uint32_t count = 0;
-          {
-            const ProbesOff no_hit;
-            HookLockGuard guard(shard.lock);
-            more =
-                walk.slice(shard, [&](const Record& record) { copies[count++] = copy_of(record); });
-          }
-          for (uint32_t i = 0; i < count; i++) visit(static_cast<const TraceRecord&>(copies[i]));
-        }
-      }
-    }
-    made = copies_.load(std::memory_order_acquire);
-  }
-}
+#include "trace/table_walk.h"  // the templates
