@@ -65,7 +65,7 @@ Result<std::span<std::byte>> dump_workspace_take() {
   if (auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace)))
     return std::span(memory, kDumpWorkspace);
   const Guard guard(lock);
-  TRY(waiters.wait(lock, []() REQUIRES(lock) { return !in_use || holders == 0; }));
+  TRY(waiters.wait(lock, []() NO_THREAD_SAFETY_ANALYSIS { return !in_use || holders == 0; }));
   if (holders == 0) return Errno::ENOMEM;
   in_use = true;
   return std::span(reserve, kDumpWorkspace);
@@ -80,6 +80,6 @@ void dump_workspace_give_back(std::span<std::byte> workspace) {
       unwanted = take_unwanted();
     }
   }
-  waiters.wake_one();
+  waiters.wake_all();  // one of them may be about to be killed
   free_workspace(unwanted);
 }
