@@ -248,12 +248,18 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
 
 // --- Forgetting.
 
-// The bugs that are planted here show in windows of a few instructions: now and then somebody stays
-// in one for longer. Under --icount each pause lets all other CPUs have their turn.
+// The bugs that are planted here show in windows of a few instructions: who is in one stays there
+// for longer. In the kernel only now and then: under --icount each pause lets all other CPUs have
+// their turn.
 [[maybe_unused]] static void linger() {
+#ifdef STELE_HOST
+  constexpr int kPauses = 100;
+#else
+  constexpr int kPauses = 10;
   static constinit std::atomic<uint32_t> windows{0};
   if (windows.fetch_add(1, std::memory_order_relaxed) % 16 != 0) return;
-  for (int i = 0; i < 10; i++) __builtin_ia32_pause();
+#endif
+  for (int i = 0; i < kPauses; i++) __builtin_ia32_pause();
 }
 
 // False if it is dead.
