@@ -13,10 +13,11 @@
 // until somebody has its lock anyway. `mask_` says how many heads there could be. When they become
 // too few, it takes in one bit more, and each page of heads of the upper half is, to begin with,
 // the page of the lower half at which its entries are found. An addition that finds it so takes a
-// page of its own for it, if there is memory. In that page all heads are kUnsplit, a chain in which
-// nothing is found. Whoever then locks such a chain moves to it what belongs to it, from the chain
-// of the nearest ancestor (the index without its highest bit, and so on) that is split. So at each
-// moment an entry is in the chain of the nearest split ancestor of its head, or that head's own.
+// page of its own for it, if there is memory. In that page all heads are `unsplit`, a chain in
+// which nothing is found. Whoever then locks such a chain moves to it what belongs to it, from the
+// chain of the nearest ancestor (the index without its highest bit, and so on) that is split. So at
+// each moment an entry is in the chain of the nearest split ancestor of its head, or that head's
+// own.
 //
 // Entries are forgotten by mark and sweep, without reference counts. An entry has a stamp: the
 // epoch in which it was last looked up, added or marked. A look-up in the same epoch only compares;

@@ -25,9 +25,10 @@
 #include "core/cpu.h"
 #include "store/page_pool.h"
 
-// The most that one hook takes: for a context a page of programs, one of contexts and a directory
-// page; for two stacks and their pair three entry pages and a directory page; for a record a page
-// of records, a segment of buckets and a directory; one for a user stack that is remembered.
+// The most that one hook takes. An addition to a table of stacks or contexts takes a page for its
+// entry or for heads: two for a program and a context, three for two stacks and their pair, and for
+// either table a directory page; for a record a page of records, a segment of buckets and a
+// directory; one for a user stack that is remembered.
 inline constexpr uint32_t kPagesPerHook = 11;
 // As many as an allocation takes whose stack and context are known: the last three.
 inline constexpr uint32_t kSparePages = 3;

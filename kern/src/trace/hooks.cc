@@ -3,10 +3,11 @@
 //
 // Nothing here allocates from a cache that can be traced, formats text or waits for anything but a
 // short lock. Bound of an allocation: kPagesPerHook pages from the arena (mostly none), four walks
-// of the frames asked for, two chains of the stack table, the split of one bucket; once for each
-// system call also a walk of kUserStackDepth user frames and one more chain of the stack table;
-// once for each program that a process runs two chains of the context table. Bound of a free: one
-// chain. What filters and sampling keep out costs a counter: nothing is walked or made for it.
+// of the frames asked for, two chains of the stack table, each searched twice and split, the split
+// of one bucket; once for each system call also a walk of kUserStackDepth user frames and one more
+// chain of the stack table; once for each program that a process runs two chains of the context
+// table. Bound of a free: one chain. What filters and sampling keep out costs a counter: nothing is
+// walked or made for it.
 //
 // A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is
 // called. So an allocation's hook that calls any keeps probes off, and no longer than interrupts,

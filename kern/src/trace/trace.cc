@@ -14,7 +14,7 @@
 //   started        the tables that are in use, for reports
 //   settle         waits for quiet
 // Parts that probes use too, in store/
-//   intern_table   words that are kept once each and forgotten: what the next and contexts are
+//   intern_table   what is kept once and named by a number, and forgotten by mark and sweep
 //   stack_table    stacks, and pairs of a kernel and a user stack, each once
 //   recent_stacks  what each CPU has recorded lately, so that a stack is mostly found by comparing
 //                  it

@@ -1,0 +1,14 @@
+"""Bugs planted in the sweep of stacks and contexts are found by CPUs that are stopped again and again (forget_test.cc)."""
+import os
+import subprocess
+
+import pytest
+
+from guest import BUILD
+
+
+@pytest.mark.long
+def test_a_sweep_with_a_bug_is_found():
+    run = subprocess.run([BUILD / "host/forget_test", "--gtest_filter=*ForgetDeathTest*"], env=os.environ | {"FORGET_BUGS": "1"},
+                         stdout=subprocess.PIPE, text=True)
+    assert run.returncode == 0 and "[  PASSED  ] 2 tests." in run.stdout, run.stdout
