@@ -23,3 +23,14 @@ def test_an_episode_repeats_from_its_seed(smp, rounds):
     first = run_once(smp, rounds)
     assert len(re.findall(r"proof: seed=.* hash ", first)) == (rounds + 19) // 20, first
     assert run_once(smp, rounds) == first
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", ("sweep_forgets_root", "sweep_no_second_look", "sweep_early_reuse"))
+def test_what_is_forgotten_too_soon_is_found(bug):
+    """By a record with another's stack or process, or by the sweep itself, which is asked to keep what it has forgotten."""
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "break", "--icount", "--smp", "8", "--timeout", "3000",
+                          "--ktest=trace_proof", "--cmdline", f"rounds=1000 break={bug}"], capture_output=True, check=False)
+    text = run.stderr.decode("utf-8", "replace")
+    assert run.returncode != 0 and f"broken on purpose: {bug}" in text, text
+    assert "DIFFERENCES" in text or re.search(r"kernel panic: \S+intern_table.cc:\d+: alive", text), text

@@ -187,7 +187,7 @@ TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
   EXPECT_EQ(error_of("settle"),
             "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
-            "\"Start\": expected start [KEY=N ..], stop, reset, mark, [no]check, scan, limit N, reap, "
+            "\"Start\": expected start [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, "
             "sweep or settle");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
   EXPECT_EQ(error_of("start samples=5"),

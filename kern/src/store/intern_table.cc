@@ -316,6 +316,8 @@ bool InternTable::kill(Entry& entry) {
 
 // Returns how many entries it has looked at.
 uint32_t InternTable::sweep_chain(uint32_t index, Pass pass) {
+  // What comes into an empty chain now is new.
+  if (!head_at(index).load(std::memory_order_relaxed)) return 0;
   const ProbesOff no_hit;
   const Guard guard(lock_of(index));
   Head* link = &head_at(index);

@@ -22,7 +22,8 @@
 //   recent_callers the same of the user stacks from which system calls are made
 //   context_table  contexts (process with program, kernel task, interrupt), each once;
 //                  current_context finds out which one runs
-//   shared_tables  the tables of stacks and contexts, and who uses them
+//   shared_tables  the tables of stacks and contexts, and who holds numbers of them
+//   sweeper        forgets the stacks and contexts that nobody holds; sched/sweep_task runs it
 //   trace_memory   pages for all of them, with a limit
 // What is read of it, in trace/dump/
 //   trace_text     the text of a snapshot: trace_groups adds up its records by stack, trace_details
@@ -40,11 +41,12 @@
 //   interrupts are off there. So when the round of `stop` is over no hook is under way that began
 //   before, and no record can appear; and after the round of `reset`, which clears KMC_EVER_TRACED,
 //   nobody looks at the table, and it is freed. Stack and context numbers keep their meaning while
-//   a table or an open dump may hold one (trace_users_add).
+//   a holder has one (shared_tables.h): a trace table, a session of probes, an open dump, a task.
 //
-// Locks, outermost first: trace_control and that of shared_tables.cc (both sleeping) — a shard, or
-// a chain of stacks or contexts: a hook holds one of them at a time. Hooks take nothing else while
-// they hold one of these; pages are fetched from the arena before. The page pool has none.
+// Locks, outermost first: trace_control, that of a sweep and that of shared_tables.cc (all three
+// sleeping) — a shard, or a chain of the stack or the context table: a hook holds one of them at a
+// time. Hooks take nothing else while they hold one of these; pages are fetched from the arena
+// before. Looking a stack up, and the page pool, take none.
 #include "trace/trace.h"
 
 #include "core/boot.h"
