@@ -56,6 +56,12 @@ void TraceTable::free_memory(TraceTable* table) {
   if (!planted(Planted::kTraceTable)) trace_block_free(table, size);
 }
 
+// With more records there is one with nearly every word of homes_.
+void TraceTable::set_running(bool runs) {
+  running.store(runs, std::memory_order_relaxed);
+  has_few_ = selects_ || (!runs && counters().live() <= kHomes);
+}
+
 // In an order in which visit_standing() may find it at every moment.
 TraceTable::Record* TraceTable::Store::take_fresh_record() {
   if (!pages || pages->used == RecordPage::kRecords) {
@@ -368,10 +374,6 @@ void TraceTable::note_not_leak(uint64_t object) {
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
-}
-
-void TraceTable::count_unmatched(uint32_t cpu) {
-  count(shard_of(cpu).tally.unmatched);
 }
 
 void TraceTable::drop(uint32_t cpu) {
