@@ -28,7 +28,7 @@ class TraceMemoryTest : public testing::Test {
     trace_memory_begin(1);
     StackTable stacks;
     const bool open = stacks.open().ok();
-    TraceTable* table = open ? TraceTable::create(64) : nullptr;
+    TraceTable* table = open ? TraceTable::create(4) : nullptr;
     if (table) {
       for (uint64_t i = 1; i <= 3000; i++) {
         const uint64_t frames[] = {StackTable::kKernelBase + i % 500 * 16,

@@ -357,6 +357,36 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   EXPECT_EQ(table_->counters().unmatched, 0u);
 }
 
+// So many that a directory of one page does not hold their buckets, while memory fails now and
+// then.
+TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
+  constexpr uint64_t kObjects = 600'000;
+  TraceTable* const table = TraceTable::create(1);
+  const auto object = [](uint64_t i) { return 0xffff800000000000 + i * 64; };
+  for (uint64_t i = 1; i <= kObjects; i++) {
+    TraceWorld::fail_pages(i % 3000 < 1000 ? 40 : 0);
+    do {
+      table->record({.object = object(i),
+                      .size = 1,
+                      .stack = 1,
+                      .context = 1,
+                      .time = 0,
+                      .cpu = 0,
+                      .truncated = false});
+    } while (table->counters().live() != i);
+  }
+  TraceWorld::fail_pages(0);
+  // A record has 32.25 bytes; the rest are buckets, of 8.
+  const double bytes = static_cast<double>(TraceWorld::pages_out()) * 4096 / kObjects;
+  EXPECT_GT(bytes, 32.25 + 7.4);
+  EXPECT_LT(bytes, 32.25 + 8);
+  for (uint64_t i = 1; i <= kObjects; i += 2) ASSERT_TRUE(table->forget_at_once(object(i), 0));
+  table->clear();
+  EXPECT_EQ(table->counters().cleared, kObjects / 2);
+  EXPECT_EQ(table->counters().unmatched, 0u);
+  TraceTable::destroy(table);
+}
+
 // Each object is freed by another CPU than has it allocated; every shard has records of nearly
 // every hash.
 TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {

@@ -267,7 +267,7 @@ TraceEvent event_of(uint64_t object, unsigned cpu) {
 TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
   for (const uint64_t limit : {uint64_t{64} << 20, uint64_t{40} * 4096}) {
     trace_memory_set_limit(limit);
-    TraceTable* table = TraceTable::create(64);
+    TraceTable* table = TraceTable::create(kCpus);
     ASSERT_NE(table, nullptr);
     std::vector<std::atomic<uint64_t>> exchange(64);
     std::atomic<unsigned> running{kCpus};

@@ -20,17 +20,17 @@ class CAPABILITY("spinlock") HookLock : public Spinlock {
   void unlock_in_hook() RELEASE();
 
   // From the next unlock() on.
-  void set_closed(bool closed) REQUIRES(this) { closed_ = closed; }
+  void set_closed(bool closed) REQUIRES(this) { closed_ = closed ? kClosed >> 16 : 0; }
 
  private:
-  bool closed_ = false;
+  uint16_t closed_ = 0;  // the upper half of what the lock is when it is free
 };
 static_assert(sizeof(HookLock) == sizeof(Spinlock), "hooks touch two lines of a shard");
 
 #if !defined(CONFIG_LOCK_RANK_CHECK) && !defined(STELE_HOST)
 inline void HookLock::unlock() {
   this_cpu().held_locks--;
-  owner_.store(closed_ ? kClosed : 0, std::memory_order_release);
+  owner_.store(uint32_t{closed_} << 16, std::memory_order_release);
 }
 
 inline bool HookLock::lock_in_hook() {
@@ -53,7 +53,7 @@ inline void HookLock::unlock() {
 
 inline bool HookLock::lock_in_hook() {
   lock();
-  if (!closed_) return true;
+  if (closed_ == 0) return true;
   unlock();
   return false;
 }

@@ -1,4 +1,5 @@
 // What looks at all records of a table: in slices, between which the shard is free.
+#include <bit>
 #include <utility>
 
 #include "store/trace_memory.h"
@@ -62,8 +63,32 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
   free_record(shard, record);
 }
 
+bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
+  if (!holds(from)) return false;
+  const uint64_t word = word_of(from, owner);
+  const uint32_t hash = hash_of(from);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    const ProbesOff no_hit;
+    HookLockGuard guard(shard.lock);
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object_mark != word) record = record->next();
+    if (!record) continue;
+    if (from + align_up(record->bytes(), kPageSize) < to) return false;
+    cut_record(shard, record, from, to);
+    return true;
+  }
+  return false;
+}
+
+// Usually a range is given back as it was made, or from its beginning: that is found by its hash,
+// and as ranges of one process have nothing in common there is no other to look for. Otherwise it
+// takes a walk over all records. An index by address would make that shorter, but has to be kept in
+// order where ranges are made, in memory that each record would have to have.
 bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   const uint64_t end = address + size;
+  trace_memory_prepare();
+  if (cut_first(address, end, owner)) return true;
   bool any = false;
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();

@@ -32,7 +32,8 @@ TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
 
 TraceTable* TraceTable::create(unsigned cpus) {
   trace_memory_prepare();
-  void* memory = trace_block_take(size_of(cpus));
+  const size_t size = size_of(cpus);
+  void* memory = size == kPageSize ? trace_page_take() : trace_block_take(size);
   // The first hook, which has a stack and a context to store, is to find the pool full.
   for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
   return memory ? new (memory) TraceTable(cpus) : nullptr;
@@ -62,63 +63,6 @@ void TraceTable::set_running(bool runs) {
   has_few_ = selects_ || (!runs && counters().live() <= kHomes);
 }
 
-// In an order in which visit_standing() may find it at every moment.
-TraceTable::Record* TraceTable::Store::take_fresh_record() {
-  if (!pages || pages->used == RecordPage::kRecords) {
-    auto* page = static_cast<RecordPage*>(trace_page_take());
-    if (!page) return nullptr;
-    page->next = pages;
-    page->snapshot = page->used = 0;
-    std::atomic_signal_fence(std::memory_order_release);
-    pages = page;
-  }
-  if (++records > buckets) grow();
-  Record* const record = &pages->records[pages->used];
-  record->object_mark = 0;
-  record->size = 0;  // not kLarge
-  std::atomic_signal_fence(std::memory_order_release);
-  pages->used++;
-  return record;
-}
-
-// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
-// that it is split from.
-void TraceTable::Store::grow() {
-  if (buckets == kMaxBuckets) return;
-  if (buckets == kFirstBuckets || buckets % kSegmentBuckets == 0) {
-    if (!directory && !(directory = static_cast<Segment**>(trace_page_take()))) return;
-    auto* segment = static_cast<Segment*>(trace_page_take());
-    if (!segment) return;
-    directory[buckets / kSegmentBuckets] = segment;
-  }
-  const uint32_t level = std::bit_floor(buckets);
-  Record** link = &bucket(buckets - level);
-  Record*& target = bucket(buckets);
-  Record* moved = nullptr;
-  Record* kept = nullptr;
-  for (Record* record = *link; record;) {
-    Record* next = record->next();
-    Record*& list = (hash_of(record->object()) & (2 * level - 1)) == buckets ? moved : kept;
-    record->set_next(list);
-    list = record;
-    record = next;
-  }
-  *link = kept;
-  target = moved;
-  buckets++;
-  half_mask = std::bit_floor(buckets) - 1;
-  mask = 2 * half_mask + 1;
-}
-
-void TraceTable::Store::release(const RecordPage* kept) {
-  while (pages != kept) trace_page_free(std::exchange(pages, pages->next));
-  if (!directory) return;
-  const uint32_t segments =
-      buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
-  for (uint32_t i = 0; i < segments; i++) trace_page_free(directory[i]);
-  trace_page_free(directory);
-}
-
 TraceCounters TraceTable::Shard::counters() const {
   const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
                  unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
@@ -137,9 +81,9 @@ TraceCounters TraceTable::Shard::counters() const {
 
 // --- The way of a record through a shard.
 
-TraceTable::Record* TraceTable::Shard::take(bool fresh) {
+[[gnu::always_inline]] inline TraceTable::Record* TraceTable::Shard::take(bool fresh) {
   Record* const record = fresh ? store.take_record() : store.take_free_record();
-  if (record && moment.number != 0) {
+  if (record && moment.number != 0) [[unlikely]] {
     RecordPage* const page = RecordPage::of(record);
     page->note_newer(static_cast<uint32_t>(record - page->records), moment.number);
   }
@@ -266,12 +210,16 @@ void TraceTable::record(const TraceEvent& event) {
 void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!holds(event.object)) return drop(event.cpu);
   const uint64_t word = word_of(event.object, mark_or_owner);
+  Shard& own = shard_of(event.cpu);
+  bool done, tend;
   {
-    Shard& own = shard_of(event.cpu);
     HookLockGuard guard(own.lock);
-    if (record_in(own, event, word, true)) return;
+    done = record_in(own, event, word, true);
+    tend = own.store.tend;
   }
-  if (!record_in_any(event, word)) drop(event.cpu);
+  if (tend) [[unlikely]]
+    tend_directory(own);
+  if (!done && !record_in_any(event, word)) drop(event.cpu);
 }
 
 bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {

@@ -1,33 +1,38 @@
 // The outstanding objects of one cache, each with a record of where it came from.
 //
-// A table has 16 shards, each with its own lock and counters; a CPU records in its own, or, without
-// memory, in one that has a record to spare. So CPUs that free what they have allocated have no
-// line in common that either writes. Who frees an object finds its record in its own shard, mostly;
-// if not, `homes_` says where to look: a word for each of a few hundred values of the hash, with a
-// bit for each shard that may have records with it. A shard's bits are set, before the first such
-// record is, and cleared, by who looks for an object in vain and sees that there is none, under its
-// lock. They change seldom, so that all CPUs can have them in their caches.
+// A table has a shard for each CPU, with a lock and counters of its own; a CPU records in its own,
+// or, without memory, in one that has a record to spare. So CPUs that free what they have allocated
+// have no line in common that either writes. A CPU that frees an object usually finds its record in
+// its own shard; otherwise `homes_` says where to look: a word for each of a few hundred values of
+// the hash, with a bit for each shard that may have records with it. A shard's bits are set before
+// the first such record is; a CPU that looks for an object in vain, and sees that there is none,
+// clears them under the shard's lock. They change seldom, so that all CPUs can have them in their
+// caches.
 //
 // A shard is a hash table that grows by linear hashing with chains
 // (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic
-// Hash Tables", CACM 1988): for each record more than ever before one bucket is split, so that no
-// single operation pays for a rehash and chains stay about one record long. The links lie inside
-// the records. Where an object goes is decided by the high bits of its address times an odd
+// Hash Tables", CACM 1988): for nearly each record more than ever before one bucket is split, so
+// that no single operation pays for a rehash and chains stay about one record long. The links lie
+// inside the records. Where an object goes is decided by the high bits of its address times an odd
 // constant (Knuth, vol. 3, 6.4): objects of one cache differ in few, regular bits, and only the
 // high bits of the product depend on all of them.
 //
 // A shard begins with a few buckets of its own, whose places in the first segment stay empty, and
-// then takes pages: of records, of buckets (512 a segment), and one directory of segments, which
-// ends the growth at 262,144 buckets a shard; beyond that chains get longer: with a million records
-// of one CPU they have four, and a pair takes 10 to 20 instructions more. When there is no memory
-// for buckets the chains get longer too; when there is none for a record, the record is dropped and
-// counted. Freed records are used again in the shard. A record of 2 GiB or more takes the place of
-// two: another says how large it is.
+// then takes pages: of records, of buckets (512 a segment), and one for a directory of segments,
+// which is replaced by larger ones (table_store.cc). When there is no memory for buckets the chains
+// get longer; when there is none for a record, the record is dropped and counted. Freed records are
+// used again in the shard. A record of 2 GiB or more takes the place of two: another says how large
+// it is.
+//
+// The lock of a shard can be closed to hooks (HookLock): then they go the long way, which alone
+// knows of large records and of snapshots (snapshot.h). Nothing walks over all records with the
+// lock held: walks are made of slices, and keep their place in between. A clear() makes them begin
+// anew.
 //
 // Two identities hold in each shard whenever its lock is free:
 //   seen = recorded + dropped + filtered        recorded = freed + cleared + live
 // A hook counts neither `seen` nor `live`, which follow; who asks gets them added up under the
-// lock. Cost for each record: 32 bytes, a quarter for the page header, about 8 for its bucket.
+// lock. Cost for each record: 32 bytes, a quarter for the page header, 7.5 for its buckets.
 #pragma once
 
 #include <algorithm>
@@ -74,14 +79,15 @@ class alignas(64) TraceTable {
     bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
     uint64_t bytes() const { return is_large() ? large()->size : size; }
     uint32_t context_id() const { return is_large() ? large()->context : context; }
-    uint32_t low_milliseconds() const { return is_large() ? large()->time : time; }
     // The lowest bit of the stamp's epoch is the highest of the time; if it is not, the CPU had not
     // seen the epoch change.
-    uint64_t milliseconds() const {
-      const uint32_t low = low_milliseconds();
-      const uint64_t epoch = (next_stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
+    static uint64_t milliseconds(uint64_t stamp, uint32_t low) {
+      const uint64_t epoch = (stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
       const uint64_t seen = epoch + ((epoch & 1) ^ low >> kEpochShift);
       return seen >> 1 << 32 | low;
+    }
+    uint64_t milliseconds() const {
+      return milliseconds(next_stamp, is_large() ? large()->time : time);
     }
     Large* large() const { return reinterpret_cast<Large*>(uint64_t{context} << 32 | time); }
     void set_large(Large* large) {
@@ -325,8 +331,9 @@ class alignas(64) TraceTable {
   friend class TraceSnapshot;
   static constexpr uint32_t kFirstBuckets = 4;
   static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(Record*);
-  static constexpr uint32_t kMaxSegments = kPageSize / sizeof(void*);
-  static constexpr uint32_t kMaxBuckets = kSegmentBuckets * kMaxSegments;
+  static constexpr uint32_t kMaxBuckets = uint32_t{1} << 30;
+  // For so many buckets there is a record more: that is half a byte less for each.
+  static constexpr uint32_t kExtraRecords = 16;
 
   struct RecordPage {
     static constexpr uint32_t kRecords = 127;
@@ -350,6 +357,7 @@ class alignas(64) TraceTable {
   };
   static_assert(sizeof(RecordPage) == kPageSize);
   using Segment = Record* [kSegmentBuckets];
+  struct DirectoryHeader;
 
   // All that a shard has of records; clear() takes it away in one piece.
   struct Store {
@@ -362,6 +370,7 @@ class alignas(64) TraceTable {
     RecordPage* pages =
         nullptr;           // the newest first; only that may have records that were never in use
     uint32_t records = 0;  // that have ever been in use: not fewer than are live
+    bool tend = false;     // the directory, when the lock is free (tend_directory)
 
     Record*& bucket(uint32_t index) {
       if (index < kFirstBuckets) return first[index];
@@ -376,13 +385,14 @@ class alignas(64) TraceTable {
     // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
     Record* take_record() {
       Record* record = take_free_record();
-      return record ? record : take_fresh_record();
+      return record ? record : take_fresh_records();
     }
     Record* take_free_record() {
       Record* record = free;
       if (record) free = record->next_free();
       return record;
     }
+    Record* take_fresh_records();
     Record* take_fresh_record();
     void give_back(Record* record) {
       record->object_mark = 0;
@@ -390,6 +400,8 @@ class alignas(64) TraceTable {
       free = record;
     }
     void grow();
+    bool add_segment();
+    void copy_segments(uint32_t segments);
     // Frees all but what is in the list of pages from `kept` on.
     void release(const RecordPage* kept);
   };
@@ -500,6 +512,8 @@ class alignas(64) TraceTable {
   static void shorten(Shard& shard, Record* record, uint64_t size);
   // Gives back what of a range lies between `from` and `to`.
   void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to);
+  // The same of the owner's range that begins at `from`, if it reaches as far as `to`.
+  bool cut_first(uint64_t from, uint64_t to, uint16_t owner);
 
   struct Walk;
   // Calls visit(record), which may free it, for each live record of the shard: slice after slice,
@@ -507,6 +521,10 @@ class alignas(64) TraceTable {
   template <typename Visit>
   static void walk(Shard& shard, Visit visit);
   static TraceRecord copy_of(const Record& record);
+  // Fetches a larger directory for the shard, or gives back the smaller one. The context of
+  // record(); no tracer lock held.
+  static void tend_directory(Shard& shard);
+
   // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of
   // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
@@ -557,112 +575,4 @@ constexpr size_t TraceTable::size_of(unsigned shards) {
   return align_up(sizeof(TraceTable) + shards * sizeof(Shard), kPageSize);
 }
 
-inline TraceRecord TraceTable::copy_of(const Record& record) {
-  TraceRecord copy;
-  copy.stack = record.stack;
-  copy.user_stack = 0;
-  copy.context = record.context_id();
-  copy.time_ = record.low_milliseconds();
-  copy.object_mark_ = record.object_mark;
-  copy.size_cpu_ = record.bytes() << 16 | (record.next_stamp & TraceRecord::kNotLeak) |
-                   record.milliseconds() >> 32 << kStampCpuBits | record.cpu();
-  return copy;
-}
-
-// The list of pages is whole at every moment, and what is used of them has been filled in
-// (take_fresh_record).
-template <typename Visit>
-void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
-    for (uint32_t slot = 0; slot < page->used; slot++) {
-      const Record& record = page->records[slot];
-      if (record.used() && !record.is_held()) visit(copy_of(record));
-    }
-  }
-}
-
-// Where a walk of a shard is, so that the lock need not be held from one slice to the next.
-struct TraceTable::Walk {
-  enum class Of : uint8_t { kStore, kMoment };  // the latter: what the snapshot owns
-  Of of = Of::kStore;
-  bool begun = false;
-  uint32_t slot = 0;
-  uint32_t key = 0;  // of the pages: where it is another, these are not there any more
-  RecordPage* page = nullptr;
-
-  // Calls visit(record, slot) for the next records in use; false at the end. The lock is held.
-  template <typename Visit>
-  bool slice(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-    const bool store = of == Of::kStore, owns = shard.moment.owns;
-    const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
-    if (!begun || key != now) {
-      page = store ? shard.store.pages : owns ? shard.moment.pages : nullptr;
-      slot = 0;
-      key = now;
-      begun = true;
-    }
-    if (!page) return false;
-    const uint32_t end = std::min(slot + kSlice, page->used);
-    for (; slot < end; slot++) {
-      Record& record = page->records[slot];
-      if (record.used()) visit(record);
-    }
-    if (slot < page->used) return true;
-    page = page->next;
-    slot = 0;
-    return page != nullptr;
-  }
-};
-
-template <typename Visit>
-void TraceTable::walk(Shard& shard, Visit visit) {
-  for (Walk walk;;) {
-    const ProbesOff no_hit;
-    HookLockGuard guard(shard.lock);
-    if (!walk.slice(shard, [&](Record& record) {
-          if (!record.is_held()) visit(record);
-        }))
-      return;
-  }
-}
-
-template <typename Visit>
-bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  Shard& shard = first_shard()[index];
-  for (Walk walk;;) {
-    const ProbesOff no_hit;
-    const TryHookLockGuard guard(shard.lock);
-    if (!guard) {
-      if (!walk.begun) return false;
-      continue;
-    }
-    if (!walk.slice(shard, [&](const Record& record) {
-          if (!record.is_held()) visit(copy_of(record));
-        }))
-      return true;
-  }
-}
-
-template <typename Visit>
-void TraceTable::visit_slices(Visit visit) {
-  TraceRecord copies[kSlice];
-  for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
-    seen = made;
-    for (Shard& shard : all_shards()) {
-      for (const Walk::Of of : {Walk::Of::kStore, Walk::Of::kMoment}) {
-        Walk walk = {.of = of};
-        for (bool more = true; more;) {
-          uint32_t count = 0;
-          {
-            const ProbesOff no_hit;
-            HookLockGuard guard(shard.lock);
-            more =
-                walk.slice(shard, [&](const Record& record) { copies[count++] = copy_of(record); });
-          }
-          for (uint32_t i = 0; i < count; i++) visit(static_cast<const TraceRecord&>(copies[i]));
-        }
-      }
-    }
-    made = copies_.load(std::memory_order_acquire);
-  }
-}
+#include "trace/table_walk.h"  // the templates

@@ -1,0 +1,157 @@
+// Where records and buckets of a shard come from: pages of the pool, while its lock is held. Only a
+// larger directory is more than a page: whoever has recorded something fetches it afterwards,
+// without the lock (tend_directory).
+#include <bit>
+#include <utility>
+
+#include "store/trace_memory.h"
+#include "trace/trace_table.h"
+
+// What lies before the segments of a directory. When it is half full a larger one is fetched, to
+// which a few segments are copied with each that is added, so that it is whole before the smaller
+// one is full; and that one is given back. Without memory for it the buckets stay as many as they
+// are, and chains get longer, until there is some.
+struct TraceTable::DirectoryHeader {
+  static constexpr uint32_t kCopiesAtOnce = 8;
+  static constexpr uint32_t kAllCopied = UINT32_MAX;  // to this one; `other` is not needed any more
+
+  uint32_t capacity;  // in segments
+  uint32_t copied;    // to the larger one
+  Segment** other;    // larger, or smaller; or nullptr
+
+  static DirectoryHeader& of(Segment** directory) {
+    return reinterpret_cast<DirectoryHeader*>(directory)[-1];
+  }
+  static Segment** make(void* block, size_t size) {
+    auto* const header = new (block) DirectoryHeader;
+    *header = {static_cast<uint32_t>((size - sizeof(*header)) / sizeof(Segment*)), 0, nullptr};
+    return reinterpret_cast<Segment**>(header + 1);
+  }
+  static void free(Segment** directory) { trace_block_free(&of(directory), of(directory).size()); }
+  size_t size() const { return sizeof(*this) + capacity * sizeof(Segment*); }
+};
+
+// Another one becomes free, for the hook that comes next. It does not begin a page or a segment: no
+// hook is to do all of that at once.
+TraceTable::Record* TraceTable::Store::take_fresh_records() {
+  Record* const record = take_fresh_record();
+  if (record && pages->used > 1 && pages->used < RecordPage::kRecords &&
+      buckets % kSegmentBuckets != 0 && buckets != kFirstBuckets)
+    give_back(take_fresh_record());
+  return record;
+}
+
+// In an order in which visit_standing() may find it at every moment.
+TraceTable::Record* TraceTable::Store::take_fresh_record() {
+  if (!pages || pages->used == RecordPage::kRecords) {
+    auto* page = static_cast<RecordPage*>(trace_page_take());
+    if (!page) return nullptr;
+    page->next = pages;
+    page->snapshot = page->used = 0;
+    std::atomic_signal_fence(std::memory_order_release);
+    pages = page;
+  }
+  if (++records > buckets + buckets / kExtraRecords) grow();
+  Record* const record = &pages->records[pages->used];
+  record->object_mark = 0;
+  record->size = 0;  // not kLarge
+  std::atomic_signal_fence(std::memory_order_release);
+  pages->used++;
+  return record;
+}
+
+// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
+// that it is split from.
+void TraceTable::Store::grow() {
+  if (buckets == kMaxBuckets) return;
+  if ((buckets == kFirstBuckets || buckets % kSegmentBuckets == 0) && !add_segment()) return;
+  const uint32_t level = std::bit_floor(buckets);
+  Record** link = &bucket(buckets - level);
+  Record*& target = bucket(buckets);
+  Record* moved = nullptr;
+  Record* kept = nullptr;
+  for (Record* record = *link; record;) {
+    Record* next = record->next();
+    Record*& list = (hash_of(record->object()) & (2 * level - 1)) == buckets ? moved : kept;
+    record->set_next(list);
+    list = record;
+    record = next;
+  }
+  *link = kept;
+  target = moved;
+  buckets++;
+  half_mask = std::bit_floor(buckets) - 1;
+  mask = 2 * half_mask + 1;
+}
+
+bool TraceTable::Store::add_segment() {
+  const uint32_t index = buckets / kSegmentBuckets;
+  if (!directory) {
+    void* const page = trace_page_take();
+    if (!page) return false;
+    directory = DirectoryHeader::make(page, kPageSize);
+  }
+  copy_segments(index);
+  const DirectoryHeader& header = DirectoryHeader::of(directory);
+  tend = header.copied == DirectoryHeader::kAllCopied ||
+         (!header.other && index >= header.capacity / 2);
+  if (index == header.capacity) return false;
+  return (directory[index] = static_cast<Segment*>(trace_page_take()));
+}
+
+void TraceTable::Store::copy_segments(uint32_t segments) {
+  DirectoryHeader& header = DirectoryHeader::of(directory);
+  if (!header.other || header.copied == DirectoryHeader::kAllCopied) return;
+  for (uint32_t i = 0; header.copied < segments && i < DirectoryHeader::kCopiesAtOnce; i++) {
+    header.other[header.copied] = directory[header.copied];
+    header.copied++;
+  }
+  if (header.copied < segments) return;
+  Segment** const smaller = std::exchange(directory, header.other);
+  DirectoryHeader::of(directory).other = smaller;
+  DirectoryHeader::of(directory).copied = DirectoryHeader::kAllCopied;
+}
+
+// Bound: what the arena does for a block. The shard may be emptied where its lock is not held.
+void TraceTable::tend_directory(Shard& shard) {
+  Segment** unneeded = nullptr;
+  size_t wanted = 0;  // bytes
+  {
+    HookLockGuard guard(shard.lock);
+    Store& store = shard.store;
+    store.tend = false;
+    if (!store.directory) return;
+    DirectoryHeader& header = DirectoryHeader::of(store.directory);
+    if (header.copied == DirectoryHeader::kAllCopied) {
+      unneeded = std::exchange(header.other, nullptr);
+      header.copied = 0;
+    } else if (!header.other) {
+      wanted = 2 * header.size();
+    }
+  }
+  if (unneeded) DirectoryHeader::free(unneeded);
+  void* const block = wanted > 0 ? trace_block_take(wanted) : nullptr;
+  if (!block) return;
+  Segment** const larger = DirectoryHeader::make(block, wanted);
+  {
+    HookLockGuard guard(shard.lock);
+    if (Segment** const directory = shard.store.directory) {
+      DirectoryHeader& header = DirectoryHeader::of(directory);
+      if (!header.other && 2 * header.size() == wanted) {
+        header.other = larger;
+        return;
+      }
+    }
+  }
+  DirectoryHeader::free(larger);
+}
+
+void TraceTable::Store::release(const RecordPage* kept) {
+  while (pages != kept) trace_page_free(std::exchange(pages, pages->next));
+  if (!directory) return;
+  const uint32_t segments =
+      buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
+  for (uint32_t i = 0; i < segments; i++) trace_page_free(directory[i]);
+  if (Segment** const other = DirectoryHeader::of(directory).other) DirectoryHeader::free(other);
+  DirectoryHeader::free(directory);
+}

@@ -1,0 +1,125 @@
+// Walks over the records of a table: the templates of trace_table.h, which includes this.
+//
+// A walk looks at one slice of a page of records after another, with the shard's lock held, and
+// keeps its place in between. Pages are only added in front of those that there are, so what was
+// there when a walk began is met; unless the shard is emptied: then it begins anew.
+#pragma once
+
+#include "trace/trace_table.h"
+
+inline TraceRecord TraceTable::copy_of(const Record& record) {
+  TraceRecord copy;
+  copy.stack = record.stack;
+  copy.user_stack = 0;
+  uint64_t bytes = record.size;
+  copy.time_ = record.time;
+  copy.context = record.context;
+  if (record.is_large()) [[unlikely]] {
+    const Large& large = *record.large();
+    bytes = large.size;
+    copy.time_ = large.time;
+    copy.context = large.context;
+  }
+  copy.object_mark_ = record.object_mark;
+  copy.size_cpu_ = bytes << 16 | (record.next_stamp & (TraceRecord::kNotLeak | TraceRecord::kCpu)) |
+                   Record::milliseconds(record.next_stamp, copy.time_) >> 32 << kStampCpuBits;
+  return copy;
+}
+
+// The list of pages is whole at every moment, and what is used of them has been filled in
+// (take_fresh_record).
+template <typename Visit>
+void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
+    for (uint32_t slot = 0; slot < page->used; slot++) {
+      const Record& record = page->records[slot];
+      if (record.used() && !record.is_held()) visit(copy_of(record));
+    }
+  }
+}
+
+// Where a walk of a shard is, so that the lock need not be held from one slice to the next.
+struct TraceTable::Walk {
+  enum class Of : uint8_t { kStore, kMoment };  // the latter: what the snapshot owns
+  Of of = Of::kStore;
+  bool begun = false;
+  uint32_t slot = 0;
+  uint32_t key = 0;  // of the pages: where it is another, these are not there any more
+  RecordPage* page = nullptr;
+
+  // Calls visit(record, slot) for the next records in use; false at the end. The lock is held.
+  template <typename Visit>
+  bool slice(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+    const bool store = of == Of::kStore, owns = shard.moment.owns;
+    const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
+    if (!begun || key != now) {
+      page = store ? shard.store.pages : owns ? shard.moment.pages : nullptr;
+      slot = 0;
+      key = now;
+      begun = true;
+    }
+    if (!page) return false;
+    const uint32_t end = std::min(slot + kSlice, page->used);
+    for (; slot < end; slot++) {
+      Record& record = page->records[slot];
+      if (record.used()) visit(record);
+    }
+    if (slot < page->used) return true;
+    page = page->next;
+    slot = 0;
+    return page != nullptr;
+  }
+};
+
+template <typename Visit>
+void TraceTable::walk(Shard& shard, Visit visit) {
+  for (Walk walk;;) {
+    const ProbesOff no_hit;
+    HookLockGuard guard(shard.lock);
+    if (!walk.slice(shard, [&](Record& record) {
+          if (!record.is_held()) visit(record);
+        }))
+      return;
+  }
+}
+
+template <typename Visit>
+bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  Shard& shard = first_shard()[index];
+  for (Walk walk;;) {
+    const ProbesOff no_hit;
+    const TryHookLockGuard guard(shard.lock);
+    if (!guard) {
+      if (!walk.begun) return false;
+      continue;
+    }
+    if (!walk.slice(shard, [&](const Record& record) {
+          if (!record.is_held()) visit(copy_of(record));
+        }))
+      return true;
+  }
+}
+
+template <typename Visit>
+void TraceTable::visit_slices(Visit visit) {
+  TraceRecord copies[kSlice];
+  for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
+    seen = made;
+    for (Shard& shard : all_shards()) {
+      for (const Walk::Of of : {Walk::Of::kStore, Walk::Of::kMoment}) {
+        Walk walk = {.of = of};
+        for (bool more = true; more;) {
+          uint32_t count = 0;
+          {
+            const ProbesOff no_hit;
+            HookLockGuard guard(shard.lock);
+            more =
+                walk.slice(shard, [&](const Record& record) { copies[count++] = copy_of(record); });
+          }
+          for (uint32_t i = 0; i < count; i++) visit(static_cast<const TraceRecord&>(copies[i]));
+        }
+      }
+    }
+    made = copies_.load(std::memory_order_acquire);
+  }
+}
