@@ -141,9 +141,12 @@ int arena_name_taken(const char* name);
 int arena_flags(const struct arena* arena);
 void arena_change_flags(struct arena* arena, int set, int clear);
 struct trace_table** arena_trace_slot(struct arena* arena);
-/* Not 0 while the arena has a trace. Who keeps back what it does not need now, for later use, asks
- * this, and gives it back: so that the trace says who has it. */
-int arena_is_traced(const struct arena* arena);
+/* For who keeps back what it does not need now, for later use: a trace has it as given back from
+ * arena_set_aside() on, and as allocated again, by the caller, from arena_reissue() on. It goes back
+ * to the arena by arena_free_set_aside(). Contexts as arena_alloc() and arena_free(). */
+void arena_set_aside(struct arena* arena, void* address);
+void arena_reissue(struct arena* arena, void* address, size_t size);
+void arena_free_set_aside(struct arena* arena, void* address, size_t size);
 
 extern struct arena* base_arena; /* all memory, addresses of the direct map, quantum one page */
 extern struct arena* page_arena; /* imports from base_arena; quantum caches for 1..8 pages; slabs,

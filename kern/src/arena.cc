@@ -497,6 +497,19 @@ ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) 
   give(*arena, address, align_up(size, arena->quantum));
 }
 
+ALLOCATOR_TEXT void arena_set_aside(struct arena* arena, void* address) {
+  note_free(*arena, address);
+}
+
+ALLOCATOR_TEXT void arena_reissue(struct arena* arena, void* address, size_t size) {
+  note_allocation(*arena, address, size, __builtin_frame_address(0));
+}
+
+ALLOCATOR_TEXT void arena_free_set_aside(struct arena* arena, void* address, size_t size) {
+  close_memory(*arena, address, size);
+  give(*arena, address, align_up(size, arena->quantum));
+}
+
 ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase,
                                   size_t nocross, uintptr_t min, uintptr_t max, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
@@ -590,8 +603,4 @@ void arena_change_flags(struct arena* arena, int set, int clear) {
 
 trace_table** arena_trace_slot(struct arena* arena) {
   return &arena->trace;
-}
-
-int arena_is_traced(const struct arena* arena) {
-  return arena_flags(arena) & KMC_EVER_TRACED;
 }

@@ -320,7 +320,7 @@ class RecentStacksTest : public testing::Test {
 
   static constexpr StackScope kScope = StackScope::innermost(4);
   static constexpr uint64_t kSameSet = kRecentPlaces;
-  Stack stacks_[3];
+  Stack stacks_[kRecentWays + 1];
 };
 
 TEST_F(RecentStacksTest, AreAsManyAsAreASmallPartOfTheLimit) {
@@ -338,20 +338,18 @@ TEST_F(RecentStacksTest, AreAsManyAsAreASmallPartOfTheLimit) {
   open(kEnough);
 }
 
-TEST_F(RecentStacksTest, KeepTwoThatHaveOnePlaceWhereverTheyLie) {
+TEST_F(RecentStacksTest, KeepFourThatHaveOnePlaceWhereverTheyLie) {
   open(kEnough);
-  EXPECT_TRUE(keep(stacks_[0]));
-  EXPECT_TRUE(keep(stacks_[1]));
-  for (int i = 0; i < 4; i++) {
-    EXPECT_TRUE(has(stacks_[0]));
-    EXPECT_TRUE(has(stacks_[1]));
-    stacks_[i % 2].move();
+  for (size_t i = 0; i < kRecentWays; i++) EXPECT_TRUE(keep(stacks_[i]));
+  for (int turn = 0; turn < 4; turn++) {
+    for (size_t i = 0; i < kRecentWays; i++) EXPECT_TRUE(has(stacks_[i])) << i;
+    stacks_[turn].move();
   }
-  EXPECT_FALSE(has(stacks_[2]));
-  EXPECT_TRUE(keep(stacks_[2]));
-  EXPECT_TRUE(has(stacks_[1])) << "it was the last one";
-  EXPECT_TRUE(has(stacks_[2]));
-  EXPECT_FALSE(has(stacks_[0]));
+  EXPECT_FALSE(has(stacks_[kRecentWays]));
+  EXPECT_TRUE(keep(stacks_[kRecentWays]));
+  EXPECT_TRUE(has(stacks_[kRecentWays - 1])) << "it was the last one";
+  EXPECT_TRUE(has(stacks_[kRecentWays]));
+  EXPECT_EQ(has(stacks_[0]) + has(stacks_[1]) + has(stacks_[2]), 2) << "one is gone";
 }
 
 // Then places share those that there are.

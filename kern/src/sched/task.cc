@@ -3,8 +3,8 @@
 // A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that
 // is never mapped, so that a stack that overflows faults instead of writing over its neighbour.
 // Taking a mapping away interrupts every CPU, so up to kMaxFreeStacks stacks that are not in use
-// are kept, mapped; `settle` gives them back. None is kept or reused while an arena that stacks
-// come from is traced: its trace shall say who made the task.
+// are kept, mapped; `settle` gives them back. To traces of the arenas they come from, such a stack
+// is free, and whoever makes a task with it has allocated it.
 //
 // A task that ends cannot free the stack it stands on: the task that comes after it on the CPU
 // hands it to the reaper, a kernel task.
@@ -51,8 +51,9 @@ constinit uint32_t exiting_count =
     0;  // tasks that have called task_will_exit and are not freed yet
 constinit WaitQueue reaper_wait, drain_wait;
 
-bool stacks_are_traced() {
-  return arena_is_traced(page_arena) || arena_is_traced(kernel_virtual_arena);
+// With its guard.
+void* range_of(const KernelStack& stack) {
+  return reinterpret_cast<void*>(stack.base - kGuardSize);
 }
 
 bool take_free_stack(KernelStack& stack) {
@@ -64,18 +65,33 @@ bool take_free_stack(KernelStack& stack) {
   return true;
 }
 
+// False if there are enough.
+bool keep_free_stack(const KernelStack& stack) {
+  const Guard guard(stacks_lock);
+  if (free_stack_count == kMaxFreeStacks) return false;
+  auto* free_stack = reinterpret_cast<FreeStack*>(stack.base);
+  *free_stack = {free_stacks, stack.memory};
+  free_stacks = free_stack;
+  free_stack_count++;
+  return true;
+}
+
+// One that is set aside.
 void stack_release(const KernelStack& stack) {
   unmap_kernel(stack.base, kKernelStackSize);
-  arena_free(kernel_virtual_arena, reinterpret_cast<void*>(stack.base - kGuardSize),
-             kGuardSize + kKernelStackSize);
-  arena_free(page_arena, stack.memory, kKernelStackSize);
+  arena_free_set_aside(kernel_virtual_arena, range_of(stack), kGuardSize + kKernelStackSize);
+  arena_free_set_aside(page_arena, stack.memory, kKernelStackSize);
 }
 
 }  // namespace
 
 ALLOCATOR_TEXT Result<KernelStack> kernel_stack_alloc() {
   KernelStack stack;
-  if (!stacks_are_traced() && take_free_stack(stack)) return stack;
+  if (take_free_stack(stack)) {
+    arena_reissue(page_arena, stack.memory, kKernelStackSize);
+    arena_reissue(kernel_virtual_arena, range_of(stack), kGuardSize + kKernelStackSize);
+    return stack;
+  }
   stack.memory = arena_alloc(page_arena, kKernelStackSize, KM_SLEEP);
   if (!stack.memory) return Errno::ENOMEM;
   void* range = arena_alloc(kernel_virtual_arena, kGuardSize + kKernelStackSize, KM_SLEEP);
@@ -90,17 +106,10 @@ ALLOCATOR_TEXT Result<KernelStack> kernel_stack_alloc() {
 }
 
 void kernel_stack_free(const KernelStack& stack) {
-  if (!stacks_are_traced()) {
-    if (planted(Planted::kKeptStack)) return;
-    const Guard guard(stacks_lock);
-    if (free_stack_count < kMaxFreeStacks) {
-      auto* free_stack = reinterpret_cast<FreeStack*>(stack.base);
-      *free_stack = {free_stacks, stack.memory};
-      free_stacks = free_stack;
-      free_stack_count++;
-      return;
-    }
-  }
+  arena_set_aside(kernel_virtual_arena, range_of(stack));
+  arena_set_aside(page_arena, stack.memory);
+  if (planted(Planted::kKeptStack) && !(arena_flags(page_arena) & KMC_EVER_TRACED)) return;
+  if (keep_free_stack(stack)) return;
   stack_release(stack);
 }
 

@@ -93,7 +93,8 @@ CurrentContext trace_find_context() {
   const uint32_t context = context_of(*task);
   if (context == 0) return {0, 0};
   if (task->trace_call != kTraceFromUser) return {context, task->trace_call};
-  const uint64_t recent = recent_caller();
+  RecentCaller* met;
+  const uint64_t recent = recent_caller(&met);
   return {context, recent != 0 ? recent : trace_walk_caller(*task, cpu)};
 }
 

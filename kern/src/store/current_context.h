@@ -31,15 +31,17 @@ uint32_t trace_find_base();
 // valid; it is not one that recent_caller() knows. Remembers it. The same.
 uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
 
+// An interrupt is being handled, whatever the current task is.
+bool trace_in_interrupt(const Cpu& cpu);
+
 // Whether the current task, which there is, is who allocates, and remembers its context
 // (TaskHead::trace_context). Its caller may not have been asked for; what is known of it is as
 // valid as the context.
 [[gnu::always_inline]] inline bool trace_context_remembered(const Cpu& cpu) {
-  return cpu.interrupt_depth == 0 && trace_contexts.remembers(cpu.current->trace_context);
+  return (cpu.interrupt_depth == 0 || !trace_in_interrupt(cpu)) &&
+         trace_contexts.remembers(cpu.current->trace_context);
 }
 
-// An interrupt is being handled, whatever the current task is.
-bool trace_in_interrupt(const Cpu& cpu);
 // The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt.
 // Interrupts off.
 uint32_t trace_current_pid();

@@ -60,7 +60,10 @@ RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const 
   if (!recent->is_at(frame_pointer, scope, cpu.kernel_stack) ||
       (from = recent->differs(cpu.kernel_stack))) {
     RecentStack* const found = find_recent(frame_pointer, scope, cpu, &from);
-    if (!found) return find_other_stack(frame_pointer, scope, cpu, recent, from, kept);
+    if (!found) {
+      recent = recent_place(frame_pointer, cpu);
+      return find_other_stack(frame_pointer, scope, cpu, recent, from, kept);
+    }
     recent = found;
   }
   *kept = recent;

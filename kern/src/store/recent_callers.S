@@ -21,7 +21,7 @@
         .set ENTRY_RBP, 16
         .set ENTRY_CALLER, 24
         .set ENTRY_END, 32
-        .set ENTRY_SIZE, 168
+        .set ENTRY_SIZE, 176
 
 // Compares a frame and goes on to the next: how far it is to that, and the return address. It is
 // where one was when the entry was made, so it lies in user space.
@@ -37,7 +37,8 @@
         .endm
 
         .text
-// In rbx comes what is known of the caller, which the task then remembers, or 0. Changes r9 to r13. With interrupts off, which makes a fault fail at once.
+// In rbx comes what is known of the caller, which the task then remembers, and in r9 the entry; or
+// in rbx 0. Changes r9 to r13. With interrupts off, which makes a fault fail at once.
         .globl find_recent_caller
         .type find_recent_caller, @function
 find_recent_caller:

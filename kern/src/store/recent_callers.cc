@@ -149,5 +149,6 @@ void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
   kept.count = widest > UINT32_MAX ? 0 : static_cast<uint32_t>(frames);
   kept.rbp = entry.rbp;
   kept.caller = caller;
+  kept.stack = kept.pair = 0;
   kept.end = cut ? 0 : UINT64_MAX;
 }

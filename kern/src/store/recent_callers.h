@@ -40,9 +40,11 @@ struct RecentCaller {
   uint64_t rbp;
   uint64_t caller;
   uint64_t end;  // what must not be set where the last frame leads: all, or if it is cut, nothing
+  // The kernel stack that it was last met with, and the number of the pair; 0 if with none.
+  uint32_t stack, pair;
   Frame frames[kMaxFrames];  // the last `count`
 };
-static_assert(sizeof(RecentCaller) == 168);
+static_assert(sizeof(RecentCaller) == 176);
 
 // Allows `cpus` CPUs to take pages, if that is not too much. No trace is begun.
 void recent_callers_open(uint32_t cpus);
@@ -52,9 +54,11 @@ void recent_callers_close();
 void recent_callers_forget();
 
 // What is known of the caller of the current task, which has been in user mode: the task remembers
-// it then. 0, with nothing changed, if it has not come lately. Interrupts off, any context but NMI.
-[[gnu::always_inline]] inline uint64_t recent_caller() {
+// it then, and *entry has it. 0, with nothing changed, if it has not come lately. Interrupts off,
+// any context but NMI.
+[[gnu::always_inline]] inline uint64_t recent_caller(RecentCaller** entry) {
   uint64_t caller;
+  register RecentCaller* found asm("r9");
   asm volatile(
 #ifdef STELE_HOST
       "leaq -128(%%rsp), %%rsp\n"  // the red zone
@@ -63,9 +67,10 @@ void recent_callers_forget();
 #else
       "call find_recent_caller"
 #endif
-      : "=b"(caller)
+      : "=b"(caller), "=r"(found)
       :
-      : "r9", "r10", "r11", "r12", "r13", "memory", "cc");
+      : "r10", "r11", "r12", "r13", "memory", "cc");
+  *entry = found;
   return caller;
 }
 // Keeps what walk_user_stack() has just found, if that can be kept; `cut`: it came to its `max`,

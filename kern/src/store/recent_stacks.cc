@@ -100,7 +100,10 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
   CpuPage& page = *reinterpret_cast<CpuPage*>(recent_places[cpu.id]);
   const size_t index = recent_index(frame_pointer);
   RecentStack*& here = page.places[index];
-  std::swap(here, page.places[index ^ 1]);
+  // One that has taken over what cannot be found: otherwise the set would fill with such.
+  if (here->is_free() && here != &no_recent_stack) return here;
+  for (size_t i = 1; i < kRecentWays && here != &no_recent_stack; i++)
+    std::swap(here, page.places[index ^ i]);
   if (here != &no_recent_stack) return here;
   RecentStack* entry = make_entry(page);
   if (!entry) entry = entry_nearby(page.places, index);

@@ -1,7 +1,7 @@
 // Stacks that a CPU has recorded lately, so that the next allocation from the same place need not
 // have its stack hashed.
 //
-// Each CPU has a table with two entries for each place. An entry holds, for each frame of a walk,
+// Each CPU has a table, in sets of four entries. An entry holds, for each frame of a walk,
 // the frame pointer and the return address, and the number of the stack. It is valid for an
 // allocation if both are found again, for each frame, on the stack as it is now: the walk is
 // repeated by comparing, six instructions a frame (the last one may lead elsewhere than it did, if
@@ -39,6 +39,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
@@ -97,6 +98,15 @@ class RecentStack {
   }
   const void* first_frame() const {
     return reinterpret_cast<const void*>(first_);
+  }
+  // Whether it is of a stack with that return address in the first frame, as far from the top.
+  bool begins_alike(uint64_t frame_pointer, uint64_t top) const {
+    return frames_[0].address == reinterpret_cast<const uint64_t*>(frame_pointer)[1] &&
+           first_ - top_ == frame_pointer - top;
+  }
+  // Whether nothing matches it.
+  bool is_free() const {
+    return key_ == 0;
   }
   // Whether it is of a stack that begins there.
   bool begins_at(uint64_t frame_pointer) const {
@@ -327,9 +337,9 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
 }
 
 // The table of a CPU: of each place the entry that is used for it, or no_recent_stack, which
-// nothing matches. A stack is at its place or, if another one was there since, at the one beside
-// it.
-inline constexpr size_t kRecentPlaces = 256;
+// nothing matches. Places come in sets: a stack is at its own or, if others were there since, at
+// another one of the set.
+inline constexpr size_t kRecentPlaces = 256, kRecentWays = 4;
 using RecentPlaces = std::array<RecentStack*, kRecentPlaces>;
 extern std::array<RecentPlaces*, kMaxCpus> recent_places;
 extern RecentStack no_recent_stack;
@@ -355,29 +365,28 @@ inline RecentStack* recent_place(uint64_t frame_pointer, uint64_t cpu) {
 inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   return recent_place(frame_pointer, cpu.id);
 }
-// The entry that has the stack, which that at its place, as it is, does not: made on another stack,
-// or the one beside, which then changes places with it. nullptr if there is none. *from is what
-// that at the place says of it: readdress().
+// The entry that has the stack, which that at its place does not, or has said of it `*from`: one
+// made on another stack, or another one of the set, which then changes places with it. nullptr if
+// there is none; if *from is not nullptr then, that at the place begins alike, and this is what it
+// says: readdress().
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
                                                        const RecentStack::Frame** from) {
+  if (*from) return nullptr;
   const uint64_t top = cpu.kernel_stack;
   RecentPlaces& places = *recent_places[cpu.id];
   const size_t index = recent_index(frame_pointer);
-  RecentStack *&here = places[index], *&beside = places[index ^ 1];
-  RecentStack* const entry = here;
-  if (entry->move(frame_pointer, scope, top)) {
+  for (size_t i = 0; i < kRecentWays; i++) {
+    RecentStack*& entry = places[index ^ i];
+    if (!entry->begins_alike(frame_pointer, top) ||
+        (!entry->is_at(frame_pointer, scope, top) && !entry->move(frame_pointer, scope, top)))
+      continue;
     *from = entry->differs(top);
-    if (!*from) return entry;
+    std::swap(places[index], entry);
+    return *from ? nullptr : places[index];
   }
-  RecentStack* const other = beside;
-  if ((!other->is_at(frame_pointer, scope, top) && !other->move(frame_pointer, scope, top)) ||
-      other->differs(top))
-    return nullptr;
-  here = other;
-  beside = entry;
-  return other;
+  return nullptr;
 }
-// An entry for another stack at its place; nullptr if there can be none. The one that was there
-// is the one beside then. Takes a page at most. After trace_memory_prepare().
+// An entry for another stack at its place; nullptr if there can be none. What was there moves on in
+// the set, of which one goes if it is full. Takes a page at most. After trace_memory_prepare().
 RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu);

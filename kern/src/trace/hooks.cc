@@ -136,26 +136,31 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Whether the entry knows the caller of the current task. If this is the first thing in a system
-// call, the caller is asked for: mostly it is one that was met before.
-[[gnu::always_inline]] inline bool knows_caller(const RecentStack& recent, const TaskHead& task) {
+// Sees to it that the entry, which has the kernel stack, knows the caller of the current task. If
+// this is the first thing in a system call, the caller is asked for: mostly it is one that was met
+// before, and with this stack. False as make_pair().
+[[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
   uint64_t caller = task.trace_call;
   if (recent.knows(caller)) return true;
-  if (caller != kTraceFromUser) return false;
-  caller = recent_caller();
-  return caller != 0 && recent.knows(caller);
-}
-
-// Sees to it that the entry, which has the kernel stack, knows the caller of the current task.
-// False as make_pair().
-[[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
-  if (knows_caller(recent, task)) return true;
-  const uint64_t caller = task.trace_call;
-  if (caller == kTraceFromUser) return make_pair(recent, task, cpu);
-  const uint32_t pair =
-      trace_stacks.find_pair({static_cast<uint32_t>(recent.stack()), caller_stack(caller)});
+  const auto stack = static_cast<uint32_t>(recent.stack());
+  RecentCaller* met = nullptr;
+  if (caller == kTraceFromUser) {
+    caller = recent_caller(&met);
+    if (caller == 0) [[unlikely]]
+      return make_pair(recent, task, cpu);
+    if (recent.knows(caller)) return true;
+    if (met->stack == stack) {
+      recent.pair(caller, met->pair);
+      return true;
+    }
+  }
+  const uint32_t pair = trace_stacks.find_pair({stack, caller_stack(caller)});
   if (pair == 0) [[unlikely]]
     return make_pair(recent, task, cpu);
+  if (met) {
+    met->stack = stack;
+    met->pair = pair;
+  }
   recent.pair(caller, pair);
   return true;
 }
@@ -172,6 +177,17 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return recent->begins_at(reinterpret_cast<uint64_t>(frame)) && find_pair(*recent, task, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
                                static_cast<uint32_t>(task.trace_context), cpu.stamp);
+}
+
+// The same in an exception inside the kernel, where the task may not have a context yet.
+[[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void* object, uint64_t size,
+                                             const void* frame, uint64_t saved,
+                                             RecentStack* recent) {
+  const Cpu& cpu = this_cpu();
+  if (!trace_context_remembered(cpu) || !record_of_caller(table, object, size, frame, recent))
+    return finish_alloc(table, object, size, frame, saved);
+  slab_os_irq_restore(saved);
+  return object;
 }
 
 [[gnu::noinline]] void* finish_alloc_of_caller(TraceTable* table, void* object, uint64_t size,
@@ -207,7 +223,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   RecentStack* const recent = find_stack(frame_pointer, table->scope(), cpu, from);
-  return recent && trace_context_remembered(cpu) && find_pair(*recent, *cpu.current, cpu) &&
+  return recent && (cpu.interrupt_depth == 0 || !trace_in_interrupt(cpu)) &&
+         trace_contexts.remembers(cpu.current->trace_context) &&
+         find_pair(*recent, *cpu.current, cpu) &&
          table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
                                static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp);
 }
@@ -257,7 +275,7 @@ TraceTable* table_of(kmem_cache* cache) {
     return finish_alloc_of_stack(table, object, requested, recent->first_frame(), saved, differs);
   const TaskHead& task = *current_task_head();
   if (in_interrupt_or_exception() || !trace_contexts.remembers(task.trace_context)) [[unlikely]]
-    return finish_alloc(table, object, requested, recent->first_frame(), saved);
+    return finish_alloc_of_task(table, object, requested, recent->first_frame(), saved, recent);
   if (!recent->knows(task.trace_call)) [[unlikely]]
     return finish_alloc_of_caller(table, object, requested, recent->first_frame(), saved, recent);
   if (!table->record_known(
@@ -272,7 +290,8 @@ TraceTable* table_of(kmem_cache* cache) {
 
 [[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
   const auto address = reinterpret_cast<uint64_t>(object);
-  if (table->has_few() && table->forget_none(address, cpu_index())) [[unlikely]] {
+  if (table->has_few() && table->has_none(address)) [[unlikely]] {
+    table->count_unmatched(cpu_index());
     slab_os_irq_restore(saved);
     return;
   }

@@ -57,6 +57,12 @@ void TraceTable::free_memory(TraceTable* table) {
   if (!planted(Planted::kTraceTable)) trace_block_free(table, size);
 }
 
+// With more records there is one with nearly every word of homes_.
+void TraceTable::set_running(bool runs) {
+  running.store(runs, std::memory_order_relaxed);
+  has_few_ = selects_ || (!runs && counters().live() <= kHomes);
+}
+
 TraceCounters TraceTable::Shard::counters() const {
   const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
                  unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
@@ -316,10 +322,6 @@ void TraceTable::note_not_leak(uint64_t object) {
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
-}
-
-void TraceTable::count_unmatched(uint32_t cpu) {
-  count(shard_of(cpu).tally.unmatched);
 }
 
 void TraceTable::drop(uint32_t cpu) {

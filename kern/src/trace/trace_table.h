@@ -151,10 +151,7 @@ class alignas(64) TraceTable {
   // What the control side keeps here: only changed under the control lock, read by hooks.
   std::atomic<uint32_t> mark{0};
   std::atomic<bool> running{false};
-  void set_running(bool runs) {
-    running.store(runs, std::memory_order_relaxed);
-    has_few_ = !runs || selects_;
-  }
+  void set_running(bool runs);
 
   // What it is of, and the next in the list of report.cc, by which a panic finds it whatever was
   // going on.
@@ -181,7 +178,7 @@ class alignas(64) TraceTable {
   bool filters() const { return filters_; }
   // If nothing but sampling decides: up to what size step() may be multiplied; otherwise 0.
   uint64_t most_sampled() const { return most_sampled_; }
-  // Whether most objects that are freed may have no record: it selects, or is stopped.
+  // Whether most objects that are freed may have no record: it selects, or is stopped with few.
   bool has_few() const { return has_few_; }
   // What is recorded of a stack.
   StackScope scope() const { return scope_; }
@@ -221,7 +218,7 @@ class alignas(64) TraceTable {
                                              uint32_t context, uint32_t stamp,
                                              MarkOrOwner mark_or_owner) {
     return record_known(
-        object, size, stamp, mark_or_owner, [stack] { return stack; },
+        object, size, stamp & TraceRecord::kCpu, mark_or_owner, [stack] { return stack; },
         [context] { return context; }, [stamp] { return stamp; });
   }
   // The same with what is called for the values where they are stored: a hook has few registers.
@@ -230,7 +227,7 @@ class alignas(64) TraceTable {
                                            Stack stack, Context context,
                                            Stamp stamp) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
-    Shard& shard = shard_of(cpu);
+    Shard& shard = shard_at(cpu);
     Store& store = shard.store;
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
@@ -269,24 +266,24 @@ class alignas(64) TraceTable {
   [[gnu::always_inline]] bool forget_at_once(uint64_t object,
                                              uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
-    Shard& shard = shard_of(cpu);
+    Shard& shard = shard_at(cpu);
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
     bool done = drop_record(shard, hash, object);
-    if (!done && (home(hash) & shard.others) == 0) {
+    // Where homes_ tells of what is not there any more, forget() corrects it.
+    const bool stale = shard.store.buckets <= kHomes && has_few_;
+    if (!done && !stale && (home(hash) & shard.others) == 0) {
       count(shard.tally.unmatched);
       done = true;
     }
     shard.lock.unlock_in_hook();
     return done;
   }
-  // Counts the free of an object without a record, if that can be seen without a lock: no shard has
-  // any with its hash. False, with nothing done, if not. With interrupts off.
-  [[gnu::always_inline]] bool forget_none(uint64_t object, uint64_t cpu) {
-    if (home(hash_of(object)) != 0) return false;
-    count(shard_of(cpu).tally.unmatched);
-    return true;
-  }
+  // Whether no shard has a record with the object's hash, which is seen without a lock. It is being
+  // freed, with interrupts off.
+  [[gnu::always_inline]] bool has_none(uint64_t object) const { return home(hash_of(object)) == 0; }
+  // Counts the free of an object without a record.
+  void count_unmatched(uint64_t cpu) { count(shard_of(cpu).tally.unmatched); }
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
   void note_not_leak(uint64_t object);
@@ -385,7 +382,9 @@ class alignas(64) TraceTable {
     }
     uint32_t bucket_of(uint32_t hash) const {
       const uint32_t index = hash & mask;
-      return index < buckets ? index : index & half_mask;
+      // As likely as not.
+      if (__builtin_expect_with_probability(index < buckets, 1, 0.5)) return index;
+      return index & half_mask;
     }
     // One that was freed, or a fresh one, with which a bucket is added; nullptr without memory.
     Record* take_record() {
@@ -544,7 +543,6 @@ class alignas(64) TraceTable {
   // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
   bool forget_in(Shard& shard, uint64_t word, unsigned ignored);
-  void count_unmatched(uint32_t cpu);
 
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {
@@ -553,8 +551,9 @@ class alignas(64) TraceTable {
   Shard* first_shard() { return reinterpret_cast<Shard*>(this + 1); }
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
   // `cpu` may be a stamp.
-  Shard& shard_of(uint64_t cpu) {
-    Shard* shard = &first_shard()[cpu & TraceRecord::kCpu];
+  Shard& shard_of(uint64_t cpu) { return shard_at(cpu & TraceRecord::kCpu); }
+  Shard& shard_at(uint64_t cpu) {
+    Shard* shard = &first_shard()[cpu];
     asm("" : "+r"(shard));  // one base for all its fields, not an index for each
     return *shard;
   }
