@@ -176,6 +176,9 @@ Result<void> WaitQueue::sleep(Spinlock&, bool, Nanoseconds) {
 void WaitQueue::wake_one() {}
 void WaitQueue::wake_all() {}
 
+bool trace_in_interrupt(const Cpu&) {
+  return false;
+}
 Result<void> trace_users_add(StoreHolder&) {
   return {};
 }
