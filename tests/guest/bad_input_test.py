@@ -34,7 +34,7 @@ one() {
   return 0
 }
 """ + "\n".join(lines) + """
-cat #mem/kmemtrace/ctl #debug/alloc | grep -v '^limit [0-9]* used 0 stacks 0 contexts 0 untraced 0$'
+cat #mem/kmemtrace/ctl #debug/alloc | grep -v '^limit [0-9]* used 0 stacks 0 contexts 0 untraced 0 sweeps [0-9]* forgotten [0-9]*$'
 # That the test can tell: good words are taken.
 printf 'start depth=4' > /tmp/in; one '#mem/kmemtrace/debug_64' good; echo reset > #mem/kmemtrace/debug_64
 printf 'stop\\n\\n  reset \\n' > /tmp/in; one '#mem/kmemtrace/debug_64' good
@@ -58,7 +58,7 @@ mkdir '#mem/new' '#debug/new' '#mem/kmemtrace/new' 2> /dev/null && echo made
 # One byte at a time, at odd places, from the end.
 dd if=#mem/kmemstat bs=1 2> /dev/null | wc -c > /tmp/a; cat #mem/kmemstat | wc -c > /tmp/b; cmp /tmp/a /tmp/b
 dd if=#mem/kmemstat bs=7 skip=1000000 2> /dev/null | wc -c
-cat #mem/kmemtrace/ctl #debug/alloc | grep -v '^limit [0-9]* used 0 stacks 0 contexts 0 untraced 0$'
+cat #mem/kmemtrace/ctl #debug/alloc | grep -v '^limit [0-9]* used 0 stacks 0 contexts 0 untraced 0 sweeps [0-9]* forgotten [0-9]*$'
 echo end
 """
     result = guest(script, "--timeout", "300")

@@ -106,7 +106,7 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
   }));
   EXPECT_EQ(summary_.locked_shards(), 1u);
   EXPECT_LT(summary_.total().objects, 1000u);
-  EXPECT_EQ(print(1).back(), "  not known: 1 of 16 parts of the traces were locked");
+  EXPECT_EQ(print(1).back(), "  not known: 1 of 64 parts of the traces were locked");
   summary_.clear();
   summary_.add("pipe", *tables_[0], stacks_);
   EXPECT_EQ(summary_.total().objects, 1000u);
@@ -124,7 +124,7 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsReadWhereEverybodyStandsStill) {
   EXPECT_EQ(summary_.standing_shards(), 1u);
   EXPECT_EQ(summary_.total().objects, 1000u);
   EXPECT_EQ(print(1).back(),
-            "  1 of 16 parts of the traces were just being changed: of each a record may be wrong");
+            "  1 of 64 parts of the traces were just being changed: of each a record may be wrong");
 }
 
 // More stacks than there are places: what holds most is still found, and every byte stands
