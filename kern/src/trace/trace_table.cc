@@ -35,7 +35,7 @@ TraceTable* TraceTable::create(unsigned cpus) {
   const size_t size = size_of(cpus);
   void* memory = size == kPageSize ? trace_page_take() : trace_block_take(size);
   // The first hook, which has a stack and a context to store, is to find the pool full.
-  for (uint32_t i = 0; i < 2 * kPagesPerHook && trace_memory_low(); i++) trace_memory_prepare();
+  for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
   return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
 
