@@ -142,8 +142,8 @@ int arena_flags(const struct arena* arena);
 void arena_change_flags(struct arena* arena, int set, int clear);
 struct trace_table** arena_trace_slot(struct arena* arena);
 /* For who keeps back what it does not need now, for later use: a trace has it as given back from
- * arena_set_aside() on, and as allocated again, by the caller, from arena_reissue() on. It goes back
- * to the arena by arena_free_set_aside(). Contexts as arena_alloc() and arena_free(). */
+ * arena_set_aside() on, and as allocated again, by the caller, from arena_reissue() on. It goes
+ * back to the arena by arena_free_set_aside(). Contexts as arena_alloc() and arena_free(). */
 void arena_set_aside(struct arena* arena, void* address);
 void arena_reissue(struct arena* arena, void* address, size_t size);
 void arena_free_set_aside(struct arena* arena, void* address, size_t size);

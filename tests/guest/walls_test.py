@@ -68,4 +68,4 @@ def test_nobody_walks_everything(folder):
 
 @pytest.mark.cpus(4)
 def test_a_crowd_walks_everything(folder):
-    assert len(walk(f"proctest crowd {NOBODY} 3", folder)) == 3
+    assert len(walk(f"proctest crowd {NOBODY} 2", folder)) == 2

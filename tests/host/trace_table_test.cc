@@ -367,12 +367,12 @@ TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
     TraceWorld::fail_pages(i % 3000 < 1000 ? 40 : 0);
     do {
       table->record({.object = object(i),
-                      .size = 1,
-                      .stack = 1,
-                      .context = 1,
-                      .time = 0,
-                      .cpu = 0,
-                      .truncated = false});
+                     .size = 1,
+                     .stack = 1,
+                     .context = 1,
+                     .time = 0,
+                     .cpu = 0,
+                     .truncated = false});
     } while (table->counters().live() != i);
   }
   TraceWorld::fail_pages(0);

@@ -95,8 +95,8 @@ class TraceDump;
 Result<TraceDump*> trace_dump_open(TraceSource source);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
-// All traces at one moment, which read as abi/tracedump.h says, from any offset on and by several at
-// once; 0 at its end. Opened as a TraceDump of each trace; needs them until it is closed.
+// All traces at one moment, which read as abi/tracedump.h says, from any offset on and by several
+// at once; 0 at its end. Opened as a TraceDump of each trace; needs them until it is closed.
 class TraceBinaryDump;
 Result<TraceBinaryDump*> trace_binary_open();
 size_t trace_binary_read(TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);

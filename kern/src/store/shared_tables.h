@@ -3,8 +3,9 @@
 //
 // Whatever keeps a number of a stack, a pair or a context is a holder: a trace table, a session, an
 // open dump. As long as there is one, the pool of trace memory is filled and
-// there is a reserve for dumps; without any, all memory is given back. What no holder, no task and no interrupt has a number of is forgotten by the
-// sweeper (sweeper.h), which asks each of them. So numbers keep their meaning under these rules:
+// there is a reserve for dumps; without any, all memory is given back. What no holder, no task and
+// no interrupt has a number of is forgotten by the sweeper (sweeper.h), which asks each of them. So
+// numbers keep their meaning under these rules:
 //
 //   A hook, with interrupts off, may use any number that it has looked up, or taken from a holder,
 //   from the current task or from what the CPU remembers.

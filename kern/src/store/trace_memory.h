@@ -64,8 +64,8 @@ void trace_page_return(void* page);
 void* trace_block_take(size_t size);
 void trace_block_free(void* block, size_t size);
 
-// Memory of any size for dumps and sessions, from the same arena but outside the limit. nullptr when
-// there is none. May sleep.
+// Memory of any size for dumps and sessions, from the same arena but outside the limit. nullptr
+// when there is none. May sleep.
 void* trace_copy_alloc(size_t size);
 void trace_copy_free(void* memory, size_t size);
 
