@@ -156,7 +156,6 @@ class Account {
   // While it is held the source stays. False if it is not open.
   bool hold();
   void drop() { holders_--; }
-  bool is_held() const { return holders_ != 0; }
 
  private:
   struct View {

@@ -152,11 +152,8 @@ bool Episode::compare() {
   // A zombie whose objects are all back has been looked at for the last time.
   for (unsigned i = kLastingAccounts; i < kAccounts; i++) {
     if (!accounts[i].is_open() || accounts[i].may_allocate() || accounts[i].live() > 0) continue;
-    // A reader that rests in the middle of a dump would be waited for in vain.
-    if (!accounts[i].is_held()) {
-      accounts[i].close();
-      faults.sources[i] = nullptr;
-    }
+    accounts[i].close();
+    faults.sources[i] = nullptr;
   }
   return differences == 0;
 }

@@ -198,7 +198,7 @@ class alignas(64) TraceTable {
   // `cpu` is the caller's, here and below.
 
   // Counts an allocation that is not wanted. With interrupts off, without a lock.
-  void filter(uint64_t cpu) { count(shard_of(cpu).tally.filtered); }
+  void filter(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS { count(shard_of(cpu).tally.filtered); }
   // Records an allocation, or counts that it could not be: there is no memory, or a record cannot
   // hold the object. Any context but NMI, after
   // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket (two for a large
@@ -283,7 +283,9 @@ class alignas(64) TraceTable {
   // freed, with interrupts off.
   [[gnu::always_inline]] bool has_none(uint64_t object) const { return home(hash_of(object)) == 0; }
   // Counts the free of an object without a record.
-  void count_unmatched(uint64_t cpu) { count(shard_of(cpu).tally.unmatched); }
+  void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    count(shard_of(cpu).tally.unmatched);
+  }
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
   void note_not_leak(uint64_t object);
