@@ -235,8 +235,7 @@ size_t TraceBinary::read_records(char* buffer, size_t size, uint64_t offset) {
 // There is such a record: the snapshot has as many as its counters say.
 void TraceBinary::go_to(uint32_t source, uint64_t index) {
   if (!place_ || place_->source != source || index < place_->first) {
-    place_.emplace(source, TraceSnapshot::Walk(sources_[source].snapshot),
-                   std::span<const TraceRecord>(), uint64_t{0});
+    place_ = Place{source, TraceSnapshot::Walk(sources_[source].snapshot), {}, 0};
   }
   while (index >= place_->first + place_->slice.size()) {
     place_->first += place_->slice.size();
