@@ -4,8 +4,29 @@
 #include <string_view>
 
 #include "core/ktest.h"
+#include "lib/string.h"
 #include "store/trace_memory.h"
 #include "trace/trace.h"
+
+// Reads a dump of any length to its end: calls line(text) for each line, which is shorter than 4096
+// bytes. One at a time.
+template <typename Line>
+void read_lines(TraceDump* dump, Line line) {
+  static char buffer[4096];
+  size_t kept = 0;  // a line that is not whole yet
+  for (uint64_t offset = 0;;) {
+    Result<size_t> got = trace_dump_read(dump, buffer + kept, sizeof(buffer) - kept, offset);
+    if (!got || *got == 0) break;
+    offset += *got;
+    std::string_view rest(buffer, kept + *got);
+    for (size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      line(rest.substr(0, end));
+      rest.remove_prefix(end + 1);
+    }
+    kept = rest.size();
+    memmove(buffer, rest.data(), kept);
+  }
+}
 
 // The text of a dump, in memory that no trace sees.
 class DumpText {

@@ -14,6 +14,7 @@
 #include "store/dump_reserve.h"
 #include "store/page_buffer.h"
 #include "store/trace_memory.h"
+#include "tests/dump_text.h"
 #include "tests/team.h"
 #include "trace/trace.h"
 
@@ -113,20 +114,7 @@ void wait_for_allocations(const LeakyCache& cache, uint64_t more) {
 // The sums of a text dump, read from its first byte to its last.
 struct TextSums {
   explicit TextSums(TraceDump* dump) {
-    char buffer[4096];
-    size_t kept = 0;  // a line that is not whole yet
-    for (uint64_t offset = 0;;) {
-      Result<size_t> got = trace_dump_read(dump, buffer + kept, sizeof(buffer) - kept, offset);
-      if (!got || *got == 0) break;
-      offset += *got;
-      std::string_view rest(buffer, kept + *got);
-      for (size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-        line(rest.substr(0, end));
-        rest.remove_prefix(end + 1);
-      }
-      kept = rest.size();
-      memmove(buffer, rest.data(), kept);
-    }
+    read_lines(dump, [this](std::string_view text) { line(text); });
   }
 
   uint64_t live = 0, stacks = 0;  // of the header

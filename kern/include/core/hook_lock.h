@@ -64,36 +64,3 @@ inline void HookLock::unlock_in_hook() {
   unlock();
 }
 #endif
-
-// Guard and TryGuard of such a lock.
-class SCOPED_CAPABILITY HookLockGuard {
- public:
-  IRQ_OFF_INLINE explicit HookLockGuard(HookLock& lock) ACQUIRE(lock) : lock_(lock) {
-    lock_.lock();
-  }
-  IRQ_OFF_INLINE ~HookLockGuard() RELEASE() { lock_.unlock(); }
-  HookLockGuard(const HookLockGuard&) = delete;
-  HookLockGuard& operator=(const HookLockGuard&) = delete;
-
- private:
-  InterruptsOff off_;  // first in, last out
-  HookLock& lock_;
-};
-
-class TryHookLockGuard {
- public:
-  IRQ_OFF_INLINE explicit TryHookLockGuard(HookLock& lock) NO_THREAD_SAFETY_ANALYSIS
-      : lock_(lock),
-        held_(lock.try_lock()) {}
-  IRQ_OFF_INLINE ~TryHookLockGuard() NO_THREAD_SAFETY_ANALYSIS {
-    if (held_) lock_.unlock();
-  }
-  TryHookLockGuard(const TryHookLockGuard&) = delete;
-  TryHookLockGuard& operator=(const TryHookLockGuard&) = delete;
-  explicit operator bool() const { return held_; }
-
- private:
-  InterruptsOff off_;  // first in, last out
-  HookLock& lock_;
-  const bool held_;
-};

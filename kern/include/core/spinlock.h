@@ -59,25 +59,26 @@ inline void Spinlock::unlock() {
 
 #endif
 
-// Holds a lock, with interrupts off, for the life of a scope.
+// Holds a lock, of its very type, with interrupts off, for the life of a scope.
+template <typename Lock = Spinlock>
 class SCOPED_CAPABILITY Guard {
  public:
-  IRQ_OFF_INLINE explicit Guard(Spinlock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  IRQ_OFF_INLINE explicit Guard(Lock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
   IRQ_OFF_INLINE ~Guard() RELEASE() { lock_.unlock(); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
  private:
   InterruptsOff off_;  // first in, last out
-  Spinlock& lock_;
+  Lock& lock_;
 };
 
 // The same, if the lock is free; otherwise without it.
+template <typename Lock = Spinlock>
 class TryGuard {
  public:
-  IRQ_OFF_INLINE explicit TryGuard(Spinlock& lock) NO_THREAD_SAFETY_ANALYSIS
-      : lock_(lock),
-        held_(lock.try_lock()) {}
+  IRQ_OFF_INLINE explicit TryGuard(Lock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock),
+                                                                           held_(lock.try_lock()) {}
   IRQ_OFF_INLINE ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
     if (held_) lock_.unlock();
   }
@@ -87,6 +88,6 @@ class TryGuard {
 
  private:
   InterruptsOff off_;  // first in, last out
-  Spinlock& lock_;
+  Lock& lock_;
   const bool held_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "arch/x86_64/trap.h"
+#include "store/recent_pages.h"
 #include "store/trace_memory.h"
 
 namespace {
@@ -28,19 +29,7 @@ constexpr std::array<Sets*, kMaxCpus> empty_anywhere() {
   return all;
 }
 
-struct EntryPage {
-  static constexpr uint32_t kEntries = (kPageSize - 16) / sizeof(RecentCaller);
-  EntryPage* next;
-  uint64_t used;  // entries
-  RecentCaller entries[kEntries];
-};
-static_assert(sizeof(EntryPage) <= kPageSize);
-// Of a CPU.
-struct EntryPages {
-  EntryPage* newest;  // only that has room
-  uint32_t count;
-};
-constinit std::array<EntryPages, kMaxCpus> entry_pages = {};
+constinit std::array<RecentPages<RecentCaller>, kMaxCpus> recent_pages = {};
 
 // The pages of all CPUs are at most this part of the limit.
 constexpr uint64_t kPartOfLimit = 16;
@@ -75,19 +64,6 @@ constinit std::array<Sets*, kMaxCpus> recent_callers = empty_anywhere();
 
 namespace {
 
-// nullptr if there is none, and none can be had.
-RecentCaller* make_entry(EntryPages& pages) {
-  if (!pages.newest || pages.newest->used == EntryPage::kEntries) {
-    if (pages.count == most_pages) return nullptr;
-    auto* const page = static_cast<EntryPage*>(trace_page_take());
-    if (!page) return nullptr;
-    page->next = pages.newest;
-    page->used = 0;
-    pages = {page, pages.count + 1};
-  }
-  return &pages.newest->entries[pages.newest->used++];
-}
-
 // The entry for one that becomes the newest of its set, nullptr if there is none.
 RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
   Sets*& sets = recent_callers[cpu.id];
@@ -98,7 +74,7 @@ RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
   }
   Set& set = (*sets)[index];
   RecentCaller* entry = set.back();
-  if (entry == &no_caller) entry = make_entry(entry_pages[cpu.id]);
+  if (entry == &no_caller) entry = recent_pages[cpu.id].make(most_pages);
   if (!entry) return nullptr;
   std::copy_backward(set.begin(), set.end() - 1, set.end());
   return set.front() = entry;
@@ -116,16 +92,12 @@ void recent_callers_close() {
   for (uint32_t cpu = 0; cpu < kMaxCpus; cpu++) {
     if (recent_callers[cpu] == &empty) continue;
     trace_page_free(std::exchange(recent_callers[cpu], &empty));
-    EntryPages& pages = entry_pages[cpu];
-    while (pages.newest) trace_page_free(std::exchange(pages.newest, pages.newest->next));
-    pages.count = 0;
+    recent_pages[cpu].release();
   }
 }
 
 void recent_callers_forget() {
-  for (EntryPage* page = entry_pages[cpu_id()].newest; page; page = page->next) {
-    for (uint64_t i = 0; i < page->used; i++) page->entries[i].count = 0;
-  }
+  recent_pages[cpu_id()].each([](RecentCaller& caller) { caller.count = 0; });
 }
 
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "store/recent_pages.h"
 #include "store/trace_memory.h"
 
 constinit RecentStack no_recent_stack;
@@ -23,18 +24,10 @@ constexpr std::array<RecentPlaces*, kMaxCpus> empty_anywhere() {
   return all;
 }
 
-struct EntryPage {
-  static constexpr uint32_t kEntries = (kPageSize - 16) / sizeof(RecentStack);
-  EntryPage* next;
-  uint64_t used;  // entries
-};
-static_assert(sizeof(EntryPage) + EntryPage::kEntries * sizeof(RecentStack) <= kPageSize);
-
 // The first page of a CPU.
 struct CpuPage {
   RecentPlaces places = make_empty();
-  EntryPage* pages = nullptr;  // the newest first; only that has room
-  uint32_t count = 0;          // of them
+  RecentPages<RecentStack> entries;
 };
 static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 
@@ -42,20 +35,6 @@ static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 // or none, and at most so many.
 constexpr uint64_t kPartOfLimit = 16, kLeastPages = 4, kMostPages = 48;
 constinit uint64_t most_pages = 0;  // of entries; changed while no hook runs
-
-// nullptr if there is none, and none can be had.
-RecentStack* make_entry(CpuPage& page) {
-  if (!page.pages || page.pages->used == EntryPage::kEntries) {
-    if (page.count == most_pages) return nullptr;
-    auto* const fresh = static_cast<EntryPage*>(trace_page_take());
-    if (!fresh) return nullptr;
-    *fresh = {.next = page.pages, .used = 0};
-    page.pages = fresh;
-    page.count++;
-  }
-  auto* const entries = reinterpret_cast<RecentStack*>(page.pages + 1);
-  return new (entries + page.pages->used++) RecentStack;
-}
 
 // That of the next place that has one; nullptr if none has.
 RecentStack* entry_nearby(const RecentPlaces& places, size_t index) {
@@ -87,10 +66,7 @@ void recent_stacks_close() {
     if (places == &empty) continue;
     auto* const page = reinterpret_cast<CpuPage*>(places);
     places = &empty;
-    while (EntryPage* const entries = page->pages) {
-      page->pages = entries->next;
-      trace_page_free(entries);
-    }
+    page->entries.release();
     trace_page_free(page);
   }
 }
@@ -105,7 +81,7 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
   for (size_t i = 1; i < kRecentWays && here != &no_recent_stack; i++)
     std::swap(here, page.places[index ^ i]);
   if (here != &no_recent_stack) return here;
-  RecentStack* entry = make_entry(page);
+  RecentStack* entry = page.entries.make(most_pages);
   if (!entry) entry = entry_nearby(page.places, index);
   if (entry) here = entry;
   return entry;
@@ -114,9 +90,5 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
 void recent_stacks_forget() {
   RecentPlaces* const places = recent_places[cpu_id()];
   if (places == &empty) return;
-  const auto* const page = reinterpret_cast<CpuPage*>(places);
-  for (EntryPage* entries = page->pages; entries; entries = entries->next) {
-    auto* const first = reinterpret_cast<RecentStack*>(entries + 1);
-    for (uint64_t i = 0; i < entries->used; i++) first[i].forget();
-  }
+  reinterpret_cast<CpuPage*>(places)->entries.each([](RecentStack& stack) { stack.forget(); });
 }

@@ -24,7 +24,7 @@ Result<void> TraceSnapshot::open() {
   counters_ = {};
   for (TraceTable::Shard& shard : table_->all_shards()) {
     const ProbesOff no_hit;
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     shard.moment = {.number = number_, .pages = shard.store.pages};
     shard.update_lock();
     counters_ += shard.counters();
@@ -73,7 +73,7 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
   if (!is_open() || walk.shard_ == table_->shards()) return false;
   TraceTable::Shard& shard = table_->all_shards()[walk.shard_];
   const ProbesOff no_hit;
-  HookLockGuard guard(shard.lock);
+  Guard guard(shard.lock);
   if (!walk.begun_) {
     walk.page_ = shard.moment.pages;
     walk.slot_ = 0;
@@ -106,7 +106,7 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
 // been emptied, its old pages are left in *pages.
 bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages) {
   const ProbesOff no_hit;
-  HookLockGuard guard(shard.lock);
+  Guard guard(shard.lock);
   TraceTable::Moment& moment = shard.moment;
   for (uint32_t i = 0; moment.held && i < kSlice; i++) {
     TraceTable::Record* const record = moment.held;

@@ -117,7 +117,7 @@ void TraceTable::tend_directory(Shard& shard) {
   Segment** unneeded = nullptr;
   size_t wanted = 0;  // bytes
   {
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     Store& store = shard.store;
     store.tend = false;
     if (!store.directory) return;
@@ -134,7 +134,7 @@ void TraceTable::tend_directory(Shard& shard) {
   if (!block) return;
   Segment** const larger = DirectoryHeader::make(block, wanted);
   {
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     if (Segment** const directory = shard.store.directory) {
       DirectoryHeader& header = DirectoryHeader::of(directory);
       if (!header.other && 2 * header.size() == wanted) {

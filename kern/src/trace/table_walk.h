@@ -75,7 +75,7 @@ template <typename Visit>
 void TraceTable::walk(Shard& shard, Visit visit) {
   for (Walk walk;;) {
     const ProbesOff no_hit;
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     if (!walk.slice(shard, [&](Record& record) {
           if (!record.is_held()) visit(record);
         }))
@@ -88,7 +88,7 @@ bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSI
   Shard& shard = first_shard()[index];
   for (Walk walk;;) {
     const ProbesOff no_hit;
-    const TryHookLockGuard guard(shard.lock);
+    const TryGuard guard(shard.lock);
     if (!guard) {
       if (!walk.begun) return false;
       continue;
@@ -112,7 +112,7 @@ void TraceTable::visit_slices(Visit visit) {
           uint32_t count = 0;
           {
             const ProbesOff no_hit;
-            HookLockGuard guard(shard.lock);
+            Guard guard(shard.lock);
             more =
                 walk.slice(shard, [&](const Record& record) { copies[count++] = copy_of(record); });
           }

@@ -70,7 +70,7 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
   for (uint64_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = first_shard()[std::countr_zero(left)];
     const ProbesOff no_hit;
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     Record* record = shard.store.bucket(shard.store.bucket_of(hash));
     while (record && record->object_mark != word) record = record->next();
     if (!record) continue;
@@ -102,7 +102,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   if (any) return true;
   const ProbesOff no_hit;
   Shard& shard = *first_shard();
-  HookLockGuard guard(shard.lock);
+  Guard guard(shard.lock);
   shard.tally.cut_nothing++;
   return false;
 }
@@ -113,7 +113,7 @@ void TraceTable::clear() {
     const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
     {
       const ProbesOff no_hit;
-      HookLockGuard guard(shard.lock);
+      Guard guard(shard.lock);
       std::swap(old, shard.store);
       shard.tally.cleared += shard.live();
       shard.tally.live_bytes = 0;
@@ -144,7 +144,7 @@ TraceCounters TraceTable::counters() {
   TraceCounters sum = {};
   for (Shard& shard : all_shards()) {
     const ProbesOff no_hit;
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     sum += shard.counters();
   }
   return sum;

@@ -213,7 +213,7 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   Shard& own = shard_of(event.cpu);
   bool done, tend;
   {
-    HookLockGuard guard(own.lock);
+    Guard guard(own.lock);
     done = record_in(own, event, word, true);
     tend = own.store.tend;
   }
@@ -224,7 +224,7 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
 
 bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
   for (Shard& shard : all_shards()) {
-    const TryHookLockGuard guard(shard.lock);
+    const TryGuard guard(shard.lock);
     if (guard && record_in(shard, event, word, false)) return true;
   }
   return false;
@@ -288,7 +288,7 @@ bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
 }
 
 bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
-  HookLockGuard guard(shard.lock);
+  Guard guard(shard.lock);
   Store& store = shard.store;
   const uint32_t hash = hash_of(static_cast<uint64_t>(static_cast<int64_t>(word) >> 16));
   bool is_home = false;
@@ -314,7 +314,7 @@ void TraceTable::note_not_leak(uint64_t object) {
   const uint32_t hash = hash_of(object);
   for (uint64_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = first_shard()[std::countr_zero(left)];
-    HookLockGuard guard(shard.lock);
+    Guard guard(shard.lock);
     Record* record = shard.store.bucket(shard.store.bucket_of(hash));
     while (record && record->object() != object) record = record->next();
     if (!record) continue;
@@ -326,6 +326,6 @@ void TraceTable::note_not_leak(uint64_t object) {
 
 void TraceTable::drop(uint32_t cpu) {
   Shard& shard = shard_of(cpu);
-  HookLockGuard guard(shard.lock);
+  Guard guard(shard.lock);
   shard.tally.dropped++;
 }
