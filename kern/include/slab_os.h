@@ -61,7 +61,7 @@ static inline IRQ_OFF_INLINE void slab_os_irq_restore(uint64_t flags) {
     __asm__ volatile("sti" ::: "memory");
   }
 #else
-  if (flags & (1 << 9)) __asm__ volatile("sti" ::: "memory");
+  if (__builtin_expect((flags & (1 << 9)) != 0, 1)) __asm__ volatile("sti" ::: "memory");
 #endif
 }
 /* Adds `change` to a counter that one CPU at a time may write: its own, interrupts off, or the

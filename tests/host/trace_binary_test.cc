@@ -185,7 +185,7 @@ TEST_F(TraceBinaryTest, HasEverything) {
   const uint32_t small = stack({0x10, 0x20}), large = stack({0x30}), gone = stack({0x40});
   clock_now = 5'000'000'000;  // more than 32 bits of milliseconds
   record(0, 0x1000, 10, small, shell, clock_now - 100);
-  tables_[0]->mark = 7;
+  tables_[0]->set_mark(7);
   record(0, 0x2000, 20, small, timer, clock_now - 200);
   tables_[0]->note_not_leak(0xffff800000002000);
   record(0, 0x3000, 100, large, reaper, clock_now);

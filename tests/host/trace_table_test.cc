@@ -110,7 +110,7 @@ class TraceTableTest : public testing::Test {
     model.counters.stacks_lost += event.stack == 0;
     model.counters.contexts_lost += event.context == 0;
     model.counters.truncated += event.truncated;
-    model.live[event.object] = {event, table_->mark};
+    model.live[event.object] = {event, table_->mark()};
   }
   // By any CPU.
   void forget(Model& model, uint64_t object) {
@@ -137,7 +137,7 @@ class TraceTableTest : public testing::Test {
         model.live.clear();
         objects.clear();
       } else if (what == 1) {
-        table_->mark++;
+        table_->next_mark();
       } else if (what >= 20 && what < 120) {
         // What a filter keeps out is freed, too.
         const uint64_t object = 0xffff900000000000 + random() % most * 64;

@@ -55,7 +55,7 @@ class TraceTextTest : public testing::Test {
     text_ = std::make_unique<TraceText>(workspace(), stacks_, contexts_);
     TraceHeader& header = text_->header;
     snprintf(header.name, sizeof(header.name), "pipe");
-    header.state = {.phase = TracePhase::kStopped, .options = {}, .mark = table_->mark};
+    header.state = {.phase = TracePhase::kStopped, .options = {}, .mark = table_->mark()};
     header.object_size = 64;
     header.untracked = 12;
   }
@@ -106,7 +106,7 @@ TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
   const uint32_t small = stack({0x10, 0x20});
   const uint32_t large = stack({0x30});
   record(0x1000, 10, small, shell, 900);
-  table_->mark = 1;
+  table_->set_mark(1);
   record(0x2000, 20, small, timer, 950);
   record(0x3000, 100, large, idle, 1000);
   record(0x4000, 1, small, shell, 960);
@@ -256,7 +256,7 @@ TEST_F(TraceTextTest, MarksAreAllThereAsRanges) {
   const uint32_t place = stack({0x10});
   uint64_t object = 0x1000;
   for (const uint32_t mark : {5, 1, 2, 63, 64, 65, 128, 200, 65535, 2, 1}) {
-    table_->mark = mark;
+    table_->set_mark(mark);
     record(object += 64, 1, place, context, 0);
   }
   EXPECT_NE(dump().find(", marks 1-2,5,63-65,128,200,65535, contexts pid 1 sh\n"),
@@ -313,7 +313,7 @@ TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
   std::mt19937 random(1);
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 3000; i++) {
-    table_->mark = random() % 300;
+    table_->set_mark(random() % 300);
     record(0x1000 + i * 64, random() % 100, stack({random() % 30 * 16, random() % 3}), context,
            i % 1000);
   }
@@ -356,7 +356,7 @@ TEST_F(TraceTextTest, GroupsAddUp) {
 TEST_F(TraceTextTest, WithoutMemoryItSaysTheSameOfWhatFits) {
   std::mt19937 random(3);
   for (uint32_t i = 0; i < 20'000; i++) {
-    table_->mark = i % 130;
+    table_->set_mark(i % 130);
     record(0x1000 + i * 64, random() % 100, stack({random() % 150 * 16}),
            contexts_.intern(ContextKind::kProcess, i % 150 + 1, "sh"), i % 1000);
   }
@@ -404,7 +404,7 @@ TEST_F(TraceTextTest, WithoutMemoryMarksThatAreNotKnownAreCounted) {
   // A cell for each 64 of them.
   uint64_t object = 0x1000;
   for (uint32_t mark = 0; mark < 512 * 64; mark += 64) {
-    table_->mark = mark;
+    table_->set_mark(mark);
     record(object += 64, 1, stack({0x10}), 0, 0);
   }
   EXPECT_NE(dump().find(",32704, contexts unknown\n"), std::string::npos) << read();

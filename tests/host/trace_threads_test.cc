@@ -285,8 +285,8 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
             if (counters.live_bytes != 64 * count) wrong++;
           }
-          if (table->mark < TraceTable::kMaxMark) table->mark.fetch_add(1);
-          if (table->mark % 8 == 0) table->clear();
+          if (table->mark() < TraceTable::kMaxMark) table->next_mark();
+          if (table->mark() % 8 == 0) table->clear();
           const TraceCounters sum = table->counters();
           if (sum.seen < sum.dropped + sum.filtered) wrong++;
         }

@@ -68,7 +68,8 @@ void cpu_find_features() {
 void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
   CpuTables& t = tables[id];
   t.cpu.self = &t.cpu;
-  t.cpu.id = t.cpu.stamp = id;
+  t.cpu.id = id;
+  t.cpu.stamp = cpu_stamp(id, 0);
   t.cpu.apic_id = apic_id;
   t.cpu.kernel_stack = stack_top;
   t.first_stack = stack_top;

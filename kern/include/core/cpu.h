@@ -28,8 +28,8 @@ struct Cpu {
   bool in_nmi;               // 54: NMI or machine check: no allocation, no waiting for a lock
   uint8_t interrupt_vector;  // of the innermost interrupt being handled; 0 if interrupt_depth is 0
   bool interrupted_user;     // the interrupt being handled came from user mode
-  uint32_t stamp;            // cpu_stamp() of the last tick
   uint32_t held_locks;       // number of spinlocks held
+  uint64_t stamp;            // cpu_stamp() of the last tick
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
 };
 
@@ -72,10 +72,10 @@ inline uint64_t kernel_stack_top() {
   asm volatile("movq %%gs:8, %0" : "=r"(top));
   return top;
 }
-inline uint64_t current_stamp() {
-  uint64_t stamp;
-  asm volatile("movl %%gs:%c1, %k0" : "=r"(stamp) : "i"(offsetof(Cpu, stamp)));
-  return stamp;
+// `link` with the stamp, where it has 0.
+inline uint64_t with_stamp(uint64_t link) {
+  asm volatile("orq %%gs:%c1, %0" : "+r"(link) : "i"(offsetof(Cpu, stamp)));
+  return link;
 }
 inline bool in_interrupt_or_exception() {
   bool is;

@@ -61,7 +61,11 @@ class RecentStack {
 
   // Whether it is of a stack that begins at the frame and has this top, and may have changed.
   [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, StackScope scope, uint64_t top) const {
-    return first_ == frame_pointer && key_ == top + scope.word();
+    return is_at(frame_pointer, top + scope.word());
+  }
+  // The same by the sum of the top and the scope's word.
+  [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, uint64_t key) const {
+    return first_ == frame_pointer && key_ == key;
   }
   // Of one that is_at(): nullptr if a walk would find now what it found then; if not, a frame
   // before which it does.

@@ -217,9 +217,7 @@ void reset(std::span<Target> targets) REQUIRES(trace_control) {
 
 void mark(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
-    // An exchange, so that every CPU sees it before this returns.
-    if (TraceTable* table = trace_table_of(target.source))
-      table->mark.fetch_add(1, std::memory_order_seq_cst);
+    if (TraceTable* table = trace_table_of(target.source)) table->next_mark();
   }
 }
 
@@ -360,7 +358,7 @@ void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_c
     trace_later.count_untraced();
     return klog("%.40s is not traced: %s", source.name(), error_string());
   }
-  trace_table_of(source)->mark.store(trace_later.mark(), std::memory_order_relaxed);
+  trace_table_of(source)->set_mark(trace_later.mark());
 }
 
 int negated(const Result<void>& result) {
@@ -375,7 +373,7 @@ TraceState trace_state_of(TraceSource source) {
   return {.phase = table->running.load(std::memory_order_relaxed) ? TracePhase::kRunning
                                                                   : TracePhase::kStopped,
           .options = table->options(),
-          .mark = table->mark.load(std::memory_order_relaxed)};
+          .mark = table->mark()};
 }
 
 Result<void> trace_command(TraceSource source, std::string_view text) {

@@ -26,6 +26,14 @@
 #include "store/recent_callers.h"
 #include "store/trace_memory.h"
 
+// Of what slab.c and arena.cc call: it needs no frame, since it ends where it leaves to another
+// function what is not usual. A return probe could not follow that.
+#ifdef __clang__
+#define HOOK NOT_PROBED
+#else
+#define HOOK NOT_PROBED [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
+#endif
+
 namespace {
 
 bool wanted(const TraceOptions& options, uint64_t size) {
@@ -267,7 +275,7 @@ TraceTable* table_of(kmem_cache* cache) {
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* const recent = recent_place(frame_pointer, cpu_index());
   static_assert(RecentStack::kTruncated == TraceTable::kFlag);
-  if (!recent->is_at(frame_pointer, table->scope(), kernel_stack_top())) [[unlikely]]
+  if (!recent->is_at(frame_pointer, table->key_of(kernel_stack_top()))) [[unlikely]]
     return finish_alloc_of_stack(table, object, requested, frame, saved, nullptr);
   // The frame is in the entry too, and is from there, so that nothing need keep it meanwhile.
   if (const RecentStack::Frame* const differs = recent->differs_below(kernel_stack_top))
@@ -279,10 +287,11 @@ TraceTable* table_of(kmem_cache* cache) {
   if (!recent->knows(task.trace_call)) [[unlikely]]
     return finish_alloc_of_caller(table, object, requested, recent->first_frame(), saved, recent);
   if (!table->record_known(
-          address, requested, cpu_index(), [table] { return table->current_mark(); },
+          address, requested, cpu_index(),
+          [table](uint64_t object) { return table->marked(object); },
           [recent] { return recent->named(); },
           [] { return static_cast<uint32_t>(current_task_head()->trace_context); },
-          [] { return current_stamp(); })) [[unlikely]]
+          [](uint64_t link) { return with_stamp(link); })) [[unlikely]]
     return finish_record(table, object, requested, recent->named(), saved);
   slab_os_irq_restore(saved);
   return object;
@@ -290,11 +299,6 @@ TraceTable* table_of(kmem_cache* cache) {
 
 [[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
   const auto address = reinterpret_cast<uint64_t>(object);
-  if (table->has_few() && table->has_none(address)) [[unlikely]] {
-    table->count_unmatched(cpu_index());
-    slab_os_irq_restore(saved);
-    return;
-  }
   if (!table->forget_at_once(address, cpu_index())) [[unlikely]] {
     finish_free(table, object, saved);
     return;
@@ -311,17 +315,17 @@ void trace_seed_samplers() {
   }
 }
 
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
-                       uint64_t saved) {
+HOOK void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
+                            uint64_t saved) {
   return trace_alloc(table_of(cache), object, requested, frame, saved);
 }
 
-void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
+HOOK void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
   trace_free(table_of(cache), object, saved);
 }
 
-void* arena_trace_alloc(trace_table* trace, void* address, size_t requested, const void* frame,
-                        uint64_t saved) {
+HOOK void* arena_trace_alloc(trace_table* trace, void* address, size_t requested, const void* frame,
+                             uint64_t saved) {
   auto* const table = reinterpret_cast<TraceTable*>(trace);
   if (!TraceTable::holds(reinterpret_cast<uint64_t>(address)) ||
       requested >= TraceTable::kLargeSize) [[unlikely]]
@@ -329,6 +333,6 @@ void* arena_trace_alloc(trace_table* trace, void* address, size_t requested, con
   return trace_alloc(table, address, requested, frame, saved);
 }
 
-void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
+HOOK void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
   trace_free(reinterpret_cast<TraceTable*>(trace), address, saved);
 }

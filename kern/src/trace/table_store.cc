@@ -17,19 +17,25 @@ struct TraceTable::DirectoryHeader {
 
   uint32_t capacity;  // in segments
   uint32_t copied;    // to the larger one
-  Segment** other;    // larger, or smaller; or nullptr
+  Segment* other;     // larger, or smaller; or nullptr
 
-  static DirectoryHeader& of(Segment** directory) {
+  static DirectoryHeader& of(Segment* directory) {
     return reinterpret_cast<DirectoryHeader*>(directory)[-1];
   }
-  static Segment** make(void* block, size_t size) {
+  static Segment* make(void* block, size_t size) {
     auto* const header = new (block) DirectoryHeader;
-    *header = {static_cast<uint32_t>((size - sizeof(*header)) / sizeof(Segment*)), 0, nullptr};
-    return reinterpret_cast<Segment**>(header + 1);
+    *header = {static_cast<uint32_t>((size - sizeof(*header)) / sizeof(Segment)), 0, nullptr};
+    return reinterpret_cast<Segment*>(header + 1);
   }
-  static void free(Segment** directory) { trace_block_free(&of(directory), of(directory).size()); }
-  size_t size() const { return sizeof(*this) + capacity * sizeof(Segment*); }
+  static void free(Segment* directory) { trace_block_free(&of(directory), of(directory).size()); }
+  size_t size() const { return sizeof(*this) + capacity * sizeof(Segment); }
 };
+
+void TraceTable::Store::move_to(Store& other) {
+  other = *this;
+  if (directory == &only) other.directory = &other.only;
+  new (this) Store;
+}
 
 // Another one becomes free, for the hook that comes next. It does not begin a page or a segment: no
 // hook is to do all of that at once.
@@ -86,17 +92,29 @@ void TraceTable::Store::grow() {
 
 bool TraceTable::Store::add_segment() {
   const uint32_t index = buckets / kSegmentBuckets;
-  if (!directory) {
+  if (index == 0) return add_first_segment();
+  if (directory == &only) {
     void* const page = trace_page_take();
     if (!page) return false;
     directory = DirectoryHeader::make(page, kPageSize);
+    directory[0] = only;
   }
   copy_segments(index);
   const DirectoryHeader& header = DirectoryHeader::of(directory);
   tend = header.copied == DirectoryHeader::kAllCopied ||
          (!header.other && index >= header.capacity / 2);
   if (index == header.capacity) return false;
-  return (directory[index] = static_cast<Segment*>(trace_page_take()));
+  void* const page = trace_page_take();
+  if (page) directory[index] = segment_of(page, index);
+  return page;
+}
+
+bool TraceTable::Store::add_first_segment() {
+  void* const page = trace_page_take();
+  if (!page) return false;
+  only = segment_of(page, 0);
+  std::ranges::copy(first, only);
+  return true;
 }
 
 void TraceTable::Store::copy_segments(uint32_t segments) {
@@ -107,20 +125,20 @@ void TraceTable::Store::copy_segments(uint32_t segments) {
     header.copied++;
   }
   if (header.copied < segments) return;
-  Segment** const smaller = std::exchange(directory, header.other);
+  Segment* const smaller = std::exchange(directory, header.other);
   DirectoryHeader::of(directory).other = smaller;
   DirectoryHeader::of(directory).copied = DirectoryHeader::kAllCopied;
 }
 
 // Bound: what the arena does for a block. The shard may be emptied where its lock is not held.
 void TraceTable::tend_directory(Shard& shard) {
-  Segment** unneeded = nullptr;
+  Segment* unneeded = nullptr;
   size_t wanted = 0;  // bytes
   {
     Guard guard(shard.lock);
     Store& store = shard.store;
     store.tend = false;
-    if (!store.directory) return;
+    if (store.directory == &store.only) return;
     DirectoryHeader& header = DirectoryHeader::of(store.directory);
     if (header.copied == DirectoryHeader::kAllCopied) {
       unneeded = std::exchange(header.other, nullptr);
@@ -132,11 +150,11 @@ void TraceTable::tend_directory(Shard& shard) {
   if (unneeded) DirectoryHeader::free(unneeded);
   void* const block = wanted > 0 ? trace_block_take(wanted) : nullptr;
   if (!block) return;
-  Segment** const larger = DirectoryHeader::make(block, wanted);
+  Segment* const larger = DirectoryHeader::make(block, wanted);
   {
     Guard guard(shard.lock);
-    if (Segment** const directory = shard.store.directory) {
-      DirectoryHeader& header = DirectoryHeader::of(directory);
+    if (shard.store.directory != &shard.store.only) {
+      DirectoryHeader& header = DirectoryHeader::of(shard.store.directory);
       if (!header.other && 2 * header.size() == wanted) {
         header.other = larger;
         return;
@@ -148,10 +166,10 @@ void TraceTable::tend_directory(Shard& shard) {
 
 void TraceTable::Store::release(const RecordPage* kept) {
   while (pages != kept) trace_page_free(std::exchange(pages, pages->next));
-  if (!directory) return;
-  const uint32_t segments =
-      buckets == kFirstBuckets ? 0 : (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
-  for (uint32_t i = 0; i < segments; i++) trace_page_free(directory[i]);
-  if (Segment** const other = DirectoryHeader::of(directory).other) DirectoryHeader::free(other);
+  if (buckets == kFirstBuckets) return;
+  const uint32_t segments = (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
+  for (uint32_t i = 0; i < segments; i++) trace_page_free(page_of(directory[i], i));
+  if (directory == &only) return;
+  if (Segment* const other = DirectoryHeader::of(directory).other) DirectoryHeader::free(other);
   DirectoryHeader::free(directory);
 }

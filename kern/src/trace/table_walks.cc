@@ -12,7 +12,7 @@ void TraceTable::leave(uint16_t owner, Leave how) {
       if (record.mark() != owner) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
-        (changed ? changed : &record)->object_mark = word_of(record.object(), 0);
+        (changed ? changed : &record)->object_mark = record.object();
       } else {
         free_record(shard, &record);
         shard.tally.freed--;
@@ -53,7 +53,7 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
                                .time = record->milliseconds(),
                                .cpu = static_cast<uint16_t>(record->cpu()),
                                .truncated = false};
-    const uint64_t word = word_of(to, static_cast<uint16_t>(record->mark()));
+    const uint64_t word = TraceRecord::word_of(to, record->mark());
     record_rest(shard, behind, word);
     copies_.fetch_add(1, std::memory_order_release);
   }
@@ -65,7 +65,7 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
 
 bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
   if (!holds(from)) return false;
-  const uint64_t word = word_of(from, owner);
+  const uint64_t word = TraceRecord::word_of(from, owner);
   const uint32_t hash = hash_of(from);
   for (uint64_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = first_shard()[std::countr_zero(left)];
@@ -109,12 +109,12 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
 
 void TraceTable::clear() {
   for (Shard& shard : all_shards()) {
-    Store old;
     const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
+    Store old;
     {
       const ProbesOff no_hit;
       Guard guard(shard.lock);
-      std::swap(old, shard.store);
+      shard.store.move_to(old);
       shard.tally.cleared += shard.live();
       shard.tally.live_bytes = 0;
       shard.larges = 0;

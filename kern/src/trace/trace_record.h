@@ -9,10 +9,8 @@
 // One outstanding object, copied out of a table. What a dump consists of.
 class TraceRecord {
  public:
-  uint64_t object() const {
-    return static_cast<uint64_t>(static_cast<int64_t>(object_mark_) >> 16);
-  }
-  uint32_t mark() const { return object_mark_ & 0xffff; }
+  uint64_t object() const { return object_of(object_mark_); }
+  uint32_t mark() const { return mark_of(object_mark_); }
   uint64_t size() const { return size_cpu_ >> 16; }  // bytes asked for
   uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
   // The kernel has declared that the object stays.
@@ -36,6 +34,18 @@ class TraceRecord {
   friend class TraceTable;
   static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
                             kHighTime = (kNotLeak - 1) & ~kCpu;
+  // An object and its mark or owner in one word: what an address repeats in its upper 16 bits is
+  // turned over where the mark has a bit.
+  static constexpr unsigned kMarkBits = 16, kMarkShift = 64 - kMarkBits;
+  static constexpr uint64_t word_of(uint64_t object, uint64_t mark) {
+    return object ^ mark << kMarkShift;
+  }
+  static constexpr uint64_t object_of(uint64_t word) {
+    return static_cast<uint64_t>(static_cast<int64_t>(word << kMarkBits) >> kMarkBits);
+  }
+  static constexpr uint32_t mark_of(uint64_t word) {
+    return static_cast<uint32_t>((word ^ object_of(word)) >> kMarkShift);
+  }
   uint32_t time_;  // the lower half; the rest lies between CPU and kNotLeak
   uint64_t object_mark_, size_cpu_;
 };

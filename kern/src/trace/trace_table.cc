@@ -26,7 +26,6 @@ TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
   for (unsigned i = 0; i < shards; i++) {
     Shard* const shard = new (first_shard() + i) Shard;
     shard->bit = uint64_t{1} << i;
-    shard->others = ~shard->bit;
   }
 }
 
@@ -204,12 +203,12 @@ void TraceTable::record_rest(Shard& shard, const TraceEvent& event,
 }
 
 void TraceTable::record(const TraceEvent& event) {
-  record(event, static_cast<uint16_t>(mark.load(std::memory_order_relaxed)));
+  record(event, static_cast<uint16_t>(mark()));
 }
 
 void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!holds(event.object)) return drop(event.cpu);
-  const uint64_t word = word_of(event.object, mark_or_owner);
+  const uint64_t word = TraceRecord::word_of(event.object, mark_or_owner);
   Shard& own = shard_of(event.cpu);
   bool done, tend;
   {
@@ -249,7 +248,7 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
 
 void TraceTable::forget(uint64_t object, uint32_t cpu) {
   if (!holds(object)) return count_unmatched(cpu);
-  forget_word(word_of(object, 0), 16, cpu);
+  forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu);
 }
 
 // Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
@@ -259,7 +258,7 @@ bool TraceTable::forget_of(uint16_t owner, uint64_t object,
     count_unmatched(cpu);
     return false;
   }
-  const uint64_t word = word_of(object, owner);
+  const uint64_t word = TraceRecord::word_of(object, owner);
   Shard& shard = shard_of(cpu);
   if (shard.lock.lock_in_hook()) [[likely]] {
     Record*& head = shard.store.bucket(shard.store.bucket_of(hash_of(object)));
@@ -278,9 +277,9 @@ bool TraceTable::forget_of(uint16_t owner, uint64_t object,
 // Whoever frees an object has been given it, and so sees the bit of the shard that has its record.
 bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
   Shard& own = shard_of(cpu);
-  const uint64_t object = static_cast<uint64_t>(static_cast<int64_t>(word) >> 16);
+  const uint64_t object = TraceRecord::object_of(word);
   if (forget_in(own, word, ignored)) return true;
-  for (uint64_t left = home(hash_of(object)) & own.others; left != 0; left &= left - 1) {
+  for (uint64_t left = home(hash_of(object)) & ~own.bit; left != 0; left &= left - 1) {
     if (forget_in(first_shard()[std::countr_zero(left)], word, ignored)) return true;
   }
   count_unmatched(cpu);
@@ -290,10 +289,10 @@ bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
 bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
   Guard guard(shard.lock);
   Store& store = shard.store;
-  const uint32_t hash = hash_of(static_cast<uint64_t>(static_cast<int64_t>(word) >> 16));
+  const uint32_t hash = hash_of(TraceRecord::object_of(word));
   bool is_home = false;
   for (Record* record = store.bucket(store.bucket_of(hash)); record; record = record->next()) {
-    if ((record->object_mark ^ word) >> ignored == 0) {
+    if ((record->object_mark ^ word) << ignored == 0) {
       free_record(shard, record);
       if (planted(Planted::kTraceFreed)) shard.tally.freed--;
       return true;
@@ -302,7 +301,7 @@ bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
   }
   // As long as there are so few buckets, all such records are in one chain.
   if (!is_home && store.buckets <= kHomes) {
-    homes_[hash % kHomes].fetch_and(shard.others, std::memory_order_relaxed);
+    homes_[hash % kHomes].fetch_and(~shard.bit, std::memory_order_relaxed);
   }
   return false;
 }
@@ -316,7 +315,7 @@ void TraceTable::note_not_leak(uint64_t object) {
     Shard& shard = first_shard()[std::countr_zero(left)];
     Guard guard(shard.lock);
     Record* record = shard.store.bucket(shard.store.bucket_of(hash));
-    while (record && record->object() != object) record = record->next();
+    while (record && !record->is_of(object)) record = record->next();
     if (!record) continue;
     Record* const changed = changeable(shard, record);
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;

@@ -17,9 +17,9 @@
 // constant (Knuth, vol. 3, 6.4): objects of one cache differ in few, regular bits, and only the
 // high bits of the product depend on all of them.
 //
-// A shard begins with a few buckets of its own, whose places in the first segment stay empty, and
-// then takes pages: of records, of buckets (512 a segment), and one for a directory of segments,
-// which is replaced by larger ones (table_store.cc). When there is no memory for buckets the chains
+// A shard begins with a few buckets of its own, and then takes pages: of records, of buckets (512 a
+// segment), and from the second segment on one for a directory of segments, which is replaced by
+// larger ones (table_store.cc). When there is no memory for buckets the chains
 // get longer; when there is none for a record, the record is dropped and counted. Freed records are
 // used again in the shard. A record of 2 GiB or more takes the place of two: another says how large
 // it is.
@@ -72,10 +72,11 @@ class alignas(64) TraceTable {
   struct Record {
     bool used() const { return object_mark != 0; }
     bool is_large() const { return size == kLarge; }
-    uint64_t object() const {
-      return static_cast<uint64_t>(static_cast<int64_t>(object_mark) >> 16);
+    uint64_t object() const { return TraceRecord::object_of(object_mark); }
+    uint32_t mark() const { return TraceRecord::mark_of(object_mark); }
+    bool is_of(uint64_t object) const {
+      return (object_mark ^ object) << TraceRecord::kMarkBits == 0;
     }
-    uint32_t mark() const { return object_mark & 0xffff; }
     uint32_t cpu() const { return next_stamp & TraceRecord::kCpu; }
     bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
     uint64_t bytes() const { return is_large() ? large()->size : size; }
@@ -121,8 +122,9 @@ class alignas(64) TraceTable {
     uint32_t size;  // bytes asked for; kLarge: see Large, to which the next two point then
     uint32_t time;  // coarse milliseconds, the lower half
     uint32_t context;
-    // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour. Mark or owner;
-    // the CPU and the upper part of the time (cpu_stamp), and above these whether it is no leak.
+    // Addresses are canonical: 48 bits say everything, and leave 16 for a neighbour. Mark or owner,
+    // as TraceRecord::word_of() says; the CPU and the upper part of the time (cpu_stamp), and above
+    // these whether it is no leak.
     uint64_t object_mark;
     uint64_t next_stamp;
   };
@@ -149,7 +151,12 @@ class alignas(64) TraceTable {
   unsigned shards() const { return shard_count_; }
 
   // What the control side keeps here: only changed under the control lock, read by hooks.
-  std::atomic<uint32_t> mark{0};
+  uint32_t mark() const { return TraceRecord::mark_of(mark_.load(std::memory_order_relaxed)); }
+  void set_mark(uint32_t mark) {
+    mark_.store(TraceRecord::word_of(0, mark), std::memory_order_relaxed);
+  }
+  // Every CPU sees it before this returns.
+  void next_mark() { mark_.fetch_add(TraceRecord::word_of(0, 1), std::memory_order_seq_cst); }
   std::atomic<bool> running{false};
   void set_running(bool runs);
 
@@ -166,6 +173,7 @@ class alignas(64) TraceTable {
   void set_options(const TraceOptions& options) {
     options_ = options;
     scope_ = StackScope::callers(options.depth);
+    scope_word_ = scope_.word();
     sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
     filters_ =
         options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
@@ -178,10 +186,10 @@ class alignas(64) TraceTable {
   bool filters() const { return filters_; }
   // If nothing but sampling decides: up to what size step() may be multiplied; otherwise 0.
   uint64_t most_sampled() const { return most_sampled_; }
-  // Whether most objects that are freed may have no record: it selects, or is stopped with few.
-  bool has_few() const { return has_few_; }
   // What is recorded of a stack.
   StackScope scope() const { return scope_; }
+  // What RecentStack knows a stack with that top by.
+  uint64_t key_of(uint64_t top) const { return top + scope_word_; }
   // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
 
@@ -211,21 +219,24 @@ class alignas(64) TraceTable {
   static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t stamp) {
-    return record_at_once(object, size, stack, context, stamp, [this] { return current_mark(); });
+    return record_at_once(object, size, stack, context, stamp, [this] { return mark(); });
   }
   template <typename MarkOrOwner>
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t stamp,
                                              MarkOrOwner mark_or_owner) {
     return record_known(
-        object, size, stamp & TraceRecord::kCpu, mark_or_owner, [stack] { return stack; },
-        [context] { return context; }, [stamp] { return stamp; });
+        object, size, stamp & TraceRecord::kCpu,
+        [mark_or_owner](uint64_t word) { return TraceRecord::word_of(word, mark_or_owner()); },
+        [stack] { return stack; }, [context] { return context; },
+        [stamp](uint64_t link) { return link | stamp; });
   }
   // The same with what is called for the values where they are stored: a hook has few registers.
-  template <typename Mark, typename Stack, typename Context, typename Stamp>
-  [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, uint64_t cpu, Mark mark,
-                                           Stack stack, Context context,
-                                           Stamp stamp) NO_THREAD_SAFETY_ANALYSIS {
+  // marked(object) and stamped(link) put two neighbours together.
+  template <typename Marked, typename Stack, typename Context, typename Stamped>
+  [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, uint64_t cpu,
+                                           Marked marked, Stack stack, Context context,
+                                           Stamped stamped) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
     Shard& shard = shard_at(cpu);
     Store& store = shard.store;
@@ -239,12 +250,11 @@ class alignas(64) TraceTable {
     store.free = record->next_free();
     shard.tally.recorded++;
     shard.tally.live_bytes += size;
-    record->object_mark = object << 16 | mark();
+    record->object_mark = marked(object);
     asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
-    Record*& head = store.bucket(store.bucket_of(hash));
-    const uint64_t link = reinterpret_cast<uint64_t>(head) << 16;
-    head = record;
-    record->next_stamp = link | stamp();
+    Store::Bucket bucket = store.bucket_in_hook(hash);
+    record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
+    bucket.set_head(record);
     const uint64_t named = stack();
     record->stack = static_cast<uint32_t>(named);
     if ((named & kFlag) != 0) [[unlikely]]
@@ -256,32 +266,33 @@ class alignas(64) TraceTable {
     shard.lock.unlock_in_hook();
     return true;
   }
-  // What is recorded with an object besides.
-  uint32_t current_mark() const { return mark.load(std::memory_order_relaxed); }
+  // What is recorded of an object that is marked as those are now.
+  uint64_t marked(uint64_t object) const {
+    asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
+    return object;
+  }
   // Drops the record of an object that is being freed, or counts that there was none. Any context
   // but NMI; takes kTraceShard. Bound: a chain of each shard that may have it, mostly one.
   void forget(uint64_t object, uint32_t cpu);
   // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with
-  // nothing done.
+  // nothing done. Without a lock if most objects that are freed may have no record, and no shard
+  // has one with the object's hash.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object,
                                              uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     const uint32_t hash = hash_of(object);
+    if (has_few_ && home(hash) == 0) [[unlikely]] {
+      count_unmatched(cpu);
+      return true;
+    }
     Shard& shard = shard_at(cpu);
     if (!shard.lock.lock_in_hook()) [[unlikely]]
       return false;
     bool done = drop_record(shard, hash, object);
-    // Where homes_ tells of what is not there any more, forget() corrects it.
-    const bool stale = shard.store.buckets <= kHomes && has_few_;
-    if (!done && !stale && (home(hash) & shard.others) == 0) {
-      count(shard.tally.unmatched);
-      done = true;
-    }
+    if (!done) [[unlikely]]
+      done = none_elsewhere(shard, object);
     shard.lock.unlock_in_hook();
     return done;
   }
-  // Whether no shard has a record with the object's hash, which is seen without a lock. It is being
-  // freed, with interrupts off.
-  [[gnu::always_inline]] bool has_none(uint64_t object) const { return home(hash_of(object)) == 0; }
   // Counts the free of an object without a record.
   void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     count(shard_of(cpu).tally.unmatched);
@@ -362,25 +373,38 @@ class alignas(64) TraceTable {
     }
   };
   static_assert(sizeof(RecordPage) == kPageSize);
-  using Segment = Record* [kSegmentBuckets];
+  // Of a segment where the first bucket of all would be, if they lay in a row: a bucket is found by
+  // its whole index then.
+  using Segment = Record**;
   struct DirectoryHeader;
 
-  // All that a shard has of records; clear() takes it away in one piece.
+  // All that a shard has of records.
   struct Store {
     Record* first[kFirstBuckets] = {};
     Record* free = nullptr;
-    Segment** directory = nullptr;
+    Segment* directory = &only;
+    Segment only = first;  // as long as there is no more than one
     uint32_t buckets = kFirstBuckets;
     // 2^(n+1) - 1 and 2^n - 1, where 2^n is the highest bit of `buckets`.
     uint32_t mask = 2 * kFirstBuckets - 1, half_mask = kFirstBuckets - 1;
-    RecordPage* pages =
-        nullptr;           // the newest first; only that may have records that were never in use
-    uint32_t records = 0;  // that have ever been in use: not fewer than are live
-    bool tend = false;     // the directory, when the lock is free (tend_directory)
+    uint32_t records = 0;         // that have ever been in use: not fewer than are live
+    RecordPage* pages = nullptr;  // the newest first; only that may have records never in use
+    bool tend = false;            // the directory, when the lock is free (tend_directory)
 
-    Record*& bucket(uint32_t index) {
-      if (index < kFirstBuckets) return first[index];
-      return (*directory[index / kSegmentBuckets])[index % kSegmentBuckets];
+    Record*& bucket(uint32_t index) { return directory[index / kSegmentBuckets][index]; }
+    // The same for a hook, which reads and writes it without an instruction for its address.
+    struct Bucket {
+      Segment segment;
+      uint64_t index;
+      Record* head() const { return segment[index]; }
+      void set_head(Record* record) {
+        asm("" : "+r"(index));
+        segment[index] = record;
+      }
+    };
+    Bucket bucket_in_hook(uint32_t hash) const {
+      const uint32_t index = bucket_of(hash);
+      return {directory[index / kSegmentBuckets], index};
     }
     uint32_t bucket_of(uint32_t hash) const {
       const uint32_t index = hash & mask;
@@ -406,8 +430,17 @@ class alignas(64) TraceTable {
       free = record;
     }
     void grow();
+    static Segment segment_of(void* page, uint32_t index) {
+      return reinterpret_cast<Segment>(reinterpret_cast<uint64_t>(page) - index * kPageSize);
+    }
+    static void* page_of(Segment segment, uint32_t index) {
+      return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(segment) + index * kPageSize);
+    }
     bool add_segment();
+    bool add_first_segment();
     void copy_segments(uint32_t segments);
+    // Leaves this as it was at first.
+    void move_to(Store& other);
     // Frees all but what is in the list of pages from `kept` on.
     void release(const RecordPage* kept);
   };
@@ -436,7 +469,7 @@ class alignas(64) TraceTable {
   struct alignas(64) Shard {
     Store store GUARDED_BY(lock);
     HookLock lock{LockRank::kTraceShard};
-    uint64_t bit = 0, others = 0;  // its own in a word of homes_, and all but it
+    uint64_t bit = 0;  // its own in a word of homes_
     Tally tally GUARDED_BY(lock) = {};
     Moment moment GUARDED_BY(lock);
     uint32_t larges GUARDED_BY(lock) = 0;      // records that are live and large
@@ -459,7 +492,7 @@ class alignas(64) TraceTable {
     void update_lock() REQUIRES(lock) { lock.set_closed(moment.number != 0 || larges != 0); }
   };
   // Where hooks look.
-  static_assert(sizeof(Store) + sizeof(HookLock) + 5 * sizeof(uint64_t) <= 128);
+  static_assert(sizeof(Store) + sizeof(HookLock) + 4 * sizeof(uint64_t) <= 128);
 
   // Asked by the sweeper.
   class Names final : public StoreHolder {
@@ -474,16 +507,16 @@ class alignas(64) TraceTable {
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
   [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
                                                  uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
-    Record*& head = shard.store.bucket(shard.store.bucket_of(hash));
-    Record* record = head;
-    if (record && record->object() == object) [[likely]] {
-      head = record->next();
+    Store::Bucket bucket = shard.store.bucket_in_hook(hash);
+    Record* record = bucket.head();
+    if (record && record->is_of(object)) [[likely]] {
+      bucket.set_head(record->next());
     } else {
       if (!record) return false;
       asm("" : "+r"(record));  // what goes on here is not begun before
       Record* before = record;
       while ((record = before->next())) {
-        if (record->object() == object) [[unlikely]]
+        if (record->is_of(object)) [[unlikely]]
           break;
         before = record;
         asm("" : "+r"(before));  // in one register
@@ -493,6 +526,17 @@ class alignas(64) TraceTable {
       before->set_next(record->next());
     }
     count_freed(shard, record);
+    return true;
+  }
+  // Of an object that the CPU's own shard has no record of: whether it is seen at once that no
+  // other has one either, which is counted.
+  [[gnu::always_inline]] bool none_elsewhere(Shard& shard,
+                                             uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
+    asm("" : "+m"(shard.store.buckets), "+r"(object));  // nothing is kept for this
+    // Where homes_ tells of what is not there any more, forget() corrects it.
+    if (shard.store.buckets <= kHomes && has_few_) return false;
+    if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
+    count(shard.tally.unmatched);
     return true;
   }
   // It is in no chain any more.
@@ -516,7 +560,6 @@ class alignas(64) TraceTable {
   void record_rest(Shard& shard, const TraceEvent& event, uint64_t word);
   void put_record(Shard& shard, Record* record, const TraceEvent& event, Large* large,
                   uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
-  static uint64_t word_of(uint64_t object, uint16_t owner) { return object << 16 | owner; }
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
   static void free_record(Shard& shard, Record* record);
   // Puts another in its place in the chain, or with nullptr what follows.
@@ -541,14 +584,16 @@ class alignas(64) TraceTable {
   // record(); no tracer lock held.
   static void tend_directory(Shard& shard);
 
-  // Takes the record with this word, of which the lowest `ignored` bits do not matter, out of
+  // Takes the record with this word, of which the highest `ignored` bits do not matter, out of
   // whatever shard it is in. Or counts that there is none: false.
   bool forget_word(uint64_t word, unsigned ignored, uint32_t cpu);
   bool forget_in(Shard& shard, uint64_t word, unsigned ignored);
 
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {
-    return static_cast<uint32_t>(__builtin_bswap64(object * 0x9e3779b97f4a7c15));
+    uint64_t hash = __builtin_bswap64(object * 0x9e3779b97f4a7c15);
+    asm("" : "+r"(hash));  // one value for all, not the product and parts of it
+    return static_cast<uint32_t>(hash);
   }
   Shard* first_shard() { return reinterpret_cast<Shard*>(this + 1); }
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
@@ -563,12 +608,14 @@ class alignas(64) TraceTable {
     return homes_[hash % kHomes].load(std::memory_order_relaxed);
   }
 
+  std::atomic<uint64_t> mark_{0};  // as in a record
   TraceOptions options_;
   uint64_t sample_step_ = 0;
   bool selects_ = false, filters_ = false;
-  bool has_few_ = true;
+  bool has_few_ = true;  // most objects that are freed may have no record
   uint64_t most_sampled_ = 0;
   StackScope scope_;
+  uint64_t scope_word_ = 0;
   const unsigned shard_count_;
 
   Names names_{*this};
