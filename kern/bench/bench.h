@@ -1,6 +1,7 @@
 // Counts what the memory core and the tracer cost, in the system that people run: reading
-// #bench/rows runs every KBENCH but those at scale, which #bench/scale runs, and gives a line
-// `NAME VALUE` for each row, with two decimals.
+// #bench/rows runs every KBENCH but those at scale, which #bench/scale runs, and those that need
+// two CPUs, which #bench/remote runs, and gives a line `NAME VALUE` for each row, with two
+// decimals.
 //
 // Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values
 // are counts that repeat exactly; without it they are ticks, and noise. What a row counts is the
@@ -22,8 +23,9 @@
 #include "slab.h"
 
 // Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
-// One at scale takes minutes and as much memory as the command line says; so does no other.
-enum class BenchContext : uint8_t { kTask, kProcess, kTaskAtScale };
+// One at scale takes minutes and as much memory as the command line says; so does no other. One of
+// two has another task on another CPU.
+enum class BenchContext : uint8_t { kTask, kProcess, kTaskAtScale, kTaskOfTwo };
 
 struct KernelBench {
   void (*run)();
@@ -66,6 +68,9 @@ class Pinned {
 // EINVAL if that is no such number, ENOMEM without room for them in memory or the limit of trace
 // memory; the error string says what is needed.
 Result<unsigned> bench_scale_objects();
+
+// EINVAL with one CPU.
+Result<void> bench_has_two_cpus();
 
 // The cheapest of `rounds` rounds of `operations` calls of body(i).
 template <typename Body>

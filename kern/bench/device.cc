@@ -1,4 +1,5 @@
-// #bench/rows and #bench/scale: the first read of an open file runs every KBENCH of the file.
+// #bench/rows, #bench/scale and #bench/remote: the first read of an open file runs every KBENCH of
+// the file.
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
@@ -14,11 +15,12 @@ extern "C" const KernelBench kbenches_start[], kbenches_end[];
 
 namespace {
 
-enum File : uint64_t { kRoot, kRows, kScale };
+enum File : uint64_t { kRoot, kRows, kScale, kRemote };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
     {"rows", ABI_S_IFREG | 0400, kRoot},
     {"scale", ABI_S_IFREG | 0400, kRoot},
+    {"remote", ABI_S_IFREG | 0400, kRoot},
 };
 
 // One reader at a time has the benches run, also where several share an open file.
@@ -63,11 +65,13 @@ struct Rows {
 };
 
 uint64_t file_of(BenchContext context) {
-  return context == BenchContext::kTaskAtScale ? kScale : kRows;
+  if (context == BenchContext::kTaskAtScale) return kScale;
+  return context == BenchContext::kTaskOfTwo ? kRemote : kRows;
 }
 
 Result<Text*> run_all(uint64_t file) {
   if (file == kScale) TRY(bench_scale_objects());
+  if (file == kRemote) TRY(bench_has_two_cpus());
   Text* const text = TRY(Text::create());
   output = text;
   Result<void> result;

@@ -34,7 +34,8 @@ void record(TraceTable& table, uint64_t i) {
 void forget(TraceTable& table, uint64_t i) {
   const InterruptsOff off;
   const uint32_t cpu = cpu_id();
-  if (!table.forget_at_once(object_of(i), cpu)) table.forget(object_of(i), cpu);
+  if (!table.forget_at_once(object_of(i), cpu) && !table.forget_elsewhere(object_of(i), cpu))
+    table.forget(object_of(i), cpu);
 }
 
 // A table with trace memory to record in.

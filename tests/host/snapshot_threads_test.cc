@@ -51,7 +51,9 @@ void write(World& world, unsigned cpu, int operations) {
     const uint64_t object = next += 64;
     record(*world.table, event_of(object, cpu));
     const uint64_t other = world.out[random() % world.out.size()].exchange(object);
-    if (other != 0 && !world.table->forget_at_once(other, cpu)) world.table->forget(other, cpu);
+    if (other != 0 && !world.table->forget_at_once(other, cpu) &&
+        !world.table->forget_elsewhere(other, cpu))
+      world.table->forget(other, cpu);
   }
   world.running--;
 }

@@ -37,7 +37,9 @@ void record(TraceTable& table, const TraceEvent& event) {
   table.record(event);
 }
 void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
-  if (object % 128 != 0 || !table.forget_at_once(object, cpu)) table.forget(object, cpu);
+  if (object % 128 != 0 ||
+      (!table.forget_at_once(object, cpu) && !table.forget_elsewhere(object, cpu)))
+    table.forget(object, cpu);
 }
 
 constexpr unsigned kCpus = 4;

@@ -251,10 +251,16 @@ TraceTable* table_of(kmem_cache* cache) {
   return reinterpret_cast<TraceTable*>(kmem_cache_trace(cache));
 }
 
-[[gnu::noinline, gnu::cold]] void finish_free(TraceTable* table, const void* object,
-                                              uint64_t saved) {
+[[gnu::noinline, gnu::cold]] void forget(TraceTable* table, const void* object, uint64_t saved) {
   ASSERT(table);
   table->forget(reinterpret_cast<uint64_t>(object), cpu_id());
+  slab_os_irq_restore(saved);
+}
+
+// The record is not in this CPU's shard, or others hold that.
+HOOK [[gnu::noinline]] void finish_free(TraceTable* table, const void* object, uint64_t saved) {
+  if (!table->forget_elsewhere(reinterpret_cast<uint64_t>(object), cpu_index())) [[unlikely]]
+    return forget(table, object, saved);
   slab_os_irq_restore(saved);
 }
 

@@ -280,7 +280,10 @@ bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
   const uint64_t object = TraceRecord::object_of(word);
   if (forget_in(own, word, ignored)) return true;
   for (uint64_t left = home(hash_of(object)) & ~own.bit; left != 0; left &= left - 1) {
-    if (forget_in(first_shard()[std::countr_zero(left)], word, ignored)) return true;
+    const auto index = static_cast<uint32_t>(std::countr_zero(left));
+    if (!forget_in(first_shard()[index], word, ignored)) continue;
+    own.other.store(index, std::memory_order_relaxed);
+    return true;
   }
   count_unmatched(cpu);
   return false;

@@ -4,7 +4,9 @@
 // or, without memory, in one that has a record to spare. So CPUs that free what they have allocated
 // have no line in common that either writes. A CPU that frees an object usually finds its record in
 // its own shard; otherwise `homes_` says where to look: a word for each of a few hundred values of
-// the hash, with a bit for each shard that may have records with it. A shard's bits are set before
+// the hash, with a bit for each shard that may have records with it. Of these the CPU looks first
+// where it found the last such record: who frees what others allocate mostly does so for one of
+// them, and finds it in one place. A shard's bits are set before
 // the first such record is; a CPU that looks for an object in vain, and sees that there is none,
 // clears them under the shard's lock. They change seldom, so that all CPUs can have them in their
 // caches.
@@ -37,6 +39,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -293,6 +296,27 @@ class alignas(64) TraceTable {
     shard.lock.unlock_in_hook();
     return done;
   }
+  // Of an object whose record is not in the CPU's own shard: drops it if the first shard that is
+  // looked in has it, which is the one where the last such record was found. Otherwise false, with
+  // nothing done. With interrupts off. Bound: one chain.
+  [[gnu::always_inline]] bool forget_elsewhere(uint64_t object,
+                                               uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    Shard& own = shard_at(cpu);
+    const uint32_t hash = hash_of(object);
+    const uint64_t others = home(hash) & ~own.bit;
+    uint32_t index = own.other.load(std::memory_order_relaxed);
+    if ((others >> index & 1) == 0) [[unlikely]] {
+      if (others == 0) return false;
+      index = static_cast<uint32_t>(std::countr_zero(others));
+      own.other.store(index, std::memory_order_relaxed);
+    }
+    Shard& other = shard_at(index);
+    if (!other.lock.lock_in_hook()) [[unlikely]]
+      return false;
+    const bool done = drop_record(other, hash, object);
+    other.lock.unlock_in_hook();
+    return done;
+  }
   // Counts the free of an object without a record.
   void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     count(shard_of(cpu).tally.unmatched);
@@ -474,6 +498,8 @@ class alignas(64) TraceTable {
     Moment moment GUARDED_BY(lock);
     uint32_t larges GUARDED_BY(lock) = 0;      // records that are live and large
     uint32_t generation GUARDED_BY(lock) = 0;  // of the store; another after clear()
+    // Where its CPU has found the last record that was not here.
+    std::atomic<uint32_t> other{0};
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }

@@ -1,0 +1,103 @@
+// An object that one CPU allocates and another frees. Under -icount one thread executes all CPUs,
+// and the time stamp counter counts what any of them does: the one that has nothing to do sleeps.
+#include <algorithm>
+
+#include "bench/bench.h"
+#include "core/cpu.h"
+#include "core/errstr.h"
+
+namespace {
+
+constexpr unsigned kBatch = 256, kRounds = 50;
+
+// A task on another CPU, which frees what it is given.
+class Freer {
+ public:
+  Freer(kmem_cache* cache, const Block<void*>& objects) : cache_(cache), objects_(objects) {}
+  Result<void> start() {
+    Task* const task = TRY(task_create("bench", run, this));
+    task_start(task, (cpu_id() + 1) % cpu_count());
+    return {};
+  }
+  // Frees all: how many instructions that took.
+  uint64_t free_all() {
+    become(State::kFreeing);
+    return taken_;
+  }
+  void end() { become(State::kEnding); }
+
+ private:
+  enum class State : uint8_t { kIdle, kFreeing, kEnding };
+
+  // Returns when the task has done it.
+  void become(State wanted) {
+    const Guard guard(lock_);
+    state_ = wanted;
+    changed_.wake_all();
+    changed_.wait_uninterruptible(lock_, [this] { return state_ == State::kIdle; });
+  }
+
+  static void run(void* freer) {
+    task_will_exit();
+    auto& self = *static_cast<Freer*>(freer);
+    for (State state = State::kIdle; state != State::kEnding;) {
+      {
+        const Guard guard(self.lock_);
+        self.changed_.wait_uninterruptible(self.lock_,
+                                           [&self] { return self.state_ != State::kIdle; });
+        state = self.state_;
+      }
+      if (state == State::kFreeing) self.taken_ = self.measure();
+      const Guard guard(self.lock_);
+      self.state_ = State::kIdle;
+      self.changed_.wake_all();
+    }
+  }
+  [[gnu::noinline]] uint64_t measure() const {
+    const uint64_t start = tsc();
+    for (unsigned i = 0; i < kBatch; i++) kmem_cache_free(cache_, objects_[i]);
+    return tsc() - start;
+  }
+
+  kmem_cache* const cache_;
+  const Block<void*>& objects_;
+  Spinlock lock_{LockRank::kDevice};
+  WaitQueue changed_;
+  State state_ = State::kIdle;
+  uint64_t taken_ = 0;
+};
+
+// Both parts of the pair have their loop and their calls; magazines go by way of the depot.
+Cost remote_pairs(kmem_cache* cache, Freer& freer, const Block<void*>& objects) {
+  uint64_t best = UINT64_MAX;
+  for (unsigned round = 0; round < kRounds; round++) {
+    uint64_t taken = 0;
+    at_depth(kDepth, [&]() BENCH_INLINE {
+      const uint64_t start = tsc();
+      for (unsigned i = 0; i < kBatch; i++) objects[i] = take(cache);
+      taken = tsc() - start;
+    });
+    best = std::min(best, taken + freer.free_all());
+  }
+  return cost_of(best, kBatch);
+}
+
+}  // namespace
+
+Result<void> bench_has_two_cpus() {
+  if (cpu_count() > 1) return {};
+  return fail(Errno::EINVAL, "two CPUs are needed");
+}
+
+KBENCH(remote, kTaskOfTwo) {
+  const BenchCache cache(64);
+  const Block<void*> objects(kBatch);
+  Freer freer(cache, objects);
+  ASSERT(freer.start().ok());
+  bench_row(remote_pairs(cache, freer, objects), "untraced_freed_by_another");
+  {
+    const Traced traced(cache);
+    bench_row(remote_pairs(cache, freer, objects), "traced_freed_by_another");
+  }
+  freer.end();
+}
