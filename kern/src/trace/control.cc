@@ -12,10 +12,12 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/probe_guard.h"
 #include "lib/format.h"
 #include "lib/quoted.h"
 #include "slab_os.h"
 #include "slab_trace.h"
+#include "store/current_context.h"
 #include "store/page_buffer.h"
 #include "store/shared_tables.h"
 #include "store/sweeper.h"
@@ -145,12 +147,21 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   return {};
 }
 
+// Makes the context of whoever starts a trace, who is often the first to allocate: that hook has a
+// stack to store and need not make both.
+void know_starter() {
+  const ProbesOff no_hit;
+  trace_memory_prepare();
+  trace_find_base();
+}
+
 // All of a start but the flags. False if all run already.
 Result<bool> prepare_start(std::span<Target> targets, const TraceOptions& options)
     REQUIRES(trace_control) {
   if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; }))
     return false;
   TRY(make_tables(targets));
+  know_starter();
   for (Target& target : targets) {
     if (target.made) {
       trace_started_add(target.made, target.source);
