@@ -39,7 +39,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -239,36 +238,7 @@ class alignas(64) TraceTable {
   template <typename Marked, typename Stack, typename Context, typename Stamped>
   [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, uint64_t cpu,
                                            Marked marked, Stack stack, Context context,
-                                           Stamped stamped) NO_THREAD_SAFETY_ANALYSIS {
-    const uint32_t hash = hash_of(object);
-    Shard& shard = shard_at(cpu);
-    Store& store = shard.store;
-    if (!shard.lock.lock_in_hook()) [[unlikely]]
-      return false;
-    Record* const record = store.free;
-    if (!record || (home(hash) & shard.bit) == 0) [[unlikely]] {
-      shard.lock.unlock_in_hook();
-      return false;
-    }
-    store.free = record->next_free();
-    shard.tally.recorded++;
-    shard.tally.live_bytes += size;
-    record->object_mark = marked(object);
-    asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
-    Store::Bucket bucket = store.bucket_in_hook(hash);
-    record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
-    bucket.set_head(record);
-    const uint64_t named = stack();
-    record->stack = static_cast<uint32_t>(named);
-    if ((named & kFlag) != 0) [[unlikely]]
-      shard.tally.truncated++;
-    record->size = static_cast<uint32_t>(size);
-    record->time = static_cast<uint32_t>(coarse_milliseconds());
-    asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
-    record->context = context();
-    shard.lock.unlock_in_hook();
-    return true;
-  }
+                                           Stamped stamped) NO_THREAD_SAFETY_ANALYSIS;
   // What is recorded of an object that is marked as those are now.
   uint64_t marked(uint64_t object) const {
     asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
@@ -281,42 +251,12 @@ class alignas(64) TraceTable {
   // nothing done. Without a lock if most objects that are freed may have no record, and no shard
   // has one with the object's hash.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object,
-                                             uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    const uint32_t hash = hash_of(object);
-    if (has_few_ && home(hash) == 0) [[unlikely]] {
-      count_unmatched(cpu);
-      return true;
-    }
-    Shard& shard = shard_at(cpu);
-    if (!shard.lock.lock_in_hook()) [[unlikely]]
-      return false;
-    bool done = drop_record(shard, hash, object);
-    if (!done) [[unlikely]]
-      done = none_elsewhere(shard, object);
-    shard.lock.unlock_in_hook();
-    return done;
-  }
+                                             uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
   // Of an object whose record is not in the CPU's own shard: drops it if the first shard that is
   // looked in has it, which is the one where the last such record was found. Otherwise false, with
   // nothing done. With interrupts off. Bound: one chain.
   [[gnu::always_inline]] bool forget_elsewhere(uint64_t object,
-                                               uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    Shard& own = shard_at(cpu);
-    const uint32_t hash = hash_of(object);
-    const uint64_t others = home(hash) & ~own.bit;
-    uint32_t index = own.other.load(std::memory_order_relaxed);
-    if ((others >> index & 1) == 0) [[unlikely]] {
-      if (others == 0) return false;
-      index = static_cast<uint32_t>(std::countr_zero(others));
-      own.other.store(index, std::memory_order_relaxed);
-    }
-    Shard& other = shard_at(index);
-    if (!other.lock.lock_in_hook()) [[unlikely]]
-      return false;
-    const bool done = drop_record(other, hash, object);
-    other.lock.unlock_in_hook();
-    return done;
-  }
+                                               uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
   // Counts the free of an object without a record.
   void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     count(shard_of(cpu).tally.unmatched);
@@ -532,48 +472,14 @@ class alignas(64) TraceTable {
 
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
   [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
-                                                 uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
-    Store::Bucket bucket = shard.store.bucket_in_hook(hash);
-    Record* record = bucket.head();
-    if (record && record->is_of(object)) [[likely]] {
-      bucket.set_head(record->next());
-    } else {
-      if (!record) return false;
-      asm("" : "+r"(record));  // what goes on here is not begun before
-      Record* before = record;
-      while ((record = before->next())) {
-        if (record->is_of(object)) [[unlikely]]
-          break;
-        before = record;
-        asm("" : "+r"(before));  // in one register
-      }
-      if (!record) return false;
-      asm("" : "+m"(before->next_stamp));  // read again: to keep it would be an instruction a round
-      before->set_next(record->next());
-    }
-    count_freed(shard, record);
-    return true;
-  }
+                                                 uint64_t object) NO_THREAD_SAFETY_ANALYSIS;
   // Of an object that the CPU's own shard has no record of: whether it is seen at once that no
   // other has one either, which is counted.
   [[gnu::always_inline]] bool none_elsewhere(Shard& shard,
-                                             uint64_t object) NO_THREAD_SAFETY_ANALYSIS {
-    asm("" : "+m"(shard.store.buckets), "+r"(object));  // nothing is kept for this
-    // Where homes_ tells of what is not there any more, forget() corrects it.
-    if (shard.store.buckets <= kHomes && has_few_) return false;
-    if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
-    count(shard.tally.unmatched);
-    return true;
-  }
+                                             uint64_t object) NO_THREAD_SAFETY_ANALYSIS;
   // It is in no chain any more.
   [[gnu::always_inline]] static void count_freed(Shard& shard,
-                                                 Record* record) NO_THREAD_SAFETY_ANALYSIS {
-    shard.tally.freed++;
-    shard.tally.live_bytes -= record->size;
-    record->object_mark = 0;
-    record->set_next_free(shard.store.free);
-    shard.store.free = record;
-  }
+                                                 Record* record) NO_THREAD_SAFETY_ANALYSIS;
 
   // Records an allocation, without memory, in a shard in which there is a record that was freed;
   // false if there is none.
@@ -666,4 +572,5 @@ constexpr size_t TraceTable::size_of(unsigned shards) {
   return align_up(sizeof(TraceTable) + shards * sizeof(Shard), kPageSize);
 }
 
-#include "trace/table_walk.h"  // the templates
+#include "trace/table_hooks.h"  // the inline functions of hooks
+#include "trace/table_walk.h"   // the templates

@@ -1,0 +1,116 @@
+// What hooks do with a table, inline: the declarations are in trace_table.h, which includes this.
+//
+// Each instruction counts, and a hook that keeps to few registers has none to save: what the
+// compiler must not keep, or work out early, is said to it by empty `asm`s.
+#pragma once
+
+#include <bit>
+
+#include "trace/trace_table.h"
+
+template <typename Marked, typename Stack, typename Context, typename Stamped>
+inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cpu, Marked marked,
+                                     Stack stack, Context context, Stamped stamped) {
+  const uint32_t hash = hash_of(object);
+  Shard& shard = shard_at(cpu);
+  Store& store = shard.store;
+  if (!shard.lock.lock_in_hook()) [[unlikely]]
+    return false;
+  Record* const record = store.free;
+  if (!record || (home(hash) & shard.bit) == 0) [[unlikely]] {
+    shard.lock.unlock_in_hook();
+    return false;
+  }
+  store.free = record->next_free();
+  shard.tally.recorded++;
+  shard.tally.live_bytes += size;
+  record->object_mark = marked(object);
+  asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
+  Store::Bucket bucket = store.bucket_in_hook(hash);
+  record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
+  bucket.set_head(record);
+  const uint64_t named = stack();
+  record->stack = static_cast<uint32_t>(named);
+  if ((named & kFlag) != 0) [[unlikely]]
+    shard.tally.truncated++;
+  record->size = static_cast<uint32_t>(size);
+  record->time = static_cast<uint32_t>(coarse_milliseconds());
+  asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
+  record->context = context();
+  shard.lock.unlock_in_hook();
+  return true;
+}
+
+inline bool TraceTable::forget_at_once(uint64_t object, uint64_t cpu) {
+  const uint32_t hash = hash_of(object);
+  if (has_few_ && home(hash) == 0) [[unlikely]] {
+    count_unmatched(cpu);
+    return true;
+  }
+  Shard& shard = shard_at(cpu);
+  if (!shard.lock.lock_in_hook()) [[unlikely]]
+    return false;
+  bool done = drop_record(shard, hash, object);
+  if (!done) [[unlikely]]
+    done = none_elsewhere(shard, object);
+  shard.lock.unlock_in_hook();
+  return done;
+}
+
+inline bool TraceTable::forget_elsewhere(uint64_t object, uint64_t cpu) {
+  Shard& own = shard_at(cpu);
+  const uint32_t hash = hash_of(object);
+  const uint64_t others = home(hash) & ~own.bit;
+  uint32_t index = own.other.load(std::memory_order_relaxed);
+  if ((others >> index & 1) == 0) [[unlikely]] {
+    if (others == 0) return false;
+    index = static_cast<uint32_t>(std::countr_zero(others));
+    own.other.store(index, std::memory_order_relaxed);
+  }
+  Shard& other = shard_at(index);
+  if (!other.lock.lock_in_hook()) [[unlikely]]
+    return false;
+  const bool done = drop_record(other, hash, object);
+  other.lock.unlock_in_hook();
+  return done;
+}
+
+inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object) {
+  Store::Bucket bucket = shard.store.bucket_in_hook(hash);
+  Record* record = bucket.head();
+  if (record && record->is_of(object)) [[likely]] {
+    bucket.set_head(record->next());
+  } else {
+    if (!record) return false;
+    asm("" : "+r"(record));  // what goes on here is not begun before
+    Record* before = record;
+    while ((record = before->next())) {
+      if (record->is_of(object)) [[unlikely]]
+        break;
+      before = record;
+      asm("" : "+r"(before));  // in one register
+    }
+    if (!record) return false;
+    asm("" : "+m"(before->next_stamp));  // read again: to keep it would be an instruction a round
+    before->set_next(record->next());
+  }
+  count_freed(shard, record);
+  return true;
+}
+
+inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
+  asm("" : "+m"(shard.store.buckets), "+r"(object));  // nothing is kept for this
+  // Where homes_ tells of what is not there any more, forget() corrects it.
+  if (shard.store.buckets <= kHomes && has_few_) return false;
+  if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
+  count(shard.tally.unmatched);
+  return true;
+}
+
+inline void TraceTable::count_freed(Shard& shard, Record* record) {
+  shard.tally.freed++;
+  shard.tally.live_bytes -= record->size;
+  record->object_mark = 0;
+  record->set_next_free(shard.store.free);
+  shard.store.free = record;
+}
