@@ -1,4 +1,4 @@
-// #bench/rows and #bench/scale: the first read of an open file runs every KBENCH of the file.
+// #bench/rows and those at scale: the first read of an open file runs every KBENCH of the file.
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
@@ -14,11 +14,11 @@ extern "C" const KernelBench kbenches_start[], kbenches_end[];
 
 namespace {
 
-enum File : uint64_t { kRoot, kRows, kScale };
+enum File : uint64_t { kRoot, kRows, kScale, kContexts, kCpus };
 constexpr TableEntry kTable[] = {
-    {"", ABI_S_IFDIR | 0555, kRoot},
-    {"rows", ABI_S_IFREG | 0400, kRoot},
-    {"scale", ABI_S_IFREG | 0400, kRoot},
+    {"", ABI_S_IFDIR | 0555, kRoot},      {"rows", ABI_S_IFREG | 0400, kRoot},
+    {"scale", ABI_S_IFREG | 0400, kRoot}, {"contexts", ABI_S_IFREG | 0400, kRoot},
+    {"cpus", ABI_S_IFREG | 0400, kRoot},
 };
 
 // One reader at a time has the benches run, also where several share an open file.
@@ -27,8 +27,8 @@ constinit Text* output = nullptr;
 
 // A kernel task for the life of a call.
 struct Errand {
-  explicit Errand(void (*run)()) : run(run) {}
-  void (*run)();
+  void (*run)(void*);
+  void* argument;
   Spinlock lock{LockRank::kDevice};
   WaitQueue done;
   bool is_done = false;
@@ -38,21 +38,12 @@ void do_errand(void* argument) {
   auto* errand = static_cast<Errand*>(argument);
   {
     const Pinned pinned;
-    errand->run();
+    errand->run(errand->argument);
   }
   task_will_exit();
   const Guard guard(errand->lock);
   errand->is_done = true;
   errand->done.wake_all();
-}
-
-Result<void> run_in_task(void (*run)()) {
-  Errand errand(run);
-  Task* task = TRY(task_create("bench", do_errand, &errand));
-  task_start(task);
-  const Guard guard(errand.lock);
-  errand.done.wait_uninterruptible(errand.lock, [&] { return errand.is_done; });
-  return {};
 }
 
 // The open file. Its text is there when it is whole, and stays.
@@ -63,11 +54,23 @@ struct Rows {
 };
 
 uint64_t file_of(BenchContext context) {
-  return context == BenchContext::kTaskAtScale ? kScale : kRows;
+  switch (context) {
+    case BenchContext::kTask:
+    case BenchContext::kProcess:
+      return kRows;
+    case BenchContext::kTaskAtScale:
+      return kScale;
+    case BenchContext::kTaskOfContexts:
+      return kContexts;
+    case BenchContext::kTaskOnCpus:
+      return kCpus;
+  }
+  return kRows;
 }
 
 Result<Text*> run_all(uint64_t file) {
-  if (file == kScale) TRY(bench_scale_objects());
+  if (file == kScale) TRY(bench_many("objects"));
+  if (file == kContexts) TRY(bench_many("contexts"));
   Text* const text = TRY(Text::create());
   output = text;
   Result<void> result;
@@ -76,7 +79,8 @@ Result<Text*> run_all(uint64_t file) {
     if (bench->context == BenchContext::kProcess) {
       bench->run();
     } else {
-      result = run_in_task(bench->run);
+      result = bench_in_task([](void* run) { reinterpret_cast<void (*)()>(run)(); },
+                             reinterpret_cast<void*>(bench->run));
     }
   }
   output = nullptr;
@@ -123,6 +127,15 @@ class BenchDevice final : public TableDevice {
 constinit BenchDevice device;
 
 }  // namespace
+
+Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu) {
+  Errand errand{.run = run, .argument = argument};
+  Task* task = TRY(task_create("bench", do_errand, &errand));
+  task_start(task, cpu);
+  const Guard guard(errand.lock);
+  errand.done.wait_uninterruptible(errand.lock, [&] { return errand.is_done; });
+  return {};
+}
 
 unsigned callers_of(const void* frame) {
   uint64_t callers[64];
