@@ -27,16 +27,16 @@
 enum class BenchContext : uint8_t { kTask, kProcess, kTaskAtScale, kTaskOfContexts, kTaskOnCpus };
 
 struct KernelBench {
-  void (*run)();
+  void (*run)(void*);  // with nullptr
   BenchContext context;
 };
 
 #define KBENCH(name, context)                                                                 \
-  static void kbench_##name();                                                                \
+  static void kbench_##name(void*);                                                           \
   [[gnu::section(".kbenches"), gnu::used,                                                     \
     gnu::aligned(8)]] static const KernelBench kbench_entry_##name = {kbench_##name,          \
                                                                       BenchContext::context}; \
-  static void kbench_##name()
+  static void kbench_##name(void*)
 
 // Hundredths of an instruction.
 struct Cost {

@@ -77,10 +77,9 @@ Result<Text*> run_all(uint64_t file) {
   for (const KernelBench* bench = kbenches_start; bench < kbenches_end && result; bench++) {
     if (file_of(bench->context) != file) continue;
     if (bench->context == BenchContext::kProcess) {
-      bench->run();
+      bench->run(nullptr);
     } else {
-      result = bench_in_task([](void* run) { reinterpret_cast<void (*)()>(run)(); },
-                             reinterpret_cast<void*>(bench->run));
+      result = bench_in_task(bench->run, nullptr);
     }
   }
   output = nullptr;
