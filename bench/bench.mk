@@ -46,7 +46,9 @@ $(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
 
 # The target speaks of 100,000 processes, which take twenty times as long.
 OBJECTS   ?= 10000000
+CONTEXTS  ?= 1000000
 PROCESSES ?= 5000
+RECORDS   ?= 1000000
 
 .PHONY: bench bench-baseline bench-where bench-scale
 bench: all $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of the peers; build/bench/
@@ -55,5 +57,5 @@ bench-baseline: all ## the counts as they are now become what `make test` compar
 	@bench/bench.py --counts-only --write-baseline
 bench-where: all $(BENCH_PLUGIN) ## where the instructions are that traces add to whole loads
 	@bench/where.py
-bench-scale: all ## very many objects and processes (OBJECTS=10000000 PROCESSES=5000)
-	@bench/scale.py --objects $(OBJECTS) --processes $(PROCESSES)
+bench-scale: all $(BASE)/variant/irqoff/stele.elf ## very many objects, contexts, CPUs, processes (OBJECTS=10000000 PROCESSES=5000)
+	@bench/scale.py --objects $(OBJECTS) --contexts $(CONTEXTS) --processes $(PROCESSES) --records $(RECORDS)

@@ -32,17 +32,18 @@ SHORT_STATES = ("on", "stopped")
 @dataclass(frozen=True)
 class Guest:
     """What is booted: the build's variant ("": the configuration of `make run`), a plugin of QEMU's, memory, words on the kernel's
-    command line; from `make` or not."""
+    command line, CPUs; from `make` or not."""
 
     variant: str = ""
     plugin: str = ""
     memory: str = "512M"
     cmdline: str = ""
+    cpus: int = 1
     build: bool = True
 
     def run(self, script, timeout=600):
         """(its standard output, instructions at power-off)."""
-        command = [str(ROOT / "scripts/guest"), "--icount", "--smp", "1", "--mem", self.memory, "--timeout", str(timeout), "-c", script]
+        command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(self.cpus), "--mem", self.memory, "--timeout", str(timeout), "-c", script]
         for option, value in (("--variant", self.variant), ("--plugin", self.plugin), ("--cmdline", self.cmdline)):
             command += [option, value] if value else []
         run = subprocess.run(command + ([] if self.build else ["--no-build"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """make bench-scale: whether tracing costs the same, and keeps to its memory, when there is very much of everything.
 
-    bench/scale.py [--objects N] [--processes N]
+    bench/scale.py [--objects N] [--contexts N] [--cpus N] [--processes N] [--records N]
 
-All is counted under -icount on one CPU, so it repeats exactly. Objects: N of one CPU live at once, and a pair beside them against a pair
-in a nearly empty table. Processes: N come and go with all traces on and `limit 4M`; what was lost of them, and trace memory at the end
-against that after the first thousand. The targets speak of ten million objects, whose guest has 900 MB, and of a hundred thousand
-processes. Prints a table and writes build/bench/scale.json. The image must have been built.
+All is counted under -icount, so it repeats exactly. Objects: N of one CPU live at once, and a pair beside them against a pair in a nearly
+empty table. Contexts: N, each with a user stack and an object of its own; a record for which all that has to be looked up, and a pair.
+CPUs: each with a thousand objects; the pair of the dearest, and whether any of their records is in another's shard. Processes: N come
+and go with all traces on and `limit 4M`; what was lost of them, and trace memory at the end against that after the first thousand.
+Records: the longest stretch with interrupts off in whatever is done beside N of them (irq_off.py). The targets speak of ten million
+objects, whose guest has 900 MB, a million contexts, 64 CPUs, a hundred thousand processes and a million records. Prints a table and
+writes build/bench/scale.json. The image must have been built, and the kernel `irqoff`.
 """
 import argparse
 import json
@@ -15,6 +18,7 @@ import subprocess
 import sys
 
 import counts
+import irq_off
 import loads
 
 sys.path.insert(0, str(counts.ROOT / "tools"))
@@ -25,6 +29,10 @@ LIMIT = "4M"
 PROCESSES_OF_ROUND = 2  # of loads.LOADS["pipeline"]
 # A tiny object and the bench's pointer to it; its share of the trace; what the trace and the guest have besides.
 OBJECT_BYTES, RECORD_BYTES, TRACE_MEMORY, OTHER_MEMORY = 28, 50, 2 << 20, 128 << 20
+CONTEXT_BYTES = 250  # of the trace, for an object with a context and a user stack of its own
+OBJECTS_OF_CPU = 1000
+# An object of debug_64 with its records, a program's ranges, and how often the load goes round (irq_off.py).
+IRQ_OFF_BYTES, RANGES, LOAD_ROUNDS = 1400, 20_000, 300
 SECONDS = 7200
 
 # Name, what it is, unit, target (at most).
@@ -36,10 +44,20 @@ ROWS = [
     ("pair_more_oldest", "… oldest", "%", 10),
     ("pair_more_random", "… random", "%", 10),
     ("bytes_per_object", "memory for each of {objects:,}", "bytes", 45),
+    ("contexts_looked_up", "record, all looked up among {contexts:,} contexts, stacks", "instructions", None),
+    ("contexts_more_looked_up", "… % more than among 100", "%", None),
+    ("contexts_pair", "traced pair beside them", "instructions", None),
+    ("contexts_more_pair", "… % more than beside 100", "%", 10),
+    ("bytes_per_context", "memory for each object with context and stack", "bytes", None),
+    ("cpus_pair", "traced pair, the dearest of {cpus} CPUs", "instructions", None),
+    ("cpus_more", "… % more than in an empty table", "%", 10),
+    ("cpus_strays", "records in a shard of another CPU", "records", 0),
     ("contexts_lost", "contexts lost, {processes:,} processes at limit 4M", "records", 0),
     ("stacks_lost", "stacks lost", "records", 0),
     ("dropped", "records dropped", "records", 0),
     ("memory_growth", "% more trace memory than after 1,000 processes", "%", 10),
+    ("irq_off", "longest with interrupts off, {records:,} records", "instructions", irq_off.LIMIT),
+    ("irq_off_probed", "… while every function is probed", "instructions", None),
 ]
 
 
@@ -67,16 +85,61 @@ def of_processes(number):
     return rows | {"memory_growth": loads.per_cent(memory["used"], first["used"])}
 
 
+def of_contexts(number):
+    """{row: value}."""
+    memory = number * (OBJECT_BYTES + CONTEXT_BYTES) + OTHER_MEMORY
+    guest = loads.Guest(memory=f"{(memory >> 20) + 1}M", cmdline=f"contexts={number}", build=False)
+    limit = number * CONTEXT_BYTES + TRACE_MEMORY
+    output, _ = guest.run(f"echo limit {limit} > {loads.CTL}; cat '#bench/contexts'", SECONDS)
+    counted = counts.parse(output)
+    rows = {"bytes_per_context": counted["contexts_many_bytes"]}
+    for what in ("looked_up", "pair"):
+        few, many = (counted[f"contexts_{size}_{what}"] for size in ("few", "many"))
+        rows |= {f"contexts_{what}": many, f"contexts_more_{what}": loads.per_cent(many, few)}
+    return rows
+
+
+def of_cpus(number):
+    """{row: value}. That no shard is shared is a row, too."""
+    counted = counts.parse(loads.Guest(cpus=number, build=False).run("cat '#bench/cpus'", SECONDS)[0])
+    if (counted["cpus_shards"], counted["cpus_records"]) != (number, number * OBJECTS_OF_CPU):
+        raise ValueError(f"{counted['cpus_records']:g} records in {counted['cpus_shards']:g} shards")
+    return {"cpus_pair": counted["cpus_dearest"], "cpus_more": loads.per_cent(counted["cpus_dearest"], counted["cpus_empty"]),
+            "cpus_strays": counted["cpus_strays"]}
+
+
+def of_irq_off(records):
+    """{row: value}."""
+    memory = f"{(records * IRQ_OFF_BYTES + OTHER_MEMORY >> 20) + 1}M"
+    output, _ = loads.Guest("irqoff", memory=memory, build=False).run(irq_off.script(records, RANGES, LOAD_ROUNDS), SECONDS)
+    steps = irq_off.steps_in(output)
+    if "end" not in steps:
+        raise ValueError("the guest did not come to the end")
+    longest = {"irq_off": 0, "irq_off_probed": 0}
+    for step, text in steps.items():
+        row = "irq_off" if irq_off.bound(step) == irq_off.LIMIT else "irq_off_probed"
+        longest[row] = max(longest[row], *(stretch[0] for stretch in irq_off.stretches_in(text) or [(0,)]))
+    return longest
+
+
+MEASURES = {"objects": of_objects, "contexts": of_contexts, "cpus": of_cpus, "processes": of_processes, "records": of_irq_off}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objects", type=int, default=10_000_000)
+    parser.add_argument("--contexts", type=int, default=1_000_000)
+    parser.add_argument("--cpus", type=int, default=64)
     parser.add_argument("--processes", type=int, default=5_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
     options = parser.parse_args()
     if options.processes < FIRST:
         parser.error(f"--processes: at least {FIRST}")
     figures, failed = [], False
     print(f"{'':60}{'Stele':>14}  {'target':>8}")
-    for measure, number in ((of_objects, options.objects), (of_processes, options.processes)):
+    sizes = vars(options)
+    for size, number in sizes.items():
+        measure = MEASURES[size]
         try:
             values = measure(number)
         except (RuntimeError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
@@ -89,10 +152,10 @@ def main():
                 figures.append({"name": name, "value": value, "unit": unit, "target": target, "ok": ok})
                 wanted = "" if target is None else f"≤ {target}"
                 verdict = "" if target is None else "met" if ok else "MISSED"
-                print(f"{what.format(**vars(options)):60}{value:>14,.2f}  {wanted:>8}  {verdict}".rstrip(), flush=True)
+                print(f"{what.format(**sizes):60}{value:>14,.2f}  {wanted:>8}  {verdict}".rstrip(), flush=True)
     path = counts.build_folder() / "bench/scale.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"objects": options.objects, "processes": options.processes, "rows": figures}, indent=1) + "\n")
+    path.write_text(json.dumps(sizes | {"rows": figures}, indent=1) + "\n")
     print(f"written: {os.path.relpath(path)}")
     if failed:
         sys.exit("scale: some could not be measured")

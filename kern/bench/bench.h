@@ -23,21 +23,28 @@
 #include "slab.h"
 
 // Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
-// One at scale takes minutes and as much memory as the command line says; so does no other. One of
-// two has another task on another CPU.
-enum class BenchContext : uint8_t { kTask, kProcess, kTaskAtScale, kTaskOfTwo };
+// Those at scale are no part of `rows`: with many objects of one CPU, with many contexts, and on
+// all CPUs. One of two has another task on another CPU.
+enum class BenchContext : uint8_t {
+  kTask,
+  kProcess,
+  kTaskAtScale,
+  kTaskOfContexts,
+  kTaskOnCpus,
+  kTaskOfTwo
+};
 
 struct KernelBench {
-  void (*run)();
+  void (*run)(void*);  // with nullptr
   BenchContext context;
 };
 
 #define KBENCH(name, context)                                                                 \
-  static void kbench_##name();                                                                \
+  static void kbench_##name(void*);                                                           \
   [[gnu::section(".kbenches"), gnu::used,                                                     \
     gnu::aligned(8)]] static const KernelBench kbench_entry_##name = {kbench_##name,          \
                                                                       BenchContext::context}; \
-  static void kbench_##name()
+  static void kbench_##name(void*)
 
 // Hundredths of an instruction.
 struct Cost {
@@ -64,10 +71,17 @@ class Pinned {
   Pinned& operator=(const Pinned&) = delete;
 };
 
-// How many objects a bench at scale has: `objects=N` on the kernel command line, else a million.
-// EINVAL if that is no such number, ENOMEM without room for them in memory or the limit of trace
-// memory; the error string says what is needed.
-Result<unsigned> bench_scale_objects();
+// How many tiny objects a bench at scale has: `NAME=N` on the kernel command line, else a million.
+// `name` is objects, or contexts of which each has one. EINVAL if that is no such number, ENOMEM
+// without room for them in memory or the limit of trace memory; the error string says what is
+// needed.
+Result<unsigned> bench_many(const char* name);
+// With how few it is compared, and the size of such an object.
+inline constexpr unsigned kBenchFew = 100;
+inline constexpr size_t kBenchTiny = 16;
+// Calls run(argument) in a task that stays on CPU `cpu`, or with kAnyCpu on the one on which it
+// begins, and waits for its end. ENOMEM.
+Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu = kAnyCpu);
 
 // EINVAL with one CPU.
 Result<void> bench_has_two_cpus();

@@ -1,5 +1,5 @@
-// #bench/rows, #bench/scale and #bench/remote: the first read of an open file runs every KBENCH of
-// the file.
+// #bench/rows, #bench/remote and those at scale: the first read of an open file runs every KBENCH
+// of the file.
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
@@ -15,12 +15,11 @@ extern "C" const KernelBench kbenches_start[], kbenches_end[];
 
 namespace {
 
-enum File : uint64_t { kRoot, kRows, kScale, kRemote };
+enum File : uint64_t { kRoot, kRows, kScale, kContexts, kCpus, kRemote };
 constexpr TableEntry kTable[] = {
-    {"", ABI_S_IFDIR | 0555, kRoot},
-    {"rows", ABI_S_IFREG | 0400, kRoot},
-    {"scale", ABI_S_IFREG | 0400, kRoot},
-    {"remote", ABI_S_IFREG | 0400, kRoot},
+    {"", ABI_S_IFDIR | 0555, kRoot},      {"rows", ABI_S_IFREG | 0400, kRoot},
+    {"scale", ABI_S_IFREG | 0400, kRoot}, {"contexts", ABI_S_IFREG | 0400, kRoot},
+    {"cpus", ABI_S_IFREG | 0400, kRoot},  {"remote", ABI_S_IFREG | 0400, kRoot},
 };
 
 // One reader at a time has the benches run, also where several share an open file.
@@ -29,8 +28,8 @@ constinit Text* output = nullptr;
 
 // A kernel task for the life of a call.
 struct Errand {
-  explicit Errand(void (*run)()) : run(run) {}
-  void (*run)();
+  void (*run)(void*);
+  void* argument;
   Spinlock lock{LockRank::kDevice};
   WaitQueue done;
   bool is_done = false;
@@ -40,21 +39,12 @@ void do_errand(void* argument) {
   auto* errand = static_cast<Errand*>(argument);
   {
     const Pinned pinned;
-    errand->run();
+    errand->run(errand->argument);
   }
   task_will_exit();
   const Guard guard(errand->lock);
   errand->is_done = true;
   errand->done.wake_all();
-}
-
-Result<void> run_in_task(void (*run)()) {
-  Errand errand(run);
-  Task* task = TRY(task_create("bench", do_errand, &errand));
-  task_start(task);
-  const Guard guard(errand.lock);
-  errand.done.wait_uninterruptible(errand.lock, [&] { return errand.is_done; });
-  return {};
 }
 
 // The open file. Its text is there when it is whole, and stays.
@@ -65,12 +55,25 @@ struct Rows {
 };
 
 uint64_t file_of(BenchContext context) {
-  if (context == BenchContext::kTaskAtScale) return kScale;
-  return context == BenchContext::kTaskOfTwo ? kRemote : kRows;
+  switch (context) {
+    case BenchContext::kTask:
+    case BenchContext::kProcess:
+      return kRows;
+    case BenchContext::kTaskAtScale:
+      return kScale;
+    case BenchContext::kTaskOfContexts:
+      return kContexts;
+    case BenchContext::kTaskOnCpus:
+      return kCpus;
+    case BenchContext::kTaskOfTwo:
+      return kRemote;
+  }
+  return kRows;
 }
 
 Result<Text*> run_all(uint64_t file) {
-  if (file == kScale) TRY(bench_scale_objects());
+  if (file == kScale) TRY(bench_many("objects"));
+  if (file == kContexts) TRY(bench_many("contexts"));
   if (file == kRemote) TRY(bench_has_two_cpus());
   Text* const text = TRY(Text::create());
   output = text;
@@ -78,9 +81,9 @@ Result<Text*> run_all(uint64_t file) {
   for (const KernelBench* bench = kbenches_start; bench < kbenches_end && result; bench++) {
     if (file_of(bench->context) != file) continue;
     if (bench->context == BenchContext::kProcess) {
-      bench->run();
+      bench->run(nullptr);
     } else {
-      result = run_in_task(bench->run);
+      result = bench_in_task(bench->run, nullptr);
     }
   }
   output = nullptr;
@@ -127,6 +130,15 @@ class BenchDevice final : public TableDevice {
 constinit BenchDevice device;
 
 }  // namespace
+
+Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu) {
+  Errand errand{.run = run, .argument = argument};
+  Task* task = TRY(task_create("bench", do_errand, &errand));
+  task_start(task, cpu);
+  const Guard guard(errand.lock);
+  errand.done.wait_uninterruptible(errand.lock, [&] { return errand.is_done; });
+  return {};
+}
 
 unsigned callers_of(const void* frame) {
   uint64_t callers[64];

@@ -1,12 +1,8 @@
 // What the number of outstanding objects does to the cost, and what they cost themselves.
 #include <algorithm>
-#include <string_view>
 
 #include "arch/x86_64/interrupts.h"
 #include "bench/bench.h"
-#include "core/boot.h"
-#include "core/errstr.h"
-#include "lib/words.h"
 #include "store/trace_memory.h"
 #include "trace/trace.h"
 
@@ -220,51 +216,22 @@ KBENCH(dumps, kTask) {
   free_all(cache, objects, kMany);
 }
 
-namespace {
-
-// Of a tiny object its own, the bench's pointer to it, and what slabs leave over; its share of the
-// trace, at the worst; what a trace has besides.
-constexpr size_t kTiny = 16, kTinyBytes = 28, kTraceBytes = 50, kRecordBytes = 32,
-                 kTraceItself = 1 << 20;
-
-}  // namespace
-
-Result<unsigned> bench_scale_objects() {
-  constexpr uint64_t kUsual = 1'000'000, kLeast = 1000, kMost = 100'000'000;
-  uint64_t count = kUsual;
-  size_t length;
-  const char* const digits = boot_option("objects", &length);
-  if (digits && !parse_number(std::string_view(digits, length), kLeast, kMost, &count))
-    return fail(Errno::EINVAL, "objects= on the kernel command line takes a number from %lu to %lu",
-                kLeast, kMost);
-  const uint64_t trace_bytes = count * kTraceBytes + kTraceItself;
-  const uint64_t limit = trace_memory_used() + trace_bytes;
-  if (trace_memory_limit() < limit)
-    return fail(Errno::ENOMEM, "%lu objects need `limit %lu` in #mem/kmemtrace/ctl", count, limit);
-  struct arena_stats base;
-  arena_stats(base_arena, &base);
-  const uint64_t needed = count * kTinyBytes + trace_bytes;
-  if (base.total_bytes - base.allocated_bytes < needed)
-    return fail(Errno::ENOMEM, "%lu objects need %lu bytes of free memory", count, needed);
-  return static_cast<unsigned>(count);
-}
-
 // All of one CPU and small, so that most of the memory is the tracer's.
 KBENCH(scale, kTaskAtScale) {
-  constexpr unsigned kFew = 100;
-  Result<unsigned> many = bench_scale_objects();
+  constexpr size_t kRecordBytes = 32;
+  Result<unsigned> many = bench_many("objects");
   if (!many) return;
-  const BenchCache cache(kTiny);
-  for (const unsigned count : {kFew, *many}) {
+  const BenchCache cache(kBenchTiny);
+  for (const unsigned count : {kBenchFew, *many}) {
     const uint64_t before = trace_memory_used();
     const Traced traced(cache);
     const Outstanding objects(cache, count);
     const Orders orders = orders_of_free(cache, objects);
-    const char* const name = count == kFew ? "few" : "many";
+    const char* const name = count == kBenchFew ? "few" : "many";
     bench_row(orders.newest, "%s_newest", name);
     bench_row(orders.oldest, "%s_oldest", name);
     bench_row(orders.random, "%s_random", name);
-    if (count == kFew) continue;
+    if (count == kBenchFew) continue;
     const Cost bytes = cost_of(trace_memory_used() - before, count);
     ASSERT(bytes.hundredths >= kRecordBytes * 100);  // none was dropped
     bench_row(bytes, "many_bytes");

@@ -175,6 +175,8 @@ void Account::allocate(Slot& slot, Actor& actor) {
   const View after = look();
 
   actor.events++;
+  actor.taken_again += slot.object && slot.object == actor.freed_remotely;
+  actor.freed_remotely = nullptr;
   actor.hash.add(reinterpret_cast<uint64_t>(slot.object) ^ slot.size);
   if (slot.object) {
     tally_allocation(slot, before, after);
@@ -215,6 +217,10 @@ void Account::tally_allocation(Slot& slot, const View& before, const View& after
 }
 
 void Account::release(Slot& slot, Actor& actor) {
+  if (slot.cpu_known && slot.cpu != cpu_id()) {
+    actor.remote_frees++;
+    actor.freed_remotely = slot.object;
+  }
   const View before = look();
   if (arena_) {
     arena_free(arena_, slot.object, slot.size);

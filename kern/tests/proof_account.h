@@ -53,6 +53,9 @@ struct Actor {
   Random random;
   Hash hash;
   uint64_t events = 0;
+  uint64_t remote_frees = 0;             // of objects that were surely allocated on another CPU
+  uint64_t taken_again = 0;              // and of these, what the next allocation of the actor got
+  const void* freed_remotely = nullptr;  // the last one, until there is another allocation
   bool in_interrupt = false;
   uint32_t user_call = 0;  // that it is in
 };

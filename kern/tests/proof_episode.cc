@@ -104,10 +104,10 @@ Episode::~Episode() {
   EXPECT(trace_memory_used() == 0);
 }
 
-uint64_t Episode::events() const {
+uint64_t Episode::sum(uint64_t Actor::*count) const {
   uint64_t sum = 0;
-  for (const Actor& actor : workload.workers) sum += actor.events;
-  for (const Actor& actor : workload.interrupt_actors) sum += actor.events;
+  for (const Actor& actor : workload.workers) sum += actor.*count;
+  for (const Actor& actor : workload.interrupt_actors) sum += actor.*count;
   return sum;
 }
 

@@ -39,7 +39,8 @@ class Episode {
   // False if there was a difference.
   bool round();
   uint64_t hash() const { return hash_.value(); }
-  uint64_t events() const;
+  // The sum of what each actor has counted there.
+  uint64_t sum(uint64_t Actor::*count) const;
   void print_history() const { history_.print(); }
 
  private:

@@ -42,8 +42,13 @@ uint64_t option(const char* name, uint64_t otherwise) {
   return length > 0 ? value : otherwise;
 }
 
+// What there was of it, over all episodes.
+struct Sums {
+  uint64_t events = 0, remote_frees = 0, taken_again = 0;
+};
+
 // False if there was a difference.
-bool run_episode(uint64_t seed, unsigned rounds, uint64_t* events) {
+bool run_episode(uint64_t seed, unsigned rounds, Sums& sums) {
   unsigned round = 0;
   bool good = true;
   uint64_t hash = 0;
@@ -55,7 +60,9 @@ bool run_episode(uint64_t seed, unsigned rounds, uint64_t* events) {
     }
     if (!good) episode.print_history();
     hash = episode.hash();
-    *events += episode.events();
+    sums.events += episode.sum(&proof::Actor::events);
+    sums.remote_frees += episode.sum(&proof::Actor::remote_frees);
+    sums.taken_again += episode.sum(&proof::Actor::taken_again);
   }
   klog("proof: seed=%lu rounds=%u cpus=%u: hash %016lx%s", seed, round, cpu_count(), hash,
        good ? "" : ", DIFFERENCES");
@@ -78,15 +85,20 @@ KTEST(trace_proof) {
   const uint64_t rounds = option("rounds", kUsualRounds);
   const Nanoseconds end = monotonic_now() + Nanoseconds{minutes * 60'000'000'000};
   EXPECT(trace_command_all("settle").ok());
-  uint64_t done = 0, events = 0;
+  uint64_t done = 0;
+  Sums sums;
   for (uint64_t seed = first_seed; minutes > 0 ? monotonic_now() < end : done < rounds; seed++) {
     const auto now = static_cast<unsigned>(
         minutes > 0 ? kRoundsOfEpisode : std::min<uint64_t>(kRoundsOfEpisode, rounds - done));
-    const bool good = run_episode(seed, now, &events);
+    const bool good = run_episode(seed, now, sums);
     EXPECT(good);
     if (!good) break;
     done += now;
   }
-  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile, %lu sweeps", done, events,
+  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile, %lu sweeps", done, sums.events,
        proof::workload.dumps.load(), proof::workload.sweeps.load());
+  klog(
+      "proof: at least %lu frees by another CPU, after %lu of which the address was the next to be "
+      "allocated",
+      sums.remote_frees, sums.taken_again);
 }

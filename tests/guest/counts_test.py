@@ -47,3 +47,13 @@ def test_counts_at_scale_are_of_as_many_objects_as_wanted():
     rows = counts.parse(result.stdout)
     assert rows.keys() == {f"{number}_{order}" for number in ("few", "many") for order in ("newest", "oldest", "random")} | {"many_bytes"}
     assert all(200 < value < 400 for name, value in rows.items() if name != "many_bytes") and 32 <= rows["many_bytes"] < 50, rows
+
+
+@pytest.mark.icount
+def test_counts_of_contexts_and_of_each_cpu():
+    """All are found that were stored, or the kernel panics; and no CPU's records are in another's shard."""
+    result = guest("cat '#bench/contexts' '#bench/cpus'", "--icount", "--smp", "4", "--cmdline", "contexts=5000")
+    rows = counts.parse(result.stdout)
+    assert (rows["cpus_shards"], rows["cpus_records"], rows["cpus_strays"]) == (4, 4000, 0), rows
+    assert all(200 < rows[name] < 400 for name in ("contexts_few_pair", "contexts_many_pair", "cpus_empty", "cpus_dearest")), rows
+    assert rows["contexts_many_looked_up"] > 1000 and rows["contexts_many_bytes"] < 300, rows

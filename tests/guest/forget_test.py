@@ -4,6 +4,7 @@ import re
 import pytest
 
 from guest import ctl_in, dumps_in, functions_of, guest, sections_of
+from stele.tracedump import TraceDump
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -44,14 +45,21 @@ echo '== leak'; cat '#mem/kmemtrace/leaky'
     assert functions_of(stack.frames, "leakdemo") == ["open", "use", "main", "__stele_start", "_start"], result
 
 
-def test_what_is_open_stays_readable():
-    """A dump, the counts and the events of a session say the same after sweeps as they would have said before."""
+def named_in(dump):
+    """What a binary dump says of the objects of `leaky`."""
+    return [(record.object, record.size, record.mark, *(dump.stacks[number].frames for number in (record.stack, record.user_stack)),
+             dump.contexts[record.context].pid, dump.contexts[record.context].name) for record in dump.source("leaky").records]
+
+
+def test_what_is_open_stays_readable(tmp_path):
+    """Dumps, the counts and the events of a session say the same after sweeps as they would have said before. A binary dump reads its
+    snapshots as it is read, and they hold what is in no table any more; a text dump has read its one when it is open."""
     result = guest(f"""
 sweeps() {{ for i in 1 2 3 4; do proctest forks 100; echo sweep > {CTL}; done; }}
 echo start > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/chan'
 leakdemo leak 3
-echo '== before'; cat '#mem/kmemtrace/leaky'
-exec 5< '#mem/kmemtrace/leaky'
+echo '== before'; cat '#mem/kmemtrace/leaky'; cat '#mem/tracedump' > /host/before
+exec 5< '#mem/kmemtrace/leaky' 7< '#mem/tracedump'
 printf 'stop\nreset' > '#mem/kmemtrace/leaky'
 exec 3<>'#probe/clone'; read n <&3
 printf 'count Chan::*\nstacks both\nprocesses\nevent Chan::create\nstart' >&3
@@ -61,12 +69,14 @@ echo stop >&3
 echo '== counts before'; cat "#probe/$n/counts"
 exec 6< "#probe/$n/counts"
 sweeps
-echo '== after'; cat <&5
+echo '== after'; cat <&5; cat <&7 > /host/after
 echo '== counts after'; cat "#probe/$n/counts"
 echo '== counts open'; cat <&6
 echo '== events'; cat <&4
-""", "--timeout", "300")
+""", "--timeout", "300", "--share", str(tmp_path))
     assert (result.status, result.stderr) == (0, ""), result
+    binary = [named_in(TraceDump.load(tmp_path / name)) for name in ("before", "after")]
+    assert len(binary[0]) == 3 and binary[0][0][-1] == "leakdemo" and binary[1] == binary[0], result
     parts = sections_of(result.stdout)
     before, after = (re.sub(r"\b(age|min|avg|max) \d+", "", parts[name]) for name in ("before", "after"))
     assert "leakdemo" in before and after == before, result

@@ -8,88 +8,15 @@ import subprocess
 
 import pytest
 
+import irq_off
 from guest import ROOT, guest, sections_of
+from irq_off import LIMIT, bound, stretches_in
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
-
-LIMIT = 20_000  # instructions
-# While every function is probed each call in a stretch is a hit, some 250 instructions: what calls often, as a CPU that gives its
-# magazines back, is long then.
-LIMIT_ALL_PROBED = 120_000
-
-# What is done, and what it is called. {n} is how many objects; `show` prints and begins anew.
-OPERATIONS = """
-show() {{ echo "== $1"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }}
-show boot
-echo limit 700M > #mem/kmemtrace/ctl
-echo start > #mem/kmemtrace/ctl; show 'start of all'
-echo 'leak debug_64 {n}' > #debug/alloc; show records
-for i in {times}; do ls / | cat > /dev/null; done; show pipelines
-echo mark > #mem/kmemtrace/ctl; show mark
-echo sweep > #mem/kmemtrace/ctl; show sweep
-cat #mem/kmemtrace/debug_64 > /tmp/dump; show text
-head -n 2 /tmp/dump; rm /tmp/dump
-cat #mem/kmemtrace/debug_64 > /dev/null & sleep 0.02; kill -9 $!; wait $! 2> /dev/null; show 'text, reader killed'
-cat #mem/tracedump > /dev/null; show tracedump
-cat #mem/tracedump > /dev/null & sleep 0.02; kill -9 $!; wait $! 2> /dev/null; show 'tracedump, reader killed'
-cat #mem/kmemtrace/ctl > /dev/null; show ctl
-cat #mem/kmemstat #mem/slab_stats #mem/arena_stats > /dev/null; show statistics
-echo reset > #mem/kmemtrace/ctl; show 'reset while running'
-echo 'free debug_64 {n}' > #debug/alloc; show frees
-echo 'leak debug_64 {n}' > #debug/alloc; show 'records again'
-echo stop > #mem/kmemtrace/ctl; show stop
-echo 'free debug_64 {n}' > #debug/alloc; show 'frees after stop'
-echo sweep > #mem/kmemtrace/ctl; show 'sweep of what is free'
-echo settle > #mem/kmemtrace/ctl; show settle
-echo reset > #mem/kmemtrace/ctl; show 'reset after stop'
-echo reap > #mem/kmemtrace/ctl; show reap
-echo 'start sample=64' > #mem/kmemtrace/debug_64; echo 'leak debug_64 {n}' > #debug/alloc; show sampled
-cat #mem/kmemtrace/ctl > /dev/null; show 'ctl of what is sampled'
-printf 'stop\\nreset' > #mem/kmemtrace/debug_64; echo 'free debug_64 {n}' > #debug/alloc; show 'sampled, off'
-for word in check scan nocheck; do echo $word > #mem/kmemtrace/debug_64; done; show checking
-exec 3<>#probe/clone; read n <&3
-printf '%s\\n' 'alloc kmem_cache_alloc size=2' 'free kmem_cache_free address=2' 'watch memory' start >&3; show 'session with objects'
-echo 'leak debug_64 {n}' > #debug/alloc; show objects
-cat "#probe/$n/outstanding" > /dev/null; show outstanding
-ls / > /dev/null; show 'a process ends beside objects'
-echo sweep > #mem/kmemtrace/ctl; show 'sweep beside objects'
-heaptest ranges {ranges} > /dev/null; show 'mmap and munmap beside ranges'
-head -n 2 "#probe/$n/counts"
-echo clear >&3; show 'objects cleared'
-exec 3>&-; show 'session with objects closed'
-echo 'free debug_64 {n}' > #debug/alloc
-exec 3<>#probe/clone; read n <&3
-printf 'event+return pipe*\\nstart' >&3; exec 4< "#probe/$n/events"
-for i in {times}; do ls / | cat > /dev/null; done; echo stop >&3; cat <&4 > /dev/null; exec 3>&- 4>&-; show events
-stackcount -D 1 'busybox:*' > /dev/null; show 'a program probed'
-exec 3<>#probe/clone; read n <&3
-echo 'count *' >&3; show 'all functions named'
-echo start >&3; show 'all probed'
-ls / | cat > /dev/null; show 'all probed: pipeline'
-echo sweep > #mem/kmemtrace/ctl; show 'all probed: sweep'
-echo start > #mem/kmemtrace/ctl; cat #mem/kmemstat > /dev/null; show 'all probed: start'
-echo stop > #mem/kmemtrace/ctl; echo reset > #mem/kmemtrace/ctl; echo reap > #mem/kmemtrace/ctl; show 'all probed: reset'
-cat "#probe/$n/counts" > /dev/null; show 'all probed: counts'
-echo clear >&3; show 'all probed: cleared'
-echo stop >&3; show 'all probed: stop'
-exec 3>&-; show 'session closed'
-echo '== end'
-"""
-
-STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
-                     r"\toff (?P<off>.+)\+0x[0-9a-f]+ on (?P<on>.+)\+0x[0-9a-f]+\n(?P<frames>(?:\t.*\n)*)", re.M)
 
 
 def measured(script, variant, *options):
     return guest(script, "--icount", "--variant", variant, *options)
-
-
-def stretches_in(text):
-    """[(ticks, where they went off, where they came on, [caller, …])]"""
-    found = [(int(match[1]), match["off"], match["on"], re.findall(r"^\t(.+)\+0x[0-9a-f]+ \[kernel\]$", match["frames"], re.M))
-             for match in STRETCH.finditer(text)]
-    assert len(found) == len(re.findall(r"^\d+ ticks", text, re.M)), text
-    return found
 
 
 def test_file():
@@ -143,20 +70,14 @@ def test_statistics_look_at_one_cache_at_a_time():
     assert of_arenas and max(of_arenas) < 1_000, result
 
 
-def bound(step):
-    """The most instructions that a stretch may take."""
-    return LIMIT_ALL_PROBED if step.startswith("all probed") else LIMIT
-
-
 @pytest.mark.parametrize("variant, records, ranges, times", (
     ("checked", 20_000, 1_000, 5),
     pytest.param("irqoff", 1_000_000, 20_000, 300, marks=pytest.mark.long),
 ))
 def test_operations(variant, records, ranges, times):
     """None of tracer and probes takes more than LIMIT."""
-    script = OPERATIONS.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
-    result = measured(script, variant, "--mem", "1500M" if records > 100_000 else "512M", "--timeout", "1200")
-    steps = sections_of(result.stdout)
+    result = measured(irq_off.script(records, ranges, times), variant, "--mem", "1500M" if records > 100_000 else "512M", "--timeout", "1200")
+    steps = irq_off.steps_in(result.stdout)
     assert "end" in steps and result.status == 0, result
     # That it was done.
     assert f" live {records} " in steps["text"] and int(re.search(r"^hits \d+ counted (\d+)", steps["mmap and munmap beside ranges"], re.M)[1]) > records

@@ -197,5 +197,44 @@ def test_scale_compares_with_a_nearly_empty_table(monkeypatch):
     assert (rows["pair_oldest"], rows["pair_more_oldest"], rows["bytes_per_object"]) == (250.0, 25.0, 40.0)
 
 
+def test_scale_compares_with_few_contexts(monkeypatch):
+    def run(guest, script, _):
+        assert guest.cmdline == "contexts=1000000" and "limit 252097152" in script
+        return "".join(f"contexts_{size}_{what} {value}\n" for size, value in (("few", 200.0), ("many", 210.0))
+                       for what in ("looked_up", "pair", "bytes")), 1
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    rows = scale.of_contexts(1_000_000)
+    assert rows.keys() <= {row[0] for row in scale.ROWS}
+    assert (rows["contexts_pair"], rows["contexts_more_pair"], rows["bytes_per_context"]) == (210.0, 5.0, 210.0)
+
+
+def test_scale_wants_a_shard_for_each_cpu(monkeypatch):
+    counted = {"cpus_empty": 200, "cpus_dearest": 230, "cpus_shards": 64, "cpus_records": 64_000, "cpus_strays": 3}
+
+    def run(guest, *_):
+        assert guest.cpus == 64
+        return "".join(f"{name} {value}\n" for name, value in counted.items()), 1
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    assert scale.of_cpus(64) == {"cpus_pair": 230, "cpus_more": 15, "cpus_strays": 3}
+    counted["cpus_records"] = 63_999
+    with pytest.raises(ValueError):
+        scale.of_cpus(64)
+
+
+def test_scale_shows_the_longest_stretch_with_interrupts_off(monkeypatch):
+    def run(guest, script, _):
+        assert guest.variant == "irqoff" and "leak debug_64 1000'" in script
+        stretches = "".join(f"{ticks} ticks cpu 0 task a\n\toff f+0x1 on g+0x2\n\th+0x3 [kernel]\n" for ticks in (700, 5))
+        return f"== dump\n{stretches}== all probed\n{stretches.replace('700', '900')}== nothing\n== end\n", 1
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    assert scale.of_irq_off(1000) == {"irq_off": 700, "irq_off_probed": 900}
+    monkeypatch.setattr(loads.Guest, "run", lambda *_: ("== dump\n", 1))
+    with pytest.raises(ValueError):
+        scale.of_irq_off(1000)
+
+
 def test_every_row_of_the_baseline_is_explained():
     assert counts.baseline().keys() <= {row[0] for row in bench.ROWS} | set(loads.short_rows())

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
@@ -161,10 +162,15 @@ TEST_F(ForgetTest, HeadsGrowWithTheEntriesAndAllAreFound) {
   constexpr uint32_t kStacks = 60'000;
   std::vector<uint32_t> pairs;
   const uint32_t stack = kernel(1);
-  for (uint32_t i = 0; i < kStacks; i++) pairs.push_back(stacks_.intern_pair({stack, i + 1}));
+  // In a row they would be spread so evenly that each head is split before there are more.
+  std::vector<uint32_t> users(kStacks);
+  std::iota(users.begin(), users.end(), 1);
+  std::shuffle(users.begin(), users.end(), std::mt19937(1));
+  for (const uint32_t user : users) pairs.push_back(stacks_.intern_pair({stack, user}));
   const uint64_t heads = TraceWorld::pages_out();
-  for (uint32_t i = 0; i < kStacks; i++) ASSERT_EQ(stacks_.intern_pair({stack, i + 1}), pairs[i]);
-  for (uint32_t i = 0; i < kStacks; i++) ASSERT_EQ(stacks_.find_pair({stack, i + 1}), pairs[i]);
+  for (uint32_t i = 0; i < kStacks; i++)
+    ASSERT_EQ(stacks_.intern_pair({stack, users[i]}), pairs[i]);
+  for (uint32_t i = 0; i < kStacks; i++) ASSERT_EQ(stacks_.find_pair({stack, users[i]}), pairs[i]);
   EXPECT_GT(heads, 2u + 60 + kStacks * 32 / kPageSize) << "32,768 heads or more";
   EXPECT_EQ(std::set<uint32_t>(pairs.begin(), pairs.end()).size(), kStacks);
 }

@@ -49,8 +49,10 @@ InternTable::Head& InternTable::split_head(uint32_t index) {
 
 // Moves to a chain that is not split what belongs to it, at the end of the chain or one of its
 // descendants. The lock of both is held. Who is just looking at an entry that is moved goes on in
-// the other chain.
+// the other chain. As long as a page of heads is that of the lower half, so are the chains: then
+// what belongs to the one there is moved.
 [[gnu::noinline]] void InternTable::split(uint32_t index) {
+  while (!has_own_page(index)) index = parent_of(index);
   const uint32_t bits = 2 * std::bit_floor(index) - 1;
   Head* link = &split_head(parent_of(index));
   Entry* first = nullptr;

@@ -264,18 +264,34 @@ void on_signal(int) {
   errno = saved_errno;
 }
 
-void go_online(unsigned id) {
-  std::lock_guard guard(power_mutex);
-  host_cpu.id = id;
-  cpus[id].thread = pthread_self();
-  cpus[id].online = true;
+// A thread takes interrupts while it is a CPU, and no longer: before and afterwards it is in the
+// allocator of the host, which the handler calls too, and others act for a CPU that is offline.
+void accept_interrupts(bool accept) {
+  sigset_t interrupts;
+  sigemptyset(&interrupts);
+  sigaddset(&interrupts, kInterruptSignal);
+  pthread_sigmask(accept ? SIG_UNBLOCK : SIG_BLOCK, &interrupts, nullptr);
 }
 
-// What others have asked this CPU to call it calls first.
+void go_online(unsigned id) {
+  {
+    std::lock_guard guard(power_mutex);
+    host_cpu.id = id;
+    cpus[id].thread = pthread_self();
+    cpus[id].online = true;
+  }
+  accept_interrupts(true);
+}
+
+// The CPU calls what others have asked it to call first. Threads that the caller makes from now on
+// begin with interrupts off, too.
 void go_offline() {
+  accept_interrupts(false);
   std::lock_guard guard(power_mutex);
   cpus[host_cpu.id].online = false;
-  if (cpus[host_cpu.id].called) pthread_kill(pthread_self(), kInterruptSignal);
+  if (!cpus[host_cpu.id].called) return;
+  host_cpu.pending = 1;
+  host_interrupt_deliver();
 }
 
 // Instead of a CPU that no thread is.
@@ -330,8 +346,6 @@ void host::run_cpus(unsigned count, const std::function<void(unsigned)>& body,
       host_cpu.sections_left = 0;
       go_offline();
       running--;
-      // The thread must exist while it can be interrupted.
-      while (running > 0) sched_yield();
     });
   }
   std::minstd_rand random(1);
