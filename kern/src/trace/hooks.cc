@@ -13,9 +13,10 @@
 // called. So an allocation's hook that calls any keeps probes off, and no longer than interrupts,
 // after which the task may be on another CPU; what is mostly the case calls none. A free's has to
 // do with a trace's table alone, which no hit knows.
-#include "trace/hooks.h"
-
-#include "arch/x86_64/time.h"
+//
+// A hook needs no frame of its own: the recorded stack begins with that of its caller. It jumps to
+// whatever is not the usual case (kern_frames in kern.mk), which no probe could follow; so it
+// cannot be probed.
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
@@ -25,6 +26,7 @@
 #include "store/kernel_stacks.h"
 #include "store/recent_callers.h"
 #include "store/trace_memory.h"
+#include "trace/trace_table.h"
 
 namespace {
 
@@ -32,16 +34,10 @@ bool wanted(const TraceOptions& options, uint64_t size) {
   return options.wants_size(size) && (options.pid == 0 || options.pid == trace_current_pid());
 }
 
-struct alignas(64) CpuSampler {
-  Sampler sampler;
-};
-constinit CpuSampler samplers[kMaxCpus];
-
 // Whether an allocation of `size` bytes is wanted, and if the table is sampled, whether a sampling
 // point lies in it.
-[[gnu::always_inline]] inline bool selected(const TraceTable& table, uint64_t size, uint32_t cpu) {
-  if (table.filters() && !wanted(table.options(), size)) return false;
-  return table.step() == 0 || samplers[cpu].sampler.take(size, table.step());
+[[gnu::always_inline]] inline bool selected(TraceTable& table, uint64_t size, uint32_t cpu) {
+  return !(table.filters() && !wanted(table.options(), size)) && table.samples(size, cpu);
 }
 
 // One that is selected.
@@ -180,9 +176,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 }
 
 // The same in an exception inside the kernel, where the task may not have a context yet.
-[[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void* object, uint64_t size,
-                                             const void* frame, uint64_t saved,
-                                             RecentStack* recent) {
+NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void* object,
+                                                        uint64_t size, const void* frame,
+                                                        uint64_t saved, RecentStack* recent) {
   const Cpu& cpu = this_cpu();
   if (!trace_context_remembered(cpu) || !record_of_caller(table, object, size, frame, recent))
     return finish_alloc(table, object, size, frame, saved);
@@ -190,9 +186,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-[[gnu::noinline]] void* finish_alloc_of_caller(TraceTable* table, void* object, uint64_t size,
-                                               const void* frame, uint64_t saved,
-                                               RecentStack* recent) {
+NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_caller(TraceTable* table, void* object,
+                                                          uint64_t size, const void* frame,
+                                                          uint64_t saved, RecentStack* recent) {
   if (!record_of_caller(table, object, size, frame, recent)) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
   slab_os_irq_restore(saved);
@@ -230,9 +226,10 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
                                static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp);
 }
 
-[[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object, uint64_t size,
-                                              const void* frame, uint64_t saved,
-                                              const RecentStack::Frame* from) {
+NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object,
+                                                         uint64_t size, const void* frame,
+                                                         uint64_t saved,
+                                                         const RecentStack::Frame* from) {
   if (!record_found(table, object, size, reinterpret_cast<uint64_t>(frame), from)) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
   slab_os_irq_restore(saved);
@@ -250,20 +247,25 @@ TraceTable* table_of(kmem_cache* cache) {
   slab_os_irq_restore(saved);
 }
 
+// Whether what is allocated may be more than a record can hold: it may of an arena.
+enum class Fits : uint8_t { kAlways, kAsked };
+
 // Fast path: everything is wanted, stack and context are known, and the table has a record to
 // spare. It calls nothing, so that no register need be saved for it, and so does what sampling
 // passes over. Anything else begins afresh.
+template <Fits fits>
 [[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
                                                 const void* frame, uint64_t saved) {
   const auto address = reinterpret_cast<uint64_t>(object);
   if (table->selects()) [[unlikely]] {
-    const uint64_t cpu = cpu_index();
-    if (requested > table->most_sampled() || !samplers[cpu].sampler.pass(requested, table->step()))
+    if (!table->passes_over(requested, cpu_index())) [[unlikely]]
       return finish_selected(table, object, requested, frame, saved);
-    table->filter(cpu);
     slab_os_irq_restore(saved);
     return object;
   }
+  if (fits == Fits::kAsked && (!TraceTable::holds(address) || requested >= TraceTable::kLargeSize))
+      [[unlikely]]
+    return finish_selected(table, object, requested, frame, saved);
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* const recent = recent_place(frame_pointer, cpu_index());
   static_assert(RecentStack::kTruncated == TraceTable::kFlag);
@@ -304,31 +306,21 @@ TraceTable* table_of(kmem_cache* cache) {
 
 }  // namespace
 
-// From the time, so that a run that is repeated instruction by instruction takes the same samples.
-void trace_seed_samplers() {
-  for (CpuSampler& cpu : samplers) {
-    if (!cpu.sampler.seeded()) cpu.sampler.seed(tsc());
-  }
+NOT_PROBED void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested,
+                                  const void* frame, uint64_t saved) {
+  return trace_alloc<Fits::kAlways>(table_of(cache), object, requested, frame, saved);
 }
 
-void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,
-                       uint64_t saved) {
-  return trace_alloc(table_of(cache), object, requested, frame, saved);
-}
-
-void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
+NOT_PROBED void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
   trace_free(table_of(cache), object, saved);
 }
 
-void* arena_trace_alloc(trace_table* trace, void* address, size_t requested, const void* frame,
-                        uint64_t saved) {
-  auto* const table = reinterpret_cast<TraceTable*>(trace);
-  if (!TraceTable::holds(reinterpret_cast<uint64_t>(address)) ||
-      requested >= TraceTable::kLargeSize) [[unlikely]]
-    return finish_selected(table, address, requested, frame, saved);
-  return trace_alloc(table, address, requested, frame, saved);
+NOT_PROBED void* arena_trace_alloc(trace_table* trace, void* address, size_t requested,
+                                   const void* frame, uint64_t saved) {
+  return trace_alloc<Fits::kAsked>(reinterpret_cast<TraceTable*>(trace), address, requested, frame,
+                                   saved);
 }
 
-void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
+NOT_PROBED void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
   trace_free(reinterpret_cast<TraceTable*>(trace), address, saved);
 }

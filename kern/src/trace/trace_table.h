@@ -170,20 +170,36 @@ class alignas(64) TraceTable {
     filters_ =
         options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
     selects_ = filters_ || sample_step_ != 0;
-    most_sampled_ = filters_ ? 0 : UINT64_MAX / std::max<uint64_t>(sample_step_, 1);
+    passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
   }
+  // Begins the countdowns of sampling, if they have not begun: from the time, so that a run that is
+  // repeated instruction by instruction takes the same samples. The same.
+  void seed_samplers(uint64_t seed);
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
   // Whether there is a filter.
   bool filters() const { return filters_; }
-  // If nothing but sampling decides: up to what size step() may be multiplied; otherwise 0.
-  uint64_t most_sampled() const { return most_sampled_; }
   // Whether most objects that are freed may have no record: it selects, or is stopped with few.
   bool has_few() const { return has_few_; }
   // What is recorded of a stack.
   StackScope scope() const { return scope_; }
-  // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
+  // What a byte takes from a countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
+  // Whether sampling takes an allocation of `size` bytes, which is not 0: always, if the trace is
+  // not sampled. With interrupts off, without a lock.
+  bool samples(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    return sample_step_ == 0 || shard_of(cpu).sampler.take(size, sample_step_);
+  }
+  // For a trace that selects: whether nothing but sampling decides, and passes over the allocation,
+  // which is counted then; otherwise nothing is done. The same.
+  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    int64_t distance;
+    if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance) ||
+        !first_shard()[cpu].sampler.pass(distance)) [[unlikely]]
+      return false;
+    count(first_shard()[cpu].tally.filtered);
+    return true;
+  }
 
   // Whether a record can hold the number of an object: 48 bits, the highest of which is repeated
   // above, as in any address. Numbers of arenas that hand out something else need not be so.
@@ -281,10 +297,16 @@ class alignas(64) TraceTable {
   }
   // Whether no shard has a record with the object's hash, which is seen without a lock. It is being
   // freed, with interrupts off.
-  [[gnu::always_inline]] bool has_none(uint64_t object) const { return home(hash_of(object)) == 0; }
+  [[gnu::always_inline]] bool has_none(uint64_t object) const {
+    uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
+    asm("imulq %1, %0" : "+r"(product) : "r"(object));
+    bool none;
+    asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
+    return none;
+  }
   // Counts the free of an object without a record.
   void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    count(shard_of(cpu).tally.unmatched);
+    count(first_shard()[cpu].tally.unmatched);
   }
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
@@ -441,6 +463,7 @@ class alignas(64) TraceTable {
     Moment moment GUARDED_BY(lock);
     uint32_t larges GUARDED_BY(lock) = 0;      // records that are live and large
     uint32_t generation GUARDED_BY(lock) = 0;  // of the store; another after clear()
+    Sampler sampler;                           // of the CPU alone
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
@@ -548,8 +571,10 @@ class alignas(64) TraceTable {
 
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {
-    return static_cast<uint32_t>(__builtin_bswap64(object * 0x9e3779b97f4a7c15));
+    return static_cast<uint32_t>(__builtin_bswap64(object * kHashFactor));
   }
+  static constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
+  static_assert(kHomes == 1 << 8, "has_none()");
   Shard* first_shard() { return reinterpret_cast<Shard*>(this + 1); }
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
   // `cpu` may be a stamp.
@@ -567,7 +592,7 @@ class alignas(64) TraceTable {
   uint64_t sample_step_ = 0;
   bool selects_ = false, filters_ = false;
   bool has_few_ = true;
-  uint64_t most_sampled_ = 0;
+  int64_t passing_step_ = 0;  // the same, or kAlways if there is a filter
   StackScope scope_;
   const unsigned shard_count_;
 
