@@ -132,24 +132,38 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Sees to it that the entry, which has the kernel stack, knows the caller of the current task. If
-// this is the first thing in a system call, the caller is asked for: mostly it is one that was met
-// before, and with this stack. False as make_pair().
-[[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
-  uint64_t caller = task.trace_call;
-  if (recent.knows(caller)) return true;
-  const auto stack = static_cast<uint32_t>(recent.stack());
-  RecentCaller* met = nullptr;
-  if (caller == kTraceFromUser) {
-    caller = recent_caller(&met);
-    if (caller == 0) [[unlikely]]
-      return make_pair(recent, task, cpu);
-    if (recent.knows(caller)) return true;
-    if (met->stack == stack) {
-      recent.pair(caller, met->pair);
-      return true;
-    }
+// If this is the first thing in a system call, the caller is asked for: mostly it is one that was
+// met before, and with this stack. Then the entry, which has the kernel stack and does not know the
+// caller, knows it. Otherwise false; *met is the caller's entry if that was met before with another
+// stack. No function is called, and few registers are changed.
+[[gnu::always_inline]] inline bool learn_caller(RecentStack& recent, const TaskHead& task,
+                                                RecentCaller** met) {
+  *met = nullptr;
+  if (task.trace_call != kTraceFromUser) return false;
+  uint64_t caller;
+  RecentCaller* entry;
+  {
+    const ProbesOffHere no_hit;  // as user memory may fault
+    caller = recent_caller(&entry);
   }
+  if (caller == 0) [[unlikely]]
+    return false;
+  if (recent.knows(caller)) return true;
+  if (entry->stack != static_cast<uint32_t>(recent.stack())) [[unlikely]] {
+    *met = entry;
+    return false;
+  }
+  recent.pair(caller, entry->pair);
+  return true;
+}
+
+// The same after that: looks the pair up. False as make_pair().
+[[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu,
+                                             RecentCaller* met) {
+  const uint64_t caller = task.trace_call;
+  if (caller == kTraceFromUser) [[unlikely]]
+    return make_pair(recent, task, cpu);
+  const auto stack = static_cast<uint32_t>(recent.stack());
   const uint32_t pair = trace_stacks.find_pair({stack, caller_stack(caller)});
   if (pair == 0) [[unlikely]]
     return make_pair(recent, task, cpu);
@@ -161,76 +175,82 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// The entry has the stack, but what it remembers is another caller than that of the current task.
-// Unless a probe's hit has come since: that has another frame. False if it is so, or not all else
-// is at hand.
-[[gnu::always_inline]] inline bool record_of_caller(TraceTable* table, const void* object,
-                                                    uint64_t size, const void* frame,
-                                                    RecentStack* recent) {
-  const ProbesOffHere no_hit;
-  const Cpu& cpu = this_cpu();
+// The entry has the stack, and knows the caller if `knows`.
+[[gnu::always_inline]] inline bool record_by(RecentStack& recent, TraceTable* table,
+                                             const void* object, uint64_t size, const Cpu& cpu,
+                                             RecentCaller* met, bool knows) {
   TaskHead& task = *cpu.current;
-  return recent->begins_at(reinterpret_cast<uint64_t>(frame)) && find_pair(*recent, task, cpu) &&
-         table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
+  return (knows || find_pair(recent, task, cpu, met)) &&
+         table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent.named(),
                                static_cast<uint32_t>(task.trace_context), cpu.stamp);
 }
 
-// The same in an exception inside the kernel, where the task may not have a context yet.
+// The entry has the stack; learn_caller() has said no, and `met`.
+NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void* object,
+                                                        uint64_t size, RecentStack* recent,
+                                                        uint64_t saved, RecentCaller* met) {
+  bool recorded;
+  {
+    const ProbesOffHere no_hit;
+    recorded = record_by(*recent, table, object, size, this_cpu(), met, false);
+  }
+  if (!recorded) [[unlikely]]
+    return finish_alloc(table, object, size, recent->first_frame(), saved);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+// The entry has the stack, but this may not be the current task's doing, or that may not have a
+// context yet: in an exception inside the kernel, which is the task's, it may.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void* object,
-                                                        uint64_t size, const void* frame,
-                                                        uint64_t saved, RecentStack* recent) {
-  const Cpu& cpu = this_cpu();
-  if (!trace_context_remembered(cpu) || !record_of_caller(table, object, size, frame, recent))
-    return finish_alloc(table, object, size, frame, saved);
+                                                        uint64_t size, RecentStack* recent,
+                                                        uint64_t saved) {
+  bool recorded;
+  {
+    const ProbesOffHere no_hit;
+    const Cpu& cpu = this_cpu();
+    RecentCaller* met = nullptr;
+    recorded =
+        trace_context_remembered(cpu) && record_by(*recent, table, object, size, cpu, met,
+                                                   recent->knows(cpu.current->trace_call) ||
+                                                       learn_caller(*recent, *cpu.current, &met));
+  }
+  if (!recorded) return finish_alloc(table, object, size, recent->first_frame(), saved);
   slab_os_irq_restore(saved);
   return object;
 }
 
-NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_caller(TraceTable* table, void* object,
-                                                          uint64_t size, const void* frame,
-                                                          uint64_t saved, RecentStack* recent) {
-  if (!record_of_caller(table, object, size, frame, recent)) [[unlikely]]
-    return finish_alloc(table, object, size, frame, saved);
-  slab_os_irq_restore(saved);
-  return object;
-}
-
-// The entry at the stack's place does not have it (RecentStack::readdress: `from`). That which
-// does, or which takes it over if only return addresses are others. nullptr if there is none, or it
-// cannot be stored at once.
-[[gnu::always_inline]] inline RecentStack* find_stack(uint64_t frame_pointer, StackScope scope,
-                                                      const Cpu& cpu,
-                                                      const RecentStack::Frame* from) {
-  if (RecentStack* const found = find_recent(frame_pointer, scope, cpu, &from)) return found;
-  RecentStack* const recent = recent_place(frame_pointer, cpu);
-  if (!recent->readdress(from, frame_pointer, scope, cpu.kernel_stack)) [[unlikely]]
-    return nullptr;
-  const uint32_t id = trace_stacks.find_packed(recent->frames(), recent->sum());
+// The entry at the stack's place, of which `from` differs, takes the stack over if only return
+// addresses are others: whether it has, and the stack is stored.
+[[gnu::always_inline]] inline bool take_over(RecentStack& recent, const RecentStack::Frame* from,
+                                             StackScope scope, const Cpu& cpu) {
+  if (!recent.readdress(from, reinterpret_cast<uint64_t>(recent.first_frame()), scope,
+                        cpu.kernel_stack)) [[unlikely]]
+    return false;
+  const uint32_t id = trace_stacks.find_packed(recent.frames(), recent.sum());
   if (id == 0) [[unlikely]]
-    return nullptr;
-  recent->name(id);
-  return recent;
+    return false;
+  recent.name(id);
+  return true;
 }
 
-// False if there is none, or not all else is at hand.
-[[gnu::always_inline]] inline bool record_found(TraceTable* table, const void* object,
-                                                uint64_t size, uint64_t frame_pointer,
-                                                const RecentStack::Frame* from) {
-  const ProbesOffHere no_hit;
-  const Cpu& cpu = this_cpu();
-  RecentStack* const recent = find_stack(frame_pointer, table->scope(), cpu, from);
-  return recent && (cpu.interrupt_depth == 0 || !trace_in_interrupt(cpu)) &&
-         trace_contexts.remembers(cpu.current->trace_context) &&
-         find_pair(*recent, *cpu.current, cpu) &&
-         table->record_at_once(reinterpret_cast<uint64_t>(object), size, recent->named(),
-                               static_cast<uint32_t>(cpu.current->trace_context), cpu.stamp);
-}
-
+// The entry at the stack's place has another one that begins there.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object,
-                                                         uint64_t size, const void* frame,
+                                                         uint64_t size, RecentStack* recent,
                                                          uint64_t saved,
                                                          const RecentStack::Frame* from) {
-  if (!record_found(table, object, size, reinterpret_cast<uint64_t>(frame), from)) [[unlikely]]
+  bool recorded;
+  const void* const frame = recent->first_frame();
+  {
+    const ProbesOffHere no_hit;
+    const Cpu& cpu = this_cpu();
+    RecentCaller* met = nullptr;
+    recorded = take_over(*recent, from, table->scope(), cpu) && trace_context_remembered(cpu) &&
+               record_by(*recent, table, object, size, cpu, met,
+                         recent->knows(cpu.current->trace_call) ||
+                             learn_caller(*recent, *cpu.current, &met));
+  }
+  if (!recorded) [[unlikely]]
     return finish_alloc(table, object, size, frame, saved);
   slab_os_irq_restore(saved);
   return object;
@@ -250,44 +270,89 @@ TraceTable* table_of(kmem_cache* cache) {
 // Whether what is allocated may be more than a record can hold: it may of an arena.
 enum class Fits : uint8_t { kAlways, kAsked };
 
-// Fast path: everything is wanted, stack and context are known, and the table has a record to
-// spare. It calls nothing, so that no register need be saved for it, and so does what sampling
+// Stack, caller and context are known.
+[[gnu::always_inline]] inline void* trace_known(TraceTable* table, void* object, size_t requested,
+                                                const RecentStack* recent, uint64_t saved) {
+  static_assert(RecentStack::kTruncated == TraceTable::kFlag);
+  if (!table->record_known(
+          reinterpret_cast<uint64_t>(object), requested, cpu_index(),
+          [table] { return table->current_mark(); }, [recent] { return recent->named(); },
+          [] { return static_cast<uint32_t>(current_task_head()->trace_context); },
+          [] { return current_stamp(); })) [[unlikely]]
+    return finish_record(table, object, requested, recent->named(), saved);
+  slab_os_irq_restore(saved);
+  return object;
+}
+
+// The entry has the stack, but what it remembers is another caller than that of the current task.
+NOT_PROBED [[gnu::noinline]] void* trace_of_caller(TraceTable* table, void* object,
+                                                   size_t requested, RecentStack* recent,
+                                                   uint64_t saved) {
+  RecentCaller* met;
+  if (!learn_caller(*recent, *current_task_head(), &met)) [[unlikely]]
+    return finish_alloc_of_pair(table, object, requested, recent, saved, met);
+  return trace_known(table, object, requested, recent, saved);
+}
+
+// The entry at the stack's place is of one that begins there.
+[[gnu::always_inline]] inline void* trace_at_place(TraceTable* table, void* object,
+                                                   size_t requested, RecentStack* recent,
+                                                   uint64_t saved) {
+  if (const RecentStack::Frame* const differs = recent->differs_below(kernel_stack_top))
+      [[unlikely]]
+    return finish_alloc_of_stack(table, object, requested, recent, saved, differs);
+  const TaskHead& task = *current_task_head();
+  if (in_interrupt_or_exception() || !trace_contexts.remembers(task.trace_context)) [[unlikely]]
+    return finish_alloc_of_task(table, object, requested, recent, saved);
+  if (!recent->knows(task.trace_call)) [[unlikely]]
+    return trace_of_caller(table, object, requested, recent, saved);
+  return trace_known(table, object, requested, recent, saved);
+}
+NOT_PROBED [[gnu::noinline]] void* trace_brought(TraceTable* table, void* object, size_t requested,
+                                                 RecentStack* recent, uint64_t saved) {
+  return trace_at_place(table, object, requested, recent, saved);
+}
+
+// It is not. One of another place of the set that is comes to this one, if there is one.
+NOT_PROBED [[gnu::noinline]] void* trace_from_set(TraceTable* table, void* object, size_t requested,
+                                                  const void* frame, uint64_t saved) {
+  RecentStack* const brought = bring_recent(reinterpret_cast<uint64_t>(frame), table->scope(),
+                                            kernel_stack_top(), cpu_index());
+  if (!brought) [[unlikely]]
+    return finish_alloc(table, object, requested, frame, saved);
+  return trace_brought(table, object, requested, brought, saved);
+}
+
+// The entry at the stack's place is of another stack, maybe of one that begins alike.
+NOT_PROBED [[gnu::noinline]] void* trace_elsewhere(TraceTable* table, void* object,
+                                                   size_t requested, RecentStack* recent,
+                                                   uint64_t saved, const void* frame) {
+  if (!recent->move(reinterpret_cast<uint64_t>(frame), table->scope(), kernel_stack_top()))
+    return trace_from_set(table, object, requested, frame, saved);
+  return trace_brought(table, object, requested, recent, saved);
+}
+
+// Fast path: everything is wanted, stack, caller and context are known, and the table has a record
+// to spare. It calls nothing, so that no register need be saved for it, and so does what sampling
 // passes over. Anything else begins afresh.
 template <Fits fits>
 [[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
                                                 const void* frame, uint64_t saved) {
-  const auto address = reinterpret_cast<uint64_t>(object);
   if (table->selects()) [[unlikely]] {
     if (!table->passes_over(requested, cpu_index())) [[unlikely]]
       return finish_selected(table, object, requested, frame, saved);
     slab_os_irq_restore(saved);
     return object;
   }
-  if (fits == Fits::kAsked && (!TraceTable::holds(address) || requested >= TraceTable::kLargeSize))
-      [[unlikely]]
+  if (fits == Fits::kAsked && (!TraceTable::holds(reinterpret_cast<uint64_t>(object)) ||
+                               requested >= TraceTable::kLargeSize)) [[unlikely]]
     return finish_selected(table, object, requested, frame, saved);
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   RecentStack* const recent = recent_place(frame_pointer, cpu_index());
-  static_assert(RecentStack::kTruncated == TraceTable::kFlag);
   if (!recent->is_at(frame_pointer, table->scope(), kernel_stack_top())) [[unlikely]]
-    return finish_alloc_of_stack(table, object, requested, frame, saved, nullptr);
-  // The frame is in the entry too, and is from there, so that nothing need keep it meanwhile.
-  if (const RecentStack::Frame* const differs = recent->differs_below(kernel_stack_top))
-      [[unlikely]]
-    return finish_alloc_of_stack(table, object, requested, recent->first_frame(), saved, differs);
-  const TaskHead& task = *current_task_head();
-  if (in_interrupt_or_exception() || !trace_contexts.remembers(task.trace_context)) [[unlikely]]
-    return finish_alloc_of_task(table, object, requested, recent->first_frame(), saved, recent);
-  if (!recent->knows(task.trace_call)) [[unlikely]]
-    return finish_alloc_of_caller(table, object, requested, recent->first_frame(), saved, recent);
-  if (!table->record_known(
-          address, requested, cpu_index(), [table] { return table->current_mark(); },
-          [recent] { return recent->named(); },
-          [] { return static_cast<uint32_t>(current_task_head()->trace_context); },
-          [] { return current_stamp(); })) [[unlikely]]
-    return finish_record(table, object, requested, recent->named(), saved);
-  slab_os_irq_restore(saved);
-  return object;
+    return trace_elsewhere(table, object, requested, recent, saved, frame);
+  // The frame is in the entry too, so that nothing need keep it meanwhile.
+  return trace_at_place(table, object, requested, recent, saved);
 }
 
 [[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
