@@ -57,15 +57,16 @@ class Sampler {
     left_ = deviate();
     return true;
   }
-  // The same for the distance that an allocation takes, as far as it says no: true. False, with
-  // nothing done, if the allocation is recorded. One of kAlways is.
+  // The same for the distance that an allocation takes, as far as it says no: true. False if the
+  // allocation is recorded: then undo_pass() before take(). One of kAlways is.
   static constexpr int64_t kAlways = INT64_MAX;
   [[gnu::always_inline]] bool pass(int64_t distance) {
     bool has_point;  // two instructions, for the hooks
     asm("subq %2, %0" : "+m"(left_), "=@ccb"(has_point) : "r"(distance));
-    if (!has_point) return true;
+    return !has_point;
+  }
+  [[gnu::always_inline]] void undo_pass(int64_t distance) {
     left_ += static_cast<uint64_t>(distance);
-    return false;
   }
   // An exponential deviate of mean 1 (2^58), less than kAlways. Exact but for what lies behind the
   // last bit, and cut at 32 means.
