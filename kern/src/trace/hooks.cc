@@ -356,14 +356,16 @@ template <Fits fits>
 }
 
 [[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
-  const auto address = reinterpret_cast<uint64_t>(object);
+  auto address = reinterpret_cast<uint64_t>(object);
   if (table->has_few() && table->has_none(address)) [[unlikely]] {
     table->count_unmatched(cpu_index());
     slab_os_irq_restore(saved);
     return;
   }
+  // The compiler would move one of them to another register, for both ways.
+  asm("" : "+r"(table), "+r"(address), "+r"(saved));
   if (!table->forget_at_once(address, cpu_index())) [[unlikely]] {
-    finish_free(table, object, saved);
+    finish_free(table, reinterpret_cast<const void*>(address), saved);
     return;
   }
   slab_os_irq_restore(saved);
