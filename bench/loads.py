@@ -26,7 +26,7 @@ ROUNDS = 300
 # What the test repeats, few enough for ten seconds of one processor. Its rows are others than those of the table, since fewer processes
 # leave fewer contexts to be searched.
 SHORT_ROUNDS = {"pipeline": 60, "file": 60}
-SHORT_STATES = ("on", "stopped")
+SHORT_STATES = ("on", "stopped", "sampled")
 
 
 @dataclass(frozen=True)

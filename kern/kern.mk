@@ -39,6 +39,10 @@ KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/p
   kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
+# What is hot in a hook of the tracer needs no frame: it calls nothing, and ends in a jump to anything else. The stack that is recorded
+# begins with the frame of the hook's caller.
+kern_frames = $(if $(filter $<,kern/src/trace/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
+
 # Compiled again when flags change, linked again when a source comes or goes.
 KERN_STAMP   := $(BUILD)/kern/flags
 KERN_SOURCES := $(BUILD)/kern/sources
@@ -58,7 +62,7 @@ $(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
 $(BUILD)/%.cc.o: %.cc $(AUTOCONF_H) $(KERN_STAMP)
 	@mkdir -p $(@D)
 	@echo "  CXX   $<"
-	@$(KERN_CXX) $(KERN_CXXFLAGS) $(call KERN_KASAN_OF,$<) $(kern_coverage) -MMD -MP -c $< -o $@
+	@$(KERN_CXX) $(KERN_CXXFLAGS) $(call KERN_KASAN_OF,$<) $(kern_coverage) $(kern_frames) -MMD -MP -c $< -o $@
 	$(KASAN_EXEMPT_OBJECT)
 $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 	@mkdir -p $(@D)

@@ -120,7 +120,7 @@ CurrentContext trace_find_context() {
 uint64_t trace_walk_caller(TaskHead&, const Cpu&) {
   panic("a thread has no caller");
 }
-asm(".globl find_recent_caller\nfind_recent_caller: xorl %ebx, %ebx\nret");
+asm(".globl find_recent_caller\nfind_recent_caller: xorl %eax, %eax\nret");
 uint32_t trace_current_pid() {
   return 0;
 }

@@ -48,7 +48,8 @@
 #include "slab_trace.h"
 
 using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span,
-    arena_impl::hash_remove, arena_impl::kFreeLists, arena_impl::kQuantumCaches,
+    arena_impl::has_flag, arena_impl::hash_remove, arena_impl::is_cached, arena_impl::kFreeLists,
+    arena_impl::kQuantumCaches, arena_impl::note_cached, arena_impl::quantum_cache,
     arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind,
     arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
 
@@ -225,21 +226,6 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
     arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
 }
 
-bool is_cached(const struct arena& arena, size_t size) {
-  return size <= arena.quantum_cache_max;
-}
-kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
-  return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
-}
-
-// A free that cannot be would go into a magazine, and be found out only when that is emptied.
-void note_cached(const struct arena& arena, const void* address, size_t size, bool out) {
-  const char* const wrong = kmem_qcache_note(quantum_cache(arena, size), address, out);
-  if (wrong)
-    panic("arena %s: %p is %s with size %zu: %s", arena.name, address,
-          out ? "handed out" : "given back", size, wrong);
-}
-
 // Whole quanta, from where they come from.
 [[gnu::always_inline]] inline void* take(struct arena& arena, size_t size, int flags) {
   if (!is_cached(arena, size))
@@ -301,6 +287,16 @@ void direct_stats(struct arena& arena, struct arena_stats& stats) {
 
 }  // namespace
 
+#if SLAB_OS_CHECK_CALLS
+void arena_impl::note_cached(const struct arena& arena, const void* address, size_t size,
+                             bool out) {
+  const char* const wrong = kmem_qcache_note(quantum_cache(arena, size), address, out);
+  if (wrong)
+    panic("arena %s: %p is %s with size %zu: %s", arena.name, address,
+          out ? "handed out" : "given back", size, wrong);
+}
+#endif
+
 // The tracer asks for its own arena by itself.
 [[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool asked_to_fail(struct arena& arena,
                                                                       size_t size, int flags) {
@@ -341,14 +337,6 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
 // ---- The tracer's side. The glance outside the section may be late: what it misses began before
 // the change.
 
-// arena_flags() & flag, as one test in memory: for an atomic load the compiler takes a register
-// first.
-[[gnu::always_inline]] static inline bool has_flag(const struct arena& arena, uint32_t flag) {
-  bool has;
-  asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
-  return SLAB_OS_FLAG_TESTS && has;
-}
-
 // Returns `address`.
 [[gnu::always_inline]] static inline void* note_allocation(struct arena& arena, void* address,
                                                            size_t requested,
@@ -371,10 +359,14 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
   slab_os_irq_restore(saved);
 }
 
-ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
-                                                      const Constraints* constraints, int flags) {
+void arena_impl::check_sleep(const struct arena& arena, int flags) {
   if ((flags & KM_SLEEP) && !slab_os_may_sleep()) [[unlikely]]
     panic("%s: KM_SLEEP is asked for, but the caller may not sleep", arena.name);
+}
+
+ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
+                                                      const Constraints* constraints, int flags) {
+  check_sleep(arena, flags);
   // What the last one has left to do, so that arena_prepare() finds it too.
   grow_hash(arena);
   // The source does not reap too: if each on the way down did, one that fails would do it many
@@ -469,14 +461,19 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
 }
 
 // Apart, so that the usual way keeps nothing across a call that it does not make.
-[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static void* alloc_unless_failing(struct arena& arena,
-                                                                              size_t size,
-                                                                              int flags,
-                                                                              const void* frame) {
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT void* arena_impl::alloc_anyhow(struct arena& arena,
+                                                                           size_t size, int flags,
+                                                                           const void* frame) {
   if (fails_on_purpose(arena, size, flags)) return nullptr;
   void* const address = take(arena, align_up(size, arena.quantum), flags);
   open_memory(arena, address, size);
   return note_allocation(arena, address, size, frame);
+}
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT void arena_impl::free_anyhow(struct arena& arena,
+                                                                         void* address,
+                                                                         size_t whole) {
+  note_free(arena, address);
+  give(arena, address, whole);
 }
 
 ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
@@ -485,16 +482,20 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   if ((flags & (KM_BESTFIT | KM_NEXTFIT)) && !is_cached(*arena, whole))
     return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
   if (SLAB_OS_FLAG_TESTS && kmem_faults_wanted()) [[unlikely]]
-    return alloc_unless_failing(*arena, size, flags, __builtin_frame_address(0));
+    return arena_impl::alloc_anyhow(*arena, size, flags, __builtin_frame_address(0));
+  if (has_flag(*arena, KMC_TRACED)) [[unlikely]]
+    return arena_impl::alloc_traced(*arena, size, whole, flags, __builtin_frame_address(0));
   void* const address = take(*arena, whole, flags);
   open_memory(*arena, address, size);
-  return note_allocation(*arena, address, size, __builtin_frame_address(0));
+  return address;
 }
 
 ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) {
   close_memory(*arena, address, size);
-  note_free(*arena, address);
-  give(*arena, address, align_up(size, arena->quantum));
+  const size_t whole = align_up(size, arena->quantum);
+  if (has_flag(*arena, KMC_EVER_TRACED)) [[unlikely]]
+    return arena_impl::free_traced(*arena, address, whole);
+  give(*arena, address, whole);
 }
 
 ALLOCATOR_TEXT void arena_set_aside(struct arena* arena, void* address) {

@@ -1,6 +1,7 @@
 // What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free
 // lists, hash), arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas),
-// arena_xalloc.cc (constraints and policies). The theory is in arena.cc.
+// arena_xalloc.cc (constraints and policies), arena_traced.cc (quantum caches of traced arenas).
+// The theory is in arena.cc.
 #pragma once
 
 #include <array>
@@ -81,6 +82,35 @@ struct arena {
 };
 
 namespace arena_impl {
+
+inline bool is_cached(const struct arena& arena, size_t size) {
+  return size <= arena.quantum_cache_max;
+}
+inline kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
+  return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
+}
+// A free that cannot be would go into a magazine, and be found out only when that is emptied: with
+// CONFIG_SLAB_CHECK_CALLS each object is noted as it goes in and out. Panics.
+void note_cached(const struct arena& arena, const void* address, size_t size, bool out);
+// Panics for KM_SLEEP where the caller may not sleep.
+void check_sleep(const struct arena& arena, int flags);
+
+// arena_flags() & flag, as one test in memory: for an atomic load the compiler takes a register
+// first.
+[[gnu::always_inline]] inline bool has_flag(const struct arena& arena, uint32_t flag) {
+  bool has;
+  asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
+  return SLAB_OS_FLAG_TESTS && has;
+}
+
+// ---- Traced arenas (arena_traced.cc). `whole` is the size in whole quanta; the stack of what is
+// allocated begins with `frame`.
+
+void* alloc_traced(struct arena& arena, size_t size, size_t whole, int flags, const void* frame);
+void free_traced(struct arena& arena, void* address, size_t whole);
+// What these do not do at once (arena.cc).
+void* alloc_anyhow(struct arena& arena, size_t size, int flags, const void* frame);
+void free_anyhow(struct arena& arena, void* address, size_t whole);
 
 // ---- Boundary tags (arena_tags.cc).
 

@@ -1,10 +1,16 @@
 /* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot), slab_layer.c
- * (slabs) and slab_check.c (checked slabs) share. C. The theory is in slab.c. */
+ * (slabs) and slab_check.c (checked slabs) share; of the layer of CPUs also what arena_traced.cc
+ * does with quantum caches. C and C++. The theory is in slab.c. */
 #pragma once
 
 #include "linear_hash.h"
 #include "slab.h"
 #include "slab_trace.h"
+
+#ifdef __cplusplus
+#define _Static_assert static_assert
+extern "C" {
+#endif
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -146,6 +152,19 @@ struct kmem_cache {
 
   struct kmem_cpu cpu[]; /* slab_os_cpu_count() */
 };
+
+/* This CPU's part. Interrupts are off. */
+static inline struct kmem_cpu* cpu_part(struct kmem_cache* cache) {
+  char* base = (char*)cache + slab_os_cpu() * sizeof(struct kmem_cpu);
+  __asm__(""
+          : "+r"(base)); /* one base for all fields, not an index for each; and what is constant in
+                            their addresses */
+  return (struct kmem_cpu*)(base + offsetof(struct kmem_cache, cpu));
+}
+/* In one piece: others look at it. */
+static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
+  __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
+}
 
 /* A lock held, with interrupts off, for the life of a scope. */
 struct lock_guard {
@@ -291,3 +310,7 @@ void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
  * destroy or release.
  */
 void kmem_cache_release_later(struct kmem_cache* cache);
+
+#ifdef __cplusplus
+}
+#endif

@@ -6,19 +6,6 @@
 
 /* ---- This CPU's magazines. Interrupts are off. */
 
-static inline struct kmem_cpu* this_cpu(struct kmem_cache* cache) {
-  char* base = (char*)cache + slab_os_cpu() * sizeof(struct kmem_cpu);
-  __asm__(""
-          : "+r"(base)); /* one base for all fields, not an index for each; and what is constant in
-                            their addresses */
-  return (struct kmem_cpu*)(base + offsetof(struct kmem_cache, cpu));
-}
-
-/* In one piece: others look at it. */
-static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
-  __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
-}
-
 /* Which of the flags is set that was seen: read once more, so that the first look, which all take,
  * is a test in memory. */
 static inline uint32_t flags_again(const struct kmem_cpu* cpu) {
@@ -198,7 +185,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
                                                                        size_t requested, int flags,
                                                                        const void* frame,
                                                                        uint64_t saved) {
-  struct kmem_cpu* cpu = this_cpu(cache);
+  struct kmem_cpu* cpu = cpu_part(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
   if (uses_magazines(cache) && load_full(cache, cpu)) {
@@ -213,7 +200,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
       slab_check_allocated(cache, object, requested, frame);
     saved = slab_os_irq_save();
     if (!object) return alloc_failed(cache, saved);
-    cpu = this_cpu(cache);
+    cpu = cpu_part(cache);
   }
   slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_TRACED))
@@ -227,7 +214,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(
     struct kmem_cache* cache, void* object, size_t requested, int flags, const void* frame,
     uint64_t saved) {
-  struct kmem_cpu* const cpu = this_cpu(cache);
+  struct kmem_cpu* const cpu = cpu_part(cache);
   if (fails_on_purpose(cache, cpu, requested, flags)) {
     set_rounds(cpu, cpu->rounds + 1);
     slab_os_count(&cpu->allocations, -1);
@@ -245,7 +232,7 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
                                                                 const size_t* requested, int flags,
                                                                 const void* frame) {
   const uint64_t saved = slab_os_irq_save();
-  struct kmem_cpu* const cpu = this_cpu(cache);
+  struct kmem_cpu* const cpu = cpu_part(cache);
   const uint32_t rounds = cpu->rounds;
   if (UNLIKELY(rounds == 0)) return alloc_slow(cache, *requested, flags, frame, saved);
   choose_object(cpu);
@@ -291,7 +278,7 @@ ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t req
 /* A free that has been counted was none: its object belongs to another cache. */
 static void uncount_free(struct kmem_cache* cache) {
   const uint64_t saved = slab_os_irq_save();
-  slab_os_count(&this_cpu(cache)->frees, -1);
+  slab_os_count(&cpu_part(cache)->frees, -1);
   slab_os_irq_restore(saved);
 }
 
@@ -314,7 +301,7 @@ static void object_to_slab(struct kmem_cache* cache, void* object) {
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem_cache* cache,
                                                                      void* object, uint64_t saved) {
   while (uses_magazines(cache)) {
-    struct kmem_cpu* const cpu = this_cpu(cache);
+    struct kmem_cpu* const cpu = cpu_part(cache);
     if (cpu->rounds < cpu->capacity || load_empty(cache, cpu)) {
       cpu->loaded->objects[cpu->rounds] = object;
       set_rounds(cpu, cpu->rounds + 1);
@@ -354,14 +341,14 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct k
   if (outcome == CHECK_REFUSED) return;
   close_object(cache, object);
   saved = slab_os_irq_save();
-  struct kmem_cpu* const cpu = this_cpu(cache);
+  struct kmem_cpu* const cpu = cpu_part(cache);
   slab_os_count(&cpu->frees, 1);
   if (cpu->flags & KMC_EVER_TRACED) {
     slab_trace_free(cache, object, saved);
     saved = slab_os_irq_save();
   }
   if (outcome == CHECK_UNCHECKED) {
-    free_object(cache, this_cpu(cache), object, saved);
+    free_object(cache, cpu_part(cache), object, saved);
     return;
   }
   slab_os_irq_restore(saved);
@@ -378,7 +365,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(
 ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
   if (UNLIKELY(!object) || !taken_back(cache, object)) return;
   const uint64_t saved = slab_os_irq_save();
-  struct kmem_cpu* const cpu = this_cpu(cache);
+  struct kmem_cpu* const cpu = cpu_part(cache);
   if (UNLIKELY(cpu->flags & KMC_FREE_HOOKS)) {
     if (UNLIKELY(flags_again(cpu) & KMC_CHECKED)) {
       free_checked(cache, object, saved);
@@ -419,7 +406,7 @@ static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rou
 void magazines_drain_cpu(struct kmem_cache* cache) {
   for (int i = 0; i < 2; i++) {
     uint32_t rounds;
-    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    struct kmem_magazine* const magazine = unload_magazine(cpu_part(cache), &rounds);
     if (!magazine) continue;
     empty_magazine(cache, magazine, rounds);
     depot_put(cache, magazine, 0);
@@ -432,7 +419,7 @@ static void unload_cpu(void* argument) {
   for (unsigned i = 0; i < 2 * batch->count; i++) {
     struct kmem_cache* const cache = batch->caches[i / 2];
     uint32_t rounds;
-    struct kmem_magazine* const magazine = unload_magazine(this_cpu(cache), &rounds);
+    struct kmem_magazine* const magazine = unload_magazine(cpu_part(cache), &rounds);
     if (magazine) depot_put(cache, magazine, rounds);
   }
 }

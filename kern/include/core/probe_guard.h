@@ -13,9 +13,9 @@
 #include "core/cpu.h"
 #endif
 
-// For the few functions that cannot be probed: those between a probe's entry and the guard, those
-// where nobody may be told yet (trap.cc), and hooks that end with a jump (hooks.cc). The compiler
-// leaves out the nop that a probe takes the place of.
+// For the few functions that cannot be probed: those between a probe's entry and the guard, where
+// nobody may be told yet (trap.cc), and the hooks of allocations (hooks.cc), which are left by
+// jumps. The compiler leaves out the nop that a probe takes the place of.
 #define NOT_PROBED [[gnu::no_instrument_function]]
 
 #ifndef STELE_HOST

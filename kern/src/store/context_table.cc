@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
-#include "lib/string.h"
-
 namespace {
+
+// What is stored in words, with zeros behind it to the end of the last two.
+template <typename T>
+union Padded {
+  uint64_t pairs[(sizeof(T) + 7) / 8] = {};
+  T object;
+};
 
 // As much as fits with a NUL, which comes behind it.
 template <size_t kSize>
@@ -26,27 +31,29 @@ void ContextTable::clear() {
 uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
                               const TraceProgram& program) {
   if (!is_open()) return 0;
-  Program wanted = {};
+  Padded<Program> padded;
+  Program& wanted = padded.object;
   wanted.build_id_size =
       static_cast<uint8_t>(std::min(program.build_id.size(), wanted.build_id.size()));
   std::copy_n(program.build_id.begin(), wanted.build_id_size, wanted.build_id.begin());
   copy_printable(wanted.name, name);
   const size_t path = copy_printable(wanted.path, program.path);
-  const uint32_t kept = find_or_add(Kind::kProgram, &wanted, offsetof(Program, path) + path + 1);
+  const uint32_t kept =
+      find_or_add(Kind::kProgram, padded.pairs, offsetof(Program, path) + path + 1);
   if (kept == 0) return 0;
-  Context context = {};
-  context.program = reinterpret_cast<const Program*>(at(kept).data);
-  context.pid = static_cast<uint16_t>(pid);
-  context.kind = kind;
-  return find_or_add(Kind::kContext, &context, offsetof(Context, kind) + sizeof(context.kind));
+  Padded<Context> context;
+  context.object.program = reinterpret_cast<const Program*>(at(kept).data);
+  context.object.pid = static_cast<uint16_t>(pid);
+  context.object.kind = kind;
+  return find_or_add(Kind::kContext, context.pairs, offsetof(Context, kind) + sizeof(kind));
 }
 
-// Behind the object there are zeros, to the end of its last word.
-uint32_t ContextTable::find_or_add(Kind kind, const void* object, size_t size) {
-  uint32_t data[(sizeof(Program) + 3) / 4] = {};
-  memcpy(data, object, size);
-  const size_t words = (size + sizeof(data[0]) - 1) / sizeof(data[0]);
+// Hashed by twos. Behind the `size` bytes there are zeros.
+uint32_t ContextTable::find_or_add(Kind kind, const uint64_t* pairs, size_t size) {
+  const size_t words = (size + sizeof(uint32_t) - 1) / sizeof(uint32_t);
   uint64_t hash = 0;
-  for (size_t i = 0; i < words; i++) hash = mixed(hash ^ data[i] ^ uint64_t{i} << 32);
-  return InternTable::find_or_add(key_of(kind, words, hash), data).id;
+  for (size_t i = 0; 2 * i < words; i++) hash = mixed(hash ^ pairs[i]);
+  return InternTable::find_or_add(key_of(kind, words, hash),
+                                  reinterpret_cast<const uint32_t*>(pairs))
+      .id;
 }

@@ -69,7 +69,7 @@ class ContextTable : public InternTable {
   uint32_t size() const { return count(Pass::kReferring); }
 
  private:
-  uint32_t find_or_add(Kind kind, const void* object, size_t size);
+  uint32_t find_or_add(Kind kind, const uint64_t* pairs, size_t size);
 
   // How often the table was cleared, and once more, in the upper half.
   static constexpr uint64_t kStep = uint64_t{1} << 32;

@@ -6,7 +6,7 @@
 #include "arch/x86_64/smap.h"
 
 // Offsets that recent_callers.cc checks: in a trap frame, from its end; in a Cpu and a TaskHead; in
-// an entry, of which the frames come last.
+// an entry, whose arrays of frames are filled from the end.
         .set FRAME_RSP, -16
         .set FRAME_RIP, -40
         .set FRAME_VECTOR, -56
@@ -17,99 +17,108 @@
         .set TASK_TRACE_CALL, 56
         .set ENTRY_RIP, 0
         .set ENTRY_VECTOR, 8
-        .set ENTRY_FRAMES, 12
         .set ENTRY_RBP, 16
         .set ENTRY_CALLER, 24
-        .set ENTRY_END, 32
-        .set ENTRY_SIZE, 176
+        .set ENTRY_COMPARE, 32
+        .set ENTRY_END, 40
+        .set ENTRY_NEXT_END, 184
+        .set ENTRY_RETURN_END, 248
 
-// Compares a frame and goes on to the next: how far it is to that, and the return address. It is
-// where one was when the entry was made, so it lies in user space.
+// The CPU's set for the trap frame in r10: in r11. Changes rax.
+        .macro FIND_SET
+        movl FRAME_RSP(%r10), %r11d
+        shll $2, %r11d
+        xorl FRAME_RIP(%r10), %r11d
+        andl $0xfe0, %r11d
+        movl %gs:CPU_ID, %eax
+        addq recent_callers(,%rax,8), %r11
+        .endm
+
+// Compares a frame and goes on to the next: where it leads, and the return address. It is where one
+// was when the entry was made, so it lies in user space.
         .macro FRAME left, frame, next
 .Lframes_\left:
-        movl ENTRY_SIZE-8*\left(%r9), %\next\()d
-        addq %\frame, %\next
+        movq ENTRY_NEXT_END-8*\left(%r9), %\next
         MAY_FAULT cmpq %\next, (%\frame)
         jne 773f
-        movl ENTRY_SIZE-8*\left+4(%r9), %ebx
-        MAY_FAULT cmpq %rbx, 8(%\frame)
+        movl ENTRY_RETURN_END-4*\left(%r9), %eax
+        MAY_FAULT cmpq %rax, 8(%\frame)
         jne 773f
         .endm
 
         .text
-// In rbx comes what is known of the caller, which the task then remembers, and in r9 the entry; or
-// in rbx 0. Changes r9 to r13. With interrupts off, which makes a fault fail at once.
+// In rax comes what is known of the caller, which the task then remembers, and in r9 the entry; or
+// in rax 0. Changes r9 to r11. With interrupts off, which makes a fault fail at once.
         .globl find_recent_caller
         .type find_recent_caller, @function
 find_recent_caller:
         movq %gs:CPU_KERNEL_STACK, %r10
-        movl FRAME_RSP(%r10), %ebx
-        shll $3, %ebx
-        xorl FRAME_RIP(%r10), %ebx
-        imull $0x9e3779b1, %ebx, %ebx
-        shrl $25, %ebx
-        shll $5, %ebx
-        movl %gs:CPU_ID, %r9d
-        movq recent_callers(,%r9,8), %r11
-        addq %rbx, %r11
-        movq (%r11), %r9
-1:      movq FRAME_RIP(%r10), %rbx
-        cmpq %rbx, ENTRY_RIP(%r9)
+        FIND_SET
+1:      movq (%r11), %r9
+        movq FRAME_RIP(%r10), %rax
+        cmpq %rax, ENTRY_RIP(%r9)
         jne 774f
-        movl FRAME_VECTOR(%r10), %ebx
-        cmpl %ebx, ENTRY_VECTOR(%r9)
+        movl FRAME_VECTOR(%r10), %eax
+        cmpl %eax, ENTRY_VECTOR(%r9)
         jne 774f
-        movq FRAME_RBP(%r10), %r12
-        cmpq %r12, ENTRY_RBP(%r9)
+        movq FRAME_RBP(%r10), %rax
+        cmpq %rax, ENTRY_RBP(%r9)
         jne 774f
-        cmpq FRAME_RSP(%r10), %r12
+        cmpq FRAME_RSP(%r10), %rax
         jb 774f
         STAC
-        movl ENTRY_FRAMES(%r9), %ebx
-        movq %r12, %r13
-        jmp *.Lframes(,%rbx,8)
-        FRAME 16, r12, r13
-        FRAME 15, r13, r12
-        FRAME 14, r12, r13
-        FRAME 13, r13, r12
-        FRAME 12, r12, r13
-        FRAME 11, r13, r12
-        FRAME 10, r12, r13
-        FRAME 9, r13, r12
-        FRAME 8, r12, r13
-        FRAME 7, r13, r12
-        FRAME 6, r12, r13
-        FRAME 5, r13, r12
-        FRAME 4, r12, r13
-        FRAME 3, r13, r12
-        FRAME 2, r12, r13
+        movq %rax, %r10
+        movq %rax, %r11
+        jmp *ENTRY_COMPARE(%r9)
+        FRAME 16, r10, r11
+        FRAME 15, r11, r10
+        FRAME 14, r10, r11
+        FRAME 13, r11, r10
+        FRAME 12, r10, r11
+        FRAME 11, r11, r10
+        FRAME 10, r10, r11
+        FRAME 9, r11, r10
+        FRAME 8, r10, r11
+        FRAME 7, r11, r10
+        FRAME 6, r10, r11
+        FRAME 5, r11, r10
+        FRAME 4, r10, r11
+        FRAME 3, r11, r10
+        FRAME 2, r10, r11
 .Lframes_1:
-        MAY_FAULT movq (%r13), %rbx
-        testq %rbx, ENTRY_END(%r9)
+        MAY_FAULT movq (%r11), %rax
+        testq %rax, ENTRY_END(%r9)
         jne 773f
-        movl ENTRY_SIZE-8+4(%r9), %ebx
-        MAY_FAULT cmpq %rbx, 8(%r13)
+        movl ENTRY_RETURN_END-4(%r9), %eax
+        MAY_FAULT cmpq %rax, 8(%r11)
         jne 773f
         CLAC
-        movq ENTRY_CALLER(%r9), %rbx
-        movq %gs:CPU_CURRENT, %r12
-        movq %rbx, TASK_TRACE_CALL(%r12)
+        movq ENTRY_CALLER(%r9), %rax
+        movq %gs:CPU_CURRENT, %r10
+        movq %rax, TASK_TRACE_CALL(%r10)
         ret
+// The set anew, and the entry's place in it.
 .Lframes_0:
 773:    CLAC
+        movq %gs:CPU_KERNEL_STACK, %r10
+        FIND_SET
+2:      cmpq (%r11), %r9
+        je 774f
+        addq $8, %r11
+        jmp 2b
 // The next of the set.
 774:    addq $8, %r11
         testb $24, %r11b
-        jz 775f
-        movq (%r11), %r9
-        jmp 1b
-775:    xorl %ebx, %ebx
+        jnz 1b
+        xorl %eax, %eax
         ret
         .size find_recent_caller, . - find_recent_caller
 
+// Where an entry with so many frames is compared.
         .section .rodata
         .balign 8
-.Lframes:
+        .globl recent_caller_compare
+recent_caller_compare:
         .irp left, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
         .quad .Lframes_\left
         .endr

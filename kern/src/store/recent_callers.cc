@@ -15,7 +15,7 @@ using Set = std::array<RecentCaller*, kWays>;  // the newest first
 using Sets = std::array<Set, kSets>;
 
 // What matches nothing, and the table of a CPU that has kept nothing.
-constinit RecentCaller no_caller = {};
+constinit RecentCaller no_caller = {.vector = UINT32_MAX};
 constexpr Sets make_empty() {
   Sets sets = {};
   for (Set& set : sets) set.fill(&no_caller);
@@ -46,13 +46,14 @@ static_assert(before_end(offsetof(TrapFrame, rsp)) == 16 &&
 static_assert(offsetof(Cpu, kernel_stack) == 8 && offsetof(Cpu, current) == 24 &&
               offsetof(Cpu, id) == 32 && offsetof(TaskHead, trace_call) == 56);
 static_assert(offsetof(RecentCaller, rip) == 0 && offsetof(RecentCaller, vector) == 8 &&
-              offsetof(RecentCaller, count) == 12 && offsetof(RecentCaller, rbp) == 16 &&
-              offsetof(RecentCaller, caller) == 24 && offsetof(RecentCaller, end) == 32);
-static_assert(sizeof(Set) == 32 && kSets == 1 << 7);
+              offsetof(RecentCaller, rbp) == 16 && offsetof(RecentCaller, caller) == 24 &&
+              offsetof(RecentCaller, compare) == 32 && offsetof(RecentCaller, end) == 40 &&
+              offsetof(RecentCaller, next) + sizeof(RecentCaller::next) == 184 &&
+              offsetof(RecentCaller, return_address) + sizeof(RecentCaller::return_address) == 248);
+static_assert(sizeof(Set) == 32 && kSets * sizeof(Set) == 0x1000);
 
 uint32_t index_of(const TrapFrame& entry) {
-  const uint32_t mixed = static_cast<uint32_t>(entry.rsp) << 3 ^ static_cast<uint32_t>(entry.rip);
-  return mixed * 0x9e3779b1 >> 25;
+  return (entry.rsp << 2 ^ entry.rip) / sizeof(Set) % kSets;
 }
 
 }  // namespace
@@ -97,7 +98,8 @@ void recent_callers_close() {
 }
 
 void recent_callers_forget() {
-  recent_pages[cpu_id()].each([](RecentCaller& caller) { caller.count = 0; });
+  recent_pages[cpu_id()].each(
+      [](RecentCaller& caller) { caller.compare = recent_caller_compare[0]; });
 }
 
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
@@ -109,18 +111,17 @@ void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
   RecentCaller* const place = newest_entry(index_of(entry), cpu);
   if (!place) return;
   RecentCaller& kept = *place;
-  RecentCaller::Frame* frame = std::end(kept.frames) - frames;
   uint64_t widest = 0;
-  for (size_t i = 1; i <= frames; i++) {
-    const uint64_t to_next = i < frames ? frame_pointers[i + 1] - frame_pointers[i] : 0;
-    widest |= to_next | program_counters[i];
-    *frame++ = {static_cast<uint32_t>(to_next), static_cast<uint32_t>(program_counters[i])};
+  for (size_t i = 1, place = RecentCaller::kMaxFrames - frames; i <= frames; i++, place++) {
+    widest |= program_counters[i];
+    kept.next[place] = i < frames ? frame_pointers[i + 1] : 0;
+    kept.return_address[place] = static_cast<uint32_t>(program_counters[i]);
   }
   kept.rip = entry.rip;
   kept.vector = static_cast<uint32_t>(entry.vector);
-  kept.count = widest > UINT32_MAX ? 0 : static_cast<uint32_t>(frames);
+  kept.stack = kept.pair = 0;
   kept.rbp = entry.rbp;
   kept.caller = caller;
-  kept.stack = kept.pair = 0;
+  kept.compare = recent_caller_compare[widest > UINT32_MAX ? 0 : frames];
   kept.end = cut ? 0 : UINT64_MAX;
 }

@@ -3,15 +3,15 @@
 //
 // Each CPU has a table of stacks that it has walked, in sets of four by the place of the call and
 // how deep the stack was there, of which the oldest goes when another one comes. An entry holds the
-// registers with which the kernel was entered; of each frame, how far it is to the next and the
-// return address; and what is known of the caller (TaskHead::trace_call). If registers and frames
-// are found again, a walk would find what it found then, whatever process it is: those that run the
-// same program find what the first has left, where their stacks lie alike. Seven instructions a
+// registers with which the kernel was entered; of each frame, where it leads and the return
+// address; and what is known of the caller (TaskHead::trace_call). If registers and frames are
+// found again, a walk would find what it found then, whatever process it is: those that run the
+// same program find what the first has left, where their stacks lie alike. Six instructions a
 // frame; a load that faults is a difference.
 //
 // A stack is kept when it comes for the second time, if it ends as those of programs do, with a
-// frame pointer of 0, or is deeper than what is recorded, and has addresses below 4 GiB. What else
-// there is, is walked each time.
+// frame pointer of 0, or is deeper than what is recorded, and returns to addresses below 4 GiB.
+// What else there is, is walked each time.
 //
 // A table is used and filled by its CPU alone, with interrupts off. Its pages are trace memory,
 // taken one after the other when stacks come, as long as all CPUs' would be a small part of the
@@ -26,25 +26,27 @@
 #include "core/task_head.h"
 #include "lib/units.h"
 
+// Where recent_callers.S compares so many frames; with none nothing matches.
+extern "C" const void* const recent_caller_compare[17];
+
 // Offsets are known to recent_callers.S.
 struct RecentCaller {
   static constexpr size_t kMaxFrames = 16;
-  struct Frame {
-    uint32_t to_next;  // bytes
-    uint32_t return_address;
-  };
 
   uint64_t rip;
   uint32_t vector;
-  uint32_t count;  // of the frames; 0: the entry matches nothing
+  uint32_t stack;  // the kernel stack that it was last met with; 0 if with none
   uint64_t rbp;
   uint64_t caller;
-  uint64_t end;  // what must not be set where the last frame leads: all, or if it is cut, nothing
-  // The kernel stack that it was last met with, and the number of the pair; 0 if with none.
-  uint32_t stack, pair;
-  Frame frames[kMaxFrames];  // the last `count`
+  const void* compare;
+  uint64_t end;   // what must not be set where the last frame leads: all, or if it is cut, nothing
+  uint32_t pair;  // the number of the pair of both stacks
+  // Of each frame, the last ones of these: where it leads, but for the last, and its return
+  // address.
+  std::array<uint64_t, kMaxFrames> next;
+  std::array<uint32_t, kMaxFrames> return_address;
 };
-static_assert(sizeof(RecentCaller) == 176);
+static_assert(sizeof(RecentCaller) == 248);
 
 // Allows `cpus` CPUs to take pages, if that is not too much. No trace is begun.
 void recent_callers_open(uint32_t cpus);
@@ -67,9 +69,9 @@ void recent_callers_forget();
 #else
       "call find_recent_caller"
 #endif
-      : "=b"(caller), "=r"(found)
+      : "=a"(caller), "=r"(found)
       :
-      : "r10", "r11", "r12", "r13", "memory", "cc");
+      : "r10", "r11", "memory", "cc");
   *entry = found;
   return caller;
 }

@@ -103,11 +103,6 @@ class RecentStack {
   const void* first_frame() const {
     return reinterpret_cast<const void*>(first_);
   }
-  // Whether it is of a stack with that return address in the first frame, as far from the top.
-  bool begins_alike(uint64_t frame_pointer, uint64_t top) const {
-    return frames_[0].address == reinterpret_cast<const uint64_t*>(frame_pointer)[1] &&
-           first_ - top_ == frame_pointer - top;
-  }
   // Whether nothing matches it.
   bool is_free() const {
     return key_ == 0;
@@ -142,8 +137,9 @@ class RecentStack {
     named_ = ((stack_ | caller) & kTruncated) | pair;
   }
 
-  // Moves it to the CPU's stack if it is of another one on which the same frame lies at the same
-  // distance from the top: whether it is so. What it holds is then compared as always.
+  // Whether it is of a stack that begins at the frame, maybe of another task: with the same return
+  // address, as far from its top. Then it is moved to this stack, and what it holds is to be
+  // compared as always.
   [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
   // Takes over return addresses that have changed, if that is all that has: whether it is. Nothing
   // matches before name(). `from`: what differs() has returned, or if it was not asked, nullptr.
@@ -248,18 +244,26 @@ class RecentStack {
 };
 
 // Where the last frame led may be outside of one stack and on another: what is outside of all is
-// put there instead, and ends() looks at what is found.
+// put there instead, and ends() looks at what is found. Three frames at a time: what is behind the
+// last one does not matter.
 inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, uint64_t top) {
-  const uint64_t distance = top - top_;
-  if (distance == 0 || first_ + distance != frame_pointer || key_ != top_ + scope.word() ||
+  if (frames_[0].address != reinterpret_cast<const uint64_t*>(frame_pointer)[1] ||
+      first_ - top_ != frame_pointer - top || key_ - top_ != scope.word() ||
       top % StackScope::kLimit != 0)
     return false;
+  const uint64_t distance = top - top_;
+  if (distance == 0) return true;
   first_ = frame_pointer;
   top_ = top;
   key_ = top + scope.word();
-  for (Frame *frame = frames_, *const last = frames_ + inner_; frame != last; frame++)
-    frame->next += distance;
-  frames_[inner_].next = 0;
+  static_assert(kMaxFrames % 3 == 0);
+  Frame* const last = frames_ + inner_;
+  for (Frame* frame = frames_; frame < last; frame += 3) {
+    frame[0].next += distance;
+    frame[1].next += distance;
+    frame[2].next += distance;
+  }
+  last->next = 0;
   return true;
 }
 
@@ -369,27 +373,33 @@ inline RecentStack* recent_place(uint64_t frame_pointer, uint64_t cpu) {
 inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   return recent_place(frame_pointer, cpu.id);
 }
-// The entry that has the stack, which that at its place does not, or has said of it `*from`: one
-// made on another stack, or another one of the set, which then changes places with it. nullptr if
-// there is none; if *from is not nullptr then, that at the place begins alike, and this is what it
-// says: readdress().
+// Brings an entry of a stack that begins at the frame, as far from the top, to the stack's place,
+// where there is none: one made on another stack, or one from another place of the set. nullptr
+// if there is none; its frames may differ.
+[[gnu::always_inline]] inline RecentStack* bring_recent(uint64_t frame_pointer, StackScope scope,
+                                                        uint64_t top, uint64_t cpu) {
+  RecentPlaces& places = *recent_places[cpu];
+  const size_t index = recent_index(frame_pointer);
+  for (size_t i = 0; i < kRecentWays; i++) {
+    RecentStack* const entry = places[index ^ i];
+    if (!entry->move(frame_pointer, scope, top)) continue;
+    places[index ^ i] = places[index];
+    places[index] = entry;
+    return entry;
+  }
+  return nullptr;
+}
+// The entry that has the stack, which that at its place does not, or has said of it `*from`.
+// nullptr if there is none; if *from is not nullptr then, that at the place begins alike, and this
+// is what it says: readdress().
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
                                                        const RecentStack::Frame** from) {
-  if (*from) return nullptr;
   const uint64_t top = cpu.kernel_stack;
-  RecentPlaces& places = *recent_places[cpu.id];
-  const size_t index = recent_index(frame_pointer);
-  for (size_t i = 0; i < kRecentWays; i++) {
-    RecentStack*& entry = places[index ^ i];
-    if (!entry->begins_alike(frame_pointer, top) ||
-        (!entry->is_at(frame_pointer, scope, top) && !entry->move(frame_pointer, scope, top)))
-      continue;
-    *from = entry->differs(top);
-    std::swap(places[index], entry);
-    return *from ? nullptr : places[index];
-  }
-  return nullptr;
+  RecentStack* const entry = *from ? nullptr : bring_recent(frame_pointer, scope, top, cpu.id);
+  if (!entry) return nullptr;
+  *from = entry->differs(top);
+  return *from ? nullptr : entry;
 }
 // An entry for another stack at its place; nullptr if there can be none. What was there moves on in
 // the set, of which one goes if it is full. Takes a page at most. After trace_memory_prepare().

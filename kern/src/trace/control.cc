@@ -9,6 +9,7 @@
 #include <span>
 
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/log.h"
@@ -22,7 +23,6 @@
 #include "store/shared_tables.h"
 #include "store/sweeper.h"
 #include "store/trace_memory.h"
-#include "trace/hooks.h"
 #include "trace/settle.h"
 #include "trace/started.h"
 
@@ -167,9 +167,11 @@ Result<bool> prepare_start(std::span<Target> targets, const TraceOptions& option
       trace_started_add(target.made, target.source);
       __atomic_store_n(trace_slot_of(target.source), target.made, __ATOMIC_RELEASE);
     }
-    if (target.acts) trace_table_of(target.source)->set_options(options);
+    if (!target.acts) continue;
+    TraceTable* const table = trace_table_of(target.source);
+    table->set_options(options);
+    if (options.sample != 0) table->seed_samplers(tsc());
   }
-  if (options.sample != 0) trace_seed_samplers();
   return true;
 }
 

@@ -69,7 +69,7 @@ uint64_t Sampler::random() {
 }
 
 // Knuth, The Art of Computer Programming, volume 2, 3.4.1, algorithm S: no logarithm is computed.
-uint64_t Sampler::deviate() {
+uint64_t Sampler::uncut_deviate() {
   const uint64_t bits = random();
   const auto ones = static_cast<unsigned>(std::countl_one(bits));
   const uint64_t u = ones >= 63 ? 0 : bits << (ones + 1);
@@ -79,6 +79,10 @@ uint64_t Sampler::deviate() {
   uint64_t least = random();
   for (unsigned i = 1; i < k; i++) least = std::min(least, random());
   return ones * kLn2Mean + (multiply_high(least, kLn2) >> (64 - kMeanShift));
+}
+
+uint64_t Sampler::deviate() {
+  return std::min(uncut_deviate(), uint64_t{kAlways} - 1);
 }
 
 SampleWeight sample_weight(uint64_t size, uint64_t rate) {

@@ -12,11 +12,11 @@
 // The distance to the next point is an exponential deviate. It is kept in units of the mean: an
 // allocation takes size/rate from it and is recorded when that is more than what is left; then
 // another is drawn. What has not happened yet has no memory of how long it has been waited for, so
-// one countdown on each CPU serves all traces, whatever their rates.
+// a countdown goes on where it was when a trace begins anew, with another rate too.
 //
-// All arithmetic is fixed point. Fractions of the mean have 58 bits behind the point and six
-// before: no deviate made of 64-bit numbers is longer than 64 ln 2 = 44.4, and an allocation larger
-// than that many means is always recorded.
+// All arithmetic is fixed point. Fractions of the mean have 58 bits behind the point and five
+// before: a deviate of more than 32 means, which one draw in 10^14 would be, is cut to that, and a
+// larger allocation is always recorded.
 #pragma once
 
 #include <cstdint>
@@ -57,19 +57,24 @@ class Sampler {
     left_ = deviate();
     return true;
   }
-  // The same as far as it says no: true. False, with nothing done, if it may be recorded. `step` is
-  // not 0; `size` times it is no more than 64 bits hold.
-  bool pass(uint64_t size, uint64_t step) {
-    const uint64_t distance = size * step;
-    if (distance > left_) return false;
-    left_ -= distance;
-    return true;
+  // The same for the distance that an allocation takes, as far as it says no: true. False if the
+  // allocation is recorded: then undo_pass() before take(). One of kAlways is.
+  static constexpr int64_t kAlways = INT64_MAX;
+  [[gnu::always_inline]] bool pass(int64_t distance) {
+    bool has_point;  // two instructions, for the hooks
+    asm("subq %2, %0" : "+m"(left_), "=@ccb"(has_point) : "r"(distance));
+    return !has_point;
   }
-  // An exponential deviate of mean 1 (2^58). Exact but for what lies behind the last bit.
+  [[gnu::always_inline]] void undo_pass(int64_t distance) {
+    left_ += static_cast<uint64_t>(distance);
+  }
+  // An exponential deviate of mean 1 (2^58), less than kAlways. Exact but for what lies behind the
+  // last bit, and cut at 32 means.
   uint64_t deviate();
 
  private:
   uint64_t random();
+  uint64_t uncut_deviate();
 
   uint64_t state_ = 0;
   uint64_t left_ = 0;

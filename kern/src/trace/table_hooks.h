@@ -43,10 +43,6 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
 
 inline bool TraceTable::forget_at_once(uint64_t object, uint64_t cpu) {
   const uint32_t hash = hash_of(object);
-  if (has_few_ && home(hash) == 0) [[unlikely]] {
-    count_unmatched(cpu);
-    return true;
-  }
   Shard& shard = shard_at(cpu);
   if (!shard.lock.lock_in_hook()) [[unlikely]]
     return false;

@@ -62,6 +62,12 @@ void TraceTable::set_running(bool runs) {
   has_few_ = selects_ || (!runs && counters().live() <= kHomes);
 }
 
+void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
+  for (Shard& shard : all_shards()) {
+    if (!shard.sampler.seeded()) shard.sampler.seed(seed++);
+  }
+}
+
 TraceCounters TraceTable::Shard::counters() const {
   const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
                  unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);

@@ -180,20 +180,47 @@ class alignas(64) TraceTable {
     filters_ =
         options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
     selects_ = filters_ || sample_step_ != 0;
-    most_sampled_ = filters_ ? 0 : UINT64_MAX / std::max<uint64_t>(sample_step_, 1);
+    passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
   }
+  // Begins the countdowns of sampling, if they have not begun: from the time, so that a run that is
+  // repeated instruction by instruction takes the same samples. The same.
+  void seed_samplers(uint64_t seed);
   // Whether an allocation may be unwanted: there is a filter, or it is sampled.
   bool selects() const { return selects_; }
   // Whether there is a filter.
   bool filters() const { return filters_; }
-  // If nothing but sampling decides: up to what size step() may be multiplied; otherwise 0.
-  uint64_t most_sampled() const { return most_sampled_; }
+  // Whether most objects that are freed may have no record: it selects, or is stopped with few.
+  bool has_few() const { return has_few_; }
   // What is recorded of a stack.
   StackScope scope() const { return scope_; }
   // What RecentStack knows a stack with that top by.
   uint64_t key_of(uint64_t top) const { return top + scope_word_; }
-  // What a byte takes from a CPU's countdown; 0 when the trace is not sampled.
+  // What a byte takes from a countdown; 0 when the trace is not sampled.
   uint64_t step() const { return sample_step_; }
+  // Whether sampling takes an allocation of `size` bytes, which is not 0: always, if the trace is
+  // not sampled. With interrupts off, without a lock.
+  bool samples(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    return sample_step_ == 0 || shard_of(cpu).sampler.take(size, sample_step_);
+  }
+  // For a trace that selects: whether nothing but sampling decides, and passes over the allocation,
+  // which is counted then; otherwise nothing is done. The same.
+  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+    int64_t distance;
+    if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
+      return false;
+    uint64_t place = cpu * sizeof(Shard);
+    // A field by this and the place, in one instruction: the compiler would add them first.
+    const auto shard = [this, &place]() -> Shard& {
+      asm("" : "+r"(place));
+      return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
+    };
+    if (!shard().sampler.pass(distance)) [[unlikely]] {
+      shard().sampler.undo_pass(distance);
+      return false;
+    }
+    count(shard().tally.filtered);
+    return true;
+  }
 
   // Whether a record can hold the number of an object: 48 bits, the highest of which is repeated
   // above, as in any address. Numbers of arenas that hand out something else need not be so.
@@ -248,8 +275,7 @@ class alignas(64) TraceTable {
   // but NMI; takes kTraceShard. Bound: a chain of each shard that may have it, mostly one.
   void forget(uint64_t object, uint32_t cpu);
   // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with
-  // nothing done. Without a lock if most objects that are freed may have no record, and no shard
-  // has one with the object's hash.
+  // nothing done.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object,
                                              uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
   // Of an object whose record is not in the CPU's own shard: drops it if the first shard that is
@@ -257,9 +283,18 @@ class alignas(64) TraceTable {
   // nothing done. With interrupts off. Bound: one chain.
   [[gnu::always_inline]] bool forget_elsewhere(uint64_t object,
                                                uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  // Whether no shard has a record with the object's hash, which is seen without a lock. It is being
+  // freed, with interrupts off.
+  [[gnu::always_inline]] bool has_none(uint64_t object) const {
+    uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
+    asm("imulq %1, %0" : "+r"(product) : "r"(object));
+    bool none;
+    asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
+    return none;
+  }
   // Counts the free of an object without a record.
   void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    count(shard_of(cpu).tally.unmatched);
+    count(first_shard()[cpu].tally.unmatched);
   }
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
@@ -440,6 +475,7 @@ class alignas(64) TraceTable {
     uint32_t generation GUARDED_BY(lock) = 0;  // of the store; another after clear()
     // Where its CPU has found the last record that was not here.
     std::atomic<uint32_t> other{0};
+    Sampler sampler;                           // of the CPU alone
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
@@ -523,10 +559,12 @@ class alignas(64) TraceTable {
 
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {
-    uint64_t hash = __builtin_bswap64(object * 0x9e3779b97f4a7c15);
+    uint64_t hash = __builtin_bswap64(object * kHashFactor);
     asm("" : "+r"(hash));  // one value for all, not the product and parts of it
     return static_cast<uint32_t>(hash);
   }
+  static constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
+  static_assert(kHomes == 1 << 8, "has_none()");
   Shard* first_shard() { return reinterpret_cast<Shard*>(this + 1); }
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
   // `cpu` may be a stamp.
@@ -544,8 +582,8 @@ class alignas(64) TraceTable {
   TraceOptions options_;
   uint64_t sample_step_ = 0;
   bool selects_ = false, filters_ = false;
-  bool has_few_ = true;  // most objects that are freed may have no record
-  uint64_t most_sampled_ = 0;
+  bool has_few_ = true;
+  int64_t passing_step_ = 0;  // the same, or kAlways if there is a filter
   StackScope scope_;
   uint64_t scope_word_ = 0;
   const unsigned shard_count_;

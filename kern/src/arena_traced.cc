@@ -1,0 +1,56 @@
+// What a traced arena hands out from its quantum caches, and gets back.
+//
+// Usually the CPU has an object in its magazine, and room for one. Then object and record are dealt
+// with in one section with interrupts off, which the hook ends: that costs little more than the
+// same without a trace. Anything else goes the way of arena.cc, where two sections follow each
+// other. A quantum cache is never traced, checked or made to fail itself (KMC_NOTRACE).
+#include "arena_impl.h"
+#include "slab_impl.h"
+#include "slab_os.h"
+#include "slab_trace.h"
+
+namespace {
+
+#ifdef CONFIG_KASAN
+constexpr bool kAtHand = false;  // slab_magazine.c chooses another object than the last
+#else
+constexpr bool kAtHand = true;
+#endif
+
+}  // namespace
+
+ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t size, size_t whole,
+                                              int flags, const void* frame) {
+  if (!kAtHand || !is_cached(arena, whole)) return alloc_anyhow(arena, size, flags, frame);
+  if constexpr (SLAB_OS_CHECK_CALLS) check_sleep(arena, flags);
+  const uint64_t saved = slab_os_irq_save();
+  kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));
+  const uint32_t rounds = cpu->rounds;
+  if (rounds == 0 || !has_flag(arena, KMC_TRACED)) [[unlikely]] {
+    slab_os_irq_restore(saved);
+    return alloc_anyhow(arena, size, flags, frame);
+  }
+  set_rounds(cpu, rounds - 1);
+  void* const address = cpu->loaded->objects[rounds - 1];
+  slab_os_count(&cpu->allocations, 1);
+  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, true);
+  return arena_trace_alloc(arena.trace, address, size, frame, saved);
+}
+
+// The record goes in the section in which the address comes into the magazine, where nobody else
+// can have it yet.
+ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, size_t whole) {
+  if (!kAtHand || !is_cached(arena, whole)) return free_anyhow(arena, address, whole);
+  const uint64_t saved = slab_os_irq_save();
+  kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));
+  const uint32_t rounds = cpu->rounds;
+  if (rounds == cpu->capacity || !has_flag(arena, KMC_EVER_TRACED)) [[unlikely]] {
+    slab_os_irq_restore(saved);
+    return free_anyhow(arena, address, whole);
+  }
+  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, false);
+  set_rounds(cpu, rounds + 1);
+  slab_os_count(&cpu->frees, 1);
+  cpu->loaded->objects[rounds] = address;
+  arena_trace_free(arena.trace, address, saved);
+}
