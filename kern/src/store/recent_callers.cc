@@ -15,7 +15,12 @@ using Set = std::array<RecentCaller*, kWays>;  // the newest first
 using Sets = std::array<Set, kSets>;
 
 // What matches nothing, and the table of a CPU that has kept nothing.
-constinit RecentCaller no_caller = {.vector = UINT32_MAX};
+constexpr RecentCaller nobody() {
+  RecentCaller caller = {};
+  caller.vector = UINT32_MAX;
+  return caller;
+}
+constinit RecentCaller no_caller = nobody();
 constexpr Sets make_empty() {
   Sets sets = {};
   for (Set& set : sets) set.fill(&no_caller);
