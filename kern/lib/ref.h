@@ -5,14 +5,23 @@
 #include <cstdint>
 #include <utility>
 
+template <typename T>
+class Ref;
+
 // T supplies `static void destroy(T*)`, called once when the count reaches zero, in the context of
 // the last holder.
 template <typename T>
 class RefCounted {
  public:
+  uint32_t ref_count() const { return count_.load(std::memory_order_relaxed); }
+
+ protected:
+  RefCounted() = default;
+
+ private:
+  friend class Ref<T>;
+
   void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
-  // For who found the object otherwise than by a reference, and knows that it is not freed yet:
-  // false if the last one is gone.
   bool try_ref() {
     uint32_t count = count_.load(std::memory_order_relaxed);
     while (count != 0 && !count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed))
@@ -22,13 +31,17 @@ class RefCounted {
   void unref() {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(static_cast<T*>(this));
   }
-  uint32_t ref_count() const { return count_.load(std::memory_order_relaxed); }
 
- protected:
-  RefCounted() = default;
+  std::atomic<uint32_t> count_{1};  // Ref::first()
+};
 
- private:
-  std::atomic<uint32_t> count_{1};  // who creates it holds the first reference: see Ref::adopt
+// A reference outside a Ref, for a holder that cannot have one as a member. Plain data; it has to
+// go back into a Ref.
+template <typename T>
+struct HeldRef {
+  T* object = nullptr;
+
+  explicit operator bool() const { return object != nullptr; }
 };
 
 template <typename T>
@@ -48,14 +61,23 @@ class Ref {
     if (object_) object_->unref();
   }
 
-  // Takes over a reference that the caller holds.
-  static Ref adopt(T* object) {
+  // The first reference to an object that has just been made.
+  static Ref first(T* object) {
     Ref ref;
     ref.object_ = object;
     return ref;
   }
-  // Gives the reference to the caller, who must unref it.
-  T* release() { return std::exchange(object_, nullptr); }
+  // A reference to an object that the caller found without having one, and that has not been freed
+  // yet; empty if its last reference is gone.
+  static Ref try_take(T& object) { return object.try_ref() ? first(&object) : Ref(); }
+  // Continues a reference that has been released.
+  static Ref adopt(HeldRef<T> held) {
+    Ref ref;
+    ref.object_ = held.object;
+    return ref;
+  }
+  // The caller's to adopt again.
+  HeldRef<T> release() { return {std::exchange(object_, nullptr)}; }
   void reset() { *this = Ref(); }
 
   T* get() const { return object_; }

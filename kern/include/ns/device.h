@@ -60,7 +60,7 @@ class Chan : public RefCounted<Chan> {
   // union up again.
   Device* mount_device = nullptr;
   uint64_t mount_path = 0;
-  Chan* union_next = nullptr;  // an open directory of a union: the next member, open too, owned
+  Ref<Chan> union_next;  // an open directory of a union: the next member, open too
 
   UsedFile* used_file = nullptr;  // file_use_begin's
 
@@ -70,6 +70,16 @@ class Chan : public RefCounted<Chan> {
   // not be open.
   Result<Ref<Chan>> clone();
   static void destroy(Chan* chan);
+
+  // A reference as the state, for a device whose files are counted objects.
+  template <typename T>
+  void keep(Ref<T> ref) {
+    state = ref.release().object;
+  }
+  template <typename T>
+  Ref<T> take_kept() {
+    return Ref<T>::adopt({static_cast<T*>(std::exchange(state, nullptr))});
+  }
 };
 
 // Whether `who` has all of `want` (4 read, 2 write, 1 execute or search) on what has these

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "core/sleep.h"
+#include "lib/ref.h"
 #include "lib/result.h"
 #include "probe/probe_counts.h"
 #include "probe/probe_events.h"
@@ -32,8 +33,8 @@ class TraceBinaryDump;
 // Programs by their path, for arming: what this layer cannot reach itself.
 class ProbePrograms {
  public:
-  virtual Result<Chan*> open(std::string_view path) = 0;
-  virtual void close(Chan* program) = 0;
+  virtual Result<HeldRef<Chan>> open(std::string_view path) = 0;
+  virtual void close(HeldRef<Chan> program) = 0;
 
  protected:
   ~ProbePrograms() = default;
