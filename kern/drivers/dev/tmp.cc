@@ -87,6 +87,7 @@ class Name {
 };
 
 struct Node : RefCounted<Node> {
+  static constexpr RefKind kRefKind = RefKind::kTmpNode;
   static Result<Ref<Node>> make();  // ENOMEM, ENOSPC
   static void destroy(Node* node);
 

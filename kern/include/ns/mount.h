@@ -29,6 +29,7 @@ struct MountHead {
 // The mount table of one or more processes. fork shares it, as a copy is made only on request.
 class Namespace : public RefCounted<Namespace> {
  public:
+  static constexpr RefKind kRefKind = RefKind::kNamespace;
   static void destroy(Namespace* ns);
   explicit Namespace(Ref<Chan> root) : root_(std::move(root)) {}
   ~Namespace();

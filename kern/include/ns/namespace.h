@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/ref.h"
 #include "core/spinlock.h"
-#include "lib/ref.h"
 #include "lib/result.h"
 #include "ns/device.h"
 #include "ns/mount.h"

@@ -7,10 +7,10 @@
 #include "abi/errno.h"
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
+#include "core/ref.h"
 #include "core/sleep.h"
 #include "core/task_head.h"
 #include "lib/list.h"
-#include "lib/ref.h"
 #include "lib/result.h"
 #include "lib/units.h"
 

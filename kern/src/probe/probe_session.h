@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/ref.h"
 #include "core/sleep.h"
-#include "lib/ref.h"
 #include "lib/result.h"
 #include "probe/probe_counts.h"
 #include "probe/probe_events.h"

@@ -19,6 +19,7 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
+#include "core/ref.h"
 #include "slab_os.h"
 #include "slab_trace.h"
 #include "store/current_context.h"
@@ -309,6 +310,30 @@ void trace_seed_samplers() {
   for (CpuSampler& cpu : samplers) {
     if (!cpu.sampler.seeded()) cpu.sampler.seed(tsc());
   }
+}
+
+// A reference is recorded as an object whose address is its number. What it refers to stands where
+// the size would: see TraceTable::place_of().
+ALLOCATOR_TEXT uint64_t ref_trace_take(RefKind kind, const void* object) {
+  const uint64_t saved = slab_os_irq_save();
+  Cpu& cpu = this_cpu();
+  if (static_cast<int64_t>(cpu.refs[static_cast<unsigned>(kind)].taken) >= 0) [[unlikely]] {
+    slab_os_irq_restore(saved);
+    return 0;
+  }
+  const uint64_t number = ++cpu.refs_numbered << kStampCpuBits | cpu.id;
+  return reinterpret_cast<uint64_t>(trace_alloc(
+      reinterpret_cast<TraceTable*>(ref_class(kind).trace), reinterpret_cast<void*>(number),
+      TraceTable::place_of(object), __builtin_frame_address(0), saved));
+}
+
+// The trace may have ended since the reference was taken.
+ALLOCATOR_TEXT void ref_trace_put(RefKind kind, uint64_t number) {
+  const uint64_t saved = slab_os_irq_save();
+  if (static_cast<int64_t>(this_cpu().refs[static_cast<unsigned>(kind)].put) >= 0) [[unlikely]]
+    return slab_os_irq_restore(saved);
+  trace_free(reinterpret_cast<TraceTable*>(ref_class(kind).trace), reinterpret_cast<void*>(number),
+             saved);
 }
 
 void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested, const void* frame,

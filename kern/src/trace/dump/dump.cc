@@ -122,6 +122,11 @@ void destroy(TraceDump* dump) {
   dump_workspace_give_back(workspace);
 }
 
+uint32_t kind_of(TraceSource source) {
+  if (source.references()) return ABI_TRACEDUMP_REFERENCES;
+  return source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA;
+}
+
 Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
   uint32_t traces = 0;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source))
@@ -132,8 +137,7 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
     if (!table) continue;
     TraceHeader header = header_of(source);
     header.untracked = source.live();
-    dump.binary.add(header, source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-                    source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
+    dump.binary.add(header, kind_of(source), source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
   }
   return {};
 }
