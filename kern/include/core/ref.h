@@ -111,11 +111,9 @@ class Ref {
   [[gnu::always_inline]] Ref(const Ref& other) : Ref(other.object_) {}
   Ref(Ref&& other) noexcept
       : object_(std::exchange(other.object_, nullptr)), number_(other.number_) {}
-  [[gnu::always_inline]] Ref& operator=(const Ref& other) { return *this = Ref(other); }
-  Ref& operator=(Ref&& other) noexcept {
-    Ref old(std::move(*this));
-    object_ = std::exchange(other.object_, nullptr);
-    number_ = other.number_;
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(number_, other.number_);
     return *this;
   }
   ~Ref() {

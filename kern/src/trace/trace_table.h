@@ -197,8 +197,8 @@ class alignas(64) TraceTable {
   static constexpr uint64_t kMaxSize = (uint64_t{1} << 48) - 1;
 
   // A record of a reference has its number for an address, and this for a size: where the object
-  // that it refers to lies in the direct map, in units of 16 bytes. 0 for what lies elsewhere, or
-  // 32 GiB above its beginning.
+  // that it refers to lies in the direct map, in units of 8 bytes. 0 for what lies elsewhere, or
+  // 16 GiB above its beginning.
   static uint64_t place_of(const void* object) {
     const uint64_t place = direct_map_phys(object).value / kPlaceUnit;
     return place < kLargeSize ? place : 0;
@@ -546,7 +546,7 @@ class alignas(64) TraceTable {
   template <typename Visit>
   static void walk(Shard& shard, Visit visit);
   TraceRecord copy_of(const Record& record) const;
-  static constexpr uint64_t kPlaceUnit = 16;
+  static constexpr uint64_t kPlaceUnit = 8;
   // Fetches a larger directory for the shard, or gives back the smaller one. The context of
   // record(); no tracer lock held.
   static void tend_directory(Shard& shard);

@@ -50,6 +50,7 @@ TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
   format(header.name, sizeof(header.name), "%s", source.name());
   header.state = trace_state_of(source);
   header.object_size = source.object_size();
+  header.of_references = source.references() != nullptr;
   return header;
 }
 
