@@ -9,7 +9,7 @@ TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_contex
 # Records, and which allocations get one.
 TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_table.cc)
 # The hooks that the memory core calls for each allocation that is traced.
-TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
+TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc kern/src/core/ref.cc
 # The commands that users write, and the dumps that they read.
 TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/trace/trace_options.cc \
   $(addprefix kern/src/trace/dump/,summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)

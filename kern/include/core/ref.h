@@ -3,8 +3,7 @@
 // Each CPU counts the references of each kind that are taken and put. While a kind is traced, each
 // reference that is taken gets a number, under which the tracer keeps a record of who took it. The
 // number stays with the reference: a move carries it along, release() gives it to the next holder,
-// and the end of the reference drops the record. Without a trace that costs three instructions for
-// taking a reference and three for putting it.
+// and the end of the reference drops the record.
 #pragma once
 
 #include <atomic>
@@ -40,23 +39,25 @@ uint64_t ref_trace_take(RefKind kind, const void* object);
 // The reference with this number, which is not 0, goes.
 void ref_trace_put(RefKind kind, uint64_t number);
 
+// Counts a reference that is taken, and one that is put: an instruction each, and a branch that the
+// sign of the count decides.
 template <RefKind kind>
 [[gnu::always_inline]] inline uint64_t ref_count_taken(const void* object) {
   constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
   asm goto("incq %%gs:%c0; js %l[traced]" ::"i"(counts + offsetof(RefCounts, taken))
-           : "memory", "cc"
+           : "cc"
            : traced);
   return 0;
 traced:
   return ref_trace_take(kind, object);
 }
-
 template <RefKind kind>
-[[gnu::always_inline]] inline void ref_count_put(uint64_t number) {
+[[gnu::always_inline]] inline void ref_count_put(const uint64_t& number) {
   constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
-  asm volatile("incq %%gs:%c0" ::"i"(counts + offsetof(RefCounts, put)) : "memory", "cc");
-  if (number != 0) [[unlikely]]
-    ref_trace_put(kind, number);
+  asm goto("incq %%gs:%c0; js %l[traced]" ::"i"(counts + offsetof(RefCounts, put)) : "cc" : traced);
+  return;
+traced:
+  if (number != 0) ref_trace_put(kind, number);
 }
 
 template <typename T>
@@ -103,11 +104,7 @@ template <typename T>
 class Ref {
  public:
   constexpr Ref() = default;
-  [[gnu::always_inline]] explicit Ref(T* object) : object_(object) {
-    if (!object_) return;
-    object_->ref();
-    number_ = ref_count_taken<T::kRefKind>(object_);
-  }
+  [[gnu::always_inline]] explicit Ref(T* object) : object_(object), number_(take(object)) {}
   [[gnu::always_inline]] Ref(const Ref& other) : Ref(other.object_) {}
   Ref(Ref&& other) noexcept
       : object_(std::exchange(other.object_, nullptr)), number_(other.number_) {}
@@ -152,6 +149,12 @@ class Ref {
   bool operator==(const Ref& other) const { return object_ == other.object_; }
 
  private:
+  [[gnu::always_inline]] static uint64_t take(T* object) {
+    if (!object) return 0;
+    object->ref();
+    return ref_count_taken<T::kRefKind>(object);
+  }
+
   T* object_ = nullptr;
   uint64_t number_ = 0;  // of its record; 0: it has none
 };
