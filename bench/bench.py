@@ -42,6 +42,8 @@ ROWS = [
       for number in (1000, 10000, 100000)),
     *((f"traced_depth_{depth}", f"… traced, {depth} frames", "instructions", None,
        {8: "1,031", 10: "1,073", 20: "1,265"}.get(depth, ""), "") for depth in range(2, 31, 2)),
+    ("added_reference", "added to copy and drop of a reference, never traced", "instructions", 6, "", ""),
+    ("traced_reference", "… copy and drop, traced, 10 frames", "instructions", 320, "", ""),
     ("added_1000_stacks", "added by tracing, 1,000 stacks in rotation", "instructions", 450, "~970", ""),
     ("longest_hook", "longest addition by one hook, growing to 100,000", "instructions", 2000, "", ""),
     ("added_growing", "added to an alloc, growing to 100,000", "instructions", None, "", ""),

@@ -1,13 +1,17 @@
 // An allocation and its free in a loop, in every kind of cache and context.
+#include <atomic>
 #include <optional>
 
 #include "arch/x86_64/trap.h"
 #include "bench/bench.h"
 #include "bench/sizes.h"
 #include "core/cpu.h"
+#include "core/panic.h"
+#include "core/ref.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
 #include "sched/task.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -159,4 +163,59 @@ KBENCH(process, kProcess) {
   }
   current_task()->trace_call = 0;
   bench_row(traced_pairs(cache), "traced_process_no_user_stack");
+}
+
+namespace {
+
+struct BenchCounted : RefCounted<BenchCounted> {
+  static constexpr RefKind kRefKind = RefKind::kTest;
+  static void destroy(BenchCounted*) {}
+};
+
+// The same without the tracer.
+class PlainRef {
+ public:
+  explicit PlainRef(std::atomic<uint32_t>* count) : count_(count) {
+    if (count_) count_->fetch_add(1, std::memory_order_relaxed);
+  }
+  ~PlainRef() {
+    if (count_ && count_->fetch_sub(1, std::memory_order_acq_rel) == 1)
+      panic("bench: no reference");
+  }
+  PlainRef(const PlainRef& other) : PlainRef(other.count_) {}
+  PlainRef& operator=(const PlainRef&) = delete;
+
+ private:
+  std::atomic<uint32_t>* count_;
+};
+
+// A copy that is somewhere in memory, and goes.
+template <typename Reference>
+BENCH_INLINE inline void copy_and_drop(const Reference& from) {
+  const Reference copy(from);
+  asm volatile("" ::"r"(&copy) : "memory");
+}
+
+template <typename Reference>
+Cost copies_of(const Reference& from) {
+  Cost cost;
+  at_depth(kDepth, [&]() BENCH_INLINE {
+    cost = least(16, 100, [&from](unsigned) BENCH_INLINE { copy_and_drop(from); });
+  });
+  return cost;
+}
+
+}  // namespace
+
+KBENCH(references, kTask) {
+  const Pinned pinned;
+  BenchCounted counted;
+  const Ref<BenchCounted> first = Ref<BenchCounted>::first(&counted);
+  std::atomic<uint32_t> count{1};
+  const Cost plain = copies_of(PlainRef(&count));
+  bench_row({copies_of(first).hundredths - plain.hundredths}, "added_reference");
+  const TraceSource kind(&ref_class(RefKind::kTest));
+  ASSERT(trace_command(kind, "start").ok());
+  bench_row(copies_of(first), "traced_reference");
+  ASSERT(trace_command(kind, "stop\nreset").ok());
 }

@@ -60,8 +60,8 @@ class Counted {
 
  private:
   struct NoPrograms final : ProbePrograms {
-    Result<Chan*> open(std::string_view) override { return Errno::ENOENT; }
-    void close(Chan*) override {}
+    Result<HeldRef<Chan>> open(std::string_view) override { return Errno::ENOENT; }
+    void close(HeldRef<Chan>) override {}
   } no_programs_;
   ProbeSession* const session_;
 };

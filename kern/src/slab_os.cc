@@ -16,6 +16,7 @@
 #include "core/boot.h"
 #include "core/cpu.h"
 #include "core/log.h"
+#include "core/ref.h"
 #include "core/spinlock.h"
 #include "core/symbols.h"
 #include "core/task_head.h"
@@ -186,7 +187,7 @@ void slab_os_log_place(const char* prefix, const char* what, const slab_os_place
 }
 
 bool slab_os_name_taken(const char* name) {
-  return arena_name_taken(name) != 0;
+  return arena_name_taken(name) != 0 || ref_class_find(name);
 }
 
 void slab_os_log(const char* pattern, ...) {

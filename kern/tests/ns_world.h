@@ -55,17 +55,16 @@ class LiveCounts {
 class TestNamespace {
  public:
   TestNamespace() {
-    Result<Namespace*> made = namespace_create();
+    Result<Ref<Namespace>> made = namespace_create();
     EXPECT(made);
-    ns_ = *made;
+    ns_ = made.take();
   }
-  ~TestNamespace() { namespace_unref(ns_); }
   PathContext context(Chan* cwd = nullptr, uint32_t uid = 0) const {
-    return {.ns = ns_, .cwd = cwd, .who = {uid, uid}};
+    return {.ns = ns_.get(), .cwd = cwd, .who = {uid, uid}};
   }
 
  private:
-  Namespace* ns_ = nullptr;
+  Ref<Namespace> ns_;
 };
 
 inline Result<void> write_file(const PathContext& context, std::string_view path,

@@ -17,8 +17,8 @@
 namespace {
 
 struct NoPrograms final : ProbePrograms {
-  Result<Chan*> open(std::string_view) override { return Errno::ENOENT; }
-  void close(Chan*) override {}
+  Result<HeldRef<Chan>> open(std::string_view) override { return Errno::ENOENT; }
+  void close(HeldRef<Chan>) override {}
 };
 
 // What the tests probe.
@@ -286,15 +286,14 @@ KTEST(probe_session_pid_is_who_allocates) {
 KTEST(probe_session_start_is_all_or_nothing) {
   struct OneProgram final : ProbePrograms {
     explicit OneProgram(TestProgram& program) : program(program) {}
-    Result<Chan*> open(std::string_view path) override {
+    Result<HeldRef<Chan>> open(std::string_view path) override {
       if (path == "/bin/probetest") {
-        program.file().ref();
-        return &program.file();
+        return Ref<Chan>(&program.file()).release();
       }
       EXPECT(run_probetest("calls", 10) == 0);  // is told
       return Errno::ENOENT;
     }
-    void close(Chan* file) override { file->unref(); }
+    void close(HeldRef<Chan> file) override { Ref<Chan>::adopt(file).reset(); }
     TestProgram& program;
   };
   test_process_1();
@@ -333,11 +332,10 @@ KTEST(probe_session_start_is_all_or_nothing) {
 KTEST(probe_session_abandoned_calls_are_counted) {
   struct Program final : ProbePrograms {
     explicit Program(TestProgram& program) : program(program) {}
-    Result<Chan*> open(std::string_view) override {
-      program.file().ref();
-      return &program.file();
+    Result<HeldRef<Chan>> open(std::string_view) override {
+      return Ref<Chan>(&program.file()).release();
     }
-    void close(Chan* file) override { file->unref(); }
+    void close(HeldRef<Chan> file) override { Ref<Chan>::adopt(file).reset(); }
     TestProgram& program;
   };
   test_process_1();

@@ -264,10 +264,10 @@ KTEST(proc_random_changes_against_a_model) {
 }
 
 KTEST(proc_load_and_let_go) {
-  Result<Namespace*> ns = namespace_create();
+  Result<Ref<Namespace>> ns = namespace_create();
   EXPECT(ns);
   if (!ns) return;
-  const PathContext context{.ns = *ns, .cwd = nullptr, .who = {}};
+  const PathContext context{.ns = ns->get(), .cwd = nullptr, .who = {}};
   twice([&] {
     Arguments arguments;
     EXPECT(arguments.add("first") && arguments.add("second") && arguments.add("X=y"));
@@ -296,7 +296,6 @@ KTEST(proc_load_and_let_go) {
     Result<LoadedProgram> folder = program_load(context, "/bin", arguments);
     EXPECT(!folder && folder.error() == Errno::EACCES);
   });
-  namespace_unref(*ns);
 }
 
 KTEST(proc_discard_of_a_half_made_process) {

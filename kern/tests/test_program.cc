@@ -24,12 +24,12 @@ struct SectionHeader {
 };
 constexpr size_t kReturnsHeader = 16;
 
-constinit Namespace* names = nullptr;
+constinit HeldRef<Namespace> names;
 constinit Process* parent = nullptr;
 
 PathContext root() {
-  if (!names) names = namespace_create().take();
-  return {.ns = names, .cwd = nullptr, .who = {}};
+  if (!names) names = namespace_create().take().release();
+  return {.ns = names.object, .cwd = nullptr, .who = {}};
 }
 
 // A process 1 that is never started: what tests start are its children.
@@ -128,8 +128,7 @@ uint32_t start_probetest(const char* what, unsigned n) {
   arguments.arguments = 3;
   Process* const process = process_create().take();
   LoadedProgram program = program_load(root(), "/bin/probetest", arguments).take();
-  namespace_ref(names);
-  process->ns = names;
+  process->ns = Ref<Namespace>(names.object);
   process->fds = fd_table_create().take();
   process->space = std::move(program.space);
   process->start_frame = program.frame;

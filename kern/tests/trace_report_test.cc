@@ -82,12 +82,12 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   while (n < kBefore + kMuch) objects[n++] = ktest_leaks_much(cache);
   while (n < std::size(objects)) objects[n++] = ktest_leaks_little(cache);
   kmem_cache_free(cache, ktest_leaks_little(cache));
-  Result<Namespace*> ns = namespace_create();
+  Result<Ref<Namespace>> ns = namespace_create();
   EXPECT(ns.ok());
   if (!ns) return;
   {
     // A file of its trace that is open keeps it readable.
-    Result<Ref<Chan>> file = path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}},
+    Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = nullptr, .who = {0, 0}},
                                        "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
     EXPECT(file.ok());
     if (!file) return;
@@ -104,8 +104,8 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
       EXPECT(!lines.has("kmem_cache_alloc"));
     }
     EXPECT(kmem_cache_is_zombie(cache));
-    EXPECT(path_open({.ns = *ns, .cwd = nullptr, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned",
-                     ABI_O_RDONLY, 0)
+    EXPECT(path_open({.ns = ns->get(), .cwd = nullptr, .who = {0, 0}},
+                     "#mem/kmemtrace/ktest_mourned", ABI_O_RDONLY, 0)
                .error() == Errno::ENOENT);
     char text[1024];
     Result<size_t> got = (*file)->device->read(**file, text, sizeof(text), 0);
@@ -116,7 +116,6 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
     EXPECT(trace_memory_used() > 0);
   }
   EXPECT(trace_memory_used() == 0);
-  namespace_unref(*ns);
 }
 
 KTEST(trace_report_of_a_cache_that_was_not_traced) {

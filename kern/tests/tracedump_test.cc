@@ -303,11 +303,12 @@ KTEST(tracedump_has_what_was_destroyed) {
 }
 
 KTEST(tracedump_is_roots_and_is_only_read) {
-  Result<Namespace*> ns = namespace_create();
+  Result<Ref<Namespace>> ns = namespace_create();
   EXPECT(ns.ok());
   if (!ns) return;
   const auto open = [&](uint32_t uid, uint32_t flags) {
-    return path_open({.ns = *ns, .cwd = nullptr, .who = {uid, uid}}, "#mem/tracedump", flags, 0);
+    return path_open({.ns = ns->get(), .cwd = nullptr, .who = {uid, uid}}, "#mem/tracedump", flags,
+                     0);
   };
   EXPECT(open(1000, ABI_O_RDONLY).error() == Errno::EACCES);
   {
@@ -320,5 +321,4 @@ KTEST(tracedump_is_roots_and_is_only_read) {
            (*for_writing)->device->read(**for_writing, &byte, 1, 0).error() == Errno::EACCES);
   }
   EXPECT(trace_memory_used() == 0);
-  namespace_unref(*ns);
 }

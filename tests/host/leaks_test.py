@@ -1,4 +1,4 @@
-"""The judges of the leak test, its report, and the look-ups of lines that it is made with."""
+"""The judges of the leak test and its report."""
 import json
 import re
 import subprocess
@@ -8,15 +8,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from guest import BUILD, ROOT, leaktest, text
+from guest import ROOT, leaktest, text
 from leak_fakes import dump, group, growth, look, series, source
-from stele import dwarf, ksyms
 from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Look, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
                                seconds_that_name)
 from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
-from stele.source_lines import ProgramLines, SourceLines, build_id
 from stele.tracedump import Record
 
 
@@ -317,6 +315,46 @@ def test_report_says_what_was_not_run(untraced, line):
     assert f"runs: 1 to warm up, {line}, 5 traced;" in told(judge([], 5), untraced)
 
 
+# References.
+
+
+def references(marks, objects, name="ref.chan", function="fd_get", offset=0x7):
+    taken = group(marks, name=name, function=function, offset=offset, kind="references", size=0)
+    taken.records = [replace(record, object=at) for record, at in zip(taken.records, objects)]
+    return taken
+
+
+def test_references_stand_under_the_objects_that_they_keep():
+    leaked = group([0, 1, 2], name="chan")
+    leaked.records = [replace(record, object=at) for record, at in zip(leaked.records, (0x10, 0x20, 0x30))]
+    taken = references([0, 1, 2, 2], [0x10, 0x20, 0x30, 0x40])
+    verdict = judge([taken, leaked], 5)
+    assert verdict.by_stack == [leaked] and [len(kept.records) for kept in leaked.references] == [3]
+    assert [[record.object for record in other.records] for other in verdict.others] == [[0x40]]
+    report_text = told(verdict)
+    assert ("192 bytes in 3 allocations of chan from stack\n    leak_at_depth+0x34  kern/a.cc:2\n    debug_alloc_write+0x12  kern/a.cc:9\n"
+            "    kept by 3 references that were not put, taken from stack\n        fd_get+0x7  kern/a.cc:2\n") in report_text
+
+
+def test_references_of_another_kind_do_not_keep_an_object():
+    leaked = group([0, 1], name="chan")
+    verdict = judge([leaked, references([0, 1], [0x1000, 0x1000], name="ref.tmp_node")], 5)
+    assert not leaked.references and [one.name for one in verdict.by_stack] == ["chan", "ref.tmp_node"]
+
+
+def test_references_to_what_stays_are_a_leak():
+    verdict = judge([references([0, 1, 2], [0x10, 0x10, 0x10])], 5, growths=[growth("ref.chan", 96, 0)])
+    assert verdict.status == LEAKED
+    report_text = told(verdict)
+    assert "LEAKED: 3 references from 1 stacks" in report_text and "3 references to objects of chan from stack\n" in report_text
+    assert "LEAKED (by counts): 96 references to objects of chan in 96 untraced runs (7 looks)\n    from stacks above\n" in report_text
+
+
+def test_a_reference_that_grows_with_its_object_is_told_once():
+    verdict = judge([], 5, growths=[growth("chan", 96), growth("ref.chan", 96, 0), growth("ref.tmp_node", 96, 0)])
+    assert [one.growth.name for one in verdict.by_counts] == ["chan", "ref.tmp_node"]
+
+
 # What is hidden.
 
 
@@ -507,102 +545,3 @@ def test_memory_that_runs_out_has_a_report(played):
     assert (status, told) == (2, written)
     assert b"leak test of: true \xff\n" in told
     assert b"    640000 bytes in 10000 allocations of NAME\n" in told
-
-
-# Lines.
-
-SOURCE = """
-extern "C" int leaf(int);
-struct Maker { template <typename T> __attribute__((always_inline)) static T make(T a) { return leaf(a) + 1; } };
-namespace { __attribute__((always_inline)) inline int middle(int a) {
-  return Maker::make(a) + 2; } }
-extern "C" int outer(int a) {
-  return middle(a) + 3; }
-int (*pointer())(int) { return [](int a) { return middle(a) + 4; }; }
-"""
-
-
-def calls_in(folder, source):
-    """Compiles it to the ELF file `a`. Returns the addresses of its calls."""
-    (folder / "a.cc").write_text(source)
-    subprocess.run(["g++", "-O2", "-g", "-c", "-o", str(folder / "a.o"), "-ffreestanding", "a.cc"], cwd=folder, check=True)
-    subprocess.run(["ld", "-o", str(folder / "a"), "--defsym=leaf=0x400000", "-e", "outer", "-Ttext=0x401000", str(folder / "a.o")], check=True)
-    listing = subprocess.run(["objdump", "-d", str(folder / "a")], capture_output=True, text=True, check=True).stdout
-    return [int(address, 16) for address in re.findall(r"^ +([0-9a-f]+):.*\tcall ", listing, re.M)]
-
-
-def test_inlined_functions_have_their_own_names(tmp_path):
-    calls = calls_in(tmp_path, SOURCE)
-    found = dwarf.places(str(tmp_path / "a"), [*calls, 0x10])
-    assert sorted(found) == sorted(calls)
-    stacks = [[(ksyms.plain_name(name).rpartition("::")[2], line) for name, file, line in place] for place in found.values()]
-    assert all(file == str(tmp_path / "a.cc") for place in found.values() for _, file, _ in place)
-    assert [("make", 3), ("middle", 5), ("outer", 7)] in stacks
-    assert any(stack[:2] == [("make", 3), ("middle", 5)] and stack[2:] and all(line == 8 for _, line in stack[2:]) and stack[2][0] != "outer" for stack in stacks)
-
-
-QUALIFIED = """
-extern "C" int leaf(int);
-namespace outside { namespace {
-template <typename T> struct Name {
-  __attribute__((always_inline)) static T copy(T a);
-  struct Inner { __attribute__((always_inline)) T move(T a) { return leaf(a) + 1; } };
-};
-template <typename T> T Name<T>::copy(T a) { return Inner().move(a) + 2; }
-} }
-extern "C" int outer(int a) {
-  struct Local { __attribute__((always_inline)) static int inside(int a) { return outside::Name<int>::copy(a) + 3; } };
-  return [](int a) __attribute__((always_inline)) { return Local::inside(a) + 4; }(a) + 5; }
-"""
-
-
-def test_inlined_members_are_named_with_their_classes(tmp_path):
-    """Of a class without linkage, too, whose members have no mangled name."""
-    [call] = calls_in(tmp_path, QUALIFIED)
-    [place] = dwarf.places(str(tmp_path / "a"), [call]).values()
-    assert [ksyms.plain_name(name) for name, _, _ in place] == ["outside::Name::Inner::move", "outside::Name::copy", "Local::inside", "operator()", "outer"]
-
-
-def test_a_program_s_function_has_file_and_line():
-    folder = BUILD / "user/bin"
-    if not (folder / "leakdemo").exists():
-        pytest.skip("no program was built")
-    address = next(int(line.split()[0], 16) for line in ksyms.nm(folder / "leakdemo") if line.endswith(" T main"))
-    identity = build_id(folder / "leakdemo")
-    places = ProgramLines([folder], ROOT).look_up([UserStack([], identity, "/bin/leakdemo", (address + 1, 0x10)), UserStack([], "0a1b", "/a", (address + 1,))])
-    assert list(places) == [(identity, address + 1)]
-    [(function, place)] = places[identity, address + 1]
-    assert function == "main"
-    assert re.search(r"^user/bin/leakdemo/leakdemo\.c:\d+$", place)
-
-
-@pytest.fixture(scope="module")
-def kernel_lines():
-    """Look-ups in the kernel that was built."""
-    elf = BUILD / "stele.elf"
-    if not elf.exists():
-        pytest.skip("no kernel was built")
-    return SourceLines(elf, ROOT)
-
-
-def test_a_kernel_function_has_file_and_line(kernel_lines):
-    address = next(address for address, name in kernel_lines.symbols.functions if name == "sys_write")
-    [(function, place)] = kernel_lines.look_up([address + 1])[address + 1]
-    assert function == "sys_write+0x1"
-    file, _, line = place.rpartition(":")
-    assert "sys_write" in "".join((ROOT / file).read_text().splitlines()[int(line) - 1 : int(line) + 1])
-
-
-def test_inlined_functions_do_not_have_their_caller_s_name(kernel_lines):
-    """What GNU addr2line gives them here."""
-    functions = kernel_lines.symbols.functions
-    index = next(index for index, (_, name) in enumerate(functions) if name == "arena_alloc")
-    found = dwarf.places(kernel_lines.elf, range(functions[index][0], functions[index + 1][0]))
-    inlined = {name for place in found.values() for name, _, _ in place[:-1]}
-    assert {place[-1][0] for place in found.values()} == {"arena_alloc"}
-    assert "take" in inlined
-    assert "arena_alloc" not in inlined
-
-
-def test_what_is_unknown_has_no_line(kernel_lines):
-    assert kernel_lines.look_up([0x10]) == {0x10: [("0x10", "")]}

@@ -22,6 +22,7 @@ OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)")
 FEWEST_LOOKS = 4  # of which the first does not count
 FEWEST_WITHOUT_STACK = 4  # that count, if nothing else speaks for a leak
 KMALLOC_FAMILY = "kmalloc"
+REFERENCES = "ref."  # of the objects of the cache that follows
 
 
 @dataclass
@@ -63,6 +64,9 @@ class Growth:
         return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
 
     def __str__(self):
+        if self.name.startswith(REFERENCES):
+            objects = self.name.removeprefix(REFERENCES)
+            return f"{self.objects} references to objects of {objects} in {self.runs} untraced runs ({self.looks} looks)"
         size = f"{self.objects} objects, {self.bytes} bytes" if self.objects > 0 else f"{self.bytes} bytes"
         name = "kmalloc's caches and page together" if self.name == KMALLOC_FAMILY else self.name
         while_idle = f", and grows as well while nothing runs: by time ({self.seconds:.1f} s)" if self.by_time else ""
@@ -84,9 +88,9 @@ def parse_counts(text):
     """{name: Count} of #mem/kmemstat."""
     counts = {}
     for words in map(str.split, text.splitlines()):
-        if len(words) == 9 and words[1] in ("A", "S"):
-            name, _, _, _, allocated, live, _, _, traced = words
-            memory = name not in ("kernel_virtual", "trace") and not QUANTUM_CACHE.fullmatch(name)
+        if len(words) == 9 and words[1] in ("A", "S", "R"):
+            name, kind, _, _, allocated, live, _, _, traced = words
+            memory = kind != "R" and name not in ("kernel_virtual", "trace") and not QUANTUM_CACHE.fullmatch(name)
             counts[name] = Count(int(allocated), int(live), traced != "never", memory)
     return counts
 

@@ -4,11 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
-from stele.leak_counts import FEWEST_LOOKS, grown
+from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 
-CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN = 4, 8, 10
+CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN, REFERENCES_SHOWN = 4, 8, 10, 4
 STATUS_NAMES = {CLEAN: "clean", LEAKED: "leak", UNKNOWN: "unknown"}
 
 
@@ -35,16 +35,38 @@ class Result:
     seconds: float = 0
 
 
-def describe(group, program_places):
-    lines = [f"{group.bytes} bytes in {len(group.records)} allocations of {group.name} from stack"]
+def frames_of(group):
+    lines = []
     for *inlined, (function, place) in group.frames:
         lines += [f"    {name} (inlined)  {where}" for name, where in inlined]
         lines.append(f"    {function}  {place}".rstrip())
-    if not group.frames:
-        lines.append("    the stack was not recorded")
+    return lines or ["    the stack was not recorded"]
+
+
+def amount_of(size, objects, group):
+    return f"{objects} references" if group.kind == "references" else f"{size} bytes in {objects} allocations"
+
+
+def amount(group):
+    of = f"to objects of {group.name.removeprefix(REFERENCES)}" if group.kind == "references" else f"of {group.name}"
+    return f"{amount_of(group.bytes, len(group.records), group)} {of}"
+
+
+def total(groups):
+    """Of references, which have no size, how many."""
+    size = sum(group.bytes for group in groups)
+    return f"{size} bytes" if size else f"{sum(len(group.records) for group in groups)} references"
+
+
+def describe(group, program_places):
+    lines = [f"{amount(group)} from stack"]
+    lines += frames_of(group)
+    for taken in group.references[:REFERENCES_SHOWN]:
+        lines.append(f"    kept by {len(taken.records)} references that were not put, taken from stack")
+        lines += ["    " + line for line in frames_of(taken)]
     lines.append(f"    marks {ranges(group.marks)}, contexts {some(group.contexts, CONTEXTS_SHOWN)}")
     for stack in group.user_stacks[:USER_STACKS_SHOWN]:
-        lines.append(f"    user stack of {some(stack.owners, 1)}, {stack.bytes} bytes in {stack.objects} allocations")
+        lines.append(f"    user stack of {some(stack.owners, 1)}, {amount_of(stack.bytes, stack.objects, group)}")
         for frame in stack.frames:
             *inlined, (function, place) = program_places.get((stack.build_id, frame)) or [(f"{frame:#x} [{stack.path}]", "")]
             lines += [f"        {name} (inlined)  {where}" for name, where in inlined]
@@ -104,21 +126,22 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
     places = programs.look_up([stack for group in shown for stack in group.user_stacks])
     lines = [f"leak test of: {command}"]
     if dump:
+        memory = [source for source in dump.sources if source.kind != "references"]
         lines += [f"runs: 1 to warm up, {untraced_runs(untraced)}, {repeat} traced; the last one's exit status: {command_status}",
-                  f"traced: {len(dump.sources)} caches and arenas, {sum(source.counters['seen'] for source in dump.sources)} allocations"]
+                  f"traced: {len(memory)} caches and arenas, {sum(source.counters['seen'] for source in memory)} allocations"]
     else:
         lines.append(f"runs: 1 to warm up, {untraced_runs(untraced)}; the traced ones failed")
     if left:
         lines.append("left running, and killed: " + ", ".join(f"{name} ({count} times)" for name, count in Counter(left).items()))
     lines.append("")
     if verdict.by_stack:
-        lines += [f"LEAKED: {sum(group.bytes for group in verdict.by_stack)} bytes from {len(verdict.by_stack)} stacks, each alive in at least "
+        lines += [f"LEAKED: {total(verdict.by_stack)} from {len(verdict.by_stack)} stacks, each alive in at least "
                   f"{min(2, repeat)} of {repeat} runs", ""]
         for group in verdict.by_stack:
             lines += describe(group, places) + [""]
     for together in verdict.by_function:
         marks = set().union(*(group.marks for group in together))
-        lines += [f"LEAKED: {sum(group.bytes for group in together)} bytes of {together[0].name} by {together[0].function}, from "
+        lines += [f"LEAKED: {total(together)} of {together[0].name} by {together[0].function}, from "
                   f"{len(together)} stacks, alive in {len(marks)} of {repeat} runs", ""]
         for group in together:
             lines += describe(group, places) + [""]
@@ -152,6 +175,7 @@ def facts(verdict, repeat, untraced):
     """The verdict for JSON, and for a later run's baseline: functions instead of addresses and lines."""
     def leak(judge, group):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
+                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken))} for taken in group.references],
                 "lines": [place for frame in group.frames for _, place in frame], "marks": sorted(group.marks)}
 
     return {"traced_runs": repeat, "untraced_runs": untraced.runs,

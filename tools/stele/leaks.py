@@ -6,6 +6,9 @@ Each traced run of the command has a generation of its own, the mark of its reco
 - by allocating function, for what the first lets go: objects of one cache from one function, whatever leads there, are alive in more
   than half of the generations, three at most.
 
+A reference that was not put keeps its object. So what has been recorded of references to objects that are accused stands under these, and
+of the others, which are to objects from before the start, or to such as ought to stay, it is judged like objects.
+
 What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not; but if there were few looks at
 it, it is a doubt until the dump does. What nobody accuses is shown as "not repeated" and does not count. Nothing lost may look like
 nothing leaked: whatever keeps the dump from telling all is a doubt, and with a doubt there is no "no leak".
@@ -13,14 +16,14 @@ nothing leaked: whatever keeps the dump from telling all is a doubt, and with a 
 Causes come before consequences. What a lost object holds is lost with it: contents are mostly made after what holds them, and are
 rather memory without a type (kmalloc, then pages) and more of it.
 """
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from stele.leak_counts import FEWEST_WITHOUT_STACK, Growth, family
+from stele.leak_counts import FEWEST_WITHOUT_STACK, REFERENCES, Growth, family
 
 CLEAN, LEAKED, UNKNOWN = 0, 1, 2
 COUNTERS_THAT_LOSE = ("dropped", "filtered", "cleared", "stacks_lost", "contexts_lost")
 FILTERS = ("min", "max", "pid", "sample")
-ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/include/arena.h", "kern/include/pages.h")
+ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/include/arena.h", "kern/include/pages.h", "kern/include/core/ref.h")
 
 
 @dataclass
@@ -37,15 +40,17 @@ class UserStack:
 
 @dataclass
 class Group:
-    """Outstanding objects that were allocated from one stack, of one cache or arena, or of all that were made under its name."""
+    """Outstanding objects that were allocated from one stack, of one cache or arena, or of all that were made under its name; or references
+    that were taken from one stack."""
 
     name: str
-    kind: str  # cache, arena
+    kind: str  # cache, arena, references
     stack: int  # 0: not recorded
     frames: list  # [[(function, "file:line"), …]] of each return address, inlined functions first, without those of the allocator
     records: list
     contexts: list = field(default_factory=list)  # "pid 12 sh", each once
     user_stacks: list = field(default_factory=list)  # most bytes first
+    references: list = field(default_factory=list)  # groups of those that were not put, and so keep these objects
 
     @property
     def bytes(self):
@@ -63,7 +68,7 @@ class Group:
     @property
     def cause(self):
         """Sorts causes before consequences."""
-        rank = 2 if self.kind == "arena" else 1 if self.name.startswith("kmalloc_") else 0
+        rank = 3 if self.kind == "references" else 2 if self.kind == "arena" else 1 if self.name.startswith("kmalloc_") else 0
         return rank, min(record.time for record in self.records), len(self.records), -self.bytes
 
 
@@ -140,15 +145,46 @@ def user_stacks_of(dump, records):
 MOST_GENERATIONS = 3
 
 
-def judge(groups, repeat, doubts=(), growths=(), hidden=()):
-    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged."""
+def keep_references(group, references):
+    """Puts what the groups of `references` have of the objects of `group` under it. Returns the groups that are left."""
+    objects = {record.object for record in group.records}
+    left = []
+    for taken in references:
+        halves = ([], [])
+        for record in taken.records:
+            halves[taken.name == REFERENCES + group.name and record.object in objects].append(record)
+        others, keeping = halves
+        if keeping:
+            group.references.append(replace(taken, records=keeping))
+        if others:
+            left.append(replace(taken, records=others) if keeping else taken)
+    group.references.sort(key=lambda taken: -len(taken.records))
+    return left
+
+
+def judge_groups(groups, repeat):
+    """(those accused by stack, those accused by function: [[group, …] of one function each])"""
     by_stack = [group for group in groups if len(group.marks) >= min(2, repeat)]
     functions = {}
     for group in groups:
         if group not in by_stack and group.function:
             functions.setdefault((group.name, group.function), []).append(group)
     wanted = min(max(2, repeat // 2 + 1), MOST_GENERATIONS)
-    by_function = [together for together in functions.values() if len(set().union(*(group.marks for group in together))) >= wanted]
+    return by_stack, [together for together in functions.values() if len(set().union(*(group.marks for group in together))) >= wanted]
+
+
+def judge(groups, repeat, doubts=(), growths=(), hidden=()):
+    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged."""
+    references = [group for group in groups if group.kind == "references"]
+    groups = [group for group in groups if group.kind != "references"]
+    by_stack, by_function = judge_groups(groups, repeat)
+    for group in groups:
+        references = keep_references(group, references)
+    of_references = judge_groups(references, repeat)
+    by_stack, by_function, groups = by_stack + of_references[0], by_function + of_references[1], groups + references
+    # An object that is kept has a reference that grows with it.
+    growths = [growth for growth in growths
+               if not any(growth.name == REFERENCES + other.name and growth.objects <= other.objects for other in growths)]
     grown = [Accusation(growth, sorted((group for group in groups if growth.has(group.name)), key=lambda group: group.cause))
              for growth in growths]
     by_counts = [one for one in grown if one.named or one.growth.looks >= FEWEST_WITHOUT_STACK]

@@ -143,6 +143,7 @@ traced_runs() {
   run
   echo settle > "$ctl" 2> /dev/null
   step start
+  step refs
   dump || exit 3
   now
   begun=$now runs=1

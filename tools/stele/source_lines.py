@@ -21,8 +21,10 @@ class SourceLines:
         known = places(self.elf, self.root, frames)
         result = {}
         for frame in frames:
-            *inlined, (_, place) = known.get(frame, [("", "")])
-            result[frame] = [*inlined, (self.symbols.frame(frame).removesuffix(" [kernel]"), place)]
+            symbol = self.symbols.frame(frame).removesuffix(" [kernel]")
+            # Functions that the linker has left out have lines at the beginning of the address space.
+            *inlined, (_, place) = known.get(frame, [("", "")]) if "+0x" in symbol else [("", "")]
+            result[frame] = [*inlined, (symbol, place)]
         return result
 
 

@@ -29,7 +29,7 @@ RECORD = struct.Struct("<QQQIIIHBB")
 
 COUNTERS = ("seen", "recorded", "dropped", "filtered", "freed", "cleared", "live", "bytes", "untracked", "unmatched", "stacks_lost",
             "contexts_lost", "truncated", "estimated_bytes", "estimated_objects")
-SOURCE_KINDS = {1: "cache", 2: "arena", 3: "probe"}
+SOURCE_KINDS = {1: "cache", 2: "arena", 3: "probe", 4: "references"}
 STATES = {1: "running", 2: "stopped"}
 CONTEXT_KINDS = {1: "task", 2: "process", 3: "irq"}
 STACK_KINDS = {1: "kernel", 2: "user"}
@@ -75,10 +75,10 @@ class Record:
 
 @dataclass
 class Source:
-    """The trace of one cache or arena, or what a session of probes has outstanding."""
+    """The trace of one cache, arena or kind of references, or what a session of probes has outstanding."""
 
     name: str
-    kind: str  # cache, arena, probe
+    kind: str  # cache, arena, probe, references
     state: str  # running, stopped
     zombie: bool
     object_size: int

@@ -19,13 +19,11 @@ class CoverageDevice final : public TableDevice {
  public:
   constexpr CoverageDevice() : TableDevice("coverage", kTable) {}
 
-  void close(Chan& chan) override {
-    if (chan.state) map_of(chan).unref();
-  }
+  void close(Chan& chan) override { chan.take_kept<CoverageMap>(); }
 
  protected:
   Result<void> open_file(Chan& chan, uint32_t) override {
-    chan.state = TRY(CoverageMap::create()).release();
+    chan.keep(TRY(CoverageMap::create()));
     return {};
   }
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {

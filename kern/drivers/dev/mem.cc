@@ -208,7 +208,8 @@ class MemDevice final : public TableDevice {
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
   static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT, "no cache or arena is called %.*s: `ls '#mem/kmemtrace'` names them",
+    return fail(Errno::ENOENT,
+                "nothing that can be traced is called %.*s: `ls '#mem/kmemtrace'` names them",
                 static_cast<int>(name.size()), name.data());
   }
 

@@ -2,6 +2,7 @@
 
 #include "arch/x86_64/kernel_tables.h"
 #include "arena.h"
+#include "core/ref.h"
 #include "pages.h"
 #include "slab.h"
 
@@ -52,6 +53,12 @@ void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
   }
 }
 
+void print_references(RefClass& references, Text& text) {
+  const RefTotals totals = ref_totals(ref_kind_of(references));
+  text.print("%-*s R %8u %13u %13u %9lu %12lu %12lu %s\n", kNameWidth, references.name, 0, 0, 0,
+             totals.taken - totals.put, totals.taken, totals.put, traced_flag(references.flags));
+}
+
 // "left": not any more, but objects from then are out, and checked when they are freed.
 const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stats) {
   if (!kmem_cache_can_be_checked(cache)) return "never";
@@ -66,6 +73,8 @@ void mem_print_kmemstat(Text& text) {
   for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) {
     if (!arena_source(arena)) print_arena_tree(arena, 0, text);
   }
+  for (unsigned i = 0; RefClass* const references = ref_class_at(i); i++)
+    print_references(*references, text);
 }
 
 void mem_print_slab_stats(Text& text) {

@@ -169,12 +169,12 @@ Result<size_t> read_events(Chan& chan, OpenPart& open, char* buffer, size_t size
 // Programs, as the process that starts a session sees them.
 class Programs final : public ProbePrograms {
  public:
-  Result<Chan*> open(std::string_view path) override {
+  Result<HeldRef<Chan>> open(std::string_view path) override {
     Process* const process = current_process();
     if (!process) return Errno::ENOENT;
     return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0)).release();
   }
-  void close(Chan* program) override { program->unref(); }
+  void close(HeldRef<Chan> program) override { Ref<Chan>::adopt(program).reset(); }
 };
 
 class ProbeDevice final : public TableDevice {

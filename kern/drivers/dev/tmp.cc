@@ -87,6 +87,7 @@ class Name {
 };
 
 struct Node : RefCounted<Node> {
+  static constexpr RefKind kRefKind = RefKind::kTmpNode;
   static Result<Ref<Node>> make();  // ENOMEM, ENOSPC
   static void destroy(Node* node);
 
@@ -99,6 +100,7 @@ struct Node : RefCounted<Node> {
   // its entries.
   Node* parent = nullptr;
   ListNode link;
+  Ref<Node> entry;  // the directory's reference to this node
   Name name;
   uint64_t position = 0;  // ascending in the directory, for reading it
 
@@ -118,9 +120,7 @@ struct Node : RefCounted<Node> {
 
 // The state of an open directory.
 struct Reader {
-  explicit Reader(Node& directory) : node(directory) {}
-
-  Node& node;  // to which the channel has a reference
+  Ref<Node> node;
   // Under the device's lock.
   Node* last = nullptr;   // the entry that was read last; good while
   uint64_t removals = 0;  // node.removals is this
@@ -167,7 +167,7 @@ Result<void> set_slots(Node& node, size_t slots) {
 Result<Ref<Node>> Node::make() {
   TRY(charge(sizeof(Node)));
   Result<Node*> node = node_cache.make(KM_SLEEP);
-  if (node) return Ref<Node>::adopt(*node);
+  if (node) return Ref<Node>::first(*node);
   discharge(sizeof(Node));
   return node.error();
 }
@@ -233,7 +233,9 @@ void put_name(const Node& node, char* name) {
   name[view.size()] = '\0';
 }
 
-void insert(Node& directory, Node& node) {
+void insert(Node& directory, Ref<Node> ref) {
+  Node& node = *ref;
+  node.entry = std::move(ref);
   node.parent = &directory;
   node.position = directory.next_position++;
   directory.children.push_back(node);
@@ -246,7 +248,7 @@ Ref<Node> detach(Node& node) {
   ++node.parent->removals;
   node.link.unlink();
   node.parent = nullptr;
-  return Ref<Node>::adopt(&node);
+  return std::move(node.entry);
 }
 
 class TmpDevice final : public Device {
@@ -277,7 +279,7 @@ class TmpDevice final : public Device {
   static bool has_reader(const Chan& chan) { return chan.is_open && chan.qid.directory; }
   static Reader& reader_of(Chan& chan) { return *static_cast<Reader*>(chan.state); }
   static Node& node_of(Chan& chan) {
-    return has_reader(chan) ? reader_of(chan).node : *static_cast<Node*>(chan.state);
+    return has_reader(chan) ? *reader_of(chan).node : *static_cast<Node*>(chan.state);
   }
   // Makes `chan` an open file. ENOMEM: it is as it was.
   static Result<void> set_open(Chan& chan, uint32_t flags);
@@ -288,7 +290,7 @@ class TmpDevice final : public Device {
 
   Mutex lock_{LockRank::kDeviceMutex};
   // Under `lock_`, with all nodes.
-  Node* root_ = nullptr;
+  HeldRef<Node> root_;
   uint64_t next_number_ GUARDED_BY(lock_) = 1;
 };
 
@@ -303,23 +305,22 @@ void TmpDevice::init() {
   most_bytes = memory_totals().total / 2;
   Result<Ref<Node>> root = Node::make();
   if (!root) panic_no_cache("tmp_node");
+  (*root)->mode = ABI_S_IFDIR | 01777;
+  (*root)->modified = (*root)->changed = now();
   root_ = root->release();
-  root_->mode = ABI_S_IFDIR | 01777;
-  root_->modified = root_->changed = now();
 }
 
 // A channel with a reference to `node`.
 Result<Ref<Chan>> TmpDevice::channel(Node& node) {
   Ref<Chan> chan = TRY(
       Chan::create(this, {.path = node.number, .version = 0, .directory = node.is_directory()}));
-  node.ref();
-  chan->state = &node;
+  chan->keep(Ref<Node>(&node));
   return chan;
 }
 
 Result<Ref<Chan>> TmpDevice::attach(std::string_view spec) {
   if (!spec.empty()) return fail(Errno::ENXIO, "#tmp takes no argument after its name");
-  return channel(*root_);
+  return channel(*root_.object);
 }
 
 Result<Ref<Chan>> TmpDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
@@ -346,7 +347,11 @@ Result<void> TmpDevice::stat(Chan& chan, abi_stat& stat) {
 }
 
 Result<void> TmpDevice::set_open(Chan& chan, uint32_t flags) {
-  if (chan.qid.directory) chan.state = TRY(reader_cache.make(KM_SLEEP, node_of(chan)));
+  if (chan.qid.directory) {
+    Reader* const reader = TRY(reader_cache.make(KM_SLEEP));
+    reader->node = chan.take_kept<Node>();
+    chan.state = reader;
+  }
   chan.is_open = true;
   chan.open_flags = flags;
   return {};
@@ -380,7 +385,7 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
   node->number = next_number_++;
   Ref<Chan> chan = TRY(channel(*node));
   TRY(set_open(*chan, flags));
-  insert(parent, *node.release());
+  insert(parent, std::move(node));
   return chan;
 }
 
@@ -441,15 +446,15 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
 Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
   MutexGuard guard(lock_);
   Reader& reader = reader_of(directory);
-  auto& children = reader.node.children;
+  auto& children = reader.node->children;
   auto at = children.begin();
-  if (reader.last && reader.removals == reader.node.removals && reader.last->position < position)
+  if (reader.last && reader.removals == reader.node->removals && reader.last->position < position)
     at = List<Node, &Node::link>::Iterator(&reader.last->link);
   while (at != children.end() && (*at).position < position) ++at;
   if (!(at != children.end())) return Errno::ENOENT;
   Node& node = *at;
   reader.last = &node;
-  reader.removals = reader.node.removals;
+  reader.removals = reader.node->removals;
   stat_node(node, entry);
   put_name(node, name);
   position = node.position + 1;
@@ -458,19 +463,20 @@ Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& ent
 
 void TmpDevice::close(Chan& chan) {
   if (!chan.state) return;
-  Node& node = node_of(chan);
-  if (has_reader(chan)) reader_cache.destroy(&reader_of(chan));
-  node.unref();
+  if (has_reader(chan)) {
+    reader_cache.destroy(&reader_of(chan));
+  } else {
+    chan.take_kept<Node>();
+  }
 }
 
 Result<void> TmpDevice::clone_state(Chan& chan, Chan& copy) {
-  node_of(chan).ref();
-  copy.state = chan.state;
+  copy.keep(Ref<Node>(&node_of(chan)));
   return {};
 }
 
 Result<void> TmpDevice::check_detachable(Node& node, const Place& from, const Credentials& who) {
-  if (&node == root_) return Errno::EBUSY;
+  if (&node == root_.object) return Errno::EBUSY;
   if (node.parent != &node_of(from.directory) || node.name.view() != from.name)
     return Errno::ENOENT;
   TRY(check_writable(*node.parent, who));
@@ -509,14 +515,14 @@ Result<void> TmpDevice::rename(Chan& chan, const Place& from, const Place& to,
   Ref<Node> moving = detach(node);
   node.name = std::move(name);
   if (replaced && planted(Planted::kRenameName)) name.lose();
-  insert(target, *moving.release());
+  insert(target, std::move(moving));
   return {};
 }
 
 Result<Ref<Chan>> TmpDevice::parent(Chan& chan, char* name) {
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
-  if (&node == root_) return Ref<Chan>();
+  if (&node == root_.object) return Ref<Chan>();
   if (node.gone()) return Errno::ENOENT;
   put_name(node, name);
   return channel(*node.parent);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ref_kind.h"
 #include "lib/units.h"
 
 struct TaskHead;
@@ -31,6 +32,8 @@ struct Cpu {
   uint32_t held_locks;       // number of spinlocks held
   uint64_t stamp;            // cpu_stamp() of the last tick
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
+  uint64_t refs_numbered;    // references of traced kinds, ever (ref.h)
+  RefCounts refs[kRefKinds];
 };
 
 // Where and in which epoch: the number of a CPU in the lowest kStampCpuBits bits of kStampBits, and

@@ -40,6 +40,10 @@
   X(kPipeKill, "pipe_kill")     /* who waits for room in a pipe cannot be killed */                \
   X(kTraceFreed, "trace_freed") /* a free that is not of the last object is not counted */         \
   X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the lock of processes under the pipe's */ \
+  /* References that stay: what the leak test names. */                                            \
+  X(kRefList, "ref_list")         /* in a list that nobody empties */                              \
+  X(kRefTimer, "ref_timer")       /* with a timer that is a day away */                            \
+  X(kRefImmortal, "ref_immortal") /* to an object that stays anyway */                             \
   /* What the proof must find: stacks and contexts that are swept too soon. */                     \
   X(kSweepForgetsRoot, "sweep_forgets_root") /* tasks are not asked what they remember */          \
   X(kSweepNoSecondLook,                                                                            \

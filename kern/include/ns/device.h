@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "abi/syscall.h"
+#include "core/ref.h"
 #include "lib/list.h"
-#include "lib/ref.h"
 #include "lib/result.h"
 #include "lib/units.h"
 
@@ -41,6 +41,7 @@ enum class FileUse : uint8_t {
 // A place in a device's tree; after Device::open an open file.
 class Chan : public RefCounted<Chan> {
  public:
+  static constexpr RefKind kRefKind = RefKind::kChan;
   Device* device = nullptr;
   Qid qid;
   // ABI_O_* after open. F_SETFL changes some, but O_APPEND not while somebody holds the offset.
@@ -52,15 +53,16 @@ class Chan : public RefCounted<Chan> {
   uint64_t offset = 0;  // of read, write, lseek without a position of their own; OffsetHold
   std::atomic<uint8_t> offset_hold{0};  // OffsetHold's
   void* state = nullptr;  // the device's own, for an open file or a node; released by Device::close
-  char* path = nullptr;   // the canonical name it was reached by, or has since a rename, for
-                          // getcwd, `..` and messages; kmalloc'ed, may be nullptr
+  uint64_t kept_number = 0;  // keep()
+  char* path = nullptr;      // the canonical name it was reached by, or has since a rename, for
+                             // getcwd, `..` and messages; kmalloc'ed, may be nullptr
   std::atomic<uint64_t> named_at{0};  // directory_renames() when it led here
 
   // The namespace's: the file that this one was mounted on, by device and qid path, for looking its
   // union up again.
   Device* mount_device = nullptr;
   uint64_t mount_path = 0;
-  Chan* union_next = nullptr;  // an open directory of a union: the next member, open too, owned
+  Ref<Chan> union_next;  // an open directory of a union: the next member, open too
 
   UsedFile* used_file = nullptr;  // file_use_begin's
 
@@ -70,6 +72,18 @@ class Chan : public RefCounted<Chan> {
   // not be open.
   Result<Ref<Chan>> clone();
   static void destroy(Chan* chan);
+
+  // A reference as the state, for a device whose files are counted objects.
+  template <typename T>
+  void keep(Ref<T> ref) {
+    const HeldRef<T> held = ref.release();
+    state = held.object;
+    kept_number = held.number;
+  }
+  template <typename T>
+  Ref<T> take_kept() {
+    return Ref<T>::adopt({static_cast<T*>(std::exchange(state, nullptr)), kept_number});
+  }
 };
 
 // Whether `who` has all of `want` (4 read, 2 write, 1 execute or search) on what has these

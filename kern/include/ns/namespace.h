@@ -5,18 +5,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/ref.h"
 #include "core/spinlock.h"
-#include "lib/ref.h"
 #include "lib/result.h"
 #include "ns/device.h"
+#include "ns/mount.h"
 
-// The mount table of one or more processes. fork shares it, as a copy is made only on request.
-class Namespace;
-// With nothing but `#root` in it; the caller holds a reference. ENOMEM. May sleep, as all that is
-// here.
-Result<Namespace*> namespace_create();
-void namespace_ref(Namespace* ns);
-void namespace_unref(Namespace* ns);
+// A namespace with nothing but `#root` in it. ENOMEM. May sleep, as all that is here.
+Result<Ref<Namespace>> namespace_create();
 
 // What a path is resolved against.
 struct PathContext {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lib/ref.h"
+#include "core/ref.h"
 #include "lib/result.h"
 #include "ns/namespace.h"
 #include "sched/task.h"

@@ -14,12 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/ref.h"
+#include "core/ref.h"
 #include "lib/result.h"
 
 #ifdef CONFIG_COVERAGE
 class CoverageMap : public RefCounted<CoverageMap> {
  public:
+  static constexpr RefKind kRefKind = RefKind::kCoverageMap;
   static Result<Ref<CoverageMap>> create();  // ENOMEM. May sleep
   static void destroy(CoverageMap* map);
 

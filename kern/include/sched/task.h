@@ -7,6 +7,7 @@
 #include "abi/errno.h"
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
+#include "core/ref.h"
 #include "core/sleep.h"
 #include "core/task_head.h"
 #include "lib/list.h"
@@ -31,7 +32,7 @@ struct Task : TaskHead {
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
 #ifdef CONFIG_COVERAGE
-  CoverageMap* coverage;  // where the task records, held (sched/coverage.h). Its own
+  HeldRef<CoverageMap> coverage;  // where the task records (sched/coverage.h). Its own
 #endif
 
   // Run queue lock of the CPU that the task is on.

@@ -7,34 +7,39 @@
 #include <string_view>
 
 #include "arena.h"
-#include "lib/ref.h"
+#include "core/ref.h"
 #include "lib/result.h"
 #include "slab.h"
 
 // Once, after memory and CPUs are there: the trace arena with its limit.
 void trace_init();
 
-// --- What can have a trace: a cache or an arena. A word that is copied freely; it holds no
-// reference by itself.
+// --- What can have a trace: a cache, an arena or a kind of references. A word that is copied
+// freely; it holds no reference by itself.
 class TraceSource {
  public:
   constexpr TraceSource() = default;
   TraceSource(kmem_cache* cache) : word_(reinterpret_cast<uintptr_t>(cache)) {}
   TraceSource(struct arena* arena)
       : word_(reinterpret_cast<uintptr_t>(arena) | (arena ? kArena : 0)) {}
+  TraceSource(RefClass* references)
+      : word_(reinterpret_cast<uintptr_t>(references) | (references ? kReferences : 0)) {}
 
   explicit operator bool() const { return word_ != 0; }
   bool operator==(const TraceSource&) const = default;
-  // nullptr if it is the other, or nothing.
+  // nullptr if it is another, or nothing.
   kmem_cache* cache() const {
-    return word_ & kArena ? nullptr : reinterpret_cast<kmem_cache*>(word_);
+    return word_ & kKind ? nullptr : reinterpret_cast<kmem_cache*>(word_);
   }
   struct arena* arena() const {
-    return word_ & kArena ? reinterpret_cast<struct arena*>(word_ & ~kArena) : nullptr;
+    return word_ & kArena ? reinterpret_cast<struct arena*>(word_ & ~kKind) : nullptr;
+  }
+  RefClass* references() const {
+    return word_ & kReferences ? reinterpret_cast<RefClass*>(word_ & ~kKind) : nullptr;
   }
 
-  // All caches, then all arenas, in order of creation: as kmem_cache_next, with a reference, in
-  // exchange for that of `source`. May sleep.
+  // All caches, then all arenas, in order of creation, then all kinds of references: as
+  // kmem_cache_next, with a reference, in exchange for that of `source`. May sleep.
   static TraceSource next(TraceSource source);
   // By name, with a reference; none if there is none, or only a zombie.
   static TraceSource find(std::string_view name);
@@ -50,11 +55,12 @@ class TraceSource {
   }
 
   const char* name() const;    // no two have the same
-  size_t object_size() const;  // bytes; the quantum of an arena
+  size_t object_size() const;  // bytes; the quantum of an arena; 0 of references
   int flags() const;           // KMC_TRACED, KMC_EVER_TRACED, KMC_NOTRACE
   bool can_be_traced() const { return !(flags() & KMC_NOTRACE); }
   bool is_zombie() const;
-  // Objects that its callers hold; of an arena its direct callers. Exact when it is quiet.
+  // Objects that its callers hold; of an arena its direct callers; references. Exact when it is
+  // quiet.
   uint64_t live() const;
 
   // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags,
@@ -65,7 +71,7 @@ class TraceSource {
   trace_table** trace_slot() const;
 
  private:
-  static constexpr uintptr_t kArena = 1;
+  static constexpr uintptr_t kArena = 1, kReferences = 2, kKind = 3;
   uintptr_t word_ = 0;
 };
 
@@ -75,10 +81,10 @@ class TraceSource {
 // Several commands, one a line: start [depth=N] [sample=BYTES] [min=N] [max=N] [pid=N], stop,
 // reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
 Result<void> trace_command(TraceSource source, std::string_view text);
-// The same for all that can be traced, `limit BYTES` (of trace memory), `reap` (kmem_reap), `sweep`
-// (trace_sweep), and
-// `settle`: drains deferred work and waits until caches are quiet (ETIMEDOUT). A start holds for
-// what is made later too, until all are stopped.
+// The same for all that can be traced, but that `start` is for caches and arenas, and `refs` starts
+// the traces of all kinds of references. And `limit BYTES` (of trace memory), `reap` (kmem_reap),
+// `sweep` (trace_sweep), and `settle`: drains deferred work and waits until caches are quiet
+// (ETIMEDOUT). A start holds for what is made later too, until all are stopped.
 Result<void> trace_command_all(std::string_view text);
 // Registered by higher layers: work that `settle` has done first (drain dead tasks, deferred
 // frees). May sleep.

@@ -36,7 +36,7 @@ Result<Ref<Chan>> Chan::create(Device* device, Qid qid) {
   Chan* const chan = TRY(chan_cache.make(KM_SLEEP));
   chan->device = device;
   chan->qid = qid;
-  return Ref<Chan>::adopt(chan);
+  return Ref<Chan>::first(chan);
 }
 
 Result<Ref<Chan>> Chan::clone() {
@@ -51,9 +51,9 @@ void Chan::destroy(Chan* chan) {
   file_use_end(*chan);
   chan->device->close(*chan);
   kfree(chan->path);
-  Chan* const next = chan->union_next;
+  const Ref<Chan> next = std::move(chan->union_next);
   chan_cache.destroy(chan);
-  if (next) next->unref();  // as deep as the union has members
+  // Then the next member, as deep as the union has members.
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {

@@ -23,13 +23,13 @@ constexpr uint64_t kPositionMask = (uint64_t{1} << kMemberShift) - 1;
 // Member `index` of the open union whose first is `directory`; nullptr after the last.
 Chan* union_member(Chan& directory, uint64_t index) {
   Chan* chan = &directory;
-  while (chan && index-- > 0) chan = chan->union_next;
+  while (chan && index-- > 0) chan = chan->union_next.get();
   return chan;
 }
 
 bool hidden(Chan& directory, uint64_t member, std::string_view name) {
   Chan* earlier = &directory;
-  for (uint64_t i = 0; i < member; ++i, earlier = earlier->union_next)
+  for (uint64_t i = 0; i < member; ++i, earlier = earlier->union_next.get())
     if (earlier->device->walk(*earlier, name, directory.opener)) return true;
   return false;
 }

@@ -16,6 +16,7 @@
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "kmalloc.h"
+#include "ns/namespace.h"
 
 namespace {
 
@@ -47,18 +48,15 @@ void mount_init() {
   head_cache.init("mount_head");
 }
 
-Result<Namespace*> namespace_create() {
+Result<Ref<Namespace>> namespace_create() {
   Device* const root = device_find("root");
   if (!root) return fail(Errno::ENXIO, "#root: no such device");
   Ref<Chan> chan = TRY(root->attach(""));
-  return namespace_cache.make(KM_SLEEP, std::move(chan));
+  return Ref<Namespace>::first(TRY(namespace_cache.make(KM_SLEEP, std::move(chan))));
 }
 
-void namespace_ref(Namespace* ns) {
-  ns->references.fetch_add(1, std::memory_order_relaxed);
-}
-void namespace_unref(Namespace* ns) {
-  if (ns->references.fetch_sub(1, std::memory_order_acq_rel) == 1) namespace_cache.destroy(ns);
+void Namespace::destroy(Namespace* ns) {
+  namespace_cache.destroy(ns);
 }
 
 Namespace::~Namespace() {

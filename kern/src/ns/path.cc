@@ -289,8 +289,8 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
     Result<Ref<Chan>> opened = member->device->open(std::move(copy), flags, context.who);
     if (!opened && opened.error() == Errno::ENOMEM) return opened.error();
     if (!opened) continue;  // what may not be read is not shown
-    last->union_next = opened.take().release();
-    last = last->union_next;
+    last->union_next = opened.take();
+    last = last->union_next.get();
     last->opener = context.who;
   }
 }

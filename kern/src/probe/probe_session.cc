@@ -171,8 +171,9 @@ Result<void> ProbeSession::prepare() {
 Result<void> ProbeSession::arm(ProbePrograms& programs) {
   const auto arm_programs = [&]() REQUIRES(mutex_) -> Result<void> {
     for (const ProbeFunctions::Program& program : functions_.programs()) {
-      Chan* const file = TRY(programs.open(functions_.path_of(program)));
-      const Result<void> armed = user_probes_arm(recorder_, *file, functions_.probes_of(program));
+      const HeldRef<Chan> file = TRY(programs.open(functions_.path_of(program)));
+      const Result<void> armed =
+          user_probes_arm(recorder_, *file.object, functions_.probes_of(program));
       programs.close(file);
       if (!armed) return armed;
     }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/ref.h"
 #include "core/sleep.h"
 #include "lib/result.h"
 #include "probe/probe_counts.h"
@@ -32,8 +33,8 @@ class TraceBinaryDump;
 // Programs by their path, for arming: what this layer cannot reach itself.
 class ProbePrograms {
  public:
-  virtual Result<Chan*> open(std::string_view path) = 0;
-  virtual void close(Chan* program) = 0;
+  virtual Result<HeldRef<Chan>> open(std::string_view path) = 0;
+  virtual void close(HeldRef<Chan> program) = 0;
 
  protected:
   ~ProbePrograms() = default;

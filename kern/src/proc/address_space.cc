@@ -98,7 +98,7 @@ void address_space_init() {
 }
 
 Result<Ref<AddressSpace>> AddressSpace::create() {
-  Ref<AddressSpace> space = Ref<AddressSpace>::adopt(TRY(space_cache.make(KM_SLEEP)));
+  Ref<AddressSpace> space = Ref<AddressSpace>::first(TRY(space_cache.make(KM_SLEEP)));
   space->tables_ = TRY(PageTables::create());
   return space;
 }
@@ -441,7 +441,7 @@ Ref<AddressSpace> AddressSpace::next_space(const AddressSpace* after) {
   auto at = after ? ++AllSpaces::Type::Iterator(const_cast<ListNode*>(&after->all_link_))
                   : all_spaces.begin();
   for (; at != all_spaces.end(); ++at) {
-    if ((*at).try_ref()) return Ref<AddressSpace>::adopt(&*at);
+    if (Ref<AddressSpace> space = Ref<AddressSpace>::try_take(*at)) return space;
   }
   return {};
 }

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "arch/x86_64/paging.h"
+#include "core/ref.h"
 #include "lib/list.h"
-#include "lib/ref.h"
 #include "lib/result.h"
 #include "ns/device.h"
 #include "sched/task.h"
@@ -43,6 +43,7 @@ enum class FaultAccess : uint8_t { kRead, kWrite, kExecute };
 // Every call may sleep.
 class AddressSpace : public RefCounted<AddressSpace> {
  public:
+  static constexpr RefKind kRefKind = RefKind::kAddressSpace;
   AddressSpace() = default;
   ~AddressSpace();
   static void destroy(AddressSpace* space);

@@ -205,7 +205,7 @@ void process_release_parts(Process& process) {
   if (planted(Planted::kExitFiles)) process.fds = nullptr;
   if (process.fds) fd_table_destroy(std::exchange(process.fds, nullptr));
   process.cwd.reset();
-  if (process.ns) namespace_unref(std::exchange(process.ns, nullptr));
+  process.ns.reset();
   Ref<AddressSpace> space;
   {
     const Guard guard(process_lock);

@@ -42,7 +42,7 @@ struct Process {
 
   // The process's own task only, but for what is said.
   FdTable* fds = nullptr;
-  Namespace* ns = nullptr;
+  Ref<Namespace> ns;
   Ref<Chan> cwd;
   uint32_t umask = 022;
   FpuState fpu;           // while the task is off its CPU
@@ -87,7 +87,7 @@ struct Process {
   int stop_signal = 0;
   WaitQueue stop_wait;
 
-  PathContext path_context() const { return {ns, cwd.get(), who}; }
+  PathContext path_context() const { return {ns.get(), cwd.get(), who}; }
 };
 
 // Guards the table, the tree, groups, states and signals of all processes. Held for a few stores or

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lib/string.h"
+#include "proc/ref_planted.h"
 #include "proc/system_call.h"
 
 namespace {
@@ -72,6 +73,7 @@ Result<int64_t> sys_access(const SystemCall& call) {
 
 Result<int64_t> sys_chdir(const SystemCall& call) {
   TRY(change_directory(call.process, TRY(walk_argument(call, 0))));
+  planted_directory_changed(call.process);
   return 0;
 }
 

@@ -21,7 +21,6 @@ Result<void> begin_fork(Process& parent) {
 Result<void> copy_process(Process& parent, Process& child, const TrapFrame& frame) {
   child.space = TRY(parent.space->fork());
   child.fds = TRY(fd_table_copy(*parent.fds));
-  namespace_ref(parent.ns);
   child.ns = parent.ns;
   child.cwd = parent.cwd;
   child.umask = parent.umask;

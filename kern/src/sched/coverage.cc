@@ -16,7 +16,7 @@ Result<Ref<CoverageMap>> CoverageMap::create() {
   void* const memory =
       kmalloc(sizeof(CoverageMap) + (bits / 64 + 1) * sizeof(uint64_t), KM_SLEEP | KM_ZERO);
   if (!memory) return Errno::ENOMEM;
-  return Ref<CoverageMap>::adopt(new (memory) CoverageMap);
+  return Ref<CoverageMap>::first(new (memory) CoverageMap);
 }
 
 void CoverageMap::destroy(CoverageMap* map) {
@@ -48,15 +48,14 @@ size_t CoverageMap::read(char* buffer, size_t size, uint64_t offset) const {
 // What the task records from here on, while it lets go of the old map, goes nowhere.
 void coverage_use(CoverageMap* map) {
   Task& task = *current_task();
-  if (CoverageMap* const old = std::exchange(task.coverage, nullptr)) old->unref();
-  if (map) map->ref();
-  task.coverage = map;
+  Ref<CoverageMap>::adopt(std::exchange(task.coverage, {})).reset();
+  task.coverage = Ref<CoverageMap>(map).release();
 }
 
 // An exception is the task's own doing; an interrupt is not.
 NOT_PROBED void __sanitizer_cov_trace_pc() {
   const Task* const task = current_task();
-  if (!task || !task->coverage || this_cpu().interrupt_depth > 0) return;
-  task->coverage->record(reinterpret_cast<uint64_t>(__builtin_return_address(0)));
+  if (!task || !task->coverage.object || this_cpu().interrupt_depth > 0) return;
+  task->coverage.object->record(reinterpret_cast<uint64_t>(__builtin_return_address(0)));
 }
 #endif

@@ -13,7 +13,8 @@ namespace {
 constexpr const char* words(CommandScope scope) {
   return scope == CommandScope::kOneCache
              ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
-             : "start [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, sweep or settle";
+             : "start or refs [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, sweep, "
+               "settle";
 }
 
 // A page, without which nothing can be had, and more than there is memory.
@@ -72,8 +73,8 @@ Result<void> parse_limit(std::string_view text, uint64_t* limit) {
 Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand* command) {
   const std::string_view word = next_word(&line);
   *command = {};
-  if (word == "start") {
-    command->word = TraceWord::kStart;
+  if (word == "start" || (word == "refs" && scope == CommandScope::kAllCaches)) {
+    command->word = word == "start" ? TraceWord::kStart : TraceWord::kRefs;
     command->options = TRY(trace_parse_options(line, ' '));
     return {};
   }
@@ -149,6 +150,7 @@ Result<void> trace_check_syntax(std::string_view text, CommandScope scope) {
 Result<void> trace_advance(TraceState& state, const TraceCommand& command, const char* name) {
   switch (command.word) {
     case TraceWord::kStart:
+    case TraceWord::kRefs:
       if (state.phase == TracePhase::kRunning && command.options != state.options) {
         char options[TraceOptions::kMaxFilters + 16];
         state.options.format_as_typed(options, sizeof(options));

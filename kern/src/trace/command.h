@@ -4,12 +4,12 @@
 //   off --start--> running --stop--> stopped --reset--> off
 //   stopped --start--> running, with the records kept
 //
-// start while running: nothing with the same options, EBUSY with others. reset while running:
-// empties and goes on. start after stop with another sampling rate: EBUSY, since the records kept
-// would be taken for what they are not. stop and reset when there is nothing to stop or reset
-// succeed. mark needs a trace. settle, sweep, limit and reap are for all caches and change no
-// state. check, nocheck and scan are about run-time checking (slab.h), which has nothing to do with
-// the state of a trace.
+// `refs`, for all, is a start of what start is not for: references. start while running: nothing
+// with the same options, EBUSY with others. reset while running: empties and goes on. start after
+// stop with another sampling rate: EBUSY, since the records kept would be taken for what they are
+// not. stop and reset when there is nothing to stop or reset succeed. mark needs a trace. settle,
+// sweep, limit and reap are for all caches and change no state. check, nocheck and scan are about
+// run-time checking (slab.h), which has nothing to do with the state of a trace.
 //
 // Nothing here touches a cache: lines are parsed, and their effect on the state computed, before
 // the first is done.
@@ -23,6 +23,7 @@
 
 enum class TraceWord : uint8_t {
   kStart,
+  kRefs,  // the start of references
   kStop,
   kReset,
   kMark,
@@ -37,7 +38,7 @@ enum class TraceWord : uint8_t {
 
 struct TraceCommand {
   TraceWord word;
-  TraceOptions options;  // of kStart
+  TraceOptions options;  // of kStart and kRefs
   uint64_t limit;        // of kLimit, bytes
 };
 

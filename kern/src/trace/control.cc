@@ -113,7 +113,7 @@ template <typename Condition>
 bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_control) {
   bool any = false;
   for (Target& target : targets) {
-    target.acts = condition(trace_state_of(target.source).phase);
+    target.acts = condition(target, trace_state_of(target.source).phase);
     any |= target.acts;
   }
   return any;
@@ -155,11 +155,9 @@ void know_starter() {
   trace_find_base();
 }
 
-// All of a start but the flags. False if all run already.
-Result<bool> prepare_start(std::span<Target> targets, const TraceOptions& options)
+// All of a start, of the targets that act, but the flags.
+Result<void> prepare_start(std::span<Target> targets, const TraceOptions& options)
     REQUIRES(trace_control) {
-  if (!select(targets, [](TracePhase phase) { return phase != TracePhase::kRunning; }))
-    return false;
   TRY(make_tables(targets));
   know_starter();
   for (Target& target : targets) {
@@ -172,7 +170,7 @@ Result<bool> prepare_start(std::span<Target> targets, const TraceOptions& option
     table->set_options(options);
     if (options.sample != 0) table->seed_samplers(tsc());
   }
-  return true;
+  return {};
 }
 
 void note_running(std::span<Target> targets) REQUIRES(trace_control) {
@@ -181,8 +179,19 @@ void note_running(std::span<Target> targets) REQUIRES(trace_control) {
   }
 }
 
-Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUIRES(trace_control) {
-  if (!TRY(prepare_start(targets, options))) return {};
+// A start of all is of allocations, or of references.
+bool is_meant(TraceSource source, const TraceCommand& command, CommandScope scope) {
+  return scope == CommandScope::kOneCache ||
+         (source.references() != nullptr) == (command.word == TraceWord::kRefs);
+}
+
+Result<void> start(std::span<Target> targets, const TraceCommand& command, CommandScope scope)
+    REQUIRES(trace_control) {
+  if (!select(targets, [&](const Target& target, TracePhase phase) {
+        return phase != TracePhase::kRunning && is_meant(target.source, command, scope);
+      }))
+    return {};
+  TRY(prepare_start(targets, command.options));
   change_flags(targets, KMC_EVER_TRACED, 0);
   change_flags(targets, KMC_TRACED, 0);
   note_running(targets);
@@ -191,7 +200,7 @@ Result<void> start(std::span<Target> targets, const TraceOptions& options) REQUI
 
 // Of a source that only the caller can use: without a round.
 Result<void> start_unused(TraceSource source, const TraceOptions& options) REQUIRES(trace_control) {
-  Target target{source, nullptr, false};
+  Target target{source, nullptr, true};
   TRY(prepare_start({&target, 1}, options));
   source.change_flags(KMC_EVER_TRACED | KMC_TRACED, 0);
   source.set_unused_flags(KMC_EVER_TRACED | KMC_TRACED);
@@ -200,7 +209,9 @@ Result<void> start_unused(TraceSource source, const TraceOptions& options) REQUI
 }
 
 void stop(std::span<Target> targets) REQUIRES(trace_control) {
-  if (!select(targets, [](TracePhase phase) { return phase == TracePhase::kRunning; })) return;
+  if (!select(targets,
+              [](const Target&, TracePhase phase) { return phase == TracePhase::kRunning; }))
+    return;
   change_flags(targets, 0, KMC_TRACED);
   for (Target& target : targets) {
     if (target.acts) trace_table_of(target.source)->set_running(false);
@@ -224,7 +235,8 @@ void reset(std::span<Target> targets) REQUIRES(trace_control) {
     if (trace_state_of(target.source).phase == TracePhase::kRunning)
       trace_table_of(target.source)->clear();
   }
-  if (select(targets, [](TracePhase phase) { return phase == TracePhase::kStopped; }))
+  if (select(targets,
+             [](const Target&, TracePhase phase) { return phase == TracePhase::kStopped; }))
     end_traces(targets);
 }
 
@@ -258,15 +270,16 @@ void execute_check(std::span<Target> targets, TraceWord word) REQUIRES(trace_con
 
 bool changes_traces(TraceWord word) {
   return word == TraceWord::kStart || word == TraceWord::kStop || word == TraceWord::kReset ||
-         word == TraceWord::kMark;
+         word == TraceWord::kMark || word == TraceWord::kRefs;
 }
 
-Result<void> execute(std::span<Target> targets, const TraceCommand& command)
+Result<void> execute(std::span<Target> targets, const TraceCommand& command, CommandScope scope)
     REQUIRES(trace_control) {
   if (changes_traces(command.word)) trace_commands_done++;
   switch (command.word) {
     case TraceWord::kStart:
-      return start(targets, command.options);
+    case TraceWord::kRefs:
+      return start(targets, command, scope);
     case TraceWord::kStop:
       stop(targets);
       return {};
@@ -302,6 +315,18 @@ Result<void> check_later(std::string_view text) REQUIRES(trace_control) {
   return {};
 }
 
+bool is_start(TraceWord word) {
+  return word == TraceWord::kStart || word == TraceWord::kRefs;
+}
+
+// EINVAL for what has no meaning for references.
+Result<void> check_options(TraceSource source, const TraceOptions& options) {
+  const TraceOptions without{.depth = options.depth, .pid = options.pid};
+  if (!source.references() || options == without) return {};
+  return fail(Errno::EINVAL, "%.40s: references have no size: depth=N and pid=N only",
+              source.name());
+}
+
 // Whether every line can be done, beginning with the states as they are. A mark of all passes over
 // those that are not traced, a check of all over those that cannot be checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
@@ -314,7 +339,11 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
           !can_be_checked(target.source)) {
         return fail(Errno::EINVAL, "%.40s cannot be checked: %s", target.source.name(),
                     target.source.cache() ? "its free objects are not memory to write on"
-                                          : "it is an arena");
+                                          : "it is no cache");
+      }
+      if (is_start(command.word)) {
+        if (!is_meant(target.source, command, scope)) continue;
+        TRY(check_options(target.source, command.options));
       }
       const bool passed_over = scope == CommandScope::kAllCaches &&
                                command.word == TraceWord::kMark && state.phase == TracePhase::kOff;
@@ -335,7 +364,7 @@ Result<bool> run_locked(std::span<Target> targets, std::string_view* text, Comma
   TRY(check_states(targets, *text, scope));
   while (TRY(trace_next_command(text, scope, command))) {
     if (takes_long(command->word)) return true;
-    TRY(execute(targets, *command));
+    TRY(execute(targets, *command, scope));
     if (scope == CommandScope::kAllCaches) TRY(trace_later.advance(*command));
   }
   return false;
@@ -366,7 +395,7 @@ Result<void> run(TraceSource source, std::string_view text) {
 // what is made as `name`. Without memory that stands in the log, and the source goes without.
 void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_control) {
   const std::optional<TraceOptions> options = trace_later.wants(name);
-  if (!options) return;
+  if (!options || (source.references() && !trace_later.names(name))) return;
   if (!start_unused(source, *options)) {
     trace_later.count_untraced();
     return klog("%.40s is not traced: %s", source.name(), error_string());

@@ -283,7 +283,8 @@ enum class Fits : uint8_t { kAlways, kAsked };
   static_assert(RecentStack::kTruncated == TraceTable::kFlag);
   if (!table->record_known(
           reinterpret_cast<uint64_t>(object), requested, cpu_index(),
-          [table](uint64_t object) { return table->marked(object); }, [recent] { return recent->named(); },
+          [table](uint64_t object) { return table->marked(object); },
+          [recent] { return recent->named(); },
           [] { return static_cast<uint32_t>(current_task_head()->trace_context); },
           [](uint64_t link) { return with_stamp(link); })) [[unlikely]]
     return finish_record(table, object, requested, recent->named(), saved);

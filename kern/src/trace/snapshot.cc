@@ -29,6 +29,7 @@ Result<void> TraceSnapshot::open() {
     shard.update_lock();
     counters_ += shard.counters();
   }
+  if (table_->source.references()) counters_.live_bytes = 0;
   open_.store(true, std::memory_order_release);
   return {};
 }
@@ -87,7 +88,7 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
     TraceRecord* copy = walk.slice_;
     for (const TraceTable::Record* record = &page->records[walk.slot_];
          record < &page->records[end]; record++, newer >>= 1) {
-      if (record->used() && (newer & 1) == 0) *copy++ = TraceTable::copy_of(*record);
+      if (record->used() && (newer & 1) == 0) *copy++ = table_->copy_of(*record);
     }
     *count = static_cast<uint32_t>(copy - walk.slice_);
     walk.slot_ = end;

@@ -7,7 +7,7 @@
 
 #include "trace/trace_table.h"
 
-inline TraceRecord TraceTable::copy_of(const Record& record) {
+inline TraceRecord TraceTable::copy_of(const Record& record) const {
   TraceRecord copy;
   copy.stack = record.stack;
   copy.user_stack = 0;
@@ -21,6 +21,11 @@ inline TraceRecord TraceTable::copy_of(const Record& record) {
     copy.context = large.context;
   }
   copy.object_mark_ = record.object_mark;
+  if (source.references()) [[unlikely]] {
+    const void* const object = bytes ? direct_map({bytes * kPlaceUnit}) : nullptr;
+    copy.object_mark_ = word_of(reinterpret_cast<uint64_t>(object), record.mark());
+    bytes = 0;
+  }
   copy.size_cpu_ = bytes << 16 | (record.next_stamp & (TraceRecord::kNotLeak | TraceRecord::kCpu)) |
                    Record::milliseconds(record.next_stamp, copy.time_) >> 32 << kStampCpuBits;
   return copy;

@@ -147,6 +147,7 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
+  if (source.references()) sum.live_bytes = 0;  // sums of place_of()
   return sum;
 }
 

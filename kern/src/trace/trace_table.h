@@ -43,6 +43,7 @@
 #include <cstdint>
 #include <span>
 
+#include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/hook_lock.h"
@@ -231,6 +232,14 @@ class alignas(64) TraceTable {
   // Sizes that a record can hold: 48 bits. One of kLargeSize or more goes the general way.
   static constexpr uint64_t kLargeSize = kLarge;
   static constexpr uint64_t kMaxSize = (uint64_t{1} << 48) - 1;
+
+  // A record of a reference has its number for an address, and this for a size: where the object
+  // that it refers to lies in the direct map, in units of 8 bytes. 0 for what lies elsewhere, or
+  // 16 GiB above its beginning.
+  static uint64_t place_of(const void* object) {
+    const uint64_t place = direct_map_phys(object).value / kPlaceUnit;
+    return place < kLargeSize ? place : 0;
+  }
 
   // `cpu` is the caller's, here and below.
 
@@ -547,7 +556,8 @@ class alignas(64) TraceTable {
   // with its lock held. If the shard is emptied meanwhile, from the beginning.
   template <typename Visit>
   static void walk(Shard& shard, Visit visit);
-  static TraceRecord copy_of(const Record& record);
+  TraceRecord copy_of(const Record& record) const;
+  static constexpr uint64_t kPlaceUnit = 8;
   // Fetches a larger directory for the shard, or gives back the smaller one. The context of
   // record(); no tracer lock held.
   static void tend_directory(Shard& shard);

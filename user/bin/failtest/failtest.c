@@ -132,7 +132,7 @@ static void add_count(struct counts* counts, const char* name, unsigned long val
   count->value = value;
 }
 
-/* From #mem/kmemstat: of a cache that can be traced its live objects, of an arena what is live; but
+/* From #mem/kmemstat: of a cache that can be traced its live objects, of references how many, of an arena what is live; but
  * of the page arena, where one large allocation may take the place of several small ones, the bytes
  * that its callers have. What its quantum caches have idle is nobody's: it depends on which CPUs
  * they were used. */
@@ -151,7 +151,7 @@ static void take_counts(struct counts* counts) {
     if (sscanf(line, "%39s %c %*u %*u %lu %lu %*u %*u %15s", name, &type, &allocated, &live,
                traced) < 4)
       continue;
-    if (type == 'S' && strcmp(traced, "never") != 0) add_count(counts, name, live);
+    if ((type == 'S' && strcmp(traced, "never") != 0) || type == 'R') add_count(counts, name, live);
     if (type != 'A' || strcmp(name, "base") == 0) continue;
     if (strcmp(name, "page") == 0) {
       add_count(counts, "bytes in pages", allocated);

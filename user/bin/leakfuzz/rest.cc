@@ -188,7 +188,7 @@ Counts Rest::counts() {
     if (sscanf(line.c_str(), "%63s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total,
                &allocated, &live, traced) < 6)
       return;
-    if (type == 'S' && strcmp(traced, "never") != 0) counts[name] = live;
+    if ((type == 'S' && strcmp(traced, "never") != 0) || type == 'R') counts[name] = live;
     if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) counts[name] = live;
     if (type == 'A' && strcmp(name, "page") == 0) pages = allocated;
   });

@@ -115,7 +115,9 @@ bool others_run() {
 // {cache or arena: "off", "running", "stopped" or "never"}.
 std::map<std::string, std::string> trace_states() {
   std::map<std::string, std::string> states;
-  for (const KmemstatLine& line : read_kmemstat()) states[line.name] = line.trace;
+  for (const KmemstatLine& line : read_kmemstat()) {
+    if (!line.is_references) states[line.name] = line.trace;
+  }
   return states;
 }
 

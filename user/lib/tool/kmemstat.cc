@@ -44,9 +44,10 @@ std::vector<KmemstatLine> parse_kmemstat(std::string_view text) {
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     const auto words = words_of(line);
     if (words[0] == "NAME") continue;
-    if (words[1] != "A" && words[1] != "S") strange(line);
+    if (words[1] != "A" && words[1] != "S" && words[1] != "R") strange(line);
     lines.push_back({.name = std::string(words[0]),
                      .is_arena = words[1] == "A",
+                     .is_references = words[1] == "R",
                      .object_size = number(words[2], line),
                      .total_bytes = number(words[3], line),
                      .allocated_bytes = number(words[4], line),

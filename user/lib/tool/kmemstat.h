@@ -1,4 +1,4 @@
-// What #mem/kmemstat says of each cache and arena.
+// What #mem/kmemstat says of each cache, arena and kind of references.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 struct KmemstatLine {
   std::string name;
   bool is_arena = false;
+  bool is_references = false;
   uint64_t object_size = 0;  // of an arena its quantum
   uint64_t total_bytes = 0, allocated_bytes = 0;
-  uint64_t live = 0;  // objects; of an arena those of direct callers
+  uint64_t live = 0;  // objects; of an arena those of direct callers; references
   uint64_t allocations = 0, frees = 0;
   std::string trace;  // "off", "running", "stopped", or "never": it cannot be traced
 };

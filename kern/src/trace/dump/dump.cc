@@ -50,6 +50,7 @@ TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
   format(header.name, sizeof(header.name), "%s", source.name());
   header.state = trace_state_of(source);
   header.object_size = source.object_size();
+  header.of_references = source.references() != nullptr;
   return header;
 }
 
@@ -122,6 +123,11 @@ void destroy(TraceDump* dump) {
   dump_workspace_give_back(workspace);
 }
 
+uint32_t kind_of(TraceSource source) {
+  if (source.references()) return ABI_TRACEDUMP_REFERENCES;
+  return source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA;
+}
+
 Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
   uint32_t traces = 0;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source))
@@ -132,8 +138,7 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
     if (!table) continue;
     TraceHeader header = header_of(source);
     header.untracked = source.live();
-    dump.binary.add(header, source.cache() ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
-                    source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
+    dump.binary.add(header, kind_of(source), source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
   }
   return {};
 }

@@ -77,6 +77,7 @@ void print_top() {
 void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
   for (TraceTable* table = trace_started_first(); table;
        table = table->next_started.load(std::memory_order_acquire)) {
+    if (table->source.references()) continue;  // they have no memory of their own
     summary.add(table->source.name(), *table, trace_stacks, others);
   }
   char total[128];

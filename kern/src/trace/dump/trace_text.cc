@@ -150,10 +150,20 @@ void TraceText::print_header() {
   print("\n");
 }
 
+void TraceText::print_amount(uint64_t bytes, uint64_t objects) {
+  if (header.of_references) {
+    print("%lu references", objects);
+  } else {
+    print("%lu bytes in %lu allocations", bytes, objects);
+  }
+}
+
 // Collects its details first if they are not there.
 void TraceText::print_group() {
   if (group_ - first_collected_ >= collected_) collect(group_);
-  print("\n%lu bytes in %lu allocations from stack", group().bytes, group().objects);
+  print("\n");
+  print_amount(group().bytes, group().objects);
+  print(" from stack");
   if (header.state.options.sample != 0) {
     print(", estimated %lu bytes in %lu allocations", group().estimate.whole_bytes(),
           group().estimate.whole_objects());
@@ -228,7 +238,8 @@ void TraceText::print_context() {
   }
   if (count > item_) print(", … %u more", count - item_);
   if (const uint64_t unknown = details_.without_origin(index()))
-    print("%s of %lu allocations", count > 0 ? ", … and others" : "not known", unknown);
+    print("%s of %lu %s", count > 0 ? ", … and others" : "not known", unknown,
+          header.of_references ? "references" : "allocations");
   print("\n");
   collect_shares();
   part_ = Part::kUserStacks;
@@ -279,7 +290,8 @@ void TraceText::print_user_stack() {
     const ContextTable::Program& program = *context.program;
     print("\tuser stack of pid %u %s", unsigned{context.pid}, program.name);
     if (share.processes > 1) print(" and %u more", share.processes - 1);
-    print(", %lu bytes in %lu allocations", share.bytes, share.count);
+    print(", ");
+    print_amount(share.bytes, share.count);
     if (program.build_id_size > 0) print(", build id ");
     for (uint8_t i = 0; i < program.build_id_size; i++) print("%02x", program.build_id[i]);
     print("\n");
@@ -289,7 +301,8 @@ void TraceText::print_user_stack() {
   }
   if (item_ < user_stacks_) print("\t… %u more user stacks\n", user_stacks_ - item_);
   if (const uint64_t count = details_.without_origin(index()))
-    print("\t… %lu allocations more, whose user stacks are not known\n", count);
+    print("\t… %lu %s more, whose user stacks are not known\n", count,
+          header.of_references ? "references" : "allocations");
   part_ = Part::kObjects;
   item_ = 0;
 }
@@ -315,7 +328,7 @@ char* TraceText::put_object(char* to, const TraceRecord& at) {
 }
 
 char* TraceText::put_tail(char* to, const TraceRecord& at) {
-  to = put_decimal(put_literal(to, " size "), at.size());
+  if (!header.of_references) to = put_decimal(put_literal(to, " size "), at.size());
   to = put_decimal(put_literal(to, " age "), now_ - at.milliseconds());
   to = put_decimal(put_literal(to, " mark "), at.mark());
   to = put_decimal(put_literal(to, " cpu "), at.cpu());
@@ -354,7 +367,9 @@ void TraceText::print_rest() {
   part_ = Part::kEnd;
   const TraceGroup& rest = groups_.rest();
   if (rest.objects == 0) return;
-  print("\n%lu bytes in %lu allocations from stack", rest.bytes, rest.objects);
+  print("\n");
+  print_amount(rest.bytes, rest.objects);
+  print(" from stack");
   if (header.state.options.sample != 0) {
     print(", estimated %lu bytes in %lu allocations", rest.estimate.whole_bytes(),
           rest.estimate.whole_objects());

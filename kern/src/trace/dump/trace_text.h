@@ -29,6 +29,7 @@ struct TraceHeader {
   char name[64];
   TraceState state;
   uint64_t object_size;
+  bool of_references;  // which have no size
   uint64_t untracked;
   std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
   TraceCounters counters;
@@ -130,6 +131,8 @@ class TraceText {
   void print_user_frame();
   void print_object();
   void print_rest();
+  // "N bytes in N allocations", "N references".
+  void print_amount(uint64_t bytes, uint64_t objects);
   char* put_object(char* to, const TraceRecord& record);
   char* put_tail(char* to, const TraceRecord& record);
   // Valid until the next call; the same context again costs nothing.

@@ -6,7 +6,6 @@
 #include "core/spinlock.h"
 #include "lib/list.h"
 #include "ns/device.h"
-#include "ns/namespace.h"
 
 // One channel that stands at a place; several make a union.
 struct Mount {
@@ -27,8 +26,11 @@ struct MountHead {
   }
 };
 
-class Namespace {
+// The mount table of one or more processes. fork shares it, as a copy is made only on request.
+class Namespace : public RefCounted<Namespace> {
  public:
+  static constexpr RefKind kRefKind = RefKind::kNamespace;
+  static void destroy(Namespace* ns);
   explicit Namespace(Ref<Chan> root) : root_(std::move(root)) {}
   ~Namespace();
   Namespace(const Namespace&) = delete;
@@ -45,8 +47,6 @@ class Namespace {
   Result<void> bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags);
   // EINVAL if nothing stands there.
   Result<void> unmount(Chan& target);
-
-  std::atomic<uint32_t> references{1};
 
  private:
   MountHead* find(const Device* device, uint64_t path) REQUIRES(lock_);

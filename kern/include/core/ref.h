@@ -1,0 +1,160 @@
+// Reference counting: an object that derives from RefCounted<T> lives until its last Ref is gone.
+//
+// Each CPU counts the references of each kind that are taken and put. While a kind is traced, each
+// reference that is taken gets a number, under which the tracer keeps a record of who took it. The
+// number stays with the reference: a move carries it along, release() gives it to the next holder,
+// and the end of the reference drops the record.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "core/cpu.h"
+#include "core/ref_kind.h"
+
+struct trace_table;
+
+// What the tracer keeps of a kind.
+struct RefClass {
+  const char* name;  // "ref." and the name of the cache of its objects
+  int flags;         // KMC_TRACED, KMC_EVER_TRACED
+  trace_table* trace;
+};
+RefClass& ref_class(RefKind kind);
+// By index, from 0 on; nullptr after the last.
+RefClass* ref_class_at(unsigned index);
+RefClass* ref_class_find(const char* name);  // nullptr if there is none
+RefKind ref_kind_of(const RefClass& of);
+// Sums over all CPUs; exact while nobody takes or puts any.
+struct RefTotals {
+  uint64_t taken, put;
+};
+RefTotals ref_totals(RefKind kind);
+
+// The tracer's hooks. A reference to `object` has been taken by the caller's caller: its number, 0
+// if the kind is not traced any more. Any context but NMI.
+uint64_t ref_trace_take(RefKind kind, const void* object);
+// The reference with this number, which is not 0, goes.
+void ref_trace_put(RefKind kind, uint64_t number);
+
+// Counts a reference that is taken, and one that is put: an instruction each, and a branch that the
+// sign of the count decides.
+template <RefKind kind>
+[[gnu::always_inline]] inline uint64_t ref_count_taken(const void* object) {
+  constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
+  asm goto("incq %%gs:%c0; js %l[traced]" ::"i"(counts + offsetof(RefCounts, taken))
+           : "cc"
+           : traced);
+  return 0;
+traced:
+  return ref_trace_take(kind, object);
+}
+template <RefKind kind>
+[[gnu::always_inline]] inline void ref_count_put(const uint64_t& number) {
+  constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
+  asm goto("incq %%gs:%c0; js %l[traced]" ::"i"(counts + offsetof(RefCounts, put)) : "cc" : traced);
+  return;
+traced:
+  if (number != 0) ref_trace_put(kind, number);
+}
+
+template <typename T>
+class Ref;
+
+// T supplies `static constexpr RefKind kRefKind`, and `static void destroy(T*)`, called once when
+// the count reaches zero, in the context of the last holder.
+template <typename T>
+class RefCounted {
+ public:
+  uint32_t ref_count() const { return count_.load(std::memory_order_relaxed); }
+
+ protected:
+  RefCounted() = default;
+
+ private:
+  friend class Ref<T>;
+
+  void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
+  bool try_ref() {
+    uint32_t count = count_.load(std::memory_order_relaxed);
+    while (count != 0 && !count_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed))
+      continue;
+    return count != 0;
+  }
+  void unref() {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(static_cast<T*>(this));
+  }
+
+  std::atomic<uint32_t> count_{1};  // Ref::first()
+};
+
+// A reference outside a Ref, for a holder that cannot have one as a member. Plain data; it has to
+// go back into a Ref.
+template <typename T>
+struct HeldRef {
+  T* object = nullptr;
+  uint64_t number = 0;
+
+  explicit operator bool() const { return object != nullptr; }
+};
+
+template <typename T>
+class Ref {
+ public:
+  constexpr Ref() = default;
+  [[gnu::always_inline]] explicit Ref(T* object) : object_(object), number_(take(object)) {}
+  [[gnu::always_inline]] Ref(const Ref& other) : Ref(other.object_) {}
+  Ref(Ref&& other) noexcept
+      : object_(std::exchange(other.object_, nullptr)), number_(other.number_) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Ref() {
+    if (!object_) return;
+    ref_count_put<T::kRefKind>(number_);
+    object_->unref();
+  }
+
+  // The first reference to an object that has just been made.
+  [[gnu::always_inline]] static Ref first(T* object) {
+    Ref ref;
+    ref.object_ = object;
+    ref.number_ = ref_count_taken<T::kRefKind>(object);
+    return ref;
+  }
+  // A reference to an object that the caller found without having one, and that has not been freed
+  // yet; empty if its last reference is gone.
+  [[gnu::always_inline]] static Ref try_take(T& object) {
+    return object.try_ref() ? first(&object) : Ref();
+  }
+  // Continues a reference that has been released.
+  static Ref adopt(HeldRef<T> held) {
+    Ref ref;
+    ref.object_ = held.object;
+    ref.number_ = held.number;
+    return ref;
+  }
+  // The caller's to adopt again.
+  HeldRef<T> release() { return {std::exchange(object_, nullptr), number_}; }
+  void reset() { *this = Ref(); }
+
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  bool operator==(const Ref& other) const { return object_ == other.object_; }
+
+ private:
+  [[gnu::always_inline]] static uint64_t take(T* object) {
+    if (!object) return 0;
+    object->ref();
+    return ref_count_taken<T::kRefKind>(object);
+  }
+
+  T* object_ = nullptr;
+  uint64_t number_ = 0;  // of its record; 0: it has none
+};

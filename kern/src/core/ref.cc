@@ -1,0 +1,48 @@
+#include "core/ref.h"
+
+#include <string_view>
+
+namespace {
+
+constinit RefClass classes[kRefKinds] = {
+    {.name = "ref.chan", .flags = 0, .trace = nullptr},
+    {.name = "ref.namespace", .flags = 0, .trace = nullptr},
+    {.name = "ref.address_space", .flags = 0, .trace = nullptr},
+    {.name = "ref.tmp_node", .flags = 0, .trace = nullptr},
+    {.name = "ref.coverage_map", .flags = 0, .trace = nullptr},
+    {.name = "ref.test", .flags = 0, .trace = nullptr},
+};
+
+}  // namespace
+
+RefClass& ref_class(RefKind kind) {
+  return classes[static_cast<unsigned>(kind)];
+}
+
+RefClass* ref_class_at(unsigned index) {
+  return index < kRefKinds ? &classes[index] : nullptr;
+}
+
+RefClass* ref_class_find(const char* name) {
+  for (RefClass& one : classes)
+    if (std::string_view(one.name) == name) return &one;
+  return nullptr;
+}
+
+RefKind ref_kind_of(const RefClass& of) {
+  return static_cast<RefKind>(&of - classes);
+}
+
+RefTotals ref_totals(RefKind kind) {
+  RefTotals totals = {};
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    const RefCounts& counts = cpu(id).refs[static_cast<unsigned>(kind)];
+    // First what is put: it has been taken before.
+    totals.put += __atomic_load_n(&counts.put, __ATOMIC_ACQUIRE) & ~kRefTraced;
+  }
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    const RefCounts& counts = cpu(id).refs[static_cast<unsigned>(kind)];
+    totals.taken += __atomic_load_n(&counts.taken, __ATOMIC_RELAXED) & ~kRefTraced;
+  }
+  return totals;
+}

@@ -1,0 +1,38 @@
+// What references call while their kind is traced (core/ref.h).
+//
+// A reference is recorded as if it were an object of an arena: its address is the number of the
+// reference, and what it refers to stands where the size would (TraceTable::place_of).
+#include "core/cpu.h"
+#include "core/ref.h"
+#include "slab_os.h"
+#include "slab_trace.h"
+#include "trace/trace_table.h"
+
+namespace {
+
+RefCounts& counts_of(RefKind kind) {
+  return this_cpu().refs[static_cast<unsigned>(kind)];
+}
+
+}  // namespace
+
+ALLOCATOR_TEXT uint64_t ref_trace_take(RefKind kind, const void* object) {
+  const uint64_t saved = slab_os_irq_save();
+  if ((counts_of(kind).taken & kRefTraced) == 0) [[unlikely]] {
+    slab_os_irq_restore(saved);
+    return 0;
+  }
+  Cpu& cpu = this_cpu();
+  const uint64_t number = ++cpu.refs_numbered << kStampCpuBits | cpu.id;
+  arena_trace_alloc(ref_class(kind).trace, reinterpret_cast<void*>(number),
+                    TraceTable::place_of(object), __builtin_frame_address(0), saved);
+  return number;
+}
+
+// The trace may have ended since the reference was taken.
+ALLOCATOR_TEXT void ref_trace_put(RefKind kind, uint64_t number) {
+  const uint64_t saved = slab_os_irq_save();
+  if ((counts_of(kind).put & kRefTraced) == 0) [[unlikely]]
+    return slab_os_irq_restore(saved);
+  arena_trace_free(ref_class(kind).trace, reinterpret_cast<void*>(number), saved);
+}

@@ -1,0 +1,260 @@
+// Traces of references: while a kind is traced each live reference that was taken since has a
+// record, of the one who took it, wherever it has been moved to; and no reference leaves one
+// behind.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "core/errstr.h"
+#include "core/ktest.h"
+#include "core/ref.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "ns/namespace.h"
+#include "store/page_buffer.h"
+#include "store/trace_memory.h"
+#include "tests/dump_text.h"
+#include "tests/ns_world.h"
+#include "tests/team.h"
+#include "trace/control.h"
+#include "trace/snapshot.h"
+#include "trace/trace.h"
+
+namespace {
+
+struct Counted : RefCounted<Counted> {
+  static constexpr RefKind kRefKind = RefKind::kTest;
+  static void destroy(Counted* counted) {
+    destroyed.fetch_add(1, std::memory_order_relaxed);
+    kfree(counted);
+  }
+  static Ref<Counted> make() {
+    void* const memory = kmalloc(sizeof(Counted), KM_SLEEP);
+    EXPECT(memory);
+    return Ref<Counted>::first(new (memory) Counted);
+  }
+  static constinit std::atomic<unsigned> destroyed;
+};
+constinit std::atomic<unsigned> Counted::destroyed{0};
+
+TraceSource kind() {
+  return &ref_class(RefKind::kTest);
+}
+
+// The trace of a kind, for the life of a scope.
+class Traced {
+ public:
+  explicit Traced(TraceSource source = kind(), std::string_view command = "start")
+      : source_(source) {
+    EXPECT(trace_command(source_, command).ok());
+  }
+  ~Traced() { EXPECT(trace_command(source_, "stop\nreset").ok()); }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+
+ private:
+  const TraceSource source_;
+};
+
+TraceCounters counters_of(TraceSource source) {
+  const MutexGuard guard(trace_control);
+  TraceTable* const table = trace_table_of(source);
+  return table ? table->counters() : TraceCounters{};
+}
+
+// How many records there are of references to the object.
+size_t records_of(TraceSource source, const void* object) {
+  const MutexGuard guard(trace_control);
+  TraceTable* const table = trace_table_of(source);
+  if (!table) return 0;
+  TraceSnapshot snapshot;
+  EXPECT(snapshot.open(*table).ok());
+  size_t count = 0;
+  snapshot.visit([&](const TraceRecord& record) {
+    EXPECT(record.size() == 0);
+    count += record.object() == reinterpret_cast<uint64_t>(object);
+  });
+  return count;
+}
+
+[[gnu::noinline]] Ref<Counted> ktest_takes_reference(const Ref<Counted>& ref) {
+  Ref<Counted> copy(ref);
+  asm volatile("");
+  return copy;
+}
+
+}  // namespace
+
+KTEST(ref_trace_has_a_record_of_each_reference) {
+  const Traced traced;
+  const unsigned before = Counted::destroyed;
+  {
+    Ref<Counted> one = Counted::make(), other = Counted::make();
+    std::array<Ref<Counted>, 10> copies;
+    for (Ref<Counted>& copy : copies) copy = ktest_takes_reference(one);
+    EXPECT(one->ref_count() == 11 && records_of(kind(), one.get()) == 11);
+    EXPECT(records_of(kind(), other.get()) == 1);
+    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).live_bytes == 0);
+    {
+      const DumpText text(kind());
+      EXPECT(text.has("\n10 references from stack\n\tktest_takes_reference+0x"));
+      EXPECT(!text.has(" size "));
+    }
+    // The same in all ways to assign.
+    copies[0] = copies[1];
+    copies[1] = std::move(copies[2]);
+    Ref<Counted>& same = copies[3];
+    copies[3] = same;
+    copies[3] = std::move(same);
+    std::swap(copies[4], other);
+    EXPECT(one->ref_count() + copies[4]->ref_count() == 11);
+    EXPECT(records_of(kind(), one.get()) == one->ref_count());
+    EXPECT(records_of(kind(), copies[4].get()) == copies[4]->ref_count());
+    copies[5].reset();
+    EXPECT(records_of(kind(), one.get()) == one->ref_count());
+  }
+  const TraceCounters counters = counters_of(kind());
+  EXPECT(counters.live() == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
+  EXPECT(Counted::destroyed == before + 2);
+}
+
+// release() and adopt() are no putting and taking.
+KTEST(ref_trace_goes_with_a_reference_that_is_released) {
+  const Traced traced;
+  Ref<Counted> one = Counted::make();
+  const uint64_t seen = counters_of(kind()).seen;
+  HeldRef<Counted> held = ktest_takes_reference(one).release();
+  EXPECT(held && held.number != 0);
+  EXPECT(counters_of(kind()).seen == seen + 1 && records_of(kind(), one.get()) == 2);
+  Ref<Counted> again = Ref<Counted>::adopt(std::exchange(held, {}));
+  EXPECT(counters_of(kind()).seen == seen + 1 && records_of(kind(), one.get()) == 2);
+  Ref<Counted> tried = Ref<Counted>::try_take(*one);
+  EXPECT(tried && records_of(kind(), one.get()) == 3);
+}
+
+// A reference from one trace does not end a record of another.
+KTEST(ref_trace_knows_references_from_before) {
+  Ref<Counted> one = Counted::make(), untraced(one);
+  std::optional<Ref<Counted>> first, stopped;
+  {
+    const Traced traced;
+    first.emplace(one);
+    EXPECT(records_of(kind(), one.get()) == 1);
+    EXPECT(trace_command(kind(), "stop").ok());
+    stopped.emplace(one);
+    EXPECT(records_of(kind(), one.get()) == 1);
+    EXPECT(trace_command(kind(), "start").ok());
+  }
+  {
+    const Traced traced;
+    Ref<Counted> second(one);
+    EXPECT(records_of(kind(), one.get()) == 1);
+    first.reset();
+    EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 1);
+    stopped.reset();
+    untraced.reset();
+    EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 1);
+    EXPECT(trace_command(kind(), "reset").ok());  // while it runs: empty, and on
+    Ref<Counted> third(one);
+    second.reset();
+    EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 2);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
+  for (const char* command : {"start sample=512", "start min=1", "start max=100", "check", "refs"})
+    EXPECT(trace_command(kind(), command).error() == Errno::EINVAL);
+  {
+    const Traced traced(kind(), "start depth=2 pid=77");
+    Ref<Counted> one = Counted::make(), other(one);
+    const TraceCounters counters = counters_of(kind());
+    EXPECT(counters.filtered == 2 && counters.recorded == 0);
+  }
+  // `start` of all is not of references, `refs` is of nothing else.
+  EXPECT(trace_command_all("start").ok() && !trace_table_of(kind()));
+  EXPECT(trace_command_all("stop\nreset\nrefs depth=5").ok() && trace_table_of(kind()));
+  EXPECT(!trace_table_of(TraceSource::find("chan")));
+  EXPECT(trace_command_all("refs").error() == Errno::EBUSY);
+  EXPECT(trace_command_all("refs sample=512").error() == Errno::EINVAL);
+  EXPECT(trace_command_all("stop\nreset").ok() && !trace_table_of(kind()));
+  EXPECT(trace_memory_used() == 0);
+}
+
+// Every kind, while the objects of each come and go: what is live has a record.
+KTEST(ref_trace_counts_as_the_objects_do) {
+  EXPECT(trace_command_all("refs").ok());
+  {
+    TestNamespace names;
+    const uint64_t live = TraceSource(&ref_class(RefKind::kChan)).live();
+    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live();
+    {
+      Result<Ref<Chan>> file =
+          path_open(names.context(), "#tmp/ktest_ref", ABI_O_CREAT | ABI_O_RDWR, 0600);
+      EXPECT(file.ok());
+      if (file) {
+        EXPECT(records_of(&ref_class(RefKind::kChan), file->get()) == (*file)->ref_count());
+        Ref<Chan> other(*file);
+        EXPECT(records_of(&ref_class(RefKind::kChan), file->get()) == (*file)->ref_count());
+        // The directory's and the channel's.
+        EXPECT(records_of(&ref_class(RefKind::kTmpNode), (*file)->state) == 2);
+      }
+    }
+    EXPECT(path_remove(names.context(), "#tmp/ktest_ref", false).ok());
+    EXPECT(TraceSource(&ref_class(RefKind::kChan)).live() == live);
+    EXPECT(counters_of(&ref_class(RefKind::kChan)).live() == recorded);
+    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live() == 0);
+    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live() == 1);
+  }
+  for (unsigned i = 0; const RefClass* const kind = ref_class_at(i); i++) {
+    const TraceCounters counters = counters_of(const_cast<RefClass*>(kind));
+    EXPECT(counters.unmatched == 0 && counters.dropped == 0);
+  }
+  EXPECT(trace_command_all("stop\nreset").ok());
+}
+
+namespace {
+
+// Tasks that hand references to each other, while the trace goes on and off.
+struct Exchange {
+  static constexpr unsigned kPlaces = 16, kRounds = 20'000;
+  Ref<Counted> object;
+  Spinlock lock{LockRank::kDevice};
+  std::array<Ref<Counted>, kPlaces> places GUARDED_BY(lock);
+  std::atomic<unsigned> next{1};
+
+  void run() {
+    uint64_t random = next.fetch_add(1) * 0x9e3779b97f4a7c15;
+    for (unsigned i = 0; i < kRounds; i++) {
+      random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+      Ref<Counted> mine;
+      if (random & 1) mine = object;
+      const Guard guard(lock);
+      std::swap(mine, places[random / 2 % kPlaces]);
+    }
+  }
+};
+
+}  // namespace
+
+KTEST(ref_trace_survives_starts_and_stops_under_load) {
+  Exchange exchange;
+  exchange.object = Counted::make();
+  Team team([](void* argument) { static_cast<Exchange*>(argument)->run(); }, &exchange);
+  for (unsigned i = 0; i < 4; i++) team.add();
+  for (unsigned i = 0; i < 30; i++) {
+    EXPECT(trace_command(kind(), "start").ok());
+    if (i % 3 == 0) task_yield();
+    const TraceCounters counters = counters_of(kind());
+    EXPECT(counters.seen == counters.recorded + counters.dropped + counters.filtered);
+    EXPECT(trace_command(kind(), i % 2 == 0 ? "stop\nreset" : "stop").ok());
+  }
+  EXPECT(trace_command(kind(), "reset\nstart").ok());
+  team.join();
+  for (Ref<Counted>& place : exchange.places) place.reset();
+  EXPECT(counters_of(kind()).live() == 0);
+  EXPECT(exchange.object->ref_count() == 1 && kind().live() == 1);
+  EXPECT(trace_command(kind(), "stop\nreset").ok());
+  EXPECT(trace_memory_used() == 0);
+}
