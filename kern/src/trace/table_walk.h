@@ -23,7 +23,7 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
   copy.object_mark_ = record.object_mark;
   if (source.references()) [[unlikely]] {
     const void* const object = bytes ? direct_map({bytes * kPlaceUnit}) : nullptr;
-    copy.object_mark_ = word_of(reinterpret_cast<uint64_t>(object), record.mark());
+    copy.object_mark_ = TraceRecord::word_of(reinterpret_cast<uint64_t>(object), record.mark());
     bytes = 0;
   }
   copy.size_cpu_ = bytes << 16 | (record.next_stamp & (TraceRecord::kNotLeak | TraceRecord::kCpu)) |
