@@ -1,8 +1,11 @@
 """gdb's commands."""
 import gdb
 
+from stele.debugger.dump_text import dump_text
 from stele.debugger.kmemstat import kmemstat
-from stele.debugger.memory import Kernel, Unreadable
+from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.symbols import Symbols
+from stele.debugger.traces import Traces
 
 
 class _Command(gdb.Command):
@@ -32,6 +35,27 @@ class KmemCaches(_Command):
 
     def lines(self, kernel, _words):
         return kmemstat(kernel)
+
+
+class KmemTrace(_Command):
+    """kmem-trace NAME
+    What `cat #mem/kmemtrace/NAME` would print."""
+
+    name, words = "kmem-trace", (1, 1)
+
+    def lines(self, kernel, words):
+        traces = Traces(kernel)
+        owner = traces.find(words[0])
+        source = traces.source_of(owner)
+        if source:
+            yield from dump_text(traces, source, Symbols(kernel))
+            return
+        structure = owner.structure
+        yield f"kmemtrace {owner.name} state off objsize {structure.object_size if structure.has('object_size') else structure.quantum}"
+        if structure.flags & constant("KMC_NOTRACE"):
+            yield "it cannot be traced: the allocator or the tracer lives on it"
+        else:
+            yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
 
 
 def register():
