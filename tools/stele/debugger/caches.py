@@ -128,7 +128,7 @@ def slab_of(kernel, address):
 
 def page_of(kernel, address):
     """The descriptor of the page frame; None for what is not in the direct map, or no memory."""
-    frame = (address - constant("kDirectMapBase")) // constant("kPageSize")
+    frame = (address - kernel.constant("direct_map_base")) // kernel.constant("page_size")
     if not 0 <= frame < kernel.variable("frames", "pages.cc"):
         return None
     layout = Layout.of("Page")

@@ -4,8 +4,11 @@ import gdb
 from stele.debugger.dump_text import dump_text
 from stele.debugger.kmemstat import kmemstat
 from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.source import backtrace_lines
 from stele.debugger.symbols import Symbols
+from stele.debugger.tasks import all_tasks, find_task
 from stele.debugger.traces import Traces
+from stele.debugger.whatis import whatis
 
 
 class _Command(gdb.Command):
@@ -56,6 +59,58 @@ class KmemTrace(_Command):
             yield "it cannot be traced: the allocator or the tracer lives on it"
         else:
             yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
+
+
+class Tasks(_Command):
+    """tasks
+    All tasks: number, process, state, CPU, name, address."""
+
+    name = "tasks"
+
+    def lines(self, kernel, _words):
+        yield f"{'ID':>5} {'PID':>5} {'STATE':8} {'CPU':>3} {'NAME':31} TASK"
+        for task in all_tasks(kernel):
+            cpu = task.cpu.id if task.cpu else task.structure.cpu
+            yield f"{task.id:5} {task.pid or '-':>5} {task.state:8} {cpu:3} {task.name:31} {task.address:#x}"
+
+
+class Backtrace(_Command):
+    """bt [TASK]
+    The stack of a task: its number, name or address, as `tasks` has them. Without a task, or with an option or COUNT as gdb's own
+    `backtrace` has it, that of the thread that is selected."""
+
+    name, words = "bt", (0, 16)
+
+    def invoke(self, argument, from_tty):
+        words = gdb.string_to_argv(argument)
+        if len(words) == 1 and not words[0].startswith("-"):
+            super().invoke(argument, from_tty)
+        else:
+            gdb.execute(f"backtrace {argument}")
+
+    def lines(self, kernel, words):
+        task = find_task(kernel, words[0])
+        yield str(task)
+        yield from backtrace_lines(kernel, task.backtrace())
+
+
+class KmemWhatis(_Command):
+    """kmem-whatis ADDRESS…
+    What lies at an address: the object and whether it is live, who allocated it if that is traced, or whatever else it is."""
+
+    name, words = "kmem-whatis", (1, 1 << 16)
+
+    def lines(self, kernel, words):
+        for word in words:
+            yield from whatis(kernel, _address(word))
+
+
+def _address(word):
+    """A number in gdb's expression language."""
+    try:
+        return int(gdb.parse_and_eval(word).cast(gdb.lookup_type("unsigned long")))
+    except gdb.error as error:
+        raise Unreadable(str(error)) from error
 
 
 def register():

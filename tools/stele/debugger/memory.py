@@ -4,6 +4,7 @@ A Struct is a copy of the memory of one object; its fields are attributes: ints 
 and Arrays. Atomics, arrays and other wrappers of the standard library are seen through; members of bases and of anonymous unions are the
 object's own.
 """
+import contextlib
 import struct
 
 import gdb
@@ -28,21 +29,25 @@ gdb.events.new_objfile.connect(forget_types)
 
 
 def type_of(name):
-    """A gdb.Type by its name; Unreadable."""
+    """A gdb.Type by its name, perhaps in an anonymous namespace; Unreadable."""
+    for name_there in (name, f"(anonymous namespace)::{name}"):
+        if name not in _types:
+            with contextlib.suppress(gdb.error):
+                _types[name] = gdb.lookup_type(name_there).strip_typedefs()
     if name not in _types:
-        try:
-            _types[name] = gdb.lookup_type(name).strip_typedefs()
-        except gdb.error as error:
-            raise Unreadable(f"the kernel's debugging information has no type {name}: {error}") from error
+        raise Unreadable(f"the kernel's debugging information has no type {name}")
     return _types[name]
 
 
 def constant(expression):
     """The value of an enumerator or a constant of the kernel's, which need not be in memory."""
-    try:
-        return int(gdb.parse_and_eval(expression))
-    except gdb.error as error:
-        raise Unreadable(f"the kernel's debugging information has no {expression}: {error}") from error
+    key = ("constant", expression)
+    if key not in _types:
+        try:
+            _types[key] = int(gdb.parse_and_eval(expression))
+        except gdb.error as error:
+            raise Unreadable(f"the kernel's debugging information has no {expression}: {error}") from error
+    return _types[key]
 
 
 def enumerators(name):
@@ -270,9 +275,10 @@ class Kernel:
             _types[key] = _Decoder.of(value.type), int(value.address)
         return _types[key]
 
+    def constant(self, name):
+        """Of kern/arch/x86_64/debugger_constants.cc."""
+        return constant(f"'(anonymous namespace)::debugger_constants'.{name}")
+
     def label(self, name):
         """The address of a symbol of the linker script."""
-        key = ("label", name)
-        if key not in _types:
-            _types[key] = constant(f"(unsigned long)&{name}")
-        return _types[key]
+        return constant(f"(unsigned long)&{name}")

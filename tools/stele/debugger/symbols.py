@@ -9,7 +9,7 @@ class Symbols:
         self.text = range(kernel.label("text_start"), kernel.label("text_end"))
         count, = struct.unpack("<I", kernel.read(start, 4))
         words = struct.unpack(f"<{2 * count + 1}I", kernel.read(start + 4, 4 * (2 * count + 1)))
-        base = self.text.start & ~0x7fffffff  # kKernelImageBase
+        base = kernel.constant("image_base")
         self.addresses = [base + offset for offset in words[:count]]
         self._names = words[count:]
         self._letters = kernel.read(start + 4 * (2 * count + 2), words[-1]) if count else b""
