@@ -60,6 +60,8 @@ def running(name=None):
     """The folder of the guest `name` (a number), or of the only one that runs. NoGuest."""
     found = {}
     for sockets in sorted(guests_folder().glob("[0-9]*")):
+        if not pathlib.Path("/proc", sockets.name).exists():  # its script was killed
+            shutil.rmtree(sockets, ignore_errors=True)
         with contextlib.suppress(OSError):
             connect(sockets, "qmp").close()
             found[sockets.name] = sockets

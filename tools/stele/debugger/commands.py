@@ -1,4 +1,6 @@
 """gdb's commands."""
+import os
+
 import gdb
 
 from stele.debugger.dump_text import dump_text
@@ -113,6 +115,22 @@ def _address(word):
         raise Unreadable(str(error)) from error
 
 
+class Type(gdb.Command):
+    """type TEXT
+    Types a line at the console of the guest that `make gdb` has booted; the guest takes it when it goes on."""
+
+    def __init__(self):
+        super().__init__("type", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, _from_tty):
+        keys = os.environ.get("STELE_KEYS")
+        if not keys:
+            raise gdb.GdbError("type: the guest's console is another terminal")
+        with open(keys, "w", encoding="utf-8") as file:
+            file.write(argument + "\n")
+
+
 def register():
     for command in _Command.__subclasses__():
         command()
+    Type()

@@ -205,6 +205,18 @@ class Kernel:
         self._inferior = gdb.selected_inferior()
         if not self._inferior.is_valid() or not self._inferior.pid:
             raise Unreadable("there is neither a guest nor a core")
+        self._check_build_id()
+
+    def _check_build_id(self):
+        """That the ELF file is the one that runs; otherwise nothing would be where it says. Unreadable."""
+        start, end = self.label("build_id_note_start"), self.label("build_id_note_end")
+        objfile = gdb.current_progspace().objfiles()[0]
+        try:
+            note = self.read(start, end - start)
+        except Unreadable as error:
+            raise Unreadable("the kernel's memory is not there: has it not booted yet?") from error
+        if bytes.fromhex(objfile.build_id or "") not in note:
+            raise Unreadable(f"the kernel that runs is not {objfile.filename}: scripts/gdb --kernel takes another")
 
     def read(self, address, size):
         """`size` bytes; Unreadable."""
