@@ -53,7 +53,7 @@ class KmemTrace(_Command):
         owner = traces.find(words[0])
         source = traces.source_of(owner)
         if source:
-            yield from dump_text(traces, source, Symbols(kernel))
+            yield from dump_text(traces, source, kernel.once(Symbols))
             return
         structure = owner.structure
         yield f"kmemtrace {owner.name} state off objsize {structure.object_size if structure.has('object_size') else structure.quantum}"

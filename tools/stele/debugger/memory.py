@@ -198,10 +198,10 @@ class Array:
 
 
 class Kernel:
-    """Memory as long as the kernel does not run: what has been read is kept."""
+    """Memory as long as the kernel does not run: what has been read, and was made of it, is kept."""
 
     def __init__(self):
-        self._pages = {}
+        self._pages, self._made = {}, {}
         self._inferior = gdb.selected_inferior()
         if not self._inferior.is_valid() or not self._inferior.pid:
             raise Unreadable("there is neither a guest nor a core")
@@ -278,14 +278,27 @@ class Kernel:
     def _variable(self, name, file):
         key = ("variable", name, file)
         if key not in _types:
-            found = [*gdb.lookup_static_symbols(name), *gdb.lookup_static_symbols(f"(anonymous namespace)::{name}")]
-            found = [symbol for symbol in found if not file or symbol.symtab.filename.endswith(file)]
-            symbol = found[0] if found else gdb.lookup_global_symbol(name)
+            symbol = self._symbol(name, file)
             if not symbol:
                 raise Unreadable(f"the kernel's debugging information has no variable {name}")
             value = symbol.value()
             _types[key] = _Decoder.of(value.type), int(value.address)
         return _types[key]
+
+    @staticmethod
+    def _symbol(name, file):
+        hidden = f"(anonymous namespace)::{name}"
+        if not file:
+            return gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(hidden) or gdb.lookup_static_symbol(name)
+        found = (symbol for which in (hidden, name) for symbol in gdb.lookup_static_symbols(which) if symbol.symtab.filename.endswith(file))
+        return next(found, None)
+
+    def once(self, make, *arguments):
+        """make(kernel, …), which is made once."""
+        key = (make, *arguments)
+        if key not in self._made:
+            self._made[key] = make(self, *arguments)
+        return self._made[key]
 
     def constant(self, name):
         """Of kern/arch/x86_64/debugger_constants.cc."""

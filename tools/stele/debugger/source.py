@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 def backtrace_lines(kernel, frames):
     """A line for each of the tasks' Frames, and for each function that was inlined there."""
-    symbols = Symbols(kernel)
+    symbols = kernel.once(Symbols)
     known = places(gdb.current_progspace().filename, ROOT, [_after(frame) for frame in frames if frame.address])
     for frame in frames:
         if frame.note:
@@ -32,6 +32,6 @@ def _after(frame):
 
 def code_line(kernel, address):
     """"FUNCTION+0x12 kern/src/x.cc:34" of an address of code."""
-    found = Symbols(kernel).look_up(address)
+    found = kernel.once(Symbols).look_up(address)
     place = places(gdb.current_progspace().filename, ROOT, [address + 1]).get(address + 1, [("", "")])[-1][1]
     return f"{found[0]}+{found[1]:#x} {place}".rstrip() if found else ""

@@ -59,12 +59,12 @@ class Traces:
     def __init__(self, kernel):
         self.kernel = kernel
         self._stacks, self._contexts = InternTable(kernel, "trace_stacks"), InternTable(kernel, "trace_contexts")
-        self.stacks, self.contexts, self._pairs = {}, {}, {}
+        self.stacks, self.contexts, self._pairs, self._records_of = {}, {}, {}, {}
         self.now = kernel.variable("coarse_time")  # milliseconds
 
     def sources(self):
         """Caches and arenas, traced or not."""
-        return [*all_caches(self.kernel), *all_arenas(self.kernel)]
+        return [*self.kernel.once(all_caches), *self.kernel.once(all_arenas)]
 
     def find(self, name):
         """The cache or arena of this name; Unreadable."""
@@ -99,8 +99,10 @@ class Traces:
 
     def record_of(self, owner, address):
         """The record of an object; None if there is none."""
-        source = self.source_of(owner)
-        return next((record for record in source.records if record.object == address), None) if source else None
+        if owner.address not in self._records_of:
+            source = self.source_of(owner)
+            self._records_of[owner.address] = {record.object: record for record in source.records} if source else {}
+        return self._records_of[owner.address].get(address)
 
     def _shards(self, table):
         layout = Layout.of("TraceTable")

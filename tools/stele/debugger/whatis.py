@@ -42,7 +42,7 @@ def _into(address, start, what):
 def _in_image(kernel, address):
     if kernel.label("text_start") <= address < kernel.label("text_end"):
         return "code: " + code_line(kernel, address)
-    for cpu in cpus(kernel):
+    for cpu in kernel.once(cpus):
         stack = _cpu_stack(kernel, cpu, address)
         if stack:
             return stack
@@ -65,7 +65,7 @@ def _in_direct_map(kernel, address, page):
     if slab:
         yield from _in_slab(kernel, slab, address)
         return
-    for task in all_tasks(kernel):
+    for task in kernel.once(all_tasks):
         base = task.structure.stack_memory
         if base and base <= address < base + kernel.constant("kernel_stack_size"):
             yield f"the direct map of {task.structure.stack_base + address - base:#x}, the kernel stack of {task}"
@@ -79,7 +79,7 @@ def _in_direct_map(kernel, address, page):
 
 
 def _in_arenas(kernel, address, page):
-    arenas = all_arenas(kernel)
+    arenas = kernel.once(all_arenas)
     by_address = {arena.address: arena for arena in arenas}
 
     def distance(arena):
@@ -111,7 +111,7 @@ def _in_arena(kernel, arena, address, page):
         if slab:
             yield from _in_quantum_cache(kernel, arena, slab, address, page)
             return
-    spans = [other.name for other in all_arenas(kernel) if other.structure.source == arena.address]
+    spans = [other.name for other in kernel.once(all_arenas) if other.structure.source == arena.address]
     holder = _large_kmalloc(kernel, segment)
     yield _into(address, segment.start, f"an allocation from the arena {arena.name}, {_segment(segment)}") + _user_page(page) + holder
     if spans and not holder:
@@ -193,22 +193,22 @@ def _meaning(kernel, cache, item):
     """What some objects are, which lead to others."""
     if cache.address == kernel.variable("kmem_slab_cache"):
         structure = kernel.at("struct kmem_slab", item)
-        of = next((other for other in all_caches(kernel) if other.address == structure.cache), None)
+        of = next((other for other in kernel.once(all_caches) if other.address == structure.cache), None)
         if of:
             yield f"  it is the slab structure of {_slab(Slab(of, structure))}"
     elif cache.address == kernel.variable("kmem_bufctl_cache"):
         bufctl = kernel.at("struct kmem_bufctl", item)
         yield f"  it is a bufctl of the slab structure {bufctl.slab:#x}"
     elif cache.address == kernel.variable("task_cache"):
-        yield from (f"  it is {task}" for task in all_tasks(kernel) if task.address == item)
+        yield from (f"  it is {task}" for task in kernel.once(all_tasks) if task.address == item)
     else:
-        yield from (f"  it is the cache {other.name}" for other in all_caches(kernel) if other.address == item)
+        yield from (f"  it is the cache {other.name}" for other in kernel.once(all_caches) if other.address == item)
 
 
 # --- Who allocated it.
 
 def _allocated_by(kernel, owner, item):
-    traces = Traces(kernel)
+    traces = kernel.once(Traces)
     record = traces.record_of(owner, item)
     if not record:
         if owner.structure.trace:
@@ -242,7 +242,7 @@ def _audit(kernel, slab, item):
 
 def _in_virtual_range(kernel, address):
     size, guard = kernel.constant("kernel_stack_size"), kernel.constant("page_size")
-    for task in all_tasks(kernel):
+    for task in kernel.once(all_tasks):
         base = task.structure.stack_base
         if base <= address < base + size:
             yield f"the kernel stack of {task}, {base + size - address:#x} bytes below its top"
@@ -250,7 +250,7 @@ def _in_virtual_range(kernel, address):
         if base - guard <= address < base:
             yield f"the guard page below the kernel stack of {task}"
             return
-    for cpu in cpus(kernel):
+    for cpu in kernel.once(cpus):
         stack = _cpu_stack(kernel, cpu, address)
         if stack:
             yield stack
@@ -260,7 +260,7 @@ def _in_virtual_range(kernel, address):
         if structure.address - guard <= address < structure.address + size:
             yield "a kernel stack that waits for the next task"
             return
-    for arena in all_arenas(kernel):
+    for arena in kernel.once(all_arenas):
         if arena.address != kernel.variable("kernel_virtual_arena"):
             continue
         found = arena.segment_at(address)
