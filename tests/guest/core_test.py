@@ -199,12 +199,12 @@ def objects_in(dump):
     return [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", dump, re.M)]
 
 
-def symbol(name):
-    lines = subprocess.run(["nm", BUILD / "stele.elf"], capture_output=True, text=True, check=True).stdout.splitlines()
+def symbol(kernel, name):
+    lines = subprocess.run(["nm", kernel], capture_output=True, text=True, check=True).stdout.splitlines()
     return next(int(line.split()[0], 16) for line in lines if line.split()[-1] == name)
 
 
-def expected(said, log):
+def expected(said, log, kernel):
     """{address: pattern of its first line} of all kinds that the guest has told."""
     live, all_64 = set(objects_in(said["live"])), objects_in(said["all"])
     assert len(live) == 40 and len(all_64) == 100 and live <= set(all_64)
@@ -225,9 +225,9 @@ def expected(said, log):
     wanted[virtual + 0x10] = r"the guard page below the kernel stack of task \d+ sleep, pid \d+, sleeping on CPU \d"
     user = group_of(said["page"], "AddressSpace::fault")[-1]
     wanted[user + 1] = rf"0x1 bytes into the allocation {user:#x} from the arena page, 4096 bytes by way of page_4096: live: a page of programs, which 1 .*"
-    wanted[symbol("kernel_main") + 1] = r"code: kernel_main\+0x1 kern/src/main.cc:\d+"
-    wanted[symbol("page_arena")] = r"data: page_arena in \.bss"
-    base = symbol("text_start") - 0xffffffff80000000
+    wanted[symbol(kernel, "kernel_main") + 1] = r"code: kernel_main\+0x1 kern/src/main.cc:\d+"
+    wanted[symbol(kernel, "page_arena")] = r"data: page_arena in \.bss"
+    base = symbol(kernel, "text_start") - 0xffffffff80000000
     wanted[0xffff800000000000 + base] = r"the direct map of 0xffffffff80[0-9a-f]+, code: .*"
     wanted[0x401000] = r"an address of programs, not of the kernel"
     wanted[0xffffffffffff0000] = wanted[0xffff900000000000] = wanted[0xffffc0ffffff0000] = r"nothing"
@@ -255,9 +255,11 @@ def check(answers, wanted, said):
     assert answers.stdout.count("  allocated by pid 2 sh ") >= 41 and "leak_at_depth+" in answers.stdout
 
 
-def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path):
-    with waiting(KINDS, tmp_path, *SMALL) as waits:
-        wanted = expected(waits.said, waits.log)
+@pytest.mark.parametrize("variant", ["", pytest.param("checked", marks=pytest.mark.long)])
+def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
+    """More than a hundred addresses."""
+    with waiting(KINDS, tmp_path, *SMALL, *(["--variant", variant] if variant else [])) as waits:
+        wanted = expected(waits.said, waits.log, BUILD / "variant" / variant / "stele.elf" if variant else BUILD / "stele.elf")
         words = [f"{address:#x}" for address in wanted]
         live = whatis("--guest", waits.number, *words)
         dump = subprocess.run([ROOT / "scripts/dump", "--guest", waits.number, tmp_path / "core"], capture_output=True, check=False)
@@ -266,3 +268,42 @@ def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path):
     check(live, wanted, waits.said)
     check(whatis("--core", str(tmp_path / "core"), *words), wanted, waits.said)
     assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", text(tasks.stdout), re.M), tasks
+
+
+# --- Where cores and stopped guests come from.
+
+def test_leaktest_leaves_a_core(tmp_path):
+    """Of the first traced run, with its trace."""
+    report = tmp_path / "report.txt"
+    (tmp_path / "report.core").write_text("of another day")
+    command = "echo leak debug_64 3 > '#debug/alloc'; [ -e /tmp/once ] && echo panic > '#debug/ctl'; echo > /tmp/once"
+    run = subprocess.run([ROOT / "scripts/leaktest", "--no-build", "--quick", "--smp", str(guests.cpus), *SMALL, "--report", report, command],
+                         capture_output=True, check=False)
+    assert run.returncode == 2, run
+    assert text(run.stderr).endswith(f"leaktest: the kernel panicked: its memory is in {tmp_path}/report.core, which scripts/gdb --core opens\n")
+    [dump] = dumps_in(gdb(tmp_path / "report.core", "kmem-trace debug_64")["kmem-trace debug_64"])
+    assert dump.header["state"] == "running" and dump.counters["live"] == 3
+    assert dump.groups[0].frames[0].startswith("leak_at_depth+")
+
+
+@pytest.mark.cpus(1)
+def test_a_guest_is_booted_under_gdb():
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", "--mem", "64M", "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks"],
+                         stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    assert "#0  kernel_main (protocol=0, " in result.stdout
+    assert "void kernel_main(uint32_t protocol, uint32_t information) {" in result.stdout, "no source"
+    assert result.stdout.partition(" TASK\n")[2].partition("[ ")[0] == "", "there are no tasks yet"
+
+
+@pytest.mark.long
+@pytest.mark.cpus(2)
+def test_a_panic_stops_under_gdb(tmp_path):
+    """Typed at the console, seen by gdb, dumped while it stands, and over when gdb lets it go on."""
+    commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "2", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
+                         stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
+    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    assert "kernel panic: asked for by #debug/ctl" in result.stdout
+    assert "DebugDevice::control" in result.stdout and "debug_1024  " in result.stdout
+    assert "power_off" in gdb(tmp_path / "core", "bt sh")["bt sh"]
