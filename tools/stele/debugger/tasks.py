@@ -3,9 +3,10 @@ from dataclasses import dataclass
 
 import gdb
 
+from stele.call_frames import RBP, RSP, frame_addresses
 from stele.debugger.memory import Layout, Unreadable, enumerators
 
-_MOST_FRAMES = 256
+_MOST_FRAMES, _MOST_TRAPS = 256, 8  # of a stack, which may be spoilt
 _MASK = (1 << 64) - 1
 
 
@@ -26,30 +27,17 @@ class Cpu:
         self.thread = next((thread for thread in gdb.selected_inferior().threads() if thread.ptid[1] - 1 == tables.cpu.apic_id), None)
 
     def registers(self):
-        """(rip, rbp, rsp, whether it is in user mode, caller's rip, rbp and rsp or None). Unreadable."""
+        """(rip, rsp, rbp, cs). Unreadable."""
         if not self.thread:
             raise Unreadable(f"there are no registers of CPU {self.id}")
         before = gdb.selected_thread()
         try:
             self.thread.switch()
             frame = gdb.newest_frame()
-            rip, rbp, rsp, cs = (int(frame.read_register(name)) & _MASK for name in ("rip", "rbp", "rsp", "cs"))
-            caller = None if cs & 3 == 3 else self._caller(frame)
+            return tuple(int(frame.read_register(name)) & _MASK for name in ("rip", "rsp", "rbp", "cs"))
         finally:
             if before and before.is_valid():
                 before.switch()
-        return rip, rbp, rsp, cs & 3 == 3, caller
-
-    @staticmethod
-    def _caller(frame):
-        """The same of the function that has called: gdb knows it also where a function has no frame yet, or no more."""
-        try:
-            while frame.type() == gdb.INLINE_FRAME:
-                frame = frame.older()
-            older = frame.older()
-            return tuple(int(older.read_register(name)) & _MASK for name in ("rip", "rbp", "rsp")) if older else None
-        except gdb.error:
-            return None
 
 
 def cpus(kernel):
@@ -83,19 +71,29 @@ class Task:
             saved = self.structure.context.stack_pointer
             rbp, rip = self.kernel.word(saved + 40), self.kernel.word(saved + 48)
             return [Frame(rip), *_callers(self.kernel, rbp)]
-        rip, rbp, rsp, from_user, caller = self.cpu.registers()
-        if from_user:
+        rip, rsp, rbp, cs = self.cpu.registers()
+        if cs & 3 == 3:
             return [Frame(note=f"in user mode, rip {rip:x} rsp {rsp:x}")]
-        frames = [Frame(rip, is_return=False)]
-        if caller:
-            rip, rbp, rsp = caller
-            frames.append(Frame(rip))
-            if _is_entry(self.kernel, rip):
-                return frames + _trap(self.kernel, rsp)
-        return frames + _callers(self.kernel, rbp)
+        return _interrupted(self.kernel, rip, rsp, rbp)
 
 
-def _callers(kernel, rbp):
+def _interrupted(kernel, rip, rsp, rbp, traps=0):
+    """From any instruction on: the function may have no frame yet, or no more, and then rbp points at its caller's."""
+    frames = [Frame(rip, is_return=False)]
+    register, offset = frame_addresses(gdb.current_progspace().filename, [rip]).get(rip, (RBP, 0))
+    if register == RSP:
+        try:
+            frames.append(Frame(kernel.word(rsp + offset - 8)))
+            if offset > 8:  # rbp is pushed first
+                rbp = kernel.word(rsp + offset - 16)
+            if _is_entry(kernel, frames[-1].address):
+                return frames + _trap(kernel, rsp + offset, traps)
+        except Unreadable:
+            return frames
+    return frames + _callers(kernel, rbp, traps)
+
+
+def _callers(kernel, rbp, traps=0):
     """From the frame that rbp points at on, through the traps on the way."""
     frames = []
     while rbp and rbp % 8 == 0 and rbp >> 63 and len(frames) < _MOST_FRAMES:
@@ -107,7 +105,7 @@ def _callers(kernel, rbp):
             break
         frames.append(Frame(address))
         if _is_entry(kernel, address):
-            return frames + _trap(kernel, rbp + 16)
+            return frames + _trap(kernel, rbp + 16, traps)
         if below <= rbp:
             break
         rbp = below
@@ -118,12 +116,17 @@ def _is_entry(kernel, address):
     return kernel.label("trap_entries_start") < address <= kernel.label("trap_entries_end")
 
 
-def _trap(kernel, address):
-    """What was interrupted, and its callers."""
-    frame = kernel.at("TrapFrame", address)
+def _trap(kernel, address, traps):
+    """What was interrupted, and its callers. `traps`: there have been so many."""
+    try:
+        frame = kernel.at("TrapFrame", address)
+    except Unreadable:
+        return []
     if frame.cs & 3 == 3:
         return [Frame(note=f"from user mode, rip {frame.rip:x} rsp {frame.rsp:x}")]
-    return [Frame(note=f"trap {frame.vector}"), Frame(frame.rip, is_return=False), *_callers(kernel, frame.rbp)]
+    if traps == _MOST_TRAPS:
+        return [Frame(note="and so on")]
+    return [Frame(note=f"trap {frame.vector}"), *_interrupted(kernel, frame.rip, frame.rsp, frame.rbp, traps + 1)]
 
 
 def all_tasks(kernel):
