@@ -49,7 +49,8 @@ def _in_image(kernel, address):
     for text in gdb.execute(f"info symbol {address:#x}", to_string=True).splitlines():
         name, found, section = text.partition(" in section ")
         if found:
-            return f"data: {name.replace(' + ', '+')} in {section.partition(' ')[0]}"
+            cache = next((f", the cache {cache.name}" for cache in kernel.once(all_caches) if cache.address == address), "")
+            return f"data: {name.replace(' + ', '+')} in {section.partition(' ')[0]}{cache}"
     return "in the kernel's image"
 
 
