@@ -28,6 +28,7 @@ echo 'leak debug_1024 120' > #debug/alloc
 sleep 1000 &
 echo mark > #mem/kmemtrace/ctl; echo mark > #mem/kmemtrace/ctl
 echo 'leak debug_64 2 depth=5' > #debug/alloc
+sleep 0.2
 echo stop > #mem/kmemtrace/ctl
 """ + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED)
 

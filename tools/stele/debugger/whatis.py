@@ -113,7 +113,7 @@ def _in_arena(kernel, arena, address, page):
             yield from _in_quantum_cache(kernel, arena, slab, address, page)
             return
     spans = [other.name for other in kernel.once(all_arenas) if other.structure.source == arena.address]
-    holder = _large_kmalloc(kernel, segment)
+    holder = _large_kmalloc(kernel, segment.start)
     yield _into(address, segment.start, f"an allocation from the arena {arena.name}, {_segment(segment)}") + _user_page(page) + holder
     if spans and not holder:
         yield f"  {arena.name} is the source of {', '.join(spans)}"
@@ -124,8 +124,8 @@ def _segment(segment):
     return f"{segment.start:#x} with {segment.size} bytes"
 
 
-def _large_kmalloc(kernel, segment):
-    page = page_of(kernel, segment.start)
+def _large_kmalloc(kernel, start):
+    page = page_of(kernel, start)
     return f": a kmalloc of {page.large_pages} pages" if page and page.large_pages else ""
 
 
@@ -142,7 +142,7 @@ def _in_quantum_cache(kernel, arena, slab, address, page):
         return
     state, live = _state(slab, item)
     what = f"the allocation {item:#x} from the arena {arena.name}, {slab.stride} bytes by way of {slab.cache.name}"
-    yield f"{_into(address, item, what)}: {state}" + (_user_page(page) if live else "")
+    yield f"{_into(address, item, what)}: {state}" + (_user_page(page) + _large_kmalloc(kernel, item) if live else "")
     if live:
         yield from _allocated_by(kernel, arena, item)
 
