@@ -8,9 +8,10 @@ import pytest
 
 import guest as guests
 from guest import BUILD, ROOT, Result, dumps_in, guest, sections_of, text
+from stele.call_frames import RBP, RSP, frame_addresses
 
-pytestmark = [pytest.mark.cpus(2), pytest.mark.shares]
-SMALL = ("--mem", "96M")
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
+SMALL = ("--mem", "64M")
 
 # All kinds of records: several stacks, marks, contexts, user stacks, sampling, more objects than are shown, large ones.
 TRACED = ["debug_64", "debug_1024", "chan", "page", "vm_region", "kmalloc_512"]
@@ -105,8 +106,8 @@ def test_a_trace_that_is_off(said):
 def test_tasks(said):
     tasks = {words[4]: words for words in map(str.split, said["tasks"].splitlines()[1:])}
     assert tasks["sh"][1:3] == ["2", "running"] and tasks["init"][1:3] == ["1", "sleeping"]
-    assert {"reaper", "memory", "sweeper", "sleep", "idle0", "idle1"} <= set(tasks)
-    assert tasks["reaper"][1:3] == ["-", "sleeping"]
+    assert {"reaper", "memory", "sweeper", "sleep", "idle0"} <= set(tasks)
+    assert tasks["reaper"][1] == "-" and tasks["sleep"][2] == "sleeping"
 
 
 def functions(backtrace):
@@ -121,6 +122,13 @@ def test_backtraces(panicked, said):
     assert "kern/src/core/panic.cc:" in said["bt sh"] and "--- from user mode, rip " in said["bt sh"]
     assert "WaitQueue::sleep" in functions(said["bt sleep"]) and "sys_nanosleep" in functions(said["bt sleep"])
     assert functions(said["bt reaper"])[-2:] == ["task_begin", "context_start"]
+
+
+def test_where_the_caller_is():
+    """Before and after a function has made its frame: a five-byte nop, push %rbp, mov %rsp, %rbp."""
+    entry = symbol(BUILD / "stele.elf", "kernel_main")
+    assert frame_addresses(BUILD / "stele.elf", [entry, entry + 5, entry + 6, entry + 9, 0x10]) == {
+        entry: (RSP, 8), entry + 5: (RSP, 8), entry + 6: (RSP, 16), entry + 9: (RBP, 16)}
 
 
 def whatis(*words):
@@ -256,7 +264,7 @@ def check(answers, wanted, said):
     assert answers.stdout.count("  allocated by pid 2 sh ") >= 41 and "leak_at_depth+" in answers.stdout
 
 
-@pytest.mark.parametrize("variant", ["", pytest.param("checked", marks=pytest.mark.long)])
+@pytest.mark.parametrize("variant", ["", pytest.param("checked", marks=[pytest.mark.long, pytest.mark.cpus(4)])])
 def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
     """More than a hundred addresses."""
     with waiting(KINDS, tmp_path, *SMALL, *(["--variant", variant] if variant else [])) as waits:
@@ -287,9 +295,8 @@ def test_leaktest_leaves_a_core(tmp_path):
     assert dump.groups[0].frames[0].startswith("leak_at_depth+")
 
 
-@pytest.mark.cpus(1)
 def test_a_guest_is_booted_under_gdb():
-    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", "--mem", "64M", "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks"],
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", *SMALL, "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks"],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))
     assert "#0  kernel_main (protocol=0, " in result.stdout
@@ -298,11 +305,11 @@ def test_a_guest_is_booted_under_gdb():
 
 
 @pytest.mark.long
-@pytest.mark.cpus(2)
+@pytest.mark.cpus(4)
 def test_a_panic_stops_under_gdb(tmp_path):
     """Typed at the console, seen by gdb, dumped while it stands, and over when gdb lets it go on."""
     commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
-    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "2", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))
     assert "kernel panic: asked for by #debug/ctl" in result.stdout
