@@ -162,9 +162,9 @@ echo overrun debug_1024 > #debug/crime
 echo 'leak debug_1024 2' > #debug/alloc
 echo 'leak debug_64 100 depth=3' > #debug/alloc; echo 'free debug_64 100' > #debug/alloc
 echo start > #mem/kmemtrace/ctl
-echo 'leak debug_64 100 depth=3' > #debug/alloc
+echo 'leak debug_64 100 depth=3' > #debug/alloc; echo 'leak debug_64 60 depth=4' > #debug/alloc
 echo == all; cat #mem/kmemtrace/debug_64
-echo 'free debug_64 60' > #debug/alloc
+echo 'free debug_64 120' > #debug/alloc
 echo 'leak debug_1024 1' > #debug/alloc
 sleep 1000 &
 sleep 0.1
@@ -216,7 +216,7 @@ def symbol(kernel, name):
 def expected(said, log, kernel):
     """{address: pattern of its first line} of all kinds that the guest has told."""
     live, all_64 = set(objects_in(said["live"])), objects_in(said["all"])
-    assert len(live) == 40 and len(all_64) == 100 and live <= set(all_64)
+    assert len(live) == 40 and len(all_64) == 160 and live <= set(all_64)
     wanted = {address: rf"the object {address:#x} of debug_64, which has 64 bytes: " + ("live" if address in live else "free, in .*") for address in all_64}
     inner = min(live)
     wanted[inner + 9] = rf"0x9 bytes into the object {inner:#x} of debug_64, which has 64 bytes: live"
@@ -259,8 +259,9 @@ def check(answers, wanted, said):
     # As many lie in magazines as slab_stats says, and those that are live have their records.
     [words] = [line.split() for line in said["slab_stats"].splitlines() if line.startswith("debug_64 ")]
     free = [answer for answer in first.values() if "of debug_64" in answer and "bytes: free" in answer]
-    assert len(free) == 60
+    assert len(free) == 120
     assert sum("magazine" in answer for answer in free) == int(words[5])
+    assert sum("the depot" in answer for answer in free) == int(words[6]) * int(words[7]) > 0
     assert answers.stdout.count("  allocated by pid 2 sh ") >= 41 and "leak_at_depth+" in answers.stdout
 
 

@@ -1,6 +1,7 @@
 """What scripts/gdb, scripts/dump and scripts/whatis share: which guest or core is meant, and gdb with Stele's commands on it."""
 import os
 import pathlib
+import shutil
 import subprocess
 
 from stele import debug_sockets, elfcore
@@ -32,6 +33,8 @@ def target(options):
 
 
 def gdb(kernel, environment, *arguments, **options):
-    """Runs gdb on it; a CompletedProcess."""
+    """Runs gdb on it, which is installed if it is missing; a CompletedProcess."""
+    if not shutil.which("gdb") and subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode:
+        return subprocess.CompletedProcess([], 2)
     return subprocess.run(["gdb", "-nx", "-q", "-x", str(INIT), *arguments, os.path.realpath(kernel)],
                           env={**os.environ, "DEBUGINFOD_URLS": "", **environment}, check=False, **options)

@@ -1,4 +1,6 @@
 """Arenas and their segments: kern/src/arena.cc."""
+import bisect
+
 from stele.debugger.caches import Cache
 from stele.debugger.memory import enumerators
 
@@ -28,13 +30,20 @@ class Arena:
         return max(size - arena.span_bytes, 0), max(allocations - frees, 0), allocations, frees
 
     def segment_at(self, address):
-        """(segment, its kind as "kAllocated") that an address lies in, no span; None. Looks at each segment until it finds it."""
-        kinds = enumerators("arena_impl::SegmentKind")
-        for segment in self.kernel.list_from("arena_impl::Segment", self.structure.first):
-            kind = kinds.get(segment.kind, "")
-            if not kind.endswith("Span") and segment.start <= address < segment.start + segment.size:
-                return segment, kind
-        return None
+        """(segment, its kind as "kAllocated") that an address lies in, no span; None."""
+        starts, segments = self.kernel.once(_segments_in_order, self.structure.first)
+        place = bisect.bisect_right(starts, address) - 1
+        if place < 0 or address >= starts[place] + segments[place][0].size:
+            return None
+        return segments[place]
+
+
+def _segments_in_order(kernel, first):
+    """([where each begins], [(segment, kind)]) of the arena whose first tag is given."""
+    kinds = enumerators("arena_impl::SegmentKind")
+    tags = ((segment, kinds.get(segment.kind, "")) for segment in kernel.list_from("arena_impl::Segment", first))
+    segments = sorted((tag for tag in tags if not tag[1].endswith("Span")), key=lambda tag: tag[0].start)
+    return [segment.start for segment, _ in segments], segments
 
 
 def all_arenas(kernel):

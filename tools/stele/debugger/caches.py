@@ -3,6 +3,8 @@
 Where an object of a page-backed cache lies follows from its slab; whether it is live does not lie in any one place: what the slabs have given
 out, and is in no magazine of a CPU or of the depot, is live.
 """
+import bisect
+
 from stele.debugger.memory import Layout, constant, enumerators
 
 _LISTS = ("SLABS_PARTIAL", "SLABS_FULL", "SLABS_EMPTY")
@@ -87,11 +89,9 @@ class Cache:
 
     def slab_around(self, address):
         """The same as slab_of() for a cache that is not page-backed."""
-        for slab in self.slabs():
-            start = slab.base - slab.structure.colour
-            if start <= address < start + slab.size:
-                return slab
-        return None
+        starts, slabs = self.kernel.once(_slabs_in_order, self.address)
+        place = bisect.bisect_right(starts, address) - 1
+        return slabs[place] if place >= 0 and address < starts[place] + slabs[place].size else None
 
     def idle_in(self, item):
         """Where a free object idles, in words; None if it is in no magazine."""
@@ -115,6 +115,12 @@ class Cache:
 def all_caches(kernel):
     """In order of creation, with those that are destroyed and have live objects."""
     return [Cache(kernel, structure) for structure in kernel.list_from("struct kmem_cache", kernel.variable("first_cache"))]
+
+
+def _slabs_in_order(kernel, cache):
+    """([where each begins], [Slab]) of the cache at an address."""
+    slabs = sorted(Cache.at(kernel, cache).slabs(), key=lambda slab: slab.base)
+    return [slab.base - slab.structure.colour for slab in slabs], slabs
 
 
 def slab_of(kernel, address):

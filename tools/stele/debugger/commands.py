@@ -103,8 +103,14 @@ class KmemWhatis(_Command):
     name, words = "kmem-whatis", (1, 1 << 16)
 
     def lines(self, kernel, words):
+        failed = None
         for word in words:
-            yield from whatis(kernel, _address(word))
+            try:
+                yield from whatis(kernel, _address(word))
+            except Unreadable as error:  # of one address; the others have their answers
+                failed = failed or error
+        if failed:
+            raise failed
 
 
 def _address(word):
