@@ -26,6 +26,7 @@ echo mark > #mem/kmemtrace/ctl
 echo 'leak debug_64 7' > #debug/alloc
 echo 'leak debug_64 2 irq' > #debug/alloc
 echo 'leak debug_1024 120' > #debug/alloc
+for i in 1 2 3 4 5 6 7 8 9 10; do (echo 'leak debug_64 1 depth=2' > #debug/alloc); done
 sleep 1000 &
 echo mark > #mem/kmemtrace/ctl; echo mark > #mem/kmemtrace/ctl
 echo 'leak debug_64 2 depth=5' > #debug/alloc
@@ -81,6 +82,8 @@ def test_a_dump_is_what_it_was(panicked, said, name):
     assert ages[0] and len({new - old for old, new in zip(*ages, strict=True)}) == 1
     if name in ("debug_64", "debug_1024", "kmalloc_512"):
         assert dump.counters["live"] > 0 and dump.groups[0].user_stacks
+    if name == "debug_64":
+        assert ", … 2 more\n" in after and "marks 0-1,3," not in after
 
 
 def test_a_sampled_trace_is_estimated(said):

@@ -1,4 +1,5 @@
 """What scripts/gdb, scripts/dump and scripts/whatis share: which guest or core is meant, and gdb with Stele's commands on it."""
+import fcntl
 import os
 import pathlib
 import shutil
@@ -33,8 +34,15 @@ def target(options):
 
 
 def gdb(kernel, environment, *arguments, **options):
-    """Runs gdb on it, which is installed if it is missing; a CompletedProcess."""
+    """Runs gdb on it, which is installed if it is missing; a CompletedProcess. NoGuest: another one has the guest."""
     if not shutil.which("gdb") and subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode:
         return subprocess.CompletedProcess([], 2)
-    return subprocess.run(["gdb", "-nx", "-q", "-x", str(INIT), *arguments, os.path.realpath(kernel)],
-                          env={**os.environ, "DEBUGINFOD_URLS": "", **environment}, check=False, **options)
+    stub = environment.get("STELE_GDB_SOCKET")
+    with open(f"{stub}.lock" if stub else os.devnull, "wb") as lock:
+        try:
+            if stub:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise debug_sockets.NoGuest("another gdb has the guest, which talks to one at a time") from error
+        return subprocess.run(["gdb", "-nx", "-q", "-x", str(INIT), *arguments, os.path.realpath(kernel)],
+                              env={**os.environ, "DEBUGINFOD_URLS": "", **environment}, check=False, **options)

@@ -48,7 +48,10 @@ class Qmp:
             raise QmpError("QEMU has ended") from error
         if not line:
             raise QmpError("QEMU has ended")
-        said = json.loads(line)
+        try:
+            said = json.loads(line)
+        except ValueError as error:
+            raise QmpError("QEMU has ended in the middle of a word") from error
         if "event" in said:
             self.events.append(said["event"])
         return said

@@ -9,8 +9,10 @@ debugging information. Parts, each a file:
     arenas     arenas and their segments
     tasks      tasks, CPUs, stacks and backtraces
     traces     records, stacks and contexts of traces
-    dump_text  the text of a dump
+    dump_text  the text of a dump; sampling: what records of a sampled trace stand for
+    kmemstat   the table of caches and arenas
+    source     addresses of code with their places in the source
     whatis     what an address is
 
-Only memory, tasks and commands import gdb. A word of memory is an int here, a gdb.Value nowhere: a value costs a thousand times as much.
+A word of memory is an int here, not a gdb.Value, of which each is a call into gdb and back.
 """
