@@ -1,5 +1,6 @@
 """Stopped guests and cores: what gdb's commands say of them is what the guest itself has said."""
 import contextlib
+import functools
 import re
 import subprocess
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def test_backtraces(panicked, said):
 
 def test_where_the_caller_is():
     """Before and after a function has made its frame: a five-byte nop, push %rbp, mov %rsp, %rbp."""
-    entry = symbol(BUILD / "stele.elf", "kernel_main")
+    entry = symbols(BUILD / "stele.elf")["kernel_main"]
     assert frame_addresses(BUILD / "stele.elf", [entry, entry + 5, entry + 6, entry + 9, 0x10]) == {
         entry: (RSP, 8), entry + 5: (RSP, 8), entry + 6: (RSP, 16), entry + 9: (RBP, 16)}
 
@@ -211,9 +212,10 @@ def objects_in(dump):
     return [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", dump, re.M)]
 
 
-def symbol(kernel, name):
+@functools.cache
+def symbols(kernel):
     lines = subprocess.run(["nm", kernel], capture_output=True, text=True, check=True).stdout.splitlines()
-    return next(int(line.split()[0], 16) for line in lines if line.split()[-1] == name)
+    return {line.split()[-1]: int(line.split()[0], 16) for line in lines}
 
 
 def expected(said, log, kernel):
@@ -237,9 +239,9 @@ def expected(said, log, kernel):
     wanted[virtual + 0x10] = r"the guard page below the kernel stack of task \d+ sleep, pid \d+, sleeping on CPU \d"
     user = group_of(said["page"], "AddressSpace::fault")[-1]
     wanted[user + 1] = rf"0x1 bytes into the allocation {user:#x} from the arena page, 4096 bytes by way of page_4096: live: a page of programs, which 1 .*"
-    wanted[symbol(kernel, "kernel_main") + 1] = r"code: kernel_main\+0x1 kern/src/main.cc:\d+"
-    wanted[symbol(kernel, "page_arena")] = r"data: page_arena in \.bss"
-    base = symbol(kernel, "text_start") - 0xffffffff80000000
+    wanted[symbols(kernel)["kernel_main"] + 1] = r"code: kernel_main\+0x1 kern/src/main.cc:\d+"
+    wanted[symbols(kernel)["page_arena"]] = r"data: page_arena in \.bss"
+    base = symbols(kernel)["text_start"] - 0xffffffff80000000
     wanted[0xffff800000000000 + base] = r"the direct map of 0xffffffff80[0-9a-f]+, code: .*"
     wanted[0x401000] = r"an address of programs, not of the kernel"
     wanted[0xffffffffffff0000] = wanted[0xffff900000000000] = wanted[0xffffc0ffffff0000] = r"nothing"
