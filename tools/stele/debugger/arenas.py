@@ -29,6 +29,10 @@ class Arena:
         allocations, frees = max(allocations - arena.span_allocations, 0), max(frees - arena.span_frees, 0)
         return max(size - arena.span_bytes, 0), max(allocations - frees, 0), allocations, frees
 
+    def segments(self):
+        """Free and allocated ones."""
+        return [segment for segment, _ in self.kernel.once(_segments_in_order, self.structure.first)[1]]
+
     def segment_at(self, address):
         """(segment, its kind as "kAllocated") that an address lies in, no span; None."""
         starts, segments = self.kernel.once(_segments_in_order, self.structure.first)

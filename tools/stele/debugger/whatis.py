@@ -112,12 +112,22 @@ def _in_arena(kernel, arena, address, page):
         if slab:
             yield from _in_quantum_cache(kernel, arena, slab, address, page)
             return
-    spans = [other.name for other in kernel.once(all_arenas) if other.structure.source == arena.address]
     holder = _large_kmalloc(kernel, segment.start)
     yield _into(address, segment.start, f"an allocation from the arena {arena.name}, {_segment(segment)}") + _user_page(page) + holder
-    if spans and not holder:
-        yield f"  {arena.name} is the source of {', '.join(spans)}"
+    if not holder:
+        yield from _metadata(kernel, arena, segment)
     yield from _allocated_by(kernel, arena, segment.start)
+
+
+def _metadata(kernel, arena, segment):
+    """What the allocator and the tracer take for themselves."""
+    arenas = kernel.once(all_arenas)
+    if any(segment.start <= tag.address < segment.start + segment.size for other in arenas for tag in other.segments()):
+        yield "  it holds boundary tags"
+        return
+    through = [other.name for other in arenas if other.structure.source == arena.address and other.structure.passes_on]
+    if through:
+        yield f"  perhaps by way of {', '.join(through)}, which keeps no account of its own"
 
 
 def _segment(segment):
@@ -213,7 +223,8 @@ def _allocated_by(kernel, owner, item):
     record = traces.record_of(owner, item)
     if not record:
         if owner.structure.trace:
-            yield "  it has no record: allocated before its trace began, filtered or dropped"
+            span = "" if owner.structure.has("object_size") else "a span of another arena or a cache, "
+            yield f"  it has no record: {span}allocated before its trace began, filtered or dropped"
         elif not owner.structure.flags & constant("KMC_NOTRACE"):
             yield f"  who allocated it was not traced: echo start > #mem/kmemtrace/{owner.name}"
         return
