@@ -30,7 +30,8 @@ HUNTS := leaktest leaksweep leakfuzz stress
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run gdb guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \
@@ -54,13 +55,16 @@ include tests/tests.mk
 include bench/bench.mk
 include hunts.mk
 
-.PHONY: all kernel initrd guest run iso format lint clean help
+.PHONY: all kernel initrd guest run gdb iso format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
 guest: all # for scripts/guest
 
 run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M BOOT=direct|iso); ctrl-a x ends
 	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD))
+
+gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
+	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
 
 iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
 $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso

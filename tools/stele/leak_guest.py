@@ -10,6 +10,7 @@ from stele.leak_counts import Look, parse_counts
 from stele.tracedump import TraceDump, TraceDumpError
 
 FUNCTIONS = pathlib.Path(__file__).with_name("leaktest.sh")
+PANICKED = 134  # the status of scripts/guest
 OUT_OF_MEMORY = (b"ut of memory", b"Cannot fork")  # what kernel, programs and shell say
 # The untraced pass: runs, and the hundredths of a second that an eighth of them takes at least (so that what leaks by time shows) and at
 # most (20 s in all).
@@ -98,16 +99,20 @@ class Boot:
     passes: list
     error: Exception
     out_of_memory: bool  # somebody said that memory ran out
+    core: pathlib.Path = None  # the guest's memory, if its kernel panicked
 
     def why(self):
+        if self.core:
+            return f"the kernel panicked: its memory is in {self.core}, which scripts/gdb --core opens"
         return f"the guest ended with status {self.status}" if self.status else str(self.error or "the guest's output is incomplete")
 
 
 class Guests:
-    """Boots guests by `scripts/guest` of the checkout `root` with its options."""
+    """Boots guests by `scripts/guest` of the checkout `root` with its options. One whose kernel panics leaves its memory in the file `core`, if
+    that is given."""
 
-    def __init__(self, root, options, seconds):
-        self.root, self.options, self.seconds = root, options, seconds
+    def __init__(self, root, options, seconds, core=None):
+        self.root, self.options, self.seconds, self.core = root, options, seconds, core
 
     def untraced(self, commands, runs):
         """The untraced passes of the commands, one after the other in one guest."""
@@ -126,7 +131,7 @@ class Guests:
         for command in commands:
             script += f"echo leaktest pass\ncommand={shlex.quote(command)}\n{call}\necho leaktest ended\n"
         status, output, out_of_memory = self._run(script, self.seconds * len(commands))
-        return Boot(status, *passes_of(output), out_of_memory)
+        return Boot(status, *passes_of(output), out_of_memory, self.core if status == PANICKED and self.core and self.core.is_file() else None)
 
     def _run(self, script, seconds):
         """(status, standard output, whether somebody said that memory ran out)"""
@@ -139,7 +144,8 @@ class Guests:
                 sys.stderr.buffer.write(line)
                 sys.stderr.buffer.flush()
 
-        command = [str(self.root / "scripts/guest"), *self.options, "--timeout", str(seconds), "-c", script]
+        core = ["--core", str(self.core)] if self.core else []
+        command = [str(self.root / "scripts/guest"), *self.options, *core, "--timeout", str(seconds), "-c", script]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as guest:
             errors = threading.Thread(target=pass_on, args=[guest.stderr])
             errors.start()

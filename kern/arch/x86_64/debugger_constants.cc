@@ -1,0 +1,22 @@
+// Constants that debuggers want (tools/stele/debugger/) and compilers leave out of the debugging
+// information, as no variable holds them: in a variable that nobody reads.
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/paging.h"
+
+namespace {
+
+struct DebuggerConstants {
+  uint64_t page_size;
+  uint64_t direct_map_base, image_base, user_end;
+  uint64_t kernel_stack_size, ist_stack_size;  // bytes
+};
+[[gnu::used]] constexpr DebuggerConstants debugger_constants = {
+    .page_size = kPageSize,
+    .direct_map_base = kDirectMapBase,
+    .image_base = kKernelImageBase,
+    .user_end = kUserEnd,
+    .kernel_stack_size = kKernelStackSize,
+    .ist_stack_size = kIstStackSize};
+
+}  // namespace

@@ -1,0 +1,323 @@
+"""Stopped guests and cores: what gdb's commands say of them is what the guest itself has said."""
+import contextlib
+import functools
+import re
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+
+import guest as guests
+from guest import BUILD, ROOT, Result, dumps_in, guest, sections_of, text
+from stele.call_frames import RBP, RSP, frame_addresses
+
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
+SMALL = ("--mem", "64M")
+
+# All kinds of records: several stacks, marks, contexts, user stacks, sampling, more objects than are shown, large ones.
+TRACED = ["debug_64", "debug_1024", "chan", "page", "vm_region", "kmalloc_512"]
+DUMPS = """
+echo start > #mem/kmemtrace/ctl
+for word in stop reset 'start sample=4K'; do echo $word > #mem/kmemtrace/kmalloc_512; done
+echo 'stop
+reset' > #mem/kmemtrace/kmalloc_16
+echo 'leak debug_64 5 depth=5' > #debug/alloc
+echo 'leak kmalloc_512 200' > #debug/alloc
+echo mark > #mem/kmemtrace/ctl
+echo 'leak debug_64 7' > #debug/alloc
+echo 'leak debug_64 2 irq' > #debug/alloc
+echo 'leak debug_1024 120' > #debug/alloc
+for i in 1 2 3 4 5 6 7 8 9 10; do (echo 'leak debug_64 1 depth=2' > #debug/alloc); done
+sleep 1000 &
+echo mark > #mem/kmemtrace/ctl; echo mark > #mem/kmemtrace/ctl
+echo 'leak debug_64 2 depth=5' > #debug/alloc
+sleep 0.2
+echo stop > #mem/kmemtrace/ctl
+""" + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED)
+
+
+def gdb(core, *commands):
+    """What the commands print, by their text."""
+    words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
+    run = subprocess.run([ROOT / "scripts/gdb", "--core", core, "--", "-batch", *words], capture_output=True, check=False)
+    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    assert (result.status, result.stderr) == (0, "")
+    return sections_of(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def panicked(tmp_path_factory):
+    """(what the guest said before it panicked, its core)"""
+    core = tmp_path_factory.mktemp("core") / "core"
+    result = guest(DUMPS + "echo == end; cat #mem/kmemstat; echo panic > #debug/ctl", *SMALL, "--core", str(core), log=False)
+    assert result.status == 134
+    assert "kernel panic: asked for by #debug/ctl" in result.stderr
+    assert f"guest: the memory of the kernel that panicked is in {core}\n" in result.stderr
+    return result, core
+
+
+@pytest.fixture(scope="module")
+def said(panicked):
+    """What gdb says of it."""
+    return gdb(panicked[1], *(f"kmem-trace {name}" for name in TRACED), "kmem-trace kmalloc_16", "kmem-caches", "tasks", "bt sh", "bt sleep", "bt reaper")
+
+
+AGES = re.compile(r"age ms min \d+ avg \d+ max \d+|age \d+")
+# Objects from before the trace are freed after the dump too, and what is live of them is less.
+AFTER_STOP = re.compile(r"untracked \d+ unmatched \d+")
+
+
+def later(dump):
+    """What the same dump would be at another time."""
+    return AFTER_STOP.sub("", AGES.sub("", dump))
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_dump_is_what_it_was(panicked, said, name):
+    before, after = sections_of(panicked[0].stdout)[name], said[f"kmem-trace {name}"]
+    assert later(after) == later(before)
+    [dump] = dumps_in(after)
+    assert dump.broken_identities() == []
+    # All ages are later by the same time.
+    ages = [[int(age) for age in re.findall(r"age (?:ms min )?(\d+)", part)] for part in (before, after)]
+    assert ages[0] and len({new - old for old, new in zip(*ages, strict=True)}) == 1
+    if name in ("debug_64", "debug_1024", "kmalloc_512"):
+        assert dump.counters["live"] > 0 and dump.groups[0].user_stacks
+    if name == "debug_64":
+        assert ", … 2 more\n" in after and "marks 0-1,3," not in after
+
+
+def test_a_sampled_trace_is_estimated(said):
+    [dump] = dumps_in(said["kmem-trace kmalloc_512"])
+    assert dump.header["sample"] == "4096"
+    assert dump.groups[0].estimated[1] > dump.groups[0].objects > 0
+
+
+def test_caches_are_those_of_kmemstat(panicked, said):
+    """The same but for what the panic's own echo and the last cat have done."""
+    before, after = (part.splitlines() for part in (sections_of(panicked[0].stdout)["end"], said["kmem-caches"]))
+    assert after[0] == before[0]
+    names = [[line.split()[0] for line in part] for part in (before, after)]
+    assert names[0] == names[1] and len(names[0]) > 50
+    quiet = [line for line in before if re.match(r" *(debug_\d|kmalloc_(512|3072)|pipe|tmp_|mount|namespace|leaky)", line)]
+    assert len(quiet) > 8 and set(quiet) <= set(after)
+
+
+def test_a_trace_that_is_off(said):
+    assert said["kmem-trace kmalloc_16"] == "kmemtrace kmalloc_16 state off objsize 16\nto trace it: echo start > #mem/kmemtrace/kmalloc_16\n"
+
+
+def test_tasks(said):
+    tasks = {words[4]: words for words in map(str.split, said["tasks"].splitlines()[1:])}
+    assert tasks["sh"][1:3] == ["2", "running"] and tasks["init"][1:3] == ["1", "sleeping"]
+    assert {"reaper", "memory", "sweeper", "sleep", "idle0"} <= set(tasks)
+    assert tasks["reaper"][1] == "-" and tasks["sleep"][2] == "sleeping"
+
+
+def functions(backtrace):
+    return re.findall(r"^    (?:[0-9a-f]{16}|\s+inlined) ([\w:]+)", backtrace, re.M)
+
+
+def test_backtraces(panicked, said):
+    """That of the task that panicked is the panic's own; that of a sleeping one leads from its sleep to where it began."""
+    running = functions(said["bt sh"])
+    shown = re.findall(r"^    [0-9a-f]{16} (\S+)\+", panicked[0].stderr, re.M)
+    assert running[running.index("panic") + 1:][-len(shown) + 1:] == shown[1:]
+    assert "kern/src/core/panic.cc:" in said["bt sh"] and "--- from user mode, rip " in said["bt sh"]
+    assert "WaitQueue::sleep" in functions(said["bt sleep"]) and "sys_nanosleep" in functions(said["bt sleep"])
+    assert functions(said["bt reaper"])[-2:] == ["task_begin", "context_start"]
+
+
+def test_where_the_caller_is():
+    """Before and after a function has made its frame: a five-byte nop, push %rbp, mov %rsp, %rbp."""
+    entry = symbols(BUILD / "stele.elf")["kernel_main"]
+    assert frame_addresses(BUILD / "stele.elf", [entry, entry + 5, entry + 6, entry + 9, 0x10]) == {
+        entry: (RSP, 8), entry + 5: (RSP, 8), entry + 6: (RSP, 16), entry + 9: (RBP, 16)}
+
+
+def whatis(*words):
+    run = subprocess.run([ROOT / "scripts/whatis", *words], capture_output=True, check=False)
+    return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
+def test_what_is_no_core(panicked, tmp_path):
+    """One line, and status 2."""
+    core = panicked[1]
+    foreign, cut, none = tmp_path / "foreign", tmp_path / "cut", tmp_path / "none"
+    foreign.write_text("no core" * 100)
+    with open(core, "rb") as file:
+        cut.write_bytes(file.read(1 << 20))
+    for path, why in ((foreign, "not a core of x86-64"), (cut, "cut off: it has 1048576 bytes of "), (none, "No such file or directory"),
+                      (BUILD / "stele.elf", "not a core of x86-64")):
+        result = whatis("--core", str(path), "page_arena")
+        assert (result.status, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert f"whatis: {path}: {why}" in result.stderr
+    other = whatis("--core", str(core), "--kernel", str(BUILD / "variant/checked/stele.elf"), "page_arena")
+    assert (other.status, other.stderr.count("\n")) == (2, 1) and "no core of a kernel that is here" in other.stderr
+    bad = whatis("--core", str(core), "no_such_thing")
+    assert (bad.status, bad.stdout, bad.stderr) == (2, "", 'kmem-whatis: No symbol "no_such_thing" in current context.\n')
+
+
+# --- What is at an address. The guest says what it is, and then waits.
+
+KINDS = """
+echo check > #mem/kmemtrace/debug_1024
+echo overrun debug_1024 > #debug/crime
+echo 'leak debug_1024 2' > #debug/alloc
+echo 'leak debug_64 100 depth=3' > #debug/alloc; echo 'free debug_64 100' > #debug/alloc
+echo start > #mem/kmemtrace/ctl
+echo 'leak debug_64 100 depth=3' > #debug/alloc; echo 'leak debug_64 60 depth=4' > #debug/alloc
+echo == all; cat #mem/kmemtrace/debug_64
+echo 'free debug_64 120' > #debug/alloc
+echo 'leak debug_1024 1' > #debug/alloc
+sleep 1000 &
+sleep 0.1
+echo stop > #mem/kmemtrace/ctl
+echo == live; cat #mem/kmemtrace/debug_64
+echo == checked; cat #mem/kmemtrace/debug_1024
+echo == page; cat #mem/kmemtrace/page
+echo == kernel_virtual; cat #mem/kmemtrace/kernel_virtual
+echo == slab_stats; cat #mem/slab_stats
+echo == ready
+sleep 1000
+"""
+
+
+@dataclass
+class Waiting:
+    """A guest that waits, what it has said, and its number."""
+
+    said: dict
+    log: str
+    number: str
+
+
+@contextlib.contextmanager
+def waiting(script, tmp_path, *options):
+    log = tmp_path / "log"
+    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(guests.cpus), *options, "--debug", "--log", str(log), "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        try:
+            lines = []
+            for line in run.stdout:
+                lines.append(text(line))
+                if line == b"== ready\n":
+                    break
+            yield Waiting(sections_of("".join(lines)), log.read_text(errors="replace"), str(run.pid))
+        finally:
+            run.terminate()
+
+
+def objects_in(dump):
+    return [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", dump, re.M)]
+
+
+@functools.cache
+def symbols(kernel):
+    lines = subprocess.run(["nm", kernel], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1]: int(line.split()[0], 16) for line in lines}
+
+
+def expected(said, log, kernel):
+    """{address: pattern of its first line} of all kinds that the guest has told."""
+    live, all_64 = set(objects_in(said["live"])), objects_in(said["all"])
+    assert len(live) == 40 and len(all_64) == 160 and live <= set(all_64)
+    wanted = {address: rf"the object {address:#x} of debug_64, which has 64 bytes: " + ("live" if address in live else "free, in .*") for address in all_64}
+    inner = min(live)
+    wanted[inner + 9] = rf"0x9 bytes into the object {inner:#x} of debug_64, which has 64 bytes: live"
+    page = inner & ~0xfff
+    wanted[page + 0xfff] = rf"0x37 bytes into the slab structure {page + 0xfc8:#x} of the slab {page:#x} of debug_64 with \d+ of \d+ objects out"
+    [damaged] = {int(address, 16) for address in re.findall(r"object (0x[0-9a-f]+)", log)}
+    wanted[damaged] = rf"the object {damaged:#x} of debug_1024, which has 1024 bytes: in quarantine"
+    [checked] = objects_in(said["checked"])
+    wanted[checked + 1023] = rf"0x3ff bytes into the object {checked:#x} of debug_1024, which has 1024 bytes: live"
+    wanted[checked + 1024] = r"in the checked slab 0x[0-9a-f]+ of debug_1024 with \d+ of \d+ objects out, behind an object"
+    stacks = group_of(said["page"], "task_create")
+    wanted[stacks[0] + 0x3ff8] = r"the direct map of 0xffffc[0-9a-f]+, the kernel stack of task \d+ sleep, pid \d+, sleeping on CPU \d"
+    [virtual] = group_of(said["kernel_virtual"], "task_create")[-1:]
+    wanted[virtual + 0x4000] = r"the kernel stack of task \d+ sleep, pid \d+, sleeping on CPU \d, 0x1000 bytes below its top"
+    wanted[virtual + 0x10] = r"the guard page below the kernel stack of task \d+ sleep, pid \d+, sleeping on CPU \d"
+    user = group_of(said["page"], "AddressSpace::fault")[-1]
+    wanted[user + 1] = rf"0x1 bytes into the allocation {user:#x} from the arena page, 4096 bytes by way of page_4096: live: a page of programs, which 1 .*"
+    wanted[symbols(kernel)["kernel_main"] + 1] = r"code: kernel_main\+0x1 kern/src/main.cc:\d+"
+    wanted[symbols(kernel)["page_arena"]] = r"data: page_arena in \.bss"
+    base = symbols(kernel)["text_start"] - 0xffffffff80000000
+    wanted[0xffff800000000000 + base] = r"the direct map of 0xffffffff80[0-9a-f]+, code: .*"
+    wanted[0x401000] = r"an address of programs, not of the kernel"
+    wanted[0xffffffffffff0000] = wanted[0xffff900000000000] = wanted[0xffffc0ffffff0000] = r"nothing"
+    return wanted
+
+
+def group_of(dump, function):
+    """The objects of the groups that the function has allocated, the oldest first."""
+    groups = [group for group in dump.split("\n\n")[1:] if f"\n\t{function}+" in f"\n{group.splitlines()[1]}"]
+    assert groups, (function, dump)
+    return [address for group in groups for address in objects_in(group)]
+
+
+def check(answers, wanted, said):
+    assert answers.status == 0 and answers.stderr == ""
+    first = dict(re.findall(r"^(0x[0-9a-f]+) is (.*)$", answers.stdout, re.M))
+    wrong = {f"{address:#x}": (first.get(f"{address:#x}"), pattern) for address, pattern in wanted.items()
+             if not re.fullmatch(pattern, first.get(f"{address:#x}", ""))}
+    assert wrong == {}
+    # As many lie in magazines as slab_stats says, and those that are live have their records.
+    [words] = [line.split() for line in said["slab_stats"].splitlines() if line.startswith("debug_64 ")]
+    free = [answer for answer in first.values() if "of debug_64" in answer and "bytes: free" in answer]
+    assert len(free) == 120
+    assert sum("magazine" in answer for answer in free) == int(words[5])
+    assert sum("the depot" in answer for answer in free) == int(words[6]) * int(words[7]) > 0
+    assert answers.stdout.count("  allocated by pid 2 sh ") >= 41 and "leak_at_depth+" in answers.stdout
+
+
+@pytest.mark.parametrize("variant", ["", pytest.param("checked", marks=[pytest.mark.long, pytest.mark.cpus(4)])])
+def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
+    """More than a hundred addresses."""
+    with waiting(KINDS, tmp_path, *SMALL, *(["--variant", variant] if variant else [])) as waits:
+        wanted = expected(waits.said, waits.log, BUILD / "variant" / variant / "stele.elf" if variant else BUILD / "stele.elf")
+        words = [f"{address:#x}" for address in wanted]
+        live = whatis("--guest", waits.number, *words)
+        dump = subprocess.run([ROOT / "scripts/dump", "--guest", waits.number, tmp_path / "core"], capture_output=True, check=False)
+        assert (dump.returncode, dump.stderr) == (0, b"")
+        tasks = subprocess.run([ROOT / "scripts/gdb", "--guest", waits.number, "--", "-batch", "-ex", "tasks"], capture_output=True, check=False)
+    check(live, wanted, waits.said)
+    check(whatis("--core", str(tmp_path / "core"), *words), wanted, waits.said)
+    assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", text(tasks.stdout), re.M), tasks
+
+
+# --- Where cores and stopped guests come from.
+
+def test_leaktest_leaves_a_core(tmp_path):
+    """Of the first traced run, with its trace."""
+    report = tmp_path / "report.txt"
+    (tmp_path / "report.core").write_text("of another day")
+    command = "echo leak debug_64 3 > '#debug/alloc'; [ -e /tmp/once ] && echo panic > '#debug/ctl'; echo > /tmp/once"
+    run = subprocess.run([ROOT / "scripts/leaktest", "--no-build", "--quick", "--smp", str(guests.cpus), *SMALL, "--report", report, command],
+                         capture_output=True, check=False)
+    assert run.returncode == 2, run
+    assert text(run.stderr).endswith(f"leaktest: the kernel panicked: its memory is in {tmp_path}/report.core, which scripts/gdb --core opens\n")
+    [dump] = dumps_in(gdb(tmp_path / "report.core", "kmem-trace debug_64")["kmem-trace debug_64"])
+    assert dump.header["state"] == "running" and dump.counters["live"] == 3
+    assert dump.groups[0].frames[0].startswith("leak_at_depth+")
+
+
+def test_a_guest_is_booted_under_gdb():
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", *SMALL, "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks"],
+                         stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    assert "#0  kernel_main (protocol=0, " in result.stdout
+    assert "void kernel_main(uint32_t protocol, uint32_t information) {" in result.stdout, "no source"
+    assert result.stdout.partition(" TASK\n")[2].partition("[ ")[0] == "", "there are no tasks yet"
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+def test_a_panic_stops_under_gdb(tmp_path):
+    """Typed at the console, seen by gdb, dumped while it stands, and over when gdb lets it go on."""
+    commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
+                         stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
+    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    assert "kernel panic: asked for by #debug/ctl" in result.stdout
+    assert "DebugDevice::control" in result.stdout and "debug_1024  " in result.stdout
+    assert "power_off" in gdb(tmp_path / "core", "bt sh")["bt sh"]

@@ -1,0 +1,75 @@
+"""Where debuggers reach a guest that runs: sockets in a folder of its own, build/guests/PID of the script that runs it.
+
+    gdb     QEMU's gdb stub
+    qmp     QEMU's monitor
+    kernel  a symbolic link to the kernel's ELF file
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import socket
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# The guest stops where the kernel says on pvpanic's port that it has panicked (kern/src/core/power.cc), and can go on from there.
+STOP_IN_PANIC = ["-device", "pvpanic", "-action", "panic=pause"]
+
+
+class NoGuest(Exception):
+    """Which guest is meant cannot be said; one line."""
+
+
+def guests_folder():
+    return pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "guests"
+
+
+@contextlib.contextmanager
+def folder(kernel):
+    """A folder for the sockets of a guest, as long as this program runs it."""
+    made = guests_folder() / str(os.getpid())
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True, mode=0o700)
+    try:
+        (made / "kernel").symlink_to(pathlib.Path(kernel).resolve())
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def path(sockets, name):
+    """The path of a socket, the short way: it may have 107 characters."""
+    return min(os.path.relpath(sockets / name), str(sockets / name), key=len)
+
+
+def qemu_options(sockets):
+    return ["-gdb", f"unix:{path(sockets, 'gdb')},server=on,wait=off", "-qmp", f"unix:{path(sockets, 'qmp')},server=on,wait=off"]
+
+
+def connect(sockets, name):
+    """A connected socket; OSError."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path(sockets, name))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def running(name=None):
+    """The folder of the guest `name` (a number), or of the only one that runs. NoGuest."""
+    found = {}
+    for sockets in sorted(guests_folder().glob("[0-9]*")):
+        if not pathlib.Path("/proc", sockets.name).exists():  # its script was killed
+            shutil.rmtree(sockets, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            connect(sockets, "qmp").close()
+            found[sockets.name] = sockets
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name in found:
+        return found[name]
+    if not found:
+        raise NoGuest("no guest runs that can be reached: `make run`, `make gdb` or scripts/guest --debug start one")
+    numbers = " ".join(found)
+    raise NoGuest(f"no guest {name} runs, but {numbers}" if name else f"several guests run: --guest one of {numbers}")

@@ -1,0 +1,141 @@
+"""Caches: kern/src/slab.c, slab_layer.c, slab_magazine.c, slab_check.c.
+
+Where an object of a page-backed cache lies follows from its slab; whether it is live does not lie in any one place: what the slabs have given
+out, and is in no magazine of a CPU or of the depot, is live.
+"""
+import bisect
+
+from stele.debugger.memory import Layout, constant, enumerators
+
+_LISTS = ("SLABS_PARTIAL", "SLABS_FULL", "SLABS_EMPTY")
+
+
+def cpu_count(kernel):
+    return kernel.variable("info", "acpi.cc").cpu_count
+
+
+class Slab:
+    """The slab that an address lies in: a page-backed one by the page's descriptor."""
+
+    def __init__(self, cache, structure):
+        self.cache, self.structure, self.address = cache, structure, structure.address
+        shape = cache.structure.checks if structure.checked else cache.structure
+        self.stride, self.size = shape.stride, shape.slab_size
+        self.count = shape.objects if structure.checked else cache.structure.objects_per_slab
+        self.base = structure.base
+
+    def object_at(self, address):
+        """The object that an address lies in; None if it lies before, between or behind them."""
+        index, offset = divmod(address - self.base, self.stride)
+        if not 0 <= index < self.count or offset >= self.cache.structure.object_size:
+            return None
+        return self.base + index * self.stride
+
+    def state_of(self, item):
+        """That of an object of a checked slab, as "FREE"."""
+        states = Layout.of("struct checked_slab").offset("states")
+        index = (item - self.base) // self.stride
+        return enumerators("enum state").get(self.cache.kernel.read(self.address + states + index, 1)[0], "?")
+
+    def is_free(self, item):
+        """Whether the object lies free in the slab."""
+        kernel = self.cache.kernel
+        if self.structure.checked:
+            return self.state_of(item) in ("FREE", "QUARANTINED")
+        if self.cache.structure.small:
+            free, left = self.structure.free_objects, self.count
+            while free and free != item and left:
+                free, left = kernel.word(free), left - 1
+            return free == item
+        bufctls = kernel.list_from("struct kmem_bufctl", self.structure.free_bufctls, most=self.count + 1)
+        return any(bufctl.object == item for bufctl in bufctls)
+
+
+class Cache:
+    @staticmethod
+    def at(kernel, address):
+        return Cache(kernel, kernel.at("struct kmem_cache", address))
+
+    def __init__(self, kernel, structure):
+        self.kernel, self.structure = kernel, structure
+        self.address, self.name = structure.address, structure.name.decode("ascii", "replace")
+
+    def cpus(self):
+        """What each CPU has of it."""
+        return self.kernel.array("struct kmem_cpu", self.structure.address_of("cpu"), cpu_count(self.kernel))
+
+    def counts(self):
+        """(allocations, frees) ever."""
+        cpus = self.cpus()
+        mask = (1 << 64) - 1
+        return sum(cpu.allocations for cpu in cpus) & mask, sum(cpu.frees for cpu in cpus) & mask
+
+    def live(self):
+        allocations, frees = self.counts()
+        return allocations - frees
+
+    def total_bytes(self):
+        cache = self.structure
+        return sum(cache.slab_count) * cache.slab_size + cache.checks.slabs * cache.checks.slab_size
+
+    def is_page_backed(self):
+        return not self.structure.flags & constant("KMC_NOTOUCH")
+
+    def slabs(self):
+        """The slabs that are not checked."""
+        for place in _LISTS:
+            for structure in self.kernel.list_from("struct kmem_slab", self.structure.slabs[constant(place)]):
+                yield Slab(self, structure)
+
+    def slab_around(self, address):
+        """The same as slab_of() for a cache that is not page-backed."""
+        starts, slabs = self.kernel.once(_slabs_in_order, self.address)
+        place = bisect.bisect_right(starts, address) - 1
+        return slabs[place] if place >= 0 and address < starts[place] + slabs[place].size else None
+
+    def idle_in(self, item):
+        """Where a free object idles, in words; None if it is in no magazine."""
+        for number, cpu in enumerate(self.cpus()):
+            for magazine, rounds in (("loaded", cpu.rounds), ("previous", cpu.previous_rounds)):
+                if item in self._rounds(getattr(cpu, magazine), rounds):
+                    return f"the {magazine} magazine of CPU {number}"
+        for magazine in self.kernel.list_from("struct kmem_magazine", self.structure.full.first):
+            if item in self._rounds(magazine.address, magazine.rounds):
+                return "a full magazine of the depot"
+        return None
+
+    def _rounds(self, magazine, rounds):
+        if not magazine or not rounds:
+            return ()
+        layout = Layout.of("struct kmem_magazine")
+        objects = self.kernel.read(magazine + layout.offset("objects"), 8 * rounds)
+        return memoryview(objects).cast("Q").tolist()
+
+
+def all_caches(kernel):
+    """In order of creation, with those that are destroyed and have live objects."""
+    return [Cache(kernel, structure) for structure in kernel.list_from("struct kmem_cache", kernel.variable("first_cache"))]
+
+
+def _slabs_in_order(kernel, cache):
+    """([where each begins], [Slab]) of the cache at an address."""
+    slabs = sorted(Cache.at(kernel, cache).slabs(), key=lambda slab: slab.base)
+    return [slab.base - slab.structure.colour for slab in slabs], slabs
+
+
+def slab_of(kernel, address):
+    """The Slab of the page that an address of the direct map lies in; None."""
+    page = page_of(kernel, address)
+    if not page or not page.slab:
+        return None
+    structure = kernel.at("struct kmem_slab", page.slab)
+    return Slab(Cache.at(kernel, structure.cache), structure)
+
+
+def page_of(kernel, address):
+    """The descriptor of the page frame; None for what is not in the direct map, or no memory."""
+    frame = (address - kernel.constant("direct_map_base")) // kernel.constant("page_size")
+    if not 0 <= frame < kernel.variable("frames", "pages.cc"):
+        return None
+    layout = Layout.of("Page")
+    return kernel.at("Page", kernel.variable("descriptors", "pages.cc") + frame * layout.size)

@@ -1,0 +1,142 @@
+"""gdb's commands."""
+import os
+
+import gdb
+
+from stele.debugger.dump_text import dump_text
+from stele.debugger.kmemstat import kmemstat
+from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.source import backtrace_lines
+from stele.debugger.symbols import Symbols
+from stele.debugger.tasks import all_tasks, find_task
+from stele.debugger.traces import Traces
+from stele.debugger.whatis import whatis
+
+
+class _Command(gdb.Command):
+    """A command whose work is lines(kernel, words); what is not as it should be is one line, no traceback."""
+
+    words = (0, 0)  # how many there are at least and at most
+
+    def __init__(self):
+        super().__init__(self.name, gdb.COMMAND_DATA)
+
+    def invoke(self, argument, _from_tty):
+        words = gdb.string_to_argv(argument)
+        if not self.words[0] <= len(words) <= self.words[1]:
+            raise gdb.GdbError(self.__doc__.partition("\n")[0])
+        try:
+            for line in self.lines(Kernel(), words):
+                gdb.write(line + "\n")
+        except Unreadable as error:
+            raise gdb.GdbError(f"{self.name}: {error}") from error
+
+
+class KmemCaches(_Command):
+    """kmem-caches
+    Arenas and caches, as #mem/kmemstat has them."""
+
+    name = "kmem-caches"
+
+    def lines(self, kernel, _words):
+        return kmemstat(kernel)
+
+
+class KmemTrace(_Command):
+    """kmem-trace NAME
+    What `cat #mem/kmemtrace/NAME` would print."""
+
+    name, words = "kmem-trace", (1, 1)
+
+    def lines(self, kernel, words):
+        traces = Traces(kernel)
+        owner = traces.find(words[0])
+        source = traces.source_of(owner)
+        if source:
+            yield from dump_text(traces, source, kernel.once(Symbols))
+            return
+        structure = owner.structure
+        yield f"kmemtrace {owner.name} state off objsize {structure.object_size if structure.has('object_size') else structure.quantum}"
+        if structure.flags & constant("KMC_NOTRACE"):
+            yield "it cannot be traced: the allocator or the tracer lives on it"
+        else:
+            yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
+
+
+class Tasks(_Command):
+    """tasks
+    All tasks: number, process, state, CPU, name, address."""
+
+    name = "tasks"
+
+    def lines(self, kernel, _words):
+        yield f"{'ID':>5} {'PID':>5} {'STATE':8} {'CPU':>3} {'NAME':31} TASK"
+        for task in all_tasks(kernel):
+            cpu = task.cpu.id if task.cpu else task.structure.cpu
+            yield f"{task.id:5} {task.pid or '-':>5} {task.state:8} {cpu:3} {task.name:31} {task.address:#x}"
+
+
+class Backtrace(_Command):
+    """bt [TASK]
+    The stack of a task: its number, name or address, as `tasks` has them. Without a task, or with an option or COUNT as gdb's own
+    `backtrace` has it, that of the thread that is selected."""
+
+    name, words = "bt", (0, 16)
+
+    def invoke(self, argument, from_tty):
+        words = gdb.string_to_argv(argument)
+        if len(words) == 1 and not words[0].startswith("-"):
+            super().invoke(argument, from_tty)
+        else:
+            gdb.execute(f"backtrace {argument}")
+
+    def lines(self, kernel, words):
+        task = find_task(kernel, words[0])
+        yield str(task)
+        yield from backtrace_lines(kernel, task.backtrace())
+
+
+class KmemWhatis(_Command):
+    """kmem-whatis ADDRESS…
+    What lies at an address: the object and whether it is live, who allocated it if that is traced, or whatever else it is."""
+
+    name, words = "kmem-whatis", (1, 1 << 16)
+
+    def lines(self, kernel, words):
+        failed = None
+        for word in words:
+            try:
+                yield from whatis(kernel, _address(word))
+            except Unreadable as error:  # of one address; the others have their answers
+                failed = failed or error
+        if failed:
+            raise failed
+
+
+def _address(word):
+    """A number in gdb's expression language."""
+    try:
+        return int(gdb.parse_and_eval(word).cast(gdb.lookup_type("unsigned long")))
+    except gdb.error as error:
+        raise Unreadable(str(error)) from error
+
+
+class Type(gdb.Command):
+    """type TEXT
+    Types a line at the console of the guest that `make gdb` has booted; the guest takes it when it goes on."""
+
+    def __init__(self):
+        super().__init__("type", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, _from_tty):
+        keys = os.environ.get("STELE_KEYS")
+        if not keys:
+            raise gdb.GdbError("type: the guest's console is another terminal")
+        with open(keys, "w", encoding="utf-8") as file:
+            file.write(argument + "\n")
+
+
+def register():
+    for command in _Command.__subclasses__():
+        command()
+    Type()

@@ -1,0 +1,94 @@
+"""The text of a dump, as kern/src/trace/dump/trace_text.cc writes it."""
+from itertools import groupby
+
+from stele.debugger import sampling
+
+OBJECTS_SHOWN, CONTEXTS_SHOWN, USER_STACKS_SHOWN = 100, 8, 8  # of each group: TraceDetails, TraceText
+
+
+class Group:
+    def __init__(self, stack, records, rate):
+        self.stack, self.records = stack, sorted(records, key=lambda record: (record.time, record.object))
+        self.bytes = sum(record.size for record in records)
+        weights = [sampling.weight(record.size, rate) for record in records] if rate else []
+        self.estimated = tuple(map(sum, zip(*weights))) if rate else (self.bytes << sampling.SHIFT, len(records) << sampling.SHIFT)
+
+
+def groups_of(source):
+    """Those with most bytes first."""
+    by_stack = {}
+    for record in source.records:
+        by_stack.setdefault(record.stack, []).append(record)
+    groups = [Group(stack, records, source.options.get("sample", 0)) for stack, records in by_stack.items()]
+    return sorted(groups, key=lambda group: (-group.estimated[0], -len(group.records), group.stack))
+
+
+def dump_text(traces, source, symbols):
+    """The lines of #mem/kmemtrace/NAME. `traces`: has stacks and contexts by number, and the time `now`."""
+    groups = groups_of(source)
+    options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
+    yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"
+    counters = dict(source.counters)
+    counters["estimated_bytes"], counters["estimated_objects"] = (sampling.whole(sum(group.estimated[i] for group in groups)) for i in (0, 1))
+    words = [f"{key} {value}" for key, value in counters.items()]
+    words.insert(list(counters).index("stacks_lost"), f"stacks {source.stacks}")
+    yield " ".join(words)
+    for group in groups:
+        yield ""
+        yield from _group_text(traces, source, group, symbols)
+
+
+def _group_text(traces, source, group, symbols):
+    estimated = ""
+    if "sample" in source.options:
+        estimated = ", estimated {} bytes in {} allocations".format(*map(sampling.whole, group.estimated))
+    yield f"{group.bytes} bytes in {len(group.records)} allocations from stack{estimated}"
+    if group.stack == 0:
+        yield "\tthe stack was not recorded"
+    else:
+        yield from ("\t" + symbols.frame(frame) for frame in traces.stacks[group.stack].frames)
+    times = [record.time // 1_000_000 for record in group.records]
+    average = (len(times) * traces.now - sum(times)) // len(times)
+    yield (f"\tage ms min {traces.now - max(times)} avg {average} max {traces.now - times[0]}, marks {_ranges(group.records)}, "
+           f"contexts {_contexts(traces, group.records)}")
+    yield from _user_stacks(traces, group.records)
+    for record in group.records[:OBJECTS_SHOWN]:
+        yield (f"\t{record.object:#x} size {record.size} age {traces.now - record.time // 1_000_000} mark {record.mark} cpu {record.cpu}"
+               f"{' not_leak' if record.not_leak else ''} {traces.context_name(record.context)}")
+    if len(group.records) > OBJECTS_SHOWN:
+        yield f"\t… {len(group.records) - OBJECTS_SHOWN} more"
+
+
+def _ranges(records):
+    """The marks: "1-3,5"."""
+    marks = sorted({record.mark for record in records})
+    runs = [[mark for _, mark in run] for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0])]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _contexts(traces, records):
+    """Those of the oldest records first."""
+    numbers = list(dict.fromkeys(record.context for record in records))
+    shown = ", ".join(traces.context_name(number) for number in numbers[:CONTEXTS_SHOWN])
+    more = len(numbers) - CONTEXTS_SHOWN
+    return shown + (f", … {more} more" if more > 0 else "")
+
+
+def _user_stacks(traces, records):
+    """The same stack in the same program once, most bytes first."""
+    shares = {}
+    for record in records:
+        if record.user_stack and record.context:
+            context = traces.contexts[record.context]
+            shares.setdefault((record.user_stack, context.path, context.build_id), []).append(record)
+    found = [(sum(record.size for record in share), len(share), min(record.context for record in share), stack, len({r.context for r in share}))
+             for (stack, _, _), share in shares.items()]
+    found.sort(key=lambda share: (-share[0], -share[1], share[2], share[3]))
+    for size, count, number, stack, processes in found[:USER_STACKS_SHOWN]:
+        context = traces.contexts[number]
+        others = f" and {processes - 1} more" if processes > 1 else ""
+        build_id = f", build id {context.build_id}" if context.build_id else ""
+        yield f"\tuser stack of pid {context.pid} {context.name}{others}, {size} bytes in {count} allocations{build_id}"
+        yield from (f"\t\t{frame:#x} [{context.path}]" for frame in traces.stacks[stack].frames)
+    if len(found) > USER_STACKS_SHOWN:
+        yield f"\t… {len(found) - USER_STACKS_SHOWN} more user stacks"

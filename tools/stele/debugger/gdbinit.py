@@ -1,0 +1,33 @@
+"""What gdb loads: settings, our commands, and the guest or core that scripts/gdb names in the environment."""
+import os
+import pathlib
+import sys
+
+import gdb
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+
+from stele.debugger import commands  # noqa: E402
+
+
+def open_target():
+    core, sockets = os.environ.get("STELE_CORE"), os.environ.get("STELE_GDB_SOCKET")
+    try:
+        if core:
+            gdb.execute(f"core-file {core}", to_string=True)
+        elif sockets:
+            gdb.execute(f"target remote {sockets}", to_string=True)
+    except gdb.error as error:
+        print(f"gdb: {core or sockets}: {error}", file=sys.stderr)
+        gdb.execute("quit 2")
+    gdb.execute("set suppress-cli-notifications off")
+
+
+for setting in ("pagination off", "confirm off", "language c++", "python print-stack message", "print inferior-events off",
+                "suppress-cli-notifications on"):
+    gdb.execute(f"set {setting}")
+gdb.execute(f"directory {ROOT}")  # files are named from there
+commands.register()
+open_target()

@@ -1,0 +1,37 @@
+"""Addresses of code with their places in the source."""
+import pathlib
+
+import gdb
+
+from stele.debugger.symbols import Symbols
+from stele.source_lines import places
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+
+
+def backtrace_lines(kernel, frames):
+    """A line for each of the tasks' Frames, and for each function that was inlined there."""
+    symbols = kernel.once(Symbols)
+    known = places(gdb.current_progspace().filename, ROOT, [_after(frame) for frame in frames if frame.address])
+    for frame in frames:
+        if frame.note:
+            yield f"    --- {frame.note}"
+            continue
+        *inlined, (_, place) = known.get(_after(frame), [("", "")])
+        for function, inlined_place in inlined:
+            yield f"    {'inlined':>16} {function} {inlined_place}"
+        found = symbols.look_up(_after(frame) - 1)
+        name = f"{found[0]}+{found[1] + (1 if frame.is_return else 0):#x}" if found else "?"
+        yield f"    {frame.address:016x} {name} {place}".rstrip()
+
+
+def _after(frame):
+    """As a return address."""
+    return frame.address if frame.is_return else frame.address + 1
+
+
+def code_line(kernel, address):
+    """"FUNCTION+0x12 kern/src/x.cc:34" of an address of code."""
+    found = kernel.once(Symbols).look_up(address)
+    place = places(gdb.current_progspace().filename, ROOT, [address + 1]).get(address + 1, [("", "")])[-1][1]
+    return f"{found[0]}+{found[1]:#x} {place}".rstrip() if found else ""

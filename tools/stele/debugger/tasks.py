@@ -1,0 +1,158 @@
+"""Tasks, the CPUs that run them, and their stacks: kern/include/sched/task.h, kern/arch/x86_64/frames.cc."""
+from dataclasses import dataclass
+
+import gdb
+
+from stele.call_frames import RBP, RSP, frame_addresses
+from stele.debugger.memory import Layout, Unreadable, enumerators
+
+_MOST_FRAMES, _MOST_TRAPS = 256, 8  # of a stack, which may be spoilt
+_MASK = (1 << 64) - 1
+
+
+@dataclass
+class Frame:
+    """A step of a backtrace: a return address, or an address that was interrupted; or what stands between two of them."""
+
+    address: int = 0
+    is_return: bool = True
+    note: str = ""
+
+
+class Cpu:
+    """A processor: what the kernel knows of it, and gdb's thread that has its registers."""
+
+    def __init__(self, tables):
+        self.tables, self.id, self.current = tables, tables.cpu.id, tables.cpu.current
+        self.thread = next((thread for thread in gdb.selected_inferior().threads() if thread.ptid[1] - 1 == tables.cpu.apic_id), None)
+
+    def registers(self):
+        """(rip, rsp, rbp, cs). Unreadable."""
+        if not self.thread:
+            raise Unreadable(f"there are no registers of CPU {self.id}")
+        before = gdb.selected_thread()
+        try:
+            self.thread.switch()
+            frame = gdb.newest_frame()
+            return tuple(int(frame.read_register(name)) & _MASK for name in ("rip", "rsp", "rbp", "cs"))
+        finally:
+            if before and before.is_valid():
+                before.switch()
+
+
+def cpus(kernel):
+    """Those that have come up."""
+    layout = Layout.of("CpuTables")
+    start = kernel.address_of("tables", "arch/x86_64/cpu.cc")
+    count = kernel.variable("count", "arch/x86_64/cpu.cc")
+    found = (kernel.at("CpuTables", start + number * layout.size) for number in range(count))
+    return [Cpu(tables) for tables in found if tables.cpu.self]
+
+
+class Task:
+    def __init__(self, kernel, structure, cpu):
+        self.kernel, self.structure, self.cpu = kernel, structure, cpu  # `cpu`: that runs it, or None
+        self.address, self.id, self.pid = structure.address, structure.id, structure.pid
+        self.name = structure.name.decode("utf-8", "replace")
+        self.state = enumerators("TaskState").get(structure.state, "?").removeprefix("k").lower()
+        if cpu:
+            self.state = "running"
+        elif self.state == "running":  # an idle task says so always
+            self.state = "runnable"
+
+    def __str__(self):
+        words = f"task {self.id} {self.name}" + (f", pid {self.pid}" if self.pid else "")
+        return f"{words}, {self.state} on CPU {self.cpu.id if self.cpu else self.structure.cpu}"
+
+    def backtrace(self):
+        """[Frame], innermost first."""
+        if not self.cpu:
+            # context_switch() has left r15 r14 r13 r12 rbx rbp and the return address.
+            saved = self.structure.context.stack_pointer
+            rbp, rip = self.kernel.word(saved + 40), self.kernel.word(saved + 48)
+            return [Frame(rip), *_callers(self.kernel, rbp)]
+        rip, rsp, rbp, cs = self.cpu.registers()
+        if cs & 3 == 3:
+            return [Frame(note=f"in user mode, rip {rip:x} rsp {rsp:x}")]
+        return _interrupted(self.kernel, rip, rsp, rbp)
+
+
+def _interrupted(kernel, rip, rsp, rbp, traps=0):
+    """From any instruction on: the function may have no frame yet, or no more, and then rbp points at its caller's."""
+    frames = [Frame(rip, is_return=False)]
+    register, offset = frame_addresses(gdb.current_progspace().filename, [rip]).get(rip, (RBP, 0))
+    if register == RSP:
+        try:
+            frames.append(Frame(kernel.word(rsp + offset - 8)))
+            if offset > 8:  # rbp is pushed first
+                rbp = kernel.word(rsp + offset - 16)
+            if _is_entry(kernel, frames[-1].address):
+                return frames + _trap(kernel, rsp + offset, traps)
+        except Unreadable:
+            return frames
+    return frames + _callers(kernel, rbp, traps)
+
+
+def _callers(kernel, rbp, traps=0):
+    """From the frame that rbp points at on, through the traps on the way."""
+    frames = []
+    while rbp and rbp % 8 == 0 and rbp >> 63 and len(frames) < _MOST_FRAMES:
+        try:
+            below, address = kernel.word(rbp), kernel.word(rbp + 8)
+        except Unreadable:
+            break
+        if address == 0:
+            break
+        frames.append(Frame(address))
+        if _is_entry(kernel, address):
+            return frames + _trap(kernel, rbp + 16, traps)
+        if below <= rbp:
+            break
+        rbp = below
+    return frames
+
+
+def _is_entry(kernel, address):
+    return kernel.label("trap_entries_start") < address <= kernel.label("trap_entries_end")
+
+
+def _trap(kernel, address, traps):
+    """What was interrupted, and its callers. `traps`: there have been so many."""
+    try:
+        frame = kernel.at("TrapFrame", address)
+    except Unreadable:
+        return []
+    if frame.cs & 3 == 3:
+        return [Frame(note=f"from user mode, rip {frame.rip:x} rsp {frame.rsp:x}")]
+    if traps == _MOST_TRAPS:
+        return [Frame(note="and so on")]
+    return [Frame(note=f"trap {frame.vector}"), *_interrupted(kernel, frame.rip, frame.rsp, frame.rbp, traps + 1)]
+
+
+def all_tasks(kernel):
+    """In order of creation; those of the CPUs that have nothing to do come last."""
+    running = {cpu.current: cpu for cpu in cpus(kernel)}
+    link, head = Layout.of("Task").offset("all_link"), kernel.address_of("all_tasks")
+    node, found = kernel.word(head), []
+    while node not in (0, head) and len(found) < 1 << 20:
+        found.append(node - link)
+        node = kernel.word(node)
+    layout, start = Layout.of("Task"), kernel.address_of("idle_tasks")
+    found += [start + cpu.id * layout.size for cpu in running.values()]
+    return [Task(kernel, kernel.at("Task", address), running.get(address)) for address in found]
+
+
+def find_task(kernel, word):
+    """By its number, name or address. Unreadable."""
+    tasks = all_tasks(kernel)
+    try:
+        number = int(word, 0)
+    except ValueError:
+        found = [task for task in tasks if task.name == word]
+    else:
+        found = [task for task in tasks if number in (task.address, task.id) and task.id]
+    if not found:
+        raise Unreadable(f"no task {word}: `tasks` lists them")
+    if len(found) > 1:
+        raise Unreadable(f"several tasks are called {word}: " + " ".join(str(task.id) for task in found))
+    return found[0]

@@ -1,0 +1,172 @@
+"""Traces as they lie in memory: records (kern/src/trace/trace_table.h), stacks and contexts (kern/src/store/), in the form that
+stele.tracedump has of a dump.
+
+Nobody stands still on purpose here: a hook may have been in the middle of a change. Then a record may be missing, or have stack, size and
+context of what it was before; what does not lead anywhere is told as not recorded.
+"""
+from stele.debugger.arenas import all_arenas
+from stele.debugger.caches import all_caches
+from stele.debugger.memory import Layout, Unreadable, constant, enumerators
+from stele.tracedump import Context, Record, Source, Stack
+
+_COUNTERS = ("recorded", "freed", "live_bytes", "dropped", "cleared", "stacks_lost", "contexts_lost", "truncated", "cut_nothing", "filtered",
+             "unmatched")
+
+
+def _signed(word):
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _address(word):
+    """Of the upper 48 bits."""
+    return _signed(word) >> 16 & (1 << 64) - 1
+
+
+class InternTable:
+    """The entries of stacks or contexts by their numbers."""
+
+    def __init__(self, kernel, variable):
+        self.kernel = kernel
+        self.root = kernel.variable(variable).pages_.root_
+        self.fanout = constant("PageDirectory::kFanout")
+        self.places, self.granule = constant("InternTable::kPlacesPerPage"), constant("InternTable::kGranule")
+        self.entry = Layout.of("InternTable::Entry")
+        self.kinds = enumerators("InternTable::Kind")
+        self.kind_mask = (1 << constant("InternTable::kKindBits")) - 1
+        self.shape_mask = (1 << constant("InternTable::kShapeBits")) - 1
+        self.kind_bits = constant("InternTable::kKindBits")
+
+    def get(self, number):
+        """(kind as "kPair", words, address of the data) of an entry; Unreadable."""
+        page, place = divmod(number, self.places)
+        leaf = self.root[page // self.fanout]
+        memory = leaf and self.kernel.word(leaf + page % self.fanout * 8)
+        if not memory:
+            raise Unreadable(f"number {number} is no entry")
+        entry = self.kernel.at("InternTable::Entry", memory + place * self.granule)
+        if entry.id != number:
+            raise Unreadable(f"number {number} is another entry's")
+        key = entry.key
+        count = (key & self.shape_mask) >> self.kind_bits
+        data = memory + place * self.granule + self.entry.size
+        words = memoryview(self.kernel.read(data, 4 * count)).cast("I").tolist() if count else []
+        return self.kinds.get(key & self.kind_mask, "?"), words, data
+
+
+class Traces:
+    """The traces of a kernel, and the stacks and contexts that they name."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self._stacks, self._contexts = InternTable(kernel, "trace_stacks"), InternTable(kernel, "trace_contexts")
+        self.stacks, self.contexts, self._pairs, self._records_of = {}, {}, {}, {}
+        self.now = kernel.variable("coarse_time")  # milliseconds
+
+    def sources(self):
+        """Caches and arenas, traced or not."""
+        return [*self.kernel.once(all_caches), *self.kernel.once(all_arenas)]
+
+    def find(self, name):
+        """The cache or arena of this name; Unreadable."""
+        for source in self.sources():
+            if source.name == name:
+                return source
+        raise Unreadable(f"no cache is called {name}, and no arena: kmem-caches names them")
+
+    def source_of(self, owner):
+        """The trace of a cache or arena; None if it has none."""
+        if not owner.structure.trace:
+            return None
+        table = self.kernel.at("TraceTable", owner.structure.trace)
+        options, shards = table.options_, self._shards(table)
+        counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in _COUNTERS}
+        live = counters["recorded"] - counters["freed"] - counters["cleared"]
+        records = [record for shard in shards for record in self._records(shard)]
+        is_cache = owner.structure.has("object_size")
+        options = {"depth": options.depth, "min": options.min_size, "pid": options.pid, "sample": options.sample,
+                   "max": 0 if options.max_size == constant("TraceOptions::kAnySize") else options.max_size}
+        stacks = {record.stack for record in records} - {0}
+        return Source(owner.name, "cache" if is_cache else "arena", "running" if table.running else "stopped", bool(owner.structure.zombie),
+                      owner.structure.object_size if is_cache else owner.structure.quantum,
+                      {key: value for key, value in options.items() if value}, table.mark, len(stacks),
+                      {"seen": counters["recorded"] + counters["dropped"] + counters["filtered"], "recorded": counters["recorded"],
+                       "dropped": counters["dropped"], "filtered": counters["filtered"], "freed": counters["freed"],
+                       "cleared": counters["cleared"], "live": live, "bytes": counters["live_bytes"],
+                       "untracked": max((owner.live() if is_cache else owner.direct()[1]) - live, 0),
+                       "unmatched": counters["unmatched"] + counters["cut_nothing"], "stacks_lost": counters["stacks_lost"],
+                       "contexts_lost": counters["contexts_lost"], "truncated": counters["truncated"]},
+                      records)
+
+    def record_of(self, owner, address):
+        """The record of an object; None if there is none."""
+        if owner.address not in self._records_of:
+            source = self.source_of(owner)
+            self._records_of[owner.address] = {record.object: record for record in source.records} if source else {}
+        return self._records_of[owner.address].get(address)
+
+    def _shards(self, table):
+        layout = Layout.of("TraceTable")
+        return self.kernel.array("TraceTable::Shard", table.address + layout.size, table.shard_count_)
+
+    def _records(self, shard):
+        large_size = constant("TraceTable::kLarge")
+        cpu_mask, not_leak = constant("TraceRecord::kCpu"), constant("TraceRecord::kNotLeak")
+        held = constant("TraceTable::Record::kHeld")
+        layout, page_layout = Layout.of("TraceTable::Record"), Layout.of("TraceTable::RecordPage")
+        unpacker = layout.columns("stack", "size", "time", "context", "object_mark", "next_stamp")
+        for page in self.kernel.list_from("TraceTable::RecordPage", shard.store.pages):
+            start = page.address + page_layout.offset("records")
+            data = self.kernel.read(start, page.used * layout.size) if page.used else b""
+            for stack, size, time, context, object_mark, next_stamp in unpacker.iter_unpack(data):
+                if object_mark == 0 or next_stamp & held:
+                    continue
+                if size == large_size:
+                    large = self.kernel.at("TraceTable::Large", context << 32 | time)
+                    size, time, context = large.size, large.time, large.context
+                epoch = (next_stamp & not_leak - 1) >> cpu_mask.bit_length()
+                seen = epoch + (epoch & 1 ^ time >> 31)  # Record::milliseconds()
+                kernel_stack, user_stack = self._split(stack)
+                yield Record(_address(object_mark), size, (seen >> 1 << 32 | time) * 1_000_000, kernel_stack, self._context(context),
+                             object_mark & 0xffff, next_stamp & cpu_mask, bool(next_stamp & not_leak), user_stack)
+
+    def _split(self, number):
+        """(kernel stack, user stack), which are known then."""
+        if number not in self._pairs:
+            self._pairs[number] = self._look_up(number)
+        return self._pairs[number]
+
+    def _look_up(self, number):
+        if number == 0:
+            return 0, 0
+        try:
+            kind, words, _ = self._stacks.get(number)
+            if kind == "kPair":
+                return self._split(words[0])[0], self._split(words[1])[0]
+        except Unreadable:
+            return 0, 0
+        if kind == "kKernelStack":
+            frames = tuple(frame | ~0xffffffff & (1 << 64) - 1 if frame >> 31 else frame for frame in words)
+        else:
+            frames = tuple(memoryview(self.kernel.read(self._stacks.get(number)[2], 4 * len(words))).cast("Q"))
+        self.stacks[number] = Stack(number, "kernel" if kind == "kKernelStack" else "user", frames)
+        return number, 0
+
+    def _context(self, number):
+        """The number, which is known then, or 0."""
+        if number and number not in self.contexts:
+            try:
+                self.contexts[number] = self._read_context(number)
+            except Unreadable:
+                return 0
+        return number
+
+    def _read_context(self, number):
+        context = self.kernel.at("ContextTable::Context", self._contexts.get(number)[2])
+        layout = Layout.of("ContextTable::Program")
+        program = self.kernel.at("ContextTable::Program", context.program)
+        kind = {"kProcess": "process", "kInterrupt": "irq"}.get(enumerators("ContextKind").get(context.kind), "task")
+        build_id = self.kernel.read(context.program + layout.offset("build_id"), program.build_id_size).hex()
+        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id)
+
+    def context_name(self, number):
+        return str(self.contexts[number]) if number else "unknown"

@@ -1,0 +1,48 @@
+"""What scripts/gdb, scripts/dump and scripts/whatis share: which guest or core is meant, and gdb with Stele's commands on it."""
+import fcntl
+import os
+import pathlib
+import shutil
+import subprocess
+
+from stele import debug_sockets, elfcore
+
+ROOT = debug_sockets.ROOT
+INIT = ROOT / "tools/stele/debugger/gdbinit.py"
+
+
+def build_folder(variant=""):
+    base = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
+    return base / "variant" / variant if variant else base
+
+
+def add_target(parser):
+    """The options that say what is looked at."""
+    parser.add_argument("--guest", metavar="N", help="the guest of this number, if several run (scripts/guest --debug and make run say it)")
+    parser.add_argument("--core", metavar="FILE", help="a core instead of a guest that runs")
+    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (that of the guest; of a core whichever of build/ it is of)")
+
+
+def target(options):
+    """(kernel's ELF file, environment that tells gdbinit.py what to open). CoreError, NoGuest."""
+    if options.core:
+        kernels = [options.kernel] if options.kernel else [*build_folder().glob("stele.elf"), *sorted(build_folder().glob("variant/*/stele.elf"))]
+        return elfcore.kernel_of(options.core, kernels), {"STELE_CORE": os.path.abspath(options.core)}
+    sockets = debug_sockets.running(options.guest)
+    kernel = options.kernel or (sockets / "kernel" if (sockets / "kernel").exists() else build_folder() / "stele.elf")
+    return kernel, {"STELE_GDB_SOCKET": debug_sockets.path(sockets, "gdb")}
+
+
+def gdb(kernel, environment, *arguments, **options):
+    """Runs gdb on it, which is installed if it is missing; a CompletedProcess. NoGuest: another one has the guest."""
+    if not shutil.which("gdb") and subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode:
+        return subprocess.CompletedProcess([], 2)
+    stub = environment.get("STELE_GDB_SOCKET")
+    with open(f"{stub}.lock" if stub else os.devnull, "wb") as lock:
+        try:
+            if stub:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise debug_sockets.NoGuest("another gdb has the guest, which talks to one at a time") from error
+        return subprocess.run(["gdb", "-nx", "-q", "-x", str(INIT), *arguments, os.path.realpath(kernel)],
+                              env={**os.environ, "DEBUGINFOD_URLS": "", **environment}, check=False, **options)
