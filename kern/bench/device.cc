@@ -128,7 +128,7 @@ constinit BenchDevice device;
 }  // namespace
 
 Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu) {
-  Errand errand{.run = run, .argument = argument};
+  Errand errand{.run = run, .argument = argument, .done = {}};
   Task* task = TRY(task_create("bench", do_errand, &errand));
   task_start(task, cpu);
   const Guard guard(errand.lock);
