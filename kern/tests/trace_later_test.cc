@@ -251,6 +251,7 @@ void command(const char* text, bool traced) {
   makers.traced = traced;
   makers.version++;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
+    if (source.references()) continue;  // have a start of their own
     if (source.can_be_traced() && (phase_of(source) == TracePhase::kRunning) != traced)
       makers.wrong++;
   }
