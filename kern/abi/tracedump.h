@@ -65,12 +65,9 @@ struct abi_tracedump_section {
 ABI_TRACEDUMP_SIZE(abi_tracedump_section, 32);
 
 /* Of a source: its kind, its state, its flags (destroyed, with objects that live). */
-enum {
-  ABI_TRACEDUMP_CACHE = 1,
-  ABI_TRACEDUMP_ARENA = 2,
-  ABI_TRACEDUMP_PROBE = 3,
-  ABI_TRACEDUMP_REFERENCES = 4, /* of a record the address is that of what it refers to */
-};
+enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2, ABI_TRACEDUMP_PROBE = 3 };
+/* Of references the records have no size, and the address is that of what they refer to. */
+enum { ABI_TRACEDUMP_REFERENCES = 4 };
 enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
 enum { ABI_TRACEDUMP_ZOMBIE = 1 };
 

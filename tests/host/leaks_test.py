@@ -350,6 +350,12 @@ def test_references_to_what_stays_are_a_leak():
     assert "LEAKED (by counts): 96 references to objects of chan in 96 untraced runs (7 looks)\n    from stacks above\n" in report_text
 
 
+def test_references_in_the_place_of_others_are_none():
+    taken = references([0], [0x10])
+    for rise, expected in ((0, CLEAN), (1, LEAKED)):
+        assert judge([taken], 1, rises={"ref.chan": rise}).status == expected
+
+
 def test_a_reference_that_grows_with_its_object_is_told_once():
     verdict = judge([], 5, growths=[growth("chan", 96), growth("ref.chan", 96, 0), growth("ref.tmp_node", 96, 0)])
     assert [one.growth.name for one in verdict.by_counts] == ["chan", "ref.tmp_node"]

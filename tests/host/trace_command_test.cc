@@ -187,8 +187,10 @@ TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
   EXPECT_EQ(error_of("settle"),
             "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
-            "\"Start\": expected start [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, "
-            "sweep or settle");
+            "\"Start\": expected start, refs [KEY=N], stop, reset, mark, [no]check, scan, limit N, "
+            "reap, sweep, settle");
+  EXPECT_EQ(error_of("refs"),
+            "\"refs\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
   EXPECT_EQ(error_of("start samples=5"),
             "\"samples=5\": start takes depth=N, sample=N, min=N, max=N and pid=N");

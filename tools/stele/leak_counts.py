@@ -103,6 +103,11 @@ def grown(before, after):
     return sorted((line for line in lines if line[0] > 0), reverse=True)
 
 
+def reference_rises(before, after):
+    """{kind: how many references there are more} between two kmemstats."""
+    return {name: count.live - (before[name].live if name in before else 0) for name, count in after.items() if name.startswith(REFERENCES)}
+
+
 def rises(values):
     """In both halves, without falling back."""
     return list(values) == sorted(values) and values[0] < values[len(values) // 2] < values[-1]

@@ -16,6 +16,7 @@ nothing leaked: whatever keeps the dump from telling all is a doubt, and with a 
 Causes come before consequences. What a lost object holds is lost with it: contents are mostly made after what holds them, and are
 rather memory without a type (kmalloc, then pages) and more of it.
 """
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from stele.leak_counts import FEWEST_WITHOUT_STACK, REFERENCES, Growth, family
@@ -173,14 +174,16 @@ def judge_groups(groups, repeat):
     return by_stack, [together for together in functions.values() if len(set().union(*(group.marks for group in together))) >= wanted]
 
 
-def judge(groups, repeat, doubts=(), growths=(), hidden=()):
-    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged."""
+def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
+    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged. `rises`: how
+    many references of each kind there are more than before; of one of which there are not, those that are new are in the place of others."""
     references = [group for group in groups if group.kind == "references"]
     groups = [group for group in groups if group.kind != "references"]
     by_stack, by_function = judge_groups(groups, repeat)
     for group in groups:
         references = keep_references(group, references)
-    of_references = judge_groups(references, repeat)
+    kept = Counter(taken.name for group in groups for taken in group.references for _ in taken.records)
+    of_references = judge_groups([taken for taken in references if rises is None or rises.get(taken.name, 0) > kept[taken.name]], repeat)
     by_stack, by_function, groups = by_stack + of_references[0], by_function + of_references[1], groups + references
     # An object that is kept has a reference that grows with it.
     growths = [growth for growth in growths

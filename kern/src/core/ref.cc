@@ -4,7 +4,7 @@
 
 namespace {
 
-constinit RefClass classes[kRefKinds] = {
+constinit RefClass ref_classes[kRefKinds] = {
     {.name = "ref.chan", .flags = 0, .trace = nullptr},
     {.name = "ref.namespace", .flags = 0, .trace = nullptr},
     {.name = "ref.address_space", .flags = 0, .trace = nullptr},
@@ -16,21 +16,21 @@ constinit RefClass classes[kRefKinds] = {
 }  // namespace
 
 RefClass& ref_class(RefKind kind) {
-  return classes[static_cast<unsigned>(kind)];
+  return ref_classes[static_cast<unsigned>(kind)];
 }
 
 RefClass* ref_class_at(unsigned index) {
-  return index < kRefKinds ? &classes[index] : nullptr;
+  return index < kRefKinds ? &ref_classes[index] : nullptr;
 }
 
 RefClass* ref_class_find(const char* name) {
-  for (RefClass& one : classes)
+  for (RefClass& one : ref_classes)
     if (std::string_view(one.name) == name) return &one;
   return nullptr;
 }
 
 RefKind ref_kind_of(const RefClass& of) {
-  return static_cast<RefKind>(&of - classes);
+  return static_cast<RefKind>(&of - ref_classes);
 }
 
 RefTotals ref_totals(RefKind kind) {

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* words(CommandScope scope) {
   return scope == CommandScope::kOneCache
              ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
-             : "start or refs [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, sweep, "
+             : "start, refs [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, sweep, "
                "settle";
 }
 

@@ -23,10 +23,10 @@
 
 enum class TraceWord : uint8_t {
   kStart,
-  kRefs,  // the start of references
   kStop,
   kReset,
   kMark,
+  kRefs,  // the start of references
   kCheck,
   kNoCheck,
   kScan,

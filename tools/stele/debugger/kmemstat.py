@@ -2,6 +2,7 @@
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import constant
+from stele.debugger.tasks import cpus
 
 _NAME_WIDTH = 34
 
@@ -41,3 +42,7 @@ def kmemstat(kernel):
     for arena in arenas:
         if not arena.structure.source:
             yield from tree(arena, 0)
+    for number, kind in enumerate(kernel.array("RefClass", kernel.address_of("ref_classes"), constant("kRefKinds"))):
+        counts = [cpu.tables.cpu.refs[number] for cpu in cpus(kernel)]
+        taken, put = (sum(getattr(each, field) & ~constant("kRefTraced") for each in counts) for field in ("taken", "put"))
+        yield _line(0, kernel.text(kind.name), "R", 0, 0, 0, taken - put, taken, put, kind.flags)

@@ -17,9 +17,11 @@ def _signed(word):
     return word - (1 << 64) if word >> 63 else word
 
 
-def _address(word):
-    """Of the upper 48 bits."""
-    return _signed(word) >> 16 & (1 << 64) - 1
+def _object_and_mark(word):
+    """TraceRecord::word_of(), in reverse."""
+    bits, mask = constant("TraceRecord::kMarkBits"), (1 << 64) - 1
+    address = _signed(word << bits & mask) >> bits & mask
+    return address, (word ^ address) >> constant("TraceRecord::kMarkShift")
 
 
 class InternTable:
@@ -88,7 +90,7 @@ class Traces:
         stacks = {record.stack for record in records} - {0}
         return Source(owner.name, "cache" if is_cache else "arena", "running" if table.running else "stopped", bool(owner.structure.zombie),
                       owner.structure.object_size if is_cache else owner.structure.quantum,
-                      {key: value for key, value in options.items() if value}, table.mark, len(stacks),
+                      {key: value for key, value in options.items() if value}, table.mark_ >> constant("TraceRecord::kMarkShift"), len(stacks),
                       {"seen": counters["recorded"] + counters["dropped"] + counters["filtered"], "recorded": counters["recorded"],
                        "dropped": counters["dropped"], "filtered": counters["filtered"], "freed": counters["freed"],
                        "cleared": counters["cleared"], "live": live, "bytes": counters["live_bytes"],
@@ -126,8 +128,9 @@ class Traces:
                 epoch = (next_stamp & not_leak - 1) >> cpu_mask.bit_length()
                 seen = epoch + (epoch & 1 ^ time >> 31)  # Record::milliseconds()
                 kernel_stack, user_stack = self._split(stack)
-                yield Record(_address(object_mark), size, (seen >> 1 << 32 | time) * 1_000_000, kernel_stack, self._context(context),
-                             object_mark & 0xffff, next_stamp & cpu_mask, bool(next_stamp & not_leak), user_stack)
+                address, mark = _object_and_mark(object_mark)
+                yield Record(address, size, (seen >> 1 << 32 | time) * 1_000_000, kernel_stack, self._context(context),
+                             mark, next_stamp & cpu_mask, bool(next_stamp & not_leak), user_stack)
 
     def _split(self, number):
         """(kernel stack, user stack), which are known then."""
