@@ -53,6 +53,7 @@ ROWS = [
     ("cache_cpu_bytes", "… and to its part for each CPU", "bytes", 1, "0", ""),
     ("dump", "dump as text, for each object", "instructions", 1400, "72,607", ""),
     ("dump_binary", "… in binary", "instructions", None, "", ""),
+    ("unreachable_object", "#mem/unreachable: a 64-byte object with one pointer, of 100,000", "instructions", 100, "", ""),
     ("call", "a call of a kernel function, 11 frames", "instructions", None, "", "8"),
     ("call_probed", "… probed, by a consumer that does nothing", "instructions", 90, "", ""),
     ("call_probed_return", "… and its return", "instructions", None, "", ""),

@@ -27,6 +27,7 @@ cat #mem/tracedump > /dev/null; show tracedump
 cat #mem/tracedump > /dev/null & sleep 0.02; {{ kill -9 $!; wait $!; }} 2> /dev/null; show 'tracedump, reader killed'
 cat #mem/kmemtrace/ctl > /dev/null; show ctl
 cat #mem/kmemstat #mem/slab_stats #mem/arena_stats > /dev/null; show statistics
+cat #mem/unreachable > /dev/null; show unreachable
 echo reset > #mem/kmemtrace/ctl; show 'reset while running'
 echo 'free debug_64 {n}' > #debug/alloc; show frees
 echo 'leak debug_64 {n}' > #debug/alloc; show 'records again'
@@ -92,6 +93,13 @@ def stretches_in(text):
     return found
 
 
-def bound(step):
+def stops_the_world(step, off):
+    """Whether all CPUs stand still in a stretch, on purpose."""
+    return step == "unreachable" and off.endswith("world_stopped")
+
+
+def bound(step, off):
     """The most instructions that a stretch may take."""
+    if stops_the_world(step, off):
+        return float("inf")
     return LIMIT_ALL_PROBED if step.startswith("all probed") else LIMIT

@@ -118,7 +118,7 @@ def of_irq_off(records):
     longest = {"irq_off": 0, "irq_off_probed": 0}
     for step, text in steps.items():
         row = "irq_off" if irq_off.bound(step) == irq_off.LIMIT else "irq_off_probed"
-        longest[row] = max(longest[row], *(stretch[0] for stretch in irq_off.stretches_in(text) or [(0,)]))
+        longest[row] = max(longest[row], *(ticks for ticks, off, _, _ in irq_off.stretches_in(text) if not irq_off.stops_the_world(step, off)), 0)
     return longest
 
 

@@ -3,6 +3,7 @@
 //
 // Locks: list_lock, with nothing called under it.
 #include "arena_impl.h"
+#include "arena_walk.h"
 #include "core/spinlock.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -92,6 +93,10 @@ struct arena* arena_next(struct arena* arena) {
   }
   if (last) arena_impl::bury(*arena);
   return next;
+}
+
+struct arena* arena_walk_next(struct arena* arena) NO_THREAD_SAFETY_ANALYSIS {
+  return arena ? arena->next_arena : first_arena;
 }
 
 struct arena* arena_find(const char* name) {

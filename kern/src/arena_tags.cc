@@ -6,6 +6,7 @@
 #include "arena_impl.h"
 #include "core/cpu.h"
 #include "core/log.h"
+#include "core/not_roots.h"
 #include "lib/units.h"
 
 namespace arena_impl {
@@ -74,7 +75,7 @@ class TagPool {
 
 constinit TagPool tag_pool;
 constinit std::atomic<uint64_t> tag_pages{0};
-constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
+NOT_ROOTS constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
 
 // A page of base_arena becomes tags. False when there is none.
 bool fill_tag_pool() {

@@ -64,6 +64,7 @@
  */
 
 #include "slab_impl.h"
+#include "slab_walk.h"
 
 _Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED |
                 KMC_EVER_TRACED | KMC_FAULTS | KMC_CHECKED) ==
@@ -201,6 +202,10 @@ struct kmem_cache* kmem_cache_next(struct kmem_cache* cache) {
   struct kmem_cache* const next = next_unburied(cache);
   bury();
   return next;
+}
+
+struct kmem_cache* kmem_walk_next(struct kmem_cache* cache) {
+  return cache ? cache->next : first_cache;
 }
 
 struct kmem_cache* kmem_cache_find(const char* name) {

@@ -46,6 +46,7 @@
 
 #include "kasan.h"
 #include "slab_check_impl.h"
+#include "slab_walk.h"
 
 enum {
   RED_ZONE_MIN = 16,
@@ -599,6 +600,25 @@ const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out) {
                  *out == checks->out
              ? NULL
              : "checked slabs are miscounted";
+}
+
+void slab_check_walk(const struct kmem_cache* cache, struct kmem_walk* walk) {
+  const struct kmem_checks* const checks = &cache->checks;
+  for (const struct checked_slab* slab = checks->lists[ALL][0]; slab;
+       slab = slab->links[ALL].next) {
+    walk->slab(walk, &(struct kmem_walk_slab){.pages = slab->slab.base - checks->gap,
+                                              .slab_size = checks->slab_size,
+                                              .base = slab->slab.base,
+                                              .stride = checks->stride,
+                                              .size = cache->object_size,
+                                              .count = checks->objects});
+    for (uint32_t i = 0; i < checks->objects; i++) {
+      const enum state state = state_of(slab, i);
+      if (state == FREE || state == QUARANTINED)
+        walk->not_live(walk, object_at(cache, slab, i),
+                       state == FREE ? KMEM_WALK_FREE_IN_SLAB : KMEM_WALK_QUARANTINED, 0);
+    }
+  }
 }
 
 void slab_check_finish(struct kmem_cache* cache) {

@@ -257,6 +257,9 @@ void slab_check_finish(struct kmem_cache* cache);
  * that are out. */
 void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats);
 const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out);
+/* The part of kmem_walk_cache (slab_walk.h) that is about checked slabs. */
+struct kmem_walk;
+void slab_check_walk(const struct kmem_cache* cache, struct kmem_walk* walk);
 
 /* ---- slab_depot.c. Any context, unless something else is said; no lock held. */
 

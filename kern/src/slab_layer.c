@@ -219,6 +219,7 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
   if (cache->small) {
     object = slab->free_objects;
     slab->free_objects = *(void**)object;
+    *(void**)object = NULL; /* or it would lead to the next one as long as nobody writes there */
   } else {
     struct kmem_bufctl* const bufctl = slab->free_bufctls;
     slab->free_bufctls = bufctl->next;

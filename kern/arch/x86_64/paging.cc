@@ -270,6 +270,10 @@ uint64_t kernel_table_bytes() {
   return __atomic_load_n(&kernel_tables, __ATOMIC_RELAXED) * kPageSize;
 }
 
+PhysAddr kernel_root_table() {
+  return kernel_root;
+}
+
 const char* guard_page_name(uint64_t address) {
   if (in_guard(address, this_cpu().kernel_stack, kKernelStackSize))
     return "stack of the current task";

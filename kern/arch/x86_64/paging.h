@@ -82,6 +82,8 @@ class PageTables {
   // Loads the kernel's own tables, which map no user space. Interrupts off.
   static void activate_kernel();
   explicit operator bool() const { return root_.value != 0; }
+  // The page that they begin with; 0: there are none. For table_walk.h.
+  PhysAddr root() const { return root_; }
 
  private:
   // The present page at the lowest address in [*address, end), with *address set to it; present is

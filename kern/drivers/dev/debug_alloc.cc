@@ -405,6 +405,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
     holding.add(request.objects[held]);
   }
   for (unsigned i = held; i < request.got; i++) give_back(command.origin, request.objects[i]);
+  for (Leaked& leaked : request.objects) leaked = {};  // nothing here leads to what is leaked
   return held;
 }
 

@@ -7,6 +7,8 @@
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
+//   unreachable           what nobody can reach any more, found when it is opened; `confirm=N`
+//                         (reach/reach.h)
 //   irqoff                the longest stretches with interrupts off; `reset` forgets them
 //                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
@@ -16,6 +18,8 @@
 // open files of theirs go on.
 //
 // What is everyone's shows no kernel addresses.
+#include <charconv>
+
 #include "core/errstr.h"
 #include "core/symbols.h"
 #include "drivers/dev/devices.h"
@@ -25,6 +29,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "reach/reach.h"
 #include "sched/task.h"
 #include "slab.h"
 #include "trace/trace.h"
@@ -41,6 +46,7 @@ enum File : uint64_t {
   kTraceCtl,
   kTraceDump,
   kKsyms,
+  kUnreachable,
   kIrqOff,  // the last, since not every configuration has it
 };
 constexpr TableEntry kTable[] = {
@@ -53,6 +59,7 @@ constexpr TableEntry kTable[] = {
     {"ctl", ABI_S_IFREG | 0600, kTraceDirectory},
     {"tracedump", ABI_S_IFREG | 0400, kRoot},
     {"ksyms", ABI_S_IFREG | 0400, kRoot},
+    {"unreachable", ABI_S_IFREG | 0600, kRoot},
 #ifdef CONFIG_IRQ_OFF_TRACE
     {"irqoff", ABI_S_IFREG | 0600, kRoot},
 #endif
@@ -82,6 +89,21 @@ void print_symbols(Text& text) {
   }
 }
 
+// confirm=N: so many looks for each report from now on.
+Result<void> unreachable_command(std::string_view text) {
+  constexpr std::string_view kConfirm = "confirm=";
+  TRY(check_command_text(text, "confirm=N"));
+  CommandLine line;
+  unsigned looks = 0;
+  if (next_command(text, line) && line.rest.empty() && line.word.starts_with(kConfirm)) {
+    const std::string_view number = line.word.substr(kConfirm.size());
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), looks);
+    if (error == std::errc() && end == number.data() + number.size() && reach_set_looks(looks))
+      return {};
+  }
+  return fail(Errno::EINVAL, "expected confirm=N, from 1 to %u", kReachMaxLooks);
+}
+
 // An open file of kmemtrace/NAME.
 struct OpenTrace {
   TraceSource source;                     // held
@@ -106,6 +128,8 @@ class MemDevice final : public TableDevice {
     if (!chan.state) return;
     if (chan.qid.path == kTraceDump) {
       trace_binary_close(binary_of(chan));
+    } else if (chan.qid.path == kUnreachable) {
+      reach_report_free(reach_of(chan));
     } else if (!is_dynamic(chan)) {
       Text::destroy(&text_of(chan));
     } else if (chan.is_open) {
@@ -127,6 +151,8 @@ class MemDevice final : public TableDevice {
       if (!chan.state) return Errno::EACCES;
       if (chan.qid.path == kTraceDump)
         return trace_binary_read(binary_of(chan), buffer, size, offset);
+      if (chan.qid.path == kUnreachable)
+        return read_text(reach_report_text(reach_of(chan)), buffer, size, offset);
       return text_of(chan).read(buffer, size, offset);
     }
     OpenTrace& open = open_of(chan);
@@ -137,6 +163,10 @@ class MemDevice final : public TableDevice {
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (chan.qid.path == kIrqOff) {
       TRY(mem_irq_off_command({buffer, size}));
+      return size;
+    }
+    if (chan.qid.path == kUnreachable) {
+      TRY(unreachable_command({buffer, size}));
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
@@ -159,6 +189,10 @@ class MemDevice final : public TableDevice {
     if (!for_reading) return {};
     if (chan.qid.path == kTraceDump) {
       chan.state = TRY(trace_binary_open());
+      return {};
+    }
+    if (chan.qid.path == kUnreachable) {
+      chan.state = TRY(reach_report_make());
       return {};
     }
     Text* const text = TRY(Text::create());
@@ -204,6 +238,7 @@ class MemDevice final : public TableDevice {
   static TraceBinaryDump* binary_of(Chan& chan) {
     return static_cast<TraceBinaryDump*>(chan.state);
   }
+  static ReachReport* reach_of(Chan& chan) { return static_cast<ReachReport*>(chan.state); }
   static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 

@@ -42,6 +42,7 @@ enum class LockRank : uint8_t {
   kTraceStore,    // users of the tables of stacks and contexts
   kTraceSweep,    // a sweep of these tables
   kTraceControl,  // start, stop, reset, mark
+  kReach,         // a look at what can be reached, one at a time
   kTraceReader,   // a dump, or the events of a session, that one reads at a time
   kProbeSession,  // commands of a session of #probe: around arming, and around kTraceStore
   kFailNext,      // #debug: whose allocations are to fail

@@ -22,11 +22,13 @@
 #include <algorithm>
 
 #include "abi/syscall.h"
+#include "arch/x86_64/table_walk.h"
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "proc/user_probes.h"
+#include "reach/reach.h"
 
 struct AllSpaces {
   using Type = List<AddressSpace, &AddressSpace::all_link_>;
@@ -92,8 +94,20 @@ uint64_t page_down(uint64_t address) {
 
 }  // namespace
 
+// Page tables hold physical addresses.
+void AddressSpace::visit_memory(const void* object, ReachVisitor& visitor) {
+  struct Visitor final : TableVisitor {
+    explicit Visitor(ReachVisitor& reach) : reach(reach) {}
+    bool table(PhysAddr page) override { return reach.table(page); }
+    void page(PhysAddr page) override { reach.page(page); }
+    ReachVisitor& reach;
+  } tables(visitor);
+  walk_user_tables(static_cast<const AddressSpace*>(object)->tables_.root(), tables);
+}
+
 void address_space_init() {
   space_cache.init("address_space");
+  reach_register_walker(space_cache.cache(), AddressSpace::visit_memory);
   region_cache.init("vm_region");
 }
 

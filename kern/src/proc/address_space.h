@@ -11,6 +11,8 @@
 #include "ns/device.h"
 #include "sched/task.h"
 
+class ReachVisitor;
+
 inline constexpr uint64_t kStackTop = kUserEnd - kPageSize;
 inline constexpr uint64_t kStackSize = 8 << 20;
 inline constexpr uint64_t kLowestUserAddress = 0x10000;
@@ -92,6 +94,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
                                  void* argument);
 
   uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
+  // Shows the pages and page tables of a space (reach/reach.h). All CPUs are stopped.
+  static void visit_memory(const void* object, ReachVisitor& visitor) NO_THREAD_SAFETY_ANALYSIS;
   // This CPU's, from now on. Interrupts off.
   void activate() const { tables_.activate(); }
 

@@ -17,6 +17,7 @@
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "reach/reach.h"
 #include "sched/coverage.h"
 #include "sched/sched.h"
 #include "slab_trace.h"
@@ -122,6 +123,40 @@ void settle() {
   while (take_free_stack(stack)) stack_release(stack);
 }
 
+// ---- For reach.h. Of a kernel stack only what a task that does not run has saved is in use;
+// stacks that are kept for tasks to come are the scheduler's, though only they themselves lead to
+// each other.
+
+void hide_task(Task& task, void* visitor) {
+  if (task.stack_memory) static_cast<ReachVisitor*>(visitor)->hide(task.stack_memory);
+}
+
+void visit_task(Task& task, void* visitor) {
+  if (cpu(task.cpu).current == &task || task.state == TaskState::kDead) return;
+  static_cast<ReachVisitor*>(visitor)->stack(task.context.stack_pointer, task.stack_top());
+}
+
+void hide_stacks(ReachVisitor& visitor) {
+  task_for_each(hide_task, &visitor);
+  const Guard guard(stacks_lock);
+  for (const FreeStack* stack = free_stacks; stack; stack = stack->next)
+    visitor.hide(stack->memory);
+}
+
+void visit_stacks(ReachVisitor& visitor) {
+  task_for_each(visit_task, &visitor);
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    const Task& idle = idle_task(id);
+    if (cpu(id).online && cpu(id).current != &idle)
+      visitor.stack(idle.context.stack_pointer, idle.stack_top());
+  }
+  const Guard guard(stacks_lock);
+  for (const FreeStack* stack = free_stacks; stack; stack = stack->next)
+    visitor.object(stack->memory);
+}
+
+constinit ReachProvider stacks_provider{hide_stacks, visit_stacks};
+
 void task_free(Task* task) {
   {
     const Guard guard(list_lock);
@@ -158,6 +193,7 @@ void reaper_take(Task& task) {
 void tasks_init() {
   task_cache.init("task");
   trace_register_settle(settle);
+  reach_register(stacks_provider);
   auto reaper = task_create("reaper", reaper_main, nullptr);
   if (!reaper) panic("no memory for the first task");
   task_start(*reaper);

@@ -332,6 +332,21 @@ void TraceTable::note_not_leak(uint64_t object) {
   }
 }
 
+bool TraceTable::find(uint64_t object, TraceRecord& found) {
+  if (!holds(object)) return false;
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    const Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object() != object) record = record->next();
+    if (!record) continue;
+    found = copy_of(*record);
+    return true;
+  }
+  return false;
+}
+
 void TraceTable::drop(uint32_t cpu) {
   Shard& shard = shard_of(cpu);
   Guard guard(shard.lock);

@@ -308,6 +308,8 @@ class alignas(64) TraceTable {
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
   void note_not_leak(uint64_t object);
+  // A copy of the record of an object; false if it has none. The context of note_not_leak().
+  bool find(uint64_t object, TraceRecord& found);
   // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID,
   // is another than that of another process at the same address. The owner stands where else the
   // mark does. With interrupts off; the same bounds.

@@ -1,0 +1,86 @@
+#include "arch/x86_64/table_walk.h"
+
+#include <cstdint>
+
+#include "arch/x86_64/context.h"
+#include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/kernel_tables.h"
+#include "arch/x86_64/paging.h"
+
+namespace {
+
+constexpr uint64_t kPresent = 1 << 0, kLarge = 1 << 7, kAddressMask = 0x000ffffffffff000;
+constexpr unsigned kEntries = 512, kUserEntries = 256, kRootLevel = 3;
+
+PhysAddr physical(uint64_t entry) {
+  return {entry & kAddressMask};
+}
+const uint64_t* entries_of(PhysAddr table) {
+  return static_cast<const uint64_t*>(direct_map(table));
+}
+unsigned index_at(uint64_t address, unsigned level) {
+  return address >> (kPageShift + 9 * level) & (kEntries - 1);
+}
+
+void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& visitor) {
+  if (!visitor.table(table)) return;
+  const uint64_t* const entry = entries_of(table);
+  for (unsigned i = 0; i < entries; i++) {
+    if (!(entry[i] & kPresent)) continue;
+    if (level > 0) {
+      walk_user(physical(entry[i]), level - 1, kEntries, visitor);
+    } else {
+      visitor.page(physical(entry[i]));
+    }
+  }
+}
+
+// What `table`, of level `level`, leads to at `first` entries up to `end`.
+void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
+                 void (*visit)(PhysAddr page, void* argument), void* argument) {
+  visit(table, argument);
+  const uint64_t* const entry = entries_of(table);
+  for (unsigned i = first; level > 0 && i < end; i++) {
+    if ((entry[i] & kPresent) && !(entry[i] & kLarge))
+      walk_kernel(physical(entry[i]), level - 1, 0, kEntries, visit, argument);
+  }
+}
+
+// What is mapped at an address of the kernel's virtual range; 0: nothing.
+PhysAddr kernel_page(uint64_t address) {
+  PhysAddr at = kernel_root_table();
+  for (unsigned level = kRootLevel;; level--) {
+    const uint64_t entry = entries_of(at)[index_at(address, level)];
+    if (!(entry & kPresent)) return {};
+    at = physical(entry);
+    if (level == 0) return at;
+  }
+}
+
+void visit_stack(uint64_t top, size_t size, void (*visit)(PhysAddr page, void* argument),
+                 void* argument) {
+  for (uint64_t address = top - size; address < top; address += kPageSize) {
+    if (const PhysAddr page = kernel_page(address); page.value != 0) visit(page, argument);
+  }
+}
+
+}  // namespace
+
+void walk_user_tables(PhysAddr root, TableVisitor& visitor) {
+  if (root.value != 0) walk_user(root, kRootLevel, kUserEntries, visitor);
+}
+
+void walk_kernel_tables(void (*table)(PhysAddr page, void* argument), void* argument) {
+  const unsigned first = index_at(kKernelVirtualBase, kRootLevel);
+  const unsigned last = index_at(kKernelVirtualBase + kKernelVirtualSize - 1, kRootLevel);
+  walk_kernel(kernel_root_table(), kRootLevel, first, last + 1, table, argument);
+}
+
+void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument) {
+  for (unsigned id = 1; id < cpu_count(); id++) {
+    const CpuTables& tables = cpu_tables(id);
+    visit_stack(tables.first_stack, kKernelStackSize, page, argument);
+    for (unsigned i = 0; i < kIstCount; i++)
+      visit_stack(tables.tss.ist[i], kIstStackSize, page, argument);
+  }
+}

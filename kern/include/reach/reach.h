@@ -1,0 +1,62 @@
+// What nobody can reach any more: the interface for the rest of the kernel. The theory is in
+// src/reach/reach.cc; docs/unreachable.md explains it for users.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lib/result.h"
+#include "lib/units.h"
+#include "slab.h"
+
+// What is told which memory is in use. Passed to those who know of memory that no pointer leads to;
+// while all CPUs are stopped, with interrupts off: nothing may be allocated or freed, no sleeping
+// lock taken. Spinlocks are free, since nobody is stopped while he holds one.
+class ReachVisitor {
+ public:
+  // What `address` lies in is in use, and what it leads to.
+  virtual void object(const void* address) = 0;
+  // The same for each word from `from` to before `to`, multiples of eight, that is an address.
+  virtual void words(const void* from, const void* to) = 0;
+  // The same for a stack, from its saved stack pointer to its end: here a word may be the physical
+  // address of a page too.
+  virtual void stack(uint64_t from, uint64_t to) = 0;
+  // A page of physical memory is in use.
+  virtual void page(PhysAddr page) = 0;
+  // The same for a page table. False if it is none or has been walked: the caller does not look
+  // into it.
+  virtual bool table(PhysAddr page) = 0;
+  // What `address` lies in has no pointers, or its owner follows them: it is not looked through.
+  // Before anything is marked (ReachProvider::hide).
+  virtual void hide(const void* address) = 0;
+
+ protected:
+  ~ReachVisitor() = default;
+};
+
+// Registered at boot, for good, by who has memory that no pointer in static memory, on a stack or
+// in another object leads to. Either may be nullptr.
+struct ReachProvider {
+  void (*hide)(ReachVisitor& visitor);
+  void (*roots)(ReachVisitor& visitor);
+  ReachProvider* next = nullptr;
+};
+void reach_register(ReachProvider& provider);
+// Registered at boot, for good: `walk` is called for each object of the cache that is reached. The
+// object may be being made or destroyed. Its words are looked through besides.
+void reach_register_walker(kmem_cache* cache,
+                           void (*walk)(const void* object, ReachVisitor& visitor));
+
+// --- The report.
+
+// How many looks one report makes: 1 to kReachMaxLooks. EINVAL.
+inline constexpr unsigned kReachMaxLooks = 16;
+Result<void> reach_set_looks(unsigned looks);
+// Stops all CPUs, looks, and says what was found. By one at a time, the next waits. ENOMEM: there
+// is no memory for the index; EINTR: the process is to end. May sleep; interrupts on, no spinlock
+// held.
+class ReachReport;
+Result<ReachReport*> reach_report_make();
+std::string_view reach_report_text(const ReachReport* report);
+void reach_report_free(ReachReport* report);

@@ -1,0 +1,42 @@
+// One look at all memory, with all CPUs stopped.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "lib/result.h"
+#include "reach/groups.h"
+
+namespace reach {
+
+// What a look has found.
+struct Findings {
+  // For tests: told of each object that is unreached, while all CPUs are stopped.
+  void (*observer)(void* argument, const Object& object, bool head) = nullptr;
+  void* observer_argument = nullptr;
+
+  uint64_t live = 0;          // objects in use
+  uint64_t overflows = 0;     // of the mark stack
+  uint64_t microseconds = 0;  // for which all CPUs were stopped
+  Groups::Memory memory;
+  std::optional<Groups> groups;
+
+  // Heads that were unreached, as far as there is room; and of those of the look before what is
+  // reached now.
+  static constexpr uint32_t kRemembered = 2048, kReturnedShown = 16;
+  std::array<uint64_t, kRemembered> remembered;
+  uint32_t remembered_count = 0;
+  struct Returned {
+    uint64_t address;
+    char name[ARENA_NAME_MAX];
+  };
+  std::array<Returned, kReturnedShown> returned_shown;
+  uint64_t returned = 0;
+};
+
+// Looks. ENOMEM with the error string set. By one at a time; may sleep, interrupts on, no spinlock
+// held.
+Result<void> look(Findings& findings);
+
+}  // namespace reach

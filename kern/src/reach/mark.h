@@ -1,0 +1,177 @@
+// Marking: everything that can be reached from some words.
+//
+// A word that lies anywhere in a live object is taken for a pointer to it, wherever it stands at a
+// multiple of eight bytes; the whole object is then looked through in the same way. Depth first,
+// with an explicit stack of what is still to be looked through. The stack is bounded: an object for
+// which there is no room is marked as pending, and when the stack has run empty all objects are
+// gone through for those (Jones, Hosking and Moss, "The Garbage Collection Handbook", 2011, section
+// 2.1 on overflow of the mark stack; Boehm's collector does the same). Each object is looked
+// through once, however often that happens.
+//
+// What an object has besides words that are addresses, a Space follows: an object of a run that
+// `walks` is shown to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "reach/index.h"
+
+namespace reach {
+
+// What is still to be looked through.
+struct Entry {
+  uint64_t address;
+  const Run* run;
+};
+
+// A Space has
+//   const uint64_t* at(uint64_t address)        where the contents of an object can be read
+//   template <typename M> void walk(const Run& run, uint64_t address, M& marker)
+// An object is marked, with kSet, whose state has of the bits in kMask those in kValue; then
+// on_mark(object) is called.
+template <typename Space, uint8_t kMask, uint8_t kValue, uint8_t kSet, typename OnMark>
+class Marker {
+ public:
+  Marker(const Index& index, Space& space, std::span<Entry> stack, OnMark on_mark)
+      : index_(index), space_(space), stack_(stack), on_mark_(on_mark) {}
+
+  // A word that may be an address. What it leads to is followed by finish().
+  void word(uint64_t word) {
+    if (const Object object = index_.find(word)) mark(object);
+  }
+  // True if it is marked now, and was not before.
+  bool mark(const Object& object) {
+    uint8_t& state = object.state();
+    if ((state & kMask) != kValue) return false;
+    state |= kSet;
+    on_mark_(object);
+    if (!(state & kOpaque)) push(object);
+    return true;
+  }
+  // The words from `from` up to `end`.
+  void words(const uint64_t* from, const uint64_t* end) { look_through(from, end, top_); }
+
+  // Follows all that is marked.
+  void finish() {
+    drain();
+    while (overflowed_) {
+      overflowed_ = false;
+      overflows_++;
+      index_.for_each(kPending, kPending, [this](const Object& object) {
+        object.state() &= static_cast<uint8_t>(~kPending);
+        push(object);
+        drain();
+      });
+    }
+  }
+  // How often there was no room on the stack and all objects were gone through.
+  uint32_t overflows() const { return overflows_; }
+  const Index& index() const { return index_; }
+
+ private:
+  void push(const Object& object) {
+    if (top_ == end_of_stack()) [[unlikely]] {
+      object.state() |= kPending;
+      overflowed_ = true;
+      return;
+    }
+    *top_++ = {object.address(), object.run};
+  }
+  Entry* end_of_stack() const { return stack_.data() + stack_.size(); }
+
+  void drain() { look_through(nullptr, nullptr, stack_.data()); }
+
+  // Does what word() does for each word from `from` up to `end`, and then for the contents of what
+  // lies on the stack, down to `floor`. This is where the time goes: an object that is live and
+  // nothing else is marked and pushed here, all others are left to mark(). Most words are no
+  // address at all, which one comparison says.
+  void look_through(const uint64_t* from, const uint64_t* end, Entry* floor) {
+    const uint64_t base = index_.base(), frame_count = index_.frames().size();
+    const uint32_t* const frames = index_.frames().data();
+    const Run* const runs = index_.all_runs();
+    Entry* const end_of_stack = this->end_of_stack();
+    Entry* top = top_;
+    const auto visit = [&](uint64_t word) __attribute__((always_inline)) {
+      const uint64_t frame = (word - base) >> Index::kFrameShift;
+      if (frame >= frame_count) return;
+      const Run& run = runs[frames[frame]];
+      const uint64_t offset = word - run.base;
+      if (offset >= run.extent) return;
+      uint32_t place = 0;
+      uint64_t rest = offset;
+      if (run.stride != 0) [[likely]] {
+        place = static_cast<uint32_t>(offset) / run.stride;
+        rest = static_cast<uint32_t>(offset) % run.stride;
+        if (rest >= run.size) return;
+      }
+      uint8_t& state = run.states[place];
+      if (state != kLive || kValue != kLive || top == end_of_stack) [[unlikely]] {
+        top_ = top;
+        mark({&run, place});
+        top = top_;
+        return;
+      }
+      state = kLive | kSet;
+      on_mark_(Object{&run, place});
+      *top++ = {word - rest, &run};
+    };
+    for (;;) {
+      const auto* const end_of_eights = reinterpret_cast<const uint64_t*>(
+          reinterpret_cast<uintptr_t>(from) +
+          ((reinterpret_cast<uintptr_t>(end) - reinterpret_cast<uintptr_t>(from)) &
+           ~uintptr_t{63}));
+      for (; from != end_of_eights; from += 8) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+          if (!is_less(from[i], base)) [[unlikely]]
+            visit(from[i]);
+        }
+      }
+      for (; from != end; from++) {
+        if (!is_less(*from, base)) [[unlikely]]
+          visit(*from);
+      }
+      if (top == floor) break;
+      const Entry entry = *--top;
+      if (entry.run->walks) [[unlikely]] {
+        top_ = top;
+        space_.walk(*entry.run, entry.address, *this);
+        top = top_;
+      }
+      from = space_.at(entry.address);
+      end = from + entry.run->size / sizeof(uint64_t);
+    }
+    top_ = top;
+  }
+
+  // In one instruction, without a register for the word, which most often is not needed any more.
+  [[gnu::always_inline]] static bool is_less(const uint64_t& word, uint64_t least) {
+#ifdef __x86_64__
+    bool less;
+    asm("cmpq %2, %1" : "=@ccb"(less) : "m"(word), "r"(least));
+    return less;
+#else
+    return word < least;
+#endif
+  }
+
+  const Index& index_;
+  Space& space_;
+  const std::span<Entry> stack_;
+  OnMark on_mark_;
+  Entry* top_ = stack_.data();
+  bool overflowed_ = false;
+  uint32_t overflows_ = 0;
+};
+
+struct Nothing {
+  void operator()(const Object&) const {}
+};
+
+// From roots.
+template <typename Space>
+using RootMarker = Marker<Space, kLive | kReached, kLive, kReached, Nothing>;
+
+}  // namespace reach

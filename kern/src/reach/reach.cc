@@ -1,0 +1,213 @@
+// What nobody can reach any more.
+//
+// The allocator knows every live object. An object that no pointer leads to from anywhere in use is
+// lost: nobody can free it any more. To find these, all CPUs stop, and everything that can be
+// reached from the roots is marked; what is live and not marked is the answer. Nothing has to be
+// switched on before.
+//
+// Parts, each a file
+//   stop     all CPUs stand still where their interrupts were on
+//   objects  the live objects, from the allocator's own structures; into an
+//   index    what an address lies in, and a byte for the state of each object
+//   roots    static data, stacks with saved registers, page tables; and who registers more of them
+//   visitor  what those who register are given
+//   mark     everything that can be reached from some words
+//   heads    which of the unreached objects hold the others
+//   groups   what was found, by stack, cache and arena
+//   look     one look, from the memory for it to the groups
+//   reach    the report: this file
+// Index, mark and heads know nothing of the kernel: a program that reads a core can have them.
+//
+// Conservative: a word of an object or a stack that lies anywhere in a live object is taken for a
+// pointer to it, whatever it is. So an object that is in use is always reached, as long as a word
+// with its address is somewhere in what is looked through:
+//   - Whoever keeps something else than an address (a physical one, packed, complemented) registers
+//     a walker for the objects that have it, or is a provider of roots (reach/reach.h).
+//   - An object on its way between two places of the allocator is known to a register or a stack,
+//     or is in a magazine or slab that is: those are followed while they are not in their places,
+//     and only then, for they also have the addresses of objects that are long gone or others'.
+//   - The memory of a program is in use and never looked into: the kernel keeps no pointers there.
+// And a lost object may be taken for reached, while a word that was its address is still somewhere:
+// on a stack in a place that has not been written since, in memory that was allocated and not yet
+// filled. Such a word goes sooner or later; so it is worth looking again.
+//
+// What was not reached once cannot be reached later, since nobody can find it. If a second look
+// finds it reached all the same, somebody has it in a way that the marking does not know: that is a
+// bug, and the report says so (`returned`); or it was freed by its address, as #debug does, and is
+// another object now.
+//
+// While CPUs are stopped nothing is allocated and no sleeping lock is taken. No spinlock is held
+// then, since whoever holds one has his interrupts off. Memory is the tracer's (trace_copy_alloc),
+// which is no object of the index: 4 bytes for each page frame, 64 for each slab, 1 for each
+// object, for the time of the look. Cost: some 80 instructions for an object of 64 bytes with one
+// pointer.
+//
+// Looks are made one after the other, under a sleeping lock.
+#include <algorithm>
+#include <atomic>
+#include <cstdarg>
+#include <new>
+
+#include "arch/x86_64/time.h"
+#include "core/errstr.h"
+#include "core/sleep.h"
+#include "core/symbols.h"
+#include "kmalloc.h"
+#include "lib/format.h"
+#include "reach/look.h"
+#include "reach/reach.h"
+#include "store/stack_table.h"
+#include "store/trace_memory.h"
+
+using reach::Findings, reach::Group, reach::Groups, reach::Tally;
+
+class ReachReport {
+ public:
+  size_t size = 0;
+  char text[];
+};
+
+namespace {
+
+// Between two looks: so much time for others to use their stacks.
+constexpr Nanoseconds kBetween{100'000'000};
+
+constinit Mutex looking{LockRank::kReach};
+constinit std::atomic<unsigned> looks{1};
+
+// Text into a buffer, or, without one, only its length.
+class Writer {
+ public:
+  Writer(char* buffer, size_t size) : buffer_(buffer), size_(size) {}
+  void print(const char* pattern, ...) __attribute__((format(printf, 2, 3))) {
+    va_list arguments;
+    va_start(arguments, pattern);
+    const bool room = length_ < size_;
+    length_ += static_cast<size_t>(vformat(room ? buffer_ + length_ : nullptr,
+                                           room ? size_ - length_ : 0, pattern, arguments));
+    va_end(arguments);
+  }
+  size_t length() const { return length_; }
+
+ private:
+  char* const buffer_;
+  const size_t size_;
+  size_t length_ = 0;
+};
+
+void write_keeps(Writer& to, const Tally& keeps) {
+  if (keeps.objects > 0) to.print(" keeps %lu bytes in %lu objects", keeps.bytes, keeps.objects);
+}
+
+void write_heads(Writer& to, const Groups& groups, const Group& group) {
+  to.print("\n%lu bytes in %lu objects of %s", group.own.bytes, group.own.objects, group.name);
+  write_keeps(to, group.keeps);
+  to.print(group.frames > 0 ? " from stack\n" : "\n");
+  for (const uint32_t frame : groups.frames_of(group)) {
+    char symbol[200];
+    symbol_format(symbol, sizeof(symbol), StackTable::unpacked(frame));
+    to.print("\t%s\n", symbol);
+  }
+}
+
+void write_shown(Writer& to, const Group& group) {
+  const auto shown = std::min<uint64_t>(group.own.objects, Group::kShown);
+  for (uint64_t i = 0; i < shown; i++) {
+    const Group::Head& head = group.shown[i];
+    to.print("\t0x%lx size %lu", head.address, head.bytes);
+    write_keeps(to, head.keeps);
+    to.print("\n");
+  }
+  if (shown < group.own.objects) to.print("\t… %lu more\n", group.own.objects - shown);
+}
+
+bool more(const Group& a, const Group& b) {
+  return a.own.bytes + a.keeps.bytes > b.own.bytes + b.keeps.bytes;
+}
+
+// Groups of heads, most bytes first, and below each what it keeps.
+void write_groups(Writer& to, const Groups& groups) {
+  const std::span<const Group> all = groups.all();
+  uint16_t order[Groups::kMost];
+  for (size_t i = 0; i < all.size(); i++) order[i] = static_cast<uint16_t>(i);
+  std::sort(order, order + all.size(), [&](uint16_t a, uint16_t b) {
+    return more(all[a], all[b]) || (!more(all[b], all[a]) && a < b);
+  });
+  for (size_t i = 0; i < all.size(); i++) {
+    const Group& group = all[order[i]];
+    if (group.holder != 0) continue;
+    write_heads(to, groups, group);
+    for (size_t j = 0; j < all.size(); j++) {
+      const Group& kept = all[order[j]];
+      if (kept.holder == order[i] + 1u)
+        to.print("\tkeeps %lu bytes in %lu objects of %s\n", kept.own.bytes, kept.own.objects,
+                 kept.name);
+    }
+    write_shown(to, group);
+  }
+}
+
+void write_report(Writer& to, const Findings& findings, unsigned made) {
+  const Groups& groups = *findings.groups;
+  const Tally unreached = groups.unreached();
+  to.print(
+      "unreachable objects %lu bytes %lu heads %lu live %lu looks %u returned %lu stopped_us %lu\n",
+      unreached.objects, unreached.bytes, groups.heads(), findings.live, made, findings.returned,
+      findings.microseconds);
+  if (const Tally rest = groups.not_shown(); rest.objects > 0)
+    to.print("not shown %lu bytes in %lu objects\n", rest.bytes, rest.objects);
+  for (uint64_t i = 0; i < std::min<uint64_t>(findings.returned, Findings::kReturnedShown); i++) {
+    const Findings::Returned& returned = findings.returned_shown[i];
+    to.print("returned 0x%lx of %s\n", returned.address, returned.name);
+  }
+  write_groups(to, groups);
+}
+
+Result<ReachReport*> text_of(const Findings& findings, unsigned made) {
+  Writer measure(nullptr, 0);
+  write_report(measure, findings, made);
+  const size_t size = measure.length() + 1;
+  void* const memory = kmalloc(sizeof(ReachReport) + size, KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  auto* const report = new (memory) ReachReport;
+  Writer writer(report->text, size);
+  write_report(writer, findings, made);
+  report->size = writer.length();
+  return report;
+}
+
+Result<ReachReport*> make(Findings& findings) {
+  const unsigned wanted = looks.load(std::memory_order_relaxed);
+  for (unsigned made = 0; made < wanted; made++) {
+    if (made > 0) TRY(task_sleep_until(monotonic_now() + kBetween));
+    TRY(reach::look(findings));
+  }
+  return text_of(findings, wanted);
+}
+
+}  // namespace
+
+Result<void> reach_set_looks(unsigned wanted) {
+  if (wanted < 1 || wanted > kReachMaxLooks) return Errno::EINVAL;
+  looks.store(wanted, std::memory_order_relaxed);
+  return {};
+}
+
+Result<ReachReport*> reach_report_make() {
+  const MutexGuard guard(looking);
+  void* const memory = trace_copy_alloc(sizeof(Findings));
+  if (!memory) return fail(Errno::ENOMEM, "no memory for what is found");
+  auto* const findings = new (memory) Findings;
+  Result<ReachReport*> report = make(*findings);
+  findings->~Findings();
+  trace_copy_free(memory, sizeof(Findings));
+  return report;
+}
+
+std::string_view reach_report_text(const ReachReport* report) {
+  return {report->text, report->size};
+}
+
+void reach_report_free(ReachReport* report) {
+  kfree(report);
+}

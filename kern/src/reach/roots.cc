@@ -1,0 +1,77 @@
+// Roots: words from which everything in use can be reached.
+//
+// - Static data, whole: also the structures of CPUs and of idle tasks, which lie there. The first
+//   stacks at its end do not belong to it, nor does what is NOT_ROOTS (core/not_roots.h).
+// - What each CPU was stopped in: its stack from where it stands still, with all registers
+//   (stop.h).
+// - The stacks of tasks that do not run, which the scheduler shows.
+// - Page tables of the kernel and the first stacks of CPUs, which are known by physical addresses.
+//
+// A page on its way between the arena and a page table is known to a register or to a stack by its
+// physical address alone. So on a stack the address of a page is taken for that page.
+#include "reach/roots.h"
+
+#include "arch/x86_64/table_walk.h"
+#include "core/cpu.h"
+#include "core/log.h"
+#include "reach/stop.h"
+
+extern "C" const char data_start[], not_roots_start[], not_roots_end[], boot_stacks[];
+
+namespace {
+
+constexpr unsigned kMaxWalkers = 8;
+struct CacheWalker {
+  const kmem_cache* cache;
+  reach::Walker walk;
+};
+// Written at boot.
+constinit CacheWalker walkers[kMaxWalkers] = {};
+constinit unsigned walker_count = 0;
+constinit ReachProvider* providers = nullptr;
+
+void visit_page(PhysAddr page, void* visitor) {
+  static_cast<ReachVisitor*>(visitor)->page(page);
+}
+
+}  // namespace
+
+void reach_register(ReachProvider& provider) {
+  provider.next = providers;
+  providers = &provider;
+}
+
+void reach_register_walker(kmem_cache* cache, void (*walk)(const void*, ReachVisitor&)) {
+  ASSERT(walker_count < kMaxWalkers);
+  walkers[walker_count++] = {cache, walk};
+}
+
+namespace reach {
+
+Walker find_walker(const kmem_cache* cache) {
+  for (const CacheWalker& walker : walkers) {
+    if (walker.cache == cache) return walker.walk;
+  }
+  return nullptr;
+}
+
+void hide_all(ReachVisitor& visitor) {
+  for (const ReachProvider* provider = providers; provider; provider = provider->next) {
+    if (provider->hide) provider->hide(visitor);
+  }
+}
+
+void visit_roots(ReachVisitor& visitor) {
+  visitor.words(data_start, not_roots_start);
+  visitor.words(not_roots_end, boot_stacks);
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    if (cpu(id).online) visitor.stack(stopped_stack(id), cpu(id).kernel_stack);
+  }
+  walk_kernel_tables(visit_page, &visitor);
+  walk_cpu_stacks(visit_page, &visitor);
+  for (const ReachProvider* provider = providers; provider; provider = provider->next) {
+    if (provider->roots) provider->roots(visitor);
+  }
+}
+
+}  // namespace reach

@@ -1,0 +1,61 @@
+#include "reach/stop.h"
+
+#include <atomic>
+
+#include "arch/x86_64/io.h"
+#include "arch/x86_64/smp.h"
+#include "core/cpu.h"
+
+namespace reach {
+namespace {
+
+struct Stop {
+  void (*work)(void*);
+  void* argument;
+  unsigned leader;
+  unsigned others;  // CPUs that are to wait
+  std::atomic<unsigned> waiting{0};
+  std::atomic<bool> over{false};
+};
+
+constinit uint64_t stack_pointers[kMaxCpus] = {};
+
+// On each CPU, interrupts off. The registers that a function keeps for its caller are stored on the
+// stack, so that everything is there.
+[[gnu::noinline]] void world_stopped(void* argument) {
+  Stop& stop = *static_cast<Stop*>(argument);
+  uint64_t registers[6];
+  asm volatile(
+      "movq %%rbx, (%0)\n\tmovq %%rbp, 8(%0)\n\tmovq %%r12, 16(%0)\n\t"
+      "movq %%r13, 24(%0)\n\tmovq %%r14, 32(%0)\n\tmovq %%r15, 40(%0)" ::"r"(registers)
+      : "memory");
+  uint64_t stack_pointer;
+  asm volatile("movq %%rsp, %0" : "=r"(stack_pointer));
+  const unsigned me = cpu_id();
+  stack_pointers[me] = stack_pointer;
+  if (me != stop.leader) {
+    stop.waiting.fetch_add(1, std::memory_order_release);
+    while (!stop.over.load(std::memory_order_acquire)) cpu_relax();
+  } else {
+    while (stop.waiting.load(std::memory_order_acquire) != stop.others) cpu_relax();
+    stop.work(stop.argument);
+    stop.over.store(true, std::memory_order_release);
+  }
+  asm volatile("" ::"r"(registers) : "memory");  // they stay where they are until here
+}
+
+}  // namespace
+
+void with_world_stopped(void (*work)(void*), void* argument) {
+  const PreemptOff on_this_cpu;
+  Stop stop{.work = work, .argument = argument, .leader = cpu_id(), .others = 0};
+  for (unsigned id = 0; id < cpu_count(); id++)
+    stop.others += id != stop.leader && __atomic_load_n(&cpu(id).online, __ATOMIC_ACQUIRE);
+  on_each_cpu(world_stopped, &stop);
+}
+
+uint64_t stopped_stack(unsigned cpu) {
+  return stack_pointers[cpu];
+}
+
+}  // namespace reach

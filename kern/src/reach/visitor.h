@@ -1,0 +1,62 @@
+// What providers and walkers are given: the kernel's way to a marker.
+#pragma once
+
+#include "arch/x86_64/paging.h"
+#include "pages.h"
+#include "reach/index.h"
+#include "reach/reach.h"
+
+namespace reach {
+
+template <typename Marker>
+class MarkingVisitor final : public ReachVisitor {
+ public:
+  explicit MarkingVisitor(Marker& marker) : marker_(marker), index_(marker.index()) {}
+
+  void object(const void* address) override { marker_.word(reinterpret_cast<uint64_t>(address)); }
+
+  void words(const void* from, const void* to) override {
+    marker_.words(static_cast<const uint64_t*>(from), static_cast<const uint64_t*>(to));
+  }
+
+  void stack(uint64_t from, uint64_t to) override {
+    const auto* const end = reinterpret_cast<const uint64_t*>(to);
+    for (const auto* word = reinterpret_cast<const uint64_t*>(from); word < end; word++) {
+      marker_.word(*word);
+      if (*word % kPageSize == 0 && *word < kDirectMapBase) marker_.word(kDirectMapBase + *word);
+    }
+  }
+
+  void page(PhysAddr page) override {
+    const Object object = find(page);
+    if (!object) return;
+    object.state() |= kOpaque;
+    marker_.mark(object);
+  }
+
+  // What a stale entry leads to may be anything by now: a slab is no object of a page, and a
+  // program's page has mappings.
+  bool table(PhysAddr page) override {
+    const Object object = find(page);
+    if (!object || object.size() != kPageSize || object.address() % kPageSize != 0) return false;
+    uint8_t& state = object.state();
+    if (!(state & kLive) || (state & kWalked)) return false;
+    if (page_of(page)->mappings.load(std::memory_order_relaxed) != 0) return false;
+    state |= kWalked | kOpaque;
+    marker_.mark(object);
+    return true;
+  }
+
+  void hide(const void* address) override {
+    if (const Object object = index_.find(reinterpret_cast<uint64_t>(address)))
+      object.state() |= kOpaque;
+  }
+
+ private:
+  Object find(PhysAddr page) const { return index_.find(kDirectMapBase + page.value); }
+
+  Marker& marker_;
+  const Index& index_;
+};
+
+}  // namespace reach

@@ -1,0 +1,288 @@
+// What nobody can reach (reach/reach.h): random graphs, whose answer the test finds by itself.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <new>
+
+#include "arch/x86_64/paging.h"
+#include "core/ktest.h"
+#include "core/log.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "store/trace_memory.h"
+#include "tests/reach_looks.h"
+
+extern "C" const char data_start[], not_roots_start[], not_roots_end[], boot_stacks[];
+
+namespace {
+
+constexpr size_t kNoise = 32;  // words of an object that are not zero, besides pointers
+constexpr unsigned kGraphs = 50, kMostObjects = 40, kMostEdges = 80, kRoots = 4, kLooks = 20;
+// The last three are whole objects of kmalloc, so that no word of theirs is left as it was.
+constexpr std::array<size_t, 9> kSizes = {8, 16, 24, 64, 200, 1024, 8192, 12288, 40960};
+
+struct Graph {
+  struct Node {
+    Hidden object;
+    uint32_t size = 0;
+    bool reached = false;  // by the test's own search
+    bool found = false, head = false;
+  };
+  struct Edge {
+    uint8_t from, to;
+  };
+  unsigned nodes_count = 0, edge_count = 0;
+  std::array<Node, kMostObjects> nodes;
+  std::array<Edge, kMostEdges> edges;
+};
+
+constinit uint64_t graph_roots[kGraphs][kRoots] = {};
+constinit std::array<kmem_cache*, 6> graph_caches{};
+Graph* graphs = nullptr;  // in the tracer's memory
+
+void* make_node(size_t kind) {
+  return kind < graph_caches.size() ? kmem_cache_alloc(graph_caches[kind], KM_SLEEP)
+                                    : kmalloc(kSizes[kind], KM_SLEEP);
+}
+void free_node(const Graph::Node& node) {
+  for (size_t kind = 0; kind < graph_caches.size(); kind++) {
+    if (kSizes[kind] == node.size) return kmem_cache_free(graph_caches[kind], node.object.get());
+  }
+  kfree(node.object.get());
+}
+
+// An address in the object: its first, any, or one with low bits set.
+uint64_t pointer_to(const Graph::Node& node) {
+  const unsigned long random = ktest_random();
+  const uint64_t offset = random % 4 == 0 ? 0 : ktest_random() % node.size;
+  return node.object.value() + offset;
+}
+
+// Words that are no addresses of objects: small numbers, user addresses, those of code.
+uint64_t noise() {
+  switch (ktest_random() % 4) {
+    case 0:
+      return ktest_random() & 0xffff;
+    case 1:
+      return ktest_random() & 0x7fff'ffff'ffff;
+    case 2:
+      return reinterpret_cast<uint64_t>(&noise);
+    default:
+      return 0;
+  }
+}
+
+void make_graph(Graph& graph, uint64_t (&roots)[kRoots]) {
+  graph.nodes_count = 1 + ktest_random() % kMostObjects;
+  for (unsigned i = 0; i < graph.nodes_count; i++) {
+    const size_t kind = ktest_random() % kSizes.size();
+    Graph::Node& node = graph.nodes[i] = {};
+    node.object = Hidden(make_node(kind));
+    node.size = static_cast<uint32_t>(kSizes[kind]);
+    auto* const words = static_cast<uint64_t*>(node.object.get());
+    memset(words, 0, node.size);
+    for (size_t word = 0; word < std::min(node.size / sizeof(uint64_t), kNoise); word++)
+      words[word] = noise();
+  }
+  // A later edge may be written over an earlier one: what counts is what the words say in the end.
+  graph.edge_count = 0;
+  struct Written {
+    uint8_t from, to;
+    uint64_t* place;
+  };
+  std::array<Written, kMostEdges> written;
+  const unsigned edges = ktest_random() % (2 * graph.nodes_count);
+  for (unsigned i = 0; i < edges; i++) {
+    const auto from = static_cast<uint8_t>(ktest_random() % graph.nodes_count);
+    const auto to = static_cast<uint8_t>(ktest_random() % graph.nodes_count);
+    auto* const words = static_cast<uint64_t*>(graph.nodes[from].object.get());
+    uint64_t* const place = &words[ktest_random() % (graph.nodes[from].size / sizeof(uint64_t))];
+    *place = pointer_to(graph.nodes[to]);
+    for (unsigned j = 0; j < graph.edge_count; j++) {
+      if (written[j].place == place) written[j] = written[--graph.edge_count];
+    }
+    written[graph.edge_count++] = {from, to, place};
+  }
+  for (unsigned i = 0; i < graph.edge_count; i++) graph.edges[i] = {written[i].from, written[i].to};
+  for (uint64_t& root : roots) {
+    root = noise();
+    if (ktest_random() % 2 == 0) continue;
+    Graph::Node& node = graph.nodes[ktest_random() % graph.nodes_count];
+    root = pointer_to(node);
+    node.reached = true;
+  }
+}
+
+// The test's own search: all that edges lead to, until nothing changes.
+void spread(const Graph& graph, std::array<bool, kMostObjects>& reached) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (unsigned i = 0; i < graph.edge_count; i++) {
+      const Graph::Edge& edge = graph.edges[i];
+      if (!reached[edge.from] || reached[edge.to]) continue;
+      reached[edge.to] = changed = true;
+    }
+  }
+}
+
+void search(Graph& graph) {
+  std::array<bool, kMostObjects> reached{};
+  for (unsigned i = 0; i < graph.nodes_count; i++) reached[i] = graph.nodes[i].reached;
+  spread(graph, reached);
+  for (unsigned i = 0; i < graph.nodes_count; i++) graph.nodes[i].reached = reached[i];
+}
+
+// Where nodes lie, by address.
+struct Places {
+  struct Place {
+    uint64_t address;
+    Graph::Node* node;
+  };
+  unsigned count = 0;
+  std::array<Place, kGraphs * kMostObjects> all;
+
+  void collect() {
+    count = 0;
+    for (unsigned i = 0; i < kGraphs; i++) {
+      for (unsigned j = 0; j < graphs[i].nodes_count; j++)
+        all[count++] = {graphs[i].nodes[j].object.value(), &graphs[i].nodes[j]};
+    }
+    std::sort(all.data(), all.data() + count,
+              [](const Place& a, const Place& b) { return a.address < b.address; });
+  }
+  // nullptr if the address is in none.
+  Graph::Node* find(uint64_t address) {
+    Place* const after =
+        std::upper_bound(all.data(), all.data() + count, address,
+                         [](uint64_t value, const Place& place) { return value < place.address; });
+    if (after == all.data() || address - after[-1].address >= after[-1].node->size) return nullptr;
+    return after[-1].node;
+  }
+};
+Places* places = nullptr;  // in the tracer's memory
+
+// What other tests have left in static memory are roots as well as the test's own.
+void reach_from(const char* from, const char* end) {
+  for (const auto* word = reinterpret_cast<const uint64_t*>(from);
+       word < reinterpret_cast<const uint64_t*>(end); word++) {
+    if (word >= graph_roots[0] && word < graph_roots[kGraphs]) continue;
+    if (*word < kDirectMapBase) continue;
+    if (Graph::Node* const node = places->find(*word)) node->reached = true;
+  }
+}
+
+void make_graphs(void*) {
+  for (unsigned i = 0; i < kGraphs; i++) make_graph(graphs[i], graph_roots[i]);
+  places->collect();
+  reach_from(data_start, not_roots_start);
+  reach_from(not_roots_end, boot_stacks);
+  for (unsigned i = 0; i < kGraphs; i++) search(graphs[i]);
+}
+
+// What the look finds, as it goes; in the tracer's memory too.
+struct Finds {
+  unsigned count = 0;
+  struct {
+    Hidden object;
+    bool head;
+  } all[kGraphs * kMostObjects];
+};
+Finds* finds = nullptr;
+
+void see_node(void*, const reach::Object& object, bool head) {
+  if (finds->count == std::size(finds->all)) return;
+  finds->all[finds->count++] = {Hidden(reinterpret_cast<void*>(object.address())), head};
+}
+
+void note_finds(Graph& graph) {
+  for (unsigned i = 0; i < finds->count; i++) {
+    for (unsigned j = 0; j < graph.nodes_count; j++) {
+      Graph::Node& node = graph.nodes[j];
+      if (node.object.complement != finds->all[i].object.complement) continue;
+      EXPECT(!node.found);
+      node.found = true;
+      node.head = finds->all[i].head;
+    }
+  }
+}
+
+// Heads lead to all others, and no head to another one.
+bool heads_are_right(const Graph& graph) {
+  std::array<bool, kMostObjects> from_heads{};
+  for (unsigned i = 0; i < graph.nodes_count; i++) from_heads[i] = graph.nodes[i].head;
+  spread(graph, from_heads);
+  for (unsigned i = 0; i < graph.nodes_count; i++) {
+    if (graph.nodes[i].found && !from_heads[i]) return false;
+    if (!graph.nodes[i].head) continue;
+    std::array<bool, kMostObjects> from_others{};
+    for (unsigned j = 0; j < graph.nodes_count; j++)
+      from_others[j] = j != i && graph.nodes[j].found;
+    // Whatever leads to the head must be led to by it: it is in a circle with it.
+    for (unsigned j = 0; j < graph.nodes_count; j++) {
+      if (j == i || !graph.nodes[j].found) continue;
+      std::array<bool, kMostObjects> from_one{}, from_head{};
+      from_one[j] = true;
+      from_head[i] = true;
+      spread(graph, from_one);
+      spread(graph, from_head);
+      if (from_one[i] && !from_head[j]) return false;
+      if (from_head[j] && graph.nodes[j].head) return false;
+    }
+  }
+  return true;
+}
+
+// A word that something else has left on a stack, or in memory that it has not filled, can hide an
+// object, and what that leads to: a few may be missing. None is there that should not.
+constinit uint64_t lost_nodes = 0, hidden_nodes = 0;
+
+void check_and_free_graphs(void*) {
+  unsigned wrong = 0;
+  for (unsigned i = 0; i < kGraphs; i++) {
+    Graph& graph = graphs[i];
+    note_finds(graph);
+    uint64_t hidden = 0;
+    for (unsigned j = 0; j < graph.nodes_count; j++) {
+      const Graph::Node& node = graph.nodes[j];
+      wrong += node.found && node.reached;
+      lost_nodes += !node.reached;
+      hidden += !node.reached && !node.found;
+    }
+    hidden_nodes += hidden;
+    wrong += hidden == 0 && !heads_are_right(graph);
+    for (unsigned j = 0; j < graph.nodes_count; j++) free_node(graph.nodes[j]);
+    for (uint64_t& root : graph_roots[i]) root = 0;
+  }
+  EXPECT(wrong == 0);
+}
+
+}  // namespace
+
+// A thousand of them, some parts of which are cut off.
+KTEST(reach_random_graphs) {
+  for (size_t i = 0; i < graph_caches.size(); i++)
+    graph_caches[i] =
+        kmem_cache_create("reach_test", kSizes[i], 0, 0, nullptr, nullptr, nullptr, nullptr);
+  graphs = static_cast<Graph*>(trace_copy_alloc(kGraphs * sizeof(Graph)));
+  finds = new (trace_copy_alloc(sizeof(Finds))) Finds;
+  places = new (trace_copy_alloc(sizeof(Places))) Places;
+  {
+    LookAtAll all;
+    all->observer = see_node;
+    for (unsigned i = 0; i < kLooks; i++) {
+      in_another_task(make_graphs, nullptr);
+      finds->count = 0;
+      all.look();
+      in_another_task(check_and_free_graphs, nullptr);
+    }
+  }
+  if (hidden_nodes > 0) klog("# hidden %lu of %lu", hidden_nodes, lost_nodes);
+  EXPECT(lost_nodes > 1000 && hidden_nodes * 20 < lost_nodes);
+  trace_copy_free(places, sizeof(Places));
+  trace_copy_free(finds, sizeof(Finds));
+  trace_copy_free(graphs, kGraphs * sizeof(Graph));
+  for (kmem_cache*& cache : graph_caches) {
+    kmem_cache_destroy(cache);
+    cache = nullptr;
+  }
+}

@@ -1,0 +1,44 @@
+// Looks for what nobody can reach, for tests.
+//
+// A test must not know its objects by their addresses itself while it looks, or they would be
+// reached: it has them complemented. What touches the addresses runs in a task of its own, whose
+// stack is nobody's when it has ended.
+#pragma once
+
+#include <cstdint>
+#include <new>
+
+#include "core/ktest.h"
+#include "reach/look.h"
+#include "store/trace_memory.h"
+#include "tests/team.h"
+
+// An address that the marker does not know for one.
+struct Hidden {
+  uint64_t complement = ~uint64_t{0};
+  Hidden() = default;
+  explicit Hidden(const void* pointer) : complement(~reinterpret_cast<uint64_t>(pointer)) {}
+  bool is(uint64_t address) const { return complement == ~address; }
+  uint64_t value() const { return ~complement; }
+  void* get() const { return reinterpret_cast<void*>(value()); }
+};
+
+// Runs body(argument) in a task of its own, and waits until that is gone.
+inline void in_another_task(void (*body)(void*), void* argument) {
+  Team team(body, argument);
+  team.add();
+  team.join();
+  task_drain_dead();
+}
+
+// Looks, with or without an observer; the memory is the tracer's, which is not looked into.
+class LookAtAll {
+ public:
+  LookAtAll() : findings_(new (trace_copy_alloc(sizeof(reach::Findings))) reach::Findings) {}
+  ~LookAtAll() { trace_copy_free(findings_, sizeof(reach::Findings)); }
+  reach::Findings* operator->() { return findings_; }
+  [[gnu::noinline]] void look() { EXPECT(reach::look(*findings_).ok()); }
+
+ private:
+  reach::Findings* const findings_;
+};

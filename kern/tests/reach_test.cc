@@ -1,0 +1,338 @@
+// What nobody can reach (reach/reach.h): pointers in every place where one may be.
+#include <atomic>
+
+#include "arch/x86_64/paging.h"
+#include "core/ktest.h"
+#include "kmalloc.h"
+#include "pages.h"
+#include "proc/address_space.h"
+#include "reach/look.h"
+#include "reach/reach.h"
+#include "tests/reach_looks.h"
+#include "tests/team.h"
+
+namespace {
+
+// ---- Whether one object is found.
+
+struct One {
+  Hidden object;
+  bool seen = false, head = false;
+};
+void see_one(void* argument, const reach::Object& object, bool head) {
+  auto& one = *static_cast<One*>(argument);
+  if (!one.object.is(object.address())) return;
+  one.seen = true;
+  one.head = head;
+}
+
+[[gnu::noinline]] bool is_found(Hidden object) {
+  One one{.object = object};
+  LookAtAll all;
+  all->observer = see_one;
+  all->observer_argument = &one;
+  all.look();
+  return one.seen;
+}
+
+void allocate(void* place) {
+  *static_cast<Hidden*>(place) = Hidden(kmalloc(192, KM_SLEEP | KM_ZERO));
+}
+void release(void* place) {
+  kfree(static_cast<Hidden*>(place)->get());
+}
+void free_object(Hidden object) {
+  in_another_task(release, &object);
+}
+Hidden make_object() {
+  Hidden object;
+  in_another_task(allocate, &object);
+  return object;
+}
+
+}  // namespace
+
+KTEST(reach_object_that_nobody_knows) {
+  const Hidden object = make_object();
+  EXPECT(is_found(object));
+  free_object(object);
+  EXPECT(!is_found(object));  // it idles in a magazine
+}
+
+// ---- Where a pointer may be.
+
+namespace {
+
+// A task that has the only pointer while `has` is set.
+struct Holder {
+  Hidden object;
+  std::atomic<bool> has{false}, over{false};
+};
+
+// In a register, all of the time: what is interrupted has it in the frame that the interrupt saves.
+#define HOLD_IN(name, reg)                                                             \
+  [[gnu::noinline]] void hold_in_##name(void* argument) {                              \
+    auto& holder = *static_cast<Holder*>(argument);                                    \
+    asm volatile("movq %[complement], %%" #reg "\n\tnotq %%" #reg                      \
+                 "\n\tmovb $1, %[has]\n"                                               \
+                 "1:\tpause\n\tcmpb $0, %[over]\n\tje 1b\n\txorq %%" #reg ", %%" #reg  \
+                 : [has] "=m"(holder.has)                                              \
+                 : [complement] "m"(holder.object.complement), [over] "m"(holder.over) \
+                 : #reg, "memory", "cc");                                              \
+  }
+HOLD_IN(callee_saved, rbx)
+HOLD_IN(caller_saved, r11)
+HOLD_IN(argument, rdi)
+
+// On the stack of a task that sleeps.
+constinit Spinlock sleeper_lock{LockRank::kDevice};
+constinit WaitQueue sleeper;
+template <typename Known>
+void hold_asleep(void* argument, Known known) {
+  auto& holder = *static_cast<Holder*>(argument);
+  volatile uint64_t on_stack = known(holder.object);
+  const Guard guard(sleeper_lock);
+  holder.has = true;
+  sleeper.wait_uninterruptible(sleeper_lock, [&] { return holder.over.load(); });
+  EXPECT(on_stack != 0);
+  on_stack = 0;
+}
+void hold_address(void* argument) {
+  hold_asleep(argument, [](Hidden object) { return object.value(); });
+}
+void hold_interior(void* argument) {
+  hold_asleep(argument, [](Hidden object) { return object.value() + 100; });
+}
+void hold_tagged(void* argument) {
+  hold_asleep(argument, [](Hidden object) { return object.value() | 7; });
+}
+void hold_physical(void* argument) {
+  hold_asleep(argument, [](Hidden object) { return direct_map_phys(object.get()).value; });
+}
+
+// Not found while a task holds it, and found afterwards.
+void expect_held_by(void (*hold)(void*), Hidden object) {
+  Holder holder{.object = object};
+  Team team(hold, &holder);
+  team.add();
+  while (!holder.has) task_yield();
+  EXPECT(!is_found(object));
+  {
+    const Guard guard(sleeper_lock);
+    holder.over = true;
+    sleeper.wake_all();
+  }
+  team.join();
+  task_drain_dead();
+  EXPECT(is_found(object));
+}
+void expect_held_by(void (*hold)(void*)) {
+  const Hidden object = make_object();
+  expect_held_by(hold, object);
+  free_object(object);
+}
+
+[[gnu::noinline]] void find_out(One& one) {
+  one.seen = is_found(one.object);
+}
+
+}  // namespace
+
+KTEST(reach_registers) {
+  expect_held_by(hold_in_callee_saved);
+  expect_held_by(hold_in_caller_saved);
+  expect_held_by(hold_in_argument);
+}
+
+KTEST(reach_sleeping_stack) {
+  expect_held_by(hold_address);
+  expect_held_by(hold_interior);
+  expect_held_by(hold_tagged);
+}
+
+// In a register that is kept for callers, of the task that looks.
+KTEST(reach_own_register) {
+  One one{.object = make_object()};
+  in_another_task(
+      [](void* place) {
+        auto& held = *static_cast<One*>(place);
+        asm volatile(
+            "movq %[complement], %%r14\n\tnotq %%r14\n\tmovq %[one], %%rdi\n\t"
+            "call *%[find]\n\txorq %%r14, %%r14" ::[complement] "b"(held.object.complement),
+            [one] "r"(&held), [find] "r"(find_out)
+            : "rdi", "rsi", "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r14", "memory", "cc");
+      },
+      &one);
+  EXPECT(!one.seen);
+  EXPECT(is_found(one.object));
+  free_object(one.object);
+}
+
+// A page that is known by its physical address, on a stack.
+KTEST(reach_page_on_the_way) {
+  Hidden page;
+  in_another_task(
+      [](void* place) {
+        const PhysAddr physical = page_alloc(KM_SLEEP | KM_ZERO).take();
+        *static_cast<Hidden*>(place) = Hidden(direct_map(physical));
+      },
+      &page);
+  expect_held_by(hold_physical, page);
+  in_another_task(
+      [](void* place) { page_free(direct_map_phys(static_cast<Hidden*>(place)->get())); }, &page);
+}
+
+// ---- Pages of programs, which page tables lead to.
+
+namespace {
+
+constexpr uint64_t kUserAddress = 0x4000'0000;
+constexpr unsigned kUserPages = 5;
+
+struct Space {
+  Hidden space;
+  Hidden page;  // of memory: one of the user's
+};
+void make_space(void* argument) {
+  auto& made = *static_cast<Space*>(argument);
+  Ref<AddressSpace> space = AddressSpace::create().take();
+  EXPECT(space->add_region(kUserAddress, kUserAddress + kUserPages * kPageSize, 3).ok());
+  const uint64_t word = 0x5a5a;
+  for (unsigned i = 0; i < kUserPages; i++)
+    EXPECT(space->write(kUserAddress + i * kPageSize, &word, sizeof(word)).ok());
+  made.space = Hidden(space.release());
+}
+void drop_space(void* argument) {
+  Ref<AddressSpace>::adopt(static_cast<AddressSpace*>(static_cast<Space*>(argument)->space.get()));
+}
+
+struct Counted {
+  uint64_t pages, spaces, heads;
+  Hidden space;
+};
+void count_pages(void* argument, const reach::Object& object, bool head) {
+  auto& counted = *static_cast<Counted*>(argument);
+  counted.heads += head;
+  counted.pages += object.size() == kPageSize;
+  if (counted.space.is(object.address())) {
+    counted.spaces++;
+    EXPECT(head);
+  }
+}
+[[gnu::noinline]] Counted count_with(Hidden space) {
+  Counted counted{};
+  counted.space = space;
+  LookAtAll all;
+  all->observer = count_pages;
+  all->observer_argument = &counted;
+  all.look();
+  return counted;
+}
+
+constinit AddressSpace* volatile known_space = nullptr;
+
+}  // namespace
+
+KTEST(reach_user_pages) {
+  Space space;
+  in_another_task(make_space, &space);
+  known_space = static_cast<AddressSpace*>(space.space.get());
+  const Counted known = count_with(space.space);
+  EXPECT(known.spaces == 0 && known.pages == 0);
+  known_space = nullptr;
+  // The space, its region, its pages, and four levels of tables.
+  const Counted lost = count_with(space.space);
+  EXPECT(lost.spaces == 1 && lost.heads == 1 && lost.pages == kUserPages + 4);
+  in_another_task(drop_space, &space);
+}
+
+// ---- Others.
+
+// Objects of a checked slab, which is laid out in another way.
+KTEST(reach_checked_objects) {
+  kmem_cache* const cache =
+      kmem_cache_create("reach_test", 100, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  kmem_cache_check_start(cache);
+  struct Two {
+    kmem_cache* cache;
+    Hidden kept, freed;
+  } two{cache, {}, {}};
+  in_another_task(
+      [](void* argument) {
+        auto& made = *static_cast<Two*>(argument);
+        made.kept = Hidden(kmem_cache_alloc(made.cache, KM_SLEEP));
+        made.freed = Hidden(kmem_cache_alloc(made.cache, KM_SLEEP));
+        kmem_cache_free(made.cache, made.freed.get());
+      },
+      &two);
+  EXPECT(is_found(two.kept));
+  EXPECT(!is_found(two.freed));
+  kmem_cache_free(cache, two.kept.get());
+  kmem_cache_destroy(cache);
+}
+
+// ---- Without memory.
+
+namespace {
+
+constinit std::atomic<uint64_t> left_to_succeed{0};  // before each fails
+constinit std::atomic<const TaskHead*> failing_task{nullptr};
+
+int fails(kmem_fault_site site, const void*, size_t, int flags) {
+  if (current_task_head() != failing_task) return 0;
+  if (site != KMEM_FAULT_TRACE && site != KMEM_FAULT_CACHE) return 0;
+  if (site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP)) return 0;
+  if (left_to_succeed == 0) return 1;
+  left_to_succeed--;
+  return 0;
+}
+
+}  // namespace
+
+// Whatever of it cannot be had, there is no report, and nothing is kept.
+KTEST(reach_without_memory) {
+  uint64_t failed = 0;
+  EXPECT(kmem_faults_begin(fails));
+  failing_task = current_task_head();
+  for (unsigned succeed = 0;; succeed++) {
+    left_to_succeed = succeed;
+    Result<ReachReport*> report = reach_report_make();
+    if (report) {
+      EXPECT(reach_report_text(*report).starts_with("unreachable objects "));
+      reach_report_free(*report);
+      break;
+    }
+    EXPECT(report.error() == Errno::ENOMEM);
+    failed++;
+  }
+  failing_task = nullptr;
+  kmem_faults_end();
+  // What is found; page frames, runs, states, sources, stack; the text.
+  EXPECT(failed == 7);
+}
+
+// So many that neither the stack of the marker nor an index of the size before is enough.
+KTEST(reach_long_list_of_many) {
+  struct Node {
+    Node* next;
+    uint64_t more[3];
+  };
+  kmem_cache* const cache =
+      kmem_cache_create("reach_test", sizeof(Node), 0, 0, nullptr, nullptr, nullptr, nullptr);
+  constexpr unsigned kCount = 40000;
+  auto* const table = static_cast<Node**>(kmalloc(kCount * sizeof(Node*), KM_SLEEP | KM_ZERO));
+  for (unsigned i = 0; i < kCount; i++) {
+    table[i] = static_cast<Node*>(kmem_cache_alloc(cache, KM_SLEEP));
+    *table[i] = {};
+  }
+  {
+    LookAtAll all;
+    all.look();
+    EXPECT(all->overflows > 0);
+    EXPECT(all->groups->unreached().objects == 0);
+    EXPECT(all->live > kCount);
+  }
+  for (unsigned i = 0; i < kCount; i++) kmem_cache_free(cache, table[i]);
+  kfree(table);
+  kmem_cache_destroy(cache);
+}

@@ -1,0 +1,164 @@
+"""#mem/unreachable: what nobody can reach any more, and nothing else."""
+import re
+
+import pytest
+
+from guest import guest, sections_of
+
+FIRST = re.compile(r"^unreachable objects (\d+) bytes (\d+) heads (\d+) live (\d+) looks (\d+) returned (\d+) stopped_us (\d+)$", re.M)
+GROUP = re.compile(r"^(\d+) bytes in (\d+) objects of (\S+)(?: keeps (\d+) bytes in (\d+) objects)?( from stack)?\n((?:\t.*\n)*)", re.M)
+
+
+def totals(text):
+    """[(objects, bytes, heads)] of each report in what was printed."""
+    return [tuple(map(int, match.groups()[:3])) for match in FIRST.finditer(text)]
+
+
+def groups_in(text):
+    """[(name, objects, bytes, objects kept, functions of the stack, lines)] of a report."""
+    return [(match[3], int(match[2]), int(match[1]), int(match[5] or 0),
+             re.findall(r"^\t(.+)\+0x[0-9a-f]+ \[kernel\]$", match[7], re.M), match[7].splitlines())
+            for match in GROUP.finditer(text)]
+
+
+def assert_found(text, lost, result):
+    """That of {cache: bytes} nearly all is in a report, and nothing else: a word from before that was never written over may hide an
+    object or two."""
+    found = {}
+    for name, _, bytes_, _, _, lines in groups_in(text):
+        found[name] = found.get(name, 0) + bytes_
+        for line in lines:  # or stand under one that holds it
+            if kept := re.match(r"\tkeeps (\d+) bytes in \d+ objects of (\S+)$", line):
+                found[kept[2]] = found.get(kept[2], 0) + int(kept[1])
+    assert sum(found.values()) == totals(text)[0][1], result
+    assert found.keys() == lost.keys() and all(found[name] <= lost[name] for name in lost), result
+    assert sum(found.values()) > 0.7 * sum(lost.values()), result
+
+
+LEAKS = """
+echo == clean; cat '#mem/unreachable'
+echo start > #mem/kmemtrace/debug_64
+echo 'leak debug_64 10 depth=3' > #debug/alloc
+echo stop > #mem/kmemtrace/debug_64
+echo 'leak debug_64 3 irq' > #debug/alloc
+echo 'leak debug_1024 5' > #debug/alloc
+echo 'leak kmalloc 3 size=100000' > #debug/alloc
+echo 'leak page 2 size=8192' > #debug/alloc
+echo 'leak kernel_stack 2' > #debug/alloc
+echo 'cache mine 300 4' > #debug/alloc
+leakdemo leak 7
+echo == leaks; cat '#mem/unreachable'
+echo confirm=3 > #mem/unreachable
+echo == again; cat '#mem/unreachable'
+echo confirm=1 > #mem/unreachable
+echo 'free debug_64 13' > #debug/alloc; echo 'free debug_1024 4' > #debug/alloc; echo 'free page 2' > #debug/alloc
+echo 'free kmalloc 3' > #debug/alloc; echo 'free kernel_stack 2' > #debug/alloc; echo 'destroy mine' > #debug/alloc
+echo == freed; cat '#mem/unreachable'
+echo check > #mem/kmemtrace/debug_64; echo 'leak debug_64 2' > #debug/alloc
+echo == checked; cat '#mem/unreachable'
+"""
+
+
+@pytest.mark.parametrize("count", (pytest.param(1, marks=pytest.mark.cpus(1)), 4))
+def test_what_is_lost_is_listed_and_nothing_else(count):
+    result = guest(LEAKS)
+    parts = sections_of(result.stdout)
+    assert totals(parts["clean"]) == [(0, 0, 0)] and not groups_in(parts["clean"]), result
+    lost = {"debug_64": 13 * 64, "debug_1024": 5 * 1024, "page": 3 * 102400 + 2 * 8192 + 2 * 16384, "mine": 4 * 300, "leaky": 7 * 192}
+    for name, looks in (("leaks", "1"), ("again", "3")):
+        assert FIRST.search(parts[name]).groups()[4:6] == (looks, "0"), result
+        assert_found(parts[name], lost, result)
+        # A trace knows ten of them; those from the interrupt came after it.
+        known = next(group for group in groups_in(parts[name]) if group[0] == "debug_64" and group[4])
+        assert known[1] in (9, 10) and known[4][:4] == ["leak_at_depth"] * 3 + ["debug_alloc_write"], result
+        assert "more" in known[5][-1] and re.match(r"\t0xffff8[0-9a-f]{11} size 64$", known[5][-2]), result
+    lost = {"debug_1024": 1024, "leaky": 7 * 192}
+    assert_found(parts["freed"], lost, result)
+    assert_found(parts["checked"], {"debug_64": 2 * 64, **lost}, result)
+
+
+# Each runs beside looks at what can be reached; what it does to the allocator is of all kinds.
+LOADS = {
+    "pipelines": "ls -lR / 2> /dev/null | grep a | sort | head -n 3; seq 500 | sort -r | uniq | wc",
+    "files": "mkdir /tmp/d; cp /bin/ls /tmp/d; cat /tmp/d/ls | wc; rm -r /tmp/d; cat /host/tracer.md",
+    "reaping": "echo reap > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat'; ls /bin",
+    "traces": "for word in start mark sweep stop reset; do echo $word > '#mem/kmemtrace/ctl'; ls / | cat; cat '#mem/tracedump'; done",
+    "checks": "echo check > '#mem/kmemtrace/ctl'; ls -l / | cat; echo scan > '#mem/kmemtrace/ctl'; echo nocheck > '#mem/kmemtrace/ctl'",
+    "probes": "stackcount -D 1 kmem_cache_alloc & stackcount -D 1 'busybox:*' & ls -l / | cat; wait",
+    "forks": "(sleep 5 & kill $!; wait $!) 2> /dev/null; sh -c 'ls / | cat'",
+}
+
+
+SHORT = ("pipelines", "reaping", "forks")
+
+
+@pytest.mark.parametrize("names, count", (
+    pytest.param(SHORT, 1, marks=pytest.mark.cpus(1)), (SHORT, 4),
+    pytest.param(LOADS, 1, marks=(pytest.mark.cpus(1), pytest.mark.long)), pytest.param(LOADS, 4, marks=pytest.mark.long),
+    pytest.param(LOADS, 8, marks=(pytest.mark.cpus(8), pytest.mark.long))),
+    ids=("1", "4", "all-1", "all-4", "all-8"))
+def test_nothing_is_lost_while_others_work(names, count):
+    rounds = "1" if names is SHORT else "1 2 3 4 5"
+    loads = "".join(f"echo == {name}; ( {{ for i in {rounds}; do {load}; done; }} > /dev/null; : > /tmp/done ) & "
+                    "until [ -e /tmp/done ]; do cat '#mem/unreachable'; sleep 0.01; done; wait; rm /tmp/done\n" for name, load in LOADS.items() if name in names)
+    result = guest(loads + "echo == rest; cat '#mem/unreachable'", "--share", "docs")
+    parts = sections_of(result.stdout)
+    assert result.status == 0 and set(parts) == {*names, "rest"}, result
+    for name, text in parts.items():
+        reports = totals(text)
+        assert reports and all(report == (0, 0, 0) for report in reports), (name, result)
+        assert len(text.splitlines()) == len(reports), (name, result)
+
+
+@pytest.mark.cpus(1)
+def test_readers_and_what_is_written():
+    result = guest("""
+echo 'leak debug_64 3' > #debug/alloc
+echo == nobody; proctest walk 65534 '#mem/unreachable'
+echo == pieces; dd bs=7 if='#mem/unreachable' 2> /dev/null
+echo == two; cat '#mem/unreachable' > /tmp/a & cat '#mem/unreachable' > /tmp/b; wait; cat /tmp/a /tmp/b
+echo == words
+for word in confirm confirm= confirm=0 confirm=17 confirm=2x 'confirm=2 3' start; do echo $word > '#mem/unreachable'; done
+cat '#mem/unreachable'
+echo == killed
+echo confirm=16 > '#mem/unreachable'
+cat '#mem/unreachable' > /dev/null & sleep 0.05; kill -9 $!; wait $! 2> /dev/null
+echo ' confirm=1' > '#mem/unreachable'
+cat '#mem/unreachable'
+ls -l '#mem' | grep unreachable
+""")
+    parts = sections_of(result.stdout)
+    assert parts["nobody"] == "walked 1\n", result
+    for name, reports in (("pieces", 1), ("two", 2), ("words", 1), ("killed", 1)):
+        assert totals(parts[name]) == [(3, 192, 3)] * reports, (name, result)
+    assert result.stderr.count("expected confirm=N, from 1 to 16") == 7, result
+    assert "-rw-------" in parts["killed"], result
+
+
+# Bugs of the kernel `break`, and what they lose: heads and what they keep.
+PLANTED = {
+    "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the name of a file is its channel's
+    "pipe_close": ({"pipe_buffer": 2}, {}),
+    "walk_error": ({"chan": 2}, {}),
+    "kept_stack": ({"page": 2}, {}),
+    "bind_spare": ({"mount": 1}, {"chan": 1, "mount_head": 1, "kmalloc_16": 1}),
+}
+SHOWN = """
+ls / | cat > /dev/null; ls / | cat > /dev/null; ls /nosuch/x /nosuch/y /nosuch/z 2> /dev/null
+echo x > /tmp/e; chmod 755 /tmp/e; /tmp/e 2> /dev/null; /tmp/e 2> /dev/null
+cat '#mem/unreachable'
+"""
+
+
+@pytest.mark.parametrize("bug", ("exec_format", *(pytest.param(bug, marks=pytest.mark.long) for bug in list(PLANTED)[1:])))
+def test_planted_bugs(bug):
+    """Of each at least so many are lost, and nothing of another kind; and what was lost keeps what it led to."""
+    result = guest(SHOWN, "--variant", "break", "--cmdline", f"break={bug}")
+    heads, kept = PLANTED[bug]
+    found, keeps = {}, {}
+    for name, objects, _, _, _, lines in groups_in(result.stdout):
+        found[name] = found.get(name, 0) + objects
+        for count, holder in re.findall(r"^\tkeeps \d+ bytes in (\d+) objects of (\S+)$", "\n".join(lines), re.M):
+            keeps[holder] = keeps.get(holder, 0) + int(count)
+    assert found.keys() == heads.keys() and all(found[name] >= heads[name] for name in heads), result
+    assert keeps.keys() == kept.keys() and all(keeps[name] >= kept[name] for name in kept), result

@@ -1,0 +1,222 @@
+// Index, marking and heads (kern/src/reach) on memory of the test's own, as they run in the kernel
+// and in whatever reads a core.
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
+#include "reach/heads.h"
+#include "reach/index.h"
+#include "reach/mark.h"
+
+using namespace reach;
+
+namespace {
+
+constexpr uint64_t kBase = 0xffff800000000000, kPage = 4096;
+
+// Memory that begins at kBase: what has an address there has its words in `words`.
+struct Memory {
+  explicit Memory(size_t pages) : words(pages * kPage / 8), frames(pages) {}
+  uint64_t* at(uint64_t address) { return &words[(address - kBase) / 8]; }
+  template <typename Marker>
+  void walk(const Run&, uint64_t address, Marker& marker) {
+    walked.push_back(address);
+    if (hidden) marker.word(hidden);
+  }
+
+  std::vector<uint64_t> words;
+  std::vector<uint32_t> frames;
+  std::vector<Run> runs = std::vector<Run>(1000);
+  std::vector<uint8_t> states = std::vector<uint8_t>(100'000);
+  std::vector<Entry> stack = std::vector<Entry>(64);
+  Index index{kBase, frames, runs, states};
+  std::vector<uint64_t> walked;  // objects that were shown to walk()
+  uint64_t hidden = 0;           // what these lead to
+
+  // A slab of so many objects at page `page`.
+  void add_slab(uint64_t page, uint64_t pages, uint64_t colour, uint32_t stride, uint64_t size,
+                uint32_t count, bool walks = false) {
+    const uint64_t start = kBase + page * kPage;
+    index.add(start, pages * kPage,
+              {start + colour, 0, size, nullptr, count > 1 ? stride : 0, count, 0, walks});
+  }
+  void mark_from(std::vector<uint64_t> roots) {
+    RootMarker<Memory> marker(index, *this, stack, {});
+    marker.words(roots.data(), roots.data() + roots.size());
+    marker.finish();
+    overflows = marker.overflows();
+  }
+  bool is_reached(uint64_t address) const { return index.find(address).state() & kReached; }
+  uint32_t overflows = 0;
+};
+
+struct Heads {
+  std::vector<uint64_t> heads;
+  std::vector<std::vector<uint64_t>> kept;
+  void head(const Object& object) {
+    heads.push_back(object.address());
+    kept.emplace_back();
+  }
+  void keeps(const Object& object) { kept.back().push_back(object.address()); }
+};
+
+}  // namespace
+
+TEST(Reach, AnAddressIsFoundInItsObjectAndNowhereElse) {
+  Memory memory(16);
+  memory.add_slab(2, 2, 64, 96, 80, 84);  // 16 bytes between two objects
+  memory.add_slab(5, 1, 0, 0, 3000, 1);
+  const uint64_t start = kBase + 2 * kPage;
+  EXPECT_FALSE(memory.index.find(start - 1));
+  EXPECT_FALSE(memory.index.find(start + 63));
+  EXPECT_EQ(memory.index.find(start + 64).address(), start + 64);
+  EXPECT_EQ(memory.index.find(start + 64 + 79).address(), start + 64);
+  EXPECT_FALSE(memory.index.find(start + 64 + 80));
+  EXPECT_EQ(memory.index.find(start + 64 + 96 * 83 + 79).place, 83u);
+  EXPECT_FALSE(memory.index.find(start + 64 + 96 * 83 + 80));
+  EXPECT_EQ(memory.index.find(kBase + 5 * kPage + 2999).address(), kBase + 5 * kPage);
+  EXPECT_FALSE(memory.index.find(kBase + 5 * kPage + 3000));
+  for (const uint64_t address : {uint64_t{0}, kBase - 1, kBase + 16 * kPage, ~uint64_t{0}})
+    EXPECT_FALSE(memory.index.find(address));
+}
+
+TEST(Reach, WhatLiesInAPieceTakesItsPlace) {
+  Memory memory(16);
+  memory.add_slab(0, 8, 0, kPage, kPage, 8);  // eight pages
+  memory.add_slab(3, 1, 0, 64, 64, 60);       // one is a slab
+  memory.index.cover(kBase + 5 * kPage);      // and one somebody else's
+  EXPECT_EQ(memory.index.find(kBase + 3 * kPage + 70).address(), kBase + 3 * kPage + 64);
+  EXPECT_EQ(memory.index.count().live, 6u + 60u);
+  memory.index.set_dead(kBase + 3 * kPage + 64);
+  EXPECT_EQ(memory.index.count().live, 6u + 59u);
+  memory.mark_from({kBase + 5 * kPage, kBase + 3 * kPage + 64, kBase + 2 * kPage});
+  EXPECT_EQ(memory.index.count().reached, 1u);
+}
+
+TEST(Reach, TooLittleMemoryIsSaid) {
+  Memory memory(16);
+  memory.runs.resize(3);
+  memory.states.resize(20);
+  Index index(kBase, memory.frames, std::span(memory.runs), std::span(memory.states));
+  for (uint64_t page = 0; page < 4; page++)
+    index.add(kBase + page * kPage, kPage,
+              {kBase + page * kPage, 0, 64, nullptr, 64, 10, 0, false});
+  EXPECT_FALSE(index.complete());
+  EXPECT_EQ(index.run_count(), 5u);  // with that of frames that have none
+  EXPECT_EQ(index.object_count(), 40u);
+  EXPECT_EQ(index.count().live, 0u);
+}
+
+TEST(Reach, OpaqueContentsAreNotFollowedAndWalkedOnesAre) {
+  Memory memory(8);
+  memory.add_slab(0, 1, 0, 64, 64, 10);
+  memory.add_slab(1, 1, 0, 64, 64, 10, true);
+  const uint64_t plain = kBase, other = kBase + 64, third = kBase + 128, walked = kBase + kPage;
+  *memory.at(plain) = other;
+  memory.hidden = third;
+  memory.index.find(plain).state() |= kOpaque;
+  memory.mark_from({plain, walked + 8});
+  EXPECT_TRUE(memory.is_reached(plain));
+  EXPECT_FALSE(memory.is_reached(other));
+  EXPECT_TRUE(memory.is_reached(walked));
+  EXPECT_TRUE(memory.is_reached(third));
+  EXPECT_EQ(memory.walked, std::vector<uint64_t>{walked});
+}
+
+// One object leads to more than the stack has room for, each of which leads to another.
+TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
+  Memory memory(64);
+  memory.stack.resize(3);
+  memory.add_slab(0, 4, 0, 0, 4 * kPage, 1);
+  memory.add_slab(4, 32, 0, 32, 32, 4096);
+  const uint64_t first = kBase + 4 * kPage;
+  for (uint64_t i = 0; i < 2048; i++) {
+    memory.at(kBase)[i] = first + 32 * i;
+    *memory.at(first + 32 * i + 8) = first + 32 * (4095 - i) + 5;
+  }
+  memory.mark_from({kBase + 100});
+  EXPECT_EQ(memory.index.count().reached, 1u + 4096u);
+  EXPECT_GT(memory.overflows, 0u);
+}
+
+// Random graphs against a search and components that the test makes by itself.
+TEST(Reach, RandomGraphsAreToldRight) {
+  std::mt19937_64 random(20240229);
+  for (int round = 0; round < 2000; round++) {
+    Memory memory(32);
+    memory.stack.resize(1 + random() % 20);
+    memory.add_slab(1, 2, 64, 48, 48, 40);
+    memory.add_slab(3, 1, 0, 8, 8, 60);
+    memory.add_slab(5, 6, 8, 5000, 4800, 4);
+    memory.add_slab(12, 3, 0, 0, 3 * kPage, 1);
+    std::vector<Object> all;
+    memory.index.for_each(0, 0, [&](const Object& object) { all.push_back(object); });
+    std::shuffle(all.begin(), all.end(), random);
+    const size_t n = 1 + random() % 30;
+    std::vector<Object> nodes;
+    for (size_t i = 0; i < all.size(); i++) {
+      if (i < n)
+        nodes.push_back(all[i]);
+      else
+        memory.index.set_dead(all[i].address());
+    }
+    std::vector<std::vector<bool>> leads(n, std::vector<bool>(n));
+    std::vector<std::vector<uint64_t*>> used(n);
+    for (size_t edge = random() % (2 * n); edge > 0; edge--) {
+      const size_t from = random() % n, to = random() % n;
+      uint64_t* const word = memory.at(nodes[from].address()) + random() % (nodes[from].size() / 8);
+      if (*word != 0) continue;  // has an edge already
+      *word = nodes[to].address() + random() % nodes[to].size();
+      leads[from][to] = true;
+    }
+    for (size_t i = 0; i < n; i++) leads[i][i] = true;
+    for (size_t k = 0; k < n; k++)  // Warshall
+      for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+          if (leads[i][k] && leads[k][j]) leads[i][j] = true;
+    std::vector<uint64_t> roots(1 + random() % 3);
+    std::vector<bool> reached(n);
+    for (uint64_t& root : roots) {
+      if (random() % 3 == 0) continue;
+      const size_t node = random() % n;
+      root = nodes[node].address() + random() % nodes[node].size();
+      for (size_t i = 0; i < n; i++)
+        if (leads[node][i]) reached[i] = true;
+    }
+    memory.mark_from(roots);
+    for (size_t i = 0; i < n; i++)
+      ASSERT_EQ(memory.is_reached(nodes[i].address()), reached[i]) << "round " << round;
+
+    Heads found;
+    find_heads(memory.index, memory, memory.stack, found);
+    const auto place = [&](uint64_t address) {
+      return static_cast<size_t>(
+          std::find_if(nodes.begin(), nodes.end(),
+                       [&](const Object& object) { return object.address() == address; }) -
+          nodes.begin());
+    };
+    std::vector<int> seen(n);
+    std::vector<bool> is_head(n);
+    for (size_t i = 0; i < found.heads.size(); i++) {
+      const size_t head = place(found.heads[i]);
+      seen[head]++;
+      is_head[head] = true;
+      for (const uint64_t address : found.kept[i]) {
+        seen[place(address)]++;
+        ASSERT_TRUE(leads[head][place(address)]) << "round " << round;
+      }
+    }
+    for (size_t i = 0; i < n; i++) {
+      ASSERT_EQ(seen[i], reached[i] ? 0 : 1) << "round " << round;
+      // Exactly one head of each component that nothing else unreached leads to.
+      bool is_source = !reached[i];
+      int heads_of_component = 0;
+      for (size_t j = 0; j < n; j++) {
+        if (!reached[j] && leads[j][i] && !leads[i][j]) is_source = false;
+        if (leads[j][i] && leads[i][j]) heads_of_component += is_head[j];
+      }
+      ASSERT_EQ(heads_of_component, is_source ? 1 : 0) << "round " << round;
+    }
+  }
+}
