@@ -117,8 +117,9 @@ def of_irq_off(records):
         raise ValueError("the guest did not come to the end")
     longest = {"irq_off": 0, "irq_off_probed": 0}
     for step, text in steps.items():
-        row = "irq_off" if irq_off.bound(step) == irq_off.LIMIT else "irq_off_probed"
-        longest[row] = max(longest[row], *(ticks for ticks, off, _, _ in irq_off.stretches_in(text) if not irq_off.stops_the_world(step, off)), 0)
+        row = "irq_off_probed" if step.startswith("all probed") else "irq_off"
+        ticks = [ticks for ticks, off, _, _ in irq_off.stretches_in(text) if not irq_off.stops_the_world(step, off)]
+        longest[row] = max(longest[row], *ticks, 0)
     return longest
 
 

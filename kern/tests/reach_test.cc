@@ -191,7 +191,8 @@ constexpr unsigned kUserPages = 5;
 
 struct Space {
   Hidden space;
-  Hidden page;  // of memory: one of the user's
+  uint64_t number;  // of its reference
+  Hidden page;      // of memory: one of the user's
 };
 void make_space(void* argument) {
   auto& made = *static_cast<Space*>(argument);
@@ -200,10 +201,13 @@ void make_space(void* argument) {
   const uint64_t word = 0x5a5a;
   for (unsigned i = 0; i < kUserPages; i++)
     EXPECT(space->write(kUserAddress + i * kPageSize, &word, sizeof(word)).ok());
-  made.space = Hidden(space.release());
+  const HeldRef<AddressSpace> held = space.release();
+  made.space = Hidden(held.object);
+  made.number = held.number;
 }
 void drop_space(void* argument) {
-  Ref<AddressSpace>::adopt(static_cast<AddressSpace*>(static_cast<Space*>(argument)->space.get()));
+  const auto& made = *static_cast<Space*>(argument);
+  Ref<AddressSpace>::adopt({static_cast<AddressSpace*>(made.space.get()), made.number});
 }
 
 struct Counted {
