@@ -48,7 +48,7 @@
 #include "slab_trace.h"
 
 using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span,
-    arena_impl::has_flag, arena_impl::hash_remove, arena_impl::is_cached, arena_impl::kFreeLists,
+    arena_impl::has_flag, arena_impl::hash_remove, arena_impl::is_cached,
     arena_impl::kQuantumCaches, arena_impl::note_cached, arena_impl::quantum_cache,
     arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind,
     arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
@@ -242,47 +242,6 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
     return free_segment(arena, reinterpret_cast<uintptr_t>(address), size);
   if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, size, false);
   kmem_cache_free(quantum_cache(arena, size), address);
-}
-
-uint64_t count_of(const uint64_t& counter) {
-  return __atomic_load_n(&counter, __ATOMIC_RELAXED);
-}
-
-uint64_t difference(uint64_t all, uint64_t part) {
-  return all > part ? all - part : 0;
-}
-
-// False if there is none, or none any more: quantum caches end with the arena, not with its
-// structure. arena_destroy waits for who looks at one; so nobody is interrupted at it.
-bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_cache_stats* stats) {
-  InterruptsOff off;  // for one cache at a time, of which each CPU has a part
-  __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
-  const bool looks = cache && !arena_is_zombie(&arena);
-  if (looks) kmem_cache_stats(cache, stats);
-  __atomic_fetch_sub(&arena.lookers, 1, __ATOMIC_SEQ_CST);
-  return looks;
-}
-
-// What quantum caches hold for direct callers and as spans is added to what segments hold, and
-// spans are taken off.
-void direct_stats(struct arena& arena, struct arena_stats& stats) {
-  const uint64_t span_frees = count_of(arena.span_frees),
-                 span_allocations = count_of(arena.span_allocations);
-  stats.span_bytes = count_of(arena.span_bytes);
-  stats.direct_allocations = stats.allocations;
-  stats.direct_frees = stats.frees;
-  stats.direct_bytes = stats.allocated_bytes;
-  for (kmem_cache* cache : arena.quantum_caches) {
-    struct kmem_cache_stats cached;
-    if (!look_at_quantum_cache(arena, cache, &cached)) break;
-    stats.direct_allocations += cached.allocations;
-    stats.direct_frees += cached.frees;
-    stats.direct_bytes += cached.live * cached.object_size;
-  }
-  stats.direct_allocations = difference(stats.direct_allocations, span_allocations);
-  stats.direct_frees = difference(stats.direct_frees, span_frees);
-  stats.direct_live = difference(stats.direct_allocations, stats.direct_frees);
-  stats.direct_bytes = difference(stats.direct_bytes, stats.span_bytes);
 }
 
 }  // namespace
@@ -550,30 +509,6 @@ ALLOCATOR_TEXT void arena_span_free(struct arena* arena, void* address, size_t s
   __atomic_fetch_add(&arena->span_frees, 1, __ATOMIC_RELAXED);
   __atomic_fetch_sub(&arena->span_bytes, whole, __ATOMIC_RELAXED);
   give(*arena, address, whole);
-}
-
-static void segment_stats(struct arena* arena, struct arena_stats* stats) {
-  Guard guard(arena->lock());
-  stats->quantum = arena->quantum;
-  stats->total_bytes = arena->total_bytes;
-  stats->allocated_bytes = arena->allocated_bytes;
-  stats->imported_bytes = arena->imported_bytes;
-  stats->allocations = arena->allocations;
-  stats->frees = arena->frees;
-  stats->live = arena->live;
-  stats->segments = arena->tags;
-  stats->hash_buckets = arena->hash.buckets;
-  stats->hash_items = arena->hash.items;
-  stats->hash_bytes = linear_hash_bytes(&arena->hash);
-  for (unsigned i = 0; i < kFreeLists; i++) stats->free_segments[i] = arena->free_segments[i];
-  stats->failures = arena->failures;
-}
-
-void arena_stats(struct arena* arena, struct arena_stats* stats) {
-  *stats = {};
-  segment_stats(arena, stats);
-  direct_stats(*arena, *stats);
-  if (arena == base_arena) stats->tag_bytes = arena_impl::tag_bytes();
 }
 
 const char* arena_name(const struct arena* arena) {

@@ -186,9 +186,10 @@ TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
             "\"reap\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("settle"),
             "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
-  EXPECT_EQ(error_of("Start", CommandScope::kAllCaches),
-            "\"Start\": expected start, refs [KEY=N], stop, reset, mark, [no]check, scan, limit N, "
-            "reap, sweep, settle");
+  EXPECT_EQ(
+      error_of("Start", CommandScope::kAllCaches),
+      "\"Start\": expected start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep "
+      "or settle");
   EXPECT_EQ(error_of("refs"),
             "\"refs\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");

@@ -3,6 +3,7 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/paging.h"
+#include "core/ref_kind.h"
 
 namespace {
 
@@ -10,6 +11,7 @@ struct DebuggerConstants {
   uint64_t page_size;
   uint64_t direct_map_base, image_base, user_end;
   uint64_t kernel_stack_size, ist_stack_size;  // bytes
+  uint64_t ref_traced;
 };
 [[gnu::used]] constexpr DebuggerConstants debugger_constants = {
     .page_size = kPageSize,
@@ -17,6 +19,7 @@ struct DebuggerConstants {
     .image_base = kKernelImageBase,
     .user_end = kUserEnd,
     .kernel_stack_size = kKernelStackSize,
-    .ist_stack_size = kIstStackSize};
+    .ist_stack_size = kIstStackSize,
+    .ref_traced = kRefTraced};
 
 }  // namespace

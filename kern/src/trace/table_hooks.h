@@ -41,6 +41,24 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   return true;
 }
 
+inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
+  int64_t distance;
+  if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
+    return false;
+  uint64_t place = cpu * sizeof(Shard);
+  // A field by this and the place, in one instruction: the compiler would add them first.
+  const auto shard = [this, &place]() -> Shard& {
+    asm("" : "+r"(place));
+    return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
+  };
+  if (!shard().sampler.pass(distance)) [[unlikely]] {
+    shard().sampler.undo_pass(distance);
+    return false;
+  }
+  count(shard().tally.filtered);
+  return true;
+}
+
 inline bool TraceTable::forget_at_once(uint64_t object, uint64_t cpu) {
   const uint32_t hash = hash_of(object);
   Shard& shard = shard_at(cpu);

@@ -56,6 +56,16 @@ void TraceTable::free_memory(TraceTable* table) {
   if (!planted(Planted::kTraceTable)) trace_block_free(table, size);
 }
 
+void TraceTable::set_options(const TraceOptions& options) {
+  options_ = options;
+  scope_ = StackScope::callers(options.depth);
+  scope_word_ = scope_.word();
+  sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
+  filters_ = options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
+  selects_ = filters_ || sample_step_ != 0;
+  passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
+}
+
 // With more records there is one with nearly every word of homes_.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);

@@ -173,16 +173,7 @@ class alignas(64) TraceTable {
 
   // The same. Hooks of allocations meet none that is being changed: nothing is recorded then.
   const TraceOptions& options() const { return options_; }
-  void set_options(const TraceOptions& options) {
-    options_ = options;
-    scope_ = StackScope::callers(options.depth);
-    scope_word_ = scope_.word();
-    sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
-    filters_ =
-        options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
-    selects_ = filters_ || sample_step_ != 0;
-    passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
-  }
+  void set_options(const TraceOptions& options);
   // Begins the countdowns of sampling, if they have not begun: from the time, so that a run that is
   // repeated instruction by instruction takes the same samples. The same.
   void seed_samplers(uint64_t seed);
@@ -205,23 +196,7 @@ class alignas(64) TraceTable {
   }
   // For a trace that selects: whether nothing but sampling decides, and passes over the allocation,
   // which is counted then; otherwise nothing is done. The same.
-  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    int64_t distance;
-    if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
-      return false;
-    uint64_t place = cpu * sizeof(Shard);
-    // A field by this and the place, in one instruction: the compiler would add them first.
-    const auto shard = [this, &place]() -> Shard& {
-      asm("" : "+r"(place));
-      return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
-    };
-    if (!shard().sampler.pass(distance)) [[unlikely]] {
-      shard().sampler.undo_pass(distance);
-      return false;
-    }
-    count(shard().tally.filtered);
-    return true;
-  }
+  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
 
   // Whether a record can hold the number of an object: 48 bits, the highest of which is repeated
   // above, as in any address. Numbers of arenas that hand out something else need not be so.
@@ -486,7 +461,7 @@ class alignas(64) TraceTable {
     uint32_t generation GUARDED_BY(lock) = 0;  // of the store; another after clear()
     // Where its CPU has found the last record that was not here.
     std::atomic<uint32_t> other{0};
-    Sampler sampler;                           // of the CPU alone
+    Sampler sampler;  // of the CPU alone
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }

@@ -20,6 +20,10 @@ def _line(depth, name, kind, size, total, allocated, live, allocations, frees, f
     return f"{name:{_NAME_WIDTH}} {kind} {size:8} {total:13} {allocated:13} {live:9} {allocations:12} {frees:12} {_traced(flags)}"
 
 
+def _string(kernel, address, most=64):
+    return kernel.read(address, most).partition(b"\0")[0].decode("ascii", "replace")
+
+
 def kmemstat(kernel):
     """Lines."""
     yield f"{'NAME':{_NAME_WIDTH}} T {'OBJSIZE':>8} {'TOTAL':>13} {'ALLOCATED':>13} {'LIVE':>9} {'ALLOCS':>12} {'FREES':>12} TRACED"
@@ -42,7 +46,8 @@ def kmemstat(kernel):
     for arena in arenas:
         if not arena.structure.source:
             yield from tree(arena, 0)
-    for number, kind in enumerate(kernel.array("RefClass", kernel.address_of("ref_classes"), constant("kRefKinds"))):
+    traced = kernel.constant("ref_traced")
+    for number, kind in enumerate(kernel.variable("ref_classes")):
         counts = [cpu.tables.cpu.refs[number] for cpu in cpus(kernel)]
-        taken, put = (sum(getattr(each, field) & ~constant("kRefTraced") for each in counts) for field in ("taken", "put"))
-        yield _line(0, kernel.text(kind.name), "R", 0, 0, 0, taken - put, taken, put, kind.flags)
+        taken, put = (sum(getattr(each, field) & ~traced for each in counts) for field in ("taken", "put"))
+        yield _line(0, _string(kernel, kind.name), "R", 0, 0, 0, taken - put, taken, put, kind.flags)

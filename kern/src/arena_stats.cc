@@ -1,0 +1,76 @@
+// What an arena says of itself: its segments, and what of it direct callers hold.
+#include "arena_impl.h"
+#include "core/spinlock.h"
+#include "linear_hash.h"
+#include "slab.h"
+
+using arena_impl::kFreeLists;
+
+namespace {
+
+uint64_t count_of(const uint64_t& counter) {
+  return __atomic_load_n(&counter, __ATOMIC_RELAXED);
+}
+
+uint64_t difference(uint64_t all, uint64_t part) {
+  return all > part ? all - part : 0;
+}
+
+// False if there is none, or none any more: quantum caches end with the arena, not with its
+// structure. arena_destroy waits for who looks at one; so nobody is interrupted at it.
+bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_cache_stats* stats) {
+  InterruptsOff off;  // for one cache at a time, of which each CPU has a part
+  __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
+  const bool looks = cache && !arena_is_zombie(&arena);
+  if (looks) kmem_cache_stats(cache, stats);
+  __atomic_fetch_sub(&arena.lookers, 1, __ATOMIC_SEQ_CST);
+  return looks;
+}
+
+// What quantum caches hold for direct callers and as spans is added to what segments hold, and
+// spans are taken off.
+void direct_stats(struct arena& arena, struct arena_stats& stats) {
+  const uint64_t span_frees = count_of(arena.span_frees),
+                 span_allocations = count_of(arena.span_allocations);
+  stats.span_bytes = count_of(arena.span_bytes);
+  stats.direct_allocations = stats.allocations;
+  stats.direct_frees = stats.frees;
+  stats.direct_bytes = stats.allocated_bytes;
+  for (kmem_cache* cache : arena.quantum_caches) {
+    struct kmem_cache_stats cached;
+    if (!look_at_quantum_cache(arena, cache, &cached)) break;
+    stats.direct_allocations += cached.allocations;
+    stats.direct_frees += cached.frees;
+    stats.direct_bytes += cached.live * cached.object_size;
+  }
+  stats.direct_allocations = difference(stats.direct_allocations, span_allocations);
+  stats.direct_frees = difference(stats.direct_frees, span_frees);
+  stats.direct_live = difference(stats.direct_allocations, stats.direct_frees);
+  stats.direct_bytes = difference(stats.direct_bytes, stats.span_bytes);
+}
+
+void segment_stats(struct arena* arena, struct arena_stats* stats) {
+  Guard guard(arena->lock());
+  stats->quantum = arena->quantum;
+  stats->total_bytes = arena->total_bytes;
+  stats->allocated_bytes = arena->allocated_bytes;
+  stats->imported_bytes = arena->imported_bytes;
+  stats->allocations = arena->allocations;
+  stats->frees = arena->frees;
+  stats->live = arena->live;
+  stats->segments = arena->tags;
+  stats->hash_buckets = arena->hash.buckets;
+  stats->hash_items = arena->hash.items;
+  stats->hash_bytes = linear_hash_bytes(&arena->hash);
+  for (unsigned i = 0; i < kFreeLists; i++) stats->free_segments[i] = arena->free_segments[i];
+  stats->failures = arena->failures;
+}
+
+}  // namespace
+
+void arena_stats(struct arena* arena, struct arena_stats* stats) {
+  *stats = {};
+  segment_stats(arena, stats);
+  direct_stats(*arena, *stats);
+  if (arena == base_arena) stats->tag_bytes = arena_impl::tag_bytes();
+}
