@@ -13,8 +13,7 @@ namespace {
 constexpr const char* words(CommandScope scope) {
   return scope == CommandScope::kOneCache
              ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
-             : "start, refs [KEY=N], stop, reset, mark, [no]check, scan, limit N, reap, sweep, "
-               "settle";
+             : "start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep or settle";
 }
 
 // A page, without which nothing can be had, and more than there is memory.
