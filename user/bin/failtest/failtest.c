@@ -132,10 +132,10 @@ static void add_count(struct counts* counts, const char* name, unsigned long val
   count->value = value;
 }
 
-/* From #mem/kmemstat: of a cache that can be traced its live objects, of references how many, of an arena what is live; but
- * of the page arena, where one large allocation may take the place of several small ones, the bytes
- * that its callers have. What its quantum caches have idle is nobody's: it depends on which CPUs
- * they were used. */
+/* From #mem/kmemstat: of a cache that can be traced its live objects, of references how many, of an
+ * arena what is live; but of the page arena, where one large allocation may take the place of
+ * several small ones, the bytes that its callers have. What its quantum caches have idle is
+ * nobody's: it depends on which CPUs they were used. */
 static void take_counts(struct counts* counts) {
   static char line[256];
   counts->size = 0;
