@@ -234,6 +234,11 @@ struct Exchange {
       std::swap(mine, places[random / 2 % kPlaces]);
     }
   }
+  void clear() {
+    std::array<Ref<Counted>, kPlaces> old;
+    const Guard guard(lock);
+    std::swap(old, places);
+  }
 };
 
 }  // namespace
@@ -252,7 +257,7 @@ KTEST(ref_trace_survives_starts_and_stops_under_load) {
   }
   EXPECT(trace_command(kind(), "reset\nstart").ok());
   team.join();
-  for (Ref<Counted>& place : exchange.places) place.reset();
+  exchange.clear();
   EXPECT(counters_of(kind()).live() == 0);
   EXPECT(exchange.object->ref_count() == 1 && kind().live() == 1);
   EXPECT(trace_command(kind(), "stop\nreset").ok());
