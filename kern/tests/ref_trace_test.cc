@@ -158,6 +158,7 @@ KTEST(ref_trace_knows_references_from_before) {
     EXPECT(trace_command(kind(), "reset").ok());  // while it runs: empty, and on
     Ref<Counted> third(one);
     second.reset();
+    EXPECT(third->ref_count() == 2);
     EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 2);
   }
   EXPECT(trace_memory_used() == 0);
@@ -169,6 +170,7 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
   {
     const Traced traced(kind(), "start depth=2 pid=77");
     Ref<Counted> one = Counted::make(), other(one);
+    EXPECT(other->ref_count() == 2);
     const TraceCounters counters = counters_of(kind());
     EXPECT(counters.filtered == 2 && counters.recorded == 0);
   }
