@@ -156,7 +156,7 @@ KTEST(ref_trace_knows_references_from_before) {
     untraced.reset();
     EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 1);
     EXPECT(trace_command(kind(), "reset").ok());  // while it runs: empty, and on
-    Ref<Counted> third(one);
+    const Ref<Counted> third = ktest_takes_reference(one);
     second.reset();
     EXPECT(third->ref_count() == 2);
     EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 2);
@@ -169,7 +169,7 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
     EXPECT(trace_command(kind(), command).error() == Errno::EINVAL);
   {
     const Traced traced(kind(), "start depth=2 pid=77");
-    Ref<Counted> one = Counted::make(), other(one);
+    const Ref<Counted> one = Counted::make(), other = ktest_takes_reference(one);
     EXPECT(other->ref_count() == 2);
     const TraceCounters counters = counters_of(kind());
     EXPECT(counters.filtered == 2 && counters.recorded == 0);
