@@ -61,13 +61,17 @@ ROWS = [
 ]
 
 
+def run_bench(file, option, number, traced_bytes):
+    """{row: value} of a file of #bench, in a guest with memory for `number` objects, each with so many bytes of the tracer's."""
+    memory = number * (OBJECT_BYTES + traced_bytes) + OTHER_MEMORY
+    guest = loads.Guest(memory=f"{(memory >> 20) + 1}M", cmdline=f"{option}={number}", build=False)
+    output, _ = guest.run(f"echo limit {number * traced_bytes + TRACE_MEMORY} > {loads.CTL}; cat '#bench/{file}'", SECONDS)
+    return counts.parse(output)
+
+
 def of_objects(number):
     """{row: value}."""
-    memory = number * (OBJECT_BYTES + RECORD_BYTES) + OTHER_MEMORY
-    guest = loads.Guest(memory=f"{(memory >> 20) + 1}M", cmdline=f"objects={number}", build=False)
-    limit = number * RECORD_BYTES + TRACE_MEMORY
-    output, _ = guest.run(f"echo limit {limit} > {loads.CTL}; cat '#bench/scale'", SECONDS)
-    counted = counts.parse(output)
+    counted = run_bench("scale", "objects", number, RECORD_BYTES)
     rows = {"bytes_per_object": counted["many_bytes"]}
     for order in ("newest", "oldest", "random"):
         rows[f"pair_{order}"] = counted[f"many_{order}"]
@@ -87,11 +91,7 @@ def of_processes(number):
 
 def of_contexts(number):
     """{row: value}."""
-    memory = number * (OBJECT_BYTES + CONTEXT_BYTES) + OTHER_MEMORY
-    guest = loads.Guest(memory=f"{(memory >> 20) + 1}M", cmdline=f"contexts={number}", build=False)
-    limit = number * CONTEXT_BYTES + TRACE_MEMORY
-    output, _ = guest.run(f"echo limit {limit} > {loads.CTL}; cat '#bench/contexts'", SECONDS)
-    counted = counts.parse(output)
+    counted = run_bench("contexts", "contexts", number, CONTEXT_BYTES)
     rows = {"bytes_per_context": counted["contexts_many_bytes"]}
     for what in ("looked_up", "pair"):
         few, many = (counted[f"contexts_{size}_{what}"] for size in ("few", "many"))

@@ -46,38 +46,12 @@
 
 #include "kasan.h"
 #include "slab_check_impl.h"
-#include "slab_walk.h"
 
 enum {
   RED_ZONE_MIN = 16,
   GAP_MAX = 64, /* before the first object of a slab; not for larger alignments */
   SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* unless an object needs more */
   EMPTY_KEPT = 1,
-};
-
-enum list { ALL, USABLE }; /* those with free objects */
-
-enum state {
-  FREE,
-  TAKEN,
-  ALLOCATED,
-  ALLOCATED_DAMAGED,
-  FREEING,
-  FREEING_DAMAGED,
-  QUARANTINED,
-  STATES
-};
-
-/* At the end of its pages. */
-struct checked_slab {
-  struct kmem_slab slab;
-  uint32_t quarantined;
-  uint32_t next; /* object to try first */
-  uint32_t pins; /* by scans: it is not given back */
-  struct {
-    struct checked_slab *next, *prev;
-  } links[2];
-  uint8_t states[]; /* enum state */
 };
 
 /* ---- Shape. */
@@ -100,11 +74,6 @@ static size_t structure_offset(const struct kmem_checks* checks) {
   return checks->slab_size - ((sizeof(struct checked_slab) + checks->objects + 7) & ~(size_t)7);
 }
 
-static char* object_at(const struct kmem_cache* cache, const struct checked_slab* slab,
-                       uint32_t i) {
-  return slab->slab.base + i * cache->checks.stride;
-}
-
 /* Its number in its slab; of an address that is none, that of the object in whose slot it is. */
 static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab,
                          const void* object) {
@@ -117,9 +86,6 @@ static uint64_t* guard_before(const struct kmem_cache* cache, const struct check
   return object == slab->slab.base && cache->checks.gap == 0 ? NULL : (uint64_t*)object - 1;
 }
 
-static enum state state_of(const struct checked_slab* slab, uint32_t i) {
-  return __atomic_load_n(&slab->states[i], __ATOMIC_ACQUIRE);
-}
 static void set_state(struct checked_slab* slab, uint32_t i, enum state state) {
   __atomic_store_n(&slab->states[i], (uint8_t)state, __ATOMIC_RELEASE);
 }
@@ -166,13 +132,6 @@ static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enu
   struct checked_slab *const next = slab->links[which].next, *const prev = slab->links[which].prev;
   *(prev ? &prev->links[which].next : &ends[0]) = next;
   *(next ? &next->links[which].prev : &ends[1]) = prev;
-}
-
-static bool is_empty(const struct checked_slab* slab) {
-  return slab->slab.out == 0 && slab->quarantined == 0;
-}
-static bool is_usable(const struct kmem_cache* cache, const struct checked_slab* slab) {
-  return slab->slab.out + slab->quarantined < cache->checks.objects;
 }
 
 /* Counts objects that come or go, with the sign, and keeps the slab in the right lists. */
@@ -305,11 +264,6 @@ static bool take(struct kmem_cache* cache, struct checked_slab* made, char** obj
   struct checked_slab* const slab = cache->checks.lists[USABLE][0];
   if (slab) *object = take_from(cache, slab);
   return true;
-}
-
-static struct checked_slab* slab_of(const void* object) {
-  struct kmem_slab* const slab = slab_os_page_slab(object);
-  return slab && slab->checked ? (struct checked_slab*)slab : NULL;
 }
 
 void* slab_check_take(struct kmem_cache* cache, int flags) {
@@ -514,7 +468,7 @@ void kmem_cache_check_stop(struct kmem_cache* cache) {
   kmem_cache_master_flags(cache, 0, KMC_CHECKED);
 }
 
-/* ---- Looking at all. */
+/* ---- Looking at all objects. */
 
 /* The slab after `slab`, pinned; that one's pin is taken away. */
 static struct checked_slab* next_pinned(struct kmem_cache* cache, struct checked_slab* slab) {
@@ -551,74 +505,6 @@ uint64_t kmem_cache_check_scan(struct kmem_cache* cache) {
       damaged += scan_object(cache, slab, i, __builtin_frame_address(0));
   slab_check_reap(cache);
   return damaged;
-}
-
-void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats) {
-  const struct kmem_checks* const checks = &cache->checks;
-  stats->checked = checks->on;
-  stats->slabs += checks->slabs;
-  stats->total_bytes += checks->slabs * checks->slab_size;
-  stats->objects_in_slabs += checks->slabs * checks->objects;
-  stats->checked_out = checks->out;
-  stats->quarantined = checks->quarantined;
-  stats->reports = __atomic_load_n(&checks->reports, __ATOMIC_RELAXED);
-}
-
-static const char* verify_slab(const struct kmem_cache* cache, const struct checked_slab* slab) {
-  uint32_t states[STATES] = {0};
-  if (slab->slab.cache != cache) return "a checked slab names another cache";
-  if (slab_of(slab->slab.base) != slab) return "the page of a checked slab names another";
-  for (uint32_t i = 0; i < cache->checks.objects; i++) {
-    if (state_of(slab, i) >= STATES) return "an object has no state";
-    states[state_of(slab, i)]++;
-  }
-  if (states[QUARANTINED] != slab->quarantined) return "quarantined objects are miscounted";
-  return states[FREE] + states[QUARANTINED] + slab->slab.out == cache->checks.objects
-             ? NULL
-             : "checked objects are miscounted";
-}
-
-const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out) {
-  const struct kmem_checks* const checks = &cache->checks;
-  uint64_t slabs = 0, empty = 0, quarantined = 0, usable = 0, listed = 0;
-  *out = 0;
-  for (const struct checked_slab* slab = checks->lists[ALL][0]; slab;
-       slab = slab->links[ALL].next) {
-    const char* const wrong = verify_slab(cache, slab);
-    if (wrong) return wrong;
-    slabs++;
-    empty += is_empty(slab);
-    usable += is_usable(cache, slab);
-    quarantined += slab->quarantined;
-    *out += slab->slab.out;
-  }
-  for (const struct checked_slab* slab = checks->lists[USABLE][0]; slab;
-       slab = slab->links[USABLE].next)
-    listed++;
-  if (listed != usable) return "a checked slab is in the wrong list";
-  return slabs == checks->slabs && empty == checks->empty && quarantined == checks->quarantined &&
-                 *out == checks->out
-             ? NULL
-             : "checked slabs are miscounted";
-}
-
-void slab_check_walk(const struct kmem_cache* cache, struct kmem_walk* walk) {
-  const struct kmem_checks* const checks = &cache->checks;
-  for (const struct checked_slab* slab = checks->lists[ALL][0]; slab;
-       slab = slab->links[ALL].next) {
-    walk->slab(walk, &(struct kmem_walk_slab){.pages = slab->slab.base - checks->gap,
-                                              .slab_size = checks->slab_size,
-                                              .base = slab->slab.base,
-                                              .stride = checks->stride,
-                                              .size = cache->object_size,
-                                              .count = checks->objects});
-    for (uint32_t i = 0; i < checks->objects; i++) {
-      const enum state state = state_of(slab, i);
-      if (state == FREE || state == QUARANTINED)
-        walk->not_live(walk, object_at(cache, slab, i),
-                       state == FREE ? KMEM_WALK_FREE_IN_SLAB : KMEM_WALK_QUARANTINED, 0);
-    }
-  }
 }
 
 void slab_check_finish(struct kmem_cache* cache) {

@@ -1,4 +1,5 @@
-/* What slab_check.c (checked slabs) and slab_check_report.c (patterns, reports) share. C. */
+/* What slab_check.c (checked slabs), slab_check_look.c (looks at them) and slab_check_report.c
+ * (patterns, reports) share. C. */
 #pragma once
 
 #include "slab_impl.h"
@@ -7,6 +8,51 @@
 static const uint32_t FREE_PATTERN = 0xdeadbeef, FRESH_PATTERN = 0xbaddcafe,
                       RED_PATTERN = 0xfeedface;
 static const uint64_t RED_WORD = 0xfeedfacefeedface;
+
+/* ---- Checked slabs. */
+
+enum list { ALL, USABLE }; /* those with free objects */
+
+enum state {
+  FREE,
+  TAKEN,
+  ALLOCATED,
+  ALLOCATED_DAMAGED,
+  FREEING,
+  FREEING_DAMAGED,
+  QUARANTINED,
+  STATES
+};
+
+/* At the end of its pages. */
+struct checked_slab {
+  struct kmem_slab slab;
+  uint32_t quarantined;
+  uint32_t next; /* object to try first */
+  uint32_t pins; /* by scans: it is not given back */
+  struct {
+    struct checked_slab *next, *prev;
+  } links[2];
+  uint8_t states[]; /* enum state */
+};
+
+static inline struct checked_slab* slab_of(const void* object) {
+  struct kmem_slab* const slab = slab_os_page_slab(object);
+  return slab && slab->checked ? (struct checked_slab*)slab : NULL;
+}
+static inline char* object_at(const struct kmem_cache* cache, const struct checked_slab* slab,
+                              uint32_t i) {
+  return slab->slab.base + i * cache->checks.stride;
+}
+static inline enum state state_of(const struct checked_slab* slab, uint32_t i) {
+  return __atomic_load_n(&slab->states[i], __ATOMIC_ACQUIRE);
+}
+static inline bool is_empty(const struct checked_slab* slab) {
+  return slab->slab.out == 0 && slab->quarantined == 0;
+}
+static inline bool is_usable(const struct kmem_cache* cache, const struct checked_slab* slab) {
+  return slab->slab.out + slab->quarantined < cache->checks.objects;
+}
 
 /* What stands behind an object and its red zone. */
 struct audit {

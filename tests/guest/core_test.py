@@ -16,7 +16,10 @@ SMALL = ("--mem", "64M")
 
 # All kinds of records: several stacks, marks, contexts, user stacks, sampling, more objects than are shown, large ones.
 TRACED = ["debug_64", "debug_1024", "chan", "page", "vm_region", "kmalloc_512"]
-DUMPS = """
+WAIT = """
+wait_until_it_sleeps() { until read -r line < /proc/$1/stat; case "$line" in *"(sleep) S"*) ;; *) false ;; esac; do :; done; }
+"""
+DUMPS = WAIT + """
 echo start > #mem/kmemtrace/ctl
 for word in stop reset 'start sample=4K'; do echo $word > #mem/kmemtrace/kmalloc_512; done
 echo 'stop
@@ -31,7 +34,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do (echo 'leak debug_64 1 depth=2' > #debug/alloc
 sleep 1000 &
 echo mark > #mem/kmemtrace/ctl; echo mark > #mem/kmemtrace/ctl
 echo 'leak debug_64 2 depth=5' > #debug/alloc
-sleep 0.2
+wait_until_it_sleeps $!
 echo stop > #mem/kmemtrace/ctl
 """ + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED)
 
@@ -163,7 +166,7 @@ def test_what_is_no_core(panicked, tmp_path):
 
 # --- What is at an address. The guest says what it is, and then waits.
 
-KINDS = """
+KINDS = WAIT + """
 echo check > #mem/kmemtrace/debug_1024
 echo overrun debug_1024 > #debug/crime
 echo 'leak debug_1024 2' > #debug/alloc
@@ -174,7 +177,7 @@ echo == all; cat #mem/kmemtrace/debug_64
 echo 'free debug_64 120' > #debug/alloc
 echo 'leak debug_1024 1' > #debug/alloc
 sleep 1000 &
-sleep 0.1
+wait_until_it_sleeps $!
 echo stop > #mem/kmemtrace/ctl
 echo == live; cat #mem/kmemtrace/debug_64
 echo == checked; cat #mem/kmemtrace/debug_1024

@@ -12,11 +12,12 @@ CTL = "'#mem/kmemtrace/ctl'"
 
 
 # How many processes come and go before the first look, and in all. Then something leaks.
-@pytest.mark.parametrize("limit, first, processes", (
-    ("2M", 1_000, 4_000),
-    pytest.param("4M", 1_000, 100_000, marks=pytest.mark.long),
+@pytest.mark.parametrize("cpus, limit, first, processes", (
+    (1, "2M", 1_000, 4_000),
+    pytest.param(1, "4M", 1_000, 100_000, marks=pytest.mark.long),
+    pytest.param(4, "4M", 1_000, 100_000, marks=pytest.mark.long),
 ))
-def test_processes_come_and_go(limit, first, processes):
+def test_processes_come_and_go(cpus, limit, first, processes):
     result = guest(f"""
 look() {{ echo "== $1"; cat {CTL}; }}
 batches() {{ i=0; while [ $i -lt $1 ]; do proctest forks 500; echo settle > {CTL}; i=$((i + 500)); done; }}  # whoever has ended is freed
@@ -27,7 +28,7 @@ batches {processes - first}; look all
 echo sweep > {CTL}; look swept
 leakdemo leak 5
 echo '== leak'; cat '#mem/kmemtrace/leaky'
-""", "--timeout", "3600")
+""", "--smp", str(cpus), "--timeout", "3600")
     assert (result.status, result.stderr) == (0, ""), result
     parts = sections_of(result.stdout)
     (early, _), (late, traces), (swept, _) = (ctl_in(parts[name]) for name in ("first", "all", "swept"))

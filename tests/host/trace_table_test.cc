@@ -33,6 +33,17 @@ void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
     table.forget(object, cpu);
 }
 
+// Of which nothing matters but the object.
+TraceEvent small_event(uint64_t object) {
+  return {.object = object,
+          .size = 1,
+          .stack = 1,
+          .context = 1,
+          .time = 0,
+          .cpu = 0,
+          .truncated = false};
+}
+
 // About what a record holds, and more.
 uint64_t large_size(std::mt19937_64& random) {
   const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
@@ -296,13 +307,7 @@ TEST_F(TraceTableTest, LosesNothingSilentlyWithoutMemory) {
 TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   TraceWorld::fail_pages(100);
   for (uint64_t i = 1; i <= 1000; i++) {
-    table_->record({.object = i * 4096,
-                    .size = 1,
-                    .stack = 1,
-                    .context = 1,
-                    .time = 0,
-                    .cpu = 0,
-                    .truncated = false});
+    table_->record(small_event(i * 4096));
   }
   for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 4096, i % 3);
   const TraceCounters counters = table_->counters();
@@ -341,13 +346,7 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
     constexpr uint64_t kObjects = 50'000;
     for (uint64_t i = 1; i <= kObjects; i++) {
       const uint64_t object = (0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000;
-      table_->record({.object = object,
-                      .size = 1,
-                      .stack = 1,
-                      .context = 1,
-                      .time = 0,
-                      .cpu = 0,
-                      .truncated = false});
+      table_->record(small_event(object));
     }
     EXPECT_LE((TraceWorld::pages_out() - before) * 4096, kObjects * 48) << "stride " << stride;
     for (uint64_t i = 1; i <= kObjects; i++) {
@@ -368,13 +367,7 @@ TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
   for (uint64_t i = 1; i <= kObjects; i++) {
     TraceWorld::fail_pages(i % 3000 < 1000 ? 40 : 0);
     do {
-      table->record({.object = object(i),
-                     .size = 1,
-                     .stack = 1,
-                     .context = 1,
-                     .time = 0,
-                     .cpu = 0,
-                     .truncated = false});
+      table->record(small_event(object(i)));
     } while (table->counters().live() != i);
   }
   TraceWorld::fail_pages(0);

@@ -103,8 +103,10 @@ void recent_callers_close() {
 }
 
 void recent_callers_forget() {
-  recent_pages[cpu_id()].each(
-      [](RecentCaller& caller) { caller.compare = recent_caller_compare[0]; });
+  const uint32_t cpu = cpu_id();
+  if (recent_callers[cpu] == &empty) return;
+  *recent_callers[cpu] = empty;
+  recent_pages[cpu].clear();
 }
 
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,

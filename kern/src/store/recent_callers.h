@@ -52,7 +52,8 @@ static_assert(sizeof(RecentCaller) == 248);
 void recent_callers_open(uint32_t cpus);
 // Gives the pages back. No trace is left, no tracer lock held.
 void recent_callers_close();
-// This CPU knows none any more. Interrupts off. Bound: the entries, some 400 instructions.
+// This CPU knows none any more; its pages are used again. Interrupts off. Bound: some 600
+// instructions.
 void recent_callers_forget();
 
 // What is known of the caller of the current task, which has been in user mode: the task remembers

@@ -59,6 +59,14 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
   return true;
 }
 
+inline bool TraceTable::has_none(uint64_t object) const {
+  uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
+  asm("imulq %1, %0" : "+r"(product) : "r"(object));
+  bool none;
+  asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
+  return none;
+}
+
 inline bool TraceTable::forget_at_once(uint64_t object, uint64_t cpu) {
   const uint32_t hash = hash_of(object);
   Shard& shard = shard_at(cpu);

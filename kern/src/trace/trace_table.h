@@ -269,13 +269,7 @@ class alignas(64) TraceTable {
                                                uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
   // Whether no shard has a record with the object's hash, which is seen without a lock. It is being
   // freed, with interrupts off.
-  [[gnu::always_inline]] bool has_none(uint64_t object) const {
-    uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
-    asm("imulq %1, %0" : "+r"(product) : "r"(object));
-    bool none;
-    asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
-    return none;
-  }
+  [[gnu::always_inline]] bool has_none(uint64_t object) const;
   // Counts the free of an object without a record.
   void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
     count(first_shard()[cpu].tally.unmatched);
