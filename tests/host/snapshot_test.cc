@@ -162,6 +162,8 @@ void SnapshotTest::step(size_t most) {
       if (owned) at->second.mark = 0;
       ++at;
     }
+  } else if (what < 20) {
+    table_->trim();
   } else if (what < 40 && object != 0) {
     table_->note_not_leak(object);
     live_[object].not_leak = true;
@@ -291,6 +293,29 @@ TEST_F(SnapshotTest, EmptiedTablesGiveBackWhatTheSnapshotDoesNotNeed) {
   EXPECT_EQ(read(snapshot), then);
   snapshot.close();
   EXPECT_EQ(TraceWorld::pages_out(), (sizeof(TraceTable) + kCpus * 256 + kPage - 1) / kPage);
+}
+
+TEST_F(SnapshotTest, ShardsWithoutRecordsGiveTheirMemoryBackButNotToASnapshot) {
+  const uint64_t empty = TraceWorld::pages_out();
+  record(64, 8, 4);
+  const uint64_t one_record = TraceWorld::pages_out();
+  ASSERT_GT(one_record, empty);
+  for (uint64_t i = 1; i <= 10'000; i++) record((i + 1) * 64, 8, 3);
+  const Records then = live_;
+  {
+    TraceSnapshot snapshot;
+    ASSERT_TRUE(snapshot.open(*table_).ok());
+    for (uint64_t i = 1; i <= 10'000; i++) forget((i + 1) * 64, 3);
+    const uint64_t pages = TraceWorld::pages_out();
+    table_->trim();
+    EXPECT_EQ(TraceWorld::pages_out(), pages);
+    EXPECT_EQ(read(snapshot), then);
+  }
+  table_->trim();
+  EXPECT_EQ(TraceWorld::pages_out(), one_record);
+  EXPECT_EQ(read(*table_), live_);
+  for (uint64_t i = 1; i <= 100; i++) ASSERT_TRUE(record((i + 1) * 64, 8, 3));
+  EXPECT_EQ(read(*table_), live_);
 }
 
 TEST_F(SnapshotTest, OneAtATimeAndTheNextCanBeInterrupted) {

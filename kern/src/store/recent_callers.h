@@ -52,7 +52,8 @@ static_assert(sizeof(RecentCaller) == 248);
 void recent_callers_open(uint32_t cpus);
 // Gives the pages back. No trace is left, no tracer lock held.
 void recent_callers_close();
-// This CPU knows none any more; its pages are used again. Interrupts off. Bound: some 600
+// This CPU knows none any more; pages that it has not used since the last time are given back, a
+// few of them. Interrupts off, in the context of trace_memory_prepare(). Bound: some 2,000
 // instructions.
 void recent_callers_forget();
 

@@ -23,21 +23,16 @@ class RecentPages {
     }
     return new (current_->entries() + current_->used++) Entry;
   }
-  // Calls visit(entry) for each.
-  template <typename Visit>
-  void each(Visit visit) {
-    for (Page* page = current_ ? first_ : nullptr; page; page = page->next) {
-      for (uint64_t i = 0; i < page->used; i++) visit(page->entries()[i]);
-      if (page == current_) return;
-    }
+  // There are no entries any more. Pages that had some stay, for others; of those that have had
+  // none since the last clear() a few are given back. In the context of trace_page_free().
+  void clear() {
+    give_back(current_ ? current_->next : first_, kFew);
+    current_ = nullptr;
   }
-  // There are no entries any more. The pages stay, for others.
-  void clear() { current_ = nullptr; }
-  // Gives all back. No tracer lock held.
+  // Gives all back. The same context.
   void release() {
-    clear();
-    while (first_) trace_page_free(std::exchange(first_, first_->next));
-    count_ = 0;
+    give_back(first_, count_);
+    current_ = nullptr;
   }
 
  private:
@@ -49,6 +44,7 @@ class RecentPages {
   };
   static constexpr uint64_t kEntries = (kPageSize - sizeof(Page)) / sizeof(Entry);
   static_assert(alignof(Entry) <= sizeof(Page));
+  static constexpr uint32_t kFew = 4;  // interrupts may be off
 
   bool add(Page*& next, uint64_t most) {
     void* const page = count_ < most ? trace_page_take() : nullptr;
@@ -56,6 +52,10 @@ class RecentPages {
     next = new (page) Page{.next = nullptr, .used = 0};
     count_++;
     return true;
+  }
+
+  void give_back(Page*& from, uint32_t most) {
+    for (; from && most > 0; most--, count_--) trace_page_free(std::exchange(from, from->next));
   }
 
   Page* first_ = nullptr;

@@ -90,5 +90,6 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
 void recent_stacks_forget() {
   RecentPlaces* const places = recent_places[cpu_id()];
   if (places == &empty) return;
-  reinterpret_cast<CpuPage*>(places)->entries.each([](RecentStack& stack) { stack.forget(); });
+  *places = empty;
+  reinterpret_cast<CpuPage*>(places)->entries.clear();
 }

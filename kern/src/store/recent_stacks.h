@@ -162,10 +162,6 @@ class RecentStack {
   bool truncated() const {
     return stack_ >= kTruncated;
   }
-  // Nothing matches before name(): its numbers are not known any more.
-  void forget() {
-    key_ = 0;
-  }
   // The number of what was found. Of its pairs none is known.
   void name(uint32_t id) {
     stack_ = (stack_ & kTruncated) | id;
@@ -355,7 +351,9 @@ extern RecentStack no_recent_stack;
 // Takes a page for each of `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
 void recent_stacks_open(uint32_t cpus);
 void recent_stacks_close();
-// This CPU's are to be looked up again, each once. Interrupts off.
+// This CPU has none any more; pages that it has not used since the last time are given back, a few
+// of them. Interrupts off, in the context of trace_memory_prepare(). Bound: some 2,000
+// instructions.
 void recent_stacks_forget();
 
 // Which place is that of the stack that begins at the frame: what its address has in common with

@@ -107,6 +107,20 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   return false;
 }
 
+void TraceTable::trim() {
+  for (Shard& shard : all_shards()) {
+    Store old;
+    {
+      const ProbesOff no_hit;
+      Guard guard(shard.lock);
+      if (!shard.store.pages || shard.live() > 0 || shard.moment.number != 0) continue;
+      shard.store.move_to(old);
+      shard.generation++;
+    }
+    old.release(nullptr);
+  }
+}
+
 void TraceTable::clear() {
   for (Shard& shard : all_shards()) {
     const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
@@ -151,7 +165,9 @@ TraceCounters TraceTable::counters() {
   return sum;
 }
 
+// A sweep comes often enough for the memory, too.
 void TraceTable::Names::mark(StoreMark& mark) {
+  table_.trim();
   table_.visit_slices([&mark](const TraceRecord& record) {
     mark.stack(record.stack);
     mark.context(record.context);

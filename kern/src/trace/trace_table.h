@@ -299,6 +299,9 @@ class alignas(64) TraceTable {
   // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a
   // few instructions.
   void clear();
+  // Shards without a record give back the memory for records: what a peak took, or a CPU that does
+  // not record any more. The same context.
+  void trim();
 
   // Sums over the shards, each at its moment.
   TraceCounters counters();
