@@ -18,6 +18,10 @@
 //   6. A round: no hook goes through a chain any more that has met a dead one. Now their places can
 //   be used again.
 //
+// So that memory is given back as well as used again, a CPU that clears its recent stacks and
+// callers frees some of the pages that it has not needed since the last sweep, and a trace that is
+// asked to mark first frees what its empty shards have.
+//
 // Interrupts are off for slices of some 2,000 instructions. A sweep costs some 30 instructions for
 // each record and each entry, and three interrupts on every CPU. It is wanted when there is twice
 // as much as the last one left (so the cost for each entry that is added is bounded), or an eighth
