@@ -10,6 +10,7 @@ from stele.debugger.source import backtrace_lines
 from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, find_task
 from stele.debugger.traces import Traces
+from stele.debugger.unreachable import unreachable
 from stele.debugger.whatis import whatis
 
 
@@ -61,6 +62,16 @@ class KmemTrace(_Command):
             yield "it cannot be traced: the allocator or the tracer lives on it"
         else:
             yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
+
+
+class KmemUnreachable(_Command):
+    """kmem-unreachable
+    Live objects that nobody can reach any more, as `cat #mem/unreachable` has them."""
+
+    name = "kmem-unreachable"
+
+    def lines(self, kernel, _words):
+        return unreachable(kernel)
 
 
 class Tasks(_Command):
