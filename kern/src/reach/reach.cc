@@ -13,10 +13,11 @@
 //   visitor  what those who register are given
 //   mark     everything that can be reached from some words
 //   heads    which of the unreached objects hold the others
+//   paths    the shortest path from a root to an object
 //   groups   what was found, by stack, cache and arena
 //   look     one look, from the memory for it to the groups
 //   reach    the report: this file
-// Index, mark and heads know nothing of the kernel: a program that reads a core can have them.
+// Index, mark, heads and paths know nothing of the kernel: a program that reads a core can have them.
 //
 // Conservative: a word of an object or a stack that lies anywhere in a live object is taken for a
 // pointer to it, whatever it is. So an object that is in use is always reached, as long as a word
