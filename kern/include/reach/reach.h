@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/task_head.h"
 #include "lib/result.h"
 #include "lib/units.h"
 #include "slab.h"
@@ -19,9 +20,9 @@ class ReachVisitor {
   virtual void object(const void* address) = 0;
   // The same for each word from `from` to before `to`, multiples of eight, that is an address.
   virtual void words(const void* from, const void* to) = 0;
-  // The same for a stack, from its saved stack pointer to its end: here a word may be the physical
-  // address of a page too.
-  virtual void stack(uint64_t from, uint64_t to) = 0;
+  // The same for the kernel stack of a task, from its saved stack pointer to its end: here a word
+  // may be the physical address of a page too.
+  virtual void stack(const TaskHead& task, uint64_t from, uint64_t to) = 0;
   // A page of physical memory is in use.
   virtual void page(PhysAddr page) = 0;
   // The same for a page table. False if it is none or has been walked: the caller does not look

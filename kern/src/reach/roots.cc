@@ -65,7 +65,7 @@ void visit_roots(ReachVisitor& visitor) {
   visitor.words(data_start, not_roots_start);
   visitor.words(not_roots_end, boot_stacks);
   for (unsigned id = 0; id < cpu_count(); id++) {
-    if (cpu(id).online) visitor.stack(stopped_stack(id), cpu(id).kernel_stack);
+    if (cpu(id).online) visitor.stack(*cpu(id).current, stopped_stack(id), cpu(id).kernel_stack);
   }
   walk_kernel_tables(visit_page, &visitor);
   walk_cpu_stacks(visit_page, &visitor);

@@ -133,7 +133,7 @@ void hide_task(Task& task, void* visitor) {
 
 void visit_task(Task& task, void* visitor) {
   if (cpu(task.cpu).current == &task || task.state == TaskState::kDead) return;
-  static_cast<ReachVisitor*>(visitor)->stack(task.context.stack_pointer, task.stack_top());
+  static_cast<ReachVisitor*>(visitor)->stack(task, task.context.stack_pointer, task.stack_top());
 }
 
 void hide_stacks(ReachVisitor& visitor) {
@@ -148,7 +148,7 @@ void visit_stacks(ReachVisitor& visitor) {
   for (unsigned id = 0; id < cpu_count(); id++) {
     const Task& idle = idle_task(id);
     if (cpu(id).online && cpu(id).current != &idle)
-      visitor.stack(idle.context.stack_pointer, idle.stack_top());
+      visitor.stack(idle, idle.context.stack_pointer, idle.stack_top());
   }
   const Guard guard(stacks_lock);
   for (const FreeStack* stack = free_stacks; stack; stack = stack->next)
