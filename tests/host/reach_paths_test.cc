@@ -1,8 +1,10 @@
-// Shortest paths from roots (kern/src/reach/paths.h), in memory of the test's own.
+// Shortest paths from roots and what points to an object (kern/src/reach/paths.h, holders.h), in
+// memory of the test's own.
 #include <algorithm>
 #include <random>
 #include <vector>
 
+#include "reach/holders.h"
 #include "reach/paths.h"
 #include "reach_memory.h"
 
@@ -27,6 +29,15 @@ struct Search {
   std::vector<Link> links;
   Paths<Memory> paths;
 };
+
+std::vector<Link> holders_of(Memory& memory, uint64_t target, const std::vector<uint64_t>& roots) {
+  std::vector<Link> found;
+  Holders holders(memory.index, memory, memory.index.find(target),
+                  [&](Link link) { found.push_back(link); });
+  holders.words(roots.data(), roots.data() + roots.size(), kRoots);
+  holders.finish();
+  return found;
+}
 
 }  // namespace
 
@@ -90,6 +101,32 @@ TEST(ReachPaths, WalkersAndOwnersHaveNoWords) {
             (std::vector{Link(Link::kRoot, kRoots), Link(Link::kWalker, walked),
                          Link(Link::kWord, hidden + 24)}));
   EXPECT_EQ(search.path(other), (std::vector{Link(Link::kOwner, 0)}));
+}
+
+TEST(ReachPaths, AllHoldersAreTold) {
+  Memory memory(8);
+  memory.add_slab(0, 1, 0, 64, 48, 20);
+  memory.add_slab(1, 1, 0, 64, 64, 3, true);
+  const auto object = [](uint64_t number) { return kBase + 64 * number; };
+  const uint64_t target = object(7), walked = kBase + kPage;
+  *memory.at(object(1) + 8) = target;
+  *memory.at(object(1) + 40) = target + 47;
+  *memory.at(object(2)) = target + 48;  // between two objects
+  *memory.at(object(2) + 8) = target - 1;
+  *memory.at(object(3)) = target;  // is not live
+  *memory.at(object(4)) = target;  // is not looked into
+  *memory.at(target + 16) = target;
+  memory.index.set_dead(object(3));
+  memory.index.find(object(4)).state() |= kOpaque;
+  memory.index.set_dead(walked + 64);
+  memory.hidden = target + 1;
+  const std::vector<Link> all = {
+      Link(Link::kRoot, kRoots + 8),     Link(Link::kWord, object(1) + 8),
+      Link(Link::kWord, object(1) + 40), Link(Link::kWord, target + 16),
+      Link(Link::kWalker, walked),       Link(Link::kWalker, walked + 128)};
+  EXPECT_EQ(holders_of(memory, target + 3, {1, target, target - 16}), all);
+  memory.index.set_dead(target);  // its own word counts no more
+  EXPECT_EQ(holders_of(memory, target, {}).size(), all.size() - 2);
 }
 
 TEST(ReachPaths, TooLittleMemoryIsSaid) {
@@ -176,6 +213,16 @@ TEST(ReachPaths, RandomGraphsAreToldRight) {
     search.roots(roots);
     search.paths.finish();
     for (size_t i = 0; i < n; i++) {
+      std::vector<Link> leading;
+      for (size_t root = 0; root < roots.size(); root++)
+        if (leads[root] == i) leading.push_back(Link(Link::kRoot, kRoots + 8 * root));
+      for (const Edge& edge : edges)
+        if (edge.to == i) leading.push_back(Link(Link::kWord, edge.word));
+      std::vector<Link> holders = holders_of(memory, nodes[i].address(), roots);
+      const auto by_address = [](Link a, Link b) { return a.address() < b.address(); };
+      std::sort(leading.begin(), leading.end(), by_address);
+      std::sort(holders.begin(), holders.end(), by_address);
+      ASSERT_EQ(holders, leading) << "round " << round;
       const std::vector<Link> path = search.path(nodes[i].address());
       ASSERT_EQ(path.size(), distance[i]) << "round " << round;
       unreached += path.empty();
