@@ -14,12 +14,14 @@
 //   ranges   all words that are looked through, with what they lie in
 //   mark     everything that can be reached from some words
 //   heads    which of the unreached objects hold the others
+//   paths    the shortest path from a root to an object
+//   holders  what points to an object
 //   groups   what was found, by stack, cache and arena
 //   survey   all of that at one moment, from the memory for it to everything marked
 //   look     one look: a survey, and the groups
 //   reach    the report: this file
-// Index, ranges, mark and heads know nothing of the kernel: a program that reads a core can have
-// them.
+// Index, ranges, mark, heads, paths and holders know nothing of the kernel: a program that reads a
+// core can have them.
 //
 // Conservative: a word of an object or a stack that lies anywhere in a live object is taken for a
 // pointer to it, whatever it is. So an object that is in use is always reached, as long as a word

@@ -24,8 +24,10 @@ class MarkingVisitor final : public ReachVisitor {
   void stack(const TaskHead&, uint64_t from, uint64_t to) override {
     const auto* const end = reinterpret_cast<const uint64_t*>(to);
     for (const auto* word = reinterpret_cast<const uint64_t*>(from); word < end; word++) {
-      marker_.word(*word);
-      if (*word % kPageSize == 0 && *word < kDirectMapBase) marker_.word(kDirectMapBase + *word);
+      const auto address = reinterpret_cast<uint64_t>(word);
+      marker_.word_at(address, *word);
+      if (*word % kPageSize == 0 && *word < kDirectMapBase)
+        marker_.word_at(address, kDirectMapBase + *word);
     }
   }
 
