@@ -56,7 +56,7 @@ class World::Reader {
     size_t least;
     void (Reader::*take)();
   };
-  static const std::array<Word, 12> kWords;
+  static const std::array<Word, 13> kWords;
 
   void memory() {
     if (numbers_.size() < 5 || world_.memory_) fail("memory is described once");
@@ -136,15 +136,24 @@ class World::Reader {
     world_.roots_.push_back({Place::of_static(), numbers_[0],
                              numbers_[0] + sizeof(uint64_t) * world_.registers_.size()});
   }
-  // What is mapped of it, a page at a time, since it need not lie in one piece in memory.
+  // What is mapped of it, which need not be in one piece in memory.
   void add_root(const Place& place, uint64_t from, uint64_t to) {
     if (to < from || to - from > world_.memory_->size()) fail("no range");
-    for (uint64_t at = (from + 7) & ~uint64_t{7}; at < (to & ~uint64_t{7});) {
-      const uint64_t end = std::min(to & ~uint64_t{7}, (at | (Memory::kPage - 1)) + 1);
-      if (world_.memory_->direct(at) != 0) world_.roots_.push_back({place, at, end});
+    to &= ~uint64_t{7};
+    uint64_t before = 0;  // where the page before ends in the direct map
+    for (uint64_t at = (from + 7) & ~uint64_t{7}; at < to;) {
+      const uint64_t end = std::min(to, (at | (Memory::kPage - 1)) + 1);
+      const uint64_t direct = world_.memory_->direct(at);
+      if (direct != 0 && direct == before) {
+        world_.roots_.back().to = end;
+      } else if (direct != 0) {
+        world_.roots_.push_back({place, at, end});
+      }
+      before = direct != 0 ? direct + (end - at) : 0;
       at = end;
     }
   }
+  void reference() { world_.references_.emplace_back(numbers_[1], numbers_[0]); }
   void tables() { world_.tables_.emplace_back(numbers_[0], numbers_[1]); }
   void mapped() {
     for (uint64_t at = numbers_[0]; at < numbers_[1]; at += Memory::kPage) {
@@ -159,7 +168,7 @@ class World::Reader {
   std::vector<uint64_t> numbers_;
 };
 
-const std::array<World::Reader::Word, 12> World::Reader::kWords = {{
+const std::array<World::Reader::Word, 13> World::Reader::kWords = {{
     {"pages", 4, &Reader::pages},
     {"source", 3, &Reader::source},
     {"run", 8, &Reader::run},
@@ -172,38 +181,17 @@ const std::array<World::Reader::Word, 12> World::Reader::kWords = {{
     {"registers", 1, &Reader::registers},
     {"tables", 2, &Reader::tables},
     {"mapped", 2, &Reader::mapped},
+    {"reference", 2, &Reader::reference},
 }};
 
 World::World(const std::string& core, std::string_view description) {
   Reader(*this, core, description).read();
+  std::sort(references_.begin(), references_.end());
 }
 
 void World::mark() {
   RootMarker<World> marker(*index_, *this, stack_, {});
-  Visitor<RootMarker<World>> visitor(*this, marker);
-  for (const Root& root : roots_) {
-    const uint64_t* const from = at(root.from);
-    const uint64_t* const to = from + (root.to - root.from) / sizeof(uint64_t);
-    marker.words(from, to);
-    if (root.place.kind != Place::Kind::kStack) continue;
-    for (const uint64_t* word = from; word < to; word++) {  // the physical address of a page too
-      if (*word % Memory::kPage == 0 && *word < memory_->size())
-        marker.word(memory_->base() + *word);
-    }
-  }
-  struct Tables {
-    Visitor<RootMarker<World>>& visitor;
-    bool table(uint64_t physical) {
-      visitor.page(physical);
-      return true;
-    }
-    void page(uint64_t) {}
-  } kernel_tables{visitor};
-  for (const auto& [from, to] : tables_)
-    walk_tables(*memory_, memory_->tables(), kRootLevel, index_at(from, kRootLevel),
-                index_at(to - 1, kRootLevel) + 1, kernel_tables);
-  for (const uint64_t page : mapped_) visitor.page(page - memory_->base());
-  for (const uint64_t address : objects_) marker.word(address);
+  show_roots(marker);
   marker.finish();
 }
 

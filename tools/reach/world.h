@@ -22,6 +22,7 @@
 //   registers ADDRESS VALUE…       words that are not in memory; the caller knows them by ADDRESS
 //   tables FROM TO                 the kernel's page tables for these addresses
 //   mapped FROM TO                 the pages that are mapped there
+//   reference OBJECT NUMBER        a traced reference (core/ref.h), which is looked for
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@
 #include <vector>
 
 #include "memory.h"
+#include "page_tables.h"
 #include "reach/index.h"
 #include "reach/mark.h"
 #include "reach/ranges.h"
@@ -55,17 +57,18 @@ class World {
 
   // Marks all that can be reached from the roots.
   void mark();
+  // Shows all roots to a Marker, or whoever is shown roots as it is (paths.h, holders.h).
+  template <typename Marker>
+  void show_roots(Marker& marker);
 
-  Index& index() { return *index_; }
+  const Index& index() const { return *index_; }
   std::span<Entry> stack() { return stack_; }
   const Source& source(const Object& object) const { return sources_[object.run->source]; }
   // Whether an object that is a page or several is a slab.
   bool is_slab(const Object& object) const { return descriptor_word(object.address(), slab_) != 0; }
-  // root(place, from, to) for each range of the roots.
-  template <typename Visit>
-  void for_each_root(Visit visit) const {
-    for (const Root& root : roots_) visit(root.place, root.from, root.to);
-  }
+  const std::vector<Root>& roots() const { return roots_; }
+  // The traced references that are looked for: (number, object), in order.
+  const std::vector<std::pair<uint64_t, uint64_t>>& references() const { return references_; }
 
   // As a Space (mark.h): all addresses of the kernel's that roots and objects have.
   const uint64_t* at(uint64_t address) const;
@@ -100,6 +103,7 @@ class World {
   static constexpr uint64_t kNone = ~uint64_t{0};
   uint64_t registers_at_ = kNone;
   std::vector<uint64_t> registers_;
+  std::vector<std::pair<uint64_t, uint64_t>> references_;
 };
 
 // What walks are told, as MarkingVisitor (kern/src/reach/visitor.h) takes it.
@@ -130,14 +134,39 @@ class World::Visitor {
   Marker& marker_;
 };
 
-}  // namespace reach
-
-#include "page_tables.h"
+template <typename Marker>
+void World::show_roots(Marker& marker) {
+  for (const Root& root : roots_) {
+    const bool is_stack = root.place.kind == Place::Kind::kStack;
+    const uint64_t* word = at(root.from);
+    for (uint64_t address = root.from; address < root.to; address += sizeof(*word), word++) {
+      marker.word_at(address, *word);
+      // On a stack, the physical address of a page too.
+      if (is_stack && *word % Memory::kPage == 0 && *word < memory_->size())
+        marker.word_at(address, memory_->base() + *word);
+    }
+  }
+  Visitor<Marker> visitor(*this, marker);
+  struct Tables {
+    Visitor<Marker>& visitor;
+    bool table(uint64_t physical) {
+      visitor.page(physical);
+      return true;
+    }
+    void page(uint64_t) {}
+  } tables{visitor};
+  for (const auto& [from, to] : tables_)
+    walk_tables(*memory_, memory_->tables(), kRootLevel, index_at(from, kRootLevel),
+                index_at(to - 1, kRootLevel) + 1, tables);
+  for (const uint64_t page : mapped_) visitor.page(page - memory_->base());
+  for (const uint64_t address : objects_) marker.word(address);
+}
 
 template <typename Marker>
-void reach::World::walk(const Run& run, uint64_t address, Marker& marker) {
-  const uint64_t offset = sources_[run.source].root_offset;
+void World::walk(const Run& run, uint64_t address, Marker& marker) {
   Visitor<Marker> visitor(*this, marker);
-  const uint64_t root = *at(address + offset);
+  const uint64_t root = *at(address + sources_[run.source].root_offset);
   if (root != 0) walk_tables(*memory_, root, kRootLevel, 0, kUserEntries, visitor);
 }
+
+}  // namespace reach

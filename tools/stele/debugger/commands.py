@@ -3,9 +3,12 @@ import os
 
 import gdb
 
+from stele.debugger.alive import why_alive
+from stele.debugger.caches import page_of
 from stele.debugger.dump_text import dump_text
 from stele.debugger.kmemstat import kmemstat
 from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.refs import references
 from stele.debugger.source import backtrace_lines
 from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, find_task
@@ -74,6 +77,16 @@ class KmemUnreachable(_Command):
         return unreachable(kernel)
 
 
+class KmemRefs(_Command):
+    """kmem-refs CLASS
+    References of a class, as ref.chan, that were taken while it was traced and have not been put: who took them, and where they lie now."""
+
+    name, words = "kmem-refs", (1, 1)
+
+    def lines(self, kernel, words):
+        return references(kernel, words[0])
+
+
 class Tasks(_Command):
     """tasks
     All tasks: number, process, state, CPU, name, address."""
@@ -114,12 +127,20 @@ class KmemWhatis(_Command):
     name, words = "kmem-whatis", (1, 1 << 16)
 
     def lines(self, kernel, words):
-        failed = None
+        answers, failed = {}, None
         for word in words:
             try:
-                yield from whatis(kernel, _address(word))
+                address = _address(word)
+                answers[address] = list(whatis(kernel, address))
             except Unreadable as error:  # of one address; the others have their answers
                 failed = failed or error
+        reasons = {}
+        try:
+            reasons = why_alive(kernel, [address for address in answers if page_of(kernel, address)])
+        except Unreadable as error:
+            failed = failed or error
+        for address, lines in answers.items():
+            yield from (*lines, *reasons.get(address, ()))
         if failed:
             raise failed
 

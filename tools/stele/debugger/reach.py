@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import tempfile
+from dataclasses import dataclass
 
 import gdb
 
@@ -17,21 +18,35 @@ from stele.qmp import Qmp, QmpError, dump
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 
+@dataclass
+class Place:
+    """Where a word lies: in an object of a cache or arena, or else in neither; of a register, which is in no memory, its name."""
+
+    address: int
+    owner: object = None
+    item: int = 0
+    register: str = ""
+
+
 class Answer:
-    """`lines`: the words of each line, numbers as ints; `map`: the MemoryMap, which says what their numbers are of."""
+    """`lines`: the words of each line, numbers as ints."""
 
     def __init__(self, memory_map, text):
         self.map = memory_map
         self.lines = [[word, *(int(number, 16) for number in numbers)] for word, *numbers in map(str.split, text.splitlines())]
 
+    def place(self, address, item, source):
+        """A Place of the three numbers that a line has for it."""
+        return Place(address, self.map.sources[source] if item else None, item, self.map.registers.get(address, ""))
 
-def ask(kernel, *questions):
-    """An Answer to the questions of tools/reach/main.cc, one after the other. Unreadable."""
+
+def ask(kernel, *questions, more=""):
+    """An Answer to the questions of tools/reach/main.cc, one after the other. `more`: lines of the description besides. Unreadable."""
     program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
     memory_map = kernel.once(MemoryMap)
     with _core() as core:
         try:
-            run = subprocess.run([program, core, *questions], input=memory_map.text, capture_output=True, text=True, check=False)
+            run = subprocess.run([program, core, *questions], input=memory_map.text + more, capture_output=True, text=True, check=False)
         except OSError as error:
             raise Unreadable(f"{program}: {error.strerror}: make builds it") from error
     if run.returncode:

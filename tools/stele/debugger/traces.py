@@ -83,7 +83,7 @@ class Traces:
         options, shards = table.options_, self._shards(table)
         counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in _COUNTERS}
         live = counters["recorded"] - counters["freed"] - counters["cleared"]
-        records = [record for shard in shards for record in self._records(shard)]
+        records = self.records(table)
         is_cache = owner.structure.has("object_size")
         options = {"depth": options.depth, "min": options.min_size, "pid": options.pid, "sample": options.sample,
                    "max": 0 if options.max_size == constant("TraceOptions::kAnySize") else options.max_size}
@@ -98,6 +98,10 @@ class Traces:
                        "unmatched": counters["unmatched"] + counters["cut_nothing"], "stacks_lost": counters["stacks_lost"],
                        "contexts_lost": counters["contexts_lost"], "truncated": counters["truncated"]},
                       records)
+
+    def records(self, table):
+        """All Records of a TraceTable. Those of references have the number of one for an object, and place_of() for a size."""
+        return [record for shard in self._shards(table) for record in self._records(shard)]
 
     def record_of(self, owner, address):
         """The record of an object; None if there is none."""
