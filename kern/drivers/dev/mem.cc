@@ -9,6 +9,8 @@
 //   ksyms                 the kernel's functions: address and name, a line each
 //   unreachable           what nobody can reach any more, found when it is opened; `confirm=N`
 //                         (reach/reach.h)
+//   references            where each traced reference lies, found when it is opened
+//                         (trace/dump/ref_places.h)
 //   irqoff                the longest stretches with interrupts off; `reset` forgets them
 //                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
@@ -18,6 +20,7 @@
 // open files of theirs go on.
 //
 // What is everyone's shows no kernel addresses.
+#include <algorithm>
 #include <charconv>
 
 #include "core/errstr.h"
@@ -32,6 +35,7 @@
 #include "reach/reach.h"
 #include "sched/task.h"
 #include "slab.h"
+#include "trace/dump/ref_places.h"
 #include "trace/trace.h"
 
 namespace {
@@ -47,6 +51,7 @@ enum File : uint64_t {
   kTraceDump,
   kKsyms,
   kUnreachable,
+  kReferences,
   kIrqOff,  // the last, since not every configuration has it
 };
 constexpr TableEntry kTable[] = {
@@ -60,6 +65,7 @@ constexpr TableEntry kTable[] = {
     {"tracedump", ABI_S_IFREG | 0400, kRoot},
     {"ksyms", ABI_S_IFREG | 0400, kRoot},
     {"unreachable", ABI_S_IFREG | 0600, kRoot},
+    {"references", ABI_S_IFREG | 0400, kRoot},
 #ifdef CONFIG_IRQ_OFF_TRACE
     {"irqoff", ABI_S_IFREG | 0600, kRoot},
 #endif
@@ -87,6 +93,21 @@ void print_symbols(Text& text) {
     const SymbolEntry symbol = symbol_entry(i);
     text.print("%016lx T %s\n", symbol.address, symbol.name);
   }
+}
+
+// A line for each, with the number that its stack has in #mem/tracedump.
+Result<void> print_references(Text& text) {
+  RefPlaces places;
+  TRY(trace_ref_finder()(places, nullptr));
+  const auto found = std::ranges::count_if(places.all(), &RefPlaces::Entry::is_found);
+  text.print("references %lu nowhere %lu\n", places.all().size(), places.all().size() - found);
+  for (const RefPlaces::Entry& entry : places.all()) {
+    char place[RefPlaces::kText];
+    places.format(place, sizeof(place), entry.place);
+    text.print("%s 0x%lx stack %u %s\n", ref_class(entry.kind).name, entry.object, entry.stack,
+               place);
+  }
+  return {};
 }
 
 // confirm=N: so many looks for each report from now on.
@@ -308,6 +329,8 @@ class MemDevice final : public TableDevice {
       case kKsyms:
         print_symbols(text);
         return {};
+      case kReferences:
+        return print_references(text);
       case kIrqOff:
         return mem_print_irq_off(text);
       default:

@@ -49,6 +49,9 @@ void reach_register(ReachProvider& provider);
 void reach_register_walker(kmem_cache* cache,
                            void (*walk)(const void* object, ReachVisitor& visitor));
 
+// Once, after trace_init(): dumps of references say where these lie (src/reach/references.cc).
+void reach_init();
+
 // --- The report.
 
 // How many looks one report makes: 1 to kReachMaxLooks. EINVAL.

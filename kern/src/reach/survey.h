@@ -46,8 +46,9 @@ class SurveyWork {
   ~SurveyWork() = default;
 };
 
-// Calls work.look() once. ENOMEM with the error string set. Several may ask at once: each has memory
-// of its own, and CPUs stop for one after the other. May sleep; interrupts on, no spinlock held.
+// Calls work.look() once. ENOMEM with the error string set. Several may ask at once: each has
+// memory of its own, and CPUs stop for one after the other. May sleep; interrupts on, no spinlock
+// held.
 Result<void> survey(SurveyWork& work);
 
 }  // namespace reach
