@@ -9,6 +9,8 @@
 //   ksyms                 the kernel's functions: address and name, a line each
 //   unreachable           what nobody can reach any more, found when it is opened; `confirm=N`
 //                         (reach/reach.h)
+//   whatis                write an address; what it is reads from the same open file
+//                         (mem_whatis.h)
 //   references            where each traced reference lies, found when it is opened
 //                         (trace/dump/ref_places.h)
 //   irqoff                the longest stretches with interrupts off; `reset` forgets them
@@ -28,6 +30,7 @@
 #include "drivers/dev/devices.h"
 #include "drivers/dev/mem_irq_off.h"
 #include "drivers/dev/mem_stats.h"
+#include "drivers/dev/mem_whatis.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -52,6 +55,7 @@ enum File : uint64_t {
   kKsyms,
   kUnreachable,
   kReferences,
+  kWhatis,
   kIrqOff,  // the last, since not every configuration has it
 };
 constexpr TableEntry kTable[] = {
@@ -66,6 +70,7 @@ constexpr TableEntry kTable[] = {
     {"ksyms", ABI_S_IFREG | 0400, kRoot},
     {"unreachable", ABI_S_IFREG | 0600, kRoot},
     {"references", ABI_S_IFREG | 0400, kRoot},
+    {"whatis", ABI_S_IFREG | 0600, kRoot},
 #ifdef CONFIG_IRQ_OFF_TRACE
     {"irqoff", ABI_S_IFREG | 0600, kRoot},
 #endif
@@ -151,6 +156,8 @@ class MemDevice final : public TableDevice {
       trace_binary_close(binary_of(chan));
     } else if (chan.qid.path == kUnreachable) {
       reach_report_free(reach_of(chan));
+    } else if (chan.qid.path == kWhatis) {
+      MemWhatis::destroy(&whatis_of(chan));
     } else if (!is_dynamic(chan)) {
       Text::destroy(&text_of(chan));
     } else if (chan.is_open) {
@@ -174,6 +181,7 @@ class MemDevice final : public TableDevice {
         return trace_binary_read(binary_of(chan), buffer, size, offset);
       if (chan.qid.path == kUnreachable)
         return read_text(reach_report_text(reach_of(chan)), buffer, size, offset);
+      if (chan.qid.path == kWhatis) return whatis_of(chan).read(buffer, size, offset);
       return text_of(chan).read(buffer, size, offset);
     }
     OpenTrace& open = open_of(chan);
@@ -188,6 +196,10 @@ class MemDevice final : public TableDevice {
     }
     if (chan.qid.path == kUnreachable) {
       TRY(unreachable_command({buffer, size}));
+      return size;
+    }
+    if (chan.qid.path == kWhatis) {
+      TRY(whatis_of(chan).write({buffer, size}));
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
@@ -207,6 +219,10 @@ class MemDevice final : public TableDevice {
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     const bool for_reading = (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
     if (is_dynamic(chan)) return open_trace(chan, for_reading);
+    if (chan.qid.path == kWhatis) {
+      chan.state = TRY(MemWhatis::create());
+      return {};
+    }
     if (!for_reading) return {};
     if (chan.qid.path == kTraceDump) {
       chan.state = TRY(trace_binary_open());
@@ -260,6 +276,7 @@ class MemDevice final : public TableDevice {
     return static_cast<TraceBinaryDump*>(chan.state);
   }
   static ReachReport* reach_of(Chan& chan) { return static_cast<ReachReport*>(chan.state); }
+  static MemWhatis& whatis_of(Chan& chan) { return *static_cast<MemWhatis*>(chan.state); }
   static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 

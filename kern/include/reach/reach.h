@@ -37,10 +37,15 @@ class ReachVisitor {
 };
 
 // Registered at boot, for good, by who has memory that no pointer in static memory, on a stack or
-// in another object leads to. Either may be nullptr.
+// in another object leads to, or that only it can explain. Each may be nullptr.
 struct ReachProvider {
   void (*hide)(ReachVisitor& visitor);
   void (*roots)(ReachVisitor& visitor);
+  // What an address, any number, is in the provider's memory; or, of a live object of `cache`, what
+  // that is. In words, as format() does: the length; 0 if it is none of the provider's. All CPUs
+  // are stopped.
+  int (*describe)(uint64_t address, char* buffer, size_t size) = nullptr;
+  int (*meaning)(const kmem_cache* cache, const void* object, char* buffer, size_t size) = nullptr;
   ReachProvider* next = nullptr;
 };
 void reach_register(ReachProvider& provider);

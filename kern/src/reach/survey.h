@@ -40,6 +40,9 @@ struct Survey {
 // no sleeping lock taken.
 class SurveyWork {
  public:
+  // Before each try: memory of the work's own that depends on how much there is. May sleep. False:
+  // there is none.
+  virtual bool prepare(const Needs&) { return true; }
   virtual void look(const Survey& survey) = 0;
 
  protected:
