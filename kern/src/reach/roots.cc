@@ -74,4 +74,20 @@ void visit_roots(ReachVisitor& visitor) {
   }
 }
 
+int describe_provided(uint64_t address, char* buffer, size_t size) {
+  for (const ReachProvider* provider = providers; provider; provider = provider->next) {
+    if (!provider->describe) continue;
+    if (const int length = provider->describe(address, buffer, size)) return length;
+  }
+  return 0;
+}
+
+int meaning_provided(const kmem_cache* cache, const void* object, char* buffer, size_t size) {
+  for (const ReachProvider* provider = providers; provider; provider = provider->next) {
+    if (!provider->meaning) continue;
+    if (const int length = provider->meaning(cache, object, buffer, size)) return length;
+  }
+  return 0;
+}
+
 }  // namespace reach

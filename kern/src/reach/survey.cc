@@ -8,6 +8,7 @@
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "lib/string.h"
+#include "reach/block.h"
 #include "reach/roots.h"
 #include "reach/stop.h"
 #include "reach/visitor.h"
@@ -18,25 +19,6 @@ namespace {
 
 constexpr unsigned kTries = 6;
 constexpr size_t kStackEntries = 16384;
-
-// Memory of the tracer's arena, which the index leaves out. Undefined contents.
-template <typename T>
-class Block {
- public:
-  explicit Block(uint64_t count)
-      : count_(count), memory_(static_cast<T*>(trace_copy_alloc(count * sizeof(T)))) {}
-  ~Block() {
-    if (memory_) trace_copy_free(memory_, count_ * sizeof(T));
-  }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  explicit operator bool() const { return memory_ != nullptr; }
-  std::span<T> span() const { return {memory_, count_}; }
-
- private:
-  const uint64_t count_;
-  T* const memory_;
-};
 
 class Memory {
  public:
@@ -96,7 +78,7 @@ Result<void> survey(SurveyWork& work) {
   Needs needs = estimate();
   for (unsigned i = 0; i < kTries; i++) {
     Memory memory(needs);
-    if (!memory) {
+    if (!memory || !work.prepare(needs)) {
       return fail(Errno::ENOMEM, "no memory for an index of %lu page frames and %lu objects",
                   needs.frames, needs.objects);
     }

@@ -40,14 +40,18 @@ struct Survey {
 // no sleeping lock taken.
 class SurveyWork {
  public:
+  // Before each try: memory of the work's own that depends on how much there is. May sleep. False:
+  // there is none.
+  virtual bool prepare(const Needs&) { return true; }
   virtual void look(const Survey& survey) = 0;
 
  protected:
   ~SurveyWork() = default;
 };
 
-// Calls work.look() once. ENOMEM with the error string set. Several may ask at once: each has memory
-// of its own, and CPUs stop for one after the other. May sleep; interrupts on, no spinlock held.
+// Calls work.look() once. ENOMEM with the error string set. Several may ask at once: each has
+// memory of its own, and CPUs stop for one after the other. May sleep; interrupts on, no spinlock
+// held.
 Result<void> survey(SurveyWork& work);
 
 }  // namespace reach
