@@ -8,8 +8,8 @@
 //   references        where the references of the description lie: `place OBJECT NUMBER WHERE
 //                     ADDRESS HOLDER SOURCE` for each pair of words that is one, WHERE as the
 //                     enumeration has it, in an object of a source (0 0: in none)
-//   holders ADDRESS   what points to the live object there: `holders COUNT SHOWN OBJECT OBJECT
-//                     SOURCE`, then of so many links the kind (paths.h), ADDRESS, HOLDER, SOURCE
+//   holders ADDRESS   what points to the object there: `holders COUNT SHOWN LIVE OBJECT OBJECT
+//                     SOURCE`, then of SHOWN links the kind (paths.h), ADDRESS, HOLDER, SOURCE
 //   path ADDRESS      a shortest path to it from a root: `path COUNT`, and its links as above
 //
 // Status 2 with one line on standard error if it cannot be said.
@@ -52,9 +52,9 @@ void unreachable(World& world) {
   find_heads(index, world, world.stack(), report);
 }
 
-// Of two places of a reference the one with the higher number counts: a stack may have words of
-// what was there before.
-enum Where : unsigned { kStack, kUnreachedObject, kInUse };
+// As in the kernel (references.cc): of two places of a reference the one with the higher number
+// counts, as a stack may have words of what was there before.
+enum Where : unsigned { kStackApart, kStack, kUnreachedObject, kInUse };
 
 Where where_of(const World& world, const Place& place) {
   if (place.kind == Place::Kind::kStatic) return kInUse;
@@ -70,21 +70,32 @@ void print_place(const World& world, uint64_t address) {
          object ? object.run->source : 0);
 }
 
+// Looks for traced references: for their two words, and on a stack for each apart.
+void find_references(const World& world, const Place& place, uint64_t address,
+                     std::span<const uint64_t> words) {
+  const auto print = [&](const World::Reference& found, Where where, size_t i) {
+    printf("place %" PRIx64 " %" PRIx64 " %x ", found.object, found.number, where);
+    print_place(world, address + i * sizeof(uint64_t));
+  };
+  for (size_t i = 0; i < words.size(); i++) {
+    const World::Reference* const found = world.reference(words[i]);
+    if (!found) continue;
+    if (i > 0 && words[i - 1] == found->object) {
+      print(*found, where_of(world, place), i - 1);
+    } else if (place.kind == Place::Kind::kStack &&
+               std::find(words.begin(), words.end(), found->object) != words.end()) {
+      print(*found, kStackApart, i);
+    }
+  }
+}
+
 void references(World& world) {
-  const auto& wanted = world.references();
   const auto show_roots = [&](const auto& show) {
     for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
   };
   for_each_range(world.index(), world, show_roots,
                  [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
-                   for (size_t i = 0; i + 1 < words.size(); i++) {
-                     if (words[i] < world.index().base() || words[i + 1] == 0) continue;
-                     const std::pair reference(words[i + 1], words[i]);
-                     if (!std::binary_search(wanted.begin(), wanted.end(), reference)) continue;
-                     printf("place %" PRIx64 " %" PRIx64 " %x ", words[i], words[i + 1],
-                            where_of(world, place));
-                     print_place(world, address + i * sizeof(uint64_t));
-                   }
+                   find_references(world, place, address, words);
                  });
 }
 
@@ -93,11 +104,6 @@ constexpr const char* kKinds[] = {"none", "root", "owner", "word", "walker"};  /
 void print(const World& world, const Link& link) {
   printf("%s ", kKinds[link.kind()]);
   print_place(world, link.address());
-}
-
-Object find_live(const World& world, uint64_t address) {
-  const Object object = world.index().find(address);
-  return object && (object.state() & kLive) ? object : Object{};
 }
 
 // Of a page table, whose entries are followed by the walker of what it belongs to.
@@ -111,7 +117,7 @@ void holders(World& world, uint64_t address) {
   constexpr size_t kMost = 16;
   std::vector<Link> found;
   uint64_t count = 0;
-  const Object object = find_live(world, address);
+  const Object object = world.index().find(address);
   if (object) {
     forget_walks(world);
     const auto visit = [&](const Link& link) {
@@ -121,7 +127,8 @@ void holders(World& world, uint64_t address) {
     world.show_roots(holders);
     holders.finish();
   }
-  printf("holders %" PRIx64 " %zx ", count, found.size());
+  const bool is_live = object && (object.state() & kLive);
+  printf("holders %" PRIx64 " %zx %x ", count, found.size(), is_live);
   print_place(world, object ? object.address() : 0);
   for (const Link& link : found) print(world, link);
 }
@@ -133,7 +140,7 @@ class Search {
 
   void answer(uint64_t address) {
     if (!paths_) find();
-    const Object object = find_live(world_, address);
+    const Object object = world_.index().find(address);
     const std::span<const Link> path = paths_->path(object);
     printf("path %zx\n", path.size());
     for (const Link& link : path) print(world_, link);

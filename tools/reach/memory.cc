@@ -39,6 +39,8 @@ class File {
   // The same without what are holes in the file, which is left as it is.
   void read_data(uint64_t offset, char* to, uint64_t size) const {
     const uint64_t end = offset + size;
+    const off_t whole = lseek(descriptor_, 0, SEEK_END);
+    if (whole < 0 || end > static_cast<uint64_t>(whole)) throw Failure(path_ + ": cut off");
     for (uint64_t at = offset; at < end;) {
       const off_t data = lseek(descriptor_, static_cast<off_t>(at), SEEK_DATA);
       if (data < 0 && errno == ENXIO) return;

@@ -133,7 +133,7 @@ class World::Reader {
   void registers() {
     world_.registers_at_ = numbers_[0];
     world_.registers_.assign(numbers_.begin() + 1, numbers_.end());
-    world_.roots_.push_back({Place::of_static(), numbers_[0],
+    world_.roots_.push_back({Place::of_stack(0), numbers_[0],
                              numbers_[0] + sizeof(uint64_t) * world_.registers_.size()});
   }
   // What is mapped of it, which need not be in one piece in memory.
@@ -153,7 +153,7 @@ class World::Reader {
       at = end;
     }
   }
-  void reference() { world_.references_.emplace_back(numbers_[1], numbers_[0]); }
+  void reference() { world_.references_.push_back({numbers_[1], numbers_[0]}); }
   void tables() { world_.tables_.emplace_back(numbers_[0], numbers_[1]); }
   void mapped() {
     for (uint64_t at = numbers_[0]; at < numbers_[1]; at += Memory::kPage) {
@@ -186,7 +186,7 @@ const std::array<World::Reader::Word, 13> World::Reader::kWords = {{
 
 World::World(const std::string& core, std::string_view description) {
   Reader(*this, core, description).read();
-  std::sort(references_.begin(), references_.end());
+  std::ranges::sort(references_, {}, &Reference::number);
 }
 
 void World::mark() {
@@ -200,6 +200,11 @@ const uint64_t* World::at(uint64_t address) const {
   const uint64_t offset = address - registers_at_;
   if (offset < sizeof(uint64_t) * registers_.size()) return &registers_[offset / sizeof(uint64_t)];
   return memory_->at(memory_->direct(address));
+}
+
+const World::Reference* World::reference(uint64_t number) const {
+  const auto found = std::ranges::lower_bound(references_, number, {}, &Reference::number);
+  return number != 0 && found != references_.end() && found->number == number ? &*found : nullptr;
 }
 
 uint64_t World::descriptor_word(uint64_t address, uint64_t offset) const {

@@ -67,8 +67,11 @@ class World {
   // Whether an object that is a page or several is a slab.
   bool is_slab(const Object& object) const { return descriptor_word(object.address(), slab_) != 0; }
   const std::vector<Root>& roots() const { return roots_; }
-  // The traced references that are looked for: (number, object), in order.
-  const std::vector<std::pair<uint64_t, uint64_t>>& references() const { return references_; }
+  // A traced reference that is looked for, by its number; nullptr if there is none.
+  struct Reference {
+    uint64_t number, object;
+  };
+  const Reference* reference(uint64_t number) const;
 
   // As a Space (mark.h): all addresses of the kernel's that roots and objects have.
   const uint64_t* at(uint64_t address) const;
@@ -103,7 +106,7 @@ class World {
   static constexpr uint64_t kNone = ~uint64_t{0};
   uint64_t registers_at_ = kNone;
   std::vector<uint64_t> registers_;
-  std::vector<std::pair<uint64_t, uint64_t>> references_;
+  std::vector<Reference> references_;  // by number
 };
 
 // What walks are told, as MarkingVisitor (kern/src/reach/visitor.h) takes it.

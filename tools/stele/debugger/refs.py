@@ -3,37 +3,25 @@
 A reference is two neighbouring words, the address of its object and the number of its record (kern/include/core/ref.h); so where these two
 words stand is where it lies, whatever holder it was moved to.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stele.debugger.memory import Unreadable, constant
 from stele.debugger.reach import Place, ask
+from stele.debugger.ref_classes import ref_classes
 from stele.debugger.source import backtrace_lines
-from stele.debugger.tasks import Frame, cpus
+from stele.debugger.tasks import Frame
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names
 
+_STACK_APART, _UNREACHED = 0, 2  # as tools/reach/main.cc has them
+
 
 @dataclass
-class _Reference:
-    record: object
-    object: int  # its address; 0 for one that is not known
-    where: int = -1  # as tools/reach/main.cc has it
+class Reference:
+    record: object  # of it; its object is the one that is referred to, 0 for one that is not known
+    number: int
+    where: int = -1
     place: Place = None
-
-
-class RefClass:
-    """A class of references: an element of ref_classes."""
-
-    def __init__(self, kernel, number, structure):
-        self.structure, self.address = structure, structure.address
-        self.name = kernel.read(structure.name, 64).partition(b"\0")[0].decode("ascii", "replace")
-        traced = kernel.constant("ref_traced")
-        counts = [cpu.tables.cpu.refs[number] for cpu in cpus(kernel)]
-        self.taken, self.put = (sum(getattr(each, field) & ~traced for each in counts) for field in ("taken", "put"))
-
-
-def ref_classes(kernel):
-    return [RefClass(kernel, number, structure) for number, structure in enumerate(kernel.variable("ref_classes"))]
 
 
 def references(kernel, name):
@@ -43,12 +31,11 @@ def references(kernel, name):
     if not found:
         raise Unreadable(f"no class of references is called {name}: there are {' '.join(classes)}")
     traces, names = kernel.once(Traces), kernel.once(Names)
-    known = _known(kernel, traces, found)
+    known = traced_references(kernel, kernel.at("TraceTable", found.structure.trace)) if found.structure.trace else []
     state = "running" if found.structure.flags & constant("KMC_TRACED") else "stopped" if found.structure.trace else "off"
-    yield f"{found.name}: {found.taken - found.put} references, of which the trace, {state}, knows {len(known)}"
+    yield f"{found.name}: {found.live()} references, of which the trace, {state}, knows {len(known)}"
     if not found.structure.trace:
         yield f"to know who takes them: echo start > #mem/kmemtrace/{found.name}"
-    _find(kernel, known)
     groups = {}
     for reference in known:
         groups.setdefault(reference.record.stack, []).append(reference)
@@ -65,30 +52,52 @@ def references(kernel, name):
             yield "\t" + _text(traces, names, reference)
 
 
-def _known(kernel, traces, ref_class):
-    if not ref_class.structure.trace:
-        return []
+def traced_references(kernel, table):
+    """[Reference] of a TraceTable, with the places where they lie."""
     base, unit = kernel.constant("direct_map_base"), constant("TraceTable::kPlaceUnit")
-    records = traces.records(kernel.at("TraceTable", ref_class.structure.trace))
-    return [_Reference(record, base + record.size * unit if record.size else 0) for record in records]
+    known = [Reference(replace(record, object=base + record.size * unit if record.size else 0, size=0), record.object)
+             for record in kernel.once(Traces).records(table)]
+    _find(kernel, known)
+    return known
 
 
 def _find(kernel, known):
     """Where they lie; of several places that with the highest `where`."""
-    by_pair = {(reference.object, reference.record.object): reference for reference in known if reference.object}
-    if not by_pair:
+    by_number = {reference.number: reference for reference in known if reference.record.object}
+    if not by_number:
         return
-    answer = ask(kernel, "references", more="".join(f"reference {item:x} {number:x}\n" for item, number in by_pair))
-    for _, item, number, where, *place in answer.lines:
-        reference = by_pair[item, number]
+    answer = ask(kernel, "references", more="".join(f"reference {each.record.object:x} {number:x}\n" for number, each in by_number.items()))
+    for _, _, number, where, *place in answer.lines:
+        reference = by_number[number]
         if where > reference.where:
             reference.where, reference.place = where, answer.place(*place)
 
 
 def _text(traces, names, reference):
     record = reference.record
-    if not reference.object:
+    if not record.object:
         what = "to what lies outside of what a record can say"
     else:
-        what = f"to {names.at(reference.object)}: {names.place(reference.place) if reference.place else 'nowhere found'}"
+        what = f"to {names.at(record.object)}: {_place(names, reference)}"
     return f"{what}; taken by {traces.context_name(record.context)} {traces.now - record.time // 1_000_000} ms ago"
+
+
+def _place(names, reference):
+    if not reference.place:
+        return "nowhere found"
+    words = names.place(reference.place)
+    return f"perhaps {words}" if reference.where == _STACK_APART else f"{words}, which nobody can reach" if reference.where == _UNREACHED else words
+
+
+def dump_place(kernel, reference):
+    """The same in the words of a dump, RefPlaces::format(); "" if it was not found."""
+    place = reference.place
+    if not place:
+        return ""
+    if place.owner:
+        return f"at +{place.address - place.item:#x} of {place.owner.name} {place.item:#x}{', which nobody can reach' if reference.where == _UNREACHED else ''}"
+    task = kernel.once(Names).task_of(place)
+    if not task:
+        return f"in static data at {place.address:#x}"
+    who = f"pid {task.pid} {task.name}" if task.pid else f"task {task.name}"
+    return f"{'perhaps ' if reference.where == _STACK_APART else ''}on the kernel stack of {who}"

@@ -170,17 +170,21 @@ class Names:
             return place.register
         if place.address in self._static:
             return self.variable(place.address)
+        task = self.task_of(place)
+        if not task:
+            return f"{place.address:#x}, the stack of a CPU"
+        top = task.structure.stack_base + self.kernel.constant("kernel_stack_size")
+        return f"{place.address:#x}, the kernel stack of {task}, {top - place.address:#x} bytes below its top"
+
+    def task_of(self, place):
+        """The Task whose kernel stack it is on; None."""
         size = self.kernel.constant("kernel_stack_size")
-        for task in self.kernel.once(all_tasks):
-            base = task.structure.stack_base
-            if base <= place.address < base + size:
-                return f"{place.address:#x}, the kernel stack of {task}, {base + size - place.address:#x} bytes below its top"
-        return f"{place.address:#x}, the stack of a CPU"
+        return next((task for task in self.kernel.once(all_tasks) if 0 <= place.address - task.structure.stack_base < size), None)
 
     def place(self, place):
         """Where a word lies that somebody has, in words."""
         if not place.owner:
-            return f"variable {self.root(place)}" if place.address in self._static else self.root(place)
+            return ("variable " if place.address in self._static else "" if place.register else "at ") + self.root(place)
         field = self.field(place)
         at = "" if field.startswith("+") else f" at +{place.address - place.item:#x}"
         return f"{field} of {self.object(place.owner, place.item)}{at}"
