@@ -46,18 +46,20 @@ $(SETUP): scripts/setup
 endif
 
 # The initial archive first: what it needs takes longest.
-all: initrd kernel
+all: initrd kernel tools
 
 include kern/kconfig.mk
 include kern/kern.mk
 include user/user.mk
+include tools/reach/reach.mk
 include tests/tests.mk
 include bench/bench.mk
 include hunts.mk
 
-.PHONY: all kernel initrd guest run gdb iso format lint clean help
+.PHONY: all kernel initrd tools guest run gdb iso format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
+tools: $(REACH)
 guest: all # for scripts/guest
 
 run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M BOOT=direct|iso); ctrl-a x ends

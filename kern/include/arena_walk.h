@@ -1,9 +1,11 @@
-// A walk over the segments of all arenas, for who looks at memory as a whole while nothing changes:
-// the rules are those of slab_walk.h.
+// A walk over the segments of all arenas, and what an address is to them, for who looks at memory
+// as a whole while nothing changes: the rules are those of slab_walk.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "slab.h"
 
 struct arena;
 
@@ -26,3 +28,16 @@ struct ArenaWalk {
 };
 // Time in proportion to the boundary tags.
 void arena_walk(const arena* arena, ArenaWalk& walk);
+
+// The segment, no span, that an address lies in: any number.
+struct ArenaSegment {
+  uint64_t start, size;  // size 0: there is none
+  bool free;
+};
+ArenaSegment arena_locate(const arena* arena, uint64_t address);
+// Its quantum caches, `number` from 0 on; nullptr after the last.
+kmem_cache* arena_walk_quantum_cache(const arena* arena, unsigned number);
+// Whether all that it hands out is its source's, and its own account knows nothing of it.
+bool arena_walk_passes_on(const arena* arena);
+// Whether boundary tags lie in the segment. Time in proportion to those of all arenas.
+bool arena_walk_holds_tags(const ArenaSegment& segment);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "lib/result.h"
 #include "lib/units.h"
@@ -20,6 +21,9 @@ void memory_init();
 // The descriptor of a frame, or of an address in the direct map; nullptr if it is not memory.
 Page* page_of(PhysAddr address);
 Page* page_of(const void* direct_map_address);
+
+// All of them, in the order of frames.
+std::span<const Page> page_descriptors();
 
 // One page from the page arena. With KM_ZERO zeroed. ENOMEM. `flags`: KM_*.
 Result<PhysAddr> page_alloc(int flags);

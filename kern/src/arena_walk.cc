@@ -19,3 +19,30 @@ void arena_walk(const struct arena* arena, ArenaWalk& walk) {
     if (segment->kind == SegmentKind::kAllocated) walk.segment(segment->start, segment->size);
   }
 }
+
+ArenaSegment arena_locate(const struct arena* arena, uint64_t address) {
+  for (const Segment* segment = arena->first; segment; segment = segment->next) {
+    if (!segment->is_span() && address - segment->start < segment->size)
+      return {segment->start, segment->size, segment->kind == SegmentKind::kFree};
+  }
+  return {};
+}
+
+kmem_cache* arena_walk_quantum_cache(const struct arena* arena, unsigned number) {
+  return !arena->zombie && number < arena->quantum_caches.size() ? arena->quantum_caches[number]
+                                                                 : nullptr;
+}
+
+bool arena_walk_passes_on(const struct arena* arena) {
+  return arena->passes_on;
+}
+
+bool arena_walk_holds_tags(const ArenaSegment& segment) {
+  for (struct arena* arena = arena_walk_next(nullptr); arena; arena = arena_walk_next(arena)) {
+    for (const Segment* tag = arena->first; tag; tag = tag->next) {
+      if (!tag->is_span() && reinterpret_cast<uint64_t>(tag) - segment.start < segment.size)
+        return true;
+    }
+  }
+  return false;
+}

@@ -18,6 +18,7 @@
 #include "ns/namespace.h"
 #include "pages.h"
 #include "proc/process.h"
+#include "reach/reach.h"
 #include "sched/task.h"
 #include "trace/trace.h"
 
@@ -73,6 +74,7 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   paging_use_page_arena();
   trace_init();
   trace_report_init();
+  reach_init();
   sched_init();
   smp_start();
   time_start_tick();

@@ -93,6 +93,10 @@ Page* page_of(const void* address) {
   return page_of(direct_map_phys(address));
 }
 
+std::span<const Page> page_descriptors() {
+  return {descriptors, frames};
+}
+
 ALLOCATOR_TEXT Result<PhysAddr> page_alloc(int flags) {
   void* const memory = arena_alloc(page_arena, kPageSize, flags);
   if (!memory) return Errno::ENOMEM;

@@ -12,7 +12,7 @@ TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_stor
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 # The commands that users write, and the dumps that they read.
 TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/trace/trace_options.cc \
-  $(addprefix kern/src/trace/dump/,summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
+  $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
 # What #p9 makes of a server's answers.

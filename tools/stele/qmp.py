@@ -2,7 +2,9 @@
 import json
 import os
 import pathlib
-import subprocess
+import socket
+
+_BLOCK, _CHUNK = 4096, 1 << 16  # of files: bytes that may be a hole; bytes that are read at once
 
 
 class QmpError(Exception):
@@ -13,15 +15,17 @@ class Qmp:
     """The client's side of a connected socket. Not for two threads at once."""
 
     def __init__(self, connection):
-        self.file = connection.makefile("rwb", buffering=0)
+        self.connection = connection
         self.lines = connection.makefile("rb")
         self.events = []
         self.execute("qmp_capabilities")
 
-    def execute(self, command, **arguments):
-        """What the command returns. QmpError."""
+    def execute(self, command, *files, **arguments):
+        """What the command returns; it gets the file descriptors. QmpError."""
         try:
-            self.file.write(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
+            message = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+            sent = socket.send_fds(self.connection, [message], files)
+            self.connection.sendall(message[sent:])
         except OSError as error:
             raise QmpError("QEMU has ended") from error
         while True:
@@ -59,15 +63,43 @@ class Qmp:
 
 def dump(qmp, core):
     """Writes the guest's memory to the file `core`, an ELF core with the kernel's own addresses; the guest stands still meanwhile. The file
-    is there when it is whole, and takes no room on the disk for pages of zeros. QmpError."""
+    is there when it is whole, and takes no room on the disk for pages of zeros: QEMU writes to a pipe. QmpError."""
     core = pathlib.Path(core).absolute()
     part = core.with_name(core.name + ".part")
     try:
-        qmp.execute("dump-guest-memory", paging=True, protocol=f"file:{part}")
-        part.chmod(0o600)
-        subprocess.run(["fallocate", "--dig-holes", part], stderr=subprocess.DEVNULL, check=False)  # not every file system can
+        reading, writing = os.pipe()
+        with open(reading, "rb") as pipe:
+            try:
+                qmp.execute("getfd", writing, fdname="core")
+            finally:
+                os.close(writing)
+            qmp.execute("dump-guest-memory", paging=True, protocol="fd:core", detach=True)
+            with open(part, "wb", opener=_private) as file:
+                _copy_sparsely(pipe, file)
+        qmp.wait_for("DUMP_COMPLETED")
+        if qmp.execute("query-dump")["status"] != "completed":
+            raise QmpError("QEMU could not dump the guest's memory")
         os.replace(part, core)
     except OSError as error:
         raise QmpError(str(error)) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _private(path, flags):
+    return os.open(path, flags, 0o600)
+
+
+def _copy_sparsely(pipe, file):
+    """All that the pipe has, with holes where it has blocks of zeros."""
+    zeros, none = bytes(_BLOCK), bytes(_CHUNK)
+    for chunk in iter(lambda: pipe.read(_CHUNK), b""):
+        if chunk == none:
+            file.seek(_CHUNK, os.SEEK_CUR)
+            continue
+        for block in (chunk[start:start + _BLOCK] for start in range(0, len(chunk), _BLOCK)):
+            if block == zeros:
+                file.seek(_BLOCK, os.SEEK_CUR)
+            else:
+                file.write(block)
+    file.truncate()

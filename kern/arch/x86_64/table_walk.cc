@@ -46,21 +46,22 @@ void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
   }
 }
 
-// What is mapped at an address of the kernel's virtual range; 0: nothing.
-PhysAddr kernel_page(uint64_t address) {
+// The entry that maps an address of the kernel's half, a large page or one of 4 KiB; 0: nothing.
+uint64_t kernel_entry(uint64_t address) {
   PhysAddr at = kernel_root_table();
   for (unsigned level = kRootLevel;; level--) {
     const uint64_t entry = entries_of(at)[index_at(address, level)];
-    if (!(entry & kPresent)) return {};
+    if (!(entry & kPresent)) return 0;
+    if (level == 0 || (level < kRootLevel && (entry & kLarge))) return entry;
     at = physical(entry);
-    if (level == 0) return at;
   }
 }
 
 void visit_stack(uint64_t top, size_t size, void (*visit)(PhysAddr page, void* argument),
                  void* argument) {
   for (uint64_t address = top - size; address < top; address += kPageSize) {
-    if (const PhysAddr page = kernel_page(address); page.value != 0) visit(page, argument);
+    if (const PhysAddr page = physical(kernel_entry(address)); page.value != 0)
+      visit(page, argument);
   }
 }
 
@@ -83,4 +84,26 @@ void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument
     for (unsigned i = 0; i < kIstCount; i++)
       visit_stack(tables.tss.ist[i], kIstStackSize, page, argument);
   }
+}
+
+bool is_kernel_mapped(uint64_t address) {
+  constexpr uint64_t kCanonical = ~uint64_t{0} << 47;
+  return (address & kCanonical) == kCanonical && kernel_entry(address) != 0;
+}
+
+CpuStack find_cpu_stack(uint64_t address) {
+  constexpr const char* kNames[kIstCount] = {"DoubleFault", "Nmi", "MachineCheck"};
+  static_assert(kIstDoubleFault == 1 && kIstNmi == 2 && kIstMachineCheck == 3);
+  const auto below = [address](uint64_t top, size_t size) {
+    return top != 0 && address < top && address >= top - size;
+  };
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    const CpuTables& tables = cpu_tables(id);
+    if (below(tables.first_stack, kKernelStackSize)) return {"", id, tables.first_stack - address};
+    for (unsigned i = 0; i < kIstCount; i++) {
+      const uint64_t top = tables.tss.ist[i];
+      if (below(top, kIstStackSize)) return {kNames[i], id, top - address};
+    }
+  }
+  return {};
 }

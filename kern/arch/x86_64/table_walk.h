@@ -22,3 +22,13 @@ void walk_kernel_tables(void (*table)(PhysAddr page, void* argument), void* argu
 // The pages of the stacks on which CPUs were started; the boot CPU's are in the image. The same
 // context.
 void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument);
+
+// Whether reading at an address, any number, of the kernel's half would find memory or a device.
+bool is_kernel_mapped(uint64_t address);
+// The stack of a CPU's own that an address lies in; name nullptr: none.
+struct CpuStack {
+  const char* name;  // what the CPU uses it for; "": it began on it
+  unsigned cpu;
+  uint64_t below_top;  // bytes
+};
+CpuStack find_cpu_stack(uint64_t address);

@@ -9,6 +9,10 @@
 //   ksyms                 the kernel's functions: address and name, a line each
 //   unreachable           what nobody can reach any more, found when it is opened; `confirm=N`
 //                         (reach/reach.h)
+//   whatis                write an address; what it is reads from the same open file
+//                         (mem_whatis.h)
+//   references            where each traced reference lies, found when it is opened
+//                         (trace/dump/ref_places.h)
 //   irqoff                the longest stretches with interrupts off; `reset` forgets them
 //                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
@@ -18,6 +22,7 @@
 // open files of theirs go on.
 //
 // What is everyone's shows no kernel addresses.
+#include <algorithm>
 #include <charconv>
 
 #include "core/errstr.h"
@@ -25,6 +30,7 @@
 #include "drivers/dev/devices.h"
 #include "drivers/dev/mem_irq_off.h"
 #include "drivers/dev/mem_stats.h"
+#include "drivers/dev/mem_whatis.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -32,6 +38,7 @@
 #include "reach/reach.h"
 #include "sched/task.h"
 #include "slab.h"
+#include "trace/dump/ref_places.h"
 #include "trace/trace.h"
 
 namespace {
@@ -47,6 +54,8 @@ enum File : uint64_t {
   kTraceDump,
   kKsyms,
   kUnreachable,
+  kReferences,
+  kWhatis,
   kIrqOff,  // the last, since not every configuration has it
 };
 constexpr TableEntry kTable[] = {
@@ -60,6 +69,8 @@ constexpr TableEntry kTable[] = {
     {"tracedump", ABI_S_IFREG | 0400, kRoot},
     {"ksyms", ABI_S_IFREG | 0400, kRoot},
     {"unreachable", ABI_S_IFREG | 0600, kRoot},
+    {"references", ABI_S_IFREG | 0400, kRoot},
+    {"whatis", ABI_S_IFREG | 0600, kRoot},
 #ifdef CONFIG_IRQ_OFF_TRACE
     {"irqoff", ABI_S_IFREG | 0600, kRoot},
 #endif
@@ -87,6 +98,21 @@ void print_symbols(Text& text) {
     const SymbolEntry symbol = symbol_entry(i);
     text.print("%016lx T %s\n", symbol.address, symbol.name);
   }
+}
+
+// A line for each, with the number that its stack has in #mem/tracedump.
+Result<void> print_references(Text& text) {
+  RefPlaces places;
+  TRY(trace_ref_finder()(places, nullptr));
+  const auto found = std::ranges::count_if(places.all(), &RefPlaces::Entry::is_found);
+  text.print("references %lu nowhere %lu\n", places.all().size(), places.all().size() - found);
+  for (const RefPlaces::Entry& entry : places.all()) {
+    char place[RefPlaces::kText];
+    places.format(place, sizeof(place), entry.place);
+    text.print("%s 0x%lx stack %u %s\n", ref_class(entry.kind).name, entry.object, entry.stack,
+               place);
+  }
+  return {};
 }
 
 // confirm=N: so many looks for each report from now on.
@@ -130,6 +156,8 @@ class MemDevice final : public TableDevice {
       trace_binary_close(binary_of(chan));
     } else if (chan.qid.path == kUnreachable) {
       reach_report_free(reach_of(chan));
+    } else if (chan.qid.path == kWhatis) {
+      MemWhatis::destroy(&whatis_of(chan));
     } else if (!is_dynamic(chan)) {
       Text::destroy(&text_of(chan));
     } else if (chan.is_open) {
@@ -153,6 +181,7 @@ class MemDevice final : public TableDevice {
         return trace_binary_read(binary_of(chan), buffer, size, offset);
       if (chan.qid.path == kUnreachable)
         return read_text(reach_report_text(reach_of(chan)), buffer, size, offset);
+      if (chan.qid.path == kWhatis) return whatis_of(chan).read(buffer, size, offset);
       return text_of(chan).read(buffer, size, offset);
     }
     OpenTrace& open = open_of(chan);
@@ -167,6 +196,10 @@ class MemDevice final : public TableDevice {
     }
     if (chan.qid.path == kUnreachable) {
       TRY(unreachable_command({buffer, size}));
+      return size;
+    }
+    if (chan.qid.path == kWhatis) {
+      TRY(whatis_of(chan).write({buffer, size}));
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
@@ -186,6 +219,10 @@ class MemDevice final : public TableDevice {
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     const bool for_reading = (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
     if (is_dynamic(chan)) return open_trace(chan, for_reading);
+    if (chan.qid.path == kWhatis) {
+      chan.state = TRY(MemWhatis::create());
+      return {};
+    }
     if (!for_reading) return {};
     if (chan.qid.path == kTraceDump) {
       chan.state = TRY(trace_binary_open());
@@ -239,6 +276,7 @@ class MemDevice final : public TableDevice {
     return static_cast<TraceBinaryDump*>(chan.state);
   }
   static ReachReport* reach_of(Chan& chan) { return static_cast<ReachReport*>(chan.state); }
+  static MemWhatis& whatis_of(Chan& chan) { return *static_cast<MemWhatis*>(chan.state); }
   static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
@@ -308,6 +346,8 @@ class MemDevice final : public TableDevice {
       case kKsyms:
         print_symbols(text);
         return {};
+      case kReferences:
+        return print_references(text);
       case kIrqOff:
         return mem_print_irq_off(text);
       default:

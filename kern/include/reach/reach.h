@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/task_head.h"
 #include "lib/result.h"
 #include "lib/units.h"
 #include "slab.h"
@@ -19,9 +20,9 @@ class ReachVisitor {
   virtual void object(const void* address) = 0;
   // The same for each word from `from` to before `to`, multiples of eight, that is an address.
   virtual void words(const void* from, const void* to) = 0;
-  // The same for a stack, from its saved stack pointer to its end: here a word may be the physical
-  // address of a page too.
-  virtual void stack(uint64_t from, uint64_t to) = 0;
+  // The same for the kernel stack of a task, from its saved stack pointer to its end: here a word
+  // may be the physical address of a page too.
+  virtual void stack(const TaskHead& task, uint64_t from, uint64_t to) = 0;
   // A page of physical memory is in use.
   virtual void page(PhysAddr page) = 0;
   // The same for a page table. False if it is none or has been walked: the caller does not look
@@ -36,10 +37,15 @@ class ReachVisitor {
 };
 
 // Registered at boot, for good, by who has memory that no pointer in static memory, on a stack or
-// in another object leads to. Either may be nullptr.
+// in another object leads to, or that only it can explain. Each may be nullptr.
 struct ReachProvider {
   void (*hide)(ReachVisitor& visitor);
   void (*roots)(ReachVisitor& visitor);
+  // What an address, any number, is in the provider's memory; or, of a live object of `cache`, what
+  // that is. In words, as format() does: the length; 0 if it is none of the provider's. All CPUs
+  // are stopped.
+  int (*describe)(uint64_t address, char* buffer, size_t size) = nullptr;
+  int (*meaning)(const kmem_cache* cache, const void* object, char* buffer, size_t size) = nullptr;
   ReachProvider* next = nullptr;
 };
 void reach_register(ReachProvider& provider);
@@ -47,6 +53,9 @@ void reach_register(ReachProvider& provider);
 // object may be being made or destroyed. Its words are looked through besides.
 void reach_register_walker(kmem_cache* cache,
                            void (*walk)(const void* object, ReachVisitor& visitor));
+
+// Once, after trace_init(): dumps of references say where these lie (src/reach/references.cc).
+void reach_init();
 
 // --- The report.
 

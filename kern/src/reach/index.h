@@ -101,6 +101,11 @@ class Index {
     if (const Object object = find(address)) object.state() = 0;
   }
 
+  // Of an object, below object_count().
+  uint32_t number_of(const Object& object) const {
+    return static_cast<uint32_t>(&object.state() - states_.data());
+  }
+
   uint64_t base() const { return base_; }
   std::span<const uint32_t> frames() const { return frames_; }
   // The first is that of frames that have none.

@@ -41,6 +41,8 @@ class Marker {
   void word(uint64_t word) {
     if (const Object object = index_.find(word)) mark(object);
   }
+  // The same of one that stands at `address`, for who wants to know (paths.h).
+  void word_at(uint64_t, uint64_t word) { this->word(word); }
   // True if it is marked now, and was not before.
   bool mark(const Object& object) {
     uint8_t& state = object.state();

@@ -11,12 +11,19 @@
 //   index    what an address lies in, and a byte for the state of each object
 //   roots    static data, stacks with saved registers, page tables; and who registers more of them
 //   visitor  what those who register are given
+//   ranges   all words that are looked through, with what they lie in
 //   mark     everything that can be reached from some words
 //   heads    which of the unreached objects hold the others
+//   paths    the shortest path from a root to an object
+//   holders  what points to an object
 //   groups   what was found, by stack, cache and arena
-//   look     one look, from the memory for it to the groups
+//   survey   all of that at one moment, from the memory for it to everything marked
+//   look     one look: a survey, and the groups
+//   describe what lies at an address; origin: who allocated it
+//   whatis   that, its holders and the path to it: the answer of #mem/whatis
 //   reach    the report: this file
-// Index, mark and heads know nothing of the kernel: a program that reads a core can have them.
+// Index, ranges, mark, heads, paths and holders know nothing of the kernel: a program that reads a
+// core can have them.
 //
 // Conservative: a word of an object or a stack that lies anywhere in a live object is taken for a
 // pointer to it, whatever it is. So an object that is in use is always reached, as long as a word
@@ -45,7 +52,6 @@
 // Looks are made one after the other, under a sleeping lock.
 #include <algorithm>
 #include <atomic>
-#include <cstdarg>
 #include <new>
 
 #include "arch/x86_64/time.h"
@@ -53,13 +59,13 @@
 #include "core/sleep.h"
 #include "core/symbols.h"
 #include "kmalloc.h"
-#include "lib/format.h"
 #include "reach/look.h"
 #include "reach/reach.h"
+#include "reach/writer.h"
 #include "store/stack_table.h"
 #include "store/trace_memory.h"
 
-using reach::Findings, reach::Group, reach::Groups, reach::Tally;
+using reach::Findings, reach::Group, reach::Groups, reach::Tally, reach::Writer;
 
 class ReachReport {
  public:
@@ -74,26 +80,6 @@ constexpr Nanoseconds kBetween{100'000'000};
 
 constinit Mutex looking{LockRank::kReach};
 constinit std::atomic<unsigned> looks{1};
-
-// Text into a buffer, or, without one, only its length.
-class Writer {
- public:
-  Writer(char* buffer, size_t size) : buffer_(buffer), size_(size) {}
-  void print(const char* pattern, ...) __attribute__((format(printf, 2, 3))) {
-    va_list arguments;
-    va_start(arguments, pattern);
-    const bool room = length_ < size_;
-    length_ += static_cast<size_t>(vformat(room ? buffer_ + length_ : nullptr,
-                                           room ? size_ - length_ : 0, pattern, arguments));
-    va_end(arguments);
-  }
-  size_t length() const { return length_; }
-
- private:
-  char* const buffer_;
-  const size_t size_;
-  size_t length_ = 0;
-};
 
 void write_keeps(Writer& to, const Tally& keeps) {
   if (keeps.objects > 0) to.print(" keeps %lu bytes in %lu objects", keeps.bytes, keeps.objects);

@@ -65,13 +65,29 @@ void visit_roots(ReachVisitor& visitor) {
   visitor.words(data_start, not_roots_start);
   visitor.words(not_roots_end, boot_stacks);
   for (unsigned id = 0; id < cpu_count(); id++) {
-    if (cpu(id).online) visitor.stack(stopped_stack(id), cpu(id).kernel_stack);
+    if (cpu(id).online) visitor.stack(*cpu(id).current, stopped_stack(id), cpu(id).kernel_stack);
   }
   walk_kernel_tables(visit_page, &visitor);
   walk_cpu_stacks(visit_page, &visitor);
   for (const ReachProvider* provider = providers; provider; provider = provider->next) {
     if (provider->roots) provider->roots(visitor);
   }
+}
+
+int describe_provided(uint64_t address, char* buffer, size_t size) {
+  for (const ReachProvider* provider = providers; provider; provider = provider->next) {
+    if (!provider->describe) continue;
+    if (const int length = provider->describe(address, buffer, size)) return length;
+  }
+  return 0;
+}
+
+int meaning_provided(const kmem_cache* cache, const void* object, char* buffer, size_t size) {
+  for (const ReachProvider* provider = providers; provider; provider = provider->next) {
+    if (!provider->meaning) continue;
+    if (const int length = provider->meaning(cache, object, buffer, size)) return length;
+  }
+  return 0;
 }
 
 }  // namespace reach

@@ -14,5 +14,8 @@ Walker find_walker(const kmem_cache* cache);
 void hide_all(ReachVisitor& visitor);
 // Shows all roots: static data, the stacks of what CPUs were stopped in, and what has registered.
 void visit_roots(ReachVisitor& visitor);
+// The words of whoever knows them, as ReachProvider's.
+int describe_provided(uint64_t address, char* buffer, size_t size);
+int meaning_provided(const kmem_cache* cache, const void* object, char* buffer, size_t size);
 
 }  // namespace reach

@@ -1,10 +1,12 @@
-// What providers and walkers are given: the kernel's way to a marker.
+// What providers and walkers are given: the kernel's way to a marker, or to the ranges of roots.
 #pragma once
 
 #include "arch/x86_64/paging.h"
 #include "pages.h"
 #include "reach/index.h"
+#include "reach/ranges.h"
 #include "reach/reach.h"
+#include "reach/roots.h"
 
 namespace reach {
 
@@ -19,11 +21,13 @@ class MarkingVisitor final : public ReachVisitor {
     marker_.words(static_cast<const uint64_t*>(from), static_cast<const uint64_t*>(to));
   }
 
-  void stack(uint64_t from, uint64_t to) override {
+  void stack(const TaskHead&, uint64_t from, uint64_t to) override {
     const auto* const end = reinterpret_cast<const uint64_t*>(to);
     for (const auto* word = reinterpret_cast<const uint64_t*>(from); word < end; word++) {
-      marker_.word(*word);
-      if (*word % kPageSize == 0 && *word < kDirectMapBase) marker_.word(kDirectMapBase + *word);
+      const auto address = reinterpret_cast<uint64_t>(word);
+      marker_.word_at(address, *word);
+      if (*word % kPageSize == 0 && *word < kDirectMapBase)
+        marker_.word_at(address, kDirectMapBase + *word);
     }
   }
 
@@ -58,5 +62,29 @@ class MarkingVisitor final : public ReachVisitor {
   Marker& marker_;
   const Index& index_;
 };
+
+// Calls root(place, from, to) for each range of words that belongs to the roots (ranges.h). All
+// CPUs are stopped.
+template <typename Root>
+void for_each_root(Root root) {
+  class RootVisitor final : public ReachVisitor {
+   public:
+    explicit RootVisitor(Root& root) : root_(root) {}
+    void object(const void*) override {}
+    void words(const void* from, const void* to) override {
+      root_(Place::of_static(), reinterpret_cast<uint64_t>(from), reinterpret_cast<uint64_t>(to));
+    }
+    void stack(const TaskHead& task, uint64_t from, uint64_t to) override {
+      root_(Place::of_stack(reinterpret_cast<uint64_t>(&task)), from, to);
+    }
+    void page(PhysAddr) override {}
+    bool table(PhysAddr) override { return false; }
+    void hide(const void*) override {}
+
+   private:
+    Root& root_;
+  } visitor(root);
+  visit_roots(visitor);
+}
 
 }  // namespace reach

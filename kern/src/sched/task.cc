@@ -133,7 +133,7 @@ void hide_task(Task& task, void* visitor) {
 
 void visit_task(Task& task, void* visitor) {
   if (cpu(task.cpu).current == &task || task.state == TaskState::kDead) return;
-  static_cast<ReachVisitor*>(visitor)->stack(task.context.stack_pointer, task.stack_top());
+  static_cast<ReachVisitor*>(visitor)->stack(task, task.context.stack_pointer, task.stack_top());
 }
 
 void hide_stacks(ReachVisitor& visitor) {
@@ -148,14 +148,95 @@ void visit_stacks(ReachVisitor& visitor) {
   for (unsigned id = 0; id < cpu_count(); id++) {
     const Task& idle = idle_task(id);
     if (cpu(id).online && cpu(id).current != &idle)
-      visitor.stack(idle.context.stack_pointer, idle.stack_top());
+      visitor.stack(idle, idle.context.stack_pointer, idle.stack_top());
   }
   const Guard guard(stacks_lock);
   for (const FreeStack* stack = free_stacks; stack; stack = stack->next)
     visitor.object(stack->memory);
 }
 
-constinit ReachProvider stacks_provider{hide_stacks, visit_stacks};
+const char* state_name(const Task& task) {
+  if (cpu(task.cpu).current == &task) return "running";
+  switch (task.state) {
+    case TaskState::kSleeping:
+      return "sleeping";
+    case TaskState::kDead:
+      return "dead";
+    case TaskState::kRunnable:
+    case TaskState::kRunning:
+      break;
+  }
+  return "runnable";
+}
+
+int format_task(char* buffer, size_t size, const Task& task) {
+  char pid[24] = "";
+  if (task.pid != 0) format(pid, sizeof(pid), ", pid %u", task.pid);
+  return format(buffer, size, "task %u %s%s, %s on CPU %u", task.id, task.name, pid,
+                state_name(task), task.cpu);
+}
+
+// What a task has to do with an address.
+struct Described {
+  uint64_t address;
+  char* buffer;
+  size_t size;
+  int length = 0;
+
+  bool lies_in(uint64_t start, size_t bytes) const { return address - start < bytes; }
+};
+
+void describe_task(const Task& task, Described& described) {
+  const auto memory = reinterpret_cast<uint64_t>(task.stack_memory);
+  if (described.length > 0 || task.stack_base == 0) return;
+  char words[128];
+  format_task(words, sizeof(words), task);
+  if (described.lies_in(task.stack_base, kKernelStackSize)) {
+    described.length = format(described.buffer, described.size,
+                              "the kernel stack of %s, 0x%lx bytes below its top", words,
+                              task.stack_top() - described.address);
+  } else if (described.lies_in(task.stack_base - kGuardSize, kGuardSize)) {
+    described.length = format(described.buffer, described.size,
+                              "the guard page below the kernel stack of %s", words);
+  } else if (memory != 0 && described.lies_in(memory, kKernelStackSize)) {
+    described.length =
+        format(described.buffer, described.size, "the direct map of 0x%lx, the kernel stack of %s",
+               task.stack_base + described.address - memory, words);
+  }
+}
+
+int describe_stack(uint64_t address, char* buffer, size_t size) {
+  Described described{address, buffer, size};
+  task_for_each(
+      [](Task& task, void* argument) { describe_task(task, *static_cast<Described*>(argument)); },
+      &described);
+  for (unsigned id = 0; id < cpu_count(); id++) {
+    if (cpu(id).online) describe_task(idle_task(id), described);
+  }
+  const Guard guard(stacks_lock);
+  for (const FreeStack* stack = free_stacks; stack; stack = stack->next) {
+    const uint64_t start = reinterpret_cast<uint64_t>(stack) - kGuardSize;
+    if (described.lies_in(start, kGuardSize + kKernelStackSize))
+      described.length = format(buffer, size, "a kernel stack that waits for the next task");
+  }
+  return described.length;
+}
+
+// One that is being made says nothing yet: it is in no list.
+int describe_object(const kmem_cache* cache, const void* object, char* buffer, size_t size) {
+  if (cache != task_cache.cache()) return 0;
+  Described described{reinterpret_cast<uint64_t>(object), buffer, size};
+  task_for_each(
+      [](Task& task, void* argument) {
+        auto& about = *static_cast<Described*>(argument);
+        if (reinterpret_cast<uint64_t>(&task) == about.address)
+          about.length = format_task(about.buffer, about.size, task);
+      },
+      &described);
+  return described.length;
+}
+
+constinit ReachProvider stacks_provider{hide_stacks, visit_stacks, describe_stack, describe_object};
 
 void task_free(Task* task) {
   {

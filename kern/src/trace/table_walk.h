@@ -7,6 +7,10 @@
 
 #include "trace/trace_table.h"
 
+inline uint64_t TraceTable::object_at(uint64_t place) {
+  return place ? reinterpret_cast<uint64_t>(direct_map({place * kPlaceUnit})) : 0;
+}
+
 inline TraceRecord TraceTable::copy_of(const Record& record) const {
   TraceRecord copy;
   copy.stack = record.stack;
@@ -22,8 +26,7 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
   }
   copy.object_mark_ = record.object_mark;
   if (source.references()) [[unlikely]] {
-    const void* const object = bytes ? direct_map({bytes * kPlaceUnit}) : nullptr;
-    copy.object_mark_ = TraceRecord::word_of(reinterpret_cast<uint64_t>(object), record.mark());
+    copy.object_mark_ = TraceRecord::word_of(object_at(bytes), record.mark());
     bytes = 0;
   }
   copy.size_cpu_ = bytes << 16 | (record.next_stamp & (TraceRecord::kNotLeak | TraceRecord::kCpu)) |
@@ -39,6 +42,19 @@ void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_AN
     for (uint32_t slot = 0; slot < page->used; slot++) {
       const Record& record = page->records[slot];
       if (record.used() && !record.is_held()) visit(copy_of(record));
+    }
+  }
+}
+
+template <typename Visit>
+void TraceTable::visit_references(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  for (const Shard& shard : all_shards()) {
+    for (const RecordPage* page = shard.store.pages; page; page = page->next) {
+      for (uint32_t slot = 0; slot < page->used; slot++) {
+        const Record& record = page->records[slot];
+        if (record.used() && !record.is_held())
+          visit(record.object(), object_at(record.size), record.stack);
+      }
     }
   }
 }

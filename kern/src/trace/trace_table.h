@@ -325,6 +325,9 @@ class alignas(64) TraceTable {
   // context of what it was before. Any context.
   template <typename Visit>
   void visit_standing(unsigned shard, Visit visit);
+  // The same of references, none in a hook: calls visit(number, object or 0, stack or pair).
+  template <typename Visit>
+  void visit_references(Visit visit);
 
  private:
   friend class TraceSnapshot;
@@ -532,6 +535,7 @@ class alignas(64) TraceTable {
   static void walk(Shard& shard, Visit visit);
   TraceRecord copy_of(const Record& record) const;
   static constexpr uint64_t kPlaceUnit = 8;
+  static uint64_t object_at(uint64_t place);  // what place_of() was told; 0 of 0
   // Fetches a larger directory for the shard, or gives back the smaller one. The context of
   // record(); no tracer lock held.
   static void tend_directory(Shard& shard);

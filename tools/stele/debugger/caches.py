@@ -37,18 +37,26 @@ class Slab:
         index = (item - self.base) // self.stride
         return enumerators("enum state").get(self.cache.kernel.read(self.address + states + index, 1)[0], "?")
 
+    def items(self):
+        return range(self.base, self.base + self.count * self.stride, self.stride)
+
     def is_free(self, item):
         """Whether the object lies free in the slab."""
+        return item in self.free_items()
+
+    def free_items(self):
+        """Those that lie free in the slab."""
         kernel = self.cache.kernel
         if self.structure.checked:
-            return self.state_of(item) in ("FREE", "QUARANTINED")
-        if self.cache.structure.small:
-            free, left = self.structure.free_objects, self.count
-            while free and free != item and left:
-                free, left = kernel.word(free), left - 1
-            return free == item
-        bufctls = kernel.list_from("struct kmem_bufctl", self.structure.free_bufctls, most=self.count + 1)
-        return any(bufctl.object == item for bufctl in bufctls)
+            return [item for item in self.items() if self.state_of(item) in ("FREE", "QUARANTINED")]
+        if not self.cache.structure.small:
+            bufctls = kernel.list_from("struct kmem_bufctl", self.structure.free_bufctls, most=self.count + 1)
+            return [bufctl.object for bufctl in bufctls]
+        free, found = self.structure.free_objects, []
+        while free and len(found) < self.count:
+            found.append(free)
+            free = kernel.word(free)
+        return found
 
 
 class Cache:
@@ -87,6 +95,13 @@ class Cache:
             for structure in self.kernel.list_from("struct kmem_slab", self.structure.slabs[constant(place)]):
                 yield Slab(self, structure)
 
+    def checked_slabs(self):
+        address, following = self.structure.checks.lists[constant("ALL")][0], Layout.of("struct checked_slab").offset("links")
+        while address:
+            structure = self.kernel.at("struct checked_slab", address)
+            yield Slab(self, structure.slab)
+            address = self.kernel.word(address + following + 16 * constant("ALL"))
+
     def slab_around(self, address):
         """The same as slab_of() for a cache that is not page-backed."""
         starts, slabs = self.kernel.once(_slabs_in_order, self.address)
@@ -97,14 +112,22 @@ class Cache:
         """Where a free object idles, in words; None if it is in no magazine."""
         for number, cpu in enumerate(self.cpus()):
             for magazine, rounds in (("loaded", cpu.rounds), ("previous", cpu.previous_rounds)):
-                if item in self._rounds(getattr(cpu, magazine), rounds):
+                if item in self.rounds(getattr(cpu, magazine), rounds):
                     return f"the {magazine} magazine of CPU {number}"
         for magazine in self.kernel.list_from("struct kmem_magazine", self.structure.full.first):
-            if item in self._rounds(magazine.address, magazine.rounds):
+            if item in self.rounds(magazine.address, magazine.rounds):
                 return "a full magazine of the depot"
         return None
 
-    def _rounds(self, magazine, rounds):
+    def magazines(self):
+        """(address, rounds) of all magazines of the CPUs and the depot."""
+        for cpu in self.cpus():
+            yield from ((magazine, rounds) for magazine, rounds in ((cpu.loaded, cpu.rounds), (cpu.previous, cpu.previous_rounds)) if magazine)
+        for first in (self.structure.full.first, self.structure.empty.first, self.structure.misfits):
+            yield from ((magazine.address, magazine.rounds) for magazine in self.kernel.list_from("struct kmem_magazine", first))
+
+    def rounds(self, magazine, rounds):
+        """The objects in a magazine."""
         if not magazine or not rounds:
             return ()
         layout = Layout.of("struct kmem_magazine")

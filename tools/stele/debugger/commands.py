@@ -3,13 +3,18 @@ import os
 
 import gdb
 
+from stele.debugger.alive import why_alive
+from stele.debugger.caches import page_of
 from stele.debugger.dump_text import dump_text
 from stele.debugger.kmemstat import kmemstat
 from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.ref_classes import RefClass
+from stele.debugger.refs import dump_place, references, traced_references
 from stele.debugger.source import backtrace_lines
 from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, find_task
-from stele.debugger.traces import Traces
+from stele.debugger.traces import Traces, object_size
+from stele.debugger.unreachable import unreachable
 from stele.debugger.whatis import whatis
 
 
@@ -49,18 +54,42 @@ class KmemTrace(_Command):
     name, words = "kmem-trace", (1, 1)
 
     def lines(self, kernel, words):
-        traces = Traces(kernel)
-        owner = traces.find(words[0])
-        source = traces.source_of(owner)
+        traces = kernel.once(Traces)
+        owner, places = traces.find(words[0]), []
+        if isinstance(owner, RefClass) and owner.structure.trace:
+            known = traced_references(kernel, kernel.at("TraceTable", owner.structure.trace))
+            places = [(each.record.stack, each.number, each.record.object, dump_place(kernel, each)) for each in known]
+            source = traces.source_of(owner, [each.record for each in known])
+        else:
+            source = traces.source_of(owner)
         if source:
-            yield from dump_text(traces, source, kernel.once(Symbols))
+            yield from dump_text(traces, source, kernel.once(Symbols), places)
             return
-        structure = owner.structure
-        yield f"kmemtrace {owner.name} state off objsize {structure.object_size if structure.has('object_size') else structure.quantum}"
-        if structure.flags & constant("KMC_NOTRACE"):
+        yield f"kmemtrace {owner.name} state off objsize {object_size(owner)}"
+        if owner.structure.flags & constant("KMC_NOTRACE"):
             yield "it cannot be traced: the allocator or the tracer lives on it"
         else:
             yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
+
+
+class KmemUnreachable(_Command):
+    """kmem-unreachable
+    Live objects that nobody can reach any more, as `cat #mem/unreachable` has them."""
+
+    name = "kmem-unreachable"
+
+    def lines(self, kernel, _words):
+        return unreachable(kernel)
+
+
+class KmemRefs(_Command):
+    """kmem-refs CLASS
+    References of a class, as ref.chan, that were taken while it was traced and have not been put: who took them, and where they lie now."""
+
+    name, words = "kmem-refs", (1, 1)
+
+    def lines(self, kernel, words):
+        return references(kernel, words[0])
 
 
 class Tasks(_Command):
@@ -103,12 +132,20 @@ class KmemWhatis(_Command):
     name, words = "kmem-whatis", (1, 1 << 16)
 
     def lines(self, kernel, words):
-        failed = None
+        answers, failed = {}, None
         for word in words:
             try:
-                yield from whatis(kernel, _address(word))
+                address = _address(word)
+                answers[address] = list(whatis(kernel, address))
             except Unreadable as error:  # of one address; the others have their answers
                 failed = failed or error
+        reasons = {}
+        try:
+            reasons = why_alive(kernel, [address for address in answers if page_of(kernel, address)])
+        except Unreadable as error:
+            failed = failed or error
+        for address, lines in answers.items():
+            yield from (*lines, *reasons.get(address, ()))
         if failed:
             raise failed
 

@@ -3,7 +3,7 @@ from itertools import groupby
 
 from stele.debugger import sampling
 
-OBJECTS_SHOWN, CONTEXTS_SHOWN, USER_STACKS_SHOWN = 100, 8, 8  # of each group: TraceDetails, TraceText
+OBJECTS_SHOWN, CONTEXTS_SHOWN, USER_STACKS_SHOWN, PLACES_SHOWN = 100, 8, 8, 8  # of each group: TraceDetails, TraceText
 
 
 class Group:
@@ -23,8 +23,9 @@ def groups_of(source):
     return sorted(groups, key=lambda group: (-group.estimated[0], -len(group.records), group.stack))
 
 
-def dump_text(traces, source, symbols):
-    """The lines of #mem/kmemtrace/NAME. `traces`: has stacks and contexts by number, and the time `now`."""
+def dump_text(traces, source, symbols, places=()):
+    """The lines of #mem/kmemtrace/NAME. `traces`: has stacks and contexts by number, and the time `now`; `places`: (stack, number, object,
+    where it lies, "" if nowhere) of each reference."""
     groups = groups_of(source)
     options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
     yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"
@@ -35,14 +36,18 @@ def dump_text(traces, source, symbols):
     yield " ".join(words)
     for group in groups:
         yield ""
-        yield from _group_text(traces, source, group, symbols)
+        yield from _group_text(traces, source, group, symbols, places)
 
 
-def _group_text(traces, source, group, symbols):
+def _amount(source, size, count):
+    return f"{count} references" if source.kind == "references" else f"{size} bytes in {count} allocations"
+
+
+def _group_text(traces, source, group, symbols, places):
     estimated = ""
     if "sample" in source.options:
         estimated = ", estimated {} bytes in {} allocations".format(*map(sampling.whole, group.estimated))
-    yield f"{group.bytes} bytes in {len(group.records)} allocations from stack{estimated}"
+    yield f"{_amount(source, group.bytes, len(group.records))} from stack{estimated}"
     if group.stack == 0:
         yield "\tthe stack was not recorded"
     else:
@@ -51,9 +56,11 @@ def _group_text(traces, source, group, symbols):
     average = (len(times) * traces.now - sum(times)) // len(times)
     yield (f"\tage ms min {traces.now - max(times)} avg {average} max {traces.now - times[0]}, marks {_ranges(group.records)}, "
            f"contexts {_contexts(traces, group.records)}")
-    yield from _user_stacks(traces, group.records)
+    yield from _user_stacks(traces, source, group.records)
+    yield from _places(sorted(place for place in places if place[0] == group.stack))
     for record in group.records[:OBJECTS_SHOWN]:
-        yield (f"\t{record.object:#x} size {record.size} age {traces.now - record.time // 1_000_000} mark {record.mark} cpu {record.cpu}"
+        size = "" if source.kind == "references" else f" size {record.size}"
+        yield (f"\t{record.object:#x}{size} age {traces.now - record.time // 1_000_000} mark {record.mark} cpu {record.cpu}"
                f"{' not_leak' if record.not_leak else ''} {traces.context_name(record.context)}")
     if len(group.records) > OBJECTS_SHOWN:
         yield f"\t… {len(group.records) - OBJECTS_SHOWN} more"
@@ -74,7 +81,17 @@ def _contexts(traces, records):
     return shown + (f", … {more} more" if more > 0 else "")
 
 
-def _user_stacks(traces, records):
+def _places(places):
+    """Of the references of a group, which are in the order of their numbers."""
+    found = [(item, where) for _, _, item, where in places if where]
+    yield from (f"\treference to {item:#x} {where}" for item, where in found[:PLACES_SHOWN])
+    if len(found) > PLACES_SHOWN:
+        yield f"\t… {len(found) - PLACES_SHOWN} references more"
+    if len(places) > len(found):
+        yield f"\t{len(places) - len(found)} references nowhere found"
+
+
+def _user_stacks(traces, source, records):
     """The same stack in the same program once, most bytes first."""
     shares = {}
     for record in records:
@@ -88,7 +105,7 @@ def _user_stacks(traces, records):
         context = traces.contexts[number]
         others = f" and {processes - 1} more" if processes > 1 else ""
         build_id = f", build id {context.build_id}" if context.build_id else ""
-        yield f"\tuser stack of pid {context.pid} {context.name}{others}, {size} bytes in {count} allocations{build_id}"
+        yield f"\tuser stack of pid {context.pid} {context.name}{others}, {_amount(source, size, count)}{build_id}"
         yield from (f"\t\t{frame:#x} [{context.path}]" for frame in traces.stacks[stack].frames)
     if len(found) > USER_STACKS_SHOWN:
         yield f"\t… {len(found) - USER_STACKS_SHOWN} more user stacks"

@@ -2,7 +2,7 @@
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import constant
-from stele.debugger.tasks import cpus
+from stele.debugger.ref_classes import ref_classes
 
 _NAME_WIDTH = 34
 
@@ -18,10 +18,6 @@ def _traced(flags):
 def _line(depth, name, kind, size, total, allocated, live, allocations, frees, flags):
     name = "  " * depth + name
     return f"{name:{_NAME_WIDTH}} {kind} {size:8} {total:13} {allocated:13} {live:9} {allocations:12} {frees:12} {_traced(flags)}"
-
-
-def _string(kernel, address, most=64):
-    return kernel.read(address, most).partition(b"\0")[0].decode("ascii", "replace")
 
 
 def kmemstat(kernel):
@@ -46,8 +42,5 @@ def kmemstat(kernel):
     for arena in arenas:
         if not arena.structure.source:
             yield from tree(arena, 0)
-    traced = kernel.constant("ref_traced")
-    for number, kind in enumerate(kernel.variable("ref_classes")):
-        counts = [cpu.tables.cpu.refs[number] for cpu in cpus(kernel)]
-        taken, put = (sum(getattr(each, field) & ~traced for each in counts) for field in ("taken", "put"))
-        yield _line(0, _string(kernel, kind.name), "R", 0, 0, 0, taken - put, taken, put, kind.flags)
+    for one in ref_classes(kernel):
+        yield _line(0, one.name, "R", 0, 0, 0, one.live(), one.taken, one.put, one.structure.flags)

@@ -26,15 +26,15 @@ class Cpu:
         self.tables, self.id, self.current = tables, tables.cpu.id, tables.cpu.current
         self.thread = next((thread for thread in gdb.selected_inferior().threads() if thread.ptid[1] - 1 == tables.cpu.apic_id), None)
 
-    def registers(self):
-        """(rip, rsp, rbp, cs). Unreadable."""
+    def registers(self, names=("rip", "rsp", "rbp", "cs")):
+        """Their values. Unreadable."""
         if not self.thread:
             raise Unreadable(f"there are no registers of CPU {self.id}")
         before = gdb.selected_thread()
         try:
             self.thread.switch()
             frame = gdb.newest_frame()
-            return tuple(int(frame.read_register(name)) & _MASK for name in ("rip", "rsp", "rbp", "cs"))
+            return tuple(int(frame.read_register(name)) & _MASK for name in names)
         finally:
             if before and before.is_valid():
                 before.switch()

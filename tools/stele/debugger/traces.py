@@ -7,6 +7,7 @@ context of what it was before; what does not lead anywhere is told as not record
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import Layout, Unreadable, constant, enumerators
+from stele.debugger.ref_classes import RefClass, ref_classes
 from stele.tracedump import Context, Record, Source, Stack
 
 _COUNTERS = ("recorded", "freed", "live_bytes", "dropped", "cleared", "stacks_lost", "contexts_lost", "truncated", "cut_nothing", "filtered",
@@ -22,6 +23,12 @@ def _object_and_mark(word):
     bits, mask = constant("TraceRecord::kMarkBits"), (1 << 64) - 1
     address = _signed(word << bits & mask) >> bits & mask
     return address, (word ^ address) >> constant("TraceRecord::kMarkShift")
+
+
+def object_size(owner):
+    """Of a cache's objects; an arena's quantum; 0 of references."""
+    found = [getattr(owner.structure, name) for name in ("object_size", "quantum") if owner.structure.has(name)]
+    return found[0] if found else 0
 
 
 class InternTable:
@@ -65,39 +72,44 @@ class Traces:
         self.now = kernel.variable("coarse_time")  # milliseconds
 
     def sources(self):
-        """Caches and arenas, traced or not."""
-        return [*self.kernel.once(all_caches), *self.kernel.once(all_arenas)]
+        """Caches, arenas and classes of references, traced or not."""
+        return [*self.kernel.once(all_caches), *self.kernel.once(all_arenas), *self.kernel.once(ref_classes)]
 
     def find(self, name):
-        """The cache or arena of this name; Unreadable."""
+        """The cache, arena or class of references of this name; Unreadable."""
         for source in self.sources():
             if source.name == name:
                 return source
-        raise Unreadable(f"no cache is called {name}, and no arena: kmem-caches names them")
+        raise Unreadable(f"no cache is called {name}, no arena, and no class of references: kmem-caches names them")
 
-    def source_of(self, owner):
-        """The trace of a cache or arena; None if it has none."""
+    def source_of(self, owner, records=None):
+        """The trace of a cache, arena or class of references; None if it has none. `records`: they are known already."""
         if not owner.structure.trace:
             return None
         table = self.kernel.at("TraceTable", owner.structure.trace)
         options, shards = table.options_, self._shards(table)
         counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in _COUNTERS}
         live = counters["recorded"] - counters["freed"] - counters["cleared"]
-        records = [record for shard in shards for record in self._records(shard)]
-        is_cache = owner.structure.has("object_size")
+        records = self.records(table) if records is None else records
+        of_references, is_cache = isinstance(owner, RefClass), owner.structure.has("object_size")
         options = {"depth": options.depth, "min": options.min_size, "pid": options.pid, "sample": options.sample,
                    "max": 0 if options.max_size == constant("TraceOptions::kAnySize") else options.max_size}
         stacks = {record.stack for record in records} - {0}
-        return Source(owner.name, "cache" if is_cache else "arena", "running" if table.running else "stopped", bool(owner.structure.zombie),
-                      owner.structure.object_size if is_cache else owner.structure.quantum,
+        kind = "references" if of_references else "cache" if is_cache else "arena"
+        return Source(owner.name, kind, "running" if table.running else "stopped", not of_references and bool(owner.structure.zombie),
+                      object_size(owner),
                       {key: value for key, value in options.items() if value}, table.mark_ >> constant("TraceRecord::kMarkShift"), len(stacks),
                       {"seen": counters["recorded"] + counters["dropped"] + counters["filtered"], "recorded": counters["recorded"],
                        "dropped": counters["dropped"], "filtered": counters["filtered"], "freed": counters["freed"],
-                       "cleared": counters["cleared"], "live": live, "bytes": counters["live_bytes"],
-                       "untracked": max((owner.live() if is_cache else owner.direct()[1]) - live, 0),
+                       "cleared": counters["cleared"], "live": live, "bytes": 0 if of_references else counters["live_bytes"],
+                       "untracked": max((owner.direct()[1] if kind == "arena" else owner.live()) - live, 0),
                        "unmatched": counters["unmatched"] + counters["cut_nothing"], "stacks_lost": counters["stacks_lost"],
                        "contexts_lost": counters["contexts_lost"], "truncated": counters["truncated"]},
                       records)
+
+    def records(self, table):
+        """All Records of a TraceTable. Those of references have the number of one for an object, and place_of() for a size."""
+        return [record for shard in self._shards(table) for record in self._records(shard)]
 
     def record_of(self, owner, address):
         """The record of an object; None if there is none."""

@@ -33,6 +33,7 @@ class TraceDump final : public StoreHolder {
   // While a trace is off there is no table, and a few lines are all that there is.
   size_t off_length = 0;
   char off_text[512];
+  RefPlaces places;
   TraceText text;
 };
 static_assert(sizeof(TraceDump) <= kDumpWorkspace - TraceText::kRoom);
@@ -104,6 +105,17 @@ Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
   }
 }
 
+// Of what is not traced any more there is nothing to be found.
+void find_places(TraceDump& dump, TraceSource source) {
+  const RefFinder finder = trace_ref_finder();
+  if (!source.references() || !finder) return;
+  if (finder(dump.places, source.references())) {
+    dump.text.places = &dump.places;
+  } else {
+    dump.text.places_missing = true;
+  }
+}
+
 Result<void> make_text(TraceDump& dump, TraceSource source) {
   TraceText& text = dump.text;
   if (!TRY(open_snapshot(dump, source))) {
@@ -113,6 +125,7 @@ Result<void> make_text(TraceDump& dump, TraceSource source) {
   text.header.untracked = untracked(source, text.snapshot().counters());
   text.make(coarse_milliseconds());
   if (!text.needs_snapshot()) close_snapshot(dump);
+  find_places(dump, source);
   return {};
 }
 

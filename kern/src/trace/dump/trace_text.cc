@@ -118,6 +118,8 @@ void TraceText::next_piece() {
       return print_user_stack();
     case Part::kUserFrames:
       return print_user_frame();
+    case Part::kPlaces:
+      return print_place();
     case Part::kObjects:
       return print_object();
     case Part::kRest:
@@ -145,6 +147,7 @@ void TraceText::print_header() {
     print("%s", filters);
   } else {
     length_ = std::min<size_t>(header.format_counters(piece_, kPiece), kPiece - 1);
+    if (places_missing) print("\nwhere they lie is not known: there was no memory to look");
     part_ = groups_.size() > 0 ? Part::kGroup : Part::kRest;
   }
   print("\n");
@@ -303,7 +306,7 @@ void TraceText::print_user_stack() {
   if (const uint64_t count = details_.without_origin(index()))
     print("\t… %lu %s more, whose user stacks are not known\n", count,
           header.of_references ? "references" : "allocations");
-  part_ = Part::kObjects;
+  part_ = places ? Part::kPlaces : Part::kObjects;
   item_ = 0;
 }
 
@@ -316,6 +319,23 @@ void TraceText::print_user_frame() {
   }
   part_ = Part::kUserStacks;
   item_++;
+}
+
+// Where the group's references lie, a line at a time: first those that were found.
+void TraceText::print_place() {
+  const std::span<const RefPlaces::Entry> taken = places->of_stack(group().stack);
+  if (item_ < taken.size() && item_ < kPlacesShown && taken[item_].is_found()) {
+    char text[RefPlaces::kText];
+    places->format(text, sizeof(text), taken[item_].place);
+    print("\treference to 0x%lx %s\n", taken[item_++].object, text);
+    return;
+  }
+  const auto found = static_cast<size_t>(
+      std::ranges::partition_point(taken, &RefPlaces::Entry::is_found) - taken.begin());
+  if (found > item_) print("\t… %lu references more\n", found - item_);
+  if (taken.size() > found) print("\t%lu references nowhere found\n", taken.size() - found);
+  part_ = Part::kObjects;
+  item_ = 0;
 }
 
 // Most of a long dump consists of these lines, and many in a row differ in nothing but the address.

@@ -18,6 +18,7 @@
 
 #include "store/context_table.h"
 #include "store/stack_table.h"
+#include "trace/dump/ref_places.h"
 #include "trace/dump/trace_details.h"
 #include "trace/dump/trace_groups.h"
 #include "trace/snapshot.h"
@@ -46,6 +47,7 @@ class TraceText {
  public:
   static constexpr size_t kPiece = 512;
   static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
+  static constexpr uint32_t kPlacesShown = 8;      // of each group of references
   // Bytes that it works in: of groups, of records, of cells (trace_details.h).
   static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
   static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
@@ -69,6 +71,9 @@ class TraceText {
   // The caller fills in name, state and object size before make(), which does the rest but
   // `untracked`.
   TraceHeader header = {};
+  // Of references: where they lie, a moment later. There until the text has been read.
+  const RefPlaces* places = nullptr;
+  bool places_missing = false;  // they were wanted, and there was no memory
 
   // Bytes of the text from `offset` on; 0 at its end.
   size_t read(char* buffer, size_t size, uint64_t offset);
@@ -91,6 +96,7 @@ class TraceText {
     kContexts,
     kUserStacks,
     kUserFrames,
+    kPlaces,
     kObjects,
     kRest,
     kEnd
@@ -129,6 +135,7 @@ class TraceText {
   void print_context();
   void print_user_stack();
   void print_user_frame();
+  void print_place();
   void print_object();
   void print_rest();
   // "N bytes in N allocations", "N references".

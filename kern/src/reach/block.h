@@ -1,0 +1,30 @@
+// Memory of the tracer's arena, which the index leaves out. Undefined contents.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "store/trace_memory.h"
+
+namespace reach {
+
+template <typename T>
+class Block {
+ public:
+  // May sleep.
+  explicit Block(uint64_t count)
+      : count_(count), memory_(static_cast<T*>(trace_copy_alloc(count * sizeof(T)))) {}
+  ~Block() {
+    if (memory_) trace_copy_free(memory_, count_ * sizeof(T));
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  explicit operator bool() const { return memory_ != nullptr; }
+  std::span<T> span() const { return {memory_, count_}; }
+
+ private:
+  const uint64_t count_;
+  T* const memory_;
+};
+
+}  // namespace reach

@@ -1,0 +1,87 @@
+// What points to an object: every word that leads to it, in roots and in live objects.
+//
+// Reachable or not: what an unreachable object leads to is still its own. What holds an object
+// without a word, a walker or the owner of a root says, as in paths.h. Nothing here depends on the
+// kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "reach/index.h"
+#include "reach/paths.h"
+#include "reach/ranges.h"
+
+namespace reach {
+
+// Calls visit(link) for each, roots first: they are shown before finish(), by the calls that show
+// them to a Marker. A walker that leads to the object more than once counts once.
+template <typename Space, typename Visit>
+class Holders {
+ public:
+  // `target` need not be live: what points to a free object may be about to use it.
+  Holders(const Index& index, Space& space, const Object& target, Visit visit)
+      : index_(index),
+        space_(space),
+        target_(target.address()),
+        size_(target.size()),
+        visit_(visit) {}
+
+  // Roots, or what a walker shows: as those of Paths.
+  void word_at(uint64_t address, uint64_t word) {
+    if (is_target(word)) found(Link(Link::kRoot, address));
+  }
+  void words(const uint64_t* from, const uint64_t* end, uint64_t address) {
+    for (; from != end; from++, address += sizeof(uint64_t)) word_at(address, *from);
+  }
+  void words(const uint64_t* from, const uint64_t* end) {
+    words(from, end, reinterpret_cast<uint64_t>(from));
+  }
+  void word(uint64_t word) {
+    if (is_target(word)) found(Link(Link::kOwner, 0));
+  }
+  bool mark(const Object& object) {
+    word(object.address());
+    return true;
+  }
+  const Index& index() const { return index_; }
+
+  // Looks through all live objects.
+  void finish() {
+    const auto no_roots = [](const auto&) {};
+    for_each_range(index_, space_, no_roots,
+                   [&](const Place&, uint64_t address, std::span<const uint64_t> words) {
+                     for (const uint64_t& word : words) {
+                       if (is_target(word)) visit_(Link(Link::kWord, address));
+                       address += sizeof(word);
+                     }
+                   });
+    index_.for_each(kLive | kOpaque, kLive, [&](const Object& object) {
+      if (!object.run->walks) return;
+      walking_ = true;
+      walked_to_ = false;
+      space_.walk(*object.run, object.address(), *this);
+      walking_ = false;
+      if (walked_to_) visit_(Link(Link::kWalker, object.address()));
+    });
+  }
+
+ private:
+  bool is_target(uint64_t word) const { return word - target_ < size_; }
+  void found(Link by) {
+    if (walking_) {
+      walked_to_ = true;
+    } else {
+      visit_(by);
+    }
+  }
+
+  const Index& index_;
+  Space& space_;
+  const uint64_t target_, size_;  // address and bytes
+  Visit visit_;
+  bool walking_ = false, walked_to_ = false;
+};
+
+}  // namespace reach

@@ -1,0 +1,55 @@
+// Who allocated an object, as its trace has recorded it.
+#include "arch/x86_64/time.h"
+#include "reach/describe.h"
+#include "store/shared_tables.h"
+#include "trace/control.h"
+
+namespace reach {
+namespace {
+
+void print_context(Writer& to, const ContextTable::Context* context) {
+  if (!context) return to.print("unknown");
+  const char* const name = context->program->name;
+  switch (context->kind) {
+    case ContextKind::kProcess:
+      return to.print("pid %u %s", unsigned{context->pid}, name);
+    case ContextKind::kInterrupt:
+      return to.print("irq %s", name);
+    case ContextKind::kKernelTask:
+      return to.print("task %s", name);
+  }
+}
+
+void print_record(Writer& to, const TraceRecord& record) {
+  const ContextTable::Context* const context = trace_contexts.get(record.context);
+  to.print("  allocated by ");
+  print_context(to, context);
+  to.print(" %lu ms ago on CPU %u, %lu bytes, mark %u%s\n",
+           coarse_milliseconds() - record.milliseconds(), record.cpu(), record.size(),
+           record.mark(), record.not_leak() ? ", not a leak" : "");
+  const StackTable::Pair stacks = trace_stacks.split(record.stack);
+  if (const StackTable::View stack = trace_stacks.view(stacks.stack)) {
+    for (size_t i = 0; i < stack.size(); i++) describe_frame(to, stack[i]);
+  }
+  if (const StackTable::View stack = trace_stacks.view(stacks.user_stack)) {
+    for (size_t i = 0; i < stack.size(); i++)
+      to.print("    %016lx [%s]\n", stack[i], context ? context->program->path : "?");
+  }
+}
+
+}  // namespace
+
+void describe_origin(Writer& to, TraceSource source, uint64_t object) {
+  TraceTable* const table = source.flags() & KMC_EVER_TRACED ? trace_table_of(source) : nullptr;
+  TraceRecord record;
+  if (table && table->find(object, record)) {
+    print_record(to, record);
+  } else if (table) {
+    to.print("  it has no record: %sallocated before its trace began, filtered or dropped\n",
+             source.cache() ? "" : "a span of another arena or a cache, ");
+  } else if (source.can_be_traced()) {
+    to.print("  who allocated it was not traced: echo start > #mem/kmemtrace/%s\n", source.name());
+  }
+}
+
+}  // namespace reach

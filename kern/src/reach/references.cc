@@ -1,0 +1,163 @@
+// A reference is two neighbouring words, the address of its object and the number of its record
+// (core/ref.h). So in what a survey looks through each such pair is a reference that is there,
+// whatever holder it was moved to; and one whose pair is nowhere is in registers, or was lost.
+//
+// The numbers come from the trace tables at the same moment. A number alone is nothing: the word
+// before it must be the address of the object that the record of that number knows. Most words are
+// no address of an object that a reference is known of, which the state in the index says.
+//
+// The compiler may keep a reference that is a local variable in two registers, and store these in
+// any order. So on a stack the two words are looked for apart too; that may be chance, and it is
+// said.
+//
+// A pair may be left where a reference has been: on a stack, in an object that has been released
+// from (HeldRef). Of several places a reachable object or static data counts before an object that
+// nobody can reach, and that before a stack.
+#include "reach/references.h"
+
+#include <algorithm>
+
+#include "core/errstr.h"
+#include "core/task_head.h"
+#include "pages.h"
+#include "reach/ranges.h"
+#include "reach/reach.h"
+#include "reach/survey.h"
+#include "trace/control.h"
+#include "trace/trace_table.h"
+
+namespace reach {
+namespace {
+
+using Where = RefPlaces::Where;
+
+constexpr unsigned kTries = 6;
+
+template <typename Visit>
+void for_each_class(const RefClass* of, Visit visit) {
+  for (unsigned i = 0; RefClass* const one = ref_class_at(i); i++) {
+    if (!of || one == of) visit(*one);
+  }
+}
+
+// All that are live, of which at most so many have a record.
+uint64_t live(const RefClass* of) {
+  uint64_t sum = 0;
+  for_each_class(of, [&](RefClass& one) { sum += TraceSource(&one).live(); });
+  return sum;
+}
+
+class Search final : public SurveyWork {
+ public:
+  Search(RefPlaces& places, const RefClass* of) : places_(places), of_(of) {}
+
+  void look(const Survey& survey) override {
+    collect();
+    if (!places_.complete()) return;
+    for (const RefPlaces::Entry& entry : places_.all()) {
+      if (const Object object = survey.index.find(entry.object)) object.state() |= kSeen;
+    }
+    for_each_range(
+        survey.index, survey.space, [](const auto& root) { for_each_root(root); },
+        [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
+          look_through(survey, place, address, words);
+        });
+  }
+
+ private:
+  // No hook is under way, since hooks have interrupts off.
+  void collect() {
+    for_each_class(of_, [&](RefClass& one) {
+      const RefKind kind = ref_kind_of(one);
+      TraceTable* const table = trace_table_of(&one);
+      if (!table) return;
+      table->visit_references([&](uint64_t number, uint64_t object, uint32_t stack) {
+        places_.add(number, object, trace_stacks.split(stack).stack, kind);
+      });
+    });
+    places_.sort_by_number();
+  }
+
+  void look_through(const Survey& survey, const Place& place, uint64_t address,
+                    std::span<const uint64_t> words) {
+    for (size_t i = 0; i + 1 < words.size(); i++) {
+      if (!may_refer(survey, words[i])) continue;
+      RefPlaces::Entry* const entry = places_.find(words[i + 1]);
+      if (!entry || entry->object != words[i]) continue;
+      note(survey, *entry, place, where_of(survey, place), address + i * sizeof(uint64_t));
+    }
+    if (place.kind != Place::Kind::kStack) return;
+    for (size_t i = 0; i < words.size(); i++) {
+      RefPlaces::Entry* const entry = words[i] != 0 ? places_.find(words[i]) : nullptr;
+      if (!entry || entry->is_found() || std::ranges::find(words, entry->object) == words.end())
+        continue;
+      note(survey, *entry, place, Where::kStackApart, address + i * sizeof(uint64_t));
+    }
+  }
+
+  static bool may_refer(const Survey& survey, uint64_t word) {
+    if (word < survey.index.base()) return false;
+    const Object object = survey.index.find(word);
+    return object && (object.state() & kSeen);
+  }
+
+  void note(const Survey& survey, RefPlaces::Entry& entry, const Place& place, Where where,
+            uint64_t address) {
+    if (where > entry.place.where) entry.place = place_of(survey, place, where, address);
+  }
+
+  static Where where_of(const Survey& survey, const Place& place) {
+    switch (place.kind) {
+      case Place::Kind::kStatic:
+        return Where::kStatic;
+      case Place::Kind::kStack:
+        return Where::kStack;
+      case Place::Kind::kObject:
+        break;
+    }
+    const bool shown = survey.sources[place.object.run->source].listed;
+    return shown && !(place.object.state() & kReached) ? Where::kUnreachedObject : Where::kObject;
+  }
+
+  RefPlaces::Place place_of(const Survey& survey, const Place& place, Where where,
+                            uint64_t address) {
+    if (where == Where::kStatic) return {where, RefPlaces::kNoName, 0, address, 0};
+    if (place.kind == Place::Kind::kStack) {
+      const auto* const task = reinterpret_cast<const TaskHead*>(place.task);
+      return {where, places_.add_name(place.task, task->name), task->pid, address, 0};
+    }
+    const Source& source = survey.sources[place.object.run->source];
+    const char* const name =
+        source.cache ? kmem_cache_name(source.cache) : arena_name(source.arena);
+    return {where, places_.add_name(reinterpret_cast<uint64_t>(name), name), 0, address,
+            place.object.address()};
+  }
+
+  RefPlaces& places_;
+  const RefClass* const of_;
+};
+
+}  // namespace
+
+// References that are taken until CPUs stop need room too.
+Result<void> find_references(RefPlaces& places, const RefClass* of) {
+  constexpr size_t kSpare = 256;
+  size_t room = live(of) + kSpare;
+  for (unsigned i = 0; i < kTries; i++) {
+    if (!places.begin(room)) return fail(Errno::ENOMEM, "no memory for %lu references", room);
+    Search search(places, of);
+    TRY(survey(search));
+    if (places.complete()) {
+      places.sort_by_stack();
+      return {};
+    }
+    room = places.wanted() + places.wanted() / 4;
+  }
+  return fail(Errno::ENOMEM, "there are more references each time: %lu and more", room);
+}
+
+}  // namespace reach
+
+void reach_init() {
+  trace_register_ref_finder(reach::find_references);
+}

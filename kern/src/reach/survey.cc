@@ -1,0 +1,94 @@
+// A survey: memory for it, then with all CPUs stopped the index, and marking from the roots.
+//
+// The index is built while nothing changes; so how large it will be is estimated before, with some
+// to spare, and if that was not enough it is made again with more.
+#include "reach/survey.h"
+
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/time.h"
+#include "core/errstr.h"
+#include "lib/string.h"
+#include "reach/block.h"
+#include "reach/roots.h"
+#include "reach/stop.h"
+#include "reach/visitor.h"
+#include "store/trace_memory.h"
+
+namespace reach {
+namespace {
+
+constexpr unsigned kTries = 6;
+constexpr size_t kStackEntries = 16384;
+
+class Memory {
+ public:
+  explicit Memory(const Needs& needs)
+      : frames_(needs.frames),
+        runs_(needs.runs),
+        states_(needs.objects),
+        sources_(needs.sources),
+        stack_(kStackEntries) {}
+
+  explicit operator bool() const { return frames_ && runs_ && states_ && sources_ && stack_; }
+  // What was missing.
+  const Needs& missing() const { return missing_; }
+
+  // False if there was too little memory.
+  bool survey(SurveyWork& work) {
+    memset(frames_.span().data(), 0, frames_.span().size_bytes());
+    work_ = &work;
+    with_world_stopped([](void* self) { static_cast<Memory*>(self)->stopped(); }, this);
+    return complete_;
+  }
+
+ private:
+  void stopped() {
+    const Nanoseconds begin = monotonic_now();
+    Index index(kDirectMapBase, frames_.span(), runs_.span(), states_.span());
+    const uint32_t sources = index_objects(index, sources_.span());
+    missing_ = {frames_.span().size(), index.run_count(), index.object_count(), sources};
+    complete_ = index.complete() && sources <= sources_.span().size();
+    if (!complete_) return;
+    Here here{sources_.span()};
+    RootMarker<Here> marker(index, here, stack_.span(), {});
+    MarkingVisitor<RootMarker<Here>> visitor(marker);
+    hide_all(visitor);
+    visit_roots(visitor);
+    marker.finish();
+    work_->look({index, here, sources_.span(), stack_.span(), marker.overflows(), begin});
+  }
+
+  const Block<uint32_t> frames_;
+  const Block<Run> runs_;
+  const Block<uint8_t> states_;
+  const Block<Source> sources_;
+  const Block<Entry> stack_;
+  SurveyWork* work_ = nullptr;
+  Needs missing_{};
+  bool complete_ = false;
+};
+
+uint64_t with_some_to_spare(uint64_t needed, uint64_t had) {
+  return needed > had ? needed + needed / 4 : had;
+}
+
+}  // namespace
+
+Result<void> survey(SurveyWork& work) {
+  Needs needs = estimate();
+  for (unsigned i = 0; i < kTries; i++) {
+    Memory memory(needs);
+    if (!memory || !work.prepare(needs)) {
+      return fail(Errno::ENOMEM, "no memory for an index of %lu page frames and %lu objects",
+                  needs.frames, needs.objects);
+    }
+    if (memory.survey(work)) return {};
+    const Needs& missing = memory.missing();
+    needs.runs = with_some_to_spare(missing.runs, needs.runs);
+    needs.objects = with_some_to_spare(missing.objects, needs.objects);
+    needs.sources = with_some_to_spare(missing.sources, needs.sources);
+  }
+  return fail(Errno::ENOMEM, "there are more objects each time: %lu and more", needs.objects);
+}
+
+}  // namespace reach

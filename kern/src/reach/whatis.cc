@@ -1,0 +1,193 @@
+// What an address is, what points to it, and the shortest path to it from a root.
+//
+// All of that at one moment, with all CPUs stopped; the text is made then, in memory that was there
+// before. The first lines say what it is (describe). If it lies in an object, live or free, words
+// that lead there follow (holders), and for a live one the shortest path (paths): a survey is made
+// for these. Any other number needs no survey.
+//
+// Whoever asks knows the address, so a word on his stack always leads there. Therefore that stack
+// is no root here. Words that are left on others' stacks are told as any other: who reads the
+// answer sees that they lie there.
+#include "reach/whatis.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+
+#include "core/cpu.h"
+#include "core/errstr.h"
+#include "core/sleep.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "pages.h"
+#include "reach/block.h"
+#include "reach/describe.h"
+#include "reach/holders.h"
+#include "reach/paths.h"
+#include "reach/stop.h"
+#include "reach/survey.h"
+
+class WhatisAnswer {
+ public:
+  size_t size = 0;
+  char text[];
+};
+
+namespace {
+
+using namespace reach;
+
+constexpr size_t kTextSize = size_t{64} << 10;  // more than the longest answer has
+constexpr unsigned kHoldersShown = 16;
+constexpr size_t kStepsShown = 16;  // of a path, at either end
+
+constinit Mutex asking{LockRank::kReach};
+
+// Shows roots on, but for the stack of the task that asks.
+class OthersRoots final : public ReachVisitor {
+ public:
+  explicit OthersRoots(ReachVisitor& to) : to_(to) {}
+  void object(const void* address) override { to_.object(address); }
+  void words(const void* from, const void* end) override { to_.words(from, end); }
+  void stack(const TaskHead& task, uint64_t from, uint64_t end) override {
+    if (&task != current_task_head()) to_.stack(task, from, end);
+  }
+  void page(PhysAddr page) override { to_.page(page); }
+  bool table(PhysAddr page) override { return to_.table(page); }
+  void hide(const void* address) override { to_.hide(address); }
+
+ private:
+  ReachVisitor& to_;
+};
+
+// Shows all roots to a Paths or Holders and lets it follow them.
+template <typename Search>
+void search_from_roots(const Index& index, Search& search) {
+  index.for_each(kWalked, kWalked,
+                 [](const Object& object) { object.state() &= static_cast<uint8_t>(~kWalked); });
+  MarkingVisitor<Search> visitor(search);
+  OthersRoots roots(visitor);
+  visit_roots(roots);
+  search.finish();
+}
+
+class Question final : public SurveyWork {
+ public:
+  Question(uint64_t address, std::span<char> text)
+      : address_(address), to_(text.data(), text.size()) {}
+
+  Result<void> ask() {
+    if (page_of(reinterpret_cast<const void*>(address_))) return survey(*this);
+    with_world_stopped(
+        [](void* self) {
+          auto& question = *static_cast<Question*>(self);
+          describe(question.to_, question.address_);
+        },
+        this);
+    return {};
+  }
+  size_t length() const { return to_.length(); }
+
+  bool prepare(const Needs& needs) override {
+    links_.reset();
+    links_.emplace(2 * needs.objects);
+    return static_cast<bool>(*links_);
+  }
+
+  void look(const Survey& survey) override {
+    describe(to_, address_);
+    const Object object = survey.index.find(address_);
+    if (!object) return;
+    print_holders(survey, object);
+    if (object.state() & kLive) print_path(survey, object);
+  }
+
+ private:
+  void print_object(const Survey& survey, const Object& object) {
+    const Source& source = survey.sources[object.run->source];
+    to_.print("%s 0x%lx", source.cache ? kmem_cache_name(source.cache) : arena_name(source.arena),
+              object.address());
+  }
+
+  void print_link(const Survey& survey, Link link) {
+    switch (link.kind()) {
+      case Link::kNone:
+        return;
+      case Link::kRoot:
+        return describe_root(to_, link.address());
+      case Link::kOwner:
+        return to_.print("a root that its owner names");
+      case Link::kWord: {
+        const Object object = survey.index.find(link.address());
+        print_object(survey, object);
+        return to_.print(" +0x%lx", link.address() - object.address());
+      }
+      case Link::kWalker:
+        print_object(survey, survey.index.find(link.address()));
+        return to_.print(", by its walker");
+    }
+  }
+
+  void print_holders(const Survey& survey, const Object& object) {
+    uint64_t found = 0;
+    const auto print = [&](Link link) {
+      if (found++ >= kHoldersShown) return;
+      to_.print("  pointed to by ");
+      print_link(survey, link);
+      to_.print("\n");
+    };
+    Holders<Here, decltype(print)> holders(survey.index, survey.space, object, print);
+    search_from_roots(survey.index, holders);
+    if (found > kHoldersShown) to_.print("  … %lu more\n", found - kHoldersShown);
+  }
+
+  void print_path(const Survey& survey, const Object& object) {
+    Paths<Here> paths(survey.index, survey.space, links_->span());
+    search_from_roots(survey.index, paths);
+    const std::span<const Link> path = paths.path(object);
+    if (path.empty()) return to_.print("  no path from a root leads to it\n");
+    to_.print("  path: ");
+    for (size_t i = 0; i < path.size(); i++) {
+      if (i == kStepsShown && path.size() > 2 * kStepsShown) {
+        const size_t left_out = path.size() - 2 * kStepsShown;
+        to_.print("… %lu more → ", left_out);
+        i += left_out;
+      }
+      print_link(survey, path[i]);
+      to_.print(" → ");
+    }
+    print_object(survey, object);
+    to_.print("\n");
+  }
+
+  const uint64_t address_;
+  Writer to_;
+  std::optional<Block<Link>> links_;
+};
+
+}  // namespace
+
+Result<WhatisAnswer*> whatis_answer_make(uint64_t address) {
+  const Block<char> text(kTextSize);
+  if (!text) return fail(Errno::ENOMEM, "no memory for the answer");
+  Question question(address, text.span());
+  {
+    const MutexGuard guard(asking);
+    TRY(question.ask());
+  }
+  const size_t size = std::min(question.length(), kTextSize - 1);
+  void* const memory = kmalloc(sizeof(WhatisAnswer) + size, KM_SLEEP);
+  if (!memory) return fail(Errno::ENOMEM, "no memory for the answer");
+  auto* const answer = new (memory) WhatisAnswer;
+  answer->size = size;
+  memcpy(answer->text, text.span().data(), size);
+  return answer;
+}
+
+std::string_view whatis_answer_text(const WhatisAnswer* answer) {
+  return {answer->text, answer->size};
+}
+
+void whatis_answer_free(WhatisAnswer* answer) {
+  kfree(answer);
+}

@@ -1,0 +1,50 @@
+// Memory of a test's own, with an index of the objects that it says lie there: for the tests of
+// kern/src/reach.
+#pragma once
+
+#include <vector>
+
+#include "reach/index.h"
+#include "reach/mark.h"
+
+namespace reach {
+
+inline constexpr uint64_t kBase = 0xffff800000000000, kPage = 4096;
+
+// Memory that begins at kBase: what has an address there has its words in `words`.
+struct Memory {
+  explicit Memory(size_t pages) : words(pages * kPage / 8), frames(pages) {}
+  uint64_t* at(uint64_t address) { return &words[(address - kBase) / 8]; }
+  template <typename Marker>
+  void walk(const Run&, uint64_t address, Marker& marker) {
+    walked.push_back(address);
+    if (hidden) marker.word(hidden);
+  }
+
+  std::vector<uint64_t> words;
+  std::vector<uint32_t> frames;
+  std::vector<Run> runs = std::vector<Run>(1000);
+  std::vector<uint8_t> states = std::vector<uint8_t>(100'000);
+  std::vector<Entry> stack = std::vector<Entry>(64);
+  Index index{kBase, frames, runs, states};
+  std::vector<uint64_t> walked;  // objects that were shown to walk()
+  uint64_t hidden = 0;           // what these lead to
+
+  // A slab of so many objects at page `page`.
+  void add_slab(uint64_t page, uint64_t pages, uint64_t colour, uint32_t stride, uint64_t size,
+                uint32_t count, bool walks = false) {
+    const uint64_t start = kBase + page * kPage;
+    index.add(start, pages * kPage,
+              {start + colour, 0, size, nullptr, count > 1 ? stride : 0, count, 0, walks});
+  }
+  void mark_from(std::vector<uint64_t> roots) {
+    RootMarker<Memory> marker(index, *this, stack, {});
+    marker.words(roots.data(), roots.data() + roots.size());
+    marker.finish();
+    overflows = marker.overflows();
+  }
+  bool is_reached(uint64_t address) const { return index.find(address).state() & kReached; }
+  uint32_t overflows = 0;
+};
+
+}  // namespace reach

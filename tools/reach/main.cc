@@ -1,0 +1,203 @@
+// Questions to a guest's memory that take looking through all of it: build/tools/stele-reach CORE
+// QUESTION… with the description of memory (world.h) on standard input. What comes of it is for
+// tools/stele/debugger/reach.py, which knows names, types and traces: lines of a word and
+// hexadecimal numbers. Each question has its answer in turn:
+//
+//   unreachable       what nobody can reach (docs/unreachable.md): `live N`, and in the order of
+//                     heads.h `head ADDRESS SIZE SOURCE`, then `keeps` for what it keeps
+//   references        where the references of the description lie: `place OBJECT NUMBER WHERE
+//                     ADDRESS HOLDER SOURCE` for each pair of words that is one, WHERE as the
+//                     enumeration has it, in an object of a source (0 0: in none)
+//   holders ADDRESS   what points to the object there: `holders COUNT SHOWN LIVE OBJECT OBJECT
+//                     SOURCE`, then of SHOWN links the kind (paths.h), ADDRESS, HOLDER, SOURCE
+//   path ADDRESS      a shortest path to it from a root: `path COUNT`, and its links as above
+//
+// Status 2 with one line on standard error if it cannot be said.
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include "reach/heads.h"
+#include "reach/holders.h"
+#include "reach/paths.h"
+#include "world.h"
+
+namespace reach {
+namespace {
+
+struct Report {
+  void head(const Object& object) { print("head", object); }
+  void keeps(const Object& object) { print("keeps", object); }
+  static void print(const char* word, const Object& object) {
+    printf("%s %" PRIx64 " %" PRIx64 " %x\n", word, object.address(), object.size(),
+           object.run->source);
+  }
+};
+
+// As look() of the kernel.
+void unreachable(World& world) {
+  const Index& index = world.index();
+  const Index::Counts counts = index.count();
+  printf("live %" PRIx64 "\n", counts.live);
+  index.for_each(kLive | kReached, kLive, [&](const Object& object) {
+    const Source& source = world.source(object);
+    if (!source.listed || (!source.is_cache && world.is_slab(object))) object.state() |= kReached;
+  });
+  Report report;
+  find_heads(index, world, world.stack(), report);
+}
+
+// As in the kernel (references.cc): of two places of a reference the one with the higher number
+// counts, as a stack may have words of what was there before.
+enum Where : unsigned { kStackApart, kStack, kUnreachedObject, kInUse };
+
+Where where_of(const World& world, const Place& place) {
+  if (place.kind == Place::Kind::kStatic) return kInUse;
+  if (place.kind == Place::Kind::kStack) return kStack;
+  const bool is_lost = !(place.object.state() & kReached) && world.source(place.object).listed;
+  return is_lost ? kUnreachedObject : kInUse;
+}
+
+// ADDRESS, and what object of which source it lies in; 0 0 if that is none.
+void print_place(const World& world, uint64_t address) {
+  const Object object = world.index().find(address);
+  printf("%" PRIx64 " %" PRIx64 " %x\n", address, object ? object.address() : 0,
+         object ? object.run->source : 0);
+}
+
+// Looks for traced references: for their two words, and on a stack for each apart.
+void find_references(const World& world, const Place& place, uint64_t address,
+                     std::span<const uint64_t> words) {
+  const auto print = [&](const World::Reference& found, Where where, size_t i) {
+    printf("place %" PRIx64 " %" PRIx64 " %x ", found.object, found.number, where);
+    print_place(world, address + i * sizeof(uint64_t));
+  };
+  for (size_t i = 0; i < words.size(); i++) {
+    const World::Reference* const found = world.reference(words[i]);
+    if (!found) continue;
+    if (i > 0 && words[i - 1] == found->object) {
+      print(*found, where_of(world, place), i - 1);
+    } else if (place.kind == Place::Kind::kStack &&
+               std::find(words.begin(), words.end(), found->object) != words.end()) {
+      print(*found, kStackApart, i);
+    }
+  }
+}
+
+void references(World& world) {
+  const auto show_roots = [&](const auto& show) {
+    for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
+  };
+  for_each_range(world.index(), world, show_roots,
+                 [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
+                   find_references(world, place, address, words);
+                 });
+}
+
+constexpr const char* kKinds[] = {"none", "root", "owner", "word", "walker"};  // Link::Kind
+
+void print(const World& world, const Link& link) {
+  printf("%s ", kKinds[link.kind()]);
+  print_place(world, link.address());
+}
+
+// Of a page table, whose entries are followed by the walker of what it belongs to.
+void forget_walks(World& world) {
+  world.index().for_each(kWalked, kWalked, [](const Object& object) {
+    object.state() &= static_cast<uint8_t>(~kWalked);
+  });
+}
+
+void holders(World& world, uint64_t address) {
+  constexpr size_t kMost = 16;
+  std::vector<Link> found;
+  uint64_t count = 0;
+  const Object object = world.index().find(address);
+  if (object) {
+    forget_walks(world);
+    const auto visit = [&](const Link& link) {
+      if (count++ < kMost) found.push_back(link);
+    };
+    Holders<World, decltype(visit)> holders(world.index(), world, object, visit);
+    world.show_roots(holders);
+    holders.finish();
+  }
+  const bool is_live = object && (object.state() & kLive);
+  printf("holders %" PRIx64 " %zx %x ", count, found.size(), is_live);
+  print_place(world, object ? object.address() : 0);
+  for (const Link& link : found) print(world, link);
+}
+
+// One search answers for all.
+class Search {
+ public:
+  explicit Search(World& world) : world_(world), links_(Paths<World>::memory_for(world.index())) {}
+
+  void answer(uint64_t address) {
+    if (!paths_) find();
+    const Object object = world_.index().find(address);
+    const std::span<const Link> path = paths_->path(object);
+    printf("path %zx\n", path.size());
+    for (const Link& link : path) print(world_, link);
+  }
+
+ private:
+  void find() {
+    forget_walks(world_);
+    paths_.emplace(world_.index(), world_, links_);
+    world_.show_roots(*paths_);
+    paths_->finish();
+  }
+  World& world_;
+  std::vector<Link> links_;
+  std::optional<Paths<World>> paths_;
+};
+
+uint64_t address_in(const char* text) {
+  uint64_t address = 0;
+  const char* const end = text + strlen(text);
+  if (const auto [next, error] = std::from_chars(text, end, address, 16);
+      error != std::errc() || next != end)
+    throw Failure(std::string("no address: ") + text);
+  return address;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 3) throw Failure("CORE QUESTION…, with the description on standard input");
+  const std::string description{std::istreambuf_iterator<char>(std::cin), {}};
+  World world(argv[1], description);
+  world.mark();
+  Search search(world);
+  for (int i = 2; i < argc; i++) {
+    const std::string_view question = argv[i];
+    if (question == "unreachable") {
+      unreachable(world);
+    } else if (question == "references") {
+      references(world);
+    } else if (question == "holders" && i + 1 < argc) {
+      holders(world, address_in(argv[++i]));
+    } else if (question == "path" && i + 1 < argc) {
+      search.answer(address_in(argv[++i]));
+    } else {
+      throw Failure("no such question: " + std::string(question));
+    }
+  }
+  return fflush(stdout) == 0 ? 0 : 2;
+}
+
+}  // namespace
+}  // namespace reach
+
+int main(int argc, char** argv) {
+  try {
+    return reach::run(argc, argv);
+  } catch (const std::exception& error) {
+    fprintf(stderr, "reach: %s\n", error.what());
+    return 2;
+  }
+}

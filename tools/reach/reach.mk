@@ -1,0 +1,11 @@
+# The program that looks through all of a core's memory for gdb's commands, with the kernel's own marking (kern/src/reach).
+REACH := $(BASE)/tools/stele-reach
+REACH_OBJ := $(patsubst %.cc,$(BASE)/%.o,$(wildcard tools/reach/*.cc))
+
+$(BASE)/tools/reach/%.o: tools/reach/%.cc tools/reach/reach.mk
+	@mkdir -p $(@D)
+	@echo "  HOST  $<"
+	@g++ -std=c++20 -O2 -Wall -Wextra -Wconversion -Werror -I tools/reach -I kern/src -MMD -MP -c $< -o $@
+$(REACH): $(REACH_OBJ)
+	@g++ $^ -o $@
+-include $(REACH_OBJ:.o=.d)

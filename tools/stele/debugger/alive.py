@@ -1,0 +1,54 @@
+"""Why an object is alive: what points to it, and the shortest path to it from a root, in the names of types and fields."""
+from stele.debugger.reach import ask
+from stele.debugger.typed import Names
+
+_STEPS = 16  # of a path that are shown, at either end
+
+
+def why_alive(kernel, addresses):
+    """{address: lines} of those that lie in objects; the path of live ones. Unreadable."""
+    questions = [word for address in addresses for word in ("holders", f"{address:x}", "path", f"{address:x}")]
+    if not questions:
+        return {}
+    answer, names = ask(kernel, *questions), kernel.once(Names)
+    lines = iter(answer.lines)
+
+    def links(count):
+        return [(kind, answer.place(*place)) for kind, *place in (next(lines) for _ in range(count))]
+
+    found = {}
+    for address in addresses:
+        _, count, shown, is_live, *place = next(lines)
+        holders = links(shown)
+        path = links(next(lines)[1])
+        target = answer.place(*place)
+        if target.owner:
+            found[address] = [*_holders(names, holders, count), *([_path(names, path, target)] if is_live else [])]
+    return found
+
+
+def _holders(names, holders, count):
+    for kind, place in holders:
+        yield f"  pointed to by {_holder(names, kind, place)}"
+    if count > len(holders):
+        yield f"  … {count - len(holders)} more"
+
+
+def _path(names, links, target):
+    if not links:
+        return "  no path from a root leads to it"
+    steps = [_holder(names, kind, place) for kind, place in links]
+    if len(steps) > 2 * _STEPS:
+        steps[_STEPS:-_STEPS] = [f"… {len(steps) - 2 * _STEPS} more"]
+    return "  path: " + " → ".join([*steps, names.object(target.owner, target.item)])
+
+
+def _holder(names, kind, place):
+    """ "Process 0x… .fds", or the root that it is."""
+    if kind == "owner":
+        return "a root that its owner names"
+    if kind == "walker":
+        return f"{names.object(place.owner, place.item)}, by its walker"
+    if place.owner:
+        return f"{names.object(place.owner, place.item)} {names.field(place)}"
+    return names.root(place)

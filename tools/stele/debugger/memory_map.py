@@ -1,0 +1,199 @@
+"""What is in use of the kernel's memory, as a description for build/tools/stele-reach (tools/reach/world.h): where the live objects are, and the
+roots from which all that is in use can be reached.
+
+This follows the kernel: objects as in kern/src/reach/objects.cc, from the outside in, with kern/src/slab_walk.c and arena_walk.cc; roots as in
+roots.cc and those who register there. One that is registered and not known here is an error: what only it can find would be taken for lost.
+"""
+import struct
+
+from stele.debugger.arenas import all_arenas
+from stele.debugger.caches import Cache, all_caches
+from stele.debugger.memory import PAGE, Layout, Unreadable, constant, enumerators
+from stele.debugger.symbols import Symbols
+from stele.debugger.tasks import all_tasks, cpus
+
+_LEAST_ADDRESS = 1 << 12  # of the registers, at addresses of programs, which nothing in the kernel has
+_REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
+_INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: what the CPU pushes
+
+
+class MemoryMap:
+    """`text` is the description; `sources` the owner (Cache or Arena) of each number that it has for one, `registers` what they are."""
+
+    def __init__(self, kernel):
+        self.kernel, self.sources, self.registers, self._lines = kernel, [], {}, []
+        self._arenas = all_arenas(kernel)
+        self._by_address = {arena.address: arena for arena in self._arenas}
+        self._caches = all_caches(kernel)
+        self._memory()
+        self._objects()
+        self._roots()
+        self.text = "\n".join(self._lines) + "\n"
+
+    def _put(self, word, *numbers):
+        self._lines.append(" ".join([word, *(f"{number:x}" for number in numbers)]))
+
+    def _memory(self):
+        kernel = self.kernel
+        self._put("memory", kernel.constant("direct_map_base"), kernel.variable("frames", "pages.cc") * PAGE, kernel.constant("image_base"),
+                  kernel.label("image_end"), kernel.variable("kernel_root", "paging.cc").value)
+        page = Layout.of("Page")
+        self._put("pages", kernel.variable("descriptors", "pages.cc"), page.size, page.offset("slab"), page.offset("mappings"))
+
+    # --- Objects.
+
+    def _objects(self):
+        kernel, by_kind = self.kernel, {}
+        self._slab_cache = kernel.variable("kmem_slab_cache")
+        own = {kernel.variable("kmem_bufctl_cache"), kernel.variable("kmem_hash_cache")}
+        magazines = set(kernel.variable("kmem_magazine_caches"))
+        for cache in self._caches:
+            kind = ("quanta" if cache.structure.flags & constant("KMC_QCACHE") else "slabs" if cache.address == self._slab_cache
+                    else "own" if cache.address in own else "magazines" if cache.address in magazines else "callers")
+            by_kind.setdefault(kind, []).append(cache)
+        self._walkers = _walkers(kernel)
+        self._add_caches(by_kind.get("magazines", ()))
+        self._add_caches(by_kind.get("slabs", ()))
+        base = kernel.variable("base_arena")
+        for arena in self._arenas:
+            if self._is_memory(arena) and arena.address != base:
+                self._add_arena(arena)
+                self._add_caches((cache for cache in by_kind.get("quanta", ()) if cache.structure.source == arena.address), arena)
+        self._add_caches(by_kind.get("callers", ()))
+
+    def _is_memory(self, arena):
+        base = self.kernel.variable("base_arena")
+        while arena and arena.address != base:
+            arena = self._by_address.get(arena.structure.source)
+        return arena is not None
+
+    def _has_objects(self, arena):
+        return arena is not None and self._is_memory(arena) and arena.structure.quantum >= PAGE
+
+    def _is_listed(self, arena):
+        return not arena.structure.flags & constant("KMC_NOTRACE")
+
+    def _add_source(self, owner, listed, root=0):
+        self._put("source", listed, isinstance(owner, Cache), root)
+        self.sources.append(owner)
+        return len(self.sources) - 1
+
+    def _add_arena(self, arena):
+        kinds = enumerators("arena_impl::SegmentKind")
+        listed = self._is_listed(arena) and self._has_objects(arena)
+        number = self._add_source(arena, listed)
+        for segment in self.kernel.list_from("arena_impl::Segment", arena.structure.first):
+            kind = kinds.get(segment.kind)
+            if kind == "kImportedSpan":
+                self._put("cover", segment.start)
+            elif kind == "kAllocated" and listed:
+                self._put("run", segment.start, segment.size, segment.start, 0, segment.size, 1, number, 0)
+
+    def _add_caches(self, caches, arena=None):
+        """`arena`: they are its quantum caches."""
+        for cache in caches:
+            source = self._by_address.get(cache.structure.source)
+            if self._has_objects(source):
+                shown = self._is_listed(arena) if arena else cache.address != self._slab_cache and cache.address not in self._own_magazines()
+                number = self._add_source(arena or cache, shown, self._walkers.get(cache.address, 0))
+                self._add_cache(cache, number, bool(arena) and cache.structure.object_size == PAGE)
+
+    def _own_magazines(self):
+        return self.kernel.variable("kmem_magazine_caches")
+
+    def _add_cache(self, cache, number, are_pages):
+        dead, size = [], cache.structure.object_size
+        for slab in (*cache.slabs(), *cache.checked_slabs()):
+            gap = cache.structure.checks.gap if slab.structure.checked else slab.structure.colour
+            self._put("run", slab.base - gap, slab.size, slab.base, slab.stride, size, slab.count, number, are_pages)
+            if not slab.structure.checked and not cache.structure.small:
+                dead.append(slab.address)
+            dead += slab.free_items()
+        for magazine, rounds in cache.magazines():
+            dead += [magazine, *cache.rounds(magazine, rounds)]
+        if dead:
+            self._put("dead", *dead)
+
+    # --- Roots.
+
+    def _roots(self):
+        kernel, tasks = self.kernel, all_tasks(self.kernel)
+        _check_providers(kernel)
+        free_stacks = list(kernel.list_from("FreeStack", kernel.variable("free_stacks"), most=1 << 10))
+        memories = [stack.memory for stack in free_stacks]
+        self._put("hide", *(task.structure.stack_memory for task in tasks if task.structure.stack_memory), *memories)
+        self._put("words", kernel.label("data_start"), kernel.label("not_roots_start"))
+        self._put("words", kernel.label("not_roots_end"), kernel.label("boot_stacks"))
+        self._running_stacks()
+        [virtual] = [arena for arena in self._arenas if arena.address == kernel.variable("kernel_virtual_arena")]
+        spans = [tag for tag in kernel.list_from("arena_impl::Segment", virtual.structure.first) if tag.kind == constant("arena_impl::SegmentKind::kSpan")]
+        for span in spans:
+            self._put("tables", span.start, span.start + span.size)
+        for cpu in cpus(kernel):
+            if cpu.id > 0:
+                for top, size in _own_stacks(kernel, cpu):
+                    self._put("mapped", top - size, top)
+        size = kernel.constant("kernel_stack_size")
+        for task in tasks:
+            if not task.cpu and task.state != "dead":
+                self._put("stack", task.address, task.structure.context.stack_pointer, task.structure.stack_base + size)
+        if memories:
+            self._put("object", *memories)
+
+    def _running_stacks(self):
+        """Of each CPU the registers, and its stack with what it has interrupted there."""
+        values = []
+        for cpu in cpus(self.kernel):
+            registers = dict(zip(_REGISTERS, cpu.registers(_REGISTERS), strict=True))
+            if registers["cs"] & 3 != 3:
+                for name, value in registers.items():
+                    self.registers[_LEAST_ADDRESS + 8 * len(values)] = f"register {name} of CPU {cpu.id}"
+                    values.append(value)
+                for begin, end in _stacks_in_use(self.kernel, cpu, registers["rsp"]):
+                    self._put("stack", cpu.current, begin, end)
+        self._put("registers", _LEAST_ADDRESS, *values)
+
+
+def _own_stacks(kernel, cpu):
+    """(top, size) of the stacks that a CPU brings."""
+    ist = kernel.constant("ist_stack_size")
+    return [(cpu.tables.first_stack, kernel.constant("kernel_stack_size")),
+            *((top, ist) for top in cpu.tables.tss.ist if top)]
+
+
+def _stacks_in_use(kernel, cpu, pointer):
+    """(begin, end) of the stacks of a CPU whose stack pointer is `pointer`: an interrupt stack, and below it what was interrupted."""
+    task_top, size = cpu.tables.cpu.kernel_stack, kernel.constant("kernel_stack_size")
+    stacks = [(task_top, size), *_own_stacks(kernel, cpu)]
+    for _ in stacks:
+        top = next((top for top, size in stacks if top - size <= pointer <= top), None)
+        if top is None:
+            return  # still that of a program
+        yield pointer, top
+        if top in (task_top, cpu.tables.first_stack):
+            return
+        _, cs, _, pointer, _ = _INTERRUPT_FRAME.unpack(kernel.read(top - _INTERRUPT_FRAME.size, _INTERRUPT_FRAME.size))
+        if cs & 3 == 3:
+            return
+
+
+def _walkers(kernel):
+    """{address of a cache: where in its objects the physical address of a root page table lies}. Unreadable: there are others."""
+    count, symbols = kernel.variable("walker_count", "reach/roots.cc"), kernel.once(Symbols)
+    found = {}
+    for number, walker in enumerate(kernel.variable("walkers", "reach/roots.cc")):
+        if number == count:
+            break
+        name = (symbols.look_up(walker.walk) or ("?",))[0]
+        if name != "AddressSpace::visit_memory":
+            raise Unreadable(f"what {name} finds, only the kernel knows: memory_map.py does not")
+        found[walker.cache] = Layout.of("AddressSpace").offset("tables_") + Layout.of("PageTables").offset("root_")
+    return found
+
+
+def _check_providers(kernel):
+    """Unreadable: there is another than the scheduler."""
+    for provider in kernel.list_from("ReachProvider", kernel.variable("providers", "reach/roots.cc")):
+        if provider.address != kernel.address_of("stacks_provider"):
+            name = (kernel.once(Symbols).look_up(provider.roots or provider.hide) or ("?",))[0]
+            raise Unreadable(f"what {name} finds, only the kernel knows: memory_map.py does not")

@@ -1,0 +1,74 @@
+"""Questions to all of memory: build/tools/stele-reach answers them, of a core. Of a guest that runs, and stands still as long as gdb has it, a core
+is made for the moment."""
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+import gdb
+
+from stele.debugger.memory import Unreadable
+from stele.debugger.memory_map import MemoryMap
+from stele.qmp import Qmp, QmpError, dump
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+
+
+@dataclass
+class Place:
+    """Where a word lies: in an object of a cache or arena, or else in neither; of a register, which is in no memory, its name."""
+
+    address: int
+    owner: object = None
+    item: int = 0
+    register: str = ""
+
+
+class Answer:
+    """`lines`: the words of each line, numbers as ints."""
+
+    def __init__(self, memory_map, text):
+        self.map = memory_map
+        self.lines = [[word, *(int(number, 16) for number in numbers)] for word, *numbers in map(str.split, text.splitlines())]
+
+    def place(self, address, item, source):
+        """A Place of the three numbers that a line has for it."""
+        return Place(address, self.map.sources[source] if item else None, item, self.map.registers.get(address, ""))
+
+
+def ask(kernel, *questions, more=""):
+    """An Answer to the questions of tools/reach/main.cc, one after the other. `more`: lines of the description besides. Unreadable."""
+    program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
+    memory_map = kernel.once(MemoryMap)
+    with _core() as core:
+        try:
+            run = subprocess.run([program, core, *questions], input=memory_map.text + more, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise Unreadable(f"{program}: {error.strerror}: make builds it") from error
+    if run.returncode:
+        raise Unreadable(run.stderr.strip().removeprefix("reach: ") or "the program that looks through memory has ended")
+    return Answer(memory_map, run.stdout)
+
+
+@contextlib.contextmanager
+def _core():
+    """The path of the core that gdb has open, or of one of the guest."""
+    opened = re.search(r"^Local core dump file:\s+`(.+)', file type", gdb.execute("info files", to_string=True), re.M)
+    if opened:
+        yield opened[1]
+        return
+    stub = os.environ.get("STELE_GDB_SOCKET")
+    if not stub:
+        raise Unreadable("the guest's monitor is not known: scripts/gdb knows it")
+    with tempfile.TemporaryDirectory(prefix="stele-") as folder, socket.socket(socket.AF_UNIX) as connection:
+        core = pathlib.Path(folder) / "core"
+        try:
+            connection.connect(str(pathlib.Path(stub).with_name("qmp")))
+            dump(Qmp(connection), core)
+        except (OSError, QmpError) as error:
+            raise Unreadable(f"the guest's memory: {error}") from error
+        yield core

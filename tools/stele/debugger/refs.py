@@ -1,0 +1,103 @@
+"""The references of a class that somebody took while they were traced, and has not put: who, to what, and where each lies now.
+
+A reference is two neighbouring words, the address of its object and the number of its record (kern/include/core/ref.h); so where these two
+words stand is where it lies, whatever holder it was moved to.
+"""
+from dataclasses import dataclass, replace
+
+from stele.debugger.memory import Unreadable, constant
+from stele.debugger.reach import Place, ask
+from stele.debugger.ref_classes import ref_classes
+from stele.debugger.source import backtrace_lines
+from stele.debugger.tasks import Frame
+from stele.debugger.traces import Traces
+from stele.debugger.typed import Names
+
+_STACK_APART, _UNREACHED = 0, 2  # as tools/reach/main.cc has them
+
+
+@dataclass
+class Reference:
+    record: object  # of it; its object is the one that is referred to, 0 for one that is not known
+    number: int
+    where: int = -1
+    place: Place = None
+
+
+def references(kernel, name):
+    """Lines. `name`: that of a class, with or without `ref.`. Unreadable."""
+    classes = {one.name: one for one in ref_classes(kernel)}
+    found = classes.get(name) or classes.get(f"ref.{name}")
+    if not found:
+        raise Unreadable(f"no class of references is called {name}: there are {' '.join(classes)}")
+    traces, names = kernel.once(Traces), kernel.once(Names)
+    known = traced_references(kernel, kernel.at("TraceTable", found.structure.trace)) if found.structure.trace else []
+    state = "running" if found.structure.flags & constant("KMC_TRACED") else "stopped" if found.structure.trace else "off"
+    yield f"{found.name}: {found.live()} references, of which the trace, {state}, knows {len(known)}"
+    if not found.structure.trace:
+        yield f"to know who takes them: echo start > #mem/kmemtrace/{found.name}"
+    groups = {}
+    for reference in known:
+        groups.setdefault(reference.record.stack, []).append(reference)
+    for stack, group in sorted(groups.items(), key=lambda item: -len(item[1])):
+        yield ""
+        yield f"{len(group)} references from stack"
+        frames = traces.stacks[stack].frames if stack else ()
+        for line in backtrace_lines(kernel, [Frame(frame) for frame in frames]):
+            if " kern/include/core/ref.h:" not in line:
+                yield line
+        if not frames:
+            yield "    the stack was not recorded"
+        for reference in sorted(group, key=lambda reference: reference.record.time):
+            yield "\t" + _text(traces, names, reference)
+
+
+def traced_references(kernel, table):
+    """[Reference] of a TraceTable, with the places where they lie."""
+    base, unit = kernel.constant("direct_map_base"), constant("TraceTable::kPlaceUnit")
+    known = [Reference(replace(record, object=base + record.size * unit if record.size else 0, size=0), record.object)
+             for record in kernel.once(Traces).records(table)]
+    _find(kernel, known)
+    return known
+
+
+def _find(kernel, known):
+    """Where they lie; of several places that with the highest `where`."""
+    by_number = {reference.number: reference for reference in known if reference.record.object}
+    if not by_number:
+        return
+    answer = ask(kernel, "references", more="".join(f"reference {each.record.object:x} {number:x}\n" for number, each in by_number.items()))
+    for _, _, number, where, *place in answer.lines:
+        reference = by_number[number]
+        if where > reference.where:
+            reference.where, reference.place = where, answer.place(*place)
+
+
+def _text(traces, names, reference):
+    record = reference.record
+    if not record.object:
+        what = "to what lies outside of what a record can say"
+    else:
+        what = f"to {names.at(record.object)}: {_place(names, reference)}"
+    return f"{what}; taken by {traces.context_name(record.context)} {traces.now - record.time // 1_000_000} ms ago"
+
+
+def _place(names, reference):
+    if not reference.place:
+        return "nowhere found"
+    words = names.place(reference.place)
+    return f"perhaps {words}" if reference.where == _STACK_APART else f"{words}, which nobody can reach" if reference.where == _UNREACHED else words
+
+
+def dump_place(kernel, reference):
+    """The same in the words of a dump, RefPlaces::format(); "" if it was not found."""
+    place = reference.place
+    if not place:
+        return ""
+    if place.owner:
+        return f"at +{place.address - place.item:#x} of {place.owner.name} {place.item:#x}{', which nobody can reach' if reference.where == _UNREACHED else ''}"
+    task = kernel.once(Names).task_of(place)
+    if not task:
+        return f"in static data at {place.address:#x}"
+    who = f"pid {task.pid} {task.name}" if task.pid else f"task {task.name}"
+    return f"{'perhaps ' if reference.where == _STACK_APART else ''}on the kernel stack of {who}"

@@ -1,0 +1,201 @@
+"""What a word of memory is called: `processes.head`, `.fds of Process 0x…`, by the types of the debugging information.
+
+The type of an object is that of its cache (ObjectCache<Chan>), or, in a cache without one, that of its virtual functions. Of a word in it the
+name goes as deep as the types do; what wraps a pointer, as Ref, std::atomic and std::array do, has no name of its own there.
+"""
+import re
+import struct
+
+import gdb
+
+from stele.debugger.caches import all_caches, slab_of
+from stele.debugger.memory import Unreadable, type_of
+from stele.debugger.tasks import all_tasks
+
+_RECORDS = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
+_POINTERS = (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF)
+# Of the allocator, which has no ObjectCache for them: by the name of the cache.
+_OWN = {"kmem_cache": "struct kmem_cache", "arena": "struct arena", "kmem_slab": "struct kmem_slab", "kmem_bufctl": "struct kmem_bufctl"}
+_ANONYMOUS = "(anonymous namespace)::"
+
+
+def plain(name):
+    """A name in C++ without what is not needed to know what is meant."""
+    return name.replace(_ANONYMOUS, "")
+
+
+def _is_wrapper(gdb_type):
+    return re.match(r"(std::|Ref<|ObjectCache<)", plain(gdb_type.name or "")) is not None
+
+
+def field_at(gdb_type, offset):
+    """".fds.slots[3]": what lies `offset` bytes into an object of the type; "" if that is all of it, None if nothing has a name there."""
+    found = _best(gdb_type, offset)
+    return found[1] if found else None
+
+
+def _best(gdb_type, offset):
+    """(whether it is a pointer, its name), the pointer where there is a choice; None."""
+    gdb_type = gdb_type.strip_typedefs()
+    if gdb_type.code == gdb.TYPE_CODE_ARRAY:
+        return _in_array(gdb_type, offset)
+    if gdb_type.code not in _RECORDS:
+        return (gdb_type.code in _POINTERS, "") if offset < gdb_type.sizeof and offset % 8 == 0 or offset == 0 else None
+    best = None
+    for field in gdb_type.fields():
+        if not hasattr(field, "bitpos"):
+            continue  # static
+        start, kind = field.bitpos // 8, field.type.strip_typedefs()
+        flexible = kind.code == gdb.TYPE_CODE_ARRAY and kind.sizeof == 0
+        if offset < start or offset >= start + kind.sizeof and not flexible:
+            continue
+        inner = _best(kind, offset - start)
+        if inner and (best is None or inner[0] and not best[0]):
+            hidden = field.is_base_class or not field.name or field.artificial or _hides(gdb_type, kind, start)
+            best = inner[0], ("" if hidden else f".{field.name}") + inner[1]
+    return best
+
+
+def _hides(gdb_type, kind, start):
+    """Whether a field needs no name: all that a wrapper wraps."""
+    name = plain(gdb_type.name or "")
+    return name.startswith("std::") or _is_wrapper(gdb_type) and start == 0 and kind.code in _POINTERS
+
+
+def _in_array(gdb_type, offset):
+    element = gdb_type.target().strip_typedefs()
+    if not element.sizeof:
+        return None
+    inner = _best(element, offset % element.sizeof)
+    return (inner[0], f"[{offset // element.sizeof}]{inner[1]}") if inner else None
+
+
+class Names:
+    """Names of places of a kernel."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self._types, self._variables = {}, {}
+        start, end = kernel.label("data_start"), kernel.label("boot_stacks")
+        self._static = range(start, end)
+        self._caches = {cache.address: cache for cache in all_caches(kernel)}
+
+    # --- Objects.
+
+    def type_of(self, owner, item):
+        """The type of an object of a cache or arena; None if nothing tells."""
+        if owner.address not in self._types:
+            self._types[owner.address] = self._type_of_cache(owner)
+        return self._types[owner.address] or self._type_of_virtual(owner, item)
+
+    def _type_of_cache(self, owner):
+        if owner.address not in self._caches:
+            return None
+        if owner.name in _OWN:
+            return type_of(_OWN[owner.name])
+        for address in self._words_that_are(owner.address):
+            symbol = self._variable_at(address)[0]
+            name = plain(str(symbol.type.strip_typedefs().name)) if symbol else ""
+            if name.startswith("ObjectCache<"):
+                return symbol.type.strip_typedefs().template_argument(0)
+        return None
+
+    def _words_that_are(self, word):
+        """The addresses in static data where the word stands."""
+        data, pattern, at = self.kernel.once(_static_data), struct.pack("<Q", word), -1
+        while (at := data.find(pattern, at + 1)) >= 0:
+            if at % 8 == 0:
+                yield self._static.start + at
+
+    def _type_of_virtual(self, owner, item):
+        """Of what has virtual functions, and them in its first word."""
+        table = self.kernel.word(item)
+        if owner.address not in self._caches or not self.kernel.label("rodata_start") <= table < self.kernel.label("data_end"):
+            return None
+        if table not in self._types:
+            name = re.match(r"vtable for (.+) \+ 16 in section ", gdb.execute(f"info symbol {table:#x}", to_string=True))
+            try:
+                found = type_of(name[1]) if name else None
+            except Unreadable:
+                found = None
+            self._types[table] = found
+        return self._types[table]
+
+    def object(self, owner, item):
+        """ "Process 0x…"; "kmalloc_64 0x…" where its type is not known."""
+        gdb_type = self.type_of(owner, item)
+        return f"{plain(gdb_type.name) if gdb_type else owner.name} {item:#x}"
+
+    def at(self, address):
+        """The same of the object at an address."""
+        slab = slab_of(self.kernel, address)
+        return self.object(slab.cache, address) if slab else f"{address:#x}"
+
+    def field(self, place):
+        """ ".fds[3]" for a word in an object; "+0x18" where that has no name."""
+        gdb_type, offset = self.type_of(place.owner, place.item), place.address - place.item
+        count_of = gdb_type.sizeof if gdb_type else 0
+        found = field_at(gdb_type, offset) if gdb_type and (offset < count_of or _is_open(gdb_type)) else None
+        return found if found else f"+{offset:#x}"
+
+    # --- Everything else.
+
+    def variable(self, address):
+        """ "processes.head": what lies at an address of static data."""
+        symbol, name, offset = self._variable_at(address)
+        field = field_at(symbol.type, offset) if symbol else None
+        return name + (f"+{offset:#x}" if field is None and offset else field or "")
+
+    def _variable_at(self, address):
+        """(gdb.Symbol or None, name, offset)"""
+        if address not in self._variables:
+            self._variables[address] = self._look_up(address)
+        return self._variables[address]
+
+    def _look_up(self, address):
+        text = gdb.execute(f"info symbol {address:#x}", to_string=True)
+        found = re.match(r"(.+?)(?: \+ (\d+))? in section ", text)
+        if not found:
+            return None, f"data {address:#x}", 0
+        name, offset = found[1], int(found[2] or 0)
+        symbols = [gdb.lookup_global_symbol(name), *gdb.lookup_static_symbols(name)]
+        for symbol in symbols:
+            if symbol and symbol.is_variable and int(symbol.value().address) == address - offset:
+                return symbol, plain(name), offset
+        return None, plain(name), offset
+
+    def root(self, place):
+        """ "processes.head", "the kernel stack of task 6 sh, …": a reach.Place that is in no object."""
+        if place.register:
+            return place.register
+        if place.address in self._static:
+            return self.variable(place.address)
+        task = self.task_of(place)
+        if not task:
+            return f"{place.address:#x}, the stack of a CPU"
+        top = task.structure.stack_base + self.kernel.constant("kernel_stack_size")
+        return f"{place.address:#x}, the kernel stack of {task}, {top - place.address:#x} bytes below its top"
+
+    def task_of(self, place):
+        """The Task whose kernel stack it is on; None."""
+        size = self.kernel.constant("kernel_stack_size")
+        return next((task for task in self.kernel.once(all_tasks) if 0 <= place.address - task.structure.stack_base < size), None)
+
+    def place(self, place):
+        """Where a word lies that somebody has, in words."""
+        if not place.owner:
+            return ("variable " if place.address in self._static else "" if place.register else "at ") + self.root(place)
+        field = self.field(place)
+        at = "" if field.startswith("+") else f" at +{place.address - place.item:#x}"
+        return f"{field} of {self.object(place.owner, place.item)}{at}"
+
+
+def _is_open(gdb_type):
+    """Whether it ends in an array of no length of its own."""
+    fields = [field for field in gdb_type.fields() if hasattr(field, "bitpos")]
+    return bool(fields) and fields[-1].type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY and fields[-1].type.strip_typedefs().sizeof == 0
+
+
+def _static_data(kernel):
+    start = kernel.label("data_start")
+    return kernel.read(start, kernel.label("boot_stacks") - start)

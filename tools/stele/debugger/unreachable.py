@@ -1,0 +1,69 @@
+"""What nobody can reach any more, in the words of #mem/unreachable (docs/unreachable.md): kern/src/reach/groups.cc and reach.cc."""
+from stele.debugger.reach import ask
+from stele.debugger.symbols import Symbols
+from stele.debugger.traces import Traces
+
+_SHOWN = 8  # heads of a group
+
+
+class _Tally:
+    def __init__(self):
+        self.objects = self.bytes = 0
+
+    def add(self, size):
+        self.objects, self.bytes = self.objects + 1, self.bytes + size
+
+
+class _Group:
+    """Heads of one cache or arena, and of one stack."""
+
+    def __init__(self, owner, stack):
+        self.owner, self.stack = owner, stack
+        self.own, self.keeps = _Tally(), _Tally()
+        self.kept = {}  # by name
+        self.shown = []  # [address, size, _Tally of what it keeps]
+
+
+def unreachable(kernel):
+    """Lines."""
+    answer, traces, symbols = ask(kernel, "unreachable"), kernel.once(Traces), kernel.once(Symbols)
+    groups, total, heads, live = {}, _Tally(), 0, 0
+    for word, *numbers in answer.lines:
+        if word == "live":
+            live, = numbers
+            continue
+        address, size, number = numbers
+        owner = answer.map.sources[number]
+        total.add(size)
+        if word == "head":
+            heads += 1
+            record = traces.record_of(owner, address)
+            stack = record.stack if record else 0
+            group = groups.setdefault((owner.address, stack), _Group(owner, stack))
+            group.own.add(size)
+            head = [address, size, _Tally()]
+            if len(group.shown) < _SHOWN:
+                group.shown.append(head)
+        else:
+            group.kept.setdefault(owner.name, _Tally()).add(size)
+            group.keeps.add(size)
+            head[2].add(size)
+    yield f"unreachable objects {total.objects} bytes {total.bytes} heads {heads} live {live}"
+    for group in sorted(groups.values(), key=lambda group: -group.own.bytes - group.keeps.bytes):
+        yield ""
+        yield from _group_text(group, traces, symbols)
+
+
+def _group_text(group, traces, symbols):
+    frames = traces.stacks[group.stack].frames if group.stack else ()
+    yield f"{group.own.bytes} bytes in {group.own.objects} objects of {group.owner.name}{_keeps(group.keeps)}{' from stack' if frames else ''}"
+    yield from ("\t" + symbols.frame(frame) for frame in frames)
+    for name, kept in sorted(group.kept.items(), key=lambda item: -item[1].bytes):
+        yield f"\tkeeps {kept.bytes} bytes in {kept.objects} objects of {name}"
+    yield from (f"\t{address:#x} size {size}{_keeps(kept)}" for address, size, kept in group.shown)
+    if group.own.objects > len(group.shown):
+        yield f"\t… {group.own.objects - len(group.shown)} more"
+
+
+def _keeps(tally):
+    return f" keeps {tally.bytes} bytes in {tally.objects} objects" if tally.objects else ""
