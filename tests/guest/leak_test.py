@@ -281,6 +281,54 @@ def test_a_kind_that_no_trace_sees(tmp_path):
     check_hidden_kind("kept_stack", tmp_path, "--runs", "32")
 
 
+# What nobody can reach: one object is enough.
+LOST_ONCE = "echo x >> /tmp/n; [ $(wc -l < /tmp/n) = 3 ] && leakdemo leak 1; true"
+
+
+def check_unreachable(report, command, *options):
+    """That the leak test finds something that nobody can reach. Of the JSON report: the first of it that has a stack, and the verdict's other judges."""
+    result = leaktest(command, *options, "--report", report)
+    assert result.status == 1, result
+    [found] = json.loads(report.with_suffix(".json").read_text())["commands"]
+    named = next(lost for lost in found["unreachable"] if lost["stack"])
+    assert re.search(rf"^LEAKED \(unreachable\): nobody can reach {named['bytes']} bytes in {named['objects']} objects of {named['name']}, lost in "
+                     r"\d+ traced runs$", result.stdout, re.M), result
+    assert re.search(r"^    nobody can reach (it|them|\d+ of them) any more$", result.stdout, re.M), result
+    return named, found
+
+
+def test_an_object_that_is_lost_once_is_a_leak(tmp_path):
+    """In one of five runs: no other judge accuses it. What it keeps is said."""
+    named, found = check_unreachable(tmp_path / "report", LOST_ONCE, "--quick")
+    assert (named["name"], named["objects"], named["stack"][0], found["leaks"]) == ("leaky", 1, "leaky_open", []), found
+    assert "leaky" not in [group["name"] for group in found["not_repeated"]], found
+    assert re.fullmatch(r"kern/drivers/dev/debug\.cc:\d+", named["lines"][0]), named
+    named, _ = check_unreachable(tmp_path / "report", "[ -e /tmp/once ] || echo 1 > /tmp/e; echo x >> /tmp/once; chmod 755 /tmp/e; /tmp/e 2> /dev/null; true",
+                                 "--quick", "--variant", "break", "--cmdline", "break=exec_format")
+    assert (named["name"], [one["name"] for one in named["keeps"]]) == ("chan", ["kmalloc_16"]), named
+
+
+def test_what_is_declared_to_stay_may_be_unreachable():
+    result = quick("echo 'leak debug_64 1 stays' > '#debug/alloc'")
+    assert (result.status, "unreachable" in result.stdout) == (0, False), result
+
+
+def check_one_in_ten(report, *options):
+    named, _ = check_unreachable(report, "ls / | cat", "--variant", "break", "--cmdline", "break=one_in_ten", *options)
+    assert (named["name"], named["stack"][0]) == ("kmalloc_96", "planted_lose"), named
+    assert named["lines"][0].startswith("kern/drivers/dev/pipe_planted.cc:")
+
+
+def test_an_object_that_is_lost_in_one_run_of_ten(tmp_path):
+    check_one_in_ten(tmp_path / "report", "--quick", "--repeat", "16")
+
+
+@pytest.mark.long
+def test_an_object_that_is_lost_in_one_run_of_ten_is_found_ten_times(tmp_path):
+    for _ in range(10):
+        check_one_in_ten(tmp_path / "report")
+
+
 # For those who use it every day.
 
 

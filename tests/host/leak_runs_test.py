@@ -10,6 +10,7 @@ import pytest
 from guest import ROOT, leaktest
 from leak_fakes import dump, group, series, source
 from stele.leak_counts import parse_counts
+from stele.leak_unreachable import Lost, Unreachable
 from stele.leak_guest import Boot, Failure, Pass
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 
@@ -24,16 +25,20 @@ def script():
     return module
 
 
-def untraced_pass(looks, low=False):
-    return Pass(looks=looks, counts=[look.counts for look in looks], low=low, ended=True)
+NOTHING = Unreachable([], 0)
 
 
-def traced_pass(left=()):
-    """Five runs, which leave these groups."""
+def untraced_pass(looks, low=False, lost=()):
+    return Pass(looks=looks, counts=[look.counts for look in looks], low=low, ended=True, unreachable=[NOTHING, Unreachable(list(lost), 0)])
+
+
+def traced_pass(left=(), lost=()):
+    """Five runs, which leave these groups, and of them what nobody can reach."""
     dumps = [dump(source(), commands=7), dump(source(), commands=12)]
     for one in dumps:
         one.build_id, one.left = "0a1b", left
-    return Pass(dumps=dumps, counts=[parse_counts(COUNTS)] * 2, status="0", settled=True, runs=5, ended=True)
+    return Pass(dumps=dumps, counts=[parse_counts(COUNTS)] * 2, status="0", settled=True, runs=5, ended=True,
+                unreachable=[NOTHING, Unreachable(list(lost), 0)])
 
 
 def boot(*passes, status=0, out_of_memory=False):
@@ -116,6 +121,32 @@ def test_what_the_first_traced_runs_found_stays_though_the_second_fail(leak_test
     result = leak_test(RISING, boot(traced_pass([group([0, 1])])), failed).test_safely("true")
     assert result.status == LEAKED
     assert "debug_64 from stack" in result.text and "LEAKED (by counts)" in result.text
+
+
+def test_what_was_lost_once_is_a_leak(leak_test):
+    """In the traced runs, by a stack that two generations do not have; or in the untraced ones, whatever the traced ones find."""
+    lost = Lost("debug_64", 1, 64, addresses=[0x1000])
+    result = leak_test(STILL, boot(traced_pass([group([3])], [lost]))).test_safely("true")
+    assert result.status == LEAKED
+    assert ("LEAKED (unreachable): nobody can reach 64 bytes in 1 objects of debug_64, lost in 5 traced runs\n\n"
+            "64 bytes in 1 allocations of debug_64 from stack\n    leak_at_depth+0x34  kern/a.cc:2\n") in result.text
+    assert "not repeated" not in result.text
+    test = leak_test(STILL, boot(traced_pass()))
+    test.guests.boots = boot(untraced_pass([series(0)[0], *STILL], lost=[lost]))
+    result = test.test_safely("true")
+    assert result.status == LEAKED
+    assert ("LEAKED (unreachable): nobody can reach 64 bytes in 1 objects of debug_64, lost in 129 untraced runs\n"
+            "    the traced runs lost none of it, so no stack is known\n") in result.text
+    test.guests.traced_boots = [FAILED]
+    assert test.test_safely("true").status == LEAKED
+
+
+def test_without_a_look_it_cannot_be_said(leak_test):
+    one = traced_pass()
+    one.unreachable[1] = None
+    result = leak_test(STILL, boot(one)).test_safely("true")
+    assert result.status == UNKNOWN
+    assert "it is not known what nobody can reach: there was no memory to look, or the output was cut\n" in result.text
 
 
 def test_failures_without_growth_cannot_be_judged(leak_test):

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from stele.leak_counts import Look, parse_counts
+from stele.leak_unreachable import parse_unreachable
 from stele.tracedump import TraceDump, TraceDumpError
 
 FUNCTIONS = pathlib.Path(__file__).with_name("leaktest.sh")
@@ -23,11 +24,12 @@ class Failure(Exception):
 
 @dataclass
 class Pass:
-    """What one pass wrote: kmemstats and dumps, and `leaktest NAME VALUE`."""
+    """What one pass wrote: kmemstats, dumps and what nobody can reach, and `leaktest NAME VALUE`."""
 
     counts: list = field(default_factory=list)
     looks: list = field(default_factory=list)
     dumps: list = field(default_factory=list)
+    unreachable: list = field(default_factory=list)  # Unreachables; None: there was no report
     left: list = field(default_factory=list)
     immortal: list = field(default_factory=list)
     low: bool = False
@@ -66,6 +68,9 @@ def read_one(output, passes):
         if now.looks and not now.looks[-1].counts:
             now.looks[-1].counts = counts
         now.counts.append(counts)
+    elif name == "unreachable":
+        text, _, rest = rest.partition(b"leaktest end\n")
+        now.unreachable.append(parse_unreachable(text.decode("utf-8", "replace")))
     elif name == "dump":
         now.dumps.append(TraceDump(rest))
         rest = rest[now.dumps[-1].size:].removeprefix(b"leaktest end\n")

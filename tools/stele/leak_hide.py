@@ -90,6 +90,7 @@ def parse_baseline(text):
         results = json.loads(text)["commands"]
         accused = [growth for result in results for growth in result.get("growths", ())]
         leaks = [leak for result in results for leak in result.get("leaks", ())] + [group for growth in accused for group in growth["alive"]]
+        leaks += [lost for result in results for lost in result.get("unreachable", ())]
         growths = {}
         for growth in accused:
             rates = growth["objects"] / growth["runs"], growth["bytes"] / growth["runs"]

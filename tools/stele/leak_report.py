@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
+from stele.leak_unreachable import accusations, facts as unreachable_facts, lost_lines
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 
 CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN, REFERENCES_SHOWN = 4, 8, 10, 4
@@ -21,6 +22,7 @@ class Untraced:
     looks: int = 0  # after runs
     seconds: float = 0
     low: bool = False  # it ended because half of memory was used up
+    lost: list = field(default_factory=list)  # leak_unreachable.Lost
 
 
 @dataclass
@@ -61,6 +63,7 @@ def total(groups):
 def describe(group, program_places):
     lines = [f"{amount(group)} from stack"]
     lines += frames_of(group)
+    lines += lost_lines(group)
     for taken in group.references[:REFERENCES_SHOWN]:
         lines.append(f"    kept by {len(taken.records)} references that were not put, taken from stack")
         lines += ["    " + line for line in frames_of(taken)]
@@ -122,8 +125,8 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
     """The report as text. `dump`: of the traced runs, None if they failed; `left`: names of the processes that the command left running;
     `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
-    shown = named + [group for one in verdict.by_counts for group in one.groups] + verdict.others
-    places = programs.look_up([stack for group in shown for stack in group.user_stacks])
+    lost = [one.group for one in verdict.unreachable if one.group]
+    places = programs.look_up([stack for group in verdict.all_groups + lost for stack in group.user_stacks])
     lines = [f"leak test of: {command}"]
     if dump:
         memory = [source for source in dump.sources if source.kind != "references"]
@@ -145,8 +148,9 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
                   f"{len(together)} stacks, alive in {len(marks)} of {repeat} runs", ""]
         for group in together:
             lines += describe(group, places) + [""]
+    lines += accusations(verdict, named, lambda group: describe(group, places))
     for one in verdict.by_counts:
-        lines += describe_accusation(one, named, places, traced=bool(dump)) + [""]
+        lines += describe_accusation(one, named + lost, places, traced=bool(dump)) + [""]
     if verdict.others:
         lines += [f"not repeated (not counted): {len(verdict.others)} stacks", ""]
         for group in verdict.others:
@@ -184,6 +188,7 @@ def facts(verdict, repeat, untraced):
             "growths": [{"name": one.growth.name, "objects": one.growth.objects, "bytes": one.growth.bytes, "runs": one.growth.runs,
                          "looks": one.growth.looks, "by_time": one.growth.by_time, "alive": [leak("counts", group) for group in one.groups]}
                         for one in verdict.by_counts],
+            "unreachable": unreachable_facts(verdict),
             "not_repeated": [leak("nobody", group) for group in verdict.others],
             "hidden": [{"why": one.why, "objects": one.objects, "bytes": one.bytes, "growths": [growth.name for growth in one.growths]}
                        for one in verdict.hidden],

@@ -9,6 +9,8 @@ Each traced run of the command has a generation of its own, the mark of its reco
 A reference that was not put keeps its object. So what has been recorded of references to objects that are accused stands under these, and
 of the others, which are to objects from before the start, or to such as ought to stay, it is judged like objects.
 
+What nobody can reach any more is a leak however seldom it was lost (leak_unreachable.py).
+
 What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not; but if there were few looks at
 it, it is a doubt until the dump does. What nobody accuses is shown as "not repeated" and does not count. Nothing lost may look like
 nothing leaked: whatever keeps the dump from telling all is a doubt, and with a doubt there is no "no leak".
@@ -52,6 +54,7 @@ class Group:
     contexts: list = field(default_factory=list)  # "pid 12 sh", each once
     user_stacks: list = field(default_factory=list)  # most bytes first
     references: list = field(default_factory=list)  # groups of those that were not put, and so keep these objects
+    lost: object = None  # leak_unreachable.Lost: what of it nobody can reach
 
     @property
     def bytes(self):
@@ -96,11 +99,20 @@ class Verdict:
     by_counts: list  # Accusations
     suspected: list  # Accusations by counts that nothing else speaks for: doubts
     hidden: list  # what was told not to be accused: leak_hide.Hidden
+    unreachable: list = field(default_factory=list)  # what nobody can reach: leak_unreachable.Lost
+
+    @property
+    def all_groups(self):
+        """Those that are shown; some more than once."""
+        return (self.by_stack + [group for together in self.by_function for group in together]
+                + [group for one in self.by_counts for group in one.groups] + self.others)
 
     @property
     def unnamed(self):
         """What more traced runs might name."""
-        return [one.growth for one in self.by_counts + self.suspected if one.growth.can_be_traced and not one.named]
+        named = {one.name for one in self.unreachable if one.group}
+        return ([one.growth for one in self.by_counts + self.suspected if one.growth.can_be_traced and not one.named]
+                + [one.growth() for one in self.unreachable if not one.traced and one.name not in named])
 
 
 def groups_of(dump, kernel):

@@ -16,6 +16,14 @@ counts() {
   while IFS= read -r line; do echo "$line"; done < '#mem/kmemstat'
   echo "leaktest end"
 }
+# Without another process, which could lose something itself. Each report is of the second of two looks: words that hide something go when
+# others run.
+unreachable() {
+  echo confirm=2 > '#mem/unreachable'
+  echo "leaktest unreachable"
+  while IFS= read -r line; do echo "$line"; done < '#mem/unreachable'
+  echo "leaktest end"
+}
 reserve() {
   sleep 1000000 &
   reserve=$!
@@ -88,6 +96,7 @@ look() {
 # run takes longer. What lasts longer than eight such eighths ends after five looks; what uses up half of memory ends at once.
 untraced_runs() {
   note_running
+  unreachable
   run
   look 0
   free
@@ -113,6 +122,7 @@ untraced_runs() {
     fi
     if [ $eighth -ge 5 ] && [ $((now - begun)) -ge $((8 * $3)) ]; then break; fi
   done
+  unreachable
 }
 # Looks eight times without running anything, `$1` seconds apart, after the command has run once.
 idle_looks() {
@@ -142,6 +152,7 @@ traced_runs() {
   note_running
   run
   echo settle > "$ctl" 2> /dev/null
+  unreachable
   step start
   step refs
   dump || exit 3
@@ -167,6 +178,7 @@ traced_pass() {
   (traced_runs "$@") || give_up
   settle
   echo "leaktest settled $resting"
+  unreachable
   counts
   dump || give_up
   step reset

@@ -69,6 +69,7 @@ void planted_pipe_ended() {
   if (planted(Planted::kFiveStacks)) planted_lose_from(number % 5);
   if (planted(Planted::kOneInTwo) && number % 2 == 0) planted_lose();
   if (planted(Planted::kOneInFour) && number % 4 == 0) planted_lose();
+  if (planted(Planted::kOneInTen) && number % 10 == 9) planted_lose();
   if (planted(Planted::kReallocation)) planted_regrow();
 }
 

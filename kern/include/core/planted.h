@@ -11,10 +11,11 @@
   X(kPipeClose, "pipe_close") /* closing a pipe leaves its buffer behind */                        \
   X(kWalkError, "walk_error") /* a walk that fails keeps the directory reached */                  \
   X(kExitFiles, "exit_files") /* a process that ends keeps its descriptor table */                 \
-  /* What the stacks of some five runs do not show; pipe_planted.h has the first five. */          \
+  /* What the stacks of some five runs do not show; pipe_planted.h has the first six. */           \
   X(kFiveStacks, "five_stacks")                                                                    \
   X(kOneInTwo, "one_in_two")                                                                       \
   X(kOneInFour, "one_in_four")                                                                     \
+  X(kOneInTen, "one_in_ten")                                                                       \
   X(kReallocation, "reallocation")                                                                 \
   X(kBatch, "batch")                                                                               \
   X(kByTime, "by_time")         /* the task `memory` loses something at each look */               \

@@ -11,12 +11,17 @@ TraceSource source_of(const Source& source) {
   return source.cache ? TraceSource(source.cache) : TraceSource(source.arena);
 }
 
-// The stack that a trace has recorded for the object; 0 if none has.
-uint32_t recorded_stack(TraceSource source, uint64_t address) {
-  if (!(source.flags() & KMC_EVER_TRACED)) return 0;
+// What a trace has recorded of the object.
+struct Recorded {
+  uint32_t stack = 0;  // 0: none
+  bool stays = false;  // kmem_not_leak
+};
+Recorded recorded(TraceSource source, uint64_t address) {
+  if (!(source.flags() & KMC_EVER_TRACED)) return {};
   TraceTable* const table = trace_table_of(source);
   TraceRecord record;
-  return table && table->find(address, record) ? trace_stacks.split(record.stack).stack : 0;
+  if (!table || !table->find(address, record)) return {};
+  return {trace_stacks.split(record.stack).stack, record.not_leak()};
 }
 
 }  // namespace
@@ -57,8 +62,9 @@ void Groups::keeps(const Object& object) {
 // Found, or made; nullptr if there is no room.
 Group* Groups::group_of(const Object& object, uint32_t holder) {
   const TraceSource source = source_of(sources_[object.run->source]);
-  const uint32_t stack = holder == 0 ? recorded_stack(source, object.address()) : 0;
-  uint64_t key = reinterpret_cast<uint64_t>(source.word()) ^ uint64_t { stack } << 32 ^ holder;
+  const auto [stack, stays] = holder == 0 ? recorded(source, object.address()) : Recorded{};
+  uint64_t key =
+      reinterpret_cast<uint64_t>(source.word()) ^ uint64_t { stack } << 32 ^ holder << 1 ^ stays;
   key *= 0x9e3779b97f4a7c15;
   for (uint64_t place = key >> 48;; place++) {
     uint32_t& number = memory_.places[place % memory_.places.size()];
@@ -69,13 +75,16 @@ Group* Groups::group_of(const Object& object, uint32_t holder) {
       group.holder = holder;
       group.source = source;
       group.stack = stack;
+      group.stays = stays;
       format(group.name, sizeof(group.name), "%s", source.name());
       copy_stack(group);
       number = count_;
       return &group;
     }
     Group& group = memory_.groups[number - 1];
-    if (group.source == source && group.stack == stack && group.holder == holder) return &group;
+    if (group.source == source && group.stack == stack && group.holder == holder &&
+        group.stays == stays)
+      return &group;
   }
 }
 

@@ -1,5 +1,6 @@
 // What was found unreached, in groups: heads of one cache or arena and, where a trace knows them,
-// of one stack; and under each group what its heads keep, by cache and arena.
+// of one stack, those declared to stay apart; and under each group what its heads keep, by cache
+// and arena.
 //
 // Filled while all CPUs are stopped, so in memory that was there before, and without a number that
 // means something to others: names and frames are copied. When there is no room for another group
@@ -35,6 +36,7 @@ struct Group {
   uint32_t holder = 0;  // number of the group that keeps it, from 1 on; 0: of heads
   TraceSource source;
   uint32_t stack = 0;  // its number while it was looked at; 0: not known
+  bool stays = false;  // the kernel has declared so (kmem_not_leak)
   char name[ARENA_NAME_MAX] = {};
   Tally own, keeps;
   std::array<Head, kShown> shown;  // of heads, the first ones

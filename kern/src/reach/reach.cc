@@ -86,7 +86,8 @@ void write_keeps(Writer& to, const Tally& keeps) {
 }
 
 void write_heads(Writer& to, const Groups& groups, const Group& group) {
-  to.print("\n%lu bytes in %lu objects of %s", group.own.bytes, group.own.objects, group.name);
+  to.print("\n%lu bytes in %lu objects of %s%s", group.own.bytes, group.own.objects, group.name,
+           group.stays ? " declared to stay" : "");
   write_keeps(to, group.keeps);
   to.print(group.frames > 0 ? " from stack\n" : "\n");
   for (const uint32_t frame : groups.frames_of(group)) {

@@ -1,0 +1,200 @@
+"""Judges by what nobody can reach any more: an object that was lost is a leak, in however few of the runs that happened.
+
+#mem/unreachable (docs/unreachable.md) is read before the runs and after them. What is lost stays lost, so what there is more of afterwards
+was lost meanwhile. Of what was allocated while all is traced the dump knows the stack.
+"""
+import re
+from dataclasses import dataclass, field
+
+from stele.leak_counts import Growth, family
+from stele.leak_hide import MOST_TIMES, NOT_A_LEAK, functions_of
+from stele.leaks import LEAKED
+
+FIRST = re.compile(r"unreachable objects \d+ bytes \d+ heads \d+ live \d+ looks \d+ returned (\d+) ")
+HEADS = re.compile(r"(\d+) bytes in (\d+) objects of (\S+?)( declared to stay)?(?: keeps \d+ bytes in \d+ objects)?(?: from stack)?$")
+KEEPS = re.compile(r"\tkeeps (\d+) bytes in (\d+) objects of (\S+)$")
+HEAD = re.compile(r"\t0x([0-9a-f]+) size ")
+NOT_KNOWN = "it is not known what nobody can reach"
+
+
+@dataclass
+class Lost:
+    """Objects of one cache or arena that nobody can reach, and that no other such object leads to."""
+
+    name: str
+    objects: int
+    bytes: int
+    stays: bool = False  # the kernel has declared so
+    keeps: list = field(default_factory=list)  # [(name, objects, bytes)] of what only they lead to
+    addresses: list = field(default_factory=list)  # of the first ones
+    runs: int = 0  # in so many they were lost
+    traced: bool = False  # these runs were traced
+    group: object = None  # Group that they are of, if they were allocated in these runs
+
+    def growth(self):
+        return Growth(self.name, self.objects, self.bytes, self.runs, 0, 0, True)
+
+    def of(self, group):
+        return self.group is not None and key(self.group) == key(group)
+
+    def add(self, other):
+        self.objects += other.objects
+        self.bytes += other.bytes
+        self.addresses += other.addresses
+        self.keeps = summed(self.keeps + other.keeps)
+
+
+@dataclass
+class Unreachable:
+    """A report of the kernel."""
+
+    heads: list  # Lost
+    returned: int  # objects that were reached again: the kernel's marking is wrong
+
+    def totals(self):
+        """{name: how many objects are unreachable}"""
+        totals = {}
+        for head in self.heads:
+            for name, objects in [(head.name, head.objects), *((name, objects) for name, objects, _ in head.keeps)]:
+                totals[name] = totals.get(name, 0) + objects
+        return totals
+
+
+def key(group):
+    return group.name, group.kind, group.stack
+
+
+def summed(keeps):
+    sums = {}
+    for name, objects, size in keeps:
+        before = sums.get(name, (0, 0))
+        sums[name] = before[0] + objects, before[1] + size
+    return sorted(((name, *sum_) for name, sum_ in sums.items()), key=lambda one: -one[2])
+
+
+def parse_unreachable(text):
+    """An Unreachable; None if it is none."""
+    first, *lines = text.splitlines() or [""]
+    begin = FIRST.match(first)
+    if not begin:
+        return None
+    heads = []
+    for line in lines:
+        if match := HEADS.match(line):
+            size, objects, name, stays = match.groups()
+            heads.append(Lost(family(name), int(objects), int(size), bool(stays)))
+        elif match := KEEPS.match(line):
+            size, objects, name = match.groups()
+            heads[-1].keeps.append((family(name), int(objects), int(size)))
+        elif match := HEAD.match(line):
+            heads[-1].addresses.append(int(match[1], 16))
+    return Unreachable(heads, int(begin[1]))
+
+
+def lost_since(looks, runs, groups=None):
+    """([Lost], doubts): what was lost between the first and the last of `looks`, in so many runs. `groups`: of the dump, if these were traced."""
+    if len(looks) != 2 or None in looks:
+        return [], [f"{NOT_KNOWN}: there was no memory to look, or the output was cut"]
+    before, after = looks
+    doubts = [f"{NOT_KNOWN}: {one.returned} objects were unreachable and then reached, so the kernel's marking is wrong"
+              for one in looks if one.returned]
+    by_address = {(group.name, record.object): group for group in groups or () if group.kind != "references" for record in group.records}
+    found = {}
+    for head in after.heads:
+        head.runs, head.traced = runs, groups is not None
+        head.group = next((by_address[head.name, address] for address in head.addresses if (head.name, address) in by_address), None)
+        same = found.setdefault((head.name, head.stays, key(head.group) if head.group else None), head)
+        if same is not head:
+            same.add(head)
+    return [lost for lost in found.values() if lost.group or take_away(lost, before, after)], doubts
+
+
+def take_away(lost, before, after):
+    """Takes what was lost before from what was allocated before. Whether anything is left."""
+    name, totals = lost.name, (before.totals(), after.totals())
+    if totals[0].get(name, 0) >= totals[1].get(name, 0):
+        return False
+    same = [head for head in before.heads if head.name == name]
+    known = {address for head in same for address in head.addresses}
+    lost.objects -= sum(head.objects for head in same)
+    lost.bytes -= sum(head.bytes for head in same)
+    lost.addresses = [address for address in lost.addresses if address not in known]
+    return lost.objects > 0
+
+
+def judge_unreachable(verdict, lost, baseline):
+    """Accuses in `verdict` what of `lost` is not to be hidden. What the untraced runs have lost is hidden with what the traced ones have lost of
+    the same name, if that is all hidden and there was not much less of it."""
+    hidden_groups = {key(group) for one in verdict.hidden if one.why != NOT_A_LEAK for group in one.groups}
+    known = [one for one in lost if one.stays or (one.group and key(one.group) in hidden_groups)
+             or (not one.group and (one.name, ()) in baseline.stacks)]
+    accused = [one for one in lost if not any(one is other for other in known)]
+
+    def is_explained(one):
+        left = [other for other in known if other.name == one.name and other.traced]
+        if one.traced or not left or any(other.name == one.name and other.traced for other in accused):
+            return False
+        # Of what is lost seldom one object more or less is there by chance.
+        return one.objects / one.runs <= MOST_TIMES * (sum(other.objects for other in left) + 1) / left[0].runs
+
+    verdict.unreachable = [one for one in accused if not is_explained(one)]
+    for one in verdict.unreachable:
+        verdict.status = LEAKED
+        for group in verdict.all_groups:
+            if one.of(group):
+                one.group = group
+                group.lost = one
+    verdict.others = [group for group in verdict.others if not group.lost]
+
+
+def amount(size, objects):
+    return f"{size} bytes in {objects} objects"
+
+
+def keeps_line(lost):
+    size, objects = sum(one[2] for one in lost.keeps), sum(one[1] for one in lost.keeps)
+    return f"    keeps {amount(size, objects)}: " + ", ".join(f"{n} of {name}" for name, n, _ in lost.keeps)
+
+
+def lost_lines(group):
+    """What stands under a group in the report."""
+    lost = group.lost
+    if not lost:
+        return []
+    which = "it" if len(group.records) == lost.objects == 1 else "them" if len(group.records) == lost.objects else f"{lost.objects} of them"
+    return [f"    nobody can reach {which} any more", *([keeps_line(lost)] if lost.keeps else [])]
+
+
+def accusations(verdict, shown, describe):
+    """Of the report: what nobody can reach, and who allocated it, unless that is `shown` already. `describe(group)`: its lines."""
+    lines = []
+    for one in sorted(verdict.unreachable, key=lambda one: not one.traced):
+        lines.append(f"LEAKED (unreachable): nobody can reach {amount(one.bytes, one.objects)} of {one.name}, lost in {one.runs} "
+                     f"{'traced' if one.traced else 'untraced'} runs")
+        if not one.group:
+            lines += without_stack(one, verdict)
+        elif any(group is one.group for group in shown):
+            lines.append("    from a stack above")
+        else:
+            lines += ["", *describe(one.group)]
+        lines.append("")
+    return lines
+
+
+def without_stack(one, verdict):
+    addresses = ", ".join(f"{address:#x}" for address in one.addresses)
+    keeps = [keeps_line(one)] if one.keeps else []
+    if one.traced:
+        return [f"    allocated before the trace began, so no stack is known: {addresses}", *keeps]
+    if any(other.name == one.name and other.group for other in verdict.unreachable):
+        return ["    from the stacks of that cache or arena above"]
+    return ["    the traced runs lost none of it, so no stack is known", *keeps]
+
+
+def facts(verdict):
+    """For JSON, and for a later run's baseline."""
+    return [{"name": one.name, "objects": one.objects, "bytes": one.bytes, "runs": one.runs, "traced": one.traced,
+             "keeps": [{"name": name, "objects": objects, "bytes": size} for name, objects, size in one.keeps],
+             "addresses": [f"{address:#x}" for address in one.addresses], "stack": list(functions_of(one.group)) if one.group else [],
+             "lines": [place for frame in one.group.frames for _, place in frame] if one.group else []}
+            for one in verdict.unreachable]
