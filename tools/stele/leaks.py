@@ -113,7 +113,7 @@ class Verdict:
 def groups_of(dump, kernel, lying=None):
     """The groups of a TraceDump. `kernel`: a SourceLines; `lying`: where references lie, a parse_references()."""
     lying_by_stack = {}
-    for (name, stack, at), found in with_names(lying or {}, kernel.elf).items():
+    for (name, stack, at), found in (with_names(lying, kernel.elf) if lying else {}).items():
         lying_by_stack.setdefault((name, stack), {})[at] = found
     stacks = {}
     for source in dump.sources:
