@@ -232,33 +232,54 @@ bool heads_are_right(const Graph& graph) {
   return true;
 }
 
-// A word that something else has left on a stack, or in memory that it has not filled, can hide an
-// object, and what that leads to: a few may be missing. None is there that should not.
+// What a graph's nodes are after a look, and how many of them were not found although they are
+// lost.
 constinit uint64_t lost_nodes = 0, hidden_nodes = 0;
+
+void note_all_finds(void*) {
+  hidden_nodes = 0;
+  for (unsigned i = 0; i < kGraphs; i++) {
+    Graph& graph = graphs[i];
+    for (unsigned j = 0; j < graph.nodes_count; j++)
+      graph.nodes[j].found = graph.nodes[j].head = false;
+    note_finds(graph);
+    for (unsigned j = 0; j < graph.nodes_count; j++)
+      hidden_nodes += !graph.nodes[j].reached && !graph.nodes[j].found;
+  }
+}
 
 void check_and_free_graphs(void*) {
   unsigned wrong = 0;
   for (unsigned i = 0; i < kGraphs; i++) {
     Graph& graph = graphs[i];
-    note_finds(graph);
-    uint64_t hidden = 0;
     for (unsigned j = 0; j < graph.nodes_count; j++) {
-      const Graph::Node& node = graph.nodes[j];
-      wrong += node.found && node.reached;
-      lost_nodes += !node.reached;
-      hidden += !node.reached && !node.found;
+      wrong += graph.nodes[j].found == graph.nodes[j].reached;
+      lost_nodes += !graph.nodes[j].reached;
     }
-    hidden_nodes += hidden;
-    wrong += hidden == 0 && !heads_are_right(graph);
+    wrong += !heads_are_right(graph);
     for (unsigned j = 0; j < graph.nodes_count; j++) free_node(graph.nodes[j]);
     for (uint64_t& root : graph_roots[i]) root = 0;
   }
   EXPECT(wrong == 0);
 }
 
+// A word that something else has left on a stack can hide an object, and what that leads to. It
+// goes when others run, so that one of a few looks tells all.
+void look_until_all_is_told(LookAtAll& all) {
+  constexpr unsigned kMostLooks = 5;
+  for (unsigned i = 0; i < kMostLooks; i++) {
+    finds->count = 0;
+    all.look();
+    in_another_task(note_all_finds, nullptr);
+    if (hidden_nodes == 0) return;
+    klog("# %lu hidden from look %u", hidden_nodes, i + 1);
+  }
+}
+
 }  // namespace
 
-// A thousand of them, some parts of which are cut off.
+// A thousand of them, some parts of which are cut off: what is reached and what is not is told
+// right of every object.
 KTEST(reach_random_graphs) {
   for (size_t i = 0; i < graph_caches.size(); i++)
     graph_caches[i] =
@@ -271,13 +292,11 @@ KTEST(reach_random_graphs) {
     all->observer = see_node;
     for (unsigned i = 0; i < kLooks; i++) {
       in_another_task(make_graphs, nullptr);
-      finds->count = 0;
-      all.look();
+      look_until_all_is_told(all);
       in_another_task(check_and_free_graphs, nullptr);
     }
   }
-  if (hidden_nodes > 0) klog("# hidden %lu of %lu", hidden_nodes, lost_nodes);
-  EXPECT(lost_nodes > 1000 && hidden_nodes * 20 < lost_nodes);
+  EXPECT(lost_nodes > 1000);
   trace_copy_free(places, sizeof(Places));
   trace_copy_free(finds, sizeof(Finds));
   trace_copy_free(graphs, kGraphs * sizeof(Graph));

@@ -1,7 +1,11 @@
 // What nobody can reach (reach/reach.h): pointers in every place where one may be.
+#include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <optional>
 
 #include "arch/x86_64/paging.h"
+#include "core/cpu.h"
 #include "core/ktest.h"
 #include "kmalloc.h"
 #include "pages.h"
@@ -144,6 +148,34 @@ KTEST(reach_registers) {
   expect_held_by(hold_in_argument);
 }
 
+// More tasks than CPUs: at any time some of them have been interrupted and do not run, so that the
+// frame which the interrupt saved has the only pointer.
+KTEST(reach_saved_interrupt_frames) {
+  constexpr unsigned kMost = 16;
+  static void (*const kHolds[])(void*) = {hold_in_callee_saved, hold_in_caller_saved,
+                                          hold_in_argument};
+  const unsigned count = std::min(2 * cpu_count() + 1, kMost);
+  struct Held {
+    Held(void (*hold)(void*), Hidden object) : holder{.object = object}, team(hold, &holder) {}
+    Holder holder;
+    Team team;
+  };
+  std::optional<Held> all[kMost];
+  for (unsigned i = 0; i < count; i++) all[i].emplace(kHolds[i % std::size(kHolds)], make_object());
+  for (unsigned i = 0; i < count; i++) all[i]->team.add();
+  for (unsigned i = 0; i < count; i++) {
+    while (!all[i]->holder.has) task_yield();
+  }
+  for (unsigned i = 0; i < count; i++) EXPECT(!is_found(all[i]->holder.object));
+  for (unsigned i = 0; i < count; i++) all[i]->holder.over = true;
+  for (unsigned i = 0; i < count; i++) all[i]->team.join();
+  task_drain_dead();
+  for (unsigned i = 0; i < count; i++) {
+    EXPECT(is_found(all[i]->holder.object));
+    free_object(all[i]->holder.object);
+  }
+}
+
 KTEST(reach_sleeping_stack) {
   expect_held_by(hold_address);
   expect_held_by(hold_interior);
@@ -180,6 +212,75 @@ KTEST(reach_page_on_the_way) {
   expect_held_by(hold_physical, page);
   in_another_task(
       [](void* place) { page_free(direct_map_phys(static_cast<Hidden*>(place)->get())); }, &page);
+}
+
+// ---- Packed: in words that are no addresses. Their owner shows them.
+
+namespace {
+
+// Of a cache with a walker, which stays for good, as walkers do.
+struct Packer {
+  Hidden packed;
+};
+constinit kmem_cache* packers = nullptr;
+constinit Packer* volatile known_packer = nullptr;
+
+void show_packed(const void* object, ReachVisitor& visitor) {
+  visitor.object(static_cast<const Packer*>(object)->packed.get());
+}
+
+// In static memory, of which a provider knows what it means.
+constinit Hidden packed_in_static;
+void show_static(ReachVisitor& visitor) {
+  visitor.object(packed_in_static.get());
+}
+constinit ReachProvider provider_of_static{nullptr, show_static};
+
+}  // namespace
+
+KTEST(reach_packed_in_an_object) {
+  if (!packers) {
+    packers = kmem_cache_create("reach_packers", sizeof(Packer), 0, 0, nullptr, nullptr, nullptr,
+                                nullptr);
+    reach_register_walker(packers, show_packed);
+  }
+  One one{.object = make_object()};
+  in_another_task(
+      [](void* place) {
+        auto* const packer = static_cast<Packer*>(kmem_cache_alloc(packers, KM_SLEEP));
+        packer->packed = static_cast<One*>(place)->object;
+        known_packer = packer;
+      },
+      &one);
+  EXPECT(!is_found(one.object));
+  Hidden packer;
+  in_another_task(
+      [](void* place) {
+        *static_cast<Hidden*>(place) = Hidden(known_packer);
+        known_packer = nullptr;
+      },
+      &packer);
+  EXPECT(is_found(packer));
+  LookAtAll all;
+  all->observer = see_one;
+  all->observer_argument = &one;
+  all.look();
+  EXPECT(one.seen && !one.head);  // the packer leads there
+  free_object(one.object);
+  in_another_task([](void* place) { kmem_cache_free(packers, static_cast<Hidden*>(place)->get()); },
+                  &packer);
+}
+
+KTEST(reach_packed_in_static_memory) {
+  static constinit bool registered = false;
+  if (!registered) reach_register(provider_of_static);
+  registered = true;
+  packed_in_static = make_object();
+  EXPECT(!is_found(packed_in_static));
+  const Hidden object = packed_in_static;
+  packed_in_static = {};
+  EXPECT(is_found(object));
+  free_object(object);
 }
 
 // ---- Pages of programs, which page tables lead to.

@@ -2,7 +2,9 @@
 import os
 import pathlib
 import subprocess
+import tempfile
 
+import unreached
 from stele.dump import parse_ctl, parse_dumps
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -10,6 +12,7 @@ BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
 
 CPUS = 4  # of a guest, where a test does not say otherwise: @pytest.mark.cpus(n)
 cpus = CPUS  # of the guests of the test that runs
+ask_meanwhile, ask_cpus = None, CPUS  # pytest's --ask-meanwhile and --ask-cpus: see unreached.py
 
 
 class Result:
@@ -27,13 +30,24 @@ def text(data):
     return data.decode("utf-8", "replace")
 
 
-def guest(script, *options, log=True):
-    """Runs `script` in the guest. The kernel's log is left out of stderr unless `log` is false."""
-    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(cpus), *options, "-c", script]
-    if log:
-        command[1:1] = ["--log", "/dev/null"]
-    run = subprocess.run(command, capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
+def guest(script, *options, log=True, lost=()):
+    """Runs `script` in the guest. The kernel's log is left out of stderr unless `log` is false. When it has ended, nothing may be unreachable but
+    what #debug was told to lose, and objects of the caches and arenas `lost`."""
+    may_be_lost = "|".join([unreached.planted_in(script), *lost])
+    if ask_meanwhile:
+        script = unreached.ASK_MEANWHILE + script
+    with tempfile.NamedTemporaryFile(prefix="stele-") as fourth_port:
+        command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(cpus), "--unreachable", fourth_port.name, *options,
+                   *(["--smp", str(ask_cpus)] if ask_meanwhile else []), "-c", script]
+        if log:
+            command[1:1] = ["--log", "/dev/null"]
+        run = subprocess.run(command, capture_output=True, check=False)
+        result = Result(run.returncode, text(run.stdout), text(run.stderr))
+        unreached.check_the_end(text(fourth_port.read()), may_be_lost)
+    if ask_meanwhile:
+        with open(ask_meanwhile, "a", encoding="utf-8") as reports:
+            reports.write(f"{unreached.check_meanwhile(result.stderr, may_be_lost)}\n")
+    return result
 
 
 def leaktest(command, *options):

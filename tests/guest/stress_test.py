@@ -25,7 +25,7 @@ def test_ten_minutes(variant):
 
 
 def test_what_is_lost_is_found():
-    result = guest("stress 2 1 4 tree", "--variant", "break", "--cmdline", "break=exit_files")
+    result = guest("stress 2 1 4 tree", "--variant", "break", "--cmdline", "break=exit_files", lost=["fd_table"])
     assert result.status == 1, result
     assert "stress: fd_table had " in result.stderr, result
 

@@ -1,11 +1,12 @@
 """#mem/unreachable: what nobody can reach any more, and nothing else."""
 import re
+import subprocess
 
 import pytest
 
-from guest import guest, sections_of
+from guest import ROOT, guest, sections_of, text
+from unreached import FIRST, Lost
 
-FIRST = re.compile(r"^unreachable objects (\d+) bytes (\d+) heads (\d+) live (\d+) looks (\d+) returned (\d+) stopped_us (\d+)$", re.M)
 GROUP = re.compile(r"^(\d+) bytes in (\d+) objects of (\S+)(?: keeps (\d+) bytes in (\d+) objects)?( from stack)?\n((?:\t.*\n)*)", re.M)
 
 
@@ -153,7 +154,7 @@ cat '#mem/unreachable'
 @pytest.mark.parametrize("bug", ("exec_format", *(pytest.param(bug, marks=pytest.mark.long) for bug in list(PLANTED)[1:])))
 def test_planted_bugs(bug):
     """Of each at least so many are lost, and nothing of another kind; and what was lost keeps what it led to."""
-    result = guest(SHOWN, "--variant", "break", "--cmdline", f"break={bug}")
+    result = guest(SHOWN, "--variant", "break", "--cmdline", f"break={bug}", lost=PLANTED[bug][0])
     heads, kept = PLANTED[bug]
     found, keeps = {}, {}
     for name, objects, _, _, _, lines in groups_in(result.stdout):
@@ -162,3 +163,25 @@ def test_planted_bugs(bug):
             keeps[holder] = keeps.get(holder, 0) + int(count)
     assert found.keys() == heads.keys() and all(found[name] >= heads[name] for name in heads), result
     assert keeps.keys() == kept.keys() and all(keeps[name] >= kept[name] for name in kept), result
+
+
+# The scripts of all tests (unreached.py).
+
+
+@pytest.mark.cpus(1)
+def test_a_script_that_loses_something_fails_its_test():
+    with pytest.raises(Lost, match="objects of pipe_buffer"):
+        guest("ls / | cat", "--variant", "break", "--cmdline", "break=pipe_close")
+
+
+@pytest.mark.long
+@pytest.mark.cpus(8)
+@pytest.mark.parametrize("count", (1, 8))
+def test_no_script_loses_anything_while_it_runs(count, tmp_path):
+    """Those of all short tests, each beside a loop that asks."""
+    reports = tmp_path / "reports"
+    run = subprocess.run(["pytest-3", "--numprocesses", "2", "--dist", "loadgroup", "--ask-meanwhile", reports, "--ask-cpus", str(count), "-m", "not long",
+                          ROOT / "tests/guest"], cwd=ROOT, capture_output=True, check=False)
+    assert run.returncode == 0, text(run.stdout)
+    asked = [int(line) for line in reports.read_text().splitlines()]
+    assert len(asked) > 200 and sum(asked) > 1000, asked

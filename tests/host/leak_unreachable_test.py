@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+import unreached
 from leak_fakes import group
 from stele.leak_hide import NOT_A_LEAK, Baseline, Hidden, parse_baseline
 from stele.leak_report import Result, Untraced, as_json, facts, report
@@ -135,3 +136,32 @@ def test_reports():
     baseline = parse_baseline(written)
     assert ("debug_64", ("leak_at_depth", "debug_alloc_write")) in baseline.stacks
     assert verdict_of([Lost("fid", 1, 16, runs=129)], baseline=baseline).status == CLEAN
+
+
+# What guest tests make of reports (tests/guest/unreached.py).
+
+
+def test_what_a_script_plants():
+    for script, planted, others in (("ls", ("leaky", "debug_64"), ("chan", "page")), ("echo leak chan 3 > '#debug/alloc'", ("chan",), ("chan_buffer", "page")),
+                                    ("printf 'leak kmalloc 2\ncache mine 1 3'", ("kmalloc_96", "page", "mine"), ("chan",))):
+        lost = unreached.planted_in(script)
+        for name in planted:
+            unreached.check(text_of((name, 3, 0x5000)), lost)
+        for name in others:
+            with pytest.raises(unreached.Lost):
+                unreached.check(text_of((name, 3, 0x5000)), lost)
+    with pytest.raises(unreached.Lost):
+        unreached.check(text_of(returned=1) + "returned 0x5000 of chan\n", "debug_64")
+
+
+def test_reports_of_a_guest():
+    lost, clean, found = "debug_64", text_of(), text_of(("chan", 3, 0x5000))
+    for said in ("", f"status 0\n{clean}", "status 1\nunreachable: Out of memory: no memory for what is found\n"):
+        unreached.check_the_end(said, lost)
+    for said in (f"status 0\n{found}", "status 0\n", "status 0\nunreachable: No such file or directory\n"):
+        with pytest.raises(unreached.Lost):
+            unreached.check_the_end(said, lost)
+    assert unreached.check_meanwhile("", lost) == 0
+    assert unreached.check_meanwhile(f"sh: what?\n{clean}ls: none\n{clean}", lost) == 2
+    with pytest.raises(unreached.Lost):
+        unreached.check_meanwhile(f"{clean}sh: what?\n{found}{clean}", lost)

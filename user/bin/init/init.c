@@ -5,6 +5,9 @@
  * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
  * Without it a shell runs on the console for ever, each time in a session of its own.
  *
+ * With /etc/unreachable there too (scripts/guest --unreachable) what nobody can reach then follows
+ * on the fourth port: #mem/unreachable, or a line that says why there is none.
+ *
  * Whatever loses its parent becomes a child of process 1, which reaps it.
  *
  * When the script has ended there may be no memory, and none that ever comes back: files and the
@@ -27,6 +30,7 @@
 
 #define SCRIPT "/etc/script"
 #define CONSOLE "/dev/cons"
+#define LOOK "/etc/unreachable"
 
 static char* environment[] = {"PATH=/bin",        "HOME=/home", "TERM=vt100", "USER=root",
                               "ENV=/etc/profile", "TZ=UTC0",    NULL};
@@ -88,6 +92,17 @@ static int open_to_write(const char* path) {
 
 static void write_line(int fd, const char* line) {
   if (write(fd, line, strlen(line)) < 0) complain("cannot write", line);
+}
+
+static void write_unreachable(int to) {
+  static char buffer[4096];
+  int from = open("#mem/unreachable", O_RDONLY);
+  ssize_t count = 0;
+  while (from >= 0 && (count = read(from, buffer, sizeof buffer)) > 0)
+    write(to, buffer, (size_t)count);
+  if (from >= 0 && count == 0) return;
+  snprintf(buffer, sizeof buffer, "unreachable: %s\n", strerror(errno));
+  write_line(to, buffer);
 }
 
 #define PAGE 4096
@@ -153,11 +168,13 @@ int main(void) {
 
   if (access(SCRIPT, F_OK) == 0) {
     int status = open_to_write("#uart/3"), power = open_to_write("#cons/power");
+    int look = access(LOOK, F_OK) == 0;
     touch_all_pages();
     touch_stack();
     char line[32];
     snprintf(line, sizeof line, "status %d\n", run_script());
     write_line(status, line);
+    if (look) write_unreachable(status);
     write_line(power, "off");
     for (;;) pause();
   }
