@@ -1,13 +1,11 @@
 """Stopped guests and cores: what gdb's commands say of them is what the guest itself has said."""
-import contextlib
-import functools
 import re
 import subprocess
-from dataclasses import dataclass
 
 import pytest
 
 import guest as guests
+from debugged import WAIT, gdb, group_of, objects_in, symbols, waiting, whatis
 from guest import BUILD, ROOT, Result, dumps_in, guest, sections_of, text
 from stele.call_frames import RBP, RSP, frame_addresses
 
@@ -16,9 +14,6 @@ SMALL = ("--mem", "64M")
 
 # All kinds of records: several stacks, marks, contexts, user stacks, sampling, more objects than are shown, large ones.
 TRACED = ["debug_64", "debug_1024", "chan", "page", "vm_region", "kmalloc_512"]
-WAIT = """
-wait_until_it_sleeps() { until read -r line < /proc/$1/stat; case "$line" in *"(sleep) S"*) ;; *) false ;; esac; do :; done; }
-"""
 DUMPS = WAIT + """
 echo start > #mem/kmemtrace/ctl
 for word in stop reset 'start sample=4K'; do echo $word > #mem/kmemtrace/kmalloc_512; done
@@ -37,15 +32,6 @@ echo 'leak debug_64 2 depth=5' > #debug/alloc
 wait_until_it_sleeps $!
 echo stop > #mem/kmemtrace/ctl
 """ + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED)
-
-
-def gdb(core, *commands):
-    """What the commands print, by their text."""
-    words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
-    run = subprocess.run([ROOT / "scripts/gdb", "--core", core, "--", "-batch", *words], capture_output=True, check=False)
-    result = Result(run.returncode, text(run.stdout), text(run.stderr))
-    assert (result.status, result.stderr) == (0, "")
-    return sections_of(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +127,6 @@ def test_where_the_caller_is():
         entry: (RSP, 8), entry + 5: (RSP, 8), entry + 6: (RSP, 16), entry + 9: (RBP, 16)}
 
 
-def whatis(*words):
-    run = subprocess.run([ROOT / "scripts/whatis", *words], capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
-
-
 def test_what_is_no_core(panicked, tmp_path):
     """One line, and status 2."""
     core = panicked[1]
@@ -189,41 +170,6 @@ sleep 1000
 """
 
 
-@dataclass
-class Waiting:
-    """A guest that waits, what it has said, and its number."""
-
-    said: dict
-    log: str
-    number: str
-
-
-@contextlib.contextmanager
-def waiting(script, tmp_path, *options):
-    log = tmp_path / "log"
-    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(guests.cpus), *options, "--debug", "--log", str(log), "-c", script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-        try:
-            lines = []
-            for line in run.stdout:
-                lines.append(text(line))
-                if line == b"== ready\n":
-                    break
-            yield Waiting(sections_of("".join(lines)), log.read_text(errors="replace"), str(run.pid))
-        finally:
-            run.terminate()
-
-
-def objects_in(dump):
-    return [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", dump, re.M)]
-
-
-@functools.cache
-def symbols(kernel):
-    lines = subprocess.run(["nm", kernel], capture_output=True, text=True, check=True).stdout.splitlines()
-    return {line.split()[-1]: int(line.split()[0], 16) for line in lines}
-
-
 def expected(said, log, kernel):
     """{address: pattern of its first line} of all kinds that the guest has told."""
     live, all_64 = set(objects_in(said["live"])), objects_in(said["all"])
@@ -252,13 +198,6 @@ def expected(said, log, kernel):
     wanted[0x401000] = r"an address of programs, not of the kernel"
     wanted[0xffffffffffff0000] = wanted[0xffff900000000000] = wanted[0xffffc0ffffff0000] = r"nothing"
     return wanted
-
-
-def group_of(dump, function):
-    """The objects of the groups that the function has allocated, the oldest first."""
-    groups = [group for group in dump.split("\n\n")[1:] if f"\n\t{function}+" in f"\n{group.splitlines()[1]}"]
-    assert groups, (function, dump)
-    return [address for group in groups for address in objects_in(group)]
 
 
 def check(answers, wanted, said):

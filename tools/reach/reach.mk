@@ -8,4 +8,5 @@ $(BASE)/tools/reach/%.o: tools/reach/%.cc tools/reach/reach.mk
 	@g++ -std=c++20 -O2 -Wall -Wextra -Wconversion -Werror -I tools/reach -I kern/src -MMD -MP -c $< -o $@
 $(REACH): $(REACH_OBJ)
 	@g++ $^ -o $@
+host-tests: $(REACH)
 -include $(REACH_OBJ:.o=.d)

@@ -1,0 +1,158 @@
+"""Why objects are alive: what gdb's commands say of all of memory, in guests that run and in cores, is what the guest says itself."""
+import re
+import subprocess
+
+import pytest
+
+from debugged import WAIT, gdb, gdb_on, waiting
+from guest import BUILD, ROOT, guest, sections_of
+
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
+SMALL = ("--mem", "64M")
+
+TRACED = ("tmp_node", "ref.chan", "ref.tmp_node", "debug_64")
+SCRIPT = WAIT + "".join(f"echo start > #mem/kmemtrace/{name}\n" for name in TRACED) + """
+(mkdir /tmp/a; : > /tmp/a/b)
+leakdemo leak 3
+echo 'leak debug_64 10 depth=3' > #debug/alloc
+echo 'leak kmalloc 2 size=100000' > #debug/alloc
+sleep 1000 < /tmp/a/b &
+wait_until_it_sleeps $!
+""" + "".join(f"echo stop > #mem/kmemtrace/{name}\n" for name in TRACED) + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED) + """
+echo == unreachable; cat #mem/unreachable
+echo == ready
+sleep 1000
+"""
+
+
+@pytest.fixture(scope="module", name="looks")
+def looks_at_a_guest(tmp_path_factory):
+    """(what the guest has said, what gdb says of it while it runs, what of its core)"""
+    folder = tmp_path_factory.mktemp("alive")
+    with waiting(SCRIPT, folder, *SMALL) as waits:
+        nodes = [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", waits.said["tmp_node"], re.M)]
+        commands = ["kmem-unreachable", "kmem-refs chan", "kmem-refs ref.tmp_node", "kmem-trace ref.chan", "kmem-trace ref.tmp_node",
+                    *(f"kmem-whatis {node:#x}" for node in nodes)]
+        live = gdb_on(("--guest", waits.number), *commands)
+        dump = subprocess.run([ROOT / "scripts/dump", "--guest", waits.number, folder / "core"], capture_output=True, check=False)
+        assert (dump.returncode, dump.stderr) == (0, b"")
+    return waits.said, live, gdb(folder / "core", *commands)
+
+
+def test_both_say_the_same(looks):
+    _, live, core = looks
+    ages = re.compile(r" \d+ ms ago|age ms min \d+ avg \d+ max \d+| age \d+")
+    assert {command: ages.sub("", said) for command, said in live.items()} == {command: ages.sub("", said) for command, said in core.items()}
+
+
+def test_what_nobody_can_reach(looks):
+    """Word for word, but for what only the guest itself can say."""
+    said, _, core = looks
+    first, rest = said["unreachable"].split("\n", 1)
+    first_of_gdb, rest_of_gdb = core["kmem-unreachable"].split("\n", 1)
+    assert re.match(r"unreachable objects 15 bytes 206016 heads 15 live \d+ ", first), first
+    assert re.fullmatch(r"unreachable objects 15 bytes 206016 heads 15 live \d+", first_of_gdb)
+    assert rest_of_gdb == rest and "\tleak_at_depth+" in rest and "\t… 2 more\n" in rest
+
+
+@pytest.mark.parametrize("name", ("ref.chan", "ref.tmp_node"))
+def test_a_dump_of_references_is_what_it_was(looks, name):
+    """With where each lies."""
+    said, _, core = looks
+    other = re.compile(r"age ms min \d+ avg \d+ max \d+| age \d+|untracked \d+ unmatched \d+")
+    before, after = (other.sub("", text) for text in (said[name], core[f"kmem-trace {name}"]))
+    assert after == before and before.count("\treference to 0x") > 2
+
+
+def test_who_took_references_and_where_they_lie(looks):
+    """The same references as the dump has; in the holders' own words."""
+    said, _, core = looks
+    text = core["kmem-refs chan"]
+    live = int(re.search(r" live (\d+) ", said["ref.chan"])[1])
+    assert re.match(rf"ref\.chan: \d+ references, of which the trace, stopped, knows {live}\n", text)
+    objects = re.findall(r"^\treference to (0x\S+) ", said["ref.chan"], re.M)
+    lines = re.findall(r"^\tto Chan (0x[0-9a-f]+): (.*); taken by pid \d+ sh \d+ ms ago$", text, re.M)
+    assert sorted(address for address, _ in lines) == sorted(objects) and len(lines) == live
+    assert all(re.fullmatch(r"\.chans\[\d\] of FdTable 0x[0-9a-f]+ at \+0x[0-9a-f]+|\.file of VmRegion 0x[0-9a-f]+ at \+0x18", where) for _, where in lines)
+    assert re.search(r"^    [0-9a-f]{16} fd_dup2\+0x[0-9a-f]+ kern/src/ns/fd_table\.cc:\d+$", text, re.M) and "core/ref.h" not in text
+    nodes = core["kmem-refs ref.tmp_node"]
+    assert re.search(r"^\tto Node 0x[0-9a-f]+: \.state of Chan 0x[0-9a-f]+ at \+0x[0-9a-f]+; taken by pid \d+ sh ", nodes, re.M)
+
+
+def test_why_an_object_is_alive(looks):
+    """All that points to it, and the shortest path, in the names of fields."""
+    said, _, core = looks
+    inner, outer = (re.search(rf"\n\t{function}\+[\s\S]*?\n\t(0x[0-9a-f]+) size", said["tmp_node"])[1] for function in ("path_open", "path_mkdir"))
+    text = core[f"kmem-whatis {inner}"]
+    root = re.search(r"path: device\.root_\.object → Node (0x[0-9a-f]+) ", text)[1]
+    child = r"\.children\.head_\.(?:next|prev)"
+    assert re.search(rf"  path: device\.root_\.object → Node {root} {child} → Node {outer} {child} → Node {inner}\n", text)
+    chan = re.search(r"  pointed to by Chan (0x[0-9a-f]+) \.state\n", text)
+    assert chan and set(re.findall(r"  pointed to by (.*)\n", text)) == {
+        f"Chan {chan[1]} .state", f"Node {outer} .children.head_.next", f"Node {outer} .children.head_.prev", f"Node {inner} .entry"}
+    assert f"  pointed to by Node {inner} .parent\n" in core[f"kmem-whatis {outer}"]
+
+
+def test_an_object_that_only_registers_know(tmp_path):
+    """gdb stops where an object has just been allocated that was in no use before; without the registers it is lost."""
+    scratch = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
+    with waiting("echo == ready; while :; do leakdemo leak 1; done", tmp_path, *SMALL) as waits:
+        text = gdb_on(("--guest", waits.number), "tbreak leaky_open", "continue", "tbreak kmem_cache_alloc", "continue", "finish", "print/x $rax",
+                      "kmem-whatis $rax", "set var $unknown = $rax", *(f"set var ${name} = 0" for name in scratch), "kmem-whatis $unknown")
+    address = re.search(r"= (0x[0-9a-f]+)", text["print/x $rax"])[1]
+    assert "of leaky, which has 192 bytes: live\n" in text["kmem-whatis $rax"]
+    assert "  pointed to by register rax of CPU 0\n" in text["kmem-whatis $rax"]
+    assert f"  path: register rax of CPU 0 → leaky {address}\n" in text["kmem-whatis $rax"]
+    assert set(re.findall(r"pointed to by register (\w+) of", text["kmem-whatis $rax"])) <= set(scratch)
+    assert "pointed to by" not in text["kmem-whatis $unknown"] and "  no path from a root leads to it\n" in text["kmem-whatis $unknown"]
+
+
+LOAD = "for i in 1 2 3 4; do (while :; do ls -l / | cat; : > /tmp/f$i; rm /tmp/f$i; done) > /dev/null & done; sleep 0.5\n"
+
+
+NOTHING = "unreachable objects 0 bytes 0 heads 0 live "
+# Where an object may be known to a register alone, or be on its way.
+MIDDLES = ("kmem_cache_free", "page_free", "kernel_stack_free")
+
+
+@pytest.mark.cpus(4)
+def test_nothing_is_lost_in_the_middle_of_things(tmp_path):
+    with waiting(LOAD + "echo == ready; wait", tmp_path, *SMALL) as waits:
+        commands = [word for place in MIDDLES for word in ("-ex", f"tbreak {place}", "-ex", "continue", "-ex", "kmem-unreachable")]
+        run = subprocess.run([ROOT / "scripts/gdb", "--guest", waits.number, "--", "-batch", *commands], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr, run.stdout.count(NOTHING)) == (0, "", len(MIDDLES)), run
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+def test_nothing_is_lost_wherever_a_guest_is_stopped(tmp_path):
+    with waiting(LOAD + "echo == ready; wait", tmp_path, *SMALL) as waits:
+        for _ in range(30):
+            [text] = gdb_on(("--guest", waits.number), "kmem-unreachable").values()
+            assert text.startswith(NOTHING), text
+
+
+@pytest.mark.cpus(4)
+def test_nothing_is_lost_in_a_panic(tmp_path):
+    """The other CPUs were stopped by an NMI, whatever they did."""
+    result = guest(LOAD + "echo panic > #debug/ctl", *SMALL, "--core", str(tmp_path / "core"), log=False)
+    assert result.status == 134
+    said = gdb(tmp_path / "core", "kmem-unreachable", "tasks")
+    assert said["kmem-unreachable"].startswith(NOTHING), said
+
+
+def test_planted_bugs_in_a_core(tmp_path):
+    """What is lost keeps what it holds; a reference in a list that nobody empties, and one that lies nowhere any more."""
+    result = guest("cd /tmp; cd /\necho == unreachable; cat '#mem/unreachable'; echo panic > '#debug/ctl'", *SMALL, "--variant", "break", "--cmdline",
+                   "break=bind_spare,ref_list,ref_immortal trace=mount,ref.chan,ref.namespace", "--core", str(tmp_path / "core"), log=False)
+    core = ("--kernel", str(BUILD / "variant/break/stele.elf"), "--core", str(tmp_path / "core"))
+    said = gdb_on(core, "kmem-unreachable", "kmem-refs chan", "kmem-refs namespace")
+    before = sections_of(result.stdout)["unreachable"].split("\n", 1)[1]
+    assert said["kmem-unreachable"].split("\n", 1)[1] == before and re.search(r" of mount keeps \d+ bytes in [1-9]\d* objects from stack\n", before)
+    kept = re.findall(r"^\tto Chan (0x[0-9a-f]+): \+0x10 of (kmalloc_\d+ 0x[0-9a-f]+); taken by pid 2 sh ", said["kmem-refs chan"], re.M)
+    assert len(kept) == 2 and "planted_directory_changed+" in said["kmem-refs chan"]
+    assert re.search(r"^\tto Namespace 0x[0-9a-f]+: nowhere found; taken by pid 2 sh ", said["kmem-refs namespace"], re.M)
+    [directory, holder] = kept[0]
+    path = gdb_on(core, f"kmem-whatis {holder.split()[1]}", f"kmem-whatis {directory}")
+    assert re.search(rf"  path: visited\.head_\.(next|prev) → {holder}\n", path[f"kmem-whatis {holder.split()[1]}"])
+    assert f"  pointed to by {holder} +0x10\n" in path[f"kmem-whatis {directory}"]
