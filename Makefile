@@ -62,8 +62,8 @@ initrd: $(INITRD)
 tools: $(REACH)
 guest: all # for scripts/guest
 
-run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M BOOT=direct|iso); ctrl-a x ends
-	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD))
+run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M CMDLINE=trace=all, or BOOT=iso); ctrl-a x ends
+	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)')
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
 	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)

@@ -9,7 +9,7 @@ include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# The world of each test; judge, reach, reach_paths, sampler, stackcount and trend need none.
+# The world of each test; circles, judge, reach, reach_paths, sampler, stackcount and trend need none.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
 $(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_depot slab_layer)
 $(call host_world,cpus/cpus.cc slab_world.cc,                kmalloc slab slab_parallel)

@@ -36,17 +36,11 @@ Bounds stack_of(uint64_t address) {
   return {0, 0};
 }
 
-// The trap frame lies right above the pair that the entry's call made.
-const TrapFrame* trap_frame_above(uint64_t frame_pointer, uint64_t return_address) {
-  const bool is_entry = return_address > reinterpret_cast<uint64_t>(trap_entries_start) &&
-                        return_address <= reinterpret_cast<uint64_t>(trap_entries_end);
-  return is_entry ? reinterpret_cast<const TrapFrame*>(frame_pointer + 16) : nullptr;
-}
+// Of what context_switch leaves on the stack: five registers, the frame pointer, the return.
+constexpr size_t kSavedFramePointer = 5, kSavedReturn = 6;
 
-}  // namespace
-
-size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
-  Bounds bounds = stack_of(frame_pointer);
+// From the frame on that `frame_pointer` points at, inside of `bounds`.
+size_t walk(Bounds bounds, uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   size_t n = 0;
   while (n < max && frame_pointer >= bounds.low && frame_pointer + 16 <= bounds.high &&
          (frame_pointer & 7) == 0) {
@@ -57,6 +51,30 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
     frame_pointer = frame[0];
   }
   return n;
+}
+
+// The trap frame lies right above the pair that the entry's call made.
+const TrapFrame* trap_frame_above(uint64_t frame_pointer, uint64_t return_address) {
+  const bool is_entry = return_address > reinterpret_cast<uint64_t>(trap_entries_start) &&
+                        return_address <= reinterpret_cast<uint64_t>(trap_entries_end);
+  return is_entry ? reinterpret_cast<const TrapFrame*>(frame_pointer + 16) : nullptr;
+}
+
+}  // namespace
+
+size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
+  return walk(stack_of(frame_pointer), frame_pointer, program_counters, max);
+}
+
+size_t walk_saved_stack(const Context& context, uint64_t stack_base, uint64_t stack_top,
+                        uint64_t* program_counters, size_t max) {
+  const uint64_t pointer = context.stack_pointer;
+  if (max == 0 || pointer % 8 != 0 || pointer < stack_base ||
+      pointer + (kSavedReturn + 1) * sizeof(uint64_t) > stack_top)
+    return 0;
+  const auto* const saved = reinterpret_cast<const uint64_t*>(pointer);
+  program_counters[0] = saved[kSavedReturn];
+  return 1 + walk({pointer, stack_top}, saved[kSavedFramePointer], program_counters + 1, max - 1);
 }
 
 size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max) {

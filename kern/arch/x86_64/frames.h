@@ -11,6 +11,13 @@
 // context.
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max);
 
+// The same of the stack, from `stack_base` up to `stack_top`, of a task that does not run: first
+// where it left its CPU. Goes on through interrupts. None if `context` does not point into the
+// stack. The task does not run meanwhile.
+struct Context;
+size_t walk_saved_stack(const Context& context, uint64_t stack_base, uint64_t stack_top,
+                        uint64_t* program_counters, size_t max);
+
 // The same of the user stack from which the current task came into the kernel by a system call,
 // fault or interrupt: first the instruction after the system call, or at which it was interrupted
 // (plus one, so that one less lies in its function like that of a return address). What is not

@@ -8,7 +8,8 @@
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //   crime        see debug_crime.cc
-//   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc)
+//   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc); deadlock
+//                N [behind=M], tasks that wait for each other's locks (debug_deadlock.h)
 //   stacks       where tasks are that do not run (debug_stacks.cc)
 //   text         the checksum of the kernel's code, which is what it was when nothing is probed
 //
@@ -19,6 +20,7 @@
 #include "core/log.h"
 #include "drivers/dev/debug_alloc.h"
 #include "drivers/dev/debug_crime.h"
+#include "drivers/dev/debug_deadlock.h"
 #include "drivers/dev/debug_failnext.h"
 #include "drivers/dev/debug_hang.h"
 #include "drivers/dev/debug_stacks.h"
@@ -167,13 +169,14 @@ class DebugDevice final : public TableDevice {
   }
 
   static Result<void> control(std::string_view text) {
-    constexpr const char* kSyntax = "panic, hang or hang log";
+    constexpr const char* kSyntax = "panic, hang, hang log or deadlock N [behind=M]";
     TRY(check_command_text(text, kSyntax));
     CommandLine line;
     if (next_command(text, line)) {
       if (line.word == "panic" && line.rest.empty()) panic("asked for by #debug/ctl");
       if (line.word == "hang" && line.rest.empty()) debug_hang();
       if (line.word == "hang" && line.rest == "log") debug_hang_in_log();
+      if (line.word == "deadlock") return debug_deadlock(line.rest);
     }
     return fail(Errno::EINVAL, "expected %s", kSyntax);
   }

@@ -15,8 +15,6 @@
 namespace {
 
 constexpr size_t kMaxTasks = 128, kMaxFrames = 24;
-// Of what context_switch leaves on the stack: five registers, the frame pointer, the return.
-constexpr size_t kSavedFramePointer = 5, kSavedReturn = 6;
 
 struct TaskStack {
   char name[32];
@@ -42,20 +40,7 @@ void add_task(Task& task, void* argument) {
   stack.interruptible = task.interruptible;
   stack.count = 0;
   if (stack.state == TaskState::kRunning || !task.stack_memory) return;
-  const uint64_t pointer = task.context.stack_pointer;
-  if (pointer < task.stack_base || pointer + (kSavedReturn + 1) * 8 > task.stack_top()) return;
-  const auto* const saved = reinterpret_cast<const uint64_t*>(pointer);
-  stack.frames[stack.count++] = saved[kSavedReturn];
-  // Upwards only, inside of the task's stack: walk_kernel_stack does it for the CPU's own.
-  uint64_t low = pointer, frame = saved[kSavedFramePointer];
-  while (stack.count < kMaxFrames && frame >= low && frame + 16 <= task.stack_top() &&
-         frame % 8 == 0) {
-    const auto* const pair = reinterpret_cast<const uint64_t*>(frame);
-    if (pair[1] == 0) break;
-    stack.frames[stack.count++] = pair[1];
-    low = frame + 16;
-    frame = pair[0];
-  }
+  stack.count = task_walk_stack(task, stack.frames, kMaxFrames);
 }
 
 const char* state_name(const TaskStack& stack) {

@@ -9,42 +9,53 @@
 
 #include <cstdint>
 
-enum class LockRank : uint8_t {
-  // Innermost: may be taken with anything held.
-  kLog = 1,        // console port, log
-  kInternTable,    // a chain of stacks or contexts
-  kTraceShard,     // one shard of a trace table
-  kArenaTags,      // pool of boundary tags
-  kArena,          // an arena; importing takes the source arena's lock after dropping its own
-  kSlabCacheList,  // list of all caches
-  kSlabDepot,      // depot of a cache
-  kSlabCache,      // slab lists of a cache
-  kTaskList,       // list of all tasks; free kernel stacks
-  kTimer,          // per-CPU timer queue
-  kRunQueue,       // per-CPU run queue; two only in order of CPU number
-  kWaitQueue,      // wait queue
-  kReaper,         // tasks that have ended
-  kPageTable,      // an address space's page tables
-  kInterrupts,     // interrupt routing, cross-CPU calls
-  kAddressSpaces,  // list of all address spaces
-  kConsumers,      // of probes on programs
-  kConsole,        // line discipline
-  kPipe,           // one pipe
-  kDevice,         // state of any other device
-  kFdTable,        // descriptor table
-  kNamespace,      // mount table
-  kProcessTable,   // process table, parent and child links
-  // Sleeping locks.
-  kAddressSpace,  // regions of an address space
-  kUserProbes,    // probes on programs
-  kDeviceMutex,   // a device that sleeps while it works
-  kKernelProbes,  // which functions have probes
-  kTraceStore,    // users of the tables of stacks and contexts
-  kTraceSweep,    // a sweep of these tables
-  kTraceControl,  // start, stop, reset, mark
-  kReach,         // a look at what can be reached, one at a time
-  kTraceReader,   // a dump, or the events of a session, that one reads at a time
-  kProbeSession,  // commands of a session of #probe: around arming, and around kTraceStore
-  kFailNext,      // #debug: whose allocations are to fail
-  kDebugDevice,   // #debug: held around what it makes the kernel do
-};
+#define LOCK_RANKS(X)                                                                              \
+  /* Innermost: may be taken with anything held. */                                                \
+  X(kLog)           /* console port, log */                                                        \
+  X(kInternTable)   /* a chain of stacks or contexts */                                            \
+  X(kTraceShard)    /* one shard of a trace table */                                               \
+  X(kArenaTags)     /* pool of boundary tags */                                                    \
+  X(kArena)         /* an arena; importing takes the source arena's lock after dropping its own */ \
+  X(kSlabCacheList) /* list of all caches */                                                       \
+  X(kSlabDepot)     /* depot of a cache */                                                         \
+  X(kSlabCache)     /* slab lists of a cache */                                                    \
+  X(kTaskList)      /* list of all tasks; free kernel stacks */                                    \
+  X(kTimer)         /* per-CPU timer queue */                                                      \
+  X(kRunQueue)      /* per-CPU run queue; two only in order of CPU number */                       \
+  X(kWaitQueue)     /* wait queue */                                                               \
+  X(kReaper)        /* tasks that have ended */                                                    \
+  X(kPageTable)     /* an address space's page tables */                                           \
+  X(kInterrupts)    /* interrupt routing, cross-CPU calls */                                       \
+  X(kAddressSpaces) /* list of all address spaces */                                               \
+  X(kConsumers)     /* of probes on programs */                                                    \
+  X(kConsole)       /* line discipline */                                                          \
+  X(kPipe)          /* one pipe */                                                                 \
+  X(kDevice)        /* state of any other device */                                                \
+  X(kFdTable)       /* descriptor table */                                                         \
+  X(kNamespace)     /* mount table */                                                              \
+  X(kProcessTable)  /* process table, parent and child links */                                    \
+  /* Sleeping locks. */                                                                            \
+  X(kAddressSpace) /* regions of an address space */                                               \
+  X(kUserProbes)   /* probes on programs */                                                        \
+  X(kDeviceMutex)  /* a device that sleeps while it works */                                       \
+  X(kKernelProbes) /* which functions have probes */                                               \
+  X(kTraceStore)   /* users of the tables of stacks and contexts */                                \
+  X(kTraceSweep)   /* a sweep of these tables */                                                   \
+  X(kTraceControl) /* start, stop, reset, mark */                                                  \
+  X(kReach)        /* a look at what can be reached, one at a time */                              \
+  X(kTraceReader)  /* a dump, or the events of a session, that one reads at a time */              \
+  X(kProbeSession) /* commands of a session of #probe: around arming, and around kTraceStore */    \
+  X(kFailNext)     /* #debug: whose allocations are to fail */                                     \
+  X(kDebugDevice)  /* #debug: held around what it makes the kernel do */
+
+#define LOCK_RANK_ENUMERATOR(name) name,
+enum class LockRank : uint8_t { kNone, LOCK_RANKS(LOCK_RANK_ENUMERATOR) };
+#undef LOCK_RANK_ENUMERATOR
+
+// Its name, as it stands in the table.
+constexpr const char* lock_rank_name(LockRank rank) {
+#define LOCK_RANK_NAME(name) #name,
+  constexpr const char* kNames[] = {"kNone", LOCK_RANKS(LOCK_RANK_NAME)};
+#undef LOCK_RANK_NAME
+  return kNames[static_cast<unsigned>(rank)];
+}

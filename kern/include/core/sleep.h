@@ -65,6 +65,10 @@ class CAPABILITY("mutex") Mutex {
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }
+  // The task that has it; nullptr if it is free. It may be another the next moment, unless all CPUs
+  // are stopped.
+  const TaskHead* owner() const { return owner_; }
+  LockRank rank() const { return rank_; }
 
  private:
   const LockRank rank_;

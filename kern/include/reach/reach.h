@@ -54,6 +54,18 @@ void reach_register(ReachProvider& provider);
 void reach_register_walker(kmem_cache* cache,
                            void (*walk)(const void* object, ReachVisitor& visitor));
 
+// What the scheduler knows of tasks that wait. Registered at boot, for good. All CPUs are stopped
+// when it is asked.
+class Mutex;
+struct ReachTasks {
+  // Calls wait(argument, task, lock) for each task that waits for a sleeping lock.
+  void (*waits)(void (*wait)(void* argument, const TaskHead& task, const Mutex& lock),
+                void* argument);
+  // The return addresses on the stack of a task that waits, innermost first; how many.
+  size_t (*stack)(const TaskHead& task, uint64_t* program_counters, size_t max);
+};
+void reach_register_tasks(const ReachTasks& tasks);
+
 // Once, after trace_init(): dumps of references say where these lie (src/reach/references.cc).
 void reach_init();
 

@@ -43,6 +43,7 @@ struct Task : TaskHead {
 
   std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
   std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
+  const Mutex* waits_for;           // while the task waits for one that another task has. Its own
   uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
 
@@ -116,5 +117,8 @@ void schedule();
 void task_interrupt(Task* task);
 // All tasks, under the scheduler's list lock: visit must not sleep.
 void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
+// The return addresses on the kernel stack of a task that does not run, and does not begin to,
+// innermost first; how many. A list lock held, or all CPUs stopped, keeps the task.
+size_t task_walk_stack(const Task& task, uint64_t* program_counters, size_t max);
 // Blocks until every task that has exited has been freed (for `settle`). May sleep.
 void task_drain_dead();

@@ -19,11 +19,13 @@
 //   groups   what was found, by stack, cache and arena
 //   survey   all of that at one moment, from the memory for it to everything marked
 //   look     one look: a survey, and the groups
+//   circles  circles among tasks that wait for locks
+//   deadlock such circles, with the stacks of their tasks
 //   describe what lies at an address; origin: who allocated it
 //   whatis   that, its holders and the path to it: the answer of #mem/whatis
 //   reach    the report: this file
-// Index, ranges, mark, heads, paths and holders know nothing of the kernel: a program that reads a
-// core can have them.
+// Index, ranges, mark, heads, circles, paths and holders know nothing of the kernel: a program that
+// reads a core can have them.
 //
 // Conservative: a word of an object or a stack that lies anywhere in a live object is taken for a
 // pointer to it, whatever it is. So an object that is in use is always reached, as long as a word
@@ -59,13 +61,14 @@
 #include "core/sleep.h"
 #include "core/symbols.h"
 #include "kmalloc.h"
+#include "reach/deadlock.h"
 #include "reach/look.h"
 #include "reach/reach.h"
 #include "reach/writer.h"
 #include "store/stack_table.h"
 #include "store/trace_memory.h"
 
-using reach::Findings, reach::Group, reach::Groups, reach::Tally, reach::Writer;
+using reach::Deadlocks, reach::Findings, reach::Group, reach::Groups, reach::Tally, reach::Writer;
 
 class ReachReport {
  public:
@@ -134,7 +137,33 @@ void write_groups(Writer& to, const Groups& groups) {
   }
 }
 
-void write_report(Writer& to, const Findings& findings, unsigned made) {
+void write_frames(Writer& to, const char* before, std::span<const uint64_t> frames) {
+  for (const uint64_t frame : frames) {
+    char symbol[200];
+    symbol_format(symbol, sizeof(symbol), frame);
+    to.print("%s%s\n", before, symbol);
+  }
+}
+
+void write_deadlocks(Writer& to, const Deadlocks& deadlocks) {
+  if (deadlocks.circles == 0) return;
+  to.print("deadlocks %lu tasks %lu\n", deadlocks.circles, deadlocks.tasks);
+  for (const Deadlocks::Circle& circle : deadlocks.shown()) {
+    to.print("\n%lu tasks wait for each other's locks\n", circle.size);
+    for (const Deadlocks::Member& member : deadlocks.members_of(circle)) {
+      to.print("\ttask %u %s", member.id, member.name);
+      if (member.pid != 0) to.print(" of pid %u", member.pid);
+      to.print(" waits for the lock 0x%lx %s of task %u\n", member.lock,
+               lock_rank_name(member.rank), member.owner);
+      write_frames(to, "\t\t", std::span(member.frames).first(member.frame_count));
+    }
+    if (circle.shown < circle.size) to.print("\t… %lu more tasks\n", circle.size - circle.shown);
+  }
+  if (deadlocks.shown().size() < deadlocks.circles)
+    to.print("\n… %lu more circles\n", deadlocks.circles - deadlocks.shown().size());
+}
+
+void write_report(Writer& to, const Findings& findings, const Deadlocks& deadlocks, unsigned made) {
   const Groups& groups = *findings.groups;
   const Tally unreached = groups.unreached();
   to.print(
@@ -147,29 +176,37 @@ void write_report(Writer& to, const Findings& findings, unsigned made) {
     const Findings::Returned& returned = findings.returned_shown[i];
     to.print("returned 0x%lx of %s\n", returned.address, returned.name);
   }
+  write_deadlocks(to, deadlocks);
   write_groups(to, groups);
 }
 
-Result<ReachReport*> text_of(const Findings& findings, unsigned made) {
+// What a report is made of; too large for a stack.
+struct Found {
+  Findings objects;
+  Deadlocks deadlocks;
+};
+
+Result<ReachReport*> text_of(const Found& found, unsigned made) {
   Writer measure(nullptr, 0);
-  write_report(measure, findings, made);
+  write_report(measure, found.objects, found.deadlocks, made);
   const size_t size = measure.length() + 1;
   void* const memory = kmalloc(sizeof(ReachReport) + size, KM_SLEEP);
   if (!memory) return Errno::ENOMEM;
   auto* const report = new (memory) ReachReport;
   Writer writer(report->text, size);
-  write_report(writer, findings, made);
+  write_report(writer, found.objects, found.deadlocks, made);
   report->size = writer.length();
   return report;
 }
 
-Result<ReachReport*> make(Findings& findings) {
+Result<ReachReport*> make(Found& found) {
   const unsigned wanted = looks.load(std::memory_order_relaxed);
   for (unsigned made = 0; made < wanted; made++) {
     if (made > 0) TRY(task_sleep_until(monotonic_now() + kBetween));
-    TRY(reach::look(findings));
+    TRY(reach::look(found.objects));
   }
-  return text_of(findings, wanted);
+  TRY(reach::look_for_deadlocks(found.deadlocks));
+  return text_of(found, wanted);
 }
 
 }  // namespace
@@ -182,12 +219,12 @@ Result<void> reach_set_looks(unsigned wanted) {
 
 Result<ReachReport*> reach_report_make() {
   const MutexGuard guard(looking);
-  void* const memory = trace_copy_alloc(sizeof(Findings));
+  void* const memory = trace_copy_alloc(sizeof(Found));
   if (!memory) return fail(Errno::ENOMEM, "no memory for what is found");
-  auto* const findings = new (memory) Findings;
-  Result<ReachReport*> report = make(*findings);
-  findings->~Findings();
-  trace_copy_free(memory, sizeof(Findings));
+  auto* const found = new (memory) Found;
+  Result<ReachReport*> report = make(*found);
+  found->~Found();
+  trace_copy_free(memory, sizeof(Found));
   return report;
 }
 

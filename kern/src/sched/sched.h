@@ -26,6 +26,8 @@ void task_begin(void* task);
 void reaper_take(Task& task);
 // Task cache, task list, reaper.
 void tasks_init();
+// Which tasks wait for sleeping locks, for #mem/unreachable.
+void lock_waits_init();
 // The task that keeps the time of the memory core.
 void memory_task_init();
 // How long it sleeps, from its next sleep on, between two looks whether memory is low; fifteen make

@@ -275,6 +275,7 @@ void tasks_init() {
   task_cache.init("task");
   trace_register_settle(settle);
   reach_register(stacks_provider);
+  lock_waits_init();
   auto reaper = task_create("reaper", reaper_main, nullptr);
   if (!reaper) panic("no memory for the first task");
   task_start(*reaper);

@@ -105,7 +105,11 @@ void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
           task->held_mutexes);
   }
 #endif
-  waiters_.wait_uninterruptible(state_lock_, [this] { return owner_ == nullptr; });
+  if (owner_) {
+    task->waits_for = this;
+    waiters_.wait_uninterruptible(state_lock_, [this] { return owner_ == nullptr; });
+    task->waits_for = nullptr;
+  }
   owner_ = task;
 #ifdef CONFIG_LOCK_RANK_CHECK
   if (task) task->held_mutexes |= rank_bit(rank_);

@@ -1,0 +1,89 @@
+#ifdef CONFIG_DEBUG_DEVICE
+
+#include "drivers/dev/debug_deadlock.h"
+
+#include <atomic>
+#include <charconv>
+#include <new>
+
+#include "core/errstr.h"
+#include "core/sleep.h"
+#include "kmalloc.h"
+#include "sched/task.h"
+
+namespace {
+
+constexpr unsigned kMost = 100;
+
+// One of those that wait. They lie in one array that is never freed, since nobody gets on.
+struct Philosopher {
+  Mutex fork{LockRank::kDeviceMutex};
+  Philosopher *neighbour = nullptr, *first = nullptr;
+  std::atomic<unsigned> without{0};  // of the first: how many have no fork yet
+  Task* task = nullptr;              // not of the first, which is the caller
+};
+
+[[gnu::noinline]] void deadlock_dine(void* argument) NO_THREAD_SAFETY_ANALYSIS {
+  auto& self = *static_cast<Philosopher*>(argument);
+  self.fork.lock();
+  self.first->without.fetch_sub(1);
+  while (self.first->without.load() > 0) task_yield();
+  self.neighbour->fork.lock();
+}
+
+bool parse(std::string_view text, unsigned& number) {
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && at == end && number <= kMost;
+}
+
+// ENOMEM: there are none.
+Result<void> make_tasks(Philosopher* table, unsigned count) {
+  for (unsigned i = 1; i < count; i++) {
+    Result<Task*> task = task_create("deadlock", deadlock_dine, &table[i]);
+    if (!task) {
+      while (--i > 0) task_discard(table[i].task);
+      return task.error();
+    }
+    table[i].task = *task;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> debug_deadlock(std::string_view text) {
+  constexpr std::string_view kBehind = " behind=";
+  const std::string_view first = text.substr(0, text.find(' '));
+  std::string_view rest = text.substr(first.size());
+  unsigned circle = 0, behind = 0;
+  bool good = parse(first, circle) && circle >= 2;
+  if (rest.starts_with(kBehind)) {
+    good = good && parse(rest.substr(kBehind.size()), behind);
+  } else {
+    good = good && rest.empty();
+  }
+  if (!good) {
+    return fail(Errno::EINVAL, "expected deadlock N [behind=M], N from 2 to %u, M up to %u", kMost,
+                kMost);
+  }
+  const unsigned count = circle + behind;
+  auto* const table = static_cast<Philosopher*>(kmalloc(count * sizeof(Philosopher), KM_SLEEP));
+  if (!table) return Errno::ENOMEM;
+  for (unsigned i = 0; i < count; i++) {
+    const unsigned neighbour = i < circle ? (i + 1) % circle : i == circle ? 0 : i - 1;
+    auto* const philosopher = new (&table[i]) Philosopher;
+    philosopher->neighbour = &table[neighbour];
+    philosopher->first = table;
+  }
+  table->without = count;
+  if (Result<void> made = make_tasks(table, count); !made) {
+    kfree(table);
+    return made;
+  }
+  for (unsigned i = 1; i < count; i++) task_start(table[i].task);
+  deadlock_dine(table);
+  return {};
+}
+
+#endif  // CONFIG_DEBUG_DEVICE

@@ -1,0 +1,97 @@
+// Tasks that wait for each other's sleeping locks (reach/deadlock.h). Where the order of locks is
+// checked no circle can be made; tests/guest/deadlock_test.py has those.
+#include <atomic>
+#include <memory>
+
+#include "core/ktest.h"
+#include "kmalloc.h"
+#include "reach/deadlock.h"
+#include "sched/task.h"
+#include "tests/team.h"
+
+namespace {
+
+// Tasks in a row, of which each has a lock and waits for that of the one before.
+struct Row {
+  static constexpr unsigned kTasks = 100;
+  struct Link {
+    Mutex lock{LockRank::kDeviceMutex};
+  };
+  Link links[kTasks + 1];
+  std::atomic<unsigned> next{1}, holding{0};
+
+  void run() NO_THREAD_SAFETY_ANALYSIS {
+    const unsigned i = next.fetch_add(1);
+    links[i].lock.lock();
+    current_task()->held_mutexes = 0;  // the next lock has the same rank
+    holding.fetch_add(1);
+    while (holding.load() < kTasks) task_yield();
+    links[i - 1].lock.lock();
+    links[i - 1].lock.unlock();
+    links[i].lock.unlock();
+  }
+  // How many of them wait for a lock by now.
+  static unsigned waiting() {
+    unsigned count = 0;
+    task_for_each(
+        [](Task& task, void* argument) {
+          *static_cast<unsigned*>(argument) += task.waits_for && task.state == TaskState::kSleeping;
+        },
+        &count);
+    return count;
+  }
+};
+
+uint64_t circles() {
+  auto* const deadlocks =
+      static_cast<reach::Deadlocks*>(kmalloc(sizeof(reach::Deadlocks), KM_SLEEP));
+  EXPECT(deadlocks);
+  std::construct_at(deadlocks);
+  EXPECT(reach::look_for_deadlocks(*deadlocks).ok());
+  const uint64_t found = deadlocks->circles;
+  EXPECT(deadlocks->shown().size() == found && (found > 0) == (deadlocks->tasks > 0));
+  kfree(deadlocks);
+  return found;
+}
+
+}  // namespace
+
+KTEST(deadlock_a_row_of_tasks_is_none) {
+  static Row row;
+  EXPECT(circles() == 0);
+  row.links[0].lock.lock();
+  Team team([](void* argument) { static_cast<Row*>(argument)->run(); }, &row);
+  for (unsigned i = 0; i < Row::kTasks; i++) team.add();
+  while (Row::waiting() < Row::kTasks) {
+    EXPECT(circles() == 0);
+    task_yield();
+  }
+  EXPECT(circles() == 0);
+  row.links[0].lock.unlock();
+  while (Row::waiting() > 0) EXPECT(circles() == 0);
+  team.join();
+}
+
+// While locks change hands on all CPUs nobody is taken for waiting who is not.
+KTEST(deadlock_none_while_locks_change_hands) {
+  struct Shared {
+    Mutex outer{LockRank::kDebugDevice}, inner{LockRank::kDeviceMutex};
+    std::atomic<bool> stop{false};
+  };
+  static Shared shared;
+  shared.stop = false;
+  Team team(
+      [](void*) {
+        while (!shared.stop) {
+          const MutexGuard outer(shared.outer);
+          if (current_task()->id % 2 == 0) task_yield();
+          const MutexGuard inner(shared.inner);
+        }
+      },
+      nullptr);
+  for (unsigned i = 0; i < 2 * cpu_count(); i++) team.add();
+  for (unsigned i = 0; i < 30; i++) EXPECT(circles() == 0);
+  shared.stop = true;
+  team.join();
+  EXPECT(Row::waiting() == 0);
+}
