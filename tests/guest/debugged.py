@@ -1,0 +1,75 @@
+"""Looks at guests and cores with gdb's commands."""
+import contextlib
+import functools
+import re
+import subprocess
+from dataclasses import dataclass
+
+import guest as guests
+from guest import ROOT, Result, sections_of, text
+
+# A shell function: waits until the process sleeps.
+WAIT = """
+wait_until_it_sleeps() { until read -r line < /proc/$1/stat; case "$line" in *"(sleep) S"*) ;; *) false ;; esac; do :; done; }
+"""
+
+
+def gdb(core, *commands):
+    """What the commands print of a core, by their text."""
+    return gdb_on(("--core", core), *commands)
+
+
+def gdb_on(target, *commands):
+    """The same of what scripts/gdb is told to look at."""
+    words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
+    run = subprocess.run([ROOT / "scripts/gdb", *target, "--", "-batch", *words], capture_output=True, check=False)
+    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    assert (result.status, result.stderr) == (0, "")
+    return sections_of(result.stdout)
+
+
+def whatis(*words):
+    run = subprocess.run([ROOT / "scripts/whatis", *words], capture_output=True, check=False)
+    return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
+@dataclass
+class Waiting:
+    """A guest that waits, what it has said, and its number."""
+
+    said: dict
+    log: str
+    number: str
+
+
+@contextlib.contextmanager
+def waiting(script, tmp_path, *options):
+    log = tmp_path / "log"
+    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(guests.cpus), *options, "--debug", "--log", str(log), "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        try:
+            lines = []
+            for line in run.stdout:
+                lines.append(text(line))
+                if line == b"== ready\n":
+                    break
+            yield Waiting(sections_of("".join(lines)), log.read_text(errors="replace"), str(run.pid))
+        finally:
+            run.terminate()
+
+
+def objects_in(dump):
+    return [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", dump, re.M)]
+
+
+@functools.cache
+def symbols(kernel):
+    lines = subprocess.run(["nm", kernel], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1]: int(line.split()[0], 16) for line in lines}
+
+
+def group_of(dump, function):
+    """The objects of the groups that the function has allocated, the oldest first."""
+    groups = [group for group in dump.split("\n\n")[1:] if f"\n\t{function}+" in f"\n{group.splitlines()[1]}"]
+    assert groups, (function, dump)
+    return [address for group in groups for address in objects_in(group)]
