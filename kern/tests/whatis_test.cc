@@ -384,7 +384,7 @@ KTEST(whatis_any_number) {
         ~uint64_t{7}})
     EXPECT(Answer(address).is("nothing"));
   for (unsigned i = 12; i < 64; i++) EXPECT(Answer(~uint64_t{0} << i).count("\n") >= 1);
-  for (unsigned i = 0; i < 20; i++) {
+  for (unsigned i = 0; i < 8; i++) {
     EXPECT(Answer(ktest_random()).count("\n") == 1);
     EXPECT(Answer(kDirectMapBase + ktest_random() % boot_info().highest.value).count("\n") >= 1);
     EXPECT(Answer(kKernelImageBase + ktest_random() % (16 << 20)).count("\n") == 1);
@@ -399,7 +399,7 @@ struct Asking {
   Node* node;
   std::atomic<unsigned> number{0}, over{0};
 };
-constexpr unsigned kAskers = 4, kQuestions = 8;
+constexpr unsigned kAskers = 4, kQuestions = 4;
 
 // Half of them ask, the others change what is asked about.
 void ask_or_allocate(void* argument) {

@@ -36,7 +36,6 @@ Result<MemWhatis*> MemWhatis::create() {
 }
 
 void MemWhatis::destroy(MemWhatis* file) {
-  if (file->answer_) whatis_answer_free(file->answer_);
   file->~MemWhatis();
   kfree(file);
 }

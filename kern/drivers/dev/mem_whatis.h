@@ -12,6 +12,9 @@ class MemWhatis {
  public:
   static Result<MemWhatis*> create();  // ENOMEM
   static void destroy(MemWhatis* file);
+  ~MemWhatis() {
+    if (answer_) whatis_answer_free(answer_);
+  }
 
   // An address as hexadecimal with 0x, or decimal: EINVAL otherwise, ENOMEM. Both with an error
   // string; the answer before stays.
