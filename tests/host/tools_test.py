@@ -202,6 +202,14 @@ def test_equal_names_are_told_apart_by_address():
     assert ksyms.functions(lines) == [(0xFFFFFFFF80100000, "init"), (0xFFFFFFFF80100020, "init.2"), (0xFFFFFFFF80100040, "main")]
 
 
+def test_variables_are_those_that_can_be_written():
+    """By their distance from the data's beginning; labels are none."""
+    lines = ["ffffffff80200000 D data_start", "ffffffff80200000 0000000000000008 d (anonymous namespace)::first", "ffffffff80200100 D label",
+             "ffffffff80200040 0000000000000010 B Class::second", "ffffffff80180000 0000000000000010 V vtable for Class",
+             "ffffffff80100000 0000000000000010 T function", "0000000000000000 a absolute"]
+    assert ksyms.variables(lines) == [(0, "first"), (0x40, "Class::second")]
+
+
 # What .stele.returns is made of.
 DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
                "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"

@@ -4,7 +4,8 @@
     python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a function moved between the two links
 
 The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
-names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which.
+names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which. Variables have a
+table of the same form, `data_symbols`, with offsets from where the data begins: that moves when the tables before it grow.
 
 The probes, which src/probe/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
 `ret` instructions. A function has all of its own or the build fails: that it leaves in no other way is looked at instruction by instruction.
@@ -69,8 +70,22 @@ def functions(lines):
     return result
 
 
-def nm(path):
-    return subprocess.run(["nm", "-C", path], check=True, capture_output=True, text=True).stdout.splitlines()
+def variables(lines):
+    """[(offset from the beginning of the data, name)] of what can be written, in the output of nm -S, ascending."""
+    found = {}
+    for line in lines:
+        match = re.match(r"([0-9a-f]{16}) (?:([0-9a-f]{16}) )?([bBdDuV]) (.+)", line)
+        if not match:
+            continue
+        if match[4] == "data_start":
+            start = int(match[1], 16)
+        elif match[2]:  # labels of the linker script have no size
+            found.setdefault(int(match[1], 16), match[4].replace("(anonymous namespace)::", ""))
+    return [(address - start, name) for address, name in sorted(found.items()) if address >= start]
+
+
+def nm(path, *options):
+    return subprocess.run(["nm", "-C", *options, path], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 class Elf:
@@ -173,10 +188,11 @@ def emit_array(directive, values):
         print(directive, ",".join(str(value) for value in values[i:i + 16]))
 
 
-def emit_symbols(symbols):
-    print('.section .ksyms, "a"\n.balign 8\n.globl ksyms_start\nksyms_start:')
+def emit_symbols(label, symbols):
+    """`symbols`: [(offset, name)]"""
+    print(f'.section .ksyms, "a"\n.balign 8\n.globl {label}\n{label}:')
     print(f".long {len(symbols)}")
-    emit_array(".long", (f"{address - IMAGE_BASE:#x}" for address, _ in symbols))
+    emit_array(".long", (f"{offset:#x}" for offset, _ in symbols))
     at = 0
     for _, name in symbols:
         print(f".long {at}")
@@ -201,19 +217,21 @@ def emit_probes(start, size, places, returns):
     print("probe_return_places:")
     emit_array(".short", [place for _, place in returns] + [0])
     print('.section .bss.probes, "aw", @nobits\n.balign 64\n.globl probe_lists, probe_places_changing, probe_returns_changing')
-    print(f"probe_lists: .space {8 * len(places) + 8}")
+    print(f".type probe_lists, @object\n.size probe_lists, {8 * len(places) + 8}\nprobe_lists: .space {8 * len(places) + 8}")
     print(f"probe_places_changing: .space {len(places) + 1}\nprobe_returns_changing: .space {len(returns) + 1}")
 
 
 def emit(path):
-    symbols, start, size, places, returns = [], 0, 0, [], []
+    symbols, data, start, size, places, returns = [], [], 0, 0, [], []
     if path:
         elf = Elf(path)
-        symbols, start, size, places = functions(nm(path)), elf.start, len(elf.text), elf.places()
+        symbols, data = functions(nm(path)), variables(nm(path, "-S"))
+        start, size, places = elf.start, len(elf.text), elf.places()
         listing = disassemble(path)
         returns = returns_of(listing, elf, places)
         check_handlers(listing, elf, places)
-    emit_symbols(symbols)
+    emit_symbols("ksyms_start", [(address - IMAGE_BASE, name) for address, name in symbols])
+    emit_symbols("data_symbols", data)
     emit_probes(start, size, places, returns)
     print('.section .note.GNU-stack, "", @progbits')
 
@@ -225,6 +243,8 @@ def main():
     before, after = sys.argv[2:]
     if functions(nm(before)) != functions(nm(after)):
         sys.exit("ksyms: functions moved between the two links")
+    if variables(nm(before, "-S")) != variables(nm(after, "-S")):
+        sys.exit("ksyms: variables moved between the two links")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Names of kernel functions, from the table that the build puts into the image.
+// Names of kernel functions and variables, from the tables that the build puts into the image.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@ struct Symbol {
 // The function that holds `address`. For a return address look up address - 1. Any context; binary
 // search.
 Symbol symbol_lookup(uint64_t address);
+// The same for static data: the variable that begins there, or last before it. Names repeat.
+Symbol variable_lookup(uint64_t address);
 // "name+0x12 [kernel]" for a return address, or its hexadecimal value. Returns the length as
 // format() does.
 int symbol_format(char* buffer, size_t size, uint64_t return_address);

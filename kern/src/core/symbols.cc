@@ -1,32 +1,31 @@
-// Names of kernel functions. The build links the kernel twice; between the passes it makes a table
-// of the functions of the first and puts it into section .ksyms, after all that is read-only, so
-// that no function moves:
+// Names of kernel functions and variables. The build links the kernel twice; between the passes it
+// makes a table of the functions of the first and puts it into section .ksyms, after all that is
+// read-only, so that no function moves:
 //
 //   u32 count; u32 address_offset[count]; u32 name_offset[count + 1];
 //   char names[] (each ends with NUL)
 //
 // Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter
-// lists.
+// lists. A second table has the variables; its addresses are offsets from data_start, which the
+// tables themselves move.
 #include "core/symbols.h"
 
 #include "arch/x86_64/paging.h"
 #include "lib/format.h"
 
-extern "C" const uint32_t ksyms_start[];
-extern "C" const char text_start[], text_end[];
+extern "C" const uint32_t ksyms_start[], data_symbols[];
+extern "C" const char text_start[], text_end[], data_start[], boot_stacks[];
 extern "C" const uint32_t build_id_note_start[], build_id_note_end[];
 
-Symbol symbol_lookup(uint64_t address) {
-  const uint32_t count = ksyms_start[0];
-  if (count == 0 || address < reinterpret_cast<uint64_t>(text_start) ||
-      address >= reinterpret_cast<uint64_t>(text_end)) {
-    return {nullptr, 0};
-  }
-  const uint32_t* addresses = ksyms_start + 1;
+namespace {
+
+// What begins at `offset` or last before it.
+Symbol look_up(const uint32_t* table, uint64_t offset) {
+  const uint32_t count = table[0];
+  const uint32_t* addresses = table + 1;
   const uint32_t* names = addresses + count;
   const char* text = reinterpret_cast<const char*>(names + count + 1);
-  const uint32_t offset = static_cast<uint32_t>(address - kKernelImageBase);
-  if (offset < addresses[0]) return {nullptr, 0};
+  if (count == 0 || offset < addresses[0]) return {nullptr, 0};
   uint32_t low = 0, high = count;  // addresses[low] <= offset < addresses[high]
   while (high - low > 1) {
     const uint32_t middle = low + (high - low) / 2;
@@ -37,6 +36,22 @@ Symbol symbol_lookup(uint64_t address) {
     }
   }
   return {text + names[low], offset - addresses[low]};
+}
+
+}  // namespace
+
+Symbol symbol_lookup(uint64_t address) {
+  if (address < reinterpret_cast<uint64_t>(text_start) ||
+      address >= reinterpret_cast<uint64_t>(text_end)) {
+    return {nullptr, 0};
+  }
+  return look_up(ksyms_start, address - kKernelImageBase);
+}
+
+Symbol variable_lookup(uint64_t address) {
+  const auto start = reinterpret_cast<uint64_t>(data_start);
+  if (address < start || address >= reinterpret_cast<uint64_t>(boot_stacks)) return {nullptr, 0};
+  return look_up(data_symbols, address - start);
 }
 
 int symbol_format(char* buffer, size_t size, uint64_t return_address) {

@@ -78,7 +78,13 @@ void print_in_image(Writer& to, uint64_t address) {
     to.print("in the kernel's image");
     return;
   }
-  to.print("data: in %s", section_of(address));
+  to.print("data: ");
+  if (const Symbol variable = variable_lookup(address); variable.name) {
+    to.print("%s", variable.name);
+    if (variable.offset > 0) to.print("+0x%lx", variable.offset);
+    to.print(" ");
+  }
+  to.print("in %s", section_of(address));
   for (kmem_cache* cache = kmem_walk_next(nullptr); cache; cache = kmem_walk_next(cache)) {
     if (value(cache) == address) to.print(", the cache %s", kmem_cache_name(cache));
   }
@@ -352,6 +358,8 @@ void describe(Writer& to, uint64_t address) {
 }
 
 void describe_root(Writer& to, uint64_t address) {
+  if (const Symbol variable = variable_lookup(address); variable.name)
+    return to.print("%s+0x%lx", variable.name, variable.offset);
   to.print("0x%lx, ", address);
   if (lies_in(address, image_start, image_end)) {
     print_in_image(to, address);

@@ -33,6 +33,7 @@ class Builder {
   uint32_t build() {
     walk_caches(KMEM_WALK_MAGAZINES, nullptr);
     walk_caches(KMEM_WALK_SLABS, nullptr);
+    note_own_magazines();
     for (struct arena* arena = arena_walk_next(nullptr); arena; arena = arena_walk_next(arena)) {
       if (!arena_walk_is_memory(arena) || arena == base_arena) continue;
       walk_arena(arena);
@@ -84,6 +85,21 @@ class Builder {
   }
   static void add_in_place(kmem_walk* walk, void* object) {
     static_cast<Walk*>(walk)->index.set_dead(address_of(object));
+  }
+
+  // The allocator's other caches have no objects here, but their magazines, where they belong, are
+  // not to be followed either: what is left in them from before leads to others' objects.
+  void note_own_magazines() {
+    for (kmem_cache* cache = kmem_walk_next(nullptr); cache; cache = kmem_walk_next(cache)) {
+      if (kmem_walk_kind_of(cache) != KMEM_WALK_OWN) continue;
+      Walk walk{{[](kmem_walk*, const kmem_walk_slab*) {},
+                 [](kmem_walk*, void*, kmem_walk_state, unsigned) {}, add_in_place},
+                index_,
+                0,
+                false,
+                false};
+      kmem_walk_cache(cache, &walk);
+    }
   }
 
   // Those of the kind; `source`: of that arena alone.

@@ -11,6 +11,7 @@
 #include "reach/whatis.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <optional>
 
@@ -128,17 +129,23 @@ class Question final : public SurveyWork {
     }
   }
 
+  // Those found are printed afterwards: whoever shows a root may hold a lock that saying what it is
+  // takes.
   void print_holders(const Survey& survey, const Object& object) {
+    std::array<Link, kHoldersShown> shown;
     uint64_t found = 0;
-    const auto print = [&](Link link) {
-      if (found++ >= kHoldersShown) return;
-      to_.print("  pointed to by ");
-      print_link(survey, link);
-      to_.print("\n");
+    const auto note = [&](Link link) {
+      if (found < shown.size()) shown[found] = link;
+      found++;
     };
-    Holders<Here, decltype(print)> holders(survey.index, survey.space, object, print);
+    Holders<Here, decltype(note)> holders(survey.index, survey.space, object, note);
     search_from_roots(survey.index, holders);
-    if (found > kHoldersShown) to_.print("  … %lu more\n", found - kHoldersShown);
+    for (uint64_t i = 0; i < std::min<uint64_t>(found, shown.size()); i++) {
+      to_.print("  pointed to by ");
+      print_link(survey, shown[i]);
+      to_.print("\n");
+    }
+    if (found > shown.size()) to_.print("  … %lu more\n", found - shown.size());
   }
 
   void print_path(const Survey& survey, const Object& object) {
