@@ -19,6 +19,7 @@
 #include "core/errstr.h"
 #include "core/sleep.h"
 #include "kmalloc.h"
+#include "lib/list.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "reach/block.h"
@@ -44,14 +45,48 @@ constexpr size_t kStepsShown = 16;  // of a path, at either end
 
 constinit Mutex asking{LockRank::kReach};
 
-// Shows roots on, but for the stack of the task that asks.
+// A task that asks, or is about to.
+struct Asker {
+  const TaskHead* task = current_task_head();
+  ListNode link;
+};
+constinit Spinlock askers_lock{LockRank::kDevice};
+constinit List<Asker, &Asker::link> askers;
+
+// For the life of a scope.
+class Asks {
+ public:
+  Asks() {
+    const Guard guard(askers_lock);
+    askers.push_back(asker_);
+  }
+  ~Asks() {
+    const Guard guard(askers_lock);
+    asker_.link.unlink();
+  }
+  Asks(const Asks&) = delete;
+  Asks& operator=(const Asks&) = delete;
+
+ private:
+  Asker asker_;
+};
+
+// All CPUs are stopped: nobody has the lock.
+bool does_ask(const TaskHead& task) {
+  for (const Asker& asker : askers) {
+    if (asker.task == &task) return true;
+  }
+  return false;
+}
+
+// Shows roots on, but for the stacks of tasks that ask.
 class OthersRoots final : public ReachVisitor {
  public:
   explicit OthersRoots(ReachVisitor& to) : to_(to) {}
   void object(const void* address) override { to_.object(address); }
   void words(const void* from, const void* end) override { to_.words(from, end); }
   void stack(const TaskHead& task, uint64_t from, uint64_t end) override {
-    if (&task != current_task_head()) to_.stack(task, from, end);
+    if (!does_ask(task)) to_.stack(task, from, end);
   }
   void page(PhysAddr page) override { to_.page(page); }
   bool table(PhysAddr page) override { return to_.table(page); }
@@ -179,6 +214,7 @@ Result<WhatisAnswer*> whatis_answer_make(uint64_t address) {
   if (!text) return fail(Errno::ENOMEM, "no memory for the answer");
   Question question(address, text.span());
   {
+    const Asks asks;
     const MutexGuard guard(asking);
     TRY(question.ask());
   }
