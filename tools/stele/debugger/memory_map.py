@@ -43,23 +43,28 @@ class MemoryMap:
     # --- Objects.
 
     def _objects(self):
-        kernel, by_kind = self.kernel, {}
-        self._slab_cache = kernel.variable("kmem_slab_cache")
-        own = {kernel.variable("kmem_bufctl_cache"), kernel.variable("kmem_hash_cache")}
-        magazines = set(kernel.variable("kmem_magazine_caches"))
-        for cache in self._caches:
-            kind = ("quanta" if cache.structure.flags & constant("KMC_QCACHE") else "slabs" if cache.address == self._slab_cache
-                    else "own" if cache.address in own else "magazines" if cache.address in magazines else "callers")
-            by_kind.setdefault(kind, []).append(cache)
-        self._walkers = _walkers(kernel)
-        self._add_caches(by_kind.get("magazines", ()))
-        self._add_caches(by_kind.get("slabs", ()))
-        base = kernel.variable("base_arena")
+        by_kind = self._caches_by_kind()
+        self._walkers = _walkers(self.kernel)
+        self._add_caches(by_kind["magazines"], listed=False)
+        self._add_caches(by_kind["slabs"], listed=False)
+        self._note_own_magazines(by_kind["own"])
+        base = self.kernel.variable("base_arena")
         for arena in self._arenas:
             if self._is_memory(arena) and arena.address != base:
                 self._add_arena(arena)
-                self._add_caches((cache for cache in by_kind.get("quanta", ()) if cache.structure.source == arena.address), arena)
-        self._add_caches(by_kind.get("callers", ()))
+                quanta = [cache for cache in by_kind["quanta"] if cache.structure.source == arena.address]
+                self._add_caches(quanta, _is_listed(arena), arena)
+        self._add_caches(by_kind["callers"], listed=True)
+
+    def _caches_by_kind(self):
+        """As kmem_walk_kind_of()."""
+        variable, found = self.kernel.variable, {kind: [] for kind in ("quanta", "slabs", "own", "magazines", "callers")}
+        kinds = {variable("kmem_slab_cache"): "slabs", **dict.fromkeys(variable("kmem_magazine_caches"), "magazines"),
+                 variable("kmem_bufctl_cache"): "own", variable("kmem_hash_cache"): "own"}
+        for cache in self._caches:
+            is_quantum = cache.structure.flags & constant("KMC_QCACHE")
+            found["quanta" if is_quantum else kinds.get(cache.address, "callers")].append(cache)
+        return found
 
     def _is_memory(self, arena):
         base = self.kernel.variable("base_arena")
@@ -70,9 +75,6 @@ class MemoryMap:
     def _has_objects(self, arena):
         return arena is not None and self._is_memory(arena) and arena.structure.quantum >= PAGE
 
-    def _is_listed(self, arena):
-        return not arena.structure.flags & constant("KMC_NOTRACE")
-
     def _add_source(self, owner, listed, root=0):
         self._put("source", listed, isinstance(owner, Cache), root)
         self.sources.append(owner)
@@ -80,7 +82,7 @@ class MemoryMap:
 
     def _add_arena(self, arena):
         kinds = enumerators("arena_impl::SegmentKind")
-        listed = self._is_listed(arena) and self._has_objects(arena)
+        listed = _is_listed(arena) and self._has_objects(arena)
         number = self._add_source(arena, listed)
         for segment in self.kernel.list_from("arena_impl::Segment", arena.structure.first):
             kind = kinds.get(segment.kind)
@@ -89,17 +91,12 @@ class MemoryMap:
             elif kind == "kAllocated" and listed:
                 self._put("run", segment.start, segment.size, segment.start, 0, segment.size, 1, number, 0)
 
-    def _add_caches(self, caches, arena=None):
-        """`arena`: they are its quantum caches."""
+    def _add_caches(self, caches, listed, arena=None):
+        """`listed`: their objects show when they are not reached. `arena`: they are its quantum caches."""
         for cache in caches:
-            source = self._by_address.get(cache.structure.source)
-            if self._has_objects(source):
-                shown = self._is_listed(arena) if arena else cache.address != self._slab_cache and cache.address not in self._own_magazines()
-                number = self._add_source(arena or cache, shown, self._walkers.get(cache.address, 0))
+            if self._has_objects(self._by_address.get(cache.structure.source)):
+                number = self._add_source(arena or cache, listed, self._walkers.get(cache.address, 0))
                 self._add_cache(cache, number, bool(arena) and cache.structure.object_size == PAGE)
-
-    def _own_magazines(self):
-        return self.kernel.variable("kmem_magazine_caches")
 
     def _add_cache(self, cache, number, are_pages):
         dead, size = [], cache.structure.object_size
@@ -113,6 +110,12 @@ class MemoryMap:
             dead += [magazine, *cache.rounds(magazine, rounds)]
         if dead:
             self._put("dead", *dead)
+
+    def _note_own_magazines(self, caches):
+        """These caches have no objects here, but what is left in their magazines from before leads to others' objects."""
+        for cache in caches:
+            slabs = [] if cache.structure.small else [slab.address for slab in cache.slabs()]
+            self._put("dead", *slabs, *(magazine for magazine, _ in cache.magazines()))
 
     # --- Roots.
 
@@ -152,6 +155,10 @@ class MemoryMap:
                 for begin, end in _stacks_in_use(self.kernel, cpu, registers["rsp"]):
                     self._put("stack", cpu.current, begin, end)
         self._put("registers", _LEAST_ADDRESS, *values)
+
+
+def _is_listed(arena):
+    return not arena.structure.flags & constant("KMC_NOTRACE")
 
 
 def _own_stacks(kernel, cpu):

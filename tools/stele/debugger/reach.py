@@ -1,6 +1,5 @@
 """Questions to all of memory: build/tools/stele-reach answers them, of a core. Of a guest that runs, and stands still as long as gdb has it, a core
 is made for the moment."""
-import contextlib
 import os
 import pathlib
 import re
@@ -15,6 +14,7 @@ from stele.debugger.memory import Unreadable
 from stele.debugger.memory_map import MemoryMap
 from stele.qmp import Qmp, QmpError, dump
 
+_made = []  # the folder of a core of the guest, at most one
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 
@@ -44,31 +44,42 @@ def ask(kernel, *questions, more=""):
     """An Answer to the questions of tools/reach/main.cc, one after the other. `more`: lines of the description besides. Unreadable."""
     program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
     memory_map = kernel.once(MemoryMap)
-    with _core() as core:
-        try:
-            run = subprocess.run([program, core, *questions], input=memory_map.text + more, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise Unreadable(f"{program}: {error.strerror}: make builds it") from error
+    core = _core()
+    try:
+        run = subprocess.run([program, core, *questions], input=memory_map.text + more, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Unreadable(f"{program}: {error.strerror}: make builds it") from error
     if run.returncode:
         raise Unreadable(run.stderr.strip().removeprefix("reach: ") or "the program that looks through memory has ended")
     return Answer(memory_map, run.stdout)
 
 
-@contextlib.contextmanager
 def _core():
-    """The path of the core that gdb has open, or of one of the guest."""
+    """The path of the core that gdb has open, or of one of the guest, which is kept until the guest goes on."""
     opened = re.search(r"^Local core dump file:\s+`(.+)', file type", gdb.execute("info files", to_string=True), re.M)
     if opened:
-        yield opened[1]
-        return
+        return opened[1]
     stub = os.environ.get("STELE_GDB_SOCKET")
     if not stub:
         raise Unreadable("the guest's monitor is not known: scripts/gdb knows it")
-    with tempfile.TemporaryDirectory(prefix="stele-") as folder, socket.socket(socket.AF_UNIX) as connection:
-        core = pathlib.Path(folder) / "core"
+    if not _made:
+        folder = tempfile.TemporaryDirectory(prefix="stele-")
         try:
-            connection.connect(str(pathlib.Path(stub).with_name("qmp")))
-            dump(Qmp(connection), core)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(pathlib.Path(stub).with_name("qmp")))
+                dump(Qmp(connection), pathlib.Path(folder.name) / "core")
         except (OSError, QmpError) as error:
+            folder.cleanup()
             raise Unreadable(f"the guest's memory: {error}") from error
-        yield core
+        _made.append(folder)
+    return pathlib.Path(_made[0].name) / "core"
+
+
+def _forget(_event):
+    """Memory is another now."""
+    while _made:
+        _made.pop().cleanup()
+
+
+gdb.events.cont.connect(_forget)
+gdb.events.memory_changed.connect(_forget)
