@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from stele.leak_counts import Growth, family
-from stele.leak_hide import MOST_TIMES, NOT_A_LEAK, functions_of
+from stele.leak_hide import KNOWN, MOST_TIMES, NOT_A_LEAK, Hidden, functions_of
 from stele.leaks import LEAKED
 
 FIRST = re.compile(r"unreachable objects \d+ bytes \d+ heads \d+ live \d+ looks \d+ returned (\d+) ")
@@ -32,7 +32,7 @@ class Lost:
     group: object = None  # Group that they are of, if they were allocated in these runs
 
     def growth(self):
-        return Growth(self.name, self.objects, self.bytes, self.runs, 0, 0, True)
+        return Growth(self.name, self.objects, self.bytes, self.runs, 0, 2, True)
 
     def of(self, group):
         return self.group is not None and key(self.group) == key(group)
@@ -126,8 +126,10 @@ def judge_unreachable(verdict, lost, baseline):
     """Accuses in `verdict` what of `lost` is not to be hidden. What the untraced runs have lost is hidden with what the traced ones have lost of
     the same name, if that is all hidden and there was not much less of it."""
     hidden_groups = {key(group) for one in verdict.hidden if one.why != NOT_A_LEAK for group in one.groups}
-    known = [one for one in lost if one.stays or (one.group and key(one.group) in hidden_groups)
-             or (not one.group and (one.name, ()) in baseline.stacks)]
+    in_baseline = [one for one in lost if not one.group and (one.name, ()) in baseline.stacks]
+    if in_baseline:
+        verdict.hidden.append(Hidden(KNOWN, growths=[one.growth() for one in in_baseline]))
+    known = in_baseline + [one for one in lost if one.stays or (one.group and key(one.group) in hidden_groups)]
     accused = [one for one in lost if not any(one is other for other in known)]
 
     def is_explained(one):
