@@ -2,7 +2,7 @@
 
 One boot of the kernel that checks the order of locks (configs/checked.config) runs all that are selected, when the first of them is
 to run. The long tests have them in the kernel with the sanitizers too (configs/sanitize.config), as NAME[sanitize], and there those of the
-sanitizers themselves. Results come from the Test Anything Protocol on the console.
+sanitizers themselves. Those of coverage are in the kernel that has it (configs/break.config). Results come from the Test Anything Protocol on the console.
 """
 import re
 import subprocess
@@ -12,15 +12,16 @@ import pytest
 from guest import ROOT
 from outcomes import Outcome, OutcomeItem
 
-USUAL, SANITIZE = "checked", "sanitize"  # variants
+USUAL, SANITIZE, COVERAGE = "checked", "sanitize", "break"  # variants
 OF_SANITIZERS = "sanitizer_test.cc"
 OF_CHECKED = "irq_off_test.cc"  # CONFIG_IRQ_OFF_TRACE
+OF_COVERAGE = "coverage_test.cc"
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
 # A line of the log may come in the middle of the console's other output, never in the middle of a line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
 COMMAND_LINE = 400  # bytes of names that surely fit into the kernel's command line (kern/include/core/boot.h)
 TAIL = 60  # lines of the console that are shown when the kernel has not come to its end
-SECONDS = {USUAL: 600, SANITIZE: 2400}
+SECONDS = {USUAL: 600, SANITIZE: 2400, COVERAGE: 600}
 
 
 def pytest_collect_file(file_path, parent):
@@ -52,6 +53,9 @@ class KernelTests(pytest.File):
     def collect(self):
         of_sanitizers = self.path.name == OF_SANITIZERS
         for name in KTEST.findall(self.path.read_text()):
+            if self.path.name == OF_COVERAGE:
+                yield self.test(name, name, COVERAGE)
+                continue
             if not of_sanitizers:
                 yield self.test(name, name, USUAL)
             if self.path.name != OF_CHECKED:

@@ -16,33 +16,11 @@
 #include "tests/counted.h"
 #include "tests/dump_text.h"
 #include "tests/ns_world.h"
+#include "tests/ref_records.h"
 #include "tests/team.h"
-#include "trace/control.h"
-#include "trace/snapshot.h"
 #include "trace/trace.h"
 
 namespace {
-
-TraceCounters counters_of(TraceSource source) {
-  const MutexGuard guard(trace_control);
-  TraceTable* const table = trace_table_of(source);
-  return table ? table->counters() : TraceCounters{};
-}
-
-// How many records there are of references to the object.
-size_t records_of(TraceSource source, const void* object) {
-  const MutexGuard guard(trace_control);
-  TraceTable* const table = trace_table_of(source);
-  if (!table) return 0;
-  TraceSnapshot snapshot;
-  EXPECT(snapshot.open(*table).ok());
-  size_t count = 0;
-  snapshot.visit([&](const TraceRecord& record) {
-    EXPECT(record.size() == 0);
-    count += record.object() == reinterpret_cast<uint64_t>(object);
-  });
-  return count;
-}
 
 [[gnu::noinline]] Ref<Counted> ktest_takes_reference(const Ref<Counted>& ref) {
   Ref<Counted> copy(ref);

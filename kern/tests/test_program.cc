@@ -119,15 +119,14 @@ Process& test_process_1() {
   return *parent;
 }
 
-uint32_t start_probetest(const char* what, unsigned n) {
+uint32_t start_program(std::initializer_list<const char*> words) {
   make_parent();
-  char count[16];
-  format(count, sizeof(count), "%u", n);
+  const char* const path = *words.begin();
   Arguments arguments;
-  EXPECT(arguments.add("probetest") && arguments.add(what) && arguments.add(count));
-  arguments.arguments = 3;
+  for (const char* word : words) EXPECT(arguments.add(word));
+  arguments.arguments = static_cast<uint32_t>(words.size());
   Process* const process = process_create().take();
-  LoadedProgram program = program_load(root(), "/bin/probetest", arguments).take();
+  LoadedProgram program = program_load(root(), path, arguments).take();
   process->ns = Ref<Namespace>(names.object);
   process->fds = fd_table_create().take();
   process->space = std::move(program.space);
@@ -135,7 +134,7 @@ uint32_t start_probetest(const char* what, unsigned n) {
   process->program = program.description;
   {
     const Guard guard(process_lock);
-    process_set_path(*process, "/bin/probetest");
+    process_set_path(*process, path);
   }
   EXPECT(process_make_task(*process));
   EXPECT(process_insert(*process, parent));
@@ -144,7 +143,13 @@ uint32_t start_probetest(const char* what, unsigned n) {
   return pid;
 }
 
-int wait_for_probetest(uint32_t pid) {
+uint32_t start_probetest(const char* what, unsigned n) {
+  char count[16];
+  format(count, sizeof(count), "%u", n);
+  return start_program({"/bin/probetest", what, count});
+}
+
+int wait_for_program(uint32_t pid) {
   Process* ended = nullptr;
   int status = 0;
   {

@@ -1,6 +1,7 @@
 // Programs for tests of probes: run from a kernel task, and their functions by name.
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 
 #include "ns/device.h"
@@ -42,10 +43,16 @@ class TestProgram {
 struct Process;
 Process& test_process_1();
 
-// Starts /bin/probetest with the arguments; its PID. Process 1 is one that only waits for it.
-uint32_t start_probetest(const char* what, unsigned n = 1);
+// Starts the program at the path that comes first with all words as its arguments; its PID. It has
+// no open files, and nothing but #root for its names. Process 1 is one that only waits for it.
+uint32_t start_program(std::initializer_list<const char*> words);
 // Waits until it has ended; its status as wait4 gives it.
-int wait_for_probetest(uint32_t pid);
+int wait_for_program(uint32_t pid);
+
+uint32_t start_probetest(const char* what, unsigned n = 1);
+inline int wait_for_probetest(uint32_t pid) {
+  return wait_for_program(pid);
+}
 inline int run_probetest(const char* what, unsigned n = 1) {
   return wait_for_probetest(start_probetest(what, n));
 }

@@ -379,7 +379,10 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
   node->name = TRY(std::move(copy));
   MutexGuard guard(lock_);
   Node& parent = node_of(directory);
-  if (parent.gone()) return Errno::ENOENT;
+  if (parent.gone()) {
+    if (planted(Planted::kCreateGone)) static_cast<void>(node.release());
+    return Errno::ENOENT;
+  }
   TRY(check_writable(parent, who));
   if (find(parent, name)) return Errno::EEXIST;
   node->number = next_number_++;

@@ -45,6 +45,14 @@
   X(kRefList, "ref_list")         /* in a list that nobody empties */                              \
   X(kRefTimer, "ref_timer")       /* with a timer that is a day away */                            \
   X(kRefImmortal, "ref_immortal") /* to an object that stays anyway */                             \
+  X(kRefTask, "ref_task")         /* on the stack of a task that waits for good */                 \
+  X(kRefStatic, "ref_static")     /* in a table in static memory */                                \
+  /* References that an error path loses. */                                                       \
+  X(kBindKind, "bind_kind")           /* a bind of a file to a directory keeps the file */         \
+  X(kForkSpace, "fork_space")         /* a fork that fails keeps the child's address space */      \
+  X(kMapRoom, "map_room")             /* an mmap that fails keeps its own address space */         \
+  X(kCreateGone, "create_gone")       /* a new file of a removed directory stays */                \
+  X(kCoverageAgain, "coverage_again") /* `start` for a second time keeps the map before */         \
   /* What the proof must find: stacks and contexts that are swept too soon. */                     \
   X(kSweepForgetsRoot, "sweep_forgets_root") /* tasks are not asked what they remember */          \
   X(kSweepNoSecondLook,                                                                            \

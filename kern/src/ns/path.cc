@@ -482,9 +482,11 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
   Walk walk(context, Name::kPresent);
   TRY(walk.to(target, Last::kStay));
   Ref<Chan> where = TRY(walk.finish());
-  if (what->qid.directory != where->qid.directory)
-    return fail(what->qid.directory ? Errno::ENOTDIR : Errno::EISDIR,
+  if (what->qid.directory != where->qid.directory) {
+    if (planted(Planted::kBindKind)) static_cast<void>(what.release());
+    return fail(where->qid.directory ? Errno::EISDIR : Errno::ENOTDIR,
                 "a directory covers a directory, a file covers a file");
+  }
   if (order && !what->qid.directory) return fail(Errno::EINVAL, "only directories make unions");
   if (what->device == where->device && what->qid == where->qid && !order)
     return fail(Errno::EINVAL, "it is there already");

@@ -32,6 +32,7 @@
 #include "lib/string.h"
 #include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
+#include "proc/ref_planted.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "store/context.h"
@@ -355,6 +356,7 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
     space = process->space;
   }
   if (!space) return size_t{0};
+  planted_space_read(space);
   return space->read(space->arguments_start, buffer, std::min(size, space->arguments_size));
 }
 

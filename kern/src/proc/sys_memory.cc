@@ -1,6 +1,21 @@
 // System calls on memory.
+#include "core/planted.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
+
+namespace {
+
+Result<uint64_t> map(Process& process, uint64_t address, uint64_t size, uint32_t protection,
+                     bool fixed) {
+  if (!planted(Planted::kMapRoom))
+    return process.space->map_anonymous(address, size, protection, fixed);
+  const HeldRef<AddressSpace> space = Ref<AddressSpace>(process.space).release();
+  const uint64_t mapped = TRY(space.object->map_anonymous(address, size, protection, fixed));
+  Ref<AddressSpace>::adopt(space).reset();
+  return mapped;
+}
+
+}  // namespace
 
 Result<int64_t> sys_brk(const SystemCall& call) {
   return static_cast<int64_t>(call.process.space->move_break(call.arguments[0]));
@@ -13,7 +28,7 @@ Result<int64_t> sys_mmap(const SystemCall& call) {
     return Errno::EINVAL;
   const uint64_t address = call.arguments[0], size = call.arguments[1];
   const bool fixed = flags & ABI_MAP_FIXED;
-  const uint64_t mapped = TRY(call.process.space->map_anonymous(address, size, protection, fixed));
+  const uint64_t mapped = TRY(map(call.process, address, size, protection, fixed));
   if (fixed) user_probes_memory(MemoryChange::kUnmapped, mapped, align_up(size, kPageSize));
   user_probes_memory(MemoryChange::kMapped, mapped, size);
   return static_cast<int64_t>(mapped);

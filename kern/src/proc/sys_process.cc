@@ -63,6 +63,7 @@ Result<int64_t> sys_fork(const SystemCall& call) {
   const Result<void> result = copy_process(call.process, *child, call.frame);
   if (!result) {
     if (result.error() == Errno::ENOMEM && planted(Planted::kForkError)) child->fds = nullptr;
+    if (planted(Planted::kForkSpace)) static_cast<void>(child->space.release());
     process_discard(child);
     return result.error();
   }

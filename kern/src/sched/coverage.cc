@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/planted.h"
 #include "core/probe_guard.h"
 #include "kmalloc.h"
 #include "sched/task.h"
@@ -48,7 +49,8 @@ size_t CoverageMap::read(char* buffer, size_t size, uint64_t offset) const {
 // What the task records from here on, while it lets go of the old map, goes nowhere.
 void coverage_use(CoverageMap* map) {
   Task& task = *current_task();
-  Ref<CoverageMap>::adopt(std::exchange(task.coverage, {})).reset();
+  if (!map || !planted(Planted::kCoverageAgain))
+    Ref<CoverageMap>::adopt(std::exchange(task.coverage, {})).reset();
   task.coverage = Ref<CoverageMap>(map).release();
 }
 

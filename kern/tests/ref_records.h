@@ -1,0 +1,30 @@
+// What the traces of references have, for tests.
+#pragma once
+
+#include "core/ktest.h"
+#include "core/ref.h"
+#include "core/sleep.h"
+#include "trace/control.h"
+#include "trace/snapshot.h"
+#include "trace/trace.h"
+
+inline TraceCounters counters_of(TraceSource source) {
+  const MutexGuard guard(trace_control);
+  TraceTable* const table = trace_table_of(source);
+  return table ? table->counters() : TraceCounters{};
+}
+
+// How many records there are of references to the object.
+inline size_t records_of(TraceSource source, const void* object) {
+  const MutexGuard guard(trace_control);
+  TraceTable* const table = trace_table_of(source);
+  if (!table) return 0;
+  TraceSnapshot snapshot;
+  EXPECT(snapshot.open(*table).ok());
+  size_t count = 0;
+  snapshot.visit([&](const TraceRecord& record) {
+    EXPECT(record.size() == 0);
+    count += record.object() == reinterpret_cast<uint64_t>(object);
+  });
+  return count;
+}
