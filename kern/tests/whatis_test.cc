@@ -10,6 +10,7 @@
 #include "core/boot.h"
 #include "core/errstr.h"
 #include "core/ktest.h"
+#include "drivers/dev/mem_whatis.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "pages.h"
@@ -435,6 +436,25 @@ KTEST(whatis_asked_on_all_cpus_while_others_allocate) {
   task_drain_dead();
   planted = nullptr;
   cache.free(asking.node);
+}
+
+// ---- The open file.
+
+KTEST(whatis_answer_begins_where_it_is_first_read) {
+  MemWhatis* const file = MemWhatis::create().take();
+  char buffer[64];
+  const auto reads = [&](size_t size, uint64_t offset) {
+    return std::string_view(buffer, file->read(buffer, size, offset));
+  };
+  EXPECT(reads(sizeof(buffer), 0).empty());
+  EXPECT(file->write("0x10\n").ok());
+  EXPECT(reads(4, 5) == "0x10" && reads(4, 9) == " is " && reads(4, 5) == "0x10");
+  EXPECT(reads(4, 4).empty() && reads(4, uint64_t{1} << 40).empty());
+  EXPECT(reads(sizeof(buffer), 13) == "an address of programs, not of the kernel\n");
+  EXPECT(file->write("  4097  \n\n").ok());
+  EXPECT(reads(7, 0) == "0x1001 " && reads(sizeof(buffer), 1000).empty());
+  EXPECT(file->write("0x").error() == Errno::EINVAL && reads(6, 0) == "0x1001");
+  MemWhatis::destroy(file);
 }
 
 // ---- Without memory.
