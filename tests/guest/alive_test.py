@@ -11,6 +11,10 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 SMALL = ("--mem", "64M")
 
 TRACED = ("tmp_node", "ref.chan", "ref.tmp_node", "debug_64")
+ASK = """
+echo == whatis
+for node in $(sed -n 's/^\\t\\(0x[0-9a-f]*\\) size.*/\\1/p' #mem/kmemtrace/tmp_node); do { echo $node >&3; cat <&3; } 3<> #mem/whatis; done
+"""
 SCRIPT = WAIT + "".join(f"echo start > #mem/kmemtrace/{name}\n" for name in TRACED) + """
 (mkdir /tmp/a; : > /tmp/a/b)
 leakdemo leak 3
@@ -18,7 +22,7 @@ echo 'leak debug_64 10 depth=3' > #debug/alloc
 echo 'leak kmalloc 2 size=100000' > #debug/alloc
 sleep 1000 < /tmp/a/b &
 wait_until_it_sleeps $!
-""" + "".join(f"echo stop > #mem/kmemtrace/{name}\n" for name in TRACED) + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED) + """
+""" + "".join(f"echo stop > #mem/kmemtrace/{name}\n" for name in TRACED) + ASK + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED) + """
 echo == unreachable; cat #mem/unreachable
 echo == ready
 sleep 1000
@@ -79,19 +83,35 @@ def test_who_took_references_and_where_they_lie(looks):
     assert re.search(r"^\tto Node 0x[0-9a-f]+: \.state of Chan 0x[0-9a-f]+ at \+0x[0-9a-f]+; taken by pid \d+ sh ", nodes, re.M)
 
 
+def answers_in(text):
+    """{address: what is said of it}"""
+    return {answer.split()[0]: answer for answer in re.split(r"^(?=0x[0-9a-f]+ is )", text, flags=re.M) if answer}
+
+
+def test_the_guest_says_it_without_names(looks):
+    """The same objects point there, and lie on the path."""
+    said, live, _ = looks
+    inside, outside = answers_in(said["whatis"]), answers_in(next(part for command, part in live.items() if "whatis" in command))
+    assert len(inside) == 2 and inside.keys() == outside.keys()
+    for address, answer in inside.items():
+        for pattern in (r"^  pointed to by \S+ (0x\S+) ", r"→ \w+ (0x[0-9a-f]+)"):
+            found = [re.findall(pattern, text, re.M) for text in (answer, outside[address])]
+            assert found[0] == found[1] and found[0], (pattern, answer, outside[address])
+
+
 def test_why_an_object_is_alive(looks):
     """All that points to it, and the shortest path, in the names of fields."""
     said, _, core = looks
     inner, outer = (re.search(rf"\n\t{function}\+[\s\S]*?\n\t(0x[0-9a-f]+) size", said["tmp_node"])[1] for function in ("path_open", "path_mkdir"))
-    about = dict(re.findall(r"^(0x[0-9a-f]+) is ((?:.*\n(?!0x))*.*)", next(part for command, part in core.items() if "whatis" in command), re.M))
-    text = about[inner] + "\n"
+    about = answers_in(next(part for command, part in core.items() if "whatis" in command))
+    text = about[inner]
     root = re.search(r"path: device\.root_\.object → Node (0x[0-9a-f]+) ", text)[1]
     child = r"\.children\.head_\.(?:next|prev)"
     assert re.search(rf"  path: device\.root_\.object → Node {root} {child} → Node {outer} {child} → Node {inner}\n", text)
     chan = re.search(r"  pointed to by Chan (0x[0-9a-f]+) \.state\n", text)
     assert chan and set(re.findall(r"  pointed to by (.*)\n", text)) == {
         f"Chan {chan[1]} .state", f"Node {outer} .children.head_.next", f"Node {outer} .children.head_.prev", f"Node {inner} .entry"}
-    assert f"  pointed to by Node {inner} .parent\n" in about[outer] + "\n"
+    assert f"  pointed to by Node {inner} .parent\n" in about[outer]
 
 
 def test_an_object_that_only_registers_know(tmp_path):
