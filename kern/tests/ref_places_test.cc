@@ -188,6 +188,14 @@ void sleep_with_words_apart(void* argument) {
   words[2] = 0;
 }
 
+void sleep_with_words(void* argument) {
+  auto& sleeper = *static_cast<Sleeper*>(argument);
+  volatile uint64_t words[2] = {sleeper.hidden.object.value(), ~sleeper.hidden.complement};
+  sleeper.sleep(words);
+  words[0] = 0;
+  words[1] = 0;
+}
+
 RefPlaces::Place place_while(void (*body)(void*), Sleeper& sleeper, const char* says) {
   Team team(body, &sleeper);
   team.add();
@@ -216,6 +224,19 @@ KTEST(ref_places_are_stacks) {
   EXPECT(place_while(sleep_with_words_apart, sleeper, "perhaps on the kernel stack of task ktest")
              .where == Where::kStackApart);
   put(sleeper.hidden);
+}
+
+// What a stack has may be what is left of a reference that lies elsewhere now.
+KTEST(ref_places_on_a_stack_come_last) {
+  const Traced traced;
+  Sleeper one, other;
+  one.hidden = other.hidden = make_hidden();
+  EXPECT(place_while(sleep_with_words, one, "on the kernel stack of task ktest").where ==
+         Where::kStack);
+  set_static_words(other.hidden.object.complement, other.hidden.complement);
+  EXPECT(place_while(sleep_with_words, other, "in static data at 0x").where == Where::kStatic);
+  set_static_words(~uint64_t{0}, ~uint64_t{0});
+  put(other.hidden);
 }
 
 // Wherever its words are, but not both; and with a number that is another's.
