@@ -13,11 +13,13 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H)
 # The sanitizers (docs/testing.md). Without RTTI there is no `vptr`. The code of KASAN_EXEMPT touches what nobody else may: it is
-# not instrumented, and its copies are not checked. -O1 saves a third of the compiler's time, which the checks would add.
+# not instrumented, and its copies are not checked; nor is who has values in registers from one statement to the next
+# (store/recent_stacks.h), which a check in between would change. -O1 saves a third of the compiler's time, which the checks would add.
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
-KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/src/core/panic.cc
+KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/src/core/panic.cc \
+  kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)
 define KASAN_EXEMPT_OBJECT

@@ -9,11 +9,11 @@
 #include "core/errstr.h"
 #include "core/ktest.h"
 #include "core/ref.h"
-#include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/page_buffer.h"
 #include "store/trace_memory.h"
+#include "tests/counted.h"
 #include "tests/dump_text.h"
 #include "tests/ns_world.h"
 #include "tests/team.h"
@@ -22,40 +22,6 @@
 #include "trace/trace.h"
 
 namespace {
-
-struct Counted : RefCounted<Counted> {
-  static constexpr RefKind kRefKind = RefKind::kTest;
-  static void destroy(Counted* counted) {
-    destroyed.fetch_add(1, std::memory_order_relaxed);
-    kfree(counted);
-  }
-  static Ref<Counted> make() {
-    void* const memory = kmalloc(sizeof(Counted), KM_SLEEP);
-    EXPECT(memory);
-    return Ref<Counted>::first(new (memory) Counted);
-  }
-  static constinit std::atomic<unsigned> destroyed;
-};
-constinit std::atomic<unsigned> Counted::destroyed{0};
-
-TraceSource kind() {
-  return &ref_class(RefKind::kTest);
-}
-
-// The trace of a kind, for the life of a scope.
-class Traced {
- public:
-  explicit Traced(TraceSource source = kind(), std::string_view command = "start")
-      : source_(source) {
-    EXPECT(trace_command(source_, command).ok());
-  }
-  ~Traced() { EXPECT(trace_command(source_, "stop\nreset").ok()); }
-  Traced(const Traced&) = delete;
-  Traced& operator=(const Traced&) = delete;
-
- private:
-  const TraceSource source_;
-};
 
 TraceCounters counters_of(TraceSource source) {
   const MutexGuard guard(trace_control);

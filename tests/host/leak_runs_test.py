@@ -69,7 +69,7 @@ class FakeGuests:
 @pytest.fixture
 def leak_test(script, monkeypatch):
     """A LeakTest whose guests are given."""
-    monkeypatch.setattr(script, "groups_of", lambda dump, kernel: list(dump.left))
+    monkeypatch.setattr(script, "groups_of", lambda dump, kernel, lying: list(dump.left))
 
     def make(untraced, *traced, quick=False):
         test = script.LeakTest.__new__(script.LeakTest)

@@ -15,6 +15,7 @@ from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Look, family, gro
 from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression, hide, parse_baseline, parse_suppressions
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
+from stele.references import NOWHERE, parse_references, with_names
 from stele.tracedump import Record
 
 
@@ -334,6 +335,39 @@ def test_references_stand_under_the_objects_that_they_keep():
     report_text = told(verdict)
     assert ("192 bytes in 3 allocations of chan from stack\n    leak_at_depth+0x34  kern/a.cc:2\n    debug_alloc_write+0x12  kern/a.cc:9\n"
             "    kept by 3 references that were not put, taken from stack\n        fd_get+0x7  kern/a.cc:2\n") in report_text
+
+
+def test_references_have_places():
+    leaked = group([0, 1], name="chan")
+    leaked.records = [replace(record, object=at) for record, at in zip(leaked.records, (0x10, 0x20))]
+    taken = references([0, 1, 1], [0x10, 0x20, 0x30])
+    taken.lying = {0x10: [f"at +{place:#x} of fd_table 0x80" for place in (8, 16, 24, 32, 40)], 0x20: [NOWHERE, NOWHERE], 0x30: ["on no stack"]}
+    verdict = judge([taken, leaked], 5)
+    assert ("        fd_get+0x7  kern/a.cc:2\n        debug_alloc_write+0x12  kern/a.cc:9\n"
+            "        reference to 0x10 at +0x8 of fd_table 0x80\n        reference to 0x10 at +0x10 of fd_table 0x80\n"
+            "        reference to 0x10 at +0x18 of fd_table 0x80\n        reference to 0x10 at +0x20 of fd_table 0x80\n"
+            "        … 1 references more\n        2 references nowhere found\n    marks 0-1,") in told(verdict)
+    assert facts(verdict, 5, Untraced())["leaks"][0]["kept_by"][0]["places"] == [*taken.lying[0x10], NOWHERE, NOWHERE]
+
+
+def test_places_are_read():
+    text_read = ("references 4 nowhere 1\nref.chan 0xffff80000065b3c0 stack 7 at +0x18 of vm_region 0xffff8000006d6180\n"
+                 "ref.chan 0xffff80000065b3c0 stack 7 nowhere found\nref.chan 0xffff80000065b3c0 stack 9 on the kernel stack of pid 6 sh\n"
+                 "ref.tmp_node 0xffff80000065b3c0 stack 7 in static data at 0xffffffff80201018\n")
+    at = 0xffff80000065b3c0
+    places = parse_references(text_read)
+    assert places == {("ref.chan", 7, at): ["at +0x18 of vm_region 0xffff8000006d6180", NOWHERE], ("ref.chan", 9, at): ["on the kernel stack of pid 6 sh"],
+                      ("ref.tmp_node", 7, at): ["in static data at 0xffffffff80201018"]}
+    for wrong in ("", "references 3 nowhere 1\n", text_read.rpartition("ref.tmp_node")[0], text_read + "ref.chan\n", text_read.replace("stack 9", "")):
+        with pytest.raises(ValueError, match="not what #mem/references says"):
+            parse_references(wrong)
+
+
+def test_places_in_static_data_have_names(monkeypatch):
+    names = "ffffffff80100000 T main\nffffffff80201000 b held\nffffffff80202000 D next\n"
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: SimpleNamespace(stdout=names))
+    places = {1: ["in static data at 0xffffffff80201018", "nowhere found", "in static data at 0xffffffff80100000"]}
+    assert with_names(places, "stele.elf") == {1: ["in static data at 0xffffffff80201018 (held+0x18)", *places[1][1:]]}
 
 
 def test_references_of_another_kind_do_not_keep_an_object():

@@ -86,6 +86,15 @@ class TraceTextTest : public testing::Test {
     return text;
   }
 
+  // A reference that was taken by a stack, and lies in an object at so many bytes; 0: nowhere.
+  static void add_place(RefPlaces& places, uint32_t stack, uint64_t offset) {
+    const uint64_t number = places.all().size() + 1;
+    places.add(number, 0xffff800000001000 + number, stack, RefKind::kTest);
+    if (offset == 0) return;
+    places.find(number)->place = {RefPlaces::Where::kObject, places.add_name(1, "pipe"), 0,
+                                  0xffff800000500000 + offset, 0xffff800000500000};
+  }
+
   // Undefined, as in the kernel.
   std::span<std::byte> workspace() {
     memset(memory_, 0xa5, sizeof(memory_));
@@ -98,6 +107,52 @@ class TraceTextTest : public testing::Test {
   alignas(kPageSize) std::byte memory_[TraceText::kRoom];
   std::unique_ptr<TraceText> text_;
 };
+
+// Of each group what was found, up to eight, and how much was not.
+TEST_F(TraceTextTest, ReferencesHavePlaces) {
+  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
+  const uint32_t few = stack({0x10}), many = stack({0x30}), lost = stack({0x50});
+  for (uint64_t i = 0; i < 20; i++) record(0x1000 + i, 0, i < 12 ? many : few, shell, 900);
+  record(0x2000, 0, lost, shell, 900);
+  RefPlaces places;
+  ASSERT_TRUE(places.begin(100).ok());
+  add_place(places, few, 0);
+  add_place(places, few, 0x18);
+  add_place(places, few, 0);
+  add_place(places, lost, 0);
+  for (uint64_t i = 1; i <= 11; i++) add_place(places, many, 8 * i);
+  places.sort_by_stack();
+  begin();
+  text_->header.of_references = true;
+  take();
+  text_->places = &places;
+  const std::string whole = read();
+  const auto count = [&](const char* what) {
+    size_t n = 0;
+    for (size_t at = whole.find(what); at != std::string::npos; at = whole.find(what, at + 1)) n++;
+    return n;
+  };
+  EXPECT_NE(whole.find("contexts pid 12 sh\n"
+                       "\treference to 0xffff800000001005 at +0x8 of pipe 0xffff800000500000\n"),
+            std::string::npos);
+  EXPECT_NE(whole.find(" at +0x40 of pipe 0xffff800000500000\n\t… 3 references more\n\t0xffff"),
+            std::string::npos);
+  EXPECT_NE(whole.find("\treference to 0xffff800000001002 at +0x18 of pipe 0xffff800000500000\n"
+                       "\t2 references nowhere found\n\t0xffff"),
+            std::string::npos);
+  EXPECT_NE(whole.find("contexts pid 12 sh\n\t1 references nowhere found\n"), std::string::npos);
+  EXPECT_EQ(count("\treference to "), 9u);
+  EXPECT_EQ(read(17), whole);
+}
+
+TEST_F(TraceTextTest, ThatPlacesAreNotKnownIsSaid) {
+  record(0x1000, 0, stack({0x10}), 0, 900);
+  begin();
+  text_->header.of_references = text_->places_missing = true;
+  take();
+  EXPECT_NE(read().find("\nwhere they lie is not known: there was no memory to look\n\n1 ref"),
+            std::string::npos);
+}
 
 TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
   const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");

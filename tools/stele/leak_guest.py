@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from stele.leak_counts import Look, parse_counts
+from stele.references import parse_references
 from stele.tracedump import TraceDump, TraceDumpError
 
 FUNCTIONS = pathlib.Path(__file__).with_name("leaktest.sh")
@@ -28,6 +29,7 @@ class Pass:
     counts: list = field(default_factory=list)
     looks: list = field(default_factory=list)
     dumps: list = field(default_factory=list)
+    places: dict = field(default_factory=dict)  # of references: parse_references()
     left: list = field(default_factory=list)
     immortal: list = field(default_factory=list)
     low: bool = False
@@ -69,6 +71,9 @@ def read_one(output, passes):
     elif name == "dump":
         now.dumps.append(TraceDump(rest))
         rest = rest[now.dumps[-1].size:].removeprefix(b"leaktest end\n")
+    elif name == "references":
+        text, _, rest = rest.partition(b"leaktest end\n")
+        now.places = parse_references(text.decode("utf-8", "replace")) if text else {}
     elif name == "look":
         runs, time, at_rest = map(int, value.split())
         now.looks.append(Look(runs, time, bool(at_rest), {}))

@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
+from stele.references import NOWHERE
 
-CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN, REFERENCES_SHOWN = 4, 8, 10, 4
+CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN, REFERENCES_SHOWN, PLACES_SHOWN = 4, 8, 10, 4, 4
 STATUS_NAMES = {CLEAN: "clean", LEAKED: "leak", UNKNOWN: "unknown"}
 
 
@@ -58,12 +59,23 @@ def total(groups):
     return f"{size} bytes" if size else f"{sum(len(group.records) for group in groups)} references"
 
 
+def places_of(group):
+    """Where references lie, as the dump of a trace says it."""
+    found = [(at, place) for at, place in group.places if place != NOWHERE]
+    lines = [f"    reference to {at:#x} {place}" for at, place in found[:PLACES_SHOWN]]
+    if len(found) > PLACES_SHOWN:
+        lines.append(f"    … {len(found) - PLACES_SHOWN} references more")
+    if lost := len(group.places) - len(found):
+        lines.append(f"    {lost} references {NOWHERE}")
+    return lines
+
+
 def describe(group, program_places):
     lines = [f"{amount(group)} from stack"]
-    lines += frames_of(group)
+    lines += frames_of(group) + places_of(group)
     for taken in group.references[:REFERENCES_SHOWN]:
         lines.append(f"    kept by {len(taken.records)} references that were not put, taken from stack")
-        lines += ["    " + line for line in frames_of(taken)]
+        lines += ["    " + line for line in frames_of(taken) + places_of(taken)]
     lines.append(f"    marks {ranges(group.marks)}, contexts {some(group.contexts, CONTEXTS_SHOWN)}")
     for stack in group.user_stacks[:USER_STACKS_SHOWN]:
         lines.append(f"    user stack of {some(stack.owners, 1)}, {amount_of(stack.bytes, stack.objects, group)}")
@@ -175,7 +187,9 @@ def facts(verdict, repeat, untraced):
     """The verdict for JSON, and for a later run's baseline: functions instead of addresses and lines."""
     def leak(judge, group):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
-                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken))} for taken in group.references],
+                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "places": [place for _, place in taken.places]}
+                            for taken in group.references],
+                **({"places": [place for _, place in group.places]} if group.kind == "references" else {}),
                 "lines": [place for frame in group.frames for _, place in frame], "marks": sorted(group.marks)}
 
     return {"traced_runs": repeat, "untraced_runs": untraced.runs,

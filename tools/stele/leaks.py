@@ -20,6 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from stele.leak_counts import FEWEST_WITHOUT_STACK, REFERENCES, Growth, family
+from stele.references import with_names
 
 CLEAN, LEAKED, UNKNOWN = 0, 1, 2
 COUNTERS_THAT_LOSE = ("dropped", "filtered", "cleared", "stacks_lost", "contexts_lost")
@@ -52,6 +53,7 @@ class Group:
     contexts: list = field(default_factory=list)  # "pid 12 sh", each once
     user_stacks: list = field(default_factory=list)  # most bytes first
     references: list = field(default_factory=list)  # groups of those that were not put, and so keep these objects
+    lying: dict = field(default_factory=dict)  # of references: {object: [place, …]}
 
     @property
     def bytes(self):
@@ -60,6 +62,11 @@ class Group:
     @property
     def marks(self):
         return {record.mark for record in self.records}
+
+    @property
+    def places(self):
+        """Where the references of the records lie: [(object, place), …]."""
+        return [(at, place) for at in dict.fromkeys(record.object for record in self.records) for place in self.lying.get(at, ())]
 
     @property
     def function(self):
@@ -103,8 +110,11 @@ class Verdict:
         return [one.growth for one in self.by_counts + self.suspected if one.growth.can_be_traced and not one.named]
 
 
-def groups_of(dump, kernel):
-    """The groups of a TraceDump. `kernel`: a SourceLines."""
+def groups_of(dump, kernel, lying=None):
+    """The groups of a TraceDump. `kernel`: a SourceLines; `lying`: where references lie, a parse_references()."""
+    lying_by_stack = {}
+    for (name, stack, at), found in (with_names(lying, kernel.elf) if lying else {}).items():
+        lying_by_stack.setdefault((name, stack), {})[at] = found
     stacks = {}
     for source in dump.sources:
         for record in source.records:
@@ -114,7 +124,8 @@ def groups_of(dump, kernel):
     for (name, kind, stack), records in stacks.items():
         frames = [places[frame] for frame in dump.stacks[stack].frames] if stack else []
         groups.append(Group(name, kind, stack, without_allocator(frames), records,
-                            list(dict.fromkeys(dump.context_name(record.context) for record in records)), user_stacks_of(dump, records)))
+                            list(dict.fromkeys(dump.context_name(record.context) for record in records)), user_stacks_of(dump, records),
+                            lying=lying_by_stack.get((name, stack), {})))
     return groups
 
 

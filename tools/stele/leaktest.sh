@@ -11,6 +11,8 @@ ctl='#mem/kmemtrace/ctl'
 step() { echo "$1" > "$ctl" || { echo "leaktest: $1 failed" >&2; exit 3; }; }
 rest() { echo settle > "$ctl" 2> /dev/null || resting=0; }
 dump() { echo "leaktest dump"; cat '#mem/tracedump' && echo "leaktest end"; }
+# Without memory nothing is known of them.
+references() { echo "leaktest references"; cat '#mem/references'; echo "leaktest end"; }
 counts() {
   echo "leaktest counts"
   while IFS= read -r line; do echo "$line"; done < '#mem/kmemstat'
@@ -169,6 +171,7 @@ traced_pass() {
   echo "leaktest settled $resting"
   counts
   dump || give_up
+  references
   step reset
   kill -9 $reserve
 }

@@ -58,8 +58,8 @@ void RefPlaces::sort_by_stack() {
 }
 
 std::span<const RefPlaces::Entry> RefPlaces::of_stack(uint32_t stack) const {
-  const auto found = std::ranges::equal_range(all(), stack, {}, &Entry::stack);
-  return {found.begin(), found.end()};
+  const auto first = std::ranges::lower_bound(all(), stack, {}, &Entry::stack);
+  return {first, std::ranges::upper_bound(first, all().end(), stack, {}, &Entry::stack)};
 }
 
 int RefPlaces::format(char* buffer, size_t size, const Place& place) const {
