@@ -205,9 +205,10 @@ def test_equal_names_are_told_apart_by_address():
 def test_variables_are_those_that_can_be_written():
     """By their distance from the data's beginning; labels are none."""
     lines = ["ffffffff80200000 D data_start", "ffffffff80200000 0000000000000008 d (anonymous namespace)::first", "ffffffff80200100 D label",
-             "ffffffff80200040 0000000000000010 B Class::second", "ffffffff80180000 0000000000000010 V vtable for Class",
+             "ffffffff80200040 0000000000000010 B Class::second", "ffffffff80200060 0000000000000100 b third", "ffffffff80180000 0000000000000010 V vtable for Class",
              "ffffffff80100000 0000000000000010 T function", "0000000000000000 a absolute"]
-    assert ksyms.variables(lines) == [(0, "first"), (0x40, "Class::second")]
+    assert ksyms.variables(lines) == [(0, "first"), (0x40, "Class::second"), (0x60, "third"), (0x160, "")]
+    assert ksyms.variables([*lines, "ffffffff802001a0 0000000000000004 b far"])[3:] == [(0x160, ""), (0x1a0, "far"), (0x1a4, "")]
 
 
 # What .stele.returns is made of.

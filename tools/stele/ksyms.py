@@ -5,7 +5,8 @@
 
 The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
 names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which. Variables have a
-table of the same form, `data_symbols`, with offsets from where the data begins: that moves when the tables before it grow.
+table of the same form, `data_symbols`, with offsets from where the data begins: that moves when the tables before it grow. What has no
+name there belongs to none.
 
 The probes, which src/probe/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
 `ret` instructions. A function has all of its own or the build fails: that it leaves in no other way is looked at instruction by instruction.
@@ -22,6 +23,7 @@ HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")
 SANITIZERS = ("__ubsan_handle_", "kasan_report")  # what they find ends in a panic
 ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
 BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
+GAP = 64
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 
 
@@ -71,7 +73,8 @@ def functions(lines):
 
 
 def variables(lines):
-    """[(offset from the beginning of the data, name)] of what can be written, in the output of nm -S, ascending."""
+    """[(offset from the beginning of the data, name)] of what can be written, in the output of nm -S, ascending. No name: nothing that
+    has one begins there, for GAP bytes or more."""
     found = {}
     for line in lines:
         match = re.match(r"([0-9a-f]{16}) (?:([0-9a-f]{16}) )?([bBdDuV]) (.+)", line)
@@ -80,8 +83,14 @@ def variables(lines):
         if match[4] == "data_start":
             start = int(match[1], 16)
         elif match[2]:  # labels of the linker script have no size
-            found.setdefault(int(match[1], 16), match[4].replace("(anonymous namespace)::", ""))
-    return [(address - start, name) for address, name in sorted(found.items()) if address >= start]
+            found.setdefault(int(match[1], 16), (int(match[2], 16), match[4].replace("(anonymous namespace)::", "")))
+    result, end = [], None
+    for address, (size, name) in sorted(item for item in found.items() if item[0] >= start):
+        if end and address >= end + GAP:
+            result.append((end - start, ""))
+        result.append((address - start, name))
+        end = address + size
+    return [*result, (end - start, "")] if end else []
 
 
 def nm(path, *options):
@@ -217,7 +226,7 @@ def emit_probes(start, size, places, returns):
     print("probe_return_places:")
     emit_array(".short", [place for _, place in returns] + [0])
     print('.section .bss.probes, "aw", @nobits\n.balign 64\n.globl probe_lists, probe_places_changing, probe_returns_changing')
-    print(f".type probe_lists, @object\n.size probe_lists, {8 * len(places) + 8}\nprobe_lists: .space {8 * len(places) + 8}")
+    print(f"probe_lists: .space {8 * len(places) + 8}")
     print(f"probe_places_changing: .space {len(places) + 1}\nprobe_returns_changing: .space {len(returns) + 1}")
 
 

@@ -12,7 +12,7 @@ struct Symbol {
 // The function that holds `address`. For a return address look up address - 1. Any context; binary
 // search.
 Symbol symbol_lookup(uint64_t address);
-// The same for static data: the variable that begins there, or last before it. Names repeat.
+// The same for static data: the variable that it lies in, or a short way behind. Names repeat.
 Symbol variable_lookup(uint64_t address);
 // "name+0x12 [kernel]" for a return address, or its hexadecimal value. Returns the length as
 // format() does.

@@ -7,7 +7,7 @@
 //
 // Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter
 // lists. A second table has the variables; its addresses are offsets from data_start, which the
-// tables themselves move.
+// tables themselves move. A name that is empty begins a stretch that belongs to no variable.
 #include "core/symbols.h"
 
 #include "arch/x86_64/paging.h"
@@ -51,7 +51,8 @@ Symbol symbol_lookup(uint64_t address) {
 Symbol variable_lookup(uint64_t address) {
   const auto start = reinterpret_cast<uint64_t>(data_start);
   if (address < start || address >= reinterpret_cast<uint64_t>(boot_stacks)) return {nullptr, 0};
-  return look_up(data_symbols, address - start);
+  const Symbol found = look_up(data_symbols, address - start);
+  return found.name && found.name[0] != '\0' ? found : Symbol{nullptr, 0};
 }
 
 int symbol_format(char* buffer, size_t size, uint64_t return_address) {
