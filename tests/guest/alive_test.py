@@ -20,6 +20,7 @@ SCRIPT = WAIT + "".join(f"echo start > #mem/kmemtrace/{name}\n" for name in TRAC
 leakdemo leak 3
 echo 'leak debug_64 10 depth=3' > #debug/alloc
 echo 'leak kmalloc 2 size=100000' > #debug/alloc
+echo check > #mem/kmemtrace/debug_1024; echo 'leak debug_1024 1' > #debug/alloc
 sleep 1000 < /tmp/a/b &
 wait_until_it_sleeps $!
 """ + "".join(f"echo stop > #mem/kmemtrace/{name}\n" for name in TRACED) + ASK + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED) + """
@@ -54,8 +55,8 @@ def test_what_nobody_can_reach(looks):
     said, _, core = looks
     first, rest = said["unreachable"].split("\n", 1)
     first_of_gdb, rest_of_gdb = core["kmem-unreachable"].split("\n", 1)
-    assert re.match(r"unreachable objects 15 bytes 206016 heads 15 live \d+ ", first), first
-    assert re.fullmatch(r"unreachable objects 15 bytes 206016 heads 15 live \d+", first_of_gdb)
+    assert re.match(r"unreachable objects 16 bytes 207040 heads 16 live \d+ ", first), first
+    assert re.fullmatch(r"unreachable objects 16 bytes 207040 heads 16 live \d+", first_of_gdb)
     assert rest_of_gdb == rest and "\tleak_at_depth+" in rest and "\t… 2 more\n" in rest
 
 
