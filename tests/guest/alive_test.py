@@ -174,6 +174,9 @@ def test_planted_bugs_in_a_core(tmp_path):
     kept = re.findall(r"^\tto Chan (0x[0-9a-f]+): \+0x10 of (kmalloc_\d+ 0x[0-9a-f]+); taken by pid 2 sh ", said["kmem-refs chan"], re.M)
     assert len(kept) == 2 and "planted_directory_changed+" in said["kmem-refs chan"]
     assert re.search(r"^\tto Namespace 0x[0-9a-f]+: nowhere found; taken by pid 2 sh ", said["kmem-refs namespace"], re.M)
+    # That which the write that panicked has.
+    assert re.search(r": at 0x[0-9a-f]+, the kernel stack of task \d+ sh, pid 2, running on CPU 0, 0x[0-9a-f]+ bytes below its top, in sys_write; taken by pid 2 sh ",
+                     said["kmem-refs chan"])
     [directory, holder] = kept[0]
     path = gdb_on(core, f"kmem-whatis {holder.split()[1]}", f"kmem-whatis {directory}")
     assert re.search(rf"  path: visited\.head_\.(next|prev) → {holder}\n", path[f"kmem-whatis {holder.split()[1]}"])
