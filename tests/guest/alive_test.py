@@ -20,6 +20,7 @@ SCRIPT = WAIT + "".join(f"echo start > #mem/kmemtrace/{name}\n" for name in TRAC
 leakdemo leak 3
 echo 'leak debug_64 10 depth=3' > #debug/alloc
 echo 'leak kmalloc 2 size=100000' > #debug/alloc
+echo check > #mem/kmemtrace/debug_1024; echo 'leak debug_1024 1' > #debug/alloc
 sleep 1000 < /tmp/a/b &
 wait_until_it_sleeps $!
 """ + "".join(f"echo stop > #mem/kmemtrace/{name}\n" for name in TRACED) + ASK + "".join(f"echo == {name}; cat #mem/kmemtrace/{name}\n" for name in TRACED) + """
@@ -54,8 +55,8 @@ def test_what_nobody_can_reach(looks):
     said, _, core = looks
     first, rest = said["unreachable"].split("\n", 1)
     first_of_gdb, rest_of_gdb = core["kmem-unreachable"].split("\n", 1)
-    assert re.match(r"unreachable objects 15 bytes 206016 heads 15 live \d+ ", first), first
-    assert re.fullmatch(r"unreachable objects 15 bytes 206016 heads 15 live \d+", first_of_gdb)
+    assert re.match(r"unreachable objects 16 bytes 207040 heads 16 live \d+ ", first), first
+    assert re.fullmatch(r"unreachable objects 16 bytes 207040 heads 16 live \d+", first_of_gdb)
     assert rest_of_gdb == rest and "\tleak_at_depth+" in rest and "\t… 2 more\n" in rest
 
 
@@ -173,6 +174,9 @@ def test_planted_bugs_in_a_core(tmp_path):
     kept = re.findall(r"^\tto Chan (0x[0-9a-f]+): \+0x10 of (kmalloc_\d+ 0x[0-9a-f]+); taken by pid 2 sh ", said["kmem-refs chan"], re.M)
     assert len(kept) == 2 and "planted_directory_changed+" in said["kmem-refs chan"]
     assert re.search(r"^\tto Namespace 0x[0-9a-f]+: nowhere found; taken by pid 2 sh ", said["kmem-refs namespace"], re.M)
+    # That which the write that panicked has.
+    assert re.search(r": at 0x[0-9a-f]+, the kernel stack of task \d+ sh, pid 2, running on CPU 0, 0x[0-9a-f]+ bytes below its top, in sys_write; taken by pid 2 sh ",
+                     said["kmem-refs chan"])
     [directory, holder] = kept[0]
     path = gdb_on(core, f"kmem-whatis {holder.split()[1]}", f"kmem-whatis {directory}")
     assert re.search(rf"  path: visited\.head_\.(next|prev) → {holder}\n", path[f"kmem-whatis {holder.split()[1]}"])

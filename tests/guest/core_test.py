@@ -1,4 +1,5 @@
 """Stopped guests and cores: what gdb's commands say of them is what the guest itself has said."""
+import os
 import re
 import subprocess
 
@@ -145,6 +146,18 @@ def test_what_is_no_core(panicked, tmp_path):
     assert (bad.status, bad.stdout, bad.stderr) == (2, "", 'kmem-whatis: No symbol "no_such_thing" in current context.\n')
 
 
+def test_what_cannot_be_asked(panicked, tmp_path):
+    """One line each."""
+    words = ["kmem-refs nope", "kmem-refs", "kmem-unreachable now", "kmem-trace nope"]
+    run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--", "-batch", *(word for each in words for word in ("-ex", each))],
+                         capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"kmem-refs: no class of references is called nope: there are ref\.chan .*\nkmem-refs CLASS\nkmem-unreachable\n"
+                        r"kmem-trace: no cache is called nope, .*\n", run.stderr), run
+    run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--kernel", BUILD / "stele.elf", "--", "-batch", "-ex", "kmem-unreachable"],
+                         env={**os.environ, "STELE_BUILD": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert run.stderr == f"kmem-unreachable: {tmp_path}/tools/stele-reach: No such file or directory: make builds it\n", run
+
+
 # --- What is at an address. The guest says what it is, and then waits.
 
 KINDS = WAIT + """
@@ -247,12 +260,13 @@ def test_leaktest_leaves_a_core(tmp_path):
 
 
 def test_a_guest_is_booted_under_gdb():
-    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", *SMALL, "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks"],
+    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", *SMALL, "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks", "-ex", "kmem-unreachable"],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))
     assert "#0  kernel_main (protocol=0, " in result.stdout
     assert "void kernel_main(uint32_t protocol, uint32_t information) {" in result.stdout, "no source"
     assert result.stdout.partition(" TASK\n")[2].partition("[ ")[0] == "", "there are no tasks yet"
+    assert "kmem-unreachable: there are no objects yet: the kernel is still booting\n" in result.stderr
 
 
 @pytest.mark.long

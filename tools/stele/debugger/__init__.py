@@ -13,6 +13,11 @@ debugging information. Parts, each a file:
     kmemstat   the table of caches and arenas
     source     addresses of code with their places in the source
     whatis     what an address is
+    memory_map where live objects and roots are, told to build/tools/stele-reach
+    reach      asks that program, which looks through all of memory
+    typed      names of objects, fields and variables
+    unreachable, refs, alive   what nobody can reach; where references lie; what points to an object, and the path to it
+    ref_classes                classes of references
 
 A word of memory is an int here, not a gdb.Value, of which each is a call into gdb and back.
 """

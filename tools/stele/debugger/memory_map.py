@@ -22,6 +22,8 @@ class MemoryMap:
 
     def __init__(self, kernel):
         self.kernel, self.sources, self.registers, self._lines = kernel, [], {}, []
+        if not kernel.variable("kernel_virtual_arena"):
+            raise Unreadable("there are no objects yet: the kernel is still booting")
         self._arenas = all_arenas(kernel)
         self._by_address = {arena.address: arena for arena in self._arenas}
         self._caches = all_caches(kernel)

@@ -13,7 +13,7 @@ from stele.debugger.tasks import Frame
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names
 
-_STACK_APART, _UNREACHED = 0, 2  # as tools/reach/main.cc has them
+_STACK_APART, _STACK, _UNREACHED = 0, 1, 2  # as tools/reach/main.cc has them
 
 
 @dataclass
@@ -62,14 +62,16 @@ def traced_references(kernel, table):
 
 
 def _find(kernel, known):
-    """Where they lie; of several places that with the highest `where`."""
+    """Where they lie; of several places that with the highest `where`, and on one stack the outermost: further in, functions save registers."""
+    size = kernel.constant("kernel_stack_size")
     by_number = {reference.number: reference for reference in known if reference.record.object}
     if not by_number:
         return
     answer = ask(kernel, "references", more="".join(f"reference {each.record.object:x} {number:x}\n" for number, each in by_number.items()))
     for _, _, number, where, *place in answer.lines:
         reference = by_number[number]
-        if where > reference.where:
+        is_further_out = where == reference.where == _STACK and 0 < place[0] - reference.place.address < size
+        if where > reference.where or is_further_out:
             reference.where, reference.place = where, answer.place(*place)
 
 

@@ -17,6 +17,7 @@ class Frame:
     address: int = 0
     is_return: bool = True
     note: str = ""
+    base: int = 0  # where its frame ends, with the saved rbp; 0: not known
 
 
 class Cpu:
@@ -70,22 +71,32 @@ class Task:
             # context_switch() has left r15 r14 r13 r12 rbx rbp and the return address.
             saved = self.structure.context.stack_pointer
             rbp, rip = self.kernel.word(saved + 40), self.kernel.word(saved + 48)
-            return [Frame(rip), *_callers(self.kernel, rbp)]
+            return [Frame(rip, base=rbp), *_callers(self.kernel, rbp)]
         rip, rsp, rbp, cs = self.cpu.registers()
         if cs & 3 == 3:
             return [Frame(note=f"in user mode, rip {rip:x} rsp {rsp:x}")]
         return _interrupted(self.kernel, rip, rsp, rbp)
 
+    def frame_at(self, address):
+        """The Frame that a word of its stack lies in; None if it lies in none."""
+        return next((frame for frame in self.kernel.once(_frames_of, self) if address < frame.base + 16), None)
+
+
+def _frames_of(_kernel, task):
+    """Those that know where they end, innermost first."""
+    return [frame for frame in task.backtrace() if frame.base]
+
 
 def _interrupted(kernel, rip, rsp, rbp, traps=0):
     """From any instruction on: the function may have no frame yet, or no more, and then rbp points at its caller's."""
-    frames = [Frame(rip, is_return=False)]
+    frames = [Frame(rip, is_return=False, base=rbp)]
     register, offset = frame_addresses(gdb.current_progspace().filename, [rip]).get(rip, (RBP, 0))
     if register == RSP:
         try:
             frames.append(Frame(kernel.word(rsp + offset - 8)))
             if offset > 8:  # rbp is pushed first
                 rbp = kernel.word(rsp + offset - 16)
+            frames[0].base, frames[1].base = rsp + offset - 16, rbp
             if _is_entry(kernel, frames[-1].address):
                 return frames + _trap(kernel, rsp + offset, traps)
         except Unreadable:
@@ -103,7 +114,7 @@ def _callers(kernel, rbp, traps=0):
             break
         if address == 0:
             break
-        frames.append(Frame(address))
+        frames.append(Frame(address, base=below))
         if _is_entry(kernel, address):
             return frames + _trap(kernel, rbp + 16, traps)
         if below <= rbp:

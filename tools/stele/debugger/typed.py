@@ -10,6 +10,7 @@ import gdb
 
 from stele.debugger.caches import all_caches, slab_of
 from stele.debugger.memory import Unreadable, type_of
+from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks
 
 _RECORDS = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
@@ -174,7 +175,9 @@ class Names:
         if not task:
             return f"{place.address:#x}, the stack of a CPU"
         top = task.structure.stack_base + self.kernel.constant("kernel_stack_size")
-        return f"{place.address:#x}, the kernel stack of {task}, {top - place.address:#x} bytes below its top"
+        frame = task.frame_at(place.address)
+        found = self.kernel.once(Symbols).look_up(frame.address - 1) if frame else None
+        return f"{place.address:#x}, the kernel stack of {task}, {top - place.address:#x} bytes below its top{f', in {found[0]}' if found else ''}"
 
     def task_of(self, place):
         """The Task whose kernel stack it is on; None."""
