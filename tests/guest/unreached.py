@@ -15,7 +15,7 @@ NO_MEMORY = "unreachable: Out of memory"  # says process 1 where a script has le
 # What scripts plant by commands to the device #debug: nobody else has objects of the first three; kmalloc may be of any size, and a kernel
 # stack is of pages.
 PLANTED = {"debug_64", "debug_1024", "leaky"}
-PLANTING = re.compile(r"\b(?:leak|cache|churn) (\w+)")
+PLANTING = re.compile(r"(?:leak|cache|churn) (\w+)")
 # Not a child of the script's shell, which may wait for all of its own. COM3 has it among the script's errors.
 ASK_MEANWHILE = """(
 (while :; do cat '#mem/unreachable' > '#uart/2'; sleep 0.05; done) < '#null/null' > '#null/null' 2>&1 &

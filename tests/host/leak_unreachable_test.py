@@ -144,7 +144,7 @@ def test_reports():
 
 def test_what_a_script_plants():
     for script, planted, others in (("ls", ("leaky", "debug_64"), ("chan", "page")), ("echo leak chan 3 > '#debug/alloc'", ("chan",), ("chan_buffer", "page")),
-                                    ("printf 'leak kmalloc 2\ncache mine 1 3'", ("kmalloc_96", "page", "mine"), ("chan",))):
+                                    ("printf 'leak kmalloc 2\\ncache mine 1 3'", ("kmalloc_96", "page", "mine"), ("chan",))):
         lost = unreached.planted_in(script)
         for name in planted:
             unreached.check(text_of((name, 3, 0x5000)), lost)
