@@ -452,8 +452,8 @@ KTEST(reach_without_memory) {
   }
   failing_task = nullptr;
   kmem_faults_end();
-  // What is found; page frames, runs, states, sources, stack; the text.
-  EXPECT(failed == 7);
+  // What is found; page frames, runs, states, sources, stack; tasks that wait for locks; the text.
+  EXPECT(failed == 8);
 }
 
 // So many that neither the stack of the marker nor an index of the size before is enough.

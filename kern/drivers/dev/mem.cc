@@ -7,8 +7,8 @@
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
-//   unreachable           what nobody can reach any more, found when it is opened; `confirm=N`
-//                         (reach/reach.h)
+//   unreachable           what nobody can reach any more, and tasks that wait for each other's
+//                         locks, found when it is opened; `confirm=N` (reach/reach.h)
 //   whatis                write an address; what it is reads from the same open file
 //                         (mem_whatis.h)
 //   references            where each traced reference lies, found when it is opened
