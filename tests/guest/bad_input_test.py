@@ -19,7 +19,7 @@ GARBAGE = [
     "panic now", "panicked",
 ]
 # A file that none of these words change, and one that ends the guest if one of them is taken.
-FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#debug/alloc", "#debug/crime", "#debug/ctl"]
+FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#mem/whatis", "#debug/alloc", "#debug/crime", "#debug/ctl"]
 READ_ONLY = ["#mem/kmemstat", "#mem/slab_stats", "#mem/arena_stats", "#mem/free", "#mem/ksyms", "#debug/leaky/leak", "#debug/leaky/clean"]
 
 

@@ -144,6 +144,10 @@ for task in 1 2 3 4; do (for i in 1 2 3 4; do ask $object; ask 0xffff8000005${ta
 wait $asking
 kill $load
 for task in 1 2 3 4; do cat /tmp/$task; done
+for i in 1 2 3; do sh -c 'exec 3<> "#mem/whatis"; while :; do echo '$object' >&3; done' & sleep 0.1; kill -9 $!; wait $! 2> /dev/null; done
+echo == killed; ask 1; cat '#mem/unreachable'
 """)
-    assert result.stdout.count(" of debug_64, which has 64 bytes: live\n") == 16, result
-    assert result.stdout.count("\n  no path from a root leads to it\n") == 16, result
+    answers, killed = result.stdout.split("== killed\n")
+    assert re.match(r"0x1 is an address of programs, not of the kernel\nunreachable objects 3 bytes 192 ", killed), result
+    assert answers.count(" of debug_64, which has 64 bytes: live\n") == 16, result
+    assert answers.count("\n  no path from a root leads to it\n") == 16, result
