@@ -164,7 +164,9 @@ def test_what_cannot_be(memory, tmp_path):
              (core, DESCRIPTION.replace(f"{PAGES * PAGE:x}", "0", 1), "no size of memory"), (core, DESCRIPTION + run.replace(" 40 40 10 ", " 40 40 1000 "), "do not lie in"),
              (core, DESCRIPTION + run.replace(f"run {DIRECT:x}", f"run {DIRECT + PAGES * PAGE:x}"), "do not lie in"),
              (core, DESCRIPTION + run.replace(" 40 40 10 1 ", " 40 40 ffffffffffffffff 1 "), "more objects than"),
-             (core, DESCRIPTION + run.replace(" 10 1 0", " 10 9 0"), "do not lie in")]
+             (core, DESCRIPTION + run.replace(" 10 1 0", " 10 9 0"), "do not lie in"),
+             (core, DESCRIPTION + run.replace(" 40 40 10 ", " 8000000000000000 40 3 "), "do not lie in"),
+             (core, DESCRIPTION + run.replace(" 40 40 10 ", " 40 ffffffffffffffff 1 "), "do not lie in")]
     for path, description, why in cases:
         failed = subprocess.run([PROGRAM, path, "unreachable"], input=description, capture_output=True, text=True, check=False)
         assert (failed.returncode, failed.stderr.count("\n")) == (2, 1) and why in failed.stderr, (failed, why)

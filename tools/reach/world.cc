@@ -98,13 +98,15 @@ class World::Reader {
     const uint64_t start = numbers_[0], bytes = numbers_[1], base = numbers_[2],
                    stride = numbers_[3], size = numbers_[4], count = numbers_[5],
                    number = numbers_[6];
-    const bool fits = count > 0 && count <= bytes && size > 0 && size <= bytes && stride <= bytes &&
-                      start % Memory::kPage == 0 && base % 8 == 0 && base >= start &&
-                      (count == 1 || stride >= size) &&
-                      base - start + (count - 1) * stride + size <= bytes &&
-                      world_.memory_->holds(start, bytes) && number < world_.sources_.size();
+    const bool fits = count > 0 && size > 0 && size <= bytes && start % Memory::kPage == 0 &&
+                      base % 8 == 0 && base >= start && base - start <= bytes - size &&
+                      world_.memory_->holds(start, bytes) && number < world_.sources_.size() &&
+                      number <= UINT16_MAX;
+    if (!fits) fail("these objects do not lie in memory");
     // A run of many objects is addressed by 32 bits.
-    if (!fits || (count > 1 && bytes >> 32 != 0)) fail("these objects do not lie in memory");
+    const uint64_t room = bytes - size - (base - start);
+    if (count > 1 && (bytes >> 32 != 0 || stride < size || count - 1 > room / stride))
+      fail("these objects do not lie in memory");
     const uint64_t root = world_.sources_[number].root_offset;
     if (root != 0 && (root % 8 != 0 || root + 8 > size))
       fail("no place for a page table's address");
