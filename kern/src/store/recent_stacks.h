@@ -75,10 +75,12 @@ class RecentStack {
   // The same; top() is called if it must be known.
   template <typename Top>
   [[gnu::always_inline]] const Frame* differs_below(Top top) const {
-    register const uint64_t* memory asm("r10") = reinterpret_cast<const uint64_t*>(first_);
-    register const Frame* const last asm("r9") = last_;
+    // Loaded first: where a sanitizer checks loads that is a call, which changes registers.
+    const auto* first = reinterpret_cast<const uint64_t*>(first_);
+    const Frame* const behind = last_;
+    register const uint64_t* memory asm("r10") = first;
+    register const Frame* const last asm("r9") = behind;
     register uint64_t left asm("r11");
-    const uint64_t* first = memory;
     bool same;
     asm volatile(
 #ifdef STELE_HOST
