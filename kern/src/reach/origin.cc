@@ -7,24 +7,11 @@
 namespace reach {
 namespace {
 
-void print_context(Writer& to, const ContextTable::Context* context) {
-  if (!context) return to.print("unknown");
-  const char* const name = context->program->name;
-  switch (context->kind) {
-    case ContextKind::kProcess:
-      return to.print("pid %u %s", unsigned{context->pid}, name);
-    case ContextKind::kInterrupt:
-      return to.print("irq %s", name);
-    case ContextKind::kKernelTask:
-      return to.print("task %s", name);
-  }
-}
-
 void print_record(Writer& to, const TraceRecord& record) {
   const ContextTable::Context* const context = trace_contexts.get(record.context);
-  to.print("  allocated by ");
-  print_context(to, context);
-  to.print(" %lu ms ago on CPU %u, %lu bytes, mark %u%s\n",
+  char who[64];
+  ContextTable::format(who, sizeof(who), context);
+  to.print("  allocated by %s %lu ms ago on CPU %u, %lu bytes, mark %u%s\n", who,
            coarse_milliseconds() - record.milliseconds(), record.cpu(), record.size(),
            record.mark(), record.not_leak() ? ", not a leak" : "");
   const StackTable::Pair stacks = trace_stacks.split(record.stack);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/format.h"
+
 namespace {
 
 // What is stored in words, with zeros behind it to the end of the last two.
@@ -56,4 +58,18 @@ uint32_t ContextTable::find_or_add(Kind kind, const uint64_t* pairs, size_t size
   return InternTable::find_or_add(key_of(kind, words, hash),
                                   reinterpret_cast<const uint32_t*>(pairs))
       .id;
+}
+
+int ContextTable::format(char* buffer, size_t size, const Context* context) {
+  if (!context) return ::format(buffer, size, "unknown");
+  const char* const name = context->program->name;
+  switch (context->kind) {
+    case ContextKind::kProcess:
+      return ::format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
+    case ContextKind::kInterrupt:
+      return ::format(buffer, size, "irq %s", name);
+    case ContextKind::kKernelTask:
+      break;
+  }
+  return ::format(buffer, size, "task %s", name);
 }

@@ -65,6 +65,8 @@ class ContextTable : public InternTable {
   const Context* get(uint32_t id) const {
     return id == 0 ? nullptr : reinterpret_cast<const Context*>(at(id).data);
   }
+  // "pid 3 sh", "irq timer" or "task reaper"; "unknown" for nullptr. As ::format().
+  static int format(char* buffer, size_t size, const Context* context);
   // How many there are; exact when no intern() is under way.
   uint32_t size() const { return count(Pass::kReferring); }
 

@@ -16,20 +16,6 @@ bool has_same_tail(const TraceRecord& a, const TraceRecord& b) {
          a.not_leak() == b.not_leak() && a.high_milliseconds() == b.high_milliseconds();
 }
 
-int format_context(char* buffer, size_t size, const ContextTable::Context* context) {
-  if (!context) return format(buffer, size, "unknown");
-  const char* const name = context->program->name;
-  switch (context->kind) {
-    case ContextKind::kProcess:
-      return format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
-    case ContextKind::kInterrupt:
-      return format(buffer, size, "irq %s", name);
-    case ContextKind::kKernelTask:
-      break;
-  }
-  return format(buffer, size, "task %s", name);
-}
-
 }  // namespace
 
 int TraceHeader::format_state(char* buffer, size_t size) const {
@@ -235,7 +221,7 @@ void TraceText::print_context() {
   const uint32_t count = details_.context_count(index());
   if (item_ < count && item_ < TraceDetails::kContextsShown) {
     char text[kContextText];
-    format_context(text, sizeof(text), contexts_.get(details_.context(index(), item_)));
+    ContextTable::format(text, sizeof(text), contexts_.get(details_.context(index(), item_)));
     print(item_++ > 0 ? ", %s" : "%s", text);
     return;
   }
@@ -361,7 +347,8 @@ char* TraceText::put_tail(char* to, const TraceRecord& at) {
 
 std::string_view TraceText::context_text(uint32_t context) {
   if (context_shown_ != context) {
-    const int length = format_context(context_text_, sizeof(context_text_), contexts_.get(context));
+    const int length =
+        ContextTable::format(context_text_, sizeof(context_text_), contexts_.get(context));
     context_length_ = std::min(static_cast<size_t>(length), sizeof(context_text_) - 1);
     context_shown_ = context;
   }
