@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "kmalloc.h"
@@ -42,6 +43,19 @@ void see_one(void* argument, const reach::Object& object, bool head) {
   return one.seen;
 }
 
+// Whether it is found when it has been lost. A word that was its address may still be on some
+// stack, in a place that has not been written since: so it is looked for again, after others have
+// used theirs.
+bool is_found_in_time(Hidden object) {
+  constexpr int kLooks = 10;
+  for (int i = 0; i < kLooks; i++) {
+    if (is_found(object)) return true;
+    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{20'000'000}));
+    in_another_task([](void*) { task_yield(); }, nullptr);
+  }
+  return false;
+}
+
 void allocate(void* place) {
   *static_cast<Hidden*>(place) = Hidden(kmalloc(192, KM_SLEEP | KM_ZERO));
 }
@@ -61,7 +75,7 @@ Hidden make_object() {
 
 KTEST(reach_object_that_nobody_knows) {
   const Hidden object = make_object();
-  EXPECT(is_found(object));
+  EXPECT(is_found_in_time(object));
   free_object(object);
   EXPECT(!is_found(object));  // it idles in a magazine
 }
@@ -131,7 +145,7 @@ void expect_held_by(void (*hold)(void*), Hidden object) {
   }
   team.join();
   task_drain_dead();
-  EXPECT(is_found(object));
+  EXPECT(is_found_in_time(object));
 }
 void expect_held_by(void (*hold)(void*)) {
   const Hidden object = make_object();
@@ -174,7 +188,7 @@ KTEST(reach_saved_interrupt_frames) {
   for (unsigned i = 0; i < count; i++) all[i]->team.join();
   task_drain_dead();
   for (unsigned i = 0; i < count; i++) {
-    EXPECT(is_found(all[i]->holder.object));
+    EXPECT(is_found_in_time(all[i]->holder.object));
     free_object(all[i]->holder.object);
   }
 }
@@ -199,7 +213,7 @@ KTEST(reach_own_register) {
       },
       &one);
   EXPECT(!one.seen);
-  EXPECT(is_found(one.object));
+  EXPECT(is_found_in_time(one.object));
   free_object(one.object);
 }
 
@@ -263,7 +277,7 @@ KTEST(reach_packed_in_an_object) {
         known_packer = nullptr;
       },
       &packer);
-  EXPECT(is_found(packer));
+  EXPECT(is_found_in_time(packer));
   LookAtAll all;
   all->observer = see_one;
   all->observer_argument = &one;
@@ -282,7 +296,7 @@ KTEST(reach_packed_in_static_memory) {
   EXPECT(!is_found(packed_in_static));
   const Hidden object = packed_in_static;
   packed_in_static = {};
-  EXPECT(is_found(object));
+  EXPECT(is_found_in_time(object));
   free_object(object);
 }
 
@@ -373,7 +387,7 @@ KTEST(reach_checked_objects) {
         kmem_cache_free(made.cache, made.freed.get());
       },
       &two);
-  EXPECT(is_found(two.kept));
+  EXPECT(is_found_in_time(two.kept));
   EXPECT(!is_found(two.freed));
   kmem_cache_free(cache, two.kept.get());
   kmem_cache_destroy(cache);
@@ -452,8 +466,9 @@ KTEST(reach_without_memory) {
   }
   failing_task = nullptr;
   kmem_faults_end();
-  // What is found; page frames, runs, states, sources, stack; tasks that wait for locks; the text.
-  EXPECT(failed == 8);
+  // What is found; page frames, runs, states, sources, stack, perhaps once more with larger ones;
+  // tasks that wait for locks; the text.
+  EXPECT(failed == 8 || failed == 13);
 }
 
 // So many that neither the stack of the marker nor an index of the size before is enough.
