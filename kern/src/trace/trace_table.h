@@ -296,11 +296,9 @@ class alignas(64) TraceTable {
   // `address` on. What is left before it of a range is a shorter one, what is left behind it is
   // recorded anew. False if there was none, which is counted.
   bool cut(uint64_t address, uint64_t size, uint16_t owner);
-  // Drops all records (they become `cleared`). No tracer lock held; each shard's lock is held for a
-  // few instructions.
+  // Drops all records (they become `cleared`). No tracer lock held.
   void clear();
-  // Shards without a record give back the memory for records: what a peak took, or a CPU that does
-  // not record any more. The same context.
+  // Gives back the memory for records of shards that have none. The same context.
   void trim();
 
   // Sums over the shards, each at its moment.
