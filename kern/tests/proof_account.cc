@@ -57,7 +57,8 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, co
   failures_before_ = arena ? 0 : failures_of(source.cache());
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
-  for (Slot& slot : slots_) slot.state = SlotState::kEmpty;
+  // A busy one is somebody's who has not seen yet whether he may allocate: it stays his.
+  for (const Slot& slot : slots_) ASSERT(slot.state != SlotState::kFull);
   set_mark(mark);
   begin_change(state.generation);
   end_change(state);

@@ -166,7 +166,7 @@ def test_nothing_is_lost_in_a_panic(tmp_path):
 def test_planted_bugs_in_a_core(tmp_path):
     """What is lost keeps what it holds; a reference in a list that nobody empties, and one that lies nowhere any more."""
     result = guest("cd /tmp; cd /\necho == unreachable; cat '#mem/unreachable'; echo panic > '#debug/ctl'", *SMALL, "--variant", "break", "--cmdline",
-                   "break=bind_spare,ref_list,ref_immortal trace=mount,ref.chan,ref.namespace", "--core", str(tmp_path / "core"), log=False)
+                   "break=bind_spare,ref_list,ref_immortal trace=mount,ref.chan,ref.namespace", "--core", str(tmp_path / "core"), log=False, lost=["mount"])
     core = ("--kernel", str(BUILD / "variant/break/stele.elf"), "--core", str(tmp_path / "core"))
     said = gdb_on(core, "kmem-unreachable", "kmem-refs chan", "kmem-refs namespace")
     before = sections_of(result.stdout)["unreachable"].split("\n", 1)[1]
