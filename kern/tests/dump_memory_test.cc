@@ -13,6 +13,7 @@
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/log.h"
+#include "core/not_roots.h"
 #include "lib/string.h"
 #include "lib/units.h"
 #include "lib/words.h"
@@ -255,7 +256,7 @@ struct BinaryDump {
            sizeof(item));
   }
   void read_records(uint64_t at, const abi_tracedump_section& section, Outstanding& outstanding) {
-    static abi_tracedump_record records[500];
+    NOT_ROOTS static abi_tracedump_record records[500];
     for (uint64_t i = 0; i < section.count; i += std::size(records)) {
       const uint64_t n = std::min<uint64_t>(std::size(records), section.count - i);
       EXPECT(trace_binary_read(dump_, reinterpret_cast<char*>(records), n * sizeof(records[0]),

@@ -232,6 +232,7 @@ void Account::release(Slot& slot, Actor& actor) {
   actor.events++;
   actor.hash.add(reinterpret_cast<uint64_t>(slot.object));
   tally_free(slot, before, after);
+  slot.object = nullptr;  // it is another's soon, of whom nothing is to be known here
   slot.state = SlotState::kEmpty;
 }
 

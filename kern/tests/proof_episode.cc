@@ -100,6 +100,8 @@ Episode::~Episode() {
     if (arena) arena_destroy(arena);
     faults.sources[i] = nullptr;
   }
+  for (Actor& each : workload.workers) each = {};
+  for (Actor& each : workload.interrupt_actors) each = {};
   EXPECT(workload.bad_dumps == 0);
   EXPECT(trace_memory_used() == 0);
 }

@@ -15,6 +15,7 @@
 #include "reach/look.h"
 #include "reach/reach.h"
 #include "reach/survey.h"
+#include "reach/whatis.h"
 #include "slab_walk.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
@@ -43,6 +44,13 @@ void see_one(void* argument, const reach::Object& object, bool head) {
   return one.seen;
 }
 
+void note_who_knows(Hidden object) {
+  Result<WhatisAnswer*> answer = whatis_answer_make(object.value());
+  if (!answer) return;
+  ktest_note(whatis_answer_text(*answer));
+  whatis_answer_free(*answer);
+}
+
 // Whether it is found when it has been lost. A word that was its address may still be on some
 // stack, in a place that has not been written since: so it is looked for again, after others have
 // used theirs.
@@ -53,6 +61,7 @@ bool is_found_in_time(Hidden object) {
     static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{20'000'000}));
     in_another_task([](void*) { task_yield(); }, nullptr);
   }
+  note_who_knows(object);
   return false;
 }
 

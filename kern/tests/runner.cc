@@ -67,6 +67,18 @@ void ktest_fail(const char* file, int line, const char* what) {
   tap("# %s:%d: %s", file, line, what);
 }
 
+unsigned ktest_failures() {
+  return failures;
+}
+
+void ktest_note(std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    tap("#   %.*s", static_cast<int>(end), text.data());
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 // SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 unsigned long ktest_random() {
   uint64_t z = random_state.fetch_add(0x9e3779b97f4a7c15) + 0x9e3779b97f4a7c15;

@@ -7,6 +7,7 @@
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
+#include "core/not_roots.h"
 #include "sched/task.h"
 #include "slab.h"
 #include "store/page_buffer.h"
@@ -148,7 +149,7 @@ KTEST(sweep_forgets_what_nobody_holds) {
 
 KTEST(sweep_keeps_what_records_name) {
   const Traced traced;
-  static void* objects[300];
+  NOT_ROOTS static void* objects[300];
   static Trail trails[std::size(objects)];
   for (size_t i = 0; i < std::size(objects); i++) {
     objects[i] = traced.allocate(random_path(), &trails[i]);

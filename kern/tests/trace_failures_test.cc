@@ -5,6 +5,7 @@
 
 #include "core/cpu.h"
 #include "core/ktest.h"
+#include "core/not_roots.h"
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
@@ -61,7 +62,7 @@ void expect_dump(Result<Dump*> dump, void (*read_and_close)(Dump*)) {
   if (dump.ok()) read_and_close(*dump);
 }
 
-constinit char buffer[kPageSize];
+NOT_ROOTS constinit char buffer[kPageSize];
 
 void read_text(TraceDump* dump) {
   uint64_t offset = 0;

@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
+#include "core/not_roots.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/dump_reserve.h"
@@ -183,7 +184,7 @@ struct BinarySums {
     return true;
   }
   void add(uint64_t at, const abi_tracedump_section& section) {
-    static abi_tracedump_record records[500];
+    NOT_ROOTS static abi_tracedump_record records[500];
     for (uint64_t i = 0; i < section.count; i += std::size(records)) {
       const uint64_t n = std::min<uint64_t>(std::size(records), section.count - i);
       EXPECT(trace_binary_read(dump_, reinterpret_cast<char*>(records), n * sizeof(records[0]),

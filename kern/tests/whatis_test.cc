@@ -33,6 +33,7 @@ class Answer {
   }
   explicit Answer(const void* address) : Answer(reinterpret_cast<uint64_t>(address)) {}
   ~Answer() {
+    if (ktest_failures() > failures_before_) ktest_note(text());
     if (answer_) whatis_answer_free(answer_);
   }
   Answer(const Answer&) = delete;
@@ -71,6 +72,7 @@ class Answer {
     return buffer_;
   }
   const uint64_t address_;
+  const unsigned failures_before_ = ktest_failures();
   mutable char buffer_[1024];
   WhatisAnswer* answer_ = nullptr;
 };

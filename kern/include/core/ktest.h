@@ -2,6 +2,8 @@
 // whose name contains one of the words), TAP on the console.
 #pragma once
 
+#include <string_view>
+
 #include "core/log.h"
 
 struct KernelTest {
@@ -23,6 +25,10 @@ void ktest_fail(const char* file, int line, const char* what);
   do {                                                            \
     if (!(condition)) ktest_fail(__FILE__, __LINE__, #condition); \
   } while (0)
+// How many times the running test has been marked so.
+unsigned ktest_failures();
+// Prints lines that explain a failure. May sleep.
+void ktest_note(std::string_view text);
 // A pseudo-random 64-bit number from a seed that is printed (and can be set by `seed=N` on the
 // command line).
 unsigned long ktest_random();

@@ -4,6 +4,7 @@
 // allocations.
 #include <atomic>
 
+#include "arch/x86_64/dead_frames.h"
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
@@ -32,6 +33,7 @@ bool memory_is_low() {
 
 void memory_main(void*) {
   for (unsigned looks = 1;; looks++) {
+    dead_frames_clear();
     static_cast<void>(task_sleep_until(monotonic_now() + look.load()));
     if (looks % kLooksInInterval == 0) kmem_update();
     if (planted(Planted::kByTime)) planted_loss();

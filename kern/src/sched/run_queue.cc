@@ -19,6 +19,7 @@
 #include <atomic>
 #include <utility>
 
+#include "arch/x86_64/dead_frames.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
@@ -269,6 +270,7 @@ void sched_start_cpu() {
   for (;;) {
     interrupts_disable();
     if (queue.load == 0 && !steal()) {
+      dead_frames_clear();  // interrupts of an idle CPU have this stack
       idle_wait();
     } else {
       schedule();

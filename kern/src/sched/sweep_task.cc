@@ -6,6 +6,7 @@
 // its queue and has the CPU at once, so the sweep comes before who fills the tables goes on.
 #include <atomic>
 
+#include "arch/x86_64/dead_frames.h"
 #include "core/log.h"
 #include "sched/sched.h"
 #include "store/sweeper.h"
@@ -23,6 +24,7 @@ void wait_until_asked() {
 
 void sweep_main(void*) {
   for (;;) {
+    dead_frames_clear();
     wait_until_asked();
     trace_sweep();
     asked = false;

@@ -9,6 +9,7 @@
 // A task that ends cannot free the stack it stands on: the task that comes after it on the CPU
 // hands it to the reaper, a kernel task.
 #include "arch/x86_64/context.h"
+#include "arch/x86_64/dead_frames.h"
 #include "arch/x86_64/paging.h"
 #include "arena.h"
 #include "core/errstr.h"
@@ -256,6 +257,7 @@ Task* next_dead() {
 
 void reaper_main(void*) {
   for (;;) {
+    dead_frames_clear();
     task_free(next_dead());
     const Guard guard(reaper_lock);
     exiting_count--;
