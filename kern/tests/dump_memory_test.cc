@@ -162,10 +162,20 @@ class FullMemory {
       }
     }
   }
+  // What others have given back since is taken too, until the tracer cannot have so much.
+  void leave_no_room(size_t size) {
+    while (void* const memory = trace_copy_alloc(size)) {
+      *static_cast<Block*>(memory) = {blocks_, nullptr, size};
+      blocks_ = static_cast<Block*>(memory);
+    }
+  }
   ~FullMemory() {
     while (blocks_) {
       const Block block = *blocks_;
-      arena_free(block.from, blocks_, block.size);
+      if (block.from)
+        arena_free(block.from, blocks_, block.size);
+      else
+        trace_copy_free(blocks_, block.size);
       blocks_ = block.next;
     }
   }
@@ -307,9 +317,9 @@ void read_dumps(Outstanding& objects) {
   Reader second(objects);
   const Churn churn(objects);
   {
-    const FullMemory full;
+    FullMemory full;
     churn.wait_for_some();
-    EXPECT(!trace_copy_alloc(kDumpWorkspace));
+    full.leave_no_room(kDumpWorkspace);
     Result<TraceDump*> text = trace_dump_open(TraceSource(objects));
     EXPECT(text.ok());
     if (!text) return;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <new>
+#include <span>
 
 #include "core/ktest.h"
 #include "reach/look.h"
@@ -42,3 +43,18 @@ class LookAtAll {
  private:
   reach::Findings* const findings_;
 };
+
+// Which of some objects are found as unreachable.
+struct Candidate {
+  Hidden object;
+  bool found = false;
+};
+inline void look_for(std::span<Candidate> candidates) {
+  LookAtAll all;
+  all->observer = [](void* wanted, const reach::Object& object, bool) {
+    for (Candidate& candidate : *static_cast<std::span<Candidate>*>(wanted))
+      candidate.found |= candidate.object.is(object.address());
+  };
+  all->observer_argument = &candidates;
+  all.look();
+}

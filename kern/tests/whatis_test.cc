@@ -95,6 +95,23 @@ class TestCache {
     *node = {};
     return node;
   }
+  // Such as no root knows. Others may have left words in static memory or on stacks that were
+  // addresses of what lay here before.
+  template <size_t kCount>
+  void make_unknown(Node* (&nodes)[kCount]) const {
+    Candidate candidates[kCount + 32];
+    for (Candidate& candidate : candidates) candidate.object = Hidden(make());
+    look_for(candidates);
+    size_t count = 0;
+    for (const Candidate& candidate : candidates) {
+      auto* const node = static_cast<Node*>(candidate.object.get());
+      if (candidate.found && count < kCount)
+        nodes[count++] = node;
+      else
+        free(node);
+    }
+    ASSERT(count == kCount);
+  }
   void free(void* object) const { kmem_cache_free(cache_, object); }
 
  private:
@@ -111,7 +128,7 @@ constinit Node* volatile planted_too = nullptr;
 KTEST(whatis_path_is_the_shortest) {
   const TestCache cache(sizeof(Node));
   Node* nodes[7];
-  for (Node*& node : nodes) node = cache.make();
+  cache.make_unknown(nodes);
   // planted → 0 → 1 → 6, and planted_too → 2 → 3 → 4 → 6; 5 is lost and points there too.
   nodes[0]->next[3] = nodes[1];
   nodes[1]->next[1] = nodes[6];
@@ -161,14 +178,11 @@ KTEST(whatis_path_is_the_shortest) {
 KTEST(whatis_many_holders_and_a_long_path) {
   const TestCache cache(sizeof(Node));
   constexpr unsigned kLength = 100;
-  Node* first = nullptr;
-  Node* last = nullptr;
-  for (unsigned i = 0; i < kLength; i++) {
-    Node* const node = cache.make();
-    node->next[0] = first;
-    first = node;
-    if (i == 0) last = node;
-  }
+  Node* nodes[kLength];
+  cache.make_unknown(nodes);
+  for (unsigned i = 0; i + 1 < kLength; i++) nodes[i]->next[0] = nodes[i + 1];
+  Node* first = nodes[0];
+  Node* const last = nodes[kLength - 1];
   planted = first;
   {
     const Answer answer(last);
@@ -213,7 +227,9 @@ void keep_on_stack(void* argument) {
 
 KTEST(whatis_held_by_a_stack_alone) {
   const TestCache cache(sizeof(Node));
-  Node* const node = cache.make();
+  Node* nodes[1];
+  cache.make_unknown(nodes);
+  Node* const node = nodes[0];
   Keeper keeper;
   keeper.node = node;
   Team team(keep_on_stack, &keeper);
