@@ -246,9 +246,8 @@ class TraceDump:
 
     def _check_records(self, source):
         """That what they name is there."""
-        of_kernel = source.kind != "probe"
         for what, numbers, known in (
-                ("stack", {record.stack for record in source.records}, {n for n, stack in self.stacks.items() if stack.kind == "kernel" or not of_kernel}),
+                ("stack", {record.stack for record in source.records}, self.stacks.keys()),
                 ("user stack", {record.user_stack for record in source.records}, {n for n, stack in self.stacks.items() if stack.kind == "user"}),
                 ("context", {record.context for record in source.records}, self.contexts.keys())):
             if missing := numbers - known - {0}:
