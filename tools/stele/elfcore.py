@@ -36,7 +36,8 @@ class Elf:
                 raise CoreError(f"{path}: cut off: it has {self.size} bytes of {max(s[2] + s[5] for s in self.segments)}")
 
     def _at(self, offset, size):
-        data = os.pread(self.file.fileno(), size, offset)
+        # Offsets of a damaged file may be more than the system takes.
+        data = os.pread(self.file.fileno(), size, offset) if offset <= self.size else b""
         if len(data) < size:
             raise CoreError(f"{self.path}: cut off")
         return data
@@ -57,6 +58,12 @@ class Elf:
                 size = 16 + struct.unpack_from("<I", note, at + 4)[0]
                 return start + at, note[at:at + size]
         return 0, b""
+
+
+def check_kernel(kernel):
+    """CoreError: the file is no kernel with a build id."""
+    if not Elf(kernel, _EXECUTABLE).build_id_note()[1]:
+        raise CoreError(f"{kernel}: a kernel without a build id")
 
 
 def kernel_of(core, kernels):
