@@ -59,6 +59,12 @@ class Elf:
         return 0, b""
 
 
+def check_kernel(kernel):
+    """CoreError: the file is no kernel with a build id."""
+    if not Elf(kernel, _EXECUTABLE).build_id_note()[1]:
+        raise CoreError(f"{kernel}: a kernel without a build id")
+
+
 def kernel_of(core, kernels):
     """The kernel's ELF file, of those that are given, that the core is of. CoreError."""
     opened = Elf(core, _CORE)

@@ -1,0 +1,63 @@
+"""Writes and reads folded stacks, the format of Brendan Gregg's FlameGraph, which speedscope and others read too.
+
+A line for each stack: functions from the outermost to the innermost with semicolons between them, a blank, a number. The program's
+functions come first, then the kernel's, and last, in brackets, what was allocated: `[kmalloc_16]`.
+
+A number is not negative: FlameGraph would draw nonsense, and speedscope does not take the line. So a difference has only what grew, and
+whoever writes it is told how much is missing.
+"""
+import re
+
+from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
+
+LINE = re.compile(r"(\S.*) (\d{1,19})")
+SOURCE = "folded"  # of what is read
+
+
+def measure_of(profile, wanted=None):
+    """"bytes", or "objects" if what is counted has no size, as references and calls."""
+    return wanted or ("bytes" if any(amount.bytes for amount in profile.amounts.values()) or not profile.amounts else "objects")
+
+
+def lines_of(profile, measure=None):
+    """(lines, how much was left out because it is negative)."""
+    measure, sums = measure_of(profile, measure), {}
+    for key, amount in profile.amounts.items():
+        stack = ";".join([*(word(frame.function) for frame in reversed((*key.frames, *key.user_frames))), f"[{word(key.source)}]"])
+        sums[stack] = sums.get(stack, 0) + getattr(amount, measure)
+    left_out = -sum(value for value in sums.values() if value < 0)
+    return [f"{stack} {value}" for stack, value in sorted(sums.items()) if value > 0], left_out
+
+
+def word(name):
+    """A name without what means something in the format."""
+    return "".join(c if c.isprintable() else "?" for c in name.replace(";", ":")).strip() or "?"
+
+
+def write(profile, path, measure=None):
+    """Writes the file `path`; returns how many bytes or objects were left out because they are negative."""
+    lines, left_out = lines_of(profile, measure)
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return left_out
+
+
+def is_folded(text):
+    lines = text.splitlines()
+    return bool(lines) and all(LINE.fullmatch(line) for line in lines)
+
+
+def read(path, text, measure="bytes"):
+    """The Profile of `text`, whose numbers are of `measure`. ReportError."""
+    if not text.endswith("\n"):
+        raise ReportError(f"{path}: cut off: the last line does not end")
+    profile = Profile(str(path))
+    for number, line in enumerate(text.splitlines(), 1):
+        match = LINE.fullmatch(line)
+        if not match:
+            raise ReportError(f"{path}: line {number} is no stack with a number")
+        functions = match[1].split(";")
+        source = functions.pop()[1:-1] if re.fullmatch(r"\[[^\]]+\]", functions[-1]) and len(functions) > 1 else SOURCE
+        frames = tuple(Frame(function, module="") for function in reversed(functions))
+        profile.add(Key(source, frames), Amount(**{measure: int(match[2])}))
+        profile.sources.setdefault(source, Source(source))
+    return profile

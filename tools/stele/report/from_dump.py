@@ -1,0 +1,121 @@
+"""Makes a Profile of a copy of #mem/tracedump, of a session's #probe/N/outstanding, or of such a dump that a core was turned into.
+
+A sampled trace has few records, each of which stands for several objects (Source.weight). Their sums are rounded so that what all keys of
+a source have together is right to half an object: a small key may be one off.
+"""
+from collections import defaultdict
+
+from stele.leak_counts import REFERENCES, family
+from stele.leaks import FILTERS
+from stele.report.profile import AGES, Amount, Key, Profile, ReportError, Source
+from stele.tracedump import TraceDump, TraceDumpError
+
+LOSSES = {"dropped": "allocations were not recorded for want of memory", "stacks_lost": "stacks were not recorded for want of memory",
+          "contexts_lost": "contexts were not recorded for want of memory", "truncated": "stacks are cut off at the depth of the trace",
+          "filtered": "allocations were filtered out", "cleared": "records were cleared by a reset"}
+AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: where the next of AGES begins
+HOLDERS_SHOWN = 100  # of each Key
+
+
+def read(path, lookup):
+    """The Profile of the file `path`. ReportError."""
+    try:
+        dump = TraceDump.load(path)
+    except TraceDumpError as error:
+        raise ReportError(f"{path}: {error}") from error
+    for source in dump.sources:
+        broken = [identity for identity in source.broken_identities() if not (dump.stacks_unnamed and identity.startswith("stacks"))]
+        if broken:
+            raise ReportError(f"{path}: {source.name}: does not hold: {broken[0]}")
+    return profile_of(dump, lookup, str(path))
+
+
+def profile_of(dump, lookup, title, only=None, lying=None):
+    """The Profile of a TraceDump. `only`: the Records that it is made of, all if it is None; `lying`: where references lie, a
+    references.with_names()."""
+    profile = Profile(title, dump.build_id, dump.time / 1e9, lost=losses_of(dump))
+    kernel, user = frames_of(dump, lookup)
+    if kernel and dump.build_id and not lookup.kernel(dump.build_id):
+        profile.lost.append(f"no kernel with the build id {dump.build_id} is here: its functions have no names (--kernel)")
+    keys_of_objects = {}
+    for source in dump.sources:
+        name = family(source.name)
+        known = profile.sources.setdefault(name, Source(name, source.kind, source.state, source.object_size, dict(source.options)))
+        for counter, value in source.counters.items():
+            known.counters[counter] = known.counters.get(counter, 0) + value
+        sums = defaultdict(lambda: [0.0, 0.0])
+        for record in source.records:
+            if only is not None and record not in only:
+                continue
+            key = Key(name, kernel.get(record.stack, ()), user.get((record.context, record.user_stack), ()) or user.get((record.context, record.stack), ()),
+                      dump.context_name(record.context) if record.context else "", record.mark, age_of(dump.age(record)))
+            weight = source.weight(record)
+            sums[key][0] += weight
+            sums[key][1] += weight * record.size
+            if source.kind != "references":
+                keys_of_objects[name, record.object] = key
+        for key, amount in rounded(sums):
+            profile.add(key, amount)
+    add_holders(profile, dump, kernel, keys_of_objects, lying or {})
+    return profile
+
+
+def losses_of(dump):
+    lost = []
+    for source in dump.sources:
+        filters = "".join(f" {key}={source.options[key]}" for key in FILTERS if key in source.options and key != "sample")
+        for counter, what in LOSSES.items():
+            if source.counters.get(counter):
+                lost.append(f"{source.name}: {source.counters[counter]} {what}" + (f" ({filters.strip()})" if counter == "filtered" and filters else ""))
+    lost += [f"the {what} of {count} records could not be named for want of memory"
+             for what, count in (("stacks", dump.stacks_unnamed), ("contexts", dump.contexts_unnamed)) if count]
+    return lost
+
+
+def frames_of(dump, lookup):
+    """({kernel stack's number: Frames}, {(context's number, user stack's number): Frames}) of what records name."""
+    kernel, user = {}, {}
+    for source in dump.sources:
+        for record in source.records:
+            for number in {record.stack, record.user_stack} - {0}:
+                if dump.stacks[number].kind == "kernel":
+                    kernel[number] = dump.stacks[number].frames
+                else:
+                    context = dump.contexts.get(record.context)
+                    user[record.context, number] = (context.build_id if context else "", context.path if context else "", dump.stacks[number].frames)
+    of_kernel, of_programs = lookup.kernel_frames(dump.build_id, set(kernel.values())), lookup.program_frames(set(user.values()))
+    return {number: of_kernel[stack] for number, stack in kernel.items()}, {key: of_programs[stack] for key, stack in user.items()}
+
+
+def age_of(milliseconds):
+    return AGES[sum(milliseconds >= limit for limit in AGE_LIMITS)]
+
+
+def rounded(sums):
+    """(Key, Amount) of {Key: [objects, bytes]}, rounded so that their sums are right as well."""
+    ends, before = [0.0, 0.0], [0, 0]
+    for key, parts in sums.items():
+        ends = [end + part for end, part in zip(ends, parts)]
+        now = [round(end) for end in ends]
+        yield key, Amount(now[0] - before[0], now[1] - before[1])
+        before = now
+
+
+def add_holders(profile, dump, kernel, keys_of_objects, lying):
+    """Who took the references that keep the objects, and where these lie, if that is known."""
+    for source in dump.sources:
+        if source.kind != "references":
+            continue
+        for record in dict.fromkeys(source.records):
+            key = keys_of_objects.get((family(source.name).removeprefix(REFERENCES), record.object))
+            if not key or len(profile.holders[key]) >= HOLDERS_SHOWN:
+                continue
+            frames = kernel.get(record.stack, ())
+            taker = f"{frames[0].function} {place_of(frames[0])}".rstrip() if frames else "a stack that was not recorded"
+            places = lying.get((source.name, record.stack, record.object)) or [""]
+            profile.holders[key] += [f"reference to {record.object:#x} taken by {taker}" + (f": {place}" if place else "") for place in places]
+    profile.holders = defaultdict(list, {key: lines for key, lines in profile.holders.items() if lines})
+
+
+def place_of(frame):
+    return f"{frame.file}:{frame.line}" if frame.line else frame.file

@@ -1,0 +1,85 @@
+"""Turns return addresses of the kernel and of programs into Frames, by the ELF files that have the right build ids.
+
+A file of another build would give wrong names without a word, so one is taken by its build id only. Without one, frames are addresses,
+and the profile says so.
+"""
+import pathlib
+from types import SimpleNamespace
+
+from stele.debugging import ROOT, build_folder
+from stele.elfcore import CoreError, check_kernel
+from stele.leaks import without_allocator
+from stele.report.profile import Frame, ReportError
+from stele.source_lines import ProgramLines, SourceLines, build_id
+
+
+class Lookup:
+    """`kernel`: the ELF file that was given, or None: one of build/ is found by its build id. `programs`: files, and folders of them."""
+
+    def __init__(self, kernel=None, programs=None, root=ROOT):
+        self.root, self.kernel_file = pathlib.Path(root), kernel
+        self.program_files = [build_folder() / "user/bin"] if programs is None else [programs] if isinstance(programs, (str, pathlib.Path)) else programs
+        self._kernels, self._programs, self._known = {}, None, {}
+
+    def kernel(self, wanted):
+        """The SourceLines of the kernel with the build id `wanted`; None if there is none. ReportError: the one that was given is another."""
+        if wanted not in self._kernels:
+            self._kernels[wanted] = self._find_kernel(wanted)
+        return self._kernels[wanted]
+
+    def _find_kernel(self, wanted):
+        if self.kernel_file:
+            given = self.given_kernel()
+            if given.build_id != wanted:
+                raise ReportError(f"{self.kernel_file}: the kernel has the build id {given.build_id}, not {wanted or 'none'} as the file")
+            return given
+        build = build_folder()
+        for file in [*build.glob("stele.elf"), *sorted(build.glob("variant/*/stele.elf"))]:
+            if wanted and build_id(file) == wanted:
+                return SourceLines(file, self.root)
+        return None
+
+    def given_kernel(self):
+        """The SourceLines of the file that was given. ReportError: it is no kernel."""
+        try:
+            check_kernel(self.kernel_file)
+        except CoreError as error:
+            raise ReportError(str(error)) from error
+        return SourceLines(self.kernel_file, self.root)
+
+    def kernel_frames(self, wanted, stacks):
+        """{stack's return addresses: Frames without the allocator's}. `stacks`: tuples of return addresses of the kernel `wanted`."""
+        kernel = self.kernel(wanted)
+        if not kernel:
+            return {stack: tuple(Frame(f"{address:#x}", address=address, build_id=wanted) for address in stack) for stack in stacks}
+        places = kernel.look_up({address for stack in stacks for address in stack})
+        result = {}
+        for stack in stacks:
+            places_of_stack = without_allocator([places[address] for address in stack])
+            result[stack] = tuple(frame for address, place in zip(stack, places_of_stack)
+                                  for frame in frames_of(place, address, "kernel", wanted))
+        return result
+
+    def program_frames(self, stacks):
+        """{(build id, path, return addresses): Frames}. `stacks`: such triples."""
+        if self._programs is None:
+            self._programs = ProgramLines(self.program_files, self.root)
+        wanted = [SimpleNamespace(build_id=program, frames=addresses) for program, _, addresses in stacks]
+        places = self._programs.look_up(wanted)
+        return {(program, path, addresses): tuple(
+            frame for address in addresses
+            for frame in frames_of(places.get((program, address)) or [(f"{address:#x}", "")], address, path or "program", program))
+            for program, path, addresses in stacks}
+
+
+def frames_of(place, address, module, program):
+    """The Frames of a return address. `place`: [(function, "file:line"), …], inlined functions first."""
+    last = len(place) - 1
+    return [frame_of(function, where, i < last, module, address, program) for i, (function, where) in enumerate(place)]
+
+
+def frame_of(function, where, inlined=False, module="kernel", address=0, program=""):
+    """`function` may have an offset; `where`: "file:line" or ""."""
+    file, _, line = where.rpartition(":")
+    known = line.isdecimal() and not file.endswith("??")
+    return Frame(function.partition("+0x")[0], file if known else "", int(line) if known else 0, inlined, module, address, program)

@@ -1,0 +1,177 @@
+"""Writes a Profile as text: by stack, or as a table by function, cache or process.
+
+The total comes first, then what was lost, since what is missing is as important as what is there; then the rest, most first. With sources
+at hand, the line of the source itself stands under each frame.
+"""
+import functools
+import pathlib
+from collections import defaultdict
+
+from stele.debugging import ROOT
+from stele.report.profile import Amount, comparable
+
+BY = ("stack", "function", "cache", "process")
+USER_STACKS_SHOWN, NAMES_SHOWN, HOLDERS_SHOWN = 8, 4, 4
+
+
+def lines_of(profile, by="stack", base=None, root=ROOT):
+    """The lines. `base`: what it is the difference to, by name, or None."""
+    yield from heading(profile, base)
+    yield ""
+    if by == "stack":
+        yield from stacks(profile, bool(base), Source(root))
+    else:
+        yield from table(profile, by, bool(base))
+
+
+def heading(profile, base):
+    sources = {key.source for key in profile.amounts}
+    yield printable(profile.title) + (f", what has changed since {printable(base)}" if base else "")
+    stacks_count = len({(key.source, key.frames) for key in map(comparable, profile.amounts)})
+    yield f"{amount_of(profile.total(), bool(base))} from {stacks_count} stacks of {len(sources)} sources"
+    if profile.lost:
+        yield "lost: " + printable(profile.lost[0])
+        yield from (f"      {printable(line)}" for line in profile.lost[1:])
+    else:
+        yield "lost: nothing"
+    for name in sorted(sources & set(profile.sources)):
+        yield from source_line(profile.sources[name])
+
+
+def source_line(source):
+    words = [f"{key} {value}" for key, value in (*source.options.items(), *source.counters.items()) if value]
+    if words:
+        yield f"{source.kind or 'source'} {printable(source.name)}{', ' + source.state if source.state else ''}: {', '.join(words)}"
+
+
+def amount_of(amount, signed=False):
+    """"96 bytes in 3 objects"; "3 objects" of what has no size."""
+    form = "+d" if signed else "d"
+    return f"{amount.bytes:{form}} bytes in {amount.objects:{form}} objects" if amount.bytes else f"{amount.objects:{form}} objects"
+
+
+def size_of(amount):
+    """What sorts most first."""
+    return -abs(amount.bytes), -abs(amount.objects)
+
+
+class Source:
+    """Lines of the source, by the names that they have in the checkout."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root).resolve()
+
+    @functools.lru_cache(maxsize=256)
+    def _lines(self, file):
+        path = (self.root / file).resolve()
+        # A profile comes from anywhere, and must not show what is outside.
+        if not path.is_relative_to(self.root) or not path.is_file():
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def line(self, frame):
+        """The line of a frame without blanks around it; "" if it is not known."""
+        try:
+            lines = self._lines(frame.file) if frame.line > 0 and frame.file else []
+        except (OSError, ValueError):
+            return ""
+        return printable(lines[frame.line - 1].strip()) if 0 < frame.line <= len(lines) else ""
+
+
+def stacks(profile, signed, source):
+    groups = defaultdict(dict)
+    for key, amount in profile.amounts.items():
+        same = comparable(key)
+        groups[same.source, same.frames][key] = amount
+    for (name, frames), members in sorted(groups.items(), key=lambda item: (*size_of(summed(item[1].values())), item[0][0])):
+        yield f"{amount_of(summed(members.values()), signed)} of {printable(name)} from stack"
+        yield from frame_lines(frames, source, "    ") if frames else ["    the stack was not recorded"]
+        yield from about(members)
+        yield from user_stacks(members, signed, source)
+        yield from holders(profile, members)
+        yield ""
+
+
+def summed(amounts):
+    total = Amount()
+    for amount in amounts:
+        total.add(amount)
+    return total
+
+
+def frame_lines(frames, source, indent):
+    for frame in frames:
+        place = f"  {printable(frame.file)}:{frame.line}" if frame.line else ""
+        yield f"{indent}{printable(frame.function)}{' (inlined)' if frame.inlined else ''}{place}"
+        if text := source.line(frame):
+            yield f"{indent}    {text}"
+
+
+def about(members):
+    """Marks, ages and processes, most first."""
+    facts = []
+    marks = sorted({key.mark for key in members})
+    if any(marks):
+        facts.append("marks " + ", ".join(map(str, marks[:NAMES_SHOWN])) + (f" and {len(marks) - NAMES_SHOWN} more" if len(marks) > NAMES_SHOWN else ""))
+    for what, attribute in (("age", "age"), ("allocated by", "process")):
+        names = most_first(members, attribute)
+        if names:
+            facts.append(f"{what} " + ", ".join(names[:NAMES_SHOWN]) + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""))
+    if facts:
+        yield "    " + "; ".join(facts)
+
+
+def most_first(members, attribute):
+    sums = defaultdict(Amount)
+    for key, amount in members.items():
+        sums[getattr(key, attribute)].add(amount)
+    return [printable(name) for name, _ in sorted(sums.items(), key=lambda item: (*size_of(item[1]), item[0])) if name]
+
+
+def user_stacks(members, signed, source):
+    sums = defaultdict(Amount)
+    for key, amount in members.items():
+        if key.user_frames:
+            sums[comparable(key).user_frames].add(amount)
+    ordered = sorted(sums.items(), key=lambda item: size_of(item[1]))
+    for frames, amount in ordered[:USER_STACKS_SHOWN]:
+        yield f"    called from {printable(frames[0].module or 'a program')}, {amount_of(amount, signed)}"
+        yield from frame_lines(frames, source, "        ")
+    if len(ordered) > USER_STACKS_SHOWN:
+        yield f"    and from {len(ordered) - USER_STACKS_SHOWN} stacks of programs more"
+
+
+def holders(profile, members):
+    found = [line for key in members for line in profile.holders.get(key, ())]
+    yield from (f"    held by {printable(line)}" for line in found[:HOLDERS_SHOWN])
+    if len(found) > HOLDERS_SHOWN:
+        yield f"    held by {len(found) - HOLDERS_SHOWN} more"
+
+
+def table(profile, by, signed):
+    """Columns: bytes and objects; of functions, also those of everything that they called."""
+    own, within = defaultdict(Amount), defaultdict(Amount)
+    for key, amount in profile.amounts.items():
+        if by == "function":
+            frames = (*key.frames, *key.user_frames)
+            own[name_of(frames[0]) if frames else "the stack was not recorded"].add(amount)
+            for name in {name_of(frame) for frame in frames} or {"the stack was not recorded"}:
+                within[name].add(amount)
+        else:
+            own[key.source if by == "cache" else key.process or "not known"].add(amount)
+    form = "+d" if signed else "d"
+    both = " {:>12} {:>10}".format("BYTES WITHIN", "OBJECTS") if within else ""
+    yield f"{'BYTES':>12} {'OBJECTS':>10}{both}  {by.upper()}"
+    names = within or own
+    for name in sorted(names, key=lambda name: (*size_of(own[name]), *size_of(names[name]), name)):
+        more = f" {within[name].bytes:>12{form}} {within[name].objects:>10{form}}" if within else ""
+        yield f"{own[name].bytes:>12{form}} {own[name].objects:>10{form}}{more}  {printable(name)}"
+
+
+def name_of(frame):
+    return frame.function
+
+
+def printable(text):
+    """Without what would break a line or colour a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
