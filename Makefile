@@ -33,7 +33,7 @@ PACKAGES := build \
   $(if $(filter run gdb guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
-  $(if $(filter bench% test% host-tests,$(GOALS)),test) \
+  $(if $(filter bench% test% host-tests,$(GOALS)),test pprof) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()

@@ -17,7 +17,7 @@ So a Profile comes back as it was, but for three things: an estimate is rounded,
 is escaped.
 
 A file may come from anywhere. It is decompressed to LARGEST bytes at most, since protobuf takes up to 50 times as much memory as the bytes
-it parses, and every index in it is checked. The messages are Google's protobuf; `make` compiles profile.proto, out of the Debian
+it parses (900 MB at worst; some 200,000 stacks fit), and every index in it is checked. The messages are Google's protobuf; `make` compiles profile.proto, out of the Debian
 package of pprof, to build/report/profile_pb2.py.
 """
 import functools
@@ -25,14 +25,16 @@ import importlib.util
 import json
 import os
 import pathlib
+import stat
 import sys
 import tempfile
+import warnings
 import zlib
 from dataclasses import asdict, fields
 
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError, Source
 
-LARGEST = 32 << 20  # bytes of a profile, not compressed
+LARGEST = 16 << 20  # bytes of a profile, not compressed
 MOST = 1 << 20  # of samples, strings, functions, locations, mappings
 MOST_FRAMES = 4096  # of one stack
 MOST_FRAMES_IN_ALL = 1 << 24
@@ -180,13 +182,17 @@ def by_return_address(frames):
 def load(path):
     """The message in `path`; ReportError if it is none, or not one of Stele."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ReportError(f"{path}: not a regular file")
             data = contents(file)
     except (OSError, ValueError, zlib.error) as error:
         raise ReportError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     parse = messages().Profile.FromString
     try:
-        return parse(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of what could not be parsed to its end
+            return parse(data)
     except Exception as error:  # DecodeError, which can be imported only where protobuf is
         raise ReportError(f"{path}: not a pprof profile, or damaged") from error
 
@@ -234,7 +240,7 @@ class Decoder:
             raise self.damaged("not a profile of Stele: it has no mapping of the kernel")
         self.build_id = kernel[0]
         self.functions = {one.id: (self.string(one.name), self.string(one.filename)) for one in message.function}
-        self.places = {one.id: self._place(one) for one in message.location}
+        self.places = self._places()
 
     def damaged(self, why):
         return ReportError(f"{self.path}: {why}")
@@ -244,16 +250,16 @@ class Decoder:
             raise self.damaged("damaged: a string is not in its table")
         return self.strings[number]
 
-    def _place(self, location):
-        """(module, build id, address, (((function, file), line), …)): a location, innermost line first."""
-        functions = self.functions
-        module, build_id = self.mappings.get(location.mapping_id, ("", ""))
-        if len(location.line) > MOST_FRAMES:
-            raise self.damaged(f"damaged: a location has {len(location.line)} lines")
+    def _places(self):
+        """{number of a location: (module, build id, address, (((function, file), line), …)), innermost line first}."""
+        functions, mappings, places = self.functions, self.mappings, {}
         try:
-            return module, build_id, location.address, tuple([(functions[line.function_id], line.line) for line in location.line])
+            for location in self.message.location:
+                places[location.id] = (*mappings.get(location.mapping_id, ("", "")), location.address,
+                                       tuple([(functions[line.function_id], line.line) for line in location.line]))
         except KeyError:
             raise self.damaged("damaged: a function is not in its table") from None
+        return places
 
     def samples(self):
         """(location ids, four values, labels) of each sample. Labels: a tuple of (name, text or number)."""
