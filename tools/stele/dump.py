@@ -2,7 +2,9 @@
 import re
 from dataclasses import dataclass, field
 
+MOST_MARKS = 65535
 FILTERS = ("min", "max", "pid", "sample")
+AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # of references, which have no size, only how many
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost", "unattributed")
 
 
@@ -71,15 +73,17 @@ def parse_ranges(text):
     result = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
+        if int(last or first) > MOST_MARKS:
+            raise DumpError(f"there is no mark {int(last or first)}")
         result.update(range(int(first), int(last or first) + 1))
     return result
 
 
 def parse_group(lines):
-    head = re.fullmatch(r"(\d+) bytes in (\d+) allocations? from stack(?:, estimated (\d+) bytes in (\d+) allocations)?", lines[0])
+    head = re.fullmatch(rf"{AMOUNT} from stack(?:, estimated (\d+) bytes in (\d+) allocations)?", lines[0])
     if not head:
         raise DumpError(f"not a group: {lines[0]!r}")
-    group = Group(int(head[1]), int(head[2]), (int(head[3]), int(head[4])) if head[3] else None)
+    group = Group(int(head[1] or 0), int(head[2] or head[3]), (int(head[4]), int(head[5])) if head[4] else None)
     rest = iter(lines[1:])
     for line in rest:
         text = line.strip()
@@ -88,10 +92,12 @@ def parse_group(lines):
             group.summary, group.marks = text, set() if marks[1] == "none" else parse_ranges(marks[1].rstrip(","))
             break
         group.frames.append(text)
+    else:
+        raise DumpError(f"cut off: {lines[0]!r} has no ages")
     for line in rest:
-        user = re.fullmatch(r"\tuser stack of (.+), (\d+) bytes in (\d+) allocations(?:, build id ([0-9a-f]+))?", line)
+        user = re.fullmatch(rf"\tuser stack of (.+), {AMOUNT}(?:, build id ([0-9a-f]+))?", line)
         if user:
-            group.user_stacks.append(UserStack(user[1], int(user[2]), int(user[3]), user[4] or ""))
+            group.user_stacks.append(UserStack(user[1], int(user[2] or 0), int(user[3] or user[4]), user[5] or ""))
         elif line.startswith("\t\t") and group.user_stacks:
             group.user_stacks[-1].frames.append(line.strip())
     return group
@@ -126,7 +132,7 @@ def parse_dumps(text):
             continue
         elif line.startswith("seen ") and not dumps[-1].counters:
             dumps[-1].counters = {key: int(value) for key, value in pairs(line.split()).items()}
-        elif re.match(r"\d+ bytes in ", line):
+        elif re.match(r"\d+ (bytes in|references from) ", line):
             blocks = [line]
             dumps[-1].groups.append(blocks)
         elif line.startswith("\t") and blocks:

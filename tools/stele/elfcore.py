@@ -36,7 +36,8 @@ class Elf:
                 raise CoreError(f"{path}: cut off: it has {self.size} bytes of {max(s[2] + s[5] for s in self.segments)}")
 
     def _at(self, offset, size):
-        data = os.pread(self.file.fileno(), size, offset)
+        # Offsets of a damaged file may be more than the system takes.
+        data = os.pread(self.file.fileno(), size, offset) if offset <= self.size else b""
         if len(data) < size:
             raise CoreError(f"{self.path}: cut off")
         return data

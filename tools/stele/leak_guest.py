@@ -30,6 +30,7 @@ class Pass:
     counts: list = field(default_factory=list)
     looks: list = field(default_factory=list)
     dumps: list = field(default_factory=list)
+    dump_bytes: bytes = b""  # of the last one
     unreachable: list = field(default_factory=list)  # Unreachables; None: there was no report
     places: dict = field(default_factory=dict)  # of references: parse_references()
     left: list = field(default_factory=list)
@@ -75,6 +76,7 @@ def read_one(output, passes):
         now.unreachable.append(parse_unreachable(text.decode("utf-8", "replace")))
     elif name == "dump":
         now.dumps.append(TraceDump(rest))
+        now.dump_bytes = rest[:now.dumps[-1].size]
         rest = rest[now.dumps[-1].size:].removeprefix(b"leaktest end\n")
     elif name == "references":
         text, _, rest = rest.partition(b"leaktest end\n")

@@ -36,6 +36,8 @@ class Result:
     why: str = ""  # of a failure, one line
     facts: dict = field(default_factory=dict)  # for JSON
     seconds: float = 0
+    profile: object = None  # of what is accused, a report.profile.Profile; None: nothing could be traced
+    dump: bytes = b""  # of the traced runs, as #mem/tracedump has it
 
 
 def frames_of(group):

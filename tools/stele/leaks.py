@@ -115,6 +115,12 @@ class Verdict:
                 + [group for one in self.by_counts for group in one.groups] + self.others)
 
     @property
+    def accused(self):
+        """The groups that are accused by whatever judge; some more than once."""
+        return (self.by_stack + [group for together in self.by_function for group in together]
+                + [group for one in self.by_counts for group in one.groups] + [one.group for one in self.unreachable if one.group])
+
+    @property
     def unnamed(self):
         """What more traced runs might name."""
         named = {one.name for one in self.unreachable if one.group}

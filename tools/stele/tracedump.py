@@ -15,6 +15,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from stele import ksyms  # noqa: E402
+from stele.elfcore import CoreError, check_kernel  # noqa: E402
 
 MAGIC = b"\x89STELE\r\n"
 VERSION = 3
@@ -34,10 +35,11 @@ STATES = {1: "running", 2: "stopped"}
 CONTEXT_KINDS = {1: "task", 2: "process", 3: "irq"}
 STACK_KINDS = {1: "kernel", 2: "user"}
 NO_LIMIT = (1 << 64) - 1
+KNOWN = range(SOURCES, RECORDS + 1)  # tags
 
 
 class TraceDumpError(Exception):
-    """The bytes are not a dump, or one of a version that is not known."""
+    """The bytes are not a dump, not a whole one, or one of a version that is not known; one line."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,40 @@ class Source:
         return [identity for identity, holds in checks.items() if not holds]
 
 
+class Strings:
+    """The section of this name."""
+
+    def __init__(self, data):
+        self.data, self.known = data, {}
+
+    def at(self, offset):
+        """The string that begins there."""
+        if offset not in self.known:
+            end = self.data.find(b"\0", offset)
+            if end < 0 or (offset and self.data[offset - 1]):
+                raise TraceDumpError("a string is outside the strings")
+            self.known[offset] = self.data[offset:end].decode("utf-8", "replace")
+        return self.known[offset]
+
+
+def named(names, number, what):
+    if number not in names:
+        raise TraceDumpError(f"a {what} of the unknown kind {number}")
+    return names[number]
+
+
+def check_order(known, number, what):
+    """Numbers ascend from 1; so none is there twice."""
+    if number <= next(reversed(known), 0):
+        raise TraceDumpError(f"{what} {number} is out of order")
+
+
 class TraceDump:
-    """A whole dump: sources, contexts and stacks by their ids, and when and by which kernel it was taken."""
+    """A whole dump: sources, contexts and stacks by their ids, and when and by which kernel it was taken.
+
+    Whatever the bytes are, it either holds together or is refused: sections fill the file without gaps, everything that is named is there,
+    no frame or string belongs to two. So what it takes is in proportion to the bytes, and no number in it needs a second look.
+    """
 
     def __init__(self, data):
         if len(data) < HEADER.size or data[:len(MAGIC)] != MAGIC:
@@ -114,16 +148,31 @@ class TraceDump:
          build_id_size, self.commands, build_id, self.stacks_unnamed, self.contexts_unnamed) = HEADER.unpack_from(data)
         if version != VERSION:
             raise TraceDumpError(f"version {version}, not {VERSION}")
-        if self.size > len(data) or header_size < HEADER.size or section_header_size < SECTION.size:
+        if self.size > len(data):
             raise TraceDumpError(f"cut off: {len(data)} of {self.size} bytes")
-        self.build_id = build_id[:build_id_size].hex()
+        if not HEADER.size <= header_size <= self.size or section_header_size < SECTION.size:
+            raise TraceDumpError(f"a header of {header_size} bytes, and sections' of {section_header_size}")
+        self.build_id = self._build_id(build_id, build_id_size)
         self.sources, self.contexts, self.stacks = [], {}, {}
-        parts = self._sections(data, header_size, section_header_size, sections)
-        self._read(data, parts)
+        data = memoryview(data)[:self.size]
+        self._read(data, self._sections(data, header_size, section_header_size, sections))
 
     @classmethod
     def load(cls, path):
-        return cls(pathlib.Path(path).read_bytes())
+        """That in a file, which has nothing else."""
+        with open(path, "rb") as file:
+            data = file.read(HEADER.size)
+            # What is something else may be large, or without an end.
+            dump = cls(data + file.read() if data.startswith(MAGIC) else data)
+            if file.tell() != dump.size:
+                raise TraceDumpError(f"{file.tell() - dump.size} bytes behind its end")
+            return dump
+
+    @staticmethod
+    def _build_id(data, size):
+        if size > len(data):
+            raise TraceDumpError(f"a build id of {size} bytes")
+        return data[:size].hex()
 
     @staticmethod
     def _sections(data, at, header_size, count):
@@ -134,10 +183,18 @@ class TraceDump:
                 raise TraceDumpError("a section is cut off")
             tag, item_size, items, size, source, _ = SECTION.unpack_from(data, at)
             at += header_size
-            if items * item_size > size or at + size > len(data):
+            end = at + items * item_size
+            if at + size > len(data) or end > at + size:
                 raise TraceDumpError(f"section {tag} is cut off")
-            parts[tag, source if tag == RECORDS else 0] = (at, item_size, items)
+            if size != -(-items * item_size // 8) * 8 or any(data[end:at + size]):
+                raise TraceDumpError(f"section {tag} has {size} bytes for {items} items of {item_size}")
+            key = tag, source if tag == RECORDS else 0
+            if key in parts and tag in KNOWN:
+                raise TraceDumpError(f"section {tag} is there twice")
+            parts[key] = (at, item_size, items)
             at += size
+        if at != len(data):
+            raise TraceDumpError(f"{len(data) - at} bytes behind the last section")
         return parts
 
     @staticmethod
@@ -155,30 +212,46 @@ class TraceDump:
         def items(tag, layout, source=0):
             return self._items(data, parts.get((tag, source), nothing), layout)
 
-        strings_at, _, strings_size = parts.get((STRINGS, 0), nothing)
-
-        def string(offset):
-            end = data.find(b"\0", strings_at + offset, strings_at + strings_size)
-            if offset >= strings_size or end < 0:
-                raise TraceDumpError("a string is outside the strings")
-            return data[strings_at + offset:end].decode("utf-8", "replace")
-
-        frames = [frame for (frame,) in items(FRAMES, FRAME)]
-        for number, kind, first, count, _ in items(STACKS, STACK):
-            if first + count > len(frames):
-                raise TraceDumpError("a stack is outside the frames")
-            self.stacks[number] = Stack(number, STACK_KINDS.get(kind, "?"), tuple(frames[first:first + count]))
+        strings_at, string_item, strings_size = parts.get((STRINGS, 0), nothing)
+        if strings_size and string_item != 1:
+            raise TraceDumpError(f"strings of {string_item} bytes a character")
+        strings = Strings(bytes(data[strings_at:strings_at + strings_size]))
+        self._read_stacks([frame for (frame,) in items(FRAMES, FRAME)], items(STACKS, STACK))
         for number, kind, pid, name, path, build_id_size, _, _, build_id in items(CONTEXTS, CONTEXT):
-            self.contexts[number] = Context(number, CONTEXT_KINDS.get(kind, "?"), pid, string(name), string(path),
-                                            build_id[:build_id_size].hex())
+            check_order(self.contexts, number, "context")
+            self.contexts[number] = Context(number, named(CONTEXT_KINDS, kind, "context"), pid, strings.at(name), strings.at(path),
+                                            self._build_id(build_id, build_id_size))
         for index, item in enumerate(items(SOURCES, SOURCE)):
+            if (RECORDS, index) not in parts:
+                raise TraceDumpError(f"source {index} has no records")
             name, kind, state, flags, object_size, least, most, sample, depth, pid, mark, stacks, *counters = item
             options = {"depth": depth, "min": least, "max": 0 if most == NO_LIMIT else most, "pid": pid, "sample": sample}
             self.sources.append(Source(
-                string(name), SOURCE_KINDS.get(kind, "?"), STATES.get(state, "?"), bool(flags & 1), object_size,
+                strings.at(name), named(SOURCE_KINDS, kind, "source"), named(STATES, state, "state"), bool(flags & 1), object_size,
                 {key: value for key, value in options.items() if value}, mark, stacks, dict(zip(COUNTERS, counters)),
                 [Record(address, size, time, stack, context, mark, cpu, bool(flags & 1), user_stack)
                  for address, size, time, stack, context, user_stack, mark, cpu, flags in items(RECORDS, RECORD, index)]))
+            self._check_records(self.sources[-1])
+        if unowned := [source for tag, source in parts if tag == RECORDS and source >= len(self.sources)]:
+            raise TraceDumpError(f"records of source {unowned[0]} of {len(self.sources)}")
+
+    def _read_stacks(self, frames, items):
+        owned = 0
+        for number, kind, first, count, _ in items:
+            check_order(self.stacks, number, "stack")
+            owned += count
+            if first + count > len(frames) or owned > len(frames):
+                raise TraceDumpError("a stack is outside the frames")
+            self.stacks[number] = Stack(number, named(STACK_KINDS, kind, "stack"), tuple(frames[first:first + count]))
+
+    def _check_records(self, source):
+        """That what they name is there."""
+        for what, numbers, known in (
+                ("stack", {record.stack for record in source.records}, self.stacks.keys()),
+                ("user stack", {record.user_stack for record in source.records}, {n for n, stack in self.stacks.items() if stack.kind == "user"}),
+                ("context", {record.context for record in source.records}, self.contexts.keys())):
+            if missing := numbers - known - {0}:
+                raise TraceDumpError(f"{source.name}: a record names {what} {min(missing)}, which is not there")
 
     def source(self, name):
         """The trace of that name; None if there is none."""
@@ -214,7 +287,7 @@ def text(dump, symbols=None):
         yield f"not named for want of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
     for source in dump.sources:
         options = "".join(f" {key} {value}" for key, value in source.options.items() if key != "depth")
-        yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} "
+        yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options.get('depth', 0)} "
                f"mark {source.mark}{options}")
         counters = [f"{key} {value}" for key, value in source.counters.items()]
         counters.insert(COUNTERS.index("stacks_lost"), f"stacks {source.stacks}")
@@ -252,10 +325,17 @@ def main():
     options = parser.parse_args()
     try:
         dump = TraceDump.load(options.file)
-    except (OSError, TraceDumpError) as error:
-        sys.exit(f"{options.file}: {error}")
+        if options.kernel:
+            check_kernel(options.kernel)
+    except (TraceDumpError, OSError, MemoryError) as error:
+        print(f"tracedump: {options.file}: {getattr(error, 'strerror', None) or error or type(error).__name__}", file=sys.stderr)
+        return 2
+    except CoreError as error:
+        print(f"tracedump: {error}", file=sys.stderr)
+        return 2
     print("\n".join(text(dump, Symbols(options.kernel) if options.kernel else None)))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

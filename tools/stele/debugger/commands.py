@@ -16,6 +16,7 @@ from stele.debugger.tasks import all_tasks, find_task
 from stele.debugger.traces import Traces, object_size
 from stele.debugger.unreachable import unreachable
 from stele.debugger.whatis import whatis
+from stele.tracedump_writer import tracedump_bytes
 
 
 class _Command(gdb.Command):
@@ -47,6 +48,16 @@ class KmemCaches(_Command):
         return kmemstat(kernel)
 
 
+def _trace_of(kernel, owner):
+    """(Source or None, places of references) of a cache, arena or class of references."""
+    traces = kernel.once(Traces)
+    if not isinstance(owner, RefClass) or not owner.structure.trace:
+        return traces.source_of(owner), []
+    known = traced_references(kernel, kernel.at("TraceTable", owner.structure.trace))
+    return (traces.source_of(owner, [each.record for each in known]),
+            [(each.record.stack, each.number, each.record.object, dump_place(kernel, each)) for each in known])
+
+
 class KmemTrace(_Command):
     """kmem-trace NAME
     What `cat #mem/kmemtrace/NAME` would print."""
@@ -55,13 +66,8 @@ class KmemTrace(_Command):
 
     def lines(self, kernel, words):
         traces = kernel.once(Traces)
-        owner, places = traces.find(words[0]), []
-        if isinstance(owner, RefClass) and owner.structure.trace:
-            known = traced_references(kernel, kernel.at("TraceTable", owner.structure.trace))
-            places = [(each.record.stack, each.number, each.record.object, dump_place(kernel, each)) for each in known]
-            source = traces.source_of(owner, [each.record for each in known])
-        else:
-            source = traces.source_of(owner)
+        owner = traces.find(words[0])
+        source, places = _trace_of(kernel, owner)
         if source:
             yield from dump_text(traces, source, kernel.once(Symbols), places)
             return
@@ -70,6 +76,24 @@ class KmemTrace(_Command):
             yield "it cannot be traced: the allocator or the tracer lives on it"
         else:
             yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
+
+
+class KmemTracedump(_Command):
+    """kmem-tracedump FILE
+    Writes to FILE what `cat #mem/tracedump` would print, as far as memory has it: scripts/report reads it."""
+
+    name, words = "kmem-tracedump", (1, 1)
+
+    def lines(self, kernel, words):
+        traces = kernel.once(Traces)
+        sources = [source for owner in traces.sources() for source in _trace_of(kernel, owner)[:1] if source]
+        data = tracedump_bytes(sources, traces.stacks, traces.contexts, traces.now * 1_000_000, kernel.build_id)
+        try:
+            with open(words[0], "wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise Unreadable(f"{words[0]}: {error.strerror}") from error
+        yield f"{words[0]}: {len(sources)} traces, {sum(len(source.records) for source in sources)} objects"
 
 
 class KmemUnreachable(_Command):

@@ -215,7 +215,8 @@ class Kernel:
             note = self.read(start, end - start)
         except Unreadable as error:
             raise Unreadable("the kernel's memory is not there: has it not booted yet?") from error
-        if bytes.fromhex(objfile.build_id or "") not in note:
+        self.build_id = bytes.fromhex(objfile.build_id or "")
+        if self.build_id not in note:
             raise Unreadable(f"the kernel that runs is not {objfile.filename}: scripts/gdb --kernel takes another")
 
     def read(self, address, size):

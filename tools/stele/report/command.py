@@ -16,6 +16,7 @@ import pathlib
 import sys
 
 from stele.report import folded, reading, text
+from stele.report.difference import difference
 from stele.report.lookup import Lookup
 from stele.report.profile import ReportError
 
@@ -80,15 +81,6 @@ def run(options):
             write(kind, profile, pathlib.Path(f"{options.output}{suffix}"), options)
     else:
         write(options.format, profile, options.output, options)
-
-
-def difference(profile, base):
-    """What `profile` has more than `base`, with what either has lost."""
-    result = profile.minus(base)
-    result.lost = profile.lost + [f"of the base: {line}" for line in base.lost]
-    if profile.build_id and base.build_id and profile.build_id != base.build_id:
-        result.lost.append(f"the base is of another kernel, {base.build_id}, not {profile.build_id}: stacks of the two may differ by nothing but lines")
-    return result
 
 
 def write(kind, profile, path, options):

@@ -34,7 +34,8 @@ def profile_of(dump, lookup, title, only=None, lying=None):
     """The Profile of a TraceDump. `only`: the Records that it is made of, all if it is None; `lying`: where references lie, a
     references.with_names()."""
     profile = Profile(title, dump.build_id, dump.time / 1e9, lost=losses_of(dump))
-    kernel, user = frames_of(dump, lookup)
+    records = {id(source): source.records if only is None else [record for record in source.records if record in only] for source in dump.sources}
+    kernel, user = frames_of(dump, lookup, records)
     if kernel and dump.build_id and not lookup.kernel(dump.build_id):
         profile.lost.append(f"no kernel with the build id {dump.build_id} is here: its functions have no names (--kernel)")
     keys_of_objects = {}
@@ -44,9 +45,7 @@ def profile_of(dump, lookup, title, only=None, lying=None):
         for counter, value in source.counters.items():
             known.counters[counter] = known.counters.get(counter, 0) + value
         sums = defaultdict(lambda: [0.0, 0.0])
-        for record in source.records:
-            if only is not None and record not in only:
-                continue
+        for record in records[id(source)]:
             key = Key(name, kernel.get(record.stack, ()), user.get((record.context, record.user_stack), ()) or user.get((record.context, record.stack), ()),
                       dump.context_name(record.context) if record.context else "", record.mark, age_of(dump.age(record)))
             weight = source.weight(record)
@@ -72,11 +71,11 @@ def losses_of(dump):
     return lost
 
 
-def frames_of(dump, lookup):
-    """({kernel stack's number: Frames}, {(context's number, user stack's number): Frames}) of what records name."""
+def frames_of(dump, lookup, records):
+    """({kernel stack's number: Frames}, {(context's number, user stack's number): Frames}) of what `records` name, and references."""
     kernel, user = {}, {}
     for source in dump.sources:
-        for record in source.records:
+        for record in source.records if source.kind == "references" else records[id(source)]:
             for number in {record.stack, record.user_stack} - {0}:
                 if dump.stacks[number].kind == "kernel":
                     kernel[number] = dump.stacks[number].frames

@@ -5,7 +5,7 @@ Nothing is read beyond what a file's beginning promises to be, and no more memor
 import os
 import stat
 
-from stele.report import folded, from_dump
+from stele.report import folded, from_dump, from_leaktest, from_memleak, from_stackcount, from_trace_text
 from stele.report.profile import ReportError
 from stele.tracedump import MAGIC
 
@@ -67,6 +67,14 @@ def read_text(path, lookup, measure, size):
         text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise ReportError(f"{path}: no dump, core, profile, report or folded stacks") from None
+    if from_trace_text.HEADING.search(text):
+        return from_trace_text.read(path, text, lookup)
+    if from_leaktest.is_report(text):
+        return from_leaktest.read(path, text)
+    if from_memleak.HEADING.search(text):
+        return from_memleak.read(path, text)
+    if from_stackcount.HEADING.search(text):
+        return from_stackcount.read(path, text)
     if folded.is_folded(text.rstrip("\n")):
         return folded.read(path, text, measure)
     raise ReportError(f"{path}: no dump, core, profile, report or folded stacks")

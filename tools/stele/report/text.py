@@ -34,7 +34,7 @@ def heading(profile, base):
         yield from (f"      {printable(line)}" for line in profile.lost[1:])
     else:
         yield "lost: nothing"
-    for name in sorted(sources & set(profile.sources)):
+    for name in sorted(sources & set(profile.sources)) if not base else ():  # of a difference they would be the newer one's
         yield from source_line(profile.sources[name])
 
 
@@ -75,7 +75,7 @@ class Source:
             lines = self._lines(frame.file) if frame.line > 0 and frame.file else []
         except (OSError, ValueError):
             return ""
-        return printable(lines[frame.line - 1].strip()) if 0 < frame.line <= len(lines) else ""
+        return printable(" ".join(lines[frame.line - 1].split())) if 0 < frame.line <= len(lines) else ""
 
 
 def stacks(profile, signed, source):

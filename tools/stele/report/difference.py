@@ -1,0 +1,29 @@
+"""What one Profile has more, or less, than another.
+
+Whoever makes two dumps by hand types the commands at different depths of a shell's recursion: the same allocations by the kernel then have
+other callers in programs. So a stack of the kernel that has as much as before is left out, whichever callers have it now, and it is told how many
+there are. Where the kernel's stack has more or less, callers are compared one by one. Stacks of programs alone are compared as they are.
+"""
+from collections import defaultdict
+
+from stele.report.profile import Amount, comparable
+
+
+def difference(profile, base):
+    """A Profile, with what either has lost."""
+    result = profile.minus(base)
+    sums = defaultdict(Amount)
+    for key, amount in result.amounts.items():
+        sums[key.source, key.frames].add(amount)
+    moved = {(source, frames) for (source, frames), amount in sums.items() if frames and not amount}
+    result.amounts = defaultdict(Amount, {key: amount for key, amount in result.amounts.items() if (key.source, key.frames) not in moved})
+    result.holders = defaultdict(list)
+    for key, lines in profile.holders.items():
+        if comparable(key) in result.amounts:
+            result.holders[comparable(key)] += lines
+    result.lost = profile.lost + [f"of the base: {line}" for line in base.lost]
+    if moved:
+        result.lost.append(f"{len(moved)} stacks of the kernel have as much as in the base, but from other callers in programs: not shown")
+    if profile.build_id and base.build_id and profile.build_id != base.build_id:
+        result.lost.append(f"the base is of another kernel, {base.build_id}, not {profile.build_id}: the same code counts as other stacks")
+    return result

@@ -1,0 +1,64 @@
+"""Makes a Profile of what `make leaktest` has accused, out of its report.json. Stacks are there, programs and ages are not."""
+import json
+
+from stele.report.lookup import frame_of
+from stele.report.profile import Amount, Key, Profile, ReportError, Source
+
+
+def is_report(text):
+    return text.lstrip()[:1] == "{" and '"commands"' in text
+
+
+def read(path, text):
+    """ReportError."""
+    try:
+        results = json.loads(text)["commands"]
+        profile = Profile(str(path))
+        for result in results:
+            add(profile, result)
+        return profile
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ReportError(f"{path}: not a whole report of the leak test in JSON") from error
+
+
+def add(profile, result):
+    command = str(result["command"])
+    if "why" in result:
+        profile.lost.append(f"{command}: {result['why']}")
+    profile.lost += [f"{command}: {doubt}" for doubt in result.get("doubts", ())]
+    shown, keys = set(), set()
+    for leak in (*result.get("leaks", ()), *(group for growth in result.get("growths", ()) for group in growth["alive"])):
+        shown.add(str(leak["name"]))
+        add_leak(profile, leak, keys)
+    for lost in result.get("unreachable", ()):
+        if not lost["stack"] and lost["name"] not in shown:
+            profile.lost.append(f"{command}: nobody can reach {number(lost['objects'])} objects of {lost['name']}: no stack is known")
+        elif lost["stack"]:
+            add_leak(profile, lost, keys)
+    profile.lost += [f"{command}: {growth['name']} grew by {number(growth['objects'])} objects: no stack is known"
+                     for growth in result.get("growths", ()) if not growth["alive"]]
+
+
+def number(value):
+    """A number that is one: JSON has others."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no number of objects or bytes")
+    return value
+
+
+def add_leak(profile, leak, keys):
+    """The same stack of a command may be accused by several judges; it counts once. `keys`: those that have been."""
+    name, functions, lines = str(leak["name"]), leak["stack"], leak["lines"]
+    if len(functions) != len(lines):
+        raise ValueError("a stack without its lines")
+    key = Key(name, tuple(frame_of(str(function), str(line)) for function, line in zip(functions, lines)))
+    amount = Amount(number(leak["objects"]), number(leak["bytes"]))
+    if key in keys:
+        return
+    keys.add(key)
+    profile.add(key, amount)
+    profile.sources.setdefault(name, Source(name, "references" if name.startswith("ref.") else ""))
+    held = [f"{number(taken['references'])} references taken by {', '.join(map(str, taken['stack'][:1]))}"
+            for taken in leak.get("kept_by", ())]
+    if held:
+        profile.holders[key] += held

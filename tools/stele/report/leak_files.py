@@ -1,0 +1,81 @@
+"""What a leak test leaves beside its report: what it accuses as folded stacks, for pprof and as a page, and the dump that all was made of.
+
+The profile has what is accused, nothing else: a page on which the leak is the smallest of many boxes would help nobody. The dump has the
+rest, and scripts/report shows it.
+"""
+from stele.references import with_names
+from stele.report import folded, from_dump
+from stele.report.profile import Profile, Source
+
+DUMP = ".tracedump"
+
+
+def profile_of(command, verdict, dump, lookup, places):
+    """The Profile of what a Verdict accuses in the TraceDump of the traced runs. `places`: a references.parse_references()."""
+    accused = {record for group in verdict.accused for record in group.records}
+    kernel = lookup.kernel(dump.build_id)
+    profile = from_dump.profile_of(dump, lookup, title_of(command), accused, with_names(places, kernel.elf) if places and kernel else places)
+    shown = {key.source for key in profile.amounts}
+    profile.sources = {name: source for name, source in profile.sources.items() if name in shown}
+    profile.lost = verdict.doubts + [f"{one.growth}: no stack is known" for one in verdict.by_counts if not one.groups]
+    profile.lost += [f"{one.growth()} that nobody can reach: no stack is known" for one in verdict.unreachable
+                     if not one.group and one.name not in shown]
+    return profile
+
+
+def title_of(command):
+    return f"make leaktest CMD='{command}'"
+
+
+def together(results):
+    """One Profile of those that there are; None if there is none."""
+    profiles = [result.profile for result in results if result.profile]
+    if len(profiles) < 2:
+        return profiles[0] if profiles else None
+    whole = Profile(f"make leaktest of {len(results)} commands", profiles[0].build_id)
+    for profile in profiles:
+        for key, amount in profile.amounts.items():
+            whole.add(key, amount)
+        for key, lines in profile.holders.items():
+            whole.holders[key] += lines
+        for name, source in profile.sources.items():
+            whole.sources.setdefault(name, Source(name, source.kind, source.state, source.object_size))
+        whole.lost += [f"{profile.title}: {line}" for line in profile.lost]
+    return whole
+
+
+def write(report, results):
+    """Writes the files beside the report, and takes away those of an earlier run. A line for each: where it is, or why it is not there."""
+    profile = together(results)
+    lines = []
+    for suffix, put in ((".folded", put_folded), (".pb.gz", put_pprof), (".html", put_page)):
+        path = report.with_suffix(suffix)
+        path.unlink(missing_ok=True)
+        if not profile:
+            continue
+        try:
+            put(profile, path)
+            lines.append(str(path))
+        except Exception as error:  # the verdict stands, whatever picture of it cannot be made
+            path.unlink(missing_ok=True)
+            lines.append(f"{path}: cannot be made: {' '.join(str(error).split()) or type(error).__name__}")
+    dump = report.with_suffix(DUMP)
+    dump.unlink(missing_ok=True)
+    if len(results) == 1 and results[0].dump:
+        dump.write_bytes(results[0].dump)
+        lines.append(str(dump))
+    return lines
+
+
+def put_folded(profile, path):
+    folded.write(profile, path)
+
+
+def put_pprof(profile, path):
+    from stele.report import pprof
+    pprof.write(profile, path)
+
+
+def put_page(profile, path):
+    from stele.report import page
+    page.write(profile, path)
