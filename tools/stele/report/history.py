@@ -7,8 +7,9 @@
 STACK is a function, or several as in folded stacks, outermost first: sys_open;Tmp::create. It is found in any part of a stack.
 `make leaktest` adds a run by itself. The file is build/history.db, or --database FILE.
 
-A stack is the same at two commits if it has the same functions in the same order and its objects are of the same cache: lines and build ids
-differ between any two builds. A run has no objects of a stack if others of its command do and it does not, which is shown as 0.
+A leak test records what it accuses, a dump all that was outstanding. A stack is the same at two commits if it has the same functions in the
+same order and its objects are of the same cache: lines and build ids differ between any two builds. A run that does not have it, but others of
+its command do, is shown with 0 bytes; with "?" if it could not be said what leaked in it.
 
 Every change is one transaction, and waits for those of others: runs that end at the same time are all recorded, and one that is killed
 leaves nothing. The file has an application id and the version of its schema. A file without these is somebody else's, and is left alone.
@@ -30,6 +31,7 @@ from stele.report.profile import Amount, ReportError, comparable
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 APPLICATION = 0x53746C65  # "Stle"
 VERSION = 1
+UNKNOWN = "unknown"  # the verdict of a leak test that could not say anything
 PATIENCE = 30  # seconds that another's transaction may take
 SCHEMA = """
 CREATE TABLE run (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, revision TEXT NOT NULL, changed INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -75,7 +77,9 @@ def opened(path, create=False):
             _check(connection, path, create)
             yield connection
             connection.execute("COMMIT")
-    except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+    except sqlite3.OperationalError as error:  # it is locked, the disk is full, …
+        raise ReportError(f"{path}: {error}") from error
+    except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError, TypeError) as error:
         raise ReportError(f"{path}: not a history, or damaged: {error}") from error
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror or error}") from error
@@ -180,15 +184,18 @@ def over_commits(connection, command, wanted):
         amounts = {run: (size, objects) for run, size, objects in
                    connection.execute("SELECT run, bytes, objects FROM amount WHERE stack = ?", (number,))}
         for same in by_command.values():
-            having = [run for run in same if run.id in amounts]
-            if having:
-                shown.append((amounts.get(same[-1].id, (0, 0)), source, names, same, having[0], amounts))
-    for _, source, names, same, first, amounts in sorted(shown, key=lambda one: one[0], reverse=True):
-        yield f"{source or 'unknown'}: {in_line(';'.join(names)) or 'the stack was not recorded'}"
+            if any(run.id in amounts for run in same):
+                last, _ = amounts.get(same[-1].id, (0, 0))
+                shown.append((last, f"{source or 'unknown'}: {in_line(';'.join(names)) or 'the stack was not recorded'}", same, amounts))
+    for _, title, same, amounts in sorted(shown, key=lambda one: -one[0]):
+        yield title
         yield f"    {in_line(same[0].command)}"
-        yield f"    first in {first.label}, {date(first.time)}" + ("" if first is same[0] else "; not in the run before")
+        first = next(index for index, run in enumerate(same) if run.id in amounts)
+        without = [run for run in same[:first] if run.verdict != UNKNOWN]
+        yield (f"    first in {same[first].label}, {date(same[first].time)}; "
+               + (f"not yet in {without[-1].label}, {date(without[-1].time)}" if without else "no run before that tells"))
         for run in same:
-            size, objects = amounts.get(run.id, (0, 0))
+            size, objects = amounts.get(run.id, ("?", "?") if run.verdict == UNKNOWN else (0, 0))
             yield f"        {date(run.time)}  {run.label:13}  {size:>10} bytes  {objects:>8} objects"
         yield ""
 
