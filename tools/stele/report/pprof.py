@@ -39,6 +39,7 @@ MOST = 1 << 20  # of samples, strings, functions, locations, mappings
 MOST_FRAMES = 4096  # of one stack
 MOST_FRAMES_IN_ALL = 1 << 24
 KERNEL = "kernel"
+NO_STACK = "(no stack was recorded)"
 SAMPLE_TYPES = (("inuse_objects", "count"), ("inuse_space", "bytes"), ("alloc_objects", "count"), ("alloc_space", "bytes"))
 DEFAULT = "inuse_space"
 # Of a Frame, what its whole location has in common.
@@ -99,7 +100,8 @@ def replace_file(path, data):
 class Encoder:
     """Numbers for strings, mappings, functions and locations, each of which the message has once."""
 
-    def __init__(self):
+    def __init__(self, build_id):
+        self.build_id = build_id  # of the kernel
         self.message = messages().Profile()
         self.strings = {}
         self.mappings, self.functions, self.locations = {}, {}, {}
@@ -135,10 +137,13 @@ class Encoder:
                 location.line.add(function_id=self.function(frame.function, frame.file), line=frame.line)
         return self.locations[frames]
 
-    def sample(self, key, amount, more_labels):
+    def sample(self, key, amount, more_labels, stack=True):
+        """`stack`: without one it is said that there is none, since pprof shows no samples without locations."""
         values = [round(value) for value in (amount.objects, amount.bytes, amount.all_objects, amount.all_bytes)]
-        sample = self.message.sample.add(location_id=[self.location(frames) for stack in (key.frames, key.user_frames)
-                                                      for frames in by_return_address(stack)], value=values)
+        locations = [self.location(frames) for one in (key.frames, key.user_frames) for frames in by_return_address(one)]
+        if stack and not locations:
+            locations = [self.location((Frame(NO_STACK, build_id=self.build_id),))]
+        sample = self.message.sample.add(location_id=locations, value=values)
         labels = [("cache", key.source), ("process", key.process), ("age", key.age), *more_labels]
         for name, text in labels:
             if text:
@@ -149,7 +154,7 @@ class Encoder:
 
 def encode(profile):
     """The bytes of the message, not compressed; ReportError."""
-    encoder = Encoder()
+    encoder = Encoder(profile.build_id)
     message = encoder.message
     try:
         for name, unit in SAMPLE_TYPES:
@@ -161,7 +166,7 @@ def encode(profile):
         for key in profile.amounts | {key: None for key in profile.holders if key not in profile.amounts}:
             encoder.sample(key, profile.amounts.get(key, Amount()), [("holder", line) for line in profile.holders.get(key, ())])
         for name, source in profile.sources.items():
-            encoder.sample(Key(name), Amount(), [("trace", json.dumps(asdict(source)))])
+            encoder.sample(Key(name), Amount(), [("trace", json.dumps(asdict(source)))], stack=False)
         comments = [f"title: {profile.title}"] if profile.title else []
         comments += [f"lost: {line}" for line in profile.lost]
         message.comment.extend(encoder.string(comment) for comment in comments)
@@ -340,6 +345,8 @@ class Decoder:
 def frames_of(place):
     """The Frames of one of Decoder.places. One without lines was not symbolized: its address is its name."""
     module, build_id, address, lines = place
+    if lines == (((NO_STACK, ""), 0),):
+        return ()
     if not lines:
         return (Frame(f"{address:#x}", module=module, address=address, build_id=build_id),)
     return tuple(Frame(function, file, line, number < len(lines), module, address, build_id)
@@ -350,7 +357,7 @@ def stacks_of(locations):
     """(Frames of the kernel, Frames of the program) of a sample's locations."""
     kernel, user = [], []
     for frames in locations:
-        (kernel if frames[0].module == KERNEL else user).extend(frames)
+        (kernel if frames and frames[0].module == KERNEL else user).extend(frames)
     return tuple(kernel), tuple(user)
 
 
