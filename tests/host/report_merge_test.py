@@ -73,18 +73,21 @@ def test_output_may_be_an_input(guests):
     assert pprof.read(paths[0]).title == "2 profiles"
 
 
-def test_different_builds(guests, tmp_path, capfd):
-    paths, out = guests(1, common=Amount(1, 100)), tmp_path / "sum.pb.gz"
+@pytest.mark.parametrize("count", [1, merge.FILES_OF_ONE + 10])
+def test_different_builds(guests, tmp_path, capfd, count):
+    paths, out = guests(count, common=Amount(1, 100)), tmp_path / "sum.pb.gz"
     pprof.write(profiles.guest(1, build="ef" * 20), tmp_path / "other.pb.gz")
     pprof.write(profiles.guest(2, build=""), tmp_path / "unknown.pb.gz")
     for other in ("other", "unknown"):
         line = failed(capfd, "-o", out, *paths, tmp_path / f"{other}.pb.gz")
         assert f"{other}.pb.gz: of build" in line and "--any-build" in line
-        assert not out.exists()
+        assert paths[0] in line and not out.exists()
+    # The others are of one build, but not of that of the first.
+    assert "of build" in failed(capfd, "-o", out, tmp_path / "other.pb.gz", *paths)
     assert command.main(["merge", "--any-build", "-o", str(out), *paths, str(tmp_path / "other.pb.gz")]) == 0
     merged = pprof.read(out)
     assert merged.build_id == "" and "2 builds" in merged.lost[0]
-    assert merged.total().bytes == 100 + 40 * 50_000
+    assert merged.total().bytes == 100 * count + 20 * 50_000 * (count + 1)
 
 
 @pytest.mark.parametrize("count", [3, merge.FILES_OF_ONE + 3])

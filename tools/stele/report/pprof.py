@@ -16,9 +16,9 @@ What of a Profile goes where:
 So a Profile comes back as it was, but for three things: an estimate is rounded, time has nanoseconds, and what is not UTF-8 in a name
 is escaped.
 
-A file may come from anywhere. It is decompressed to LARGEST bytes at most, since protobuf takes up to 50 times as much memory as the bytes
-it parses (900 MB at worst; some 200,000 stacks fit), and every index in it is checked. The messages are Google's protobuf; `make` compiles profile.proto, out of the Debian
-package of pprof, to build/report/profile_pb2.py.
+A file may come from anywhere. It is decompressed to LARGEST bytes at most, in which some 100,000 stacks fit, since protobuf takes up to 50
+times as much memory as the bytes it parses (900 MB for the worst of such files). Every index in it is checked. The messages are Google's
+protobuf; `make` compiles profile.proto, out of Debian's package of pprof, to build/report/profile_pb2.py.
 """
 import functools
 import importlib.util
