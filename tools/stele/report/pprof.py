@@ -48,7 +48,10 @@ PLACE_FIELDS = ("module", "build_id", "address")
 
 def write(profile, path):
     """Writes `profile` to `path`; ReportError. A file is there whole, or as it was before."""
-    data = encode(profile)
+    try:
+        data = encode(profile)
+    except ReportError as error:
+        raise ReportError(f"{path}: {error}") from error
     if len(data) > LARGEST:
         raise ReportError(f"{path}: the profile has {len(data) >> 20} MB; more than {LARGEST >> 20} MB could not be read again")
     compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
@@ -62,16 +65,16 @@ def read(path):
 
 @functools.cache
 def messages():
-    """The module of the messages; ReportError."""
+    """The module of the messages; ReportError, which names no profile."""
     if not importlib.util.find_spec("google") or not importlib.util.find_spec("google.protobuf"):
-        raise ReportError(f"pprof: {sys.executable} has no protobuf, which is in Debian's package python3-protobuf")
+        raise ReportError(f"{sys.executable} has no protobuf, which is in Debian's package python3-protobuf")
     path = pathlib.Path(os.environ.get("STELE_BUILD", pathlib.Path(__file__).resolve().parents[3] / "build")) / "report/profile_pb2.py"
     try:
         spec = importlib.util.spec_from_file_location("profile_pb2", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except (OSError, ImportError, TypeError) as error:
-        raise ReportError(f"{path}: {error}; `make tools` makes it") from error
+        raise ReportError(f"pprof needs {path}, which `make tools` makes: {getattr(error, 'strerror', None) or error}") from error
     return module
 
 
@@ -153,7 +156,7 @@ class Encoder:
 
 
 def encode(profile):
-    """The bytes of the message, not compressed; ReportError."""
+    """The bytes of the message, not compressed; ReportError, which names no file."""
     encoder = Encoder(profile.build_id)
     message = encoder.message
     try:
@@ -193,7 +196,10 @@ def load(path):
             data = contents(file)
     except (OSError, ValueError, zlib.error) as error:
         raise ReportError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    parse = messages().Profile.FromString
+    try:
+        parse = messages().Profile.FromString
+    except ReportError as error:
+        raise ReportError(f"{path}: {error}") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of what could not be parsed to its end
