@@ -143,6 +143,10 @@ def test_bombs(file):
     refused(file, gzip.compress(bytes(pprof.LARGEST + 1), 1))
     zeros = gzip.compress(bytes(1 << 20))
     assert "more than 16 MB" in refused(file, zeros * 40)
+    assert "more than 64 members" in refused(file, gzip.compress(b"") * 200_000)
+    pprof.write(profiles.profile(), file)
+    file.write_bytes(file.read_bytes() + gzip.compress(b""))  # which is the same to all who read gzip files
+    assert pprof.read(file) == profiles.profile()
     # Few locations that make very many frames.
     message = pprof.messages().Profile.FromString(pprof.encode(profiles.profile()))
     for _ in range(4000):

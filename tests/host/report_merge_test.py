@@ -2,6 +2,7 @@
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 from dataclasses import replace
 
@@ -111,6 +112,17 @@ def test_sum_that_is_too_large(guests, tmp_path, capfd):
 def test_too_many_stacks(guests, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(merge, "MOST_STACKS", 50)
     assert "more than 50 different stacks" in failed(capfd, "-o", tmp_path / "sum.pb.gz", *guests(3))
+
+
+def test_worker_that_is_killed(guests, tmp_path, capfd, monkeypatch):
+    """As by a kernel that has no memory left."""
+    monkeypatch.setattr(merge, "added", killed)
+    assert "killed" in failed(capfd, "-o", tmp_path / "sum.pb.gz", *guests(merge.FILES_OF_ONE + 2, stacks=1))
+    assert not (tmp_path / "sum.pb.gz").exists()
+
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.long

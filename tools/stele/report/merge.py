@@ -154,5 +154,9 @@ def main(words):
     parser.add_argument("--any-build", action="store_true", help="profiles of different kernels too")
     parser.add_argument("files", nargs="+", metavar="FILE", help="a pprof profile, as scripts/report --format pprof writes it")
     options = parser.parse_args(words)
-    pprof.write(merge(options.files, options.any_build), options.output)
+    try:
+        merged = merge(options.files, options.any_build)
+    except (MemoryError, concurrent.futures.BrokenExecutor) as error:
+        raise ReportError("merge: there was not enough memory, or a process of it was killed") from error
+    pprof.write(merged, options.output)
     return 0

@@ -35,6 +35,7 @@ from dataclasses import asdict, fields
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError, Source
 
 LARGEST = 16 << 20  # bytes of a profile, not compressed
+MOST_MEMBERS = 64  # of a gzip file
 MOST = 1 << 20  # of samples, strings, functions, locations, mappings
 MOST_FRAMES = 4096  # of one stack
 MOST_FRAMES_IN_ALL = 1 << 24
@@ -222,8 +223,11 @@ def contents(file):
 
 def decompressed(data):
     """Of all members of the gzip file, LARGEST + 1 bytes at most; ValueError, zlib.error."""
-    parts, size = [], 0
+    parts, size, members = [], 0, 0
     while data and size <= LARGEST:
+        members += 1
+        if members > MOST_MEMBERS:  # each takes time in proportion to what follows it
+            raise ValueError(f"a gzip file of more than {MOST_MEMBERS} members")
         member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         parts.append(member.decompress(data, LARGEST + 1 - size))
         size += len(parts[-1])
