@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 import profiles
-from stele.report import pprof
+from stele.report import merge, pprof
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError
 
 
@@ -33,6 +33,16 @@ def test_profile_comes_back(file):
     profile = profiles.profile()
     assert through(profile, file) == profile
     assert through(Profile(), file) == Profile()
+
+
+def test_modules_that_do_not_tell_what_is_the_kernels(file):
+    """As those of folded stacks."""
+    profile, frame = Profile(), Frame("f", module="")
+    profile.add(Key("a", (frame, frame)), Amount(1, 8))
+    profile.add(Key("b", (frame,), (frame,)), Amount(1, 8))
+    profile.add(Key("c", (), (frame,)), Amount(1, 8))
+    assert through(profile, file) == profile
+    assert merge.merge([file]).amounts == profile.amounts
 
 
 def test_what_cannot_be_written_exactly(file):

@@ -34,7 +34,7 @@ class Merger:
         self.first = None  # (path, build id) of the first file
         self.builds, self.files, self.seconds = set(), 0, 0.0
         self.places = {}  # {one of Decoder.places without its address: its number}
-        self.stacks = {}  # {(numbers of places, source, process, age): [four values]}
+        self.stacks = {}  # {(numbers of places, (source, process, age, locations of the kernel)): [four values]}
         self.sources, self.lost = {}, Counter()
 
     def add(self, path):
@@ -47,11 +47,11 @@ class Merger:
         for ids, values, labels in decoder.samples():
             facts = kept.get(labels)
             if facts is None:
-                name, process, _, age, _, source = decoder.labels(labels)
+                name, process, _, age, _, source, kernel = decoder.labels(labels)
                 if source:
                     self._add_source(name, source)
                     continue
-                facts = kept[labels] = (name, PID.sub("", process), age)
+                facts = kept[labels] = (name, PID.sub("", process), age, kernel)
             self._add_stack((tuple([numbers[number] for number in ids]), facts), values)
         self._check_size()
         about = Profile()
@@ -114,8 +114,8 @@ class Merger:
         """What was added; ReportError if it was nothing."""
         profile = Profile(f"{self.files} profiles", self.first[1] if len(self.builds) == 1 else "", self.seconds, sources=self.sources)
         frames = [pprof.frames_of(place) for place in self.places]
-        for (numbers, (source, process, age)), values in self.stacks.items():
-            key = Key(source, *pprof.stacks_of([frames[number] for number in numbers]), process, 0, age)
+        for (numbers, (source, process, age, kernel)), values in self.stacks.items():
+            key = Key(source, *pprof.stacks_of([frames[number] for number in numbers], kernel), process, 0, age)
             profile.add(key, Amount(*values))
         if len(self.builds) > 1:
             profile.lost.append(f"profiles of {len(self.builds)} builds: stacks of two builds are the same only if their lines are")

@@ -8,7 +8,8 @@ What of a Profile goes where:
     holders         labels holder of the sample
     frames          the kernel's locations, innermost first, then the program's. A return address is one location; functions
                     inlined there are lines of it
-    module          a mapping for each module and build id; the first is the kernel's
+    module          a mapping for each module and build id; the first is the kernel's. If the modules do not tell what of a stack is
+                    the kernel's, as in folded stacks, the label kernel_locations (numeric) does
     seconds         duration_nanos
     title, lost     comments "title: …", "lost: …", which `go tool pprof` shows above everything
     sources         a sample of nothing for each, with the labels cache and trace, in JSON
@@ -144,7 +145,8 @@ class Encoder:
     def sample(self, key, amount, more_labels, stack=True):
         """`stack`: without one it is said that there is none, since pprof shows no samples without locations."""
         values = [round(value) for value in (amount.objects, amount.bytes, amount.all_objects, amount.all_bytes)]
-        locations = [self.location(frames) for one in (key.frames, key.user_frames) for frames in by_return_address(one)]
+        kernel, user = ([*by_return_address(stack)] for stack in (key.frames, key.user_frames))
+        locations = [self.location(frames) for frames in kernel + user]
         if stack and not locations:
             locations = [self.location((Frame(NO_STACK, build_id=self.build_id),))]
         sample = self.message.sample.add(location_id=locations, value=values)
@@ -154,6 +156,8 @@ class Encoder:
                 sample.label.add(key=self.string(name), str=self.string(text))
         if key.mark:
             sample.label.add(key=self.string("mark"), num=key.mark)
+        if stacks_of(kernel + user) != (key.frames, key.user_frames):
+            sample.label.add(key=self.string("kernel_locations"), num=len(kernel))
 
 
 def encode(profile):
@@ -300,7 +304,7 @@ class Decoder:
             yield ids, values, tuple(labels)
 
     def labels(self, pairs):
-        """(source, process, mark, age, holders, Source) of a sample's labels; no Source if it is one of objects."""
+        """(source, process, mark, age, holders, Source, locations of the kernel) of a sample's labels; no Source if it is one of objects."""
         facts, holders, source = {}, [], None
         for name, value in pairs:
             if name == "holder":
@@ -309,10 +313,10 @@ class Decoder:
                 source = self._source(value)
             else:
                 facts[name] = value
-        age, mark = facts.get("age", ""), facts.get("mark", 0)
-        if (age and age not in AGES) or not isinstance(mark, int):
-            raise self.damaged("damaged: the age or the mark of a sample is none")
-        return str(facts.get("cache", "")), str(facts.get("process", "")), mark, age, holders, source
+        age, mark, kernel = facts.get("age", ""), facts.get("mark", 0), facts.get("kernel_locations", 0)
+        if (age and age not in AGES) or not isinstance(mark, int) or not isinstance(kernel, int):
+            raise self.damaged("damaged: a label of a sample has no such value")
+        return str(facts.get("cache", "")), str(facts.get("process", "")), mark, age, holders, source, kernel
 
     def profile(self):
         """The whole Profile; ReportError."""
@@ -320,11 +324,11 @@ class Decoder:
         self.comments(profile)
         frames = {number: frames_of(place) for number, place in self.places.items()}
         for ids, values, labels in self.samples():
-            name, process, mark, age, holders, source = self.labels(labels)
+            name, process, mark, age, holders, source, kernel = self.labels(labels)
             if source:
                 profile.sources[name] = source
                 continue
-            key = Key(name, *stacks_of([frames[number] for number in ids]), process, mark, age)
+            key = Key(name, *stacks_of([frames[number] for number in ids], kernel), process, mark, age)
             profile.add(key, Amount(*values))
             if holders:
                 profile.holders[key] += holders
@@ -363,12 +367,12 @@ def frames_of(place):
                  for number, ((function, file), line) in enumerate(lines, 1))
 
 
-def stacks_of(locations):
-    """(Frames of the kernel, Frames of the program) of a sample's locations."""
-    kernel, user = [], []
-    for frames in locations:
-        (kernel if frames and frames[0].module == KERNEL else user).extend(frames)
-    return tuple(kernel), tuple(user)
+def stacks_of(locations, kernel=0):
+    """(Frames of the kernel, Frames of the program) of a sample's locations: the first `kernel`, and those that are in the kernel's module."""
+    stacks = [], []
+    for number, frames in enumerate(locations):
+        stacks[number >= kernel and frames[:1] != () and frames[0].module != KERNEL].extend(frames)
+    return tuple(stacks[0]), tuple(stacks[1])
 
 
 def numbers_of(facts):
