@@ -33,7 +33,7 @@ PACKAGES := build \
   $(if $(filter run gdb guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
-  $(if $(filter bench% test% host-tests,$(GOALS)),test) \
+  $(if $(filter bench% test% host-tests,$(GOALS)),test pprof) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()
@@ -52,6 +52,7 @@ include kern/kconfig.mk
 include kern/kern.mk
 include user/user.mk
 include tools/reach/reach.mk
+include tools/report.mk
 include tests/tests.mk
 include bench/bench.mk
 include hunts.mk
@@ -59,7 +60,7 @@ include hunts.mk
 .PHONY: all kernel initrd tools guest run gdb iso format lint clean help
 kernel: $(KERNEL) $(BASE)/compile_commands.json
 initrd: $(INITRD)
-tools: $(REACH)
+tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest
 
 run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M CMDLINE=trace=all, or BOOT=iso); ctrl-a x ends

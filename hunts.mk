@@ -23,7 +23,7 @@ ON_KERNEL = $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(C
 
 leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
   $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') \
-  $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
+  --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
 leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = break
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')

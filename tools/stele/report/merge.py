@@ -1,0 +1,162 @@
+"""scripts/report merge: adds profiles of many guests, so that a leak is seen of which each guest has only a little.
+
+    scripts/report merge [--any-build] -o OUT FILE…     FILE and OUT are pprof profiles
+
+A stack of one guest is that of another if its functions, files and lines are the same (profile.comparable). What says something within
+one guest only is left out: addresses, marks, numbers of processes (their names stay), holders. The age stays.
+
+Guests are of one build, by the kernel's build id; --any-build adds others too, which makes sense if they differ in little. Each CPU has
+a process that reads its part of the files, one after the other. So memory is in proportion to how many different stacks there are,
+MOST_STACKS at most, whatever the number of files. OUT is written when all were read: a file that is damaged, foreign or of another
+build is status 2, and OUT stays as it was.
+"""
+import argparse
+import concurrent.futures
+import gc
+import os
+import re
+from collections import Counter
+
+from stele.report import pprof
+from stele.report.profile import Amount, Key, Profile, ReportError
+
+MOST_STACKS = 1 << 17
+MOST_LOST = 20  # lines of what was lost
+FILES_OF_ONE = 50  # so few files that a process for each CPU is not worth its start
+PID = re.compile(r"^pid \d+ ")
+OTHER = "something else was lost"
+NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
+
+
+class Merger:
+    def __init__(self, any_build=False):
+        self.any_build = any_build
+        self.first = None  # (path, build id) of the first file
+        self.builds, self.files, self.seconds = set(), 0, 0.0
+        self.places = {}  # {one of Decoder.places without its address: its number}
+        self.stacks = {}  # {(numbers of places, (source, process, age, locations of the kernel)): [four values]}
+        self.sources, self.lost = {}, Counter()
+
+    def add(self, path):
+        """Adds the profile in `path`; ReportError."""
+        decoder = pprof.Decoder(path, pprof.load(path))
+        self._check_build(path, decoder.build_id)
+        numbers = {number: self.places.setdefault((module, build_id, 0 if lines else address, lines), len(self.places))
+                   for number, (module, build_id, address, lines) in decoder.places.items()}
+        kept = {}
+        for ids, values, labels in decoder.samples():
+            facts = kept.get(labels)
+            if facts is None:
+                name, process, _, age, _, source, kernel = decoder.labels(labels)
+                if source:
+                    self._add_source(name, source)
+                    continue
+                facts = kept[labels] = (name, PID.sub("", process), age, kernel)
+            self._add_stack((tuple([numbers[number] for number in ids]), facts), values)
+        self._check_size()
+        about = Profile()
+        decoder.comments(about)
+        self._add_lost({NUMBER.sub("N", line): 1 for line in about.lost})
+        self.seconds = max(self.seconds, decoder.message.duration_nanos / 1e9)
+        self.files += 1
+
+    def join(self, other):
+        """Adds what another Merger has added."""
+        numbers = [self.places.setdefault(place, len(self.places)) for place in other.places]
+        for (ids, facts), values in other.stacks.items():
+            self._add_stack((tuple([numbers[number] for number in ids]), facts), values)
+        self._check_size()
+        for name, source in other.sources.items():
+            self._add_source(name, source)
+        self._add_lost(other.lost)
+        self.builds |= other.builds
+        self.seconds, self.files = max(self.seconds, other.seconds), self.files + other.files
+
+    def _add_stack(self, stack, values):
+        known = self.stacks.get(stack)
+        if known is None:
+            self.stacks[stack] = list(values)
+        else:
+            known[0] += values[0]
+            known[1] += values[1]
+            known[2] += values[2]
+            known[3] += values[3]
+
+    def _add_lost(self, lines):
+        for line, files in lines.items():
+            if line in self.lost or len(self.lost) < MOST_LOST:
+                self.lost[line] += files
+            else:
+                self.lost[OTHER] += files
+
+    def _check_size(self):
+        if len(self.stacks) > MOST_STACKS:
+            raise ReportError(f"more than {MOST_STACKS} different stacks are too many to merge")
+
+    def _check_build(self, path, build_id):
+        if self.first is None:
+            self.first = (path, build_id)
+        first, expected = self.first
+        if build_id != expected and not self.any_build:
+            raise ReportError(f"{path}: of build {build_id or 'unknown'}, but {first} is of build {expected or 'unknown'}"
+                              " (--any-build merges them)")
+        self.builds.add(build_id)
+
+    def _add_source(self, name, source):
+        known = self.sources.setdefault(name, source)
+        if known is not source:
+            for counter, value in source.counters.items():
+                known.counters[counter] = known.counters.get(counter, 0) + value
+            if known.state != source.state:
+                known.state = ""
+
+    def profile(self):
+        """What was added; ReportError if it was nothing."""
+        profile = Profile(f"{self.files} profiles", self.first[1] if len(self.builds) == 1 else "", self.seconds, sources=self.sources)
+        frames = [pprof.frames_of(place) for place in self.places]
+        for (numbers, (source, process, age, kernel)), values in self.stacks.items():
+            key = Key(source, *pprof.stacks_of([frames[number] for number in numbers], kernel), process, 0, age)
+            profile.add(key, Amount(*values))
+        if len(self.builds) > 1:
+            profile.lost.append(f"profiles of {len(self.builds)} builds: stacks of two builds are the same only if their lines are")
+        profile.lost += [f"in {files} of {self.files} profiles: {line}" for line, files in self.lost.most_common()]
+        return profile
+
+
+def merge(paths, any_build=False):
+    """The Profile of the files together; ReportError."""
+    merger = Merger(any_build)
+    merger.add(paths[0])  # tells the others which build they must be of
+    rest, workers = paths[1:], len(os.sched_getaffinity(0))
+    if workers == 1 or len(rest) < FILES_OF_ONE:
+        for path in rest:
+            merger.add(path)
+        return merger.profile()
+    with concurrent.futures.ProcessPoolExecutor(workers) as pool:
+        for part in pool.map(added, [merger.first] * workers, [any_build] * workers, [rest[start::workers] for start in range(workers)]):
+            merger.join(part)
+    return merger.profile()
+
+
+def added(first, any_build, paths):
+    """A Merger of the files, which are of the build of `first`."""
+    gc.disable()  # nothing here refers to itself, and there are very many tuples
+    merger = Merger(any_build)
+    merger.first = first
+    for path in paths:
+        merger.add(path)
+    return merger
+
+
+def main(words):
+    parser = argparse.ArgumentParser(prog="report merge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="where the sum goes")
+    parser.add_argument("--any-build", action="store_true", help="profiles of different kernels too")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a pprof profile, as scripts/report --format pprof writes it")
+    options = parser.parse_args(words)
+    try:
+        merged = merge(options.files, options.any_build)
+    except (MemoryError, concurrent.futures.BrokenExecutor) as error:
+        raise ReportError("merge: there was not enough memory, or a process of it was killed") from error
+    pprof.write(merged, options.output)
+    return 0
