@@ -74,7 +74,7 @@ def needs(what):
 
 
 def run(options):
-    lookup = Lookup(options.kernel, options.programs)
+    lookup = Lookup(options.kernel, [options.programs] if options.programs else None)
     profile = reading.read(options.file, lookup, options.measure or "bytes")
     if options.base:
         profile = difference(profile, reading.read(options.base, lookup, options.measure or "bytes"))
