@@ -30,9 +30,11 @@ HUNTS := leaktest leaksweep leakfuzz stress
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run gdb guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
+  $(if $(filter report-page pictures test%,$(GOALS)),page) \
+  $(if $(filter pictures test%,$(GOALS)),browser) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
@@ -52,6 +54,7 @@ include kern/kconfig.mk
 include kern/kern.mk
 include user/user.mk
 include tools/reach/reach.mk
+include tools/report-page/page.mk
 include tests/tests.mk
 include bench/bench.mk
 include hunts.mk
@@ -85,4 +88,4 @@ clean: ## remove everything that was made
 	rm -rf $(BASE)
 
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk kern/kconfig.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk kern/kconfig.mk tools/report-page/page.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
