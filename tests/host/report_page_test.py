@@ -57,7 +57,7 @@ def a_profile():
 
 def width(browser, name):
     """Of the frame that is called so; 0 if it is not drawn."""
-    return browser.js(f"Math.max(0, ...{FRAMES}.filter(g => g.getAttribute('name') === '{name}').map(g => +g.getAttribute('width')))")
+    return browser.js(f"Math.max(0, ...{FRAMES}.filter(g => g.getAttribute('name') === '{name}').map(g => g.querySelector('rect').width.baseVal.value))")
 
 
 def frame(name):

@@ -113,6 +113,7 @@ export class Flame {
     const { label, current } = { label: (node) => this.label(node), current: this.current };
     select(this.svg).selectAll("g.frame").each(function (node) {
       depth = Math.max(depth, node.depth);
+      select(this).select("rect").interrupt().attr("width", this.getAttribute("width")); // at once, not in a quarter of a second
       this.setAttribute("role", "treeitem");
       this.setAttribute("aria-label", label(node));
       this.setAttribute("aria-level", node.depth + 1);
