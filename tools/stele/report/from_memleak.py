@@ -1,10 +1,11 @@
 """Makes a Profile of what the guest's memleak has printed (docs/memleak.md). Of several reports in a row the last one counts: each tells all
-that was outstanding then."""
+that was outstanding then. Those of --diff, which tell what has changed since the one before, are added."""
 import re
 
 from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
 
-HEADING = re.compile(r"^(?:\S+ )?\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (?:outstanding|changed outstanding) allocations:$", re.MULTILINE)
+NAME = "memleak"  # of the source: it does not say which cache
+HEADING = re.compile(r"^(?:\S+ )?\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (outstanding|changed outstanding) allocations:$", re.MULTILINE)
 STACK = re.compile(r"\t([+-]?\d{1,19}) bytes in ([+-]?\d{1,19}) allocations from stack")
 FRAME = re.compile(r"\t\t(?P<function>.+?)(?:\+0x[0-9a-f]+)?(?: \[(?P<module>[^\]]*)\])?")
 LEFT_OUT = re.compile(r"Left out: (?P<counts>.*?)(?:; (?P<rest>.*))?")
@@ -14,28 +15,38 @@ LOSES = ("dropped", "stacks_lost", "contexts_lost", "truncated")
 
 def read(path, text):
     """ReportError."""
-    heading = list(HEADING.finditer(text))[-1]
-    profile, groups, ended = Profile(str(path)), [], False
-    for line in text[heading.end() + 1:].splitlines():
+    headings = list(HEADING.finditer(text))
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    reports = [(heading, text[heading.end() + 1:end]) for heading, end in zip(headings, ends)]
+    if headings[-1][2] == "outstanding":
+        reports = reports[-1:]
+    profile = Profile(str(path), sources={NAME: Source(NAME, "probe")})
+    for heading, body in reports:
+        add(profile, path, int(heading[1]), body)
+    if not text.endswith("\n"):
+        raise ReportError(f"{path}: cut off: the last line does not end")
+    profile.lost = list(dict.fromkeys(profile.lost))
+    return profile
+
+
+def add(profile, path, wanted, body):
+    """One report, which has `wanted` stacks and ends with what was left out."""
+    groups, left = [], None
+    for line in body.splitlines():
         if stack := STACK.fullmatch(line):
             groups.append((Amount(int(stack[2]), int(stack[1])), []))
         elif line.startswith("\t\t") and groups:
             groups[-1][1].append(line)
         elif left := LEFT_OUT.fullmatch(line):
-            profile.lost += lost(left)
-            ended = True
             break
         elif not re.fullmatch(r"\taddr = [0-9a-f]+ size = \d+", line):
             raise ReportError(f"{path}: not what memleak prints: {line[:60]!r}")
-    if not ended or len(groups) != int(heading[1]) or not text.endswith("\n"):
-        raise ReportError(f"{path}: cut off: the last report of memleak has {len(groups)} of {heading[1]} stacks"
-                          if len(groups) != int(heading[1]) else f"{path}: cut off: the last report of memleak has no end")
-    name = "memleak"
-    profile.sources[name] = Source(name, "probe")
+    if not left or len(groups) != wanted:
+        raise ReportError(f"{path}: cut off: a report of memleak with {len(groups)} of {wanted} stacks" + ("" if left else ", without its end"))
+    profile.lost += lost(left)
     for amount, lines in groups:
         frames = [frame(line) for line in lines] if lines != ["\t\tstack information lost"] else []
-        profile.add(Key(name, tuple(f for f in frames if f.module == "kernel"), tuple(f for f in frames if f.module != "kernel")), amount)
-    return profile
+        profile.add(Key(NAME, tuple(f for f in frames if f.module == "kernel"), tuple(f for f in frames if f.module != "kernel")), amount)
 
 
 def frame(line):

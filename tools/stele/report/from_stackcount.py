@@ -15,8 +15,8 @@ PROCESS, COUNT = re.compile(r"    (.+) \[(\d+)\]"), re.compile(r"    (\d{1,19})"
 def read(path, text):
     """ReportError."""
     heading = list(HEADING.finditer(text))[-1]
-    name = f"calls of {heading[1]}"
-    profile, lines = Profile(str(path), sources={name: Source(name, "probe")}), []
+    name = heading[1]
+    profile, lines = Profile(str(path), sources={name: Source(name, "calls")}), []
     body = text[heading.end() + 1:].split("\n")
     with_addresses = any(re.match(r"  (?=.{16} \S)[0-9a-f]+ +\S", line) for line in body)
     for line in body:
@@ -52,7 +52,7 @@ def key_of(name, lines, with_addresses):
 
 def is_of_program(name):
     """Whether the pattern `program:function` was given; a function of C++ has colons of its own, two at a time."""
-    return bool(re.search(r"(?<!:):(?!:)", name.removeprefix("calls of ").removeprefix("p:")))
+    return bool(re.search(r"(?<!:):(?!:)", name.removeprefix("p:")))
 
 
 def function_of(line, with_addresses):

@@ -21,18 +21,18 @@ assert len(AGE_LIMITS) + 1 == len(AGES)
 
 def read(path, text, lookup):
     """The Profile of `text`. ReportError."""
-    try:
-        dumps = parse_dumps(text)
-        check_end(text)
-        for dump in dumps:
-            if broken := dump.broken_identities():
-                raise DumpError(f"{dump.name}: does not hold: {broken[0]}")
-    except (DumpError, ValueError, KeyError) as error:
-        raise ReportError(f"{path}: {error if isinstance(error, DumpError) else 'not a whole dump'}") from error
     profile = Profile(str(path))
     names = Names(lookup) if lookup.kernel_file else None
-    for dump in dumps:
-        add(profile, dump, names, lookup)
+    try:
+        check_end(text)
+        for dump in parse_dumps(text):
+            if broken := dump.broken_identities():
+                raise DumpError(f"{dump.name}: does not hold: {broken[0]}")
+            add(profile, dump, names, lookup)
+    except DumpError as error:
+        raise ReportError(f"{path}: {error}") from error
+    except (ValueError, KeyError, IndexError) as error:
+        raise ReportError(f"{path}: not a whole dump of a trace") from error
     return profile
 
 

@@ -27,8 +27,10 @@ def lines_of(profile, by="stack", base=None, root=ROOT):
 def heading(profile, base):
     sources = {key.source for key in profile.amounts}
     yield printable(profile.title) + (f", what has changed since {printable(base)}" if base else "")
-    stacks_count = len({(key.source, key.frames) for key in map(comparable, profile.amounts)})
-    yield f"{amount_of(profile.total(), bool(base))} from {stacks_count} stacks of {len(sources)} sources"
+    stacks_count = len({(key.source, stack_of(key)) for key in map(comparable, profile.amounts)})
+    nouns = {noun_of(profile, name) for name in sources}
+    noun = nouns.pop() if len(nouns) == 1 else "objects"
+    yield f"{amount_of(profile.total(), bool(base), noun)} from {stacks_count} stacks of {len(sources)} sources"
     if profile.lost:
         yield "lost: " + printable(profile.lost[0])
         yield from (f"      {printable(line)}" for line in profile.lost[1:])
@@ -44,10 +46,22 @@ def source_line(source):
         yield f"{source.kind or 'source'} {printable(source.name)}{', ' + source.state if source.state else ''}: {', '.join(words)}"
 
 
-def amount_of(amount, signed=False):
-    """"96 bytes in 3 objects"; "3 objects" of what has no size."""
+def amount_of(amount, signed=False, noun="objects"):
+    """"96 bytes in 3 objects"; "3 references" of what has no size; "96 bytes" if it is not known in how many."""
     form = "+d" if signed else "d"
-    return f"{amount.bytes:{form}} bytes in {amount.objects:{form}} objects" if amount.bytes else f"{amount.objects:{form}} objects"
+    count = f"{amount.objects:{form}} {noun}"
+    return f"{amount.bytes:{form}} bytes in {count}" if amount.bytes and amount.objects else f"{amount.bytes:{form}} bytes" if amount.bytes else count
+
+
+def noun_of(profile, name):
+    """What is counted of a source."""
+    kind = profile.sources[name].kind if name in profile.sources else ""
+    return kind if kind in ("references", "calls") else "objects"
+
+
+def stack_of(key):
+    """The frames that tell stacks apart: the kernel's, or a program's if it is of one alone."""
+    return key.frames or key.user_frames
 
 
 def size_of(amount):
@@ -82,12 +96,13 @@ def stacks(profile, signed, source):
     groups = defaultdict(dict)
     for key, amount in profile.amounts.items():
         same = comparable(key)
-        groups[same.source, same.frames][key] = amount
+        groups[same.source, stack_of(same)][key] = amount
     for (name, frames), members in sorted(groups.items(), key=lambda item: (*size_of(summed(item[1].values())), item[0][0])):
-        yield f"{amount_of(summed(members.values()), signed)} of {printable(name)} from stack"
+        noun = noun_of(profile, name)
+        yield f"{amount_of(summed(members.values()), signed, noun)} of {printable(name)} from stack"
         yield from frame_lines(frames, source, "    ") if frames else ["    the stack was not recorded"]
         yield from about(members)
-        yield from user_stacks(members, signed, source)
+        yield from user_stacks(members, signed, source, noun)
         yield from holders(profile, members)
         yield ""
 
@@ -113,7 +128,7 @@ def about(members):
     marks = sorted({key.mark for key in members})
     if any(marks):
         facts.append("marks " + ", ".join(map(str, marks[:NAMES_SHOWN])) + (f" and {len(marks) - NAMES_SHOWN} more" if len(marks) > NAMES_SHOWN else ""))
-    for what, attribute in (("age", "age"), ("allocated by", "process")):
+    for what, attribute in (("age", "age"), ("by", "process")):
         names = most_first(members, attribute)
         if names:
             facts.append(f"{what} " + ", ".join(names[:NAMES_SHOWN]) + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""))
@@ -128,17 +143,22 @@ def most_first(members, attribute):
     return [printable(name) for name, _ in sorted(sums.items(), key=lambda item: (*size_of(item[1]), item[0])) if name]
 
 
-def user_stacks(members, signed, source):
+def user_stacks(members, signed, source, noun):
     sums = defaultdict(Amount)
     for key, amount in members.items():
-        if key.user_frames:
+        if key.frames and key.user_frames:
             sums[comparable(key).user_frames].add(amount)
     ordered = sorted(sums.items(), key=lambda item: size_of(item[1]))
     for frames, amount in ordered[:USER_STACKS_SHOWN]:
-        yield f"    called from {printable(frames[0].module or 'a program')}, {amount_of(amount, signed)}"
+        yield f"    called from {printable(program_of(frames))}, {amount_of(amount, signed, noun)}"
         yield from frame_lines(frames, source, "        ")
     if len(ordered) > USER_STACKS_SHOWN:
         yield f"    and from {len(ordered) - USER_STACKS_SHOWN} stacks of programs more"
+
+
+def program_of(frames):
+    module = frames[0].module
+    return module if module not in ("", "program") else "a program"
 
 
 def holders(profile, members):
