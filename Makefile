@@ -35,6 +35,7 @@ PACKAGES := build \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter report-page pictures test%,$(GOALS)),page) \
   $(if $(filter pictures test%,$(GOALS)),browser) \
+  $(if $(filter pictures,$(GOALS)),pictures) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)

@@ -126,6 +126,7 @@ def test_search_shows_in_graph_and_table(show):
     search(browser, "LEAKY_open")
     assert browser.js(frame("leaky_open") + ".querySelector('rect').getAttribute('fill')") != colour
     assert [row[2] for row in browser.js(ROWS)] == ["leaky_open"] and text(browser, "#count") == "1 of 3 stacks"
+    assert text(browser, "#details") == "Found: 2,880 bytes in 15 objects (81.8% of all)"
     search(browser, "task init")  # a process is in the table alone
     assert [row[2] for row in browser.js(ROWS)] == ["pipe_create"]
     search(browser, "(.*")  # no pattern

@@ -24,3 +24,7 @@ $(PAGE)/page.js $(PAGE)/page.css &: $(PAGE)/npm.stamp $(PAGE_SOURCES)
 $(PAGE)/page.html: tools/report-page/src/page.html
 	@mkdir -p $(PAGE)
 	@cp $< $@
+
+.PHONY: pictures
+pictures: all report-page ## make the pictures of docs/tutorial.md anew
+	@scripts/pictures

@@ -162,6 +162,10 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def rest(self):
+        """Takes the pointer away from what it points at."""
+        self._ask("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
+
     def type(self, text):
         """Into what has the focus."""
         self._ask("Input.insertText", text=text)

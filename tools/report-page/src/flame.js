@@ -28,6 +28,11 @@ function colour(node, difference, measure) {
   return `hsl(${hue + (hash(data.name) % 21) - 10} ${saturation}% ${72 + (hash(data.name) % 9)}%)`;
 }
 
+// The nodes that are highlighted, without those below them.
+function highest(node) {
+  return node.highlight ? [node] : (node.children ?? []).flatMap(highest);
+}
+
 export class Flame {
   // `tell(text)`: what is known of the frame that is pointed at, or null. `zoomed(node)`: the frame that is whole now, null for all.
   constructor(parent, profile, { tell, zoomed }) {
@@ -70,11 +75,15 @@ export class Flame {
     this.chart.minFrameSize(Math.max(1, widths[MOST_FRAMES] ?? 0));
   }
 
+  amount(amount, value) {
+    const part = this.total ? ` (${((100 * value) / this.total).toFixed(1)}% of ${this.profile.difference ? "the change" : "all"})` : "";
+    return amountText(amount, this.profile.difference) + part;
+  }
+
   label(node) {
     const { name, amount, value, places } = node.data;
-    const part = this.total ? ` (${((100 * value) / this.total).toFixed(1)}% of ${this.profile.difference ? "the change" : "all"})` : "";
     const where = places.size ? `, ${[...places].slice(0, 3).join(", ")}${places.size > 3 ? ", \u2026" : ""}` : "";
-    return `${name}: ${amountText(amount, this.profile.difference)}${part}${where}`;
+    return `${name}: ${this.amount(amount, value)}${where}`;
   }
 
   search(words) {
@@ -82,6 +91,9 @@ export class Flame {
     this.root.each((node) => {
       node.highlight = Boolean(words) && `${node.data.name}\n${[...node.data.places].join("\n")}`.toLowerCase().includes(words);
     });
+    const found = words ? highest(this.root) : [];
+    this.found = words && `Found: ${this.amount(found.reduce(([bytes, objects], { data }) => [bytes + data.amount[0], objects + data.amount[1]], [0, 0]),
+      found.reduce((total, { data }) => total + data.value, 0))}`;
     this.redraw();
   }
 
@@ -114,6 +126,7 @@ export class Flame {
     select(this.svg).selectAll("g.frame").each(function (node) {
       depth = Math.max(depth, node.depth);
       select(this).select("rect").interrupt().attr("width", this.getAttribute("width")); // at once, not in a quarter of a second
+      this.classList.toggle("found", Boolean(node.highlight));
       this.setAttribute("role", "treeitem");
       this.setAttribute("aria-label", label(node));
       this.setAttribute("aria-level", node.depth + 1);

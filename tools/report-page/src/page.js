@@ -18,7 +18,7 @@ function heading() {
   byId("title").textContent = title;
   byId("about").textContent = [
     profile.base ? `what has changed since ${profile.base}` : profile.difference ? "a difference" : "",
-    profile.seconds ? `taken ${number(profile.seconds)} s after boot` : "",
+    profile.seconds ? `taken ${profile.seconds < 100 ? profile.seconds.toFixed(1) : number(profile.seconds)} s after boot` : "",
     profile.buildId ? `kernel ${profile.buildId.slice(0, 12)}` : "",
   ].filter(Boolean).join(" \u00b7 ");
   const { difference, total } = profile;
@@ -64,8 +64,8 @@ const table = new Table(profile, {
 const growth = new Growth(byId("growth"), profile);
 const flame = new Flame(byId("flame"), profile, {
   tell(text) {
-    byId("details").textContent = text ?? (shown.frame ? `Zoomed to ${shown.frame.name}: ${amountText(shown.frame.amount, profile.difference)}`
-      : "Point at a frame, or tap it to zoom.");
+    byId("details").textContent = text ?? (flame.found || (shown.frame
+      ? `Zoomed to ${shown.frame.name}: ${amountText(shown.frame.amount, profile.difference)}` : "Point at a frame, or tap it to zoom."));
   },
   zoomed(frame) {
     shown.frame = frame && { ...frame, stacks: stacksBelow(frame) };
@@ -91,6 +91,7 @@ function showFlame() {
 function search() {
   const words = byId("search").value.trim().toLowerCase();
   flame.search(words);
+  flame.tell(null);
   table.search(words);
 }
 
