@@ -11,7 +11,7 @@ from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError,
 
 pytestmark = pytest.mark.shares
 
-MARKUP = "</script><img src=x onerror=alert(1)>"
+MARKUP = "</script ><!--<script><img src=x onerror=alert(1)>"
 SCREENS = pathlib.Path(os.environ.get("STELE_BUILD", "build")) / "report/screens"
 LEAK = (Frame("leaky_open", "kern/drivers/leaky.cc", 3), Frame("Table::open", "kern/drivers/leaky.cc", 1, inlined=True), Frame("sys_open"))
 PROGRAM = (Frame("open", module="/bin/demo"), Frame("main", "demo.c", 7, module="/bin/demo"))
