@@ -93,6 +93,16 @@ def test_caches_are_those_of_kmemstat(panicked, said):
     assert len(quiet) > 8 and set(quiet) <= set(after)
 
 
+def test_the_report_says_the_same(panicked, said):
+    """Of all objects, not only of those that a text shows."""
+    run = subprocess.run([ROOT / "scripts/report", "--by", "cache", panicked[1]], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    found = {words[2]: (int(words[0]), int(words[1])) for words in map(str.split, run.stdout.partition("\n\n")[2].splitlines()[1:])}
+    for name in TRACED:
+        [dump] = dumps_in(said[f"kmem-trace {name}"])
+        assert found[name] == (dump.counters["estimated_bytes"], dump.counters["estimated_objects"])
+
+
 def test_a_trace_that_is_off(said):
     assert said["kmem-trace kmalloc_16"] == "kmemtrace kmalloc_16 state off objsize 16\nto trace it: echo start > #mem/kmemtrace/kmalloc_16\n"
 

@@ -186,6 +186,14 @@ def test_make(tmp_path):
     assert run.returncode == 1, run.stderr
     assert "leaky_open" in run.stdout
     assert (tmp_path / "report.txt").read_text() == run.stdout
+    # The other forms, and where they are. Both runs of the allocator's judges count the same objects once.
+    [(size, objects)] = re.findall(r"^(\d+) bytes in (\d+) allocations of leaky from stack$", run.stdout, re.M)
+    told = [line for line in run.stderr.splitlines() if line.startswith(f"leaktest: {tmp_path}")]
+    assert [line.partition(": ")[2].partition(":")[0] for line in told] == \
+        [str(tmp_path / f"report.{suffix}") for suffix in ("txt", "json", "xml", "folded", "pb.gz", "html", "tracedump")]
+    assert re.fullmatch(rf"_start;.*;leaky_open;\[leaky\] {size}\n", (tmp_path / "report.folded").read_text())
+    shown = subprocess.run([ROOT / "scripts/report", "--by", "cache", tmp_path / "report.tracedump"], capture_output=True, text=True, check=True).stdout
+    assert re.search(rf"^ *{size} +{objects}  leaky$", shown, re.M), shown
 
 
 @pytest.mark.cpus(4)

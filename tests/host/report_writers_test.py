@@ -60,6 +60,13 @@ def test_tables(by, wanted):
     assert [line.strip() for line in shown[5:]] == wanted
 
 
+def test_tables_of_a_difference():
+    shown = lines(profile({key(): (-2, -384), key("chan", "Chan::create"): (1, 136)}), by="cache", base="before")
+    assert [line.split() for line in shown[5:]] == [["-384", "-2", "leaky"], ["+136", "+1", "chan"]]
+    with pytest.raises(SystemExit):
+        command.main(["--base", "a", "--by", "process", "b"])
+
+
 def test_what_has_no_size_is_counted():
     shown = lines(profile({key("ref.chan"): (3, 0)}, sources={"ref.chan": Source("ref.chan", "references")}))
     assert "3 references of ref.chan from stack" in shown and shown[1].startswith("3 references from ")

@@ -38,6 +38,8 @@ def arguments(words):
     options = parser.parse_args(words)
     if options.format in ("pprof", "html", "all") and not options.output:
         parser.error(f"--format {options.format} needs -o FILE")
+    if options.base and options.by == "process":
+        parser.error("--by process: two files have other processes, which are not compared")
     return options
 
 

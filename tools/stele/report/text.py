@@ -179,13 +179,13 @@ def table(profile, by, signed):
                 within[name].add(amount)
         else:
             own[key.source if by == "cache" else key.process or "not known"].add(amount)
-    form = "+d" if signed else "d"
+    sign = "+" if signed else ""
     both = " {:>12} {:>10}".format("BYTES WITHIN", "OBJECTS") if within else ""
     yield f"{'BYTES':>12} {'OBJECTS':>10}{both}  {by.upper()}"
     names = within or own
     for name in sorted(names, key=lambda name: (*size_of(own[name]), *size_of(names[name]), name)):
-        more = f" {within[name].bytes:>12{form}} {within[name].objects:>10{form}}" if within else ""
-        yield f"{own[name].bytes:>12{form}} {own[name].objects:>10{form}}{more}  {printable(name)}"
+        more = f" {within[name].bytes:>{sign}12d} {within[name].objects:>{sign}10d}" if within else ""
+        yield f"{own[name].bytes:>{sign}12d} {own[name].objects:>{sign}10d}{more}  {printable(name)}"
 
 
 def name_of(frame):

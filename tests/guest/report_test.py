@@ -1,0 +1,91 @@
+"""scripts/report on what a guest has written: two dumps, ten leaks apart, and what its own tools say of the same leaks."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from guest import BUILD, ROOT, Result, guest, text
+
+pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
+SIZE = 192  # bytes of an object that leakdemo leaks
+
+
+def report(*words):
+    run = subprocess.run([ROOT / "scripts/report", *map(str, words)], capture_output=True, check=False)
+    return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The folder with what the guest has written. The kernel keeps the path of an open file: paths of one length make dumps that differ in
+    nothing but the leaks."""
+    folder = tmp_path_factory.mktemp("written")
+    result = guest("""
+echo start > '#mem/kmemtrace/ctl'
+leakdemo leak 3
+cat '#mem/tracedump' > /host/first
+if true; then leakdemo leak 10; cat '#mem/tracedump' > /host/later; fi
+cat '#mem/kmemtrace/leaky' > /host/text
+memleak -o 0 1 1 > /host/memleak
+memleak -o 0 -f 1 1 > /host/memleak.folded 2> /dev/null
+stackcount -D 1 leaky_open > /host/stackcount & until grep -q Tracing /host/stackcount 2> /dev/null; do :; done
+leakdemo leak 7
+wait
+""", "--share", str(folder))
+    assert (result.status, result.stderr) == (0, ""), result
+    return folder
+
+
+def test_ten_leaks_apart(written):
+    """Just the ten, though the shell was elsewhere in its own recursion when it made the second dump."""
+    result = report("--base", written / "first", written / "later")
+    assert (result.status, result.stderr) == (0, ""), result
+    assert result.stdout.splitlines()[1] == f"+{10 * SIZE} bytes in +10 objects from 1 stacks of 1 sources"
+    assert re.search(rf"^\+{10 * SIZE} bytes in \+10 objects of leaky from stack\n    leaky_open  (kern/drivers/dev/debug\.cc):(\d+)\n", result.stdout, re.M)
+    place = re.search(r"^    leaky_open  (\S+):(\d+)\n        (.*)$", result.stdout, re.M)
+    assert "kmem_cache_alloc" in place[3]
+    assert place[3] == (ROOT / place[1]).read_text().splitlines()[int(place[2]) - 1].strip()
+    assert re.search(r"^    called from /bin/leakdemo, .*\n(.*\n)*?        use  user/bin/leakdemo/leakdemo\.c:\d+$", result.stdout, re.M)
+
+
+def test_ten_leaks_apart_folded(written):
+    result = report("--base", written / "first", written / "later", "--format", "folded")
+    assert (result.status, result.stderr) == (0, ""), result
+    assert re.fullmatch(rf"_start;__stele_start;main;use;open;.*;sys_open;.*;leaky_open;\[leaky\] {10 * SIZE}\n", result.stdout)
+    result = report("--base", written / "first", written / "later", "--format", "folded", "--measure", "objects")
+    assert result.stdout.endswith(";leaky_open;[leaky] 10\n") and result.stdout.count("\n") == 1
+
+
+def test_ten_leaks_fewer(written):
+    result = report("--base", written / "later", written / "first", "--format", "folded")
+    assert (result.status, result.stdout) == (0, "")
+    assert result.stderr == f"report: {10 * SIZE} bytes that became less are not in the folded stacks, which have no negative numbers\n"
+
+
+@pytest.mark.parametrize("by, name", (("cache", "leaky"), ("function", "leaky_open")))
+def test_tables_of_the_difference(written, by, name):
+    result = report("--base", written / "first", written / "later", "--by", by)
+    first = result.stdout.partition("\n\n")[2].splitlines()[1].split()
+    assert (first[:2], first[-1]) == ([f"+{10 * SIZE}", "+10"], name), result
+
+
+@pytest.mark.parametrize("name", ("later", "text", "memleak", "memleak.folded"))
+def test_all_say_the_same_of_the_leak(written, name):
+    result = report("--kernel", BUILD / "stele.elf", "--format", "folded", written / name)
+    assert result.status == 0, result
+    of_the_leak = [line for line in result.stdout.splitlines() if ";leaky_open;" in line]
+    assert sum(int(line.rpartition(" ")[2]) for line in of_the_leak) == 13 * SIZE
+
+
+def test_calls(written):
+    result = report(written / "stackcount")
+    assert re.search(r"^7 calls of leaky_open from stack\n    leaky_open\n(.*\n)*?    system_call_entry\n    by pid \d+ leakdemo\n"
+                     r"    called from a program, 7 calls\n        open\n        use\n        main\n", result.stdout, re.M), result
+
+
+def test_without_the_elf_files_there_are_addresses(written, tmp_path):
+    run = subprocess.run([ROOT / "scripts/report", written / "later"], capture_output=True, text=True, env={**os.environ, "STELE_BUILD": str(tmp_path)},
+                         check=False)
+    assert run.returncode == 0 and f"{13 * SIZE} bytes in 13 objects of leaky from stack\n    0xffffffff8" in run.stdout
+    assert "its functions have no names (--kernel)" in run.stdout.partition("\n\n")[0]
