@@ -7,11 +7,12 @@ PAGE_SOURCES := $(wildcard tools/report-page/src/*)
 .PHONY: report-page
 report-page: $(PAGE)/page.js $(PAGE)/page.css $(PAGE)/page.html ## bundle the page of reports with its libraries, from npm (build/report)
 
+# Without a network npm gives up after seconds, not after a minute: the leak test goes on without a page.
 $(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock.json
 	@echo "  NPM   $(PAGE)/node_modules"
 	@mkdir -p $(PAGE)
 	@cp $^ $(PAGE)
-	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel error >$(PAGE)/npm.log 2>&1 || { cat $(PAGE)/npm.log >&2; false; }
+	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel error --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 >$(PAGE)/npm.log 2>&1 || { cat $(PAGE)/npm.log >&2; false; }
 	@touch $@
 
 # main.js imports the style, which becomes page.css. The flame graph looks at the name of a class.
