@@ -30,9 +30,12 @@ HUNTS := leaktest leaksweep leakfuzz stress
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run gdb guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
+  $(if $(filter report-page pictures test%,$(GOALS)),page) \
+  $(if $(filter pictures test%,$(GOALS)),browser) \
+  $(if $(filter pictures,$(GOALS)),pictures) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test pprof) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
@@ -53,6 +56,7 @@ include kern/kern.mk
 include user/user.mk
 include tools/reach/reach.mk
 include tools/report.mk
+include tools/report-page/page.mk
 include tests/tests.mk
 include bench/bench.mk
 include hunts.mk
@@ -86,4 +90,4 @@ clean: ## remove everything that was made
 	rm -rf $(BASE)
 
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk kern/kconfig.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk kern/kconfig.mk tools/report-page/page.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'

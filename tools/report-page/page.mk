@@ -1,0 +1,31 @@
+# The HTML page of reports (tools/stele/report/page.py): its own sources, bundled with the libraries of package.json, whose exact versions and
+# checksums are those of package-lock.json.
+
+PAGE := $(BASE)/report
+PAGE_SOURCES := $(wildcard tools/report-page/src/*)
+
+.PHONY: report-page
+report-page: $(PAGE)/page.js $(PAGE)/page.css $(PAGE)/page.html ## bundle the page of reports with its libraries, from npm (build/report)
+
+# Without a network npm gives up after seconds, not after a minute: the leak test goes on without a page.
+$(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock.json
+	@echo "  NPM   $(PAGE)/node_modules"
+	@mkdir -p $(PAGE)
+	@cp $^ $(PAGE)
+	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel error --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 >$(PAGE)/npm.log 2>&1 || { cat $(PAGE)/npm.log >&2; false; }
+	@touch $@
+
+# main.js imports the style, which becomes page.css. The flame graph looks at the name of a class.
+$(PAGE)/page.js $(PAGE)/page.css &: $(PAGE)/npm.stamp $(PAGE_SOURCES)
+	@echo "  PAGE  $(PAGE)/page.js"
+	@NODE_PATH=$(PAGE)/node_modules $(PAGE)/node_modules/.bin/esbuild tools/report-page/src/page.js --bundle --minify --keep-names \
+	  --target=es2020 --charset=ascii --legal-comments=eof --log-level=warning --outdir=$(PAGE)
+	@touch $(PAGE)/page.js $(PAGE)/page.css
+
+$(PAGE)/page.html: tools/report-page/src/page.html
+	@mkdir -p $(PAGE)
+	@cp $< $@
+
+.PHONY: pictures
+pictures: all report-page ## make the pictures of docs/tutorial.md anew
+	@scripts/pictures
