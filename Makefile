@@ -30,10 +30,11 @@ HUNTS := leaktest leaksweep leakfuzz stress
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run gdb guest $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run gdb guest screens $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
+  $(if $(filter screens,$(GOALS)),screens) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()
@@ -67,6 +68,10 @@ run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal 
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
 	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
+
+.PHONY: screens
+screens: all ## pictures of kmemtop on a terminal, in build/report/screens
+	@/usr/bin/python3 tests/guest/kmemtop_pictures.py
 
 iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
 $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
