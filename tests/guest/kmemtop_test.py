@@ -164,7 +164,13 @@ def test_signals(terminal):
 
 
 def test_other_terminals(terminal):
-    """One that takes bytes for letters gets ASCII; one that does not answer has 80x24, or what LINES and COLUMNS say."""
+    """A larger one is filled; one that takes bytes for letters gets ASCII; one that does not answer has 80x24, or what LINES and COLUMNS say."""
+    terminal.resize(40, 120)
+    start(terminal, "kmemtop -d 0.2")
+    terminal.wait_until(lambda: len(set(names_of(terminal, 38))) == 36 and terminal.lines()[39] == KEYS)
+    terminal.type("q")
+    shell_again(terminal)
+    terminal.resize(24, 80)
     terminal.take_for("latin-1")
     start(terminal, "kmemtop -d 0.2 -f chan")
     terminal.wait_for(r"^ref\.chan +R .* __")
