@@ -30,12 +30,12 @@ HUNTS := leaktest leaksweep leakfuzz stress
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run gdb guest pictures screens $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter report-page pictures test%,$(GOALS)),page) \
   $(if $(filter pictures test%,$(GOALS)),browser) \
-  $(if $(filter pictures,$(GOALS)),pictures) \
+  $(if $(filter pictures screens,$(GOALS)),pictures) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test pprof) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
@@ -72,6 +72,10 @@ run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal 
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
 	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
+
+.PHONY: screens
+screens: all ## pictures of kmemtop on a terminal, in build/report/screens
+	@/usr/bin/python3 tests/guest/kmemtop_pictures.py
 
 iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
 $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso

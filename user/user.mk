@@ -5,7 +5,7 @@
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
 #   user/lib   each folder user/lib/NAME is a static library of C++ for those, and headers for C: #include "NAME/file.h"
-#   user/ports each folder with a `build` is a recipe for user/ports/port
+#   user/ports each folder with a `build` is a recipe for user/ports/port: a program, or a library for programs of our own
 #   user/etc   goes to /etc as it is
 #   docs/man   manual pages: formatted, for `man` in the guest
 
@@ -68,24 +68,39 @@ $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 # Where a program's functions return (docs/probes.md). Once after each link.
 ADD_RETURNS = python3 tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele- $@
 
+# Programs and libraries of others: sources and results are kept beside the toolchain, so that `make clean` does not build them again.
+# $(1): its name
+PORT = CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
+  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' SYSROOT='$(abspath $(SYSROOT))' \
+  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
+port_sources = $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port
+
+# The library and its headers lie in the same folder.
+NCURSES := $(USER_OUT)/ports/ncurses/out/libncursesw.a
+$(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
+	@echo "  PORT  ncurses"
+	@$(call PORT,ncurses)
+	@touch $@
+
 # Programs of our own. One with C++ in it is linked with these and the C++ library, without those of its sections that nobody
-# calls.
+# calls. NAME_LIBRARIES are those of others that a program needs.
+kmemtop_LIBRARIES := $(NCURSES)
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
 	@echo "  UCC   $$<"
 	@$$(USER_CC) $$(USER_CFLAGS) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
+$(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS) $($(1)_LIBRARIES)
 	@mkdir -p $$(@D)
 	@echo "  UCXX  $$<"
-	@$$(USER_CXX) $$(USER_CXXFLAGS) -MD -MP -c -o $$@ $$<
+	@$$(USER_CXX) $$(USER_CXXFLAGS) $(addprefix -isystem ,$(dir $($(1)_LIBRARIES))) -MD -MP -c -o $$@ $$<
 $(USER_OUT)/bin/$(1): $(patsubst user/bin/%,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c user/bin/$(1)/*.cc)) $(SYSROOT_LIBC) \
-  $(if $(wildcard user/bin/$(1)/*.cc),$(USER_LIBRARIES)) tools/stele/returns.py
+  $(if $(wildcard user/bin/$(1)/*.cc),$(USER_LIBRARIES)) $($(1)_LIBRARIES) tools/stele/returns.py
 	@mkdir -p $$(@D)
 	@echo "  ULINK $$@"
 	@$(if $(wildcard user/bin/$(1)/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^) \
-	  -Wl$$(comma)--start-group $$(filter $$(USER_OUT)/lib/%.a,$$^) -Wl$$(comma)--end-group
+	  -Wl$$(comma)--start-group $$(filter %.a,$$(filter-out $$(SYSROOT_LIBC),$$^)) -Wl$$(comma)--end-group
 	@$$(ADD_RETURNS)
 endef
 comma := ,
@@ -96,16 +111,13 @@ $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 program: $(SYSROOT_LIBC) ## a program for the guest from a C file anywhere: FROM=FILE.c TO=FILE
 	@$(USER_CC) $(USER_CFLAGS) -o $(TO) $(FROM)
 
-# Programs of others: sources are kept beside the toolchain, so that `make clean` does not fetch them again.
+# Programs of others.
 USER_PORTS := dash busybox
 define USER_PORT
-$(USER_OUT)/bin/$(1): $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port $(SYSROOT_LIBC) \
-  tools/stele/returns.py
+$(USER_OUT)/bin/$(1): $(call port_sources,$(1)) $(SYSROOT_LIBC) tools/stele/returns.py
 	@mkdir -p $$(@D)
 	@echo "  PORT  $(1)"
-	@CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
-	  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' SYSROOT='$(abspath $(SYSROOT))' \
-	  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
+	@$(call PORT,$(1))
 	@cp $(USER_OUT)/ports/$(1)/out/$(1) $$@
 	@$$(ADD_RETURNS)
 endef

@@ -24,3 +24,6 @@ STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.c
 
 # The parts of the program kmemwatch that need no system.
 KMEMWATCH_SRC := $(addprefix user/bin/kmemwatch/,judge.cc report.cc trend.cc) user/lib/tool/kmemstat.cc
+
+# The parts of the program kmemtop that need no system.
+KMEMTOP_SRC := $(addprefix user/bin/kmemtop/,format.cc sources.cc stacks.cc traces.cc)

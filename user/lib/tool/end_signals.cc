@@ -31,17 +31,25 @@ EndSignals::EndSignals() {
   sigaction(SIGPIPE, &action, nullptr);
 }
 
-bool EndSignals::wait(std::chrono::milliseconds time) const {
+EndSignals::Wake EndSignals::wait_for_input(int input, std::chrono::milliseconds time) const {
   using std::chrono::steady_clock, std::chrono::milliseconds, std::chrono::ceil;
   const auto end = steady_clock::now() + time;
-  if (setjmp(end_of_wait) != 0) return true;
+  pollfd file = {.fd = input, .events = POLLIN, .revents = 0};
+  const nfds_t files = input < 0 ? 0 : 1;
+  Wake wake = Wake::kTime;
+  if (setjmp(end_of_wait) != 0) return Wake::kSignal;
   waiting = 1;
   while (ended == 0) {
     const auto left = ceil<milliseconds>(end - steady_clock::now()).count();
-    if (left <= 0) break;
     constexpr long kLongest = 1'000'000'000;
-    poll(nullptr, 0, static_cast<int>(std::min<long>(left, kLongest)));
+    const int ready = poll(&file, files, static_cast<int>(std::clamp<long>(left, 0, kLongest)));
+    if (ready > 0) wake = Wake::kInput;
+    if (ready > 0 || left <= 0) break;
   }
   waiting = 0;
-  return ended != 0;
+  return ended != 0 ? Wake::kSignal : wake;
+}
+
+bool EndSignals::wait(std::chrono::milliseconds time) const {
+  return wait_for_input(-1, time) == Wake::kSignal;
 }

@@ -12,4 +12,7 @@ class EndSignals {
   EndSignals& operator=(const EndSignals&) = delete;
   // True if one has come, or comes within this time (then at once).
   bool wait(std::chrono::milliseconds time) const;
+  // The same, but it also ends when the file `input` can be read, or has ended.
+  enum class Wake { kSignal, kInput, kTime };
+  Wake wait_for_input(int input, std::chrono::milliseconds time) const;
 };

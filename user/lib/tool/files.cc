@@ -48,6 +48,13 @@ std::string read_file(const std::string& path) {
 }
 
 void read_lines(const std::string& path, const std::function<void(std::string_view)>& line) {
+  read_lines_while(path, [&](std::string_view text) {
+    line(text);
+    return true;
+  });
+}
+
+void read_lines_while(const std::string& path, const std::function<bool(std::string_view)>& line) {
   constexpr std::size_t kPiece = 64 * 1024;
   const Descriptor file(path, O_RDONLY);
   if (file.number() < 0) failed(path);
@@ -61,7 +68,7 @@ void read_lines(const std::string& path, const std::function<void(std::string_vi
     std::size_t start = 0;
     for (std::size_t end; (end = text.find('\n', std::max(start, left))) != text.npos;
          start = end + 1) {
-      line(std::string_view(text).substr(start, end - start));
+      if (!line(std::string_view(text).substr(start, end - start))) return;
     }
     text.erase(0, start);
     if (got == 0) break;

@@ -1,0 +1,78 @@
+"""A person at a terminal that knows what its screen shows: the guest's console, emulated by pyte."""
+import codecs
+import os
+import re
+import select
+import time
+
+import pyte
+
+from console import Console
+
+
+class Answering(pyte.Screen):
+    """A screen that answers where its cursor is, as terminals do."""
+
+    def __init__(self, columns, rows, answer):
+        super().__init__(columns, rows)
+        self._answer = answer
+
+    def write_process_input(self, data):
+        self._answer(data)
+
+
+class Terminal(Console):
+    """A console of `rows` by `columns`."""
+
+    def __init__(self, *options, rows=24, columns=80):
+        super().__init__(*options)
+        self.answers = True
+        self.screen = Answering(columns, rows, self._answer)
+        self._stream = pyte.Stream(self.screen)
+        self.take_for("utf-8")
+
+    def take_for(self, encoding):
+        """How it understands bytes from now on."""
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+
+    def _answer(self, data):
+        if self.answers:
+            self.type(data)
+
+    def lines(self):
+        return [line.rstrip() for line in self.screen.display]
+
+    def text(self):
+        return "\n".join(self.lines())
+
+    def resize(self, rows, columns):
+        """As dragging a window's corner: nobody is told."""
+        self.screen.resize(rows, columns)
+
+    def read(self, seconds):
+        """Something of what comes within that time is shown, little enough that no picture is missed; whether anything came."""
+        if not select.select([self.master], [], [], seconds)[0]:
+            return False
+        self._stream.feed(self._decoder.decode(os.read(self.master, 1024)))
+        return True
+
+    def wait_until(self, holds, seconds=60):
+        """Until `holds()` is true of the screen, which may be drawn half; what it returned. It may also assert."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                if result := holds():
+                    return result
+            except AssertionError:
+                if time.monotonic() > end:
+                    raise
+            assert time.monotonic() < end, f"not on the screen:\n{self.text()}"
+            self.read(0.5)
+
+    def wait_for(self, pattern, seconds=60):
+        """Until the screen shows the regular expression `pattern`; the match."""
+        return self.wait_until(lambda: re.search(pattern, self.text(), re.MULTILINE), seconds)
+
+    def wait_while(self, pattern, seconds=60):
+        """Until the screen does not show it any more."""
+        self.wait_until(lambda: not re.search(pattern, self.text(), re.MULTILINE), seconds)

@@ -1,0 +1,48 @@
+"""A terminal's screen, as pyte emulates it, as a picture.
+
+`draw(screen, path)` writes a PNG: DejaVu Sans Mono, on dark ground, each character in its cell. Block elements are drawn as the rectangles that
+they are, so that those of neighbouring cells touch, as terminals draw them.
+"""
+import pathlib
+
+from PIL import Image, ImageDraw, ImageFont
+
+FONTS = pathlib.Path("/usr/share/fonts/truetype/dejavu")
+SIZE, MARGIN = 16, 12
+GROUND, INK = "#16181d", "#d5d8de"
+COLOURS = {"black": "#16181d", "red": "#ef6b73", "green": "#8ecb6f", "brown": "#e5c07b", "blue": "#61afef", "magenta": "#c678dd", "cyan": "#67c1cc",
+           "white": "#d5d8de"}
+LOWEST_BLOCK, HIGHEST_BLOCK = 0x2581, 0x2588  # eighths of a cell, from below
+
+
+def colour(name, otherwise):
+    """What pyte names: a word, or six hexadecimal digits."""
+    if name == "default":
+        return otherwise
+    return COLOURS.get(name) or f"#{name}"
+
+
+def draw(screen, path):
+    """Writes the picture to `path`, whose folder is made."""
+    fonts = {bold: ImageFont.truetype(str(FONTS / f"DejaVuSansMono{'-Bold' if bold else ''}.ttf"), SIZE) for bold in (False, True)}
+    ascent, descent = fonts[False].getmetrics()
+    width, height = round(fonts[False].getlength("M")), ascent + descent + 1
+    image = Image.new("RGB", (screen.columns * width + 2 * MARGIN, screen.lines * height + 2 * MARGIN), GROUND)
+    canvas = ImageDraw.Draw(image)
+    for row in range(screen.lines):
+        for column in range(screen.columns):
+            cell = screen.buffer[row][column]
+            ink, ground = colour(cell.fg, INK), colour(cell.bg, GROUND)
+            if cell.reverse:
+                ink, ground = ground, ink
+            left, top = MARGIN + column * width, MARGIN + row * height
+            canvas.rectangle((left, top, left + width - 1, top + height - 1), fill=ground)
+            if LOWEST_BLOCK <= ord(cell.data[:1] or " ") <= HIGHEST_BLOCK:
+                eighths = ord(cell.data) - LOWEST_BLOCK + 1
+                canvas.rectangle((left, top + height - max(2, eighths * (height - 3) // 8), left + width - 2, top + height - 1), fill=ink)
+            else:
+                canvas.text((left, top), cell.data, font=fonts[cell.bold], fill=ink)
+            if cell.underscore:
+                canvas.line((left, top + height - 2, left + width - 1, top + height - 2), fill=ink)
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    image.save(path)

@@ -1,0 +1,31 @@
+// kmemtop: the kernel's caches, arenas and references as they change, in a table.
+//
+// Every interval it reads #mem/kmemstat, which all may read, and compares it with what it knows of
+// each source (sources.h): how many objects came in a second, and since the start. On a terminal
+// the table is live (screen.h): it can be sorted, filtered and scrolled, the trace of the source
+// under the cursor started and stopped, and its top stacks seen (stacks.h). ncurses is known to
+// terminal.cc alone. With -b the tables go to standard output, one after the other (batch.h).
+//
+// Traces go on when it ends: they are the kernel's, and whoever started one may want it later.
+//
+// Its memory does not grow: a ring of counts for each source, and the beginning of one dump.
+#include <exception>
+#include <iostream>
+
+#include "arguments.h"
+#include "batch.h"
+#include "screen.h"
+
+int main(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(argc, argv);
+  try {
+    if (arguments.batch)
+      run_batch(arguments);
+    else
+      run_screen(arguments);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "kmemtop: " << error.what() << '\n';
+    return 2;
+  }
+}
