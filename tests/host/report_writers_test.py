@@ -182,6 +182,19 @@ def test_a_kind_of_report_that_cannot_be_made_is_one_line(monkeypatch, capsys, t
     assert capsys.readouterr().err == "report: history: cannot be made here: no module\n"
 
 
+def test_of_all_forms_those_are_written_that_can_be(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("STELE_BUILD", str(tmp_path))
+    dump = tmp_path / "dump"
+    dump.write_bytes(fakes.dump(fakes.source("pipe", fakes.records(2))))
+    for suffix in command.FORMATS.values():
+        if suffix != ".txt":
+            (tmp_path / f"out{suffix}").mkdir()
+    assert command.main(["--format", "all", "-o", str(tmp_path / "out"), str(dump)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("report: ") and error.count("\n") == 1 and "out.folded: Is a directory; " in error
+    assert "128 bytes in 2 objects" in (tmp_path / "out.txt").read_text()
+
+
 def test_output_that_cannot_be_written_is_one_line(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("STELE_BUILD", str(tmp_path))
     dump = tmp_path / "dump"

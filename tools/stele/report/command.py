@@ -74,13 +74,19 @@ def needs(what):
 
 
 def run(options):
-    lookup = Lookup(options.kernel, options.programs)
+    lookup = Lookup(options.kernel, [options.programs] if options.programs else None)
     profile = reading.read(options.file, lookup, options.measure or "bytes")
     if options.base:
         profile = difference(profile, reading.read(options.base, lookup, options.measure or "bytes"))
     if options.format == "all":
+        errors = []
         for kind, suffix in FORMATS.items():
-            write(kind, profile, pathlib.Path(f"{options.output}{suffix}"), options)
+            try:
+                write(kind, profile, pathlib.Path(f"{options.output}{suffix}"), options)
+            except ReportError as error:
+                errors.append(one_line(error))
+        if errors:
+            raise ReportError("; ".join(errors))
     else:
         write(options.format, profile, options.output, options)
 

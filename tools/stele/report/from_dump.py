@@ -46,8 +46,10 @@ def profile_of(dump, lookup, title, only=None, lying=None):
             known.counters[counter] = known.counters.get(counter, 0) + value
         sums = defaultdict(lambda: [0.0, 0.0])
         for record in records[id(source)]:
-            key = Key(name, kernel.get(record.stack, ()), user.get((record.context, record.user_stack), ()) or user.get((record.context, record.stack), ()),
-                      dump.context_name(record.context) if record.context else "", record.mark, age_of(dump.age(record)))
+            # Of a probe in a program the program's stack is all there is.
+            callers = user.get((record.context, record.user_stack)) or user.get((record.context, record.stack), ())
+            process = dump.context_name(record.context) if record.context else ""
+            key = Key(name, kernel.get(record.stack, ()), callers, process, record.mark, age_of(dump.age(record)))
             weight = source.weight(record)
             sums[key][0] += weight
             sums[key][1] += weight * record.size
@@ -62,10 +64,11 @@ def profile_of(dump, lookup, title, only=None, lying=None):
 def losses_of(dump):
     lost = []
     for source in dump.sources:
-        filters = "".join(f" {key}={source.options[key]}" for key in FILTERS if key in source.options and key != "sample")
+        filters = " ".join(f"{key}={source.options[key]}" for key in FILTERS if key in source.options and key != "sample")
         for counter, what in LOSSES.items():
             if source.counters.get(counter):
-                lost.append(f"{source.name}: {source.counters[counter]} {what}" + (f" ({filters.strip()})" if counter == "filtered" and filters else ""))
+                by = f" ({filters})" if counter == "filtered" and filters else ""
+                lost.append(f"{source.name}: {source.counters[counter]} {what}{by}")
     lost += [f"the {what} of {count} records could not be named for want of memory"
              for what, count in (("stacks", dump.stacks_unnamed), ("contexts", dump.contexts_unnamed)) if count]
     return lost

@@ -8,15 +8,14 @@ import bisect
 import re
 
 from stele.dump import DumpError, parse_dumps
-from stele.report.from_dump import AGE_LIMITS, LOSSES, age_of
+from stele.report.from_dump import LOSSES, age_of
 from stele.report.lookup import frames_of
-from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError, Source
+from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
 
 HEADING = re.compile(r"kmemtrace \S+ state ", re.MULTILINE)
 FRAME = re.compile(r"(?P<function>\S.*?)\+0x(?P<offset>[0-9a-f]{1,8}) \[kernel\]")
 AGE = re.compile(r"age ms min (\d{1,20}) avg \d+ max (\d{1,20}), marks .*?, contexts (.*)")
 OBJECT, MORE = re.compile(r"\t0x[0-9a-f]+(?: size \d+)? age \d+ mark \d+ cpu \d+ .+"), re.compile(r"\t… (\d+) more")
-assert len(AGE_LIMITS) + 1 == len(AGES)
 
 
 def read(path, text, lookup):

@@ -18,7 +18,7 @@ class Lookup:
 
     def __init__(self, kernel=None, programs=None, root=ROOT):
         self.root, self.kernel_file = pathlib.Path(root), kernel
-        self.program_files = [build_folder() / "user/bin"] if programs is None else [programs] if isinstance(programs, (str, pathlib.Path)) else programs
+        self.program_files = [build_folder() / "user/bin"] if programs is None else programs
         self._kernels, self._programs, self._known = {}, None, {}
 
     def kernel(self, wanted):

@@ -18,6 +18,11 @@ def read(path, lookup, measure="bytes"):
     try:
         head, size = beginning(path)
         return reader_of(path, head, size)(path, lookup, measure)
+    except ReportError as error:
+        names = [str(path)] + ([str(lookup.kernel_file)] if lookup.kernel_file else [])
+        if str(error).startswith(tuple(f"{name}: " for name in names)):
+            raise
+        raise ReportError(f"{path}: {error}") from error
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror or error}") from error
     except MemoryError as error:

@@ -174,8 +174,9 @@ def table(profile, by, signed):
     for key, amount in profile.amounts.items():
         if by == "function":
             frames = (*key.frames, *key.user_frames)
-            own[name_of(frames[0]) if frames else "the stack was not recorded"].add(amount)
-            for name in {name_of(frame) for frame in frames} or {"the stack was not recorded"}:
+            names = [frame.function for frame in frames] or ["the stack was not recorded"]
+            own[names[0]].add(amount)
+            for name in set(names):
                 within[name].add(amount)
         else:
             own[key.source if by == "cache" else key.process or "not known"].add(amount)
@@ -186,10 +187,6 @@ def table(profile, by, signed):
     for name in sorted(names, key=lambda name: (*size_of(own[name]), *size_of(names[name]), name)):
         more = f" {within[name].bytes:>{sign}12d} {within[name].objects:>{sign}10d}" if within else ""
         yield f"{own[name].bytes:>{sign}12d} {own[name].objects:>{sign}10d}{more}  {printable(name)}"
-
-
-def name_of(frame):
-    return frame.function
 
 
 def printable(text):
