@@ -33,10 +33,11 @@ PACKAGES := build \
   $(if $(filter run gdb guest pictures screens $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
-  $(if $(filter report-page pictures test%,$(GOALS)),page) \
-  $(if $(filter pictures test%,$(GOALS)),browser) \
+  $(if $(filter report-page pictures test-long,$(GOALS)),page) \
+  $(if $(filter pictures test-long,$(GOALS)),browser) \
   $(if $(filter pictures screens,$(GOALS)),pictures) \
-  $(if $(filter bench% test% host-tests,$(GOALS)),test pprof) \
+  $(if $(filter bench% test% host-tests,$(GOALS)),test) \
+  $(if $(filter test-long,$(GOALS)),pprof) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()

@@ -24,8 +24,8 @@ ON_KERNEL = $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(C
 leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
   $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') \
   --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
-# Without the npm registry there is no page, but a verdict.
-leaktest-run: WITH = { MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: the report will have no page' >&2; } &&
+# Without npm and its registry there is no page, but a verdict.
+leaktest-run: WITH = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
 leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = break
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')

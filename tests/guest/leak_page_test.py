@@ -9,6 +9,7 @@ WIDTHS = ("Object.fromEntries([...document.querySelectorAll('#flame g.frame')].m
           " [g.getAttribute('name'), g.querySelector('rect').width.baseVal.value]))")
 
 
+@pytest.mark.long  # a browser is large
 @pytest.mark.cpus(1)
 def test_the_leaking_function_is_widest(tmp_path):
     result = leaktest("leakdemo leak 3", "--quick", "--report", str(tmp_path / "report.txt"))

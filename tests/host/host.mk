@@ -96,4 +96,3 @@ $(SPEEDSCOPE): tests/host/speedscope/package.json tests/host/speedscope/package-
 	@cp $^ $(@D)
 	@npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >$(@D)/npm.log 2>&1 || { cat $(@D)/npm.log >&2; false; }
 	@touch $@
-host-tests: $(SPEEDSCOPE)

@@ -11,6 +11,7 @@ import profiles
 from stele.report import folded, merge, pprof
 from stele.report.profile import Amount
 
+pytestmark = pytest.mark.long  # Go is large
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", HERE.parents[1] / "build"))
 

@@ -9,7 +9,7 @@ from stele.browser import Browser
 from stele.report import page
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError, Source
 
-pytestmark = pytest.mark.shares
+pytestmark = [pytest.mark.shares, pytest.mark.long]  # a browser is large
 
 MARKUP = "</script ><!--<script><img src=x onerror=alert(1)>"
 SCREENS = pathlib.Path(os.environ.get("STELE_BUILD", "build")) / "report/screens"
