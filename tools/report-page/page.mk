@@ -27,5 +27,5 @@ $(PAGE)/page.html: tools/report-page/src/page.html
 	@cp $< $@
 
 .PHONY: pictures
-pictures: all report-page ## make the pictures of docs/tutorial.md anew
+pictures: all report-page screens ## make the pictures of docs/tutorial.md anew
 	@scripts/pictures
