@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from guest import BUILD, ROOT, Result, guest, text
+from stele.browser import Browser
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 SIZE = 192  # bytes of an object that leakdemo leaks
@@ -55,6 +56,22 @@ def test_ten_leaks_apart_folded(written):
     assert re.fullmatch(rf"_start;__stele_start;main;use;open;.*;sys_open;.*;leaky_open;\[leaky\] {10 * SIZE}\n", result.stdout)
     result = report("--base", written / "first", written / "later", "--format", "folded", "--measure", "objects")
     assert result.stdout.endswith(";leaky_open;[leaky] 10\n") and result.stdout.count("\n") == 1
+
+
+def test_ten_leaks_apart_for_pprof(written, tmp_path):
+    assert report("--base", written / "first", written / "later", "--format", "pprof", "-o", tmp_path / "ten.pb.gz").status == 0
+    lines = report(tmp_path / "ten.pb.gz").stdout.splitlines()
+    assert lines[1] == f"{10 * SIZE} bytes in 10 objects from 1 stacks of 1 sources", lines
+    assert lines.count(f"{10 * SIZE} bytes in 10 objects of leaky from stack") == 1, lines
+
+
+@pytest.mark.long  # a browser is large
+def test_ten_leaks_apart_in_the_page(written, tmp_path):
+    assert report("--base", written / "first", written / "later", "--format", "html", "-o", tmp_path / "ten.html").status == 0
+    with Browser() as browser:
+        browser.open(tmp_path / "ten.html")
+        assert browser.js("document.querySelector('#count').textContent") == "1 stack"
+        assert browser.js("[...document.querySelector('#rows tr[data-stack]').cells].slice(0, 2).map(cell => cell.textContent)") == [f"+{10 * SIZE:,}", "+10"]
 
 
 def test_ten_leaks_fewer(written):
