@@ -12,7 +12,7 @@ $(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock
 	@echo "  NPM   $(PAGE)/node_modules"
 	@mkdir -p $(PAGE)
 	@cp $^ $(PAGE)
-	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel error --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 >$(PAGE)/npm.log 2>&1 || { cat $(PAGE)/npm.log >&2; false; }
+	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel error --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 --fetch-timeout 20000 >$(PAGE)/npm.log 2>&1 || { cat $(PAGE)/npm.log >&2; false; }
 	@touch $@
 
 # main.js imports the style, which becomes page.css. The flame graph looks at the name of a class.
