@@ -28,6 +28,23 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   return file;
 }
 
+// What a program's set-user-id and set-group-id bits make of whoever starts it.
+Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
+  abi_stat stat;
+  TRY(file.device->stat(file, stat));
+  Credentials& who = program.who;
+  who = starter;
+  if (file.device->grants_rights()) {
+    if (stat.mode & ABI_S_ISUID) who.uid = stat.uid;
+    // Without the right to execute it is a mark for locks.
+    if ((stat.mode & ABI_S_ISGID) && (stat.mode & 0010)) who.gid = stat.gid;
+  }
+  who.saved_uid = who.uid;
+  who.saved_gid = who.gid;
+  program.secure = who.uid != who.real_uid || who.gid != who.real_gid;
+  return {};
+}
+
 Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSegment& segment) {
   if (segment.memory_size == 0) return {};
   if (segment.file_size > segment.memory_size || segment.address >= kStackTop ||
@@ -199,6 +216,7 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     path = std::string_view(name, interpreter.size());
     file = TRY(open_program(context, path));
   }
+  TRY(take_rights(*file, context.who, program));
   program.space = TRY(AddressSpace::create());
   Result<uint64_t> loaded = load_elf(*program.space, file, head, size, program.description);
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))

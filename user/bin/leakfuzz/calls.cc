@@ -16,10 +16,10 @@ constexpr CallType kCalls[] = {
     {"getpgid", ABI_SYS_getpgid, "q", 1},
     {"setpgid", ABI_SYS_setpgid, "qq", 3},
     {"setsid", ABI_SYS_setsid, "", 2},
-    {"getuid", ABI_SYS_getuid, "", 1},
-    {"getgid", ABI_SYS_getgid, "", 1},
-    {"setuid", ABI_SYS_setuid, "u", 1},
-    {"setgid", ABI_SYS_setgid, "u", 1},
+    {"getids", ABI_SYS_getids, "w", 1},
+    {"getgroups", ABI_SYS_getgroups, "nw", 1},
+    {"setresuid", ABI_SYS_setresuid, "uuu", 1},
+    {"setresgid", ABI_SYS_setresgid, "uuu", 1},
     {"brk", ABI_SYS_brk, "a", 3},
     {"mmap", ABI_SYS_mmap, "anxjfo", 8},
     {"munmap", ABI_SYS_munmap, "an", 6},
@@ -66,6 +66,7 @@ constexpr CallType kCalls[] = {
     {"yield", ABI_SYS_yield, "", 2},
     {"poll", ABI_SYS_poll, "sly", 6},
     {"fd2path", ABI_SYS_fd2path, "fwn", 3},
+    {"setgroups", ABI_SYS_setgroups, "nr", 1},
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
 };
 static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");
