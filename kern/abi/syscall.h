@@ -24,10 +24,10 @@
   X(getpgid, 6)        /* (pid, 0 = self) */                                                      \
   X(setpgid, 7)        /* (pid, pgid) */                                                          \
   X(setsid, 8)         /* () session id */                                                        \
-  X(getuid, 9)         /* () the effective user too */                                            \
-  X(getgid, 10)        /* () */                                                                   \
-  X(setuid, 11)        /* (uid) root only, or to itself */                                        \
-  X(setgid, 12)        /* (gid) */                                                                \
+  X(getids, 9)         /* (struct abi_ids *) */                                                   \
+  X(getgroups, 10)     /* (n, uint32_t *) how many; n = 0: only counts */                         \
+  X(setresuid, 11)     /* (real, effective, saved) -1 leaves one as it is */                      \
+  X(setresgid, 12)     /* (real, effective, saved) */                                             \
   X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */    \
   X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */          \
   X(munmap, 15)        /* (addr, len) */                                                          \
@@ -74,10 +74,11 @@
   X(yield, 56)         /* () */                                                                   \
   X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */     \
   X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */       \
-  X(set_tls, 59)       /* (address) of fs:0 from now on, in user memory: thread-local storage */
+  X(setgroups, 59)     /* (n, const uint32_t *) root only */                                      \
+  X(set_tls, 60)       /* (address) of fs:0 from now on, in user memory: thread-local storage */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 60 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 61 };
 #undef ABI_SYSCALL_NUMBER
 
 /* open and fcntl flags: newlib's. */
@@ -100,6 +101,16 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 60 };
 #define ABI_S_IFCHR 0020000
 #define ABI_S_IFREG 0100000
 #define ABI_S_IFIFO 0010000
+#define ABI_S_ISUID 04000 /* runs with its owner's rights */
+#define ABI_S_ISGID 02000 /* runs with its group's rights */
+
+/* Users and groups of a process. */
+#define ABI_GROUPS_MAX 16
+struct abi_ids {
+  uint32_t uid, effective_uid, saved_uid;
+  uint32_t gid, effective_gid, saved_gid;
+  uint32_t secure; /* its program has rights that its user may not have */
+};
 
 struct abi_timespec {
   int64_t sec;

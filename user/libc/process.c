@@ -1,6 +1,5 @@
-/* Processes, their memory and their users. */
+/* Processes and their memory. */
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -80,49 +79,6 @@ int setpgrp(void) {
 }
 pid_t setsid(void) {
   return (pid_t)SYSCALL0(setsid);
-}
-
-uid_t getuid(void) {
-  return (uid_t)SYSCALL0(getuid);
-}
-uid_t geteuid(void) {
-  return getuid();
-}
-gid_t getgid(void) {
-  return (gid_t)SYSCALL0(getgid);
-}
-gid_t getegid(void) {
-  return getgid();
-}
-int setuid(uid_t uid) {
-  return (int)SYSCALL1(setuid, uid);
-}
-int seteuid(uid_t uid) {
-  return setuid(uid);
-}
-int setgid(gid_t gid) {
-  return (int)SYSCALL1(setgid, gid);
-}
-int setegid(gid_t gid) {
-  return setgid(gid);
-}
-int issetugid(void) {
-  return 0;
-}
-
-/* A process has the one group of its gid. */
-int getgroups(int size, gid_t groups[]) {
-  if (size == 0) return 1;
-  groups[0] = getgid();
-  return 1;
-}
-int setgroups(int count, const gid_t* groups) {
-  (void)count, (void)groups;
-  return 0;
-}
-int initgroups(const char* user, gid_t group) {
-  (void)user, (void)group;
-  return 0;
 }
 
 /* The heap. `heap_end` is where the kernel has it; 0 before the first call. */
@@ -207,7 +163,7 @@ long sysconf(int name) {
     case _SC_CLK_TCK:
       return 250;
     case _SC_NGROUPS_MAX:
-      return 1;
+      return NGROUPS_MAX;
     case _SC_OPEN_MAX:
       return 256;
     case _SC_JOB_CONTROL:

@@ -314,8 +314,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.parent = process->parent ? process->parent->pid : 0;
   info.group = process->group;
   info.session = process->session;
-  info.uid = process->who.uid;
-  info.gid = process->who.gid;
+  info.who = process->who;
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));

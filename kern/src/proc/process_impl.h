@@ -58,6 +58,7 @@ struct Process {
   Task* task = nullptr;  // nullptr for a zombie
   Ref<AddressSpace> space;
   Credentials who;
+  bool secure = false;  // its program has rights that its real user may not have
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
@@ -168,6 +169,8 @@ struct LoadedProgram {
   Ref<AddressSpace> space;
   TrapFrame frame;
   ProgramDescription description;
+  Credentials who;      // that it runs as: a set-user-id bit has changed the effective user
+  bool secure = false;  // they are not the real ones
 };
 // Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG,
 // ENOMEM and what reading gives.
@@ -182,6 +185,9 @@ void signal_post(Process& process, int signal) REQUIRES(process_lock);
 void signal_post_to_member(Process& process, int signal) REQUIRES(process_lock);
 // To the current process, for what it did itself: cannot be blocked or ignored.
 void signal_force(Process& process, int signal);
+// Whether somebody may send it signals (POSIX, kill): root, and whose real or effective user is its
+// real or saved one.
+bool signal_permitted(const Process& process, const Credentials& who) REQUIRES(process_lock);
 bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
 // Tells the parent that a child has ended or stopped.
 void signal_parent(Process& child, bool ended) REQUIRES(process_lock);

@@ -145,6 +145,13 @@ bool signal_ends(const Process& process) {
   return false;
 }
 
+bool signal_permitted(const Process& process, const Credentials& who) {
+  const auto is_his = [&process](uint32_t uid) NO_THREAD_SAFETY_ANALYSIS {
+    return uid == process.who.real_uid || uid == process.who.saved_uid;
+  };
+  return who.uid == 0 || is_his(who.uid) || is_his(who.real_uid);
+}
+
 bool signal_is_fatal(Process& process, int signal) {
   return (process.blocked & bit(signal)) || process.actions[signal].handler <= ABI_SIG_IGN;
 }
@@ -259,9 +266,14 @@ struct Sending {
   void (*const post)(Process& process, int signal);
   bool found = false, allowed = false;
 
+  // Whoever is in a session may make its processes go on.
+  bool goes_on(const Process& process) const REQUIRES(process_lock) {
+    const Process* const sender = current_process();
+    return signal == ABI_SIGCONT && sender && sender->session == process.session;
+  }
   void to(Process& process) REQUIRES(process_lock) {
     found = true;
-    if (who.uid != 0 && who.uid != process.who.uid) return;
+    if (!signal_permitted(process, who) && !goes_on(process)) return;
     allowed = true;
     if (signal != 0) post(process, signal);
   }

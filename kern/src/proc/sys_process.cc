@@ -1,4 +1,4 @@
-// System calls on processes: fork, exec, wait, exit, and who they are.
+// System calls on processes: fork, exec, wait, exit, groups and sessions.
 #include "arch/x86_64/interrupts.h"
 #include "core/planted.h"
 #include "proc/system_call.h"
@@ -34,6 +34,7 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
   {
     const Guard guard(process_lock);
     child.who = parent.who;
+    child.secure = parent.secure;
     child.has_terminal = parent.has_terminal;
     child.blocked = parent.blocked;
     child.actions = parent.actions;
@@ -102,6 +103,8 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
     process.program = program.description;
+    process.who = program.who;
+    process.secure = program.secure;
     trace_program_changed(*process.task);
   }
   call.frame = program.frame;
@@ -156,27 +159,6 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
   call.process.group = call.process.session = call.process.pid;
   call.process.has_terminal = false;
   return call.process.pid;
-}
-
-Result<int64_t> sys_getuid(const SystemCall& call) {
-  return call.process.who.uid;
-}
-Result<int64_t> sys_getgid(const SystemCall& call) {
-  return call.process.who.gid;
-}
-
-Result<int64_t> sys_setuid(const SystemCall& call) {
-  const Guard guard(process_lock);
-  if (call.process.who.uid != 0 && call.process.who.uid != call.word(0)) return Errno::EPERM;
-  call.process.who.uid = call.word(0);
-  return 0;
-}
-
-Result<int64_t> sys_setgid(const SystemCall& call) {
-  const Guard guard(process_lock);
-  if (call.process.who.uid != 0 && call.process.who.gid != call.word(0)) return Errno::EPERM;
-  call.process.who.gid = call.word(0);
-  return 0;
 }
 
 Result<int64_t> sys_umask(const SystemCall& call) {

@@ -15,7 +15,7 @@ Result<void> signal_everybody(Process& sender, int signal) {
   const Guard guard(process_lock);
   for (Process& process : all_processes) {
     if (process.pid == kInitPid || &process == &sender) continue;
-    if (sender.who.uid != 0 && sender.who.uid != process.who.uid) continue;
+    if (!signal_permitted(process, sender.who)) continue;
     if (signal != 0) signal_post(process, signal);
     sent = true;
   }
