@@ -14,85 +14,86 @@
 #endif
 
 /* X(name, number): the comment gives arguments and result. */
-#define ABI_SYSCALLS(X)                                                                            \
-  X(exit, 0)           /* (int status) never returns */                                            \
-  X(fork, 1)           /* () child PID, 0 in the child */                                          \
-  X(execve, 2)         /* (path, argv, envp) only returns on error */                              \
-  X(wait4, 3)          /* (pid, int *status, options, struct abi_rusage * or NULL) PID */          \
-  X(getpid, 4)         /* () */                                                                    \
-  X(getppid, 5)        /* () */                                                                    \
-  X(getpgid, 6)        /* (pid, 0 = self) */                                                       \
-  X(setpgid, 7)        /* (pid, pgid) */                                                           \
-  X(setsid, 8)         /* () session id */                                                         \
-  X(getuid, 9)         /* () the effective user too */                                             \
-  X(getgid, 10)        /* () */                                                                    \
-  X(setuid, 11)        /* (uid) root only, or to itself */                                         \
-  X(setgid, 12)        /* (gid) */                                                                 \
-  X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */     \
-  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */           \
-  X(munmap, 15)        /* (addr, len) */                                                           \
-  X(open, 16)          /* (path, flags, mode) fd */                                                \
-  X(close, 17)         /* (fd) */                                                                  \
-  X(read, 18)          /* (fd, buf, len) bytes */                                                  \
-  X(write, 19)         /* (fd, buf, len) bytes */                                                  \
-  X(pread, 20)         /* (fd, buf, len, offset) bytes */                                          \
-  X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                          \
-  X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                         \
-  X(dup, 23)           /* (fd) fd */                                                               \
-  X(dup2, 24)          /* (fd, newfd) newfd */                                                     \
-  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_DUPFD, GETFD, SETFD, GETFL, SETFL */           \
-  X(pipe2, 26)         /* (int fds[2], flags) */                                                   \
-  X(fstat, 27)         /* (fd, struct abi_stat *) */                                               \
-  X(stat, 28)          /* (path, struct abi_stat *) */                                             \
-  X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */               \
-  X(access, 30)        /* (path, mode) */                                                          \
-  X(chdir, 31)         /* (path) */                                                                \
-  X(fchdir, 32)        /* (fd) */                                                                  \
-  X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                         \
-  X(mkdir, 34)         /* (path, mode) */                                                          \
-  X(rmdir, 35)         /* (path) */                                                                \
-  X(unlink, 36)        /* (path) */                                                                \
-  X(rename, 37)        /* (from, to) within one device */                                          \
-  X(chmod, 38)         /* (path, mode) */                                                          \
-  X(truncate, 39)      /* (path, len) */                                                           \
-  X(ftruncate, 40)     /* (fd, len) */                                                             \
-  X(umask, 41)         /* (mask) old mask */                                                       \
-  X(bind, 42)          /* (source path, target path, ABI_BIND_* flags) */                          \
-  X(unmount, 43)       /* (target path) */                                                         \
-  X(ioctl, 44)         /* (fd, ABI_TC* request, pointer) terminals */                              \
-  X(kill, 45)          /* (pid, signal) pid as in POSIX: 0 own group, -1 all, < -1 a group */      \
-  X(sigaction, 46)     /* (signal, const struct abi_sigaction *, struct abi_sigaction *old) */     \
-  X(sigprocmask, 47)   /* (how: 0 set 1 block 2 unblock, const uint64_t *, uint64_t *old) */       \
-  X(sigsuspend, 48)    /* (const uint64_t *mask) EINTR */                                          \
-  X(sigreturn, 49)     /* () from the signal trampoline only */                                    \
-  X(nanosleep, 50)     /* (clock, flags, const struct abi_timespec *, ... *left or NULL) */        \
-  X(clock_gettime, 51) /* (ABI_CLOCK_*, ... *time or NULL, ... *resolution or NULL) */             \
-  X(times, 52)         /* (struct abi_rusage *self, struct abi_rusage *children) */                \
-  X(errstr, 53)        /* (char *buf, len) bytes with the NUL: why the last failed call failed */  \
-  X(uname, 54)         /* (struct abi_utsname *) */                                                \
-  X(getentropy, 55)    /* (buf, len <= 256) */                                                     \
-  X(yield, 56)         /* () */                                                                    \
-  X(poll, 57)          /* (struct abi_pollfd *, n, const struct abi_timespec *how long or NULL, */ \
-                       /* const uint64_t *mask or NULL) number ready */                            \
-  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */        \
-  X(sigpending, 59)    /* (uint64_t *) */                                                          \
-  X(sigtimedwait, 60)  /* (const uint64_t *, struct abi_siginfo * or NULL, timespec or NULL) */    \
-  X(sigqueue, 61)      /* (pid, signal, uint64_t value) */                                         \
-  X(sigaltstack, 62)   /* (const struct abi_stack * or NULL, struct abi_stack *old or NULL) */     \
-  X(setitimer, 63)     /* (which, const struct abi_itimerspec * or NULL, ... *old or NULL) */      \
-  X(timer_create, 64)  /* (clock, const struct abi_sigevent * or NULL) id */                       \
-  X(timer_settime, 65) /* (id, flags, const struct abi_itimerspec *, ... *old or NULL) */          \
-  X(timer_gettime, 66) /* (id, struct abi_itimerspec *) */                                         \
-  X(timer_getoverrun, 67) /* (id) */                                                               \
-  X(timer_delete, 68)     /* (id) */                                                               \
-  X(clock_settime, 69)    /* (clock, const struct abi_timespec *) root only */                     \
-  X(waitid, 70)           /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage * or NULL) */ \
-  X(rlimit, 71)      /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */     \
-  X(getpriority, 72) /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                       \
-  X(setpriority, 73) /* (ABI_PRIO_*, id, nice) */
+#define ABI_SYSCALLS(X)                                                                           \
+  X(exit, 0)           /* (int status) never returns */                                           \
+  X(fork, 1)           /* () child PID, 0 in the child */                                         \
+  X(execve, 2)         /* (path, argv, envp) only returns on error */                             \
+  X(wait4, 3)          /* (pid, int *status, options, struct abi_rusage * or NULL) PID */         \
+  X(getpid, 4)         /* () */                                                                   \
+  X(getppid, 5)        /* () */                                                                   \
+  X(getpgid, 6)        /* (pid, 0 = self) */                                                      \
+  X(setpgid, 7)        /* (pid, pgid) */                                                          \
+  X(setsid, 8)         /* () session id */                                                        \
+  X(getids, 9)         /* (struct abi_ids *) */                                                   \
+  X(getgroups, 10)     /* (n, uint32_t *) how many; n = 0: only counts */                         \
+  X(setresuid, 11)     /* (real, effective, saved) -1 leaves one as it is */                      \
+  X(setresgid, 12)     /* (real, effective, saved) */                                             \
+  X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */    \
+  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */          \
+  X(munmap, 15)        /* (addr, len) */                                                          \
+  X(open, 16)          /* (path, flags, mode) fd */                                               \
+  X(close, 17)         /* (fd) */                                                                 \
+  X(read, 18)          /* (fd, buf, len) bytes */                                                 \
+  X(write, 19)         /* (fd, buf, len) bytes */                                                 \
+  X(pread, 20)         /* (fd, buf, len, offset) bytes */                                         \
+  X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                         \
+  X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                        \
+  X(dup, 23)           /* (fd) fd */                                                              \
+  X(dup2, 24)          /* (fd, newfd) newfd */                                                    \
+  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_DUPFD, GETFD, SETFD, GETFL, SETFL */          \
+  X(pipe2, 26)         /* (int fds[2], flags) */                                                  \
+  X(fstat, 27)         /* (fd, struct abi_stat *) */                                              \
+  X(stat, 28)          /* (path, struct abi_stat *) */                                            \
+  X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */              \
+  X(access, 30)        /* (path, mode) */                                                         \
+  X(chdir, 31)         /* (path) */                                                               \
+  X(fchdir, 32)        /* (fd) */                                                                 \
+  X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                        \
+  X(mkdir, 34)         /* (path, mode) */                                                         \
+  X(rmdir, 35)         /* (path) */                                                               \
+  X(unlink, 36)        /* (path) */                                                               \
+  X(rename, 37)        /* (from, to) within one device */                                         \
+  X(chmod, 38)         /* (path, mode) */                                                         \
+  X(truncate, 39)      /* (path, len) */                                                          \
+  X(ftruncate, 40)     /* (fd, len) */                                                            \
+  X(umask, 41)         /* (mask) old mask */                                                      \
+  X(bind, 42)          /* (source path, target path, ABI_BIND_* flags) */                         \
+  X(unmount, 43)       /* (target path) */                                                        \
+  X(ioctl, 44)         /* (fd, ABI_TC* request, pointer) terminals */                             \
+  X(kill, 45)          /* (pid, signal) pid as in POSIX: 0 own group, -1 all, < -1 a group */     \
+  X(sigaction, 46)     /* (signal, const struct abi_sigaction *, struct abi_sigaction *old) */    \
+  X(sigprocmask, 47)   /* (how: 0 set 1 block 2 unblock, const uint64_t *, uint64_t *old) */      \
+  X(sigsuspend, 48)    /* (const uint64_t *mask) EINTR */                                         \
+  X(sigreturn, 49)     /* () from the signal trampoline only */                                   \
+  X(nanosleep, 50)     /* (clock, flags, const struct abi_timespec *, ... *left or NULL) */       \
+  X(clock_gettime, 51) /* (ABI_CLOCK_*, ... *time or NULL, ... *resolution or NULL) */            \
+  X(times, 52)         /* (struct abi_rusage *self, struct abi_rusage *children) */               \
+  X(errstr, 53)        /* (char *buf, len) bytes with the NUL: why the last failed call failed */ \
+  X(uname, 54)         /* (struct abi_utsname *) */                                               \
+  X(getentropy, 55)    /* (buf, len <= 256) */                                                    \
+  X(yield, 56)         /* () */                                                                   \
+  X(poll, 57)          /* (struct abi_pollfd *, n, timespec or NULL, mask or NULL) how many */    \
+  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */       \
+  X(setgroups, 59)     /* (n, const uint32_t *) root only */                                      \
+  X(set_tls, 60)       /* (address) of fs:0 from now on, in user memory: thread-local storage */  \
+  X(sigpending, 61)    /* (uint64_t *) */                                                         \
+  X(sigtimedwait, 62)  /* (const uint64_t *, struct abi_siginfo * or NULL, timespec or NULL) */   \
+  X(sigqueue, 63)      /* (pid, signal, uint64_t value) */                                        \
+  X(sigaltstack, 64)   /* (const struct abi_stack * or NULL, struct abi_stack *old or NULL) */    \
+  X(setitimer, 65)     /* (which, const struct abi_itimerspec * or NULL, ... *old or NULL) */     \
+  X(timer_create, 66)  /* (clock, const struct abi_sigevent * or NULL) id */                      \
+  X(timer_settime, 67) /* (id, flags, const struct abi_itimerspec *, ... *old or NULL) */         \
+  X(timer_gettime, 68) /* (id, struct abi_itimerspec *) */                                        \
+  X(timer_overrun, 69) /* (id) times that it expired unnoticed */                                 \
+  X(timer_delete, 70)  /* (id) */                                                                 \
+  X(clock_settime, 71) /* (ABI_CLOCK_REALTIME, const struct abi_timespec *) root only */          \
+  X(waitid, 72)        /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage or NULL) */     \
+  X(rlimit, 73)        /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */  \
+  X(getpriority, 74)   /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                    \
+  X(setpriority, 75)   /* (ABI_PRIO_*, id, nice) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 74 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 76 };
 #undef ABI_SYSCALL_NUMBER
 
 /* open and fcntl flags: newlib's. */
@@ -115,6 +116,16 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 74 };
 #define ABI_S_IFCHR 0020000
 #define ABI_S_IFREG 0100000
 #define ABI_S_IFIFO 0010000
+#define ABI_S_ISUID 04000 /* runs with its owner's rights */
+#define ABI_S_ISGID 02000 /* runs with its group's rights */
+
+/* Users and groups of a process. */
+#define ABI_GROUPS_MAX 16
+struct abi_ids {
+  uint32_t uid, effective_uid, saved_uid;
+  uint32_t gid, effective_gid, saved_gid;
+  uint32_t secure; /* its program has rights that its user may not have */
+};
 
 struct abi_timespec {
   int64_t sec;

@@ -1,6 +1,5 @@
-/* Processes, their memory and their users. */
+/* Processes and their memory. */
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -13,27 +12,6 @@
 #include <unistd.h>
 
 #include "syscall.h"
-
-extern char** environ;
-extern void __libc_init_array(void);
-extern void __libc_fini_array(void);
-
-/* The last component of argv[0], for messages. */
-const char* __stele_program = "?";
-
-/* From crt0.S. */
-_Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, char** envp)) {
-  int argc = (int)stack[0];
-  char** argv = (char**)(stack + 1);
-  environ = argv + argc + 1;
-  if (argc > 0) {
-    const char* slash = strrchr(argv[0], '/');
-    __stele_program = slash != NULL ? slash + 1 : argv[0];
-  }
-  atexit(__libc_fini_array);
-  __libc_init_array();
-  exit(main(argc, argv, environ));
-}
 
 _Noreturn void _exit(int status) {
   for (;;) syscall6(ABI_SYS_exit, status, 0, 0, 0, 0, 0);
@@ -93,49 +71,6 @@ int setpgrp(void) {
 }
 pid_t setsid(void) {
   return (pid_t)SYSCALL0(setsid);
-}
-
-uid_t getuid(void) {
-  return (uid_t)SYSCALL0(getuid);
-}
-uid_t geteuid(void) {
-  return getuid();
-}
-gid_t getgid(void) {
-  return (gid_t)SYSCALL0(getgid);
-}
-gid_t getegid(void) {
-  return getgid();
-}
-int setuid(uid_t uid) {
-  return (int)SYSCALL1(setuid, uid);
-}
-int seteuid(uid_t uid) {
-  return setuid(uid);
-}
-int setgid(gid_t gid) {
-  return (int)SYSCALL1(setgid, gid);
-}
-int setegid(gid_t gid) {
-  return setgid(gid);
-}
-int issetugid(void) {
-  return 0;
-}
-
-/* A process has the one group of its gid. */
-int getgroups(int size, gid_t groups[]) {
-  if (size == 0) return 1;
-  groups[0] = getgid();
-  return 1;
-}
-int setgroups(int count, const gid_t* groups) {
-  (void)count, (void)groups;
-  return 0;
-}
-int initgroups(const char* user, gid_t group) {
-  (void)user, (void)group;
-  return 0;
 }
 
 /* The heap. `heap_end` is where the kernel has it; 0 before the first call. */

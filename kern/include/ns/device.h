@@ -30,7 +30,15 @@ struct Qid {
 
 // Who asks, for permission checks. uid 0 may do everything.
 struct Credentials {
-  uint32_t uid = 0, gid = 0;
+  uint32_t uid = 0, gid = 0;                  // effective
+  uint32_t real_uid = uid, real_gid = gid;    // who started it
+  uint32_t saved_uid = uid, saved_gid = gid;  // what it may change to
+  uint32_t group_count = 0;
+  uint32_t groups[ABI_GROUPS_MAX] = {};  // supplementary
+
+  bool is_in(uint32_t group) const;
+  // With the real user and group as the effective ones, for access().
+  Credentials real() const;
 };
 
 // What an open file is used for that others may not do at the same time (file_use_begin).
@@ -168,6 +176,9 @@ class Device {
   virtual uint16_t poll(Chan& chan, PollWaiter* waiter);
   // A read of which can be asked for at an offset; false for streams (lseek gives ESPIPE).
   virtual bool seekable() const { return true; }
+
+  // Whether set-user-id and set-group-id bits of its files count.
+  virtual bool grants_rights() const { return true; }
 
   // Whether calls that use chan.offset exclude each other: on files whose calls do not wait for
   // somebody else.

@@ -55,7 +55,7 @@ void process_exit(int status) {
     task_will_exit();
     process.usage = process_usage(process);
     task->process = nullptr;
-    task->fpu = nullptr;
+    task->user_registers = nullptr;
     process.task = nullptr;
     process.exit_status = status;
     if (reparent_children(process)) {

@@ -8,6 +8,7 @@
 #include "abi/syscall.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/trap.h"
+#include "arch/x86_64/user_registers.h"
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "proc/address_space.h"
@@ -64,8 +65,8 @@ struct Process {
   Ref<Namespace> ns;
   Ref<Chan> cwd;
   uint32_t umask = 022;
-  FpuState fpu;           // while the task is off its CPU
-  TrapFrame start_frame;  // where a new process enters user mode
+  UserRegisters user_registers;  // while the task is off its CPU
+  TrapFrame start_frame;         // where a new process enters user mode
   int64_t call_number = -1;
   Restart restart = Restart::kNone;
   bool restarted = false;      // the system call at hand is made again
@@ -81,6 +82,7 @@ struct Process {
   Task* task = nullptr;  // nullptr for a zombie
   Ref<AddressSpace> space;
   Credentials who;
+  bool secure = false;  // its program has rights that its real user may not have
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
@@ -203,6 +205,8 @@ struct LoadedProgram {
   Ref<AddressSpace> space;
   TrapFrame frame;
   ProgramDescription description;
+  Credentials who;      // that it runs as: a set-user-id bit has changed the effective user
+  bool secure = false;  // they are not the real ones
 };
 // Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG,
 // ENOMEM and what reading gives.
@@ -226,6 +230,9 @@ void signal_withdraw(Process& process, QueuedSignal& queued) REQUIRES(process_lo
 Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t value);
 // To the current process, for what it did itself: cannot be blocked or ignored.
 void signal_force(Process& process, int signal, const SignalInfo& info = {});
+// Whether somebody may send it signals (POSIX, kill): root, and whose real or effective user is its
+// real or saved one.
+bool signal_permitted(const Process& process, const Credentials& who) REQUIRES(process_lock);
 bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
 // Tells the parent what has become of a child. `status` as wait4 gives it.
 void signal_parent(Process& child, int status) REQUIRES(process_lock);
@@ -265,6 +272,8 @@ bool on_signal_stack(const Process& process, uint64_t stack_pointer);
 // that comes back when that returns. EFAULT.
 Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
                            const abi_sigaction& action, uint64_t mask);
+// Bytes of user stack that the frame of a handler takes at most.
+uint64_t signal_frame_size();
 // Puts back what a handler's frame kept. EFAULT.
 Result<void> signal_return(Process& process, TrapFrame& frame);
 

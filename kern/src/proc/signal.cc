@@ -167,6 +167,13 @@ bool signal_ends(const Process& process) {
   return false;
 }
 
+bool signal_permitted(const Process& process, const Credentials& who) {
+  const auto is_his = [&process](uint32_t uid) NO_THREAD_SAFETY_ANALYSIS {
+    return uid == process.who.real_uid || uid == process.who.saved_uid;
+  };
+  return who.uid == 0 || is_his(who.uid) || is_his(who.real_uid);
+}
+
 bool signal_is_fatal(Process& process, int signal) {
   return (process.blocked & bit(signal)) || process.actions[signal].handler <= ABI_SIG_IGN;
 }
@@ -266,7 +273,7 @@ void signal_force(Process& process, int signal, const SignalInfo& info) {
 }
 
 SignalInfo child_info(const Process& child, int status) {
-  SignalInfo info{.pid = child.pid, .uid = child.who.uid};
+  SignalInfo info{.pid = child.pid, .uid = child.who.real_uid};
   if (status == kStatusContinued) {
     info.code = ABI_CLD_CONTINUED;
     info.status = ABI_SIGCONT;
@@ -334,7 +341,7 @@ namespace {
 
 SignalInfo sent_by(const Credentials& who) {
   const Process* const sender = current_process();
-  return {.code = ABI_SI_USER, .pid = sender ? sender->pid : 0, .uid = who.uid};
+  return {.code = ABI_SI_USER, .pid = sender ? sender->pid : 0, .uid = who.real_uid};
 }
 
 // What kill gives of the processes that it found.
@@ -345,9 +352,14 @@ struct Sending {
   const SignalInfo info = sent_by(who);
   bool found = false, allowed = false;
 
+  // Whoever is in a session may make its processes go on.
+  bool goes_on(const Process& process) const REQUIRES(process_lock) {
+    const Process* const sender = current_process();
+    return signal == ABI_SIGCONT && sender && sender->session == process.session;
+  }
   void to(Process& process) REQUIRES(process_lock) {
     found = true;
-    if (who.uid != 0 && who.uid != process.who.uid) return;
+    if (!signal_permitted(process, who) && !goes_on(process)) return;
     allowed = true;
     if (signal != 0) post(process, signal, info);
   }

@@ -8,8 +8,9 @@
 //
 // The handler may change the context and the floating point state. What sigreturn reads back is
 // checked as if the program had made it up, which it may have: registers that user mode may not
-// choose are forced by return_to_user, floating point state by restore_fpu.
+// choose are forced by return_to_user, floating point state by fpu_make_valid.
 #include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/user_registers.h"
 #include "core/user_memory.h"
 #include "lib/string.h"
 #include "proc/process_impl.h"
@@ -17,9 +18,7 @@
 namespace {
 
 constexpr uint64_t kRedZone = 128;
-constexpr uint64_t kFpuAlignment = 64;
-constexpr size_t kMxcsrOffset = 24;
-constexpr uint32_t kMxcsrBits = 0xffbf;  // what every SSE unit has
+constexpr uint64_t kFrameAlign = 16;
 
 struct SignalFrame {
   abi_ucontext context;
@@ -45,26 +44,25 @@ constexpr Register kRegisters[] = {
 
 // Puts the floating point state of user mode below `top`; its address. EFAULT.
 Result<uint64_t> save_fpu(Process& process, uint64_t top) {
+  FpuState& fpu = *process.user_registers.fpu;
   {
     const InterruptsOff off;
-    fpu_save(process.fpu);
+    fpu_save(fpu);
   }
-  const uint64_t at = align_down(top - sizeof(process.fpu), kFpuAlignment);
-  TRY(copy_to_user(at, &process.fpu, sizeof(process.fpu)));
+  const uint64_t at = align_down(top - fpu_state_size(), kFpuAlign);
+  TRY(copy_to_user(at, &fpu, fpu_state_size()));
   return at;
 }
 
 // Makes what is at `address` the floating point state of user mode. EFAULT.
 Result<void> restore_fpu(Process& process, uint64_t address) {
-  FpuState state;
-  TRY(copy_from_user(&state, address, sizeof(state)));
-  uint32_t mxcsr;
-  memcpy(&mxcsr, state.bytes + kMxcsrOffset, sizeof(mxcsr));
-  mxcsr &= kMxcsrBits;
-  memcpy(state.bytes + kMxcsrOffset, &mxcsr, sizeof(mxcsr));
+  // Not read into the process's own, from which the task may be loaded in the midst of it.
+  alignas(kFpuAlign) char bytes[kMaxFpuSize];
+  TRY(copy_from_user(bytes, address, fpu_state_size()));
+  fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));
   const InterruptsOff off;
-  process.fpu = state;
-  fpu_restore(process.fpu);
+  memcpy(process.user_registers.fpu, bytes, fpu_state_size());
+  fpu_restore(*process.user_registers.fpu);
   return {};
 }
 
@@ -80,6 +78,12 @@ bool on_signal_stack(const Process& process, uint64_t stack_pointer) {
          stack_pointer - stack.base <= stack.size;
 }
 
+uint64_t signal_frame_size() {
+  constexpr uint64_t kReturnAddress = 8;
+  return kRedZone + fpu_state_size() + kFpuAlign + sizeof(SignalFrame) + kFrameAlign +
+         kReturnAddress;
+}
+
 Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
                            const abi_sigaction& action, uint64_t mask) {
   const bool was_on_stack = on_signal_stack(process, frame.rsp);
@@ -88,7 +92,7 @@ Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo
   const uint64_t top =
       changes_stack ? process.signal_stack.base + process.signal_stack.size : frame.rsp - kRedZone;
   const uint64_t fpu = TRY(save_fpu(process, top));
-  const uint64_t at = align_down(fpu - sizeof(SignalFrame), 16);
+  const uint64_t at = align_down(fpu - sizeof(SignalFrame), kFrameAlign);
   const uint64_t stack_pointer = at - sizeof(uint64_t);
   if ((changes_stack || was_on_stack) && !on_signal_stack(process, stack_pointer))
     return Errno::EFAULT;

@@ -58,13 +58,13 @@ Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(proc
   if (id == 0) {
     id = which == ABI_PRIO_PROCESS ? call.process.pid
          : which == ABI_PRIO_PGRP  ? call.process.group
-                                   : call.process.who.uid;
+                                   : call.process.who.real_uid;
   }
   bool found = false;
   for (Process& process : all_processes) {
     const uint32_t its = which == ABI_PRIO_PROCESS ? process.pid
                          : which == ABI_PRIO_PGRP  ? process.group
-                                                   : process.who.uid;
+                                                   : process.who.real_uid;
     if (its != id || process.state == ProcessState::kZombie) continue;
     found = true;
     TRY(visit(process));
@@ -91,10 +91,10 @@ Result<void> limit_allows_process(const Process& process) {
   if (limit == ABI_RLIM_INFINITY || process.who.uid == 0) return {};
   uint64_t count = 0;
   const Guard guard(process_lock);
-  for (const Process& other : all_processes) count += other.who.uid == process.who.uid;
+  for (const Process& other : all_processes) count += other.who.real_uid == process.who.real_uid;
   if (count < limit) return {};
-  return fail(Errno::EAGAIN, "user %u has %lu processes, and its limit is %lu", process.who.uid,
-              count, limit);
+  return fail(Errno::EAGAIN, "user %u has %lu processes, and its limit is %lu",
+              process.who.real_uid, count, limit);
 }
 
 Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable) {

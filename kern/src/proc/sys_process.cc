@@ -1,4 +1,4 @@
-// System calls on processes: fork, exec, wait, exit, and who they are.
+// System calls on processes: fork, exec, wait, exit, groups and sessions.
 #include "arch/x86_64/interrupts.h"
 #include "core/planted.h"
 #include "proc/system_call.h"
@@ -26,13 +26,15 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
   child.umask = parent.umask;
   child.start_frame = frame;
   child.start_frame.rax = 0;
+  child.user_registers.fs_base = parent.user_registers.fs_base;
   {
     const InterruptsOff off;
-    fpu_save(child.fpu);
+    fpu_save(*child.user_registers.fpu);
   }
   {
     const Guard guard(process_lock);
     child.who = parent.who;
+    child.secure = parent.secure;
     child.has_terminal = parent.has_terminal;
     child.blocked = parent.blocked;
     child.actions = parent.actions;
@@ -104,15 +106,18 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     std::swap(process.space, program.space);
     process.space->activate();
     process.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
-    fpu_init(process.fpu);
-    fpu_restore(process.fpu);
+    user_registers_set_fs_base(process.user_registers, 0);
+    fpu_init(*process.user_registers.fpu);
+    fpu_restore(*process.user_registers.fpu);
     process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
     process.program = program.description;
+    process.who = program.who;
+    process.secure = program.secure;
     trace_program_changed(*process.task);
   }
   call.frame = program.frame;
-  return 0;  // and the old address space goes
+  return static_cast<int64_t>(call.frame.rax);  // and the old address space goes
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
@@ -198,29 +203,14 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
   return call.process.pid;
 }
 
-Result<int64_t> sys_getuid(const SystemCall& call) {
-  return call.process.who.uid;
-}
-Result<int64_t> sys_getgid(const SystemCall& call) {
-  return call.process.who.gid;
-}
-
-Result<int64_t> sys_setuid(const SystemCall& call) {
-  const Guard guard(process_lock);
-  if (call.process.who.uid != 0 && call.process.who.uid != call.word(0)) return Errno::EPERM;
-  call.process.who.uid = call.word(0);
-  return 0;
-}
-
-Result<int64_t> sys_setgid(const SystemCall& call) {
-  const Guard guard(process_lock);
-  if (call.process.who.uid != 0 && call.process.who.gid != call.word(0)) return Errno::EPERM;
-  call.process.who.gid = call.word(0);
-  return 0;
-}
-
 Result<int64_t> sys_umask(const SystemCall& call) {
   return std::exchange(call.process.umask, call.word(0) & 0777);
+}
+
+Result<int64_t> sys_set_tls(const SystemCall& call) {
+  if (call.arguments[0] >= kUserEnd) return Errno::EINVAL;
+  user_registers_set_fs_base(call.process.user_registers, call.arguments[0]);
+  return 0;
 }
 
 Result<int64_t> sys_yield(const SystemCall&) {

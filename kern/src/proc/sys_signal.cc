@@ -19,9 +19,10 @@ Result<void> signal_everybody(Process& sender, int signal) {
   const Guard guard(process_lock);
   for (Process& process : all_processes) {
     if (process.pid == kInitPid || &process == &sender) continue;
-    if (sender.who.uid != 0 && sender.who.uid != process.who.uid) continue;
+    if (!signal_permitted(process, sender.who)) continue;
     if (signal != 0)
-      signal_post(process, signal, {.code = ABI_SI_USER, .pid = sender.pid, .uid = sender.who.uid});
+      signal_post(process, signal,
+                  {.code = ABI_SI_USER, .pid = sender.pid, .uid = sender.who.real_uid});
     sent = true;
   }
   if (!sent) return Errno::ESRCH;

@@ -214,7 +214,8 @@ static int does_anything(void* argument) {
         number == ABI_SYS_munmap)
       continue;
     if (number == ABI_SYS_sigqueue || number == ABI_SYS_clock_settime) continue;
-    if (number == ABI_SYS_kill || number == ABI_SYS_setuid || number == ABI_SYS_setgid) continue;
+    if (number == ABI_SYS_kill || number == ABI_SYS_setresuid || number == ABI_SYS_setresgid)
+      continue;
     if (number == ABI_SYS_sigsuspend || number == ABI_SYS_brk) continue;
     if (number == ABI_SYS_mmap) a[3] &= ~ABI_MAP_FIXED;
     if (number == ABI_SYS_nanosleep) a[2] = 0;

@@ -29,6 +29,7 @@ static const struct {
     {"faults", test_faults},
     {"descriptors", test_descriptors},
     {"pointers", test_bad_pointers},
+    {"registers", test_registers},
     {"fuzz", test_fuzz},
 };
 

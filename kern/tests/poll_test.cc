@@ -1,0 +1,118 @@
+// Waiting in several queues at once: no wake-up is lost, and no queue keeps a waiter that has left.
+#include <atomic>
+
+#include "arch/x86_64/time.h"
+#include "core/ktest.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
+#include "tests/ns_world.h"
+#include "tests/team.h"
+
+namespace {
+
+constexpr Nanoseconds kPatience{20'000'000'000};
+
+// A token that goes round among pollers on all CPUs. Each has a queue for the token, and waits in
+// one that is woken all the time for nothing, too.
+struct Place {
+  Spinlock lock{LockRank::kDevice};
+  bool token GUARDED_BY(lock) = false;
+  WaitQueue arrived;
+};
+constexpr unsigned kPlaces = 4;
+struct Round {
+  Place places[kPlaces];
+  WaitQueue noise;
+  std::atomic<unsigned> next_place{0};
+  std::atomic<uint64_t> passed{0}, given_up{0};
+};
+constexpr uint64_t kPasses = 100'000;
+
+bool take_token(Place& place) {
+  const Guard guard(place.lock);
+  return std::exchange(place.token, false);
+}
+
+void give_token(Place& place) {
+  const Guard guard(place.lock);
+  place.token = true;
+  place.arrived.wake_all();
+}
+
+// False when nothing came for very long.
+bool wait_for_token(Round& round, Place& place) {
+  Poller poller;
+  PollWaiter token(poller), noise(poller);
+  token.wait_on(place.arrived);
+  noise.wait_on(round.noise);
+  const Nanoseconds deadline = monotonic_now() + kPatience;
+  for (;;) {
+    if (token.take_woken() && take_token(place)) return true;
+    static_cast<void>(noise.take_woken());
+    if (const Result<void> slept = poller.sleep(deadline); !slept) return take_token(place);
+  }
+}
+
+void pass_tokens(void* argument) {
+  auto& round = *static_cast<Round*>(argument);
+  const unsigned index = round.next_place++;
+  Place& mine = round.places[index];
+  Place& next = round.places[(index + 1) % kPlaces];
+  while (round.passed < kPasses) {
+    if (!wait_for_token(round, mine)) {
+      round.given_up++;
+      round.passed = kPasses;
+    }
+    round.passed++;
+    if (index == 0) round.noise.wake_all();
+    give_token(next);
+  }
+  give_token(next);  // it may wait for one still
+}
+
+}  // namespace
+
+KTEST(poll_loses_no_wakeup) {
+  static Round round;
+  round.next_place = 0;
+  round.passed = 0;
+  round.given_up = 0;
+  for (Place& place : round.places) static_cast<void>(take_token(place));
+  Team team(pass_tokens, &round);
+  for (unsigned i = 0; i < kPlaces; i++) team.add(i % cpu_count());
+  give_token(round.places[0]);
+  give_token(round.places[2]);
+  team.join();
+  EXPECT(round.given_up == 0);
+  EXPECT(round.passed >= kPasses);
+}
+
+// A pipe's ends wake who polls them, and an end that is let go while it is polled is another's.
+KTEST(poll_is_woken_by_pipes) {
+  LiveCounts live;
+  Result<PipeEnds> made = pipe_create();
+  EXPECT(made);
+  if (!made) return;
+  PipeEnds ends = made.take();
+  Device& device = *ends.reader->device;
+  Poller poller;
+  const Nanoseconds soon = monotonic_now() + Nanoseconds{20'000'000};
+  {
+    PollWaiter reading(poller), writing(poller);
+    EXPECT(reading.take_woken() && device.poll(*ends.reader, &reading) == 0);
+    EXPECT(writing.take_woken() && device.poll(*ends.writer, &writing) == ABI_POLLOUT);
+    EXPECT(fails_with(Errno::ETIMEDOUT, poller.sleep(Nanoseconds{1})));
+    EXPECT(poller.sleep(soon) && fails_with(Errno::ETIMEDOUT, poller.sleep(soon)));
+    EXPECT(!reading.take_woken() && !writing.take_woken());
+    EXPECT(device.write(*ends.writer, "x", 1, 0));
+    EXPECT(poller.sleep(soon) && reading.take_woken() && !writing.take_woken());
+    EXPECT(device.poll(*ends.reader, nullptr) == ABI_POLLIN);
+    char byte;
+    EXPECT(device.read(*ends.reader, &byte, 1, 0));
+    EXPECT(poller.sleep(soon) && !reading.take_woken() && writing.take_woken());
+    ends.writer.reset();
+    EXPECT(poller.sleep(soon) && reading.take_woken());
+    EXPECT(device.poll(*ends.reader, nullptr) == ABI_POLLHUP);
+  }
+  ends.reader.reset();
+}
