@@ -14,50 +14,50 @@ constexpr Nanoseconds kPatience{20'000'000'000};
 
 // A token that goes round among pollers on all CPUs. Each has a queue for the token, and waits in
 // one that is woken all the time for nothing, too.
-struct Place {
+struct Stage {
   Spinlock lock{LockRank::kDevice};
   bool token GUARDED_BY(lock) = false;
   WaitQueue arrived;
 };
-constexpr unsigned kPlaces = 4;
+constexpr unsigned kStages = 4;
 struct Round {
-  Place places[kPlaces];
+  Stage stages[kStages];
   WaitQueue noise;
-  std::atomic<unsigned> next_place{0};
+  std::atomic<unsigned> next_stage{0};
   std::atomic<uint64_t> passed{0}, given_up{0};
 };
 constexpr uint64_t kPasses = 100'000;
 
-bool take_token(Place& place) {
-  const Guard guard(place.lock);
-  return std::exchange(place.token, false);
+bool take_token(Stage& stage) {
+  const Guard guard(stage.lock);
+  return std::exchange(stage.token, false);
 }
 
-void give_token(Place& place) {
-  const Guard guard(place.lock);
-  place.token = true;
-  place.arrived.wake_all();
+void give_token(Stage& stage) {
+  const Guard guard(stage.lock);
+  stage.token = true;
+  stage.arrived.wake_all();
 }
 
 // False when nothing came for very long.
-bool wait_for_token(Round& round, Place& place) {
+bool wait_for_token(Round& round, Stage& stage) {
   Poller poller;
   PollWaiter token(poller), noise(poller);
-  token.wait_on(place.arrived);
+  token.wait_on(stage.arrived);
   noise.wait_on(round.noise);
   const Nanoseconds deadline = monotonic_now() + kPatience;
   for (;;) {
-    if (token.take_woken() && take_token(place)) return true;
+    if (token.take_woken() && take_token(stage)) return true;
     static_cast<void>(noise.take_woken());
-    if (const Result<void> slept = poller.sleep(deadline); !slept) return take_token(place);
+    if (const Result<void> slept = poller.sleep(deadline); !slept) return take_token(stage);
   }
 }
 
 void pass_tokens(void* argument) {
   auto& round = *static_cast<Round*>(argument);
-  const unsigned index = round.next_place++;
-  Place& mine = round.places[index];
-  Place& next = round.places[(index + 1) % kPlaces];
+  const unsigned index = round.next_stage++;
+  Stage& mine = round.stages[index];
+  Stage& next = round.stages[(index + 1) % kStages];
   while (round.passed < kPasses) {
     if (!wait_for_token(round, mine)) {
       round.given_up++;
@@ -74,14 +74,14 @@ void pass_tokens(void* argument) {
 
 KTEST(poll_loses_no_wakeup) {
   static Round round;
-  round.next_place = 0;
+  round.next_stage = 0;
   round.passed = 0;
   round.given_up = 0;
-  for (Place& place : round.places) static_cast<void>(take_token(place));
+  for (Stage& stage : round.stages) static_cast<void>(take_token(stage));
   Team team(pass_tokens, &round);
-  for (unsigned i = 0; i < kPlaces; i++) team.add(i % cpu_count());
-  give_token(round.places[0]);
-  give_token(round.places[2]);
+  for (unsigned i = 0; i < kStages; i++) team.add(i % cpu_count());
+  give_token(round.stages[0]);
+  give_token(round.stages[2]);
   team.join();
   EXPECT(round.given_up == 0);
   EXPECT(round.passed >= kPasses);
