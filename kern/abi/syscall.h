@@ -73,10 +73,11 @@
   X(getentropy, 55)    /* (buf, len <= 256) */                                                    \
   X(yield, 56)         /* () */                                                                   \
   X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */     \
-  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */
+  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */       \
+  X(set_tls, 59)       /* (address) of fs:0 from now on, in user memory: thread-local storage */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 59 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 60 };
 #undef ABI_SYSCALL_NUMBER
 
 /* open and fcntl flags: newlib's. */

@@ -15,27 +15,6 @@
 
 #include "syscall.h"
 
-extern char** environ;
-extern void __libc_init_array(void);
-extern void __libc_fini_array(void);
-
-/* The last component of argv[0], for messages. */
-const char* __stele_program = "?";
-
-/* From crt0.S. */
-_Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, char** envp)) {
-  int argc = (int)stack[0];
-  char** argv = (char**)(stack + 1);
-  environ = argv + argc + 1;
-  if (argc > 0) {
-    const char* slash = strrchr(argv[0], '/');
-    __stele_program = slash != NULL ? slash + 1 : argv[0];
-  }
-  atexit(__libc_fini_array);
-  __libc_init_array();
-  exit(main(argc, argv, environ));
-}
-
 _Noreturn void _exit(int status) {
   for (;;) syscall6(ABI_SYS_exit, status, 0, 0, 0, 0, 0);
 }

@@ -13,7 +13,7 @@
 PORTS_OUT := $(BASE)/ports
 PORTS_OF_OTHERS := $(patsubst user/ports/%/tests,%,$(wildcard user/ports/*/tests))
 PORTS_IN_SHORT := $(patsubst user/ports/%/tests,%,$(shell grep -l '^+' user/ports/*/tests))
-PORT_NATIVE = CC=gcc CROSS= HOST= SYSROOT= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
+PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
 
 # $(1): a folder with bin and tests of $(2), $(3): where the archive's files go.
 port_files = mkdir -p $(3)/bin $(3)/usr/ports/$(2)/tests && \
@@ -41,7 +41,7 @@ $(PORTS_OUT)/$(1).cpio: $(USER_OUT)/ports/$(1)/built user/ports/port-tests user/
 	@rm -rf $(PORTS_OUT)/root/$(1)
 	@$$(call port_files,$(USER_OUT)/ports/$(1)/out,$(1),$(PORTS_OUT)/root/$(1))
 	@find $(PORTS_OUT)/root/$(1) -type f -perm /100 | while read -r file; do \
-	  ! $(TOOLCHAIN)/bin/x86_64-stele-readelf -h $$$$file >/dev/null 2>&1 || $(TOOLCHAIN)/bin/x86_64-stele-strip --strip-debug $$$$file || exit 1; \
+	  ! $(TOOLCHAIN)/bin/x86_64-stele-elf-readelf -h $$$$file >/dev/null 2>&1 || $(TOOLCHAIN)/bin/x86_64-stele-elf-strip --strip-debug $$$$file || exit 1; \
 	done
 	@chmod -R u=rwX,go=rX $(PORTS_OUT)/root/$(1)
 	@echo "  CPIO  $$@"

@@ -53,7 +53,7 @@ void process_exit(int status) {
     process.user_ticks = task->user_ticks;
     process.system_ticks = task->system_ticks;
     task->process = nullptr;
-    task->fpu = nullptr;
+    task->user_registers = nullptr;
     process.task = nullptr;
     process.exit_status = status;
     if (reparent_children(process)) {

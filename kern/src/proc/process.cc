@@ -43,6 +43,7 @@ constinit AllProcesses all_processes;
 namespace {
 
 constinit ObjectCache<Process> process_cache;
+constinit kmem_cache* fpu_cache = nullptr;  // of FpuState
 constinit Process* table[kMaxPid + 1];
 constinit uint32_t last_pid = 0;
 constinit uint32_t generation = 0;  // how often PIDs have come round
@@ -197,7 +198,12 @@ Process* process_find(ProcessId id) {
 
 Result<Process*> process_create() {
   Process* const process = TRY(process_cache.make(KM_SLEEP));
-  fpu_init(process->fpu);
+  process->user_registers.fpu = static_cast<FpuState*>(kmem_cache_alloc(fpu_cache, KM_SLEEP));
+  if (!process->user_registers.fpu) {
+    process_free(process);
+    return Errno::ENOMEM;
+  }
+  fpu_init(*process->user_registers.fpu);
   process->start_ticks = ticks_now();
   return process;
 }
@@ -223,13 +229,14 @@ void process_discard(Process* process) {
 }
 
 void process_free(Process* process) {
+  kmem_cache_free(fpu_cache, process->user_registers.fpu);
   process_cache.destroy(process);
 }
 
 Result<void> process_make_task(Process& process) {
   Task* const task = TRY(task_create(process.name, run_process, nullptr));
   task->process = &process;
-  task->fpu = &process.fpu;
+  task->user_registers = &process.user_registers;
   process.task = task;
   return {};
 }
@@ -362,6 +369,9 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
 
 void proc_init() {
   process_cache.init("process");
+  fpu_cache = kmem_cache_create("fpu_state", fpu_state_size(), kFpuAlign, 0, nullptr, nullptr,
+                                nullptr, nullptr);
+  if (!fpu_cache) panic_no_cache("fpu_state");
   address_space_init();
   sched_register_activate(activate);
   trace_register_program_provider(program_of);

@@ -8,6 +8,7 @@
 #include "abi/syscall.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/trap.h"
+#include "arch/x86_64/user_registers.h"
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "proc/address_space.h"
@@ -45,8 +46,8 @@ struct Process {
   Ref<Namespace> ns;
   Ref<Chan> cwd;
   uint32_t umask = 022;
-  FpuState fpu;           // while the task is off its CPU
-  TrapFrame start_frame;  // where a new process enters user mode
+  UserRegisters user_registers;  // while the task is off its CPU
+  TrapFrame start_frame;         // where a new process enters user mode
   int64_t call_number = -1;
   Restart restart = Restart::kNone;
   bool restarted = false;      // the system call at hand is made again
@@ -194,6 +195,8 @@ bool signal_kills(const Process& process) REQUIRES(process_lock);
 bool signal_ends(const Process& process) REQUIRES(process_lock);
 // Before each return to user mode.
 void signals_before_user(TrapFrame& frame);
+// Bytes of user stack that the frame of a handler takes at most.
+uint64_t signal_frame_size();
 // Puts back what a handler's frame kept. EFAULT.
 Result<void> signal_return(Process& process, TrapFrame& frame);
 

@@ -8,7 +8,7 @@
 // they are sent, unless they are blocked.
 //
 // The frame of a handler: a return address (the restorer, which makes the sigreturn call), the
-// SignalFrame with the registers, the mask and the floating point state, from lower to higher
+// SignalFrame with the registers and the mask, and the floating point state, from lower to higher
 // addresses, below the red zone. What sigreturn reads back is checked as if the program had made it
 // up, which it may have.
 //
@@ -33,11 +33,9 @@ constexpr uint64_t kIgnored =
 constexpr uint64_t kUnblockable = bit(ABI_SIGKILL) | bit(ABI_SIGSTOP);
 constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kSyscallInstructionSize = 2;
-constexpr size_t kMxcsrOffset = 24;
-constexpr uint32_t kMxcsrBits = 0xffbf;  // what every SSE unit has
 
+// Followed by the floating point state, fpu_state_size() bytes.
 struct SignalFrame {
-  FpuState fpu;
   TrapFrame registers;
   uint64_t mask;
 };
@@ -71,12 +69,13 @@ void stop(Process& process, int signal) REQUIRES(process_lock) {
 // Puts a frame on the user stack and lets the program continue in the handler. EFAULT.
 Result<void> enter_handler(Process& process, TrapFrame& frame, int signal,
                            const abi_sigaction& action, uint64_t mask) {
-  const uint64_t at = (frame.rsp - kRedZone - sizeof(SignalFrame)) & ~uint64_t{15};
+  const size_t fpu_size = fpu_state_size();
+  const uint64_t at = (frame.rsp - kRedZone - sizeof(SignalFrame) - fpu_size) & ~uint64_t{15};
   {
     const InterruptsOff off;
-    fpu_save(process.fpu);
+    fpu_save(*process.user_registers.fpu);
   }
-  TRY(copy_to_user(at + offsetof(SignalFrame, fpu), &process.fpu, sizeof(process.fpu)));
+  TRY(copy_to_user(at + sizeof(SignalFrame), process.user_registers.fpu, fpu_size));
   TRY(copy_to_user(at + offsetof(SignalFrame, registers), &frame, sizeof(frame)));
   TRY(copy_to_user(at + offsetof(SignalFrame, mask), &mask, sizeof(mask)));
   TRY(copy_to_user(at - sizeof(uint64_t), &action.restorer, sizeof(action.restorer)));
@@ -227,17 +226,23 @@ void signals_before_user(TrapFrame& frame) {
   }
 }
 
+uint64_t signal_frame_size() {
+  constexpr uint64_t kReturnAddress = 8, kAlignment = 15;
+  return kRedZone + sizeof(SignalFrame) + fpu_state_size() + kReturnAddress + kAlignment;
+}
+
 Result<void> signal_return(Process& process, TrapFrame& frame) {
   SignalFrame saved;
+  // Not read into the process's own, from which the task may be loaded in the midst of it.
+  alignas(kFpuAlign) char fpu_bytes[kMaxFpuSize];
+  auto& fpu = *reinterpret_cast<FpuState*>(fpu_bytes);
   TRY(copy_from_user(&saved, frame.rsp, sizeof(saved)));
-  uint32_t mxcsr;
-  memcpy(&mxcsr, saved.fpu.bytes + kMxcsrOffset, sizeof(mxcsr));
-  mxcsr &= kMxcsrBits;
-  memcpy(saved.fpu.bytes + kMxcsrOffset, &mxcsr, sizeof(mxcsr));
+  TRY(copy_from_user(fpu_bytes, frame.rsp + sizeof(saved), fpu_state_size()));
+  fpu_make_valid(fpu);
   {
     const InterruptsOff off;
-    process.fpu = saved.fpu;
-    fpu_restore(process.fpu);
+    memcpy(process.user_registers.fpu, fpu_bytes, fpu_state_size());
+    fpu_restore(*process.user_registers.fpu);
   }
   frame = saved.registers;  // return_to_user forces what user mode may not choose
   const Guard guard(process_lock);

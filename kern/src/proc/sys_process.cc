@@ -26,9 +26,10 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
   child.umask = parent.umask;
   child.start_frame = frame;
   child.start_frame.rax = 0;
+  child.user_registers.fs_base = parent.user_registers.fs_base;
   {
     const InterruptsOff off;
-    fpu_save(child.fpu);
+    fpu_save(*child.user_registers.fpu);
   }
   {
     const Guard guard(process_lock);
@@ -95,15 +96,16 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     const Guard guard(process_lock);
     std::swap(process.space, program.space);
     process.space->activate();
-    fpu_init(process.fpu);
-    fpu_restore(process.fpu);
+    user_registers_set_fs_base(process.user_registers, 0);
+    fpu_init(*process.user_registers.fpu);
+    fpu_restore(*process.user_registers.fpu);
     process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
     process.program = program.description;
     trace_program_changed(*process.task);
   }
   call.frame = program.frame;
-  return 0;  // and the old address space goes
+  return static_cast<int64_t>(call.frame.rax);  // and the old address space goes
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
@@ -179,6 +181,12 @@ Result<int64_t> sys_setgid(const SystemCall& call) {
 
 Result<int64_t> sys_umask(const SystemCall& call) {
   return std::exchange(call.process.umask, call.word(0) & 0777);
+}
+
+Result<int64_t> sys_set_tls(const SystemCall& call) {
+  if (call.arguments[0] >= kUserEnd) return Errno::EINVAL;
+  user_registers_set_fs_base(call.process.user_registers, call.arguments[0]);
+  return 0;
 }
 
 Result<int64_t> sys_yield(const SystemCall&) {

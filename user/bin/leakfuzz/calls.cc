@@ -66,6 +66,7 @@ constexpr CallType kCalls[] = {
     {"yield", ABI_SYS_yield, "", 2},
     {"poll", ABI_SYS_poll, "sly", 6},
     {"fd2path", ABI_SYS_fd2path, "fwn", 3},
+    {"set_tls", ABI_SYS_set_tls, "a", 1},
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
 };
 static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");
