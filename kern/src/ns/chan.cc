@@ -188,6 +188,6 @@ Result<Ref<Chan>> Device::parent(Chan&, char*) {
 size_t Device::longest_command(const Chan&) const {
   return 0;
 }
-uint16_t Device::poll(Chan&) {
+uint16_t Device::poll(Chan&, PollWaiter*) {
   return ABI_POLLIN | ABI_POLLOUT;
 }

@@ -96,6 +96,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
     return fail(Errno::EINVAL, "%lu bytes in one write, at most %zu", size, longest);
   Bounce buffer;
   TRY(buffer.make(size, longest > 0));
+  size = TRY(limit_allows_write(process, chan, offset, size));
   size_t done = 0;
   do {
     const size_t part = std::min<uint64_t>(buffer.size(), size - done);

@@ -81,7 +81,7 @@ static void kill_group_that_forks(void) {
     EXPECT(wait_for(leader) == SIGKILL);
     /* The end of the file comes when the last of them has ended. */
     struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
-    int ended = RAW(poll, &end, 1, 20000) == 1;
+    int ended = poll_ms(&end, 1, 20000) == 1;
     EXPECT(ended);
     kill(-leader, SIGKILL);
     close(ready[0]);

@@ -43,6 +43,8 @@ int in_child(int (*function)(void*), void* argument);
 pid_t start_child(int (*function)(void*), void* argument);
 int wait_for(pid_t pid);
 void pause_ms(int ms);
+/* poll with a timeout in milliseconds; -1: none. */
+long poll_ms(struct abi_pollfd* entries, long count, int ms);
 
 void test_fork(void);
 void test_memory(void);
