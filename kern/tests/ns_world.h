@@ -67,6 +67,19 @@ class TestNamespace {
   Ref<Namespace> ns_;
 };
 
+inline Result<void> path_rename(const PathContext& context, std::string_view from,
+                                std::string_view to) {
+  return path_rename(context, from, context, to);
+}
+inline AttributeChange mode_change(uint32_t mode) {
+  AttributeChange change;
+  change.mode = mode;
+  return change;
+}
+inline Result<void> path_mkdir(const PathContext& context, std::string_view path, uint32_t mode) {
+  return path_make(context, path, mode | ABI_S_IFDIR);
+}
+
 inline Result<void> write_file(const PathContext& context, std::string_view path,
                                std::string_view text) {
   Ref<Chan> chan = TRY(path_open(context, path, ABI_O_WRONLY | ABI_O_CREAT | ABI_O_TRUNC, 0644));
