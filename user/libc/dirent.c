@@ -128,3 +128,26 @@ int scandir(const char* path, struct dirent*** result, int (*select)(const struc
             int (*compare)(const struct dirent**, const struct dirent**)) {
   return scandirat(AT_FDCWD, path, result, select, compare);
 }
+
+int fdclosedir(DIR* directory) {
+  int fd = directory->fd;
+  free(directory);
+  return fd;
+}
+
+int readdir_r(DIR* directory, struct dirent* entry, struct dirent** result) {
+  int before = errno;
+  errno = 0;
+  const struct dirent* next = readdir(directory);
+  int error = errno;
+  errno = before;
+  *result = NULL;
+  if (next == NULL) return error;
+  *entry = *next;
+  *result = entry;
+  return 0;
+}
+
+int versionsort(const struct dirent** a, const struct dirent** b) {
+  return strverscmp((*a)->d_name, (*b)->d_name);
+}

@@ -116,6 +116,16 @@ int posix_fallocate(int fd, off_t offset, off_t size) {
   return 0;
 }
 
+/* Nothing is read ahead and nothing is kept, so no advice changes anything. */
+int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
+  struct stat now;
+  if (fstat(fd, &now) < 0) return errno;
+  if (S_ISFIFO(now.st_mode)) return ESPIPE;
+  return offset < 0 || size < 0 || advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE
+             ? EINVAL
+             : 0;
+}
+
 int fsync(int fd) {
   return (int)SYSCALL2(fsync, fd, 0);
 }
