@@ -1,7 +1,6 @@
 /* Signals. A handler returns to __stele_restore, which asks the kernel to go on where the signal
  * struck. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -70,9 +69,4 @@ int killpg(pid_t group, int signal) {
 
 int raise(int signal) {
   return kill(getpid(), signal);
-}
-
-void siglongjmp(sigjmp_buf environment, int value) {
-  if (environment[0].__saved) sigprocmask(SIG_SETMASK, &environment[0].__mask, NULL);
-  longjmp(environment[0].__jump, value);
 }

@@ -1,4 +1,5 @@
 /* What runs before main: called by crt0.S, on the program's first stack. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +10,9 @@ extern char** environ;
 extern void __libc_init_array(void);
 extern void __libc_fini_array(void);
 
-/* The last component of argv[0], for messages. */
-const char* __stele_program = "?";
+/* argv[0] and its last component, for messages. */
+char* program_invocation_name = "?";
+char* program_invocation_short_name = "?";
 
 /* From crt0.S. */
 _Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, char** envp)) {
@@ -18,8 +20,9 @@ _Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, cha
   char** argv = (char**)(stack + 1);
   environ = argv + argc + 1;
   if (argc > 0) {
-    const char* slash = strrchr(argv[0], '/');
-    __stele_program = slash != NULL ? slash + 1 : argv[0];
+    char* slash = strrchr(argv[0], '/');
+    program_invocation_name = argv[0];
+    program_invocation_short_name = slash != NULL ? slash + 1 : argv[0];
   }
   atexit(__libc_fini_array);
   __libc_init_array();
