@@ -353,11 +353,11 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
 
 void proc_init() {
   process_cache.init("process");
-  signals_init();
-  process_timers_init();
   fpu_cache = kmem_cache_create("fpu_state", fpu_state_size(), kFpuAlign, 0, nullptr, nullptr,
                                 nullptr, nullptr);
   if (!fpu_cache) panic_no_cache("fpu_state");
+  signals_init();
+  process_timers_init();
   address_space_init();
   sched_register_activate(activate);
   trace_register_program_provider(program_of);

@@ -266,14 +266,14 @@ void signals_init();
 inline constexpr uint64_t kUnblockableSignals = uint64_t{1} << ABI_SIGKILL | uint64_t{1}
                                                                                  << ABI_SIGSTOP;
 
+// Bytes of user stack that the frame of a handler takes at most.
+uint64_t signal_frame_size();
 // Whether a stack pointer is on the process's signal stack.
 bool on_signal_stack(const Process& process, uint64_t stack_pointer);
 // Puts a frame on the user stack and lets the program continue in the handler; `mask` is the one
 // that comes back when that returns. EFAULT.
 Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
                            const abi_sigaction& action, uint64_t mask);
-// Bytes of user stack that the frame of a handler takes at most.
-uint64_t signal_frame_size();
 // Puts back what a handler's frame kept. EFAULT.
 Result<void> signal_return(Process& process, TrapFrame& frame);
 

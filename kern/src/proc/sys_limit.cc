@@ -155,7 +155,8 @@ Result<int64_t> sys_setpriority(const SystemCall& call) {
   const Credentials& who = call.process.who;
   const Guard guard(process_lock);
   TRY(visit_priorities(call, [&](Process& process) -> Result<void> {
-    if (who.uid != 0 && who.uid != process.who.uid) return Errno::EPERM;
+    if (who.uid != 0 && who.uid != process.who.uid && who.uid != process.who.real_uid)
+      return Errno::EPERM;
     if (who.uid != 0 && nice < process.nice) return Errno::EACCES;
     process.nice = nice;
     if (process.task) process.task->extra_slice = extra_slice_of(nice);
