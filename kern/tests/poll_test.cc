@@ -2,7 +2,9 @@
 #include <atomic>
 
 #include "arch/x86_64/time.h"
+#include "core/boot.h"
 #include "core/ktest.h"
+#include "lib/words.h"
 #include "ns/namespace.h"
 #include "sched/task.h"
 #include "tests/ns_world.h"
@@ -24,9 +26,18 @@ struct Round {
   Stage stages[kStages];
   WaitQueue noise;
   std::atomic<unsigned> next_stage{0};
+  uint64_t wanted = 0;
   std::atomic<uint64_t> passed{0}, given_up{0};
 };
-constexpr uint64_t kPasses = 100'000;
+constexpr uint64_t kFew = 20'000, kMany = 100'000'000;
+
+uint64_t wanted_passes() {
+  size_t length;
+  uint64_t count = kFew;
+  const char* const digits = boot_option("poll_passes", &length);
+  if (digits) EXPECT(parse_number({digits, length}, 1, kMany, &count));
+  return count;
+}
 
 bool take_token(Stage& stage) {
   const Guard guard(stage.lock);
@@ -58,10 +69,10 @@ void pass_tokens(void* argument) {
   const unsigned index = round.next_stage++;
   Stage& mine = round.stages[index];
   Stage& next = round.stages[(index + 1) % kStages];
-  while (round.passed < kPasses) {
+  while (round.passed < round.wanted) {
     if (!wait_for_token(round, mine)) {
       round.given_up++;
-      round.passed = kPasses;
+      round.passed = round.wanted;
     }
     round.passed++;
     if (index == 0) round.noise.wake_all();
@@ -75,6 +86,7 @@ void pass_tokens(void* argument) {
 KTEST(poll_loses_no_wakeup) {
   static Round round;
   round.next_stage = 0;
+  round.wanted = wanted_passes();
   round.passed = 0;
   round.given_up = 0;
   for (Stage& stage : round.stages) static_cast<void>(take_token(stage));
@@ -84,7 +96,7 @@ KTEST(poll_loses_no_wakeup) {
   give_token(round.stages[2]);
   team.join();
   EXPECT(round.given_up == 0);
-  EXPECT(round.passed >= kPasses);
+  EXPECT(round.passed >= round.wanted);
 }
 
 // A pipe's ends wake who polls them, and an end that is let go while it is polled is another's.

@@ -76,6 +76,7 @@ static void change_registers(int signal, siginfo_t* info, void* context) {
 static void registers(void) {
   handle(SIGUSR1, change_registers, 0);
   uint64_t xmm5, xmm6, r12, r13, below;
+  long call = ABI_SYS_kill;
   __asm__ volatile(
       "movq $111, -8(%%rsp); movq $112, -128(%%rsp)\n"
       "movq %[number], %%r12; movq %%r12, %%r13; movq %%r13, %%xmm5; movq %%r13, %%xmm6\n"
@@ -84,10 +85,10 @@ static void registers(void) {
       "movq %%r12, %[r12]; movq %%r13, %[r13]\n"
       "movq -8(%%rsp), %[below]; addq -128(%%rsp), %[below]\n"
       : [xmm5] "=&r"(xmm5), [xmm6] "=&r"(xmm6), [r12] "=&r"(r12), [r13] "=&r"(r13),
-        [below] "=&r"(below)
-      : [number] "i"(99), "a"(ABI_SYS_kill), "D"(getpid()), "S"(SIGUSR1)
+        [below] "=&r"(below), "+a"(call)
+      : [number] "i"(99), "D"(getpid()), "S"(SIGUSR1)
       : "rcx", "r11", "r12", "r13", "xmm5", "xmm6", "memory");
-  CHECK(below == 223);
+  CHECK(call == 0 && below == 223);
   CHECK(xmm5 == 0x1234 && xmm6 == 99 && r12 == 0x5678 && r13 == 99);
   CHECK(handler_frame % 16 == 0);
   sigset_t mask;
@@ -115,20 +116,23 @@ static void leave(int signal, siginfo_t* info, void* context) {
 }
 
 static int deepen(volatile char* last_one) {
+  if (last_one == NULL) return 0;
   volatile char here[4096];
   here[0] = *last_one;
   return deepen(here) + here[0];
+}
+
+static void raise_again(int signal, siginfo_t* info, void* context) {
+  (void)info, (void)context;
+  raise(signal);
 }
 
 /* The frame does not fit on the stack that it is for. */
 static int too_small(void) {
   stack_t small = {.ss_sp = stack, .ss_size = MINSIGSTKSZ};
   if (sigaltstack(&small, NULL) != 0) return 1;
-  handle(SIGUSR1, note, SA_ONSTACK);
   /* The handler of the handler's signal, and so on: each takes some of it. */
-  struct sigaction action = {.sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO};
-  action.sa_sigaction = (void (*)(int, siginfo_t*, void*))raise;
-  sigaction(SIGUSR1, &action, NULL);
+  handle(SIGUSR1, raise_again, SA_ONSTACK | SA_NODEFER);
   raise(SIGUSR1);
   return 0;
 }

@@ -68,10 +68,12 @@ static int too_much_memory(void) {
   if (pages != MAP_FAILED || errno != ENOMEM) return 2;
   pages = mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return 3;
-  if (malloc(100 << 20) != NULL) return 4;
+  void* volatile memory = malloc(100 << 20);
+  if (memory != NULL) return 4;
   limit.rlim_cur = limit.rlim_max = 2 << 20;
   if (setrlimit(RLIMIT_DATA, &limit) != 0 || sbrk(4 << 20) != (void*)-1) return 5;
-  return malloc(1000) == NULL;
+  memory = malloc(1000);
+  return memory == NULL;
 }
 
 static int too_many_processes(void) {

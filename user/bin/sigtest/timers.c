@@ -46,23 +46,26 @@ static int executes(void) {
 }
 
 static int killed_by_alarm(void) {
+  signal(SIGALRM, SIG_DFL);
   ualarm(5000, 0);
-  for (;;) pause();
+  return pause();
 }
 
 static void alarms(void) {
   handle(SIGALRM, record, 0);
   CHECK(alarm(100) == 0 && alarm(0) == 100 && alarm(0) == 0);
   count = 0;
-  struct itimerval value = {.it_value = {.tv_usec = 20000}}, old;
+  struct itimerval value = {.it_value = {.tv_sec = 100}}, old;
   CHECK(setitimer(ITIMER_REAL, &value, &old) == 0 && !timerisset(&old.it_value));
   CHECK(getitimer(ITIMER_REAL, &old) == 0 && timerisset(&old.it_value) &&
-        old.it_value.tv_usec <= 20000);
-  while (count == 0) pause();
+        old.it_value.tv_sec <= 100);
+  value.it_value = (struct timeval){.tv_usec = 20000};
+  CHECK(setitimer(ITIMER_REAL, &value, &old) == 0 && old.it_value.tv_sec > 0);
+  while (count == 0) pause_ms(1);
   CHECK(count == 1 && getitimer(ITIMER_REAL, &old) == 0 && !timerisset(&old.it_value));
   value = (struct itimerval){.it_value = {.tv_usec = 1}, .it_interval = {.tv_usec = 5000}};
   CHECK(setitimer(ITIMER_REAL, &value, NULL) == 0);
-  while (count < 5) pause();
+  while (count < 5) pause_ms(1);
   CHECK(in_child(has_no_timers) == 0);
   CHECK(setitimer(ITIMER_REAL, &off, &old) == 0 && old.it_interval.tv_usec == 5000);
   value.it_value.tv_usec = 1000000;
