@@ -13,28 +13,32 @@ USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
 USER_OUT := $(USER_BASE)/user
 INITRD := $(USER_BASE)/initrd.cpio
 SYSROOT := $(USER_BASE)/sysroot
-USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))
-USER_CXX := $(TOOLCHAIN)/bin/x86_64-stele-g++ --sysroot=$(abspath $(SYSROOT))
+USER_CC := $(TOOLCHAIN)/bin/x86_64-stele-elf-gcc --sysroot=$(abspath $(SYSROOT))
+USER_CXX := $(TOOLCHAIN)/bin/x86_64-stele-elf-g++ --sysroot=$(abspath $(SYSROOT))
 USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE -Iuser/lib
 USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
 USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 
 # The toolchain, that for C and what C++ has besides: looked at again when its recipe changes; scripts/toolchain knows whether
 # anything is to be done.
+USER_COMPILERS := $(USER_OUT)/compilers.stamp
 USER_TOOLCHAIN := $(USER_OUT)/newlib.stamp
 USER_CXX_TOOLCHAIN := $(USER_OUT)/libstdc++.stamp
-$(USER_TOOLCHAIN): $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
+$(USER_COMPILERS): $(wildcard user/toolchain/* user/toolchain/*/*)
+$(USER_TOOLCHAIN): $(USER_COMPILERS) $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
 $(USER_CXX_TOOLCHAIN): $(USER_TOOLCHAIN) $(wildcard user/libstdc++/*)
-$(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: scripts/toolchain
+$(USER_COMPILERS) $(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: scripts/toolchain
 	@mkdir -p $(@D)
 	@scripts/toolchain $* $(TOOLCHAIN)
 	@touch $@
 
-# The C library's system side.
+# The C library's system side, with the toolchain's libraries beside it.
 SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
 $(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
 	@rm -rf $(SYSROOT)/include
 	@mkdir -p $(SYSROOT)/include
+	@ln -sfnT $(abspath $(TOOLCHAIN))/sysroot/newlib $(SYSROOT)/newlib
+	@ln -sfnT $(abspath $(TOOLCHAIN))/sysroot/libstdc++ $(SYSROOT)/libstdc++
 	@cp -pR user/libc/include/. $(SYSROOT)/include
 	@cp -pR kern/abi $(SYSROOT)/include/abi
 	@touch $@
@@ -48,10 +52,17 @@ $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT
 SYSROOT_LIBC := $(SYSROOT)/lib/libstele.a
 $(SYSROOT_LIBC): $(LIBC_OBJECTS) $(SYSROOT)/lib/crt0.o
 	@rm -f $@
-	@$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(LIBC_OBJECTS)
-$(SYSROOT)/lib/crt0.o: user/libc/crt0.S $(USER_TOOLCHAIN)
+	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(LIBC_OBJECTS)
+$(SYSROOT)/lib/crt0.o: user/libc/crt0.S kern/abi/start.h $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
-	@$(USER_CC) $(USER_CFLAGS) -c -o $@ $<
+	@$(USER_CC) $(USER_CFLAGS) -Ikern -c -o $@ $<
+
+# The same in the toolchain's own sysroot, for compilers that are called without flags. Another tree may do so at the same time.
+TOOLCHAIN_SYSROOT := $(USER_OUT)/sysroot.stamp
+$(TOOLCHAIN_SYSROOT): $(SYSROOT_LIBC) $(SYSROOT_HEADERS)
+	@mkdir -p $(TOOLCHAIN)/sysroot
+	@flock $(TOOLCHAIN)/lock cp -pR $(SYSROOT)/include $(SYSROOT)/lib $(TOOLCHAIN)/sysroot/
+	@touch $@
 
 # What programs of our own share.
 USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc))
@@ -63,15 +74,14 @@ USER_LIBRARIES := $(patsubst user/lib/%/,$(USER_OUT)/lib/lib%.a,$(wildcard user/
 $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
 	@rm -f $@
-	@$(TOOLCHAIN)/bin/x86_64-stele-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
+	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
 
 # Where a program's functions return (docs/probes.md). Once after each link.
-ADD_RETURNS = python3 tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele- $@
+ADD_RETURNS = python3 tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- $@
 
 # Programs and libraries of others: sources and results are kept beside the toolchain, so that `make clean` does not build them again.
 # $(1): its name
-PORT = CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-gcc --sysroot=$(abspath $(SYSROOT))' \
-  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-' SYSROOT='$(abspath $(SYSROOT))' \
+PORT = HOST=x86_64-stele-elf TOOLS='$(abspath $(TOOLCHAIN))/bin' SYSROOT='$(abspath $(SYSROOT))' \
   user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
 port_sources = $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port
 
@@ -127,12 +137,12 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)
-$(INITRD): $(USER_ALL) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
+$(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
 	@rm -rf $(USER_OUT)/root
 	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))
 	@for program in $(USER_ALL); do \
-	  $(TOOLCHAIN)/bin/x86_64-stele-strip --strip-debug -o $(USER_OUT)/root/bin/$${program##*/} $$program || exit 1; \
+	  $(TOOLCHAIN)/bin/x86_64-stele-elf-strip --strip-debug -o $(USER_OUT)/root/bin/$${program##*/} $$program || exit 1; \
 	done
 	@mv $(USER_OUT)/root/bin/dash $(USER_OUT)/root/bin/sh
 	@for applet in $$(cat $(USER_OUT)/ports/busybox/out/busybox.applets); do \

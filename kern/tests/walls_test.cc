@@ -182,7 +182,7 @@ KTEST(walls_a_fault_in_a_call_ends_with_the_process) {
   };
   process.task = task_create("faults", body, nullptr).take();
   process.task->process = &process;
-  process.task->fpu = &process.fpu;
+  process.task->user_registers = &process.user_registers;
   EXPECT(process_insert(process, &parent));
   const ProcessId id = process.id();
   task_start(process.task);

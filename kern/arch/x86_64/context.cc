@@ -1,4 +1,4 @@
-// Contexts of kernel tasks, and the floating point state of user mode.
+// Contexts of kernel tasks.
 #include "arch/x86_64/context.h"
 
 #include "lib/string.h"
@@ -14,19 +14,4 @@ void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), vo
   stack[3] = reinterpret_cast<uint64_t>(entry);
   stack[6] = reinterpret_cast<uint64_t>(context_start);
   context.stack_pointer = reinterpret_cast<uint64_t>(stack);
-}
-
-void fpu_init(FpuState& state) {
-  memset(&state, 0, sizeof(state));
-  state.bytes[0] = 0x7f;  // control word: all exceptions masked, extended precision
-  state.bytes[1] = 0x03;
-  state.bytes[24] = 0x80;  // MXCSR: all exceptions masked
-  state.bytes[25] = 0x1f;
-}
-
-void fpu_save(FpuState& state) {
-  asm volatile("fxsave64 %0" : "=m"(state));
-}
-void fpu_restore(const FpuState& state) {
-  asm volatile("fxrstor64 %0" ::"m"(state));
 }

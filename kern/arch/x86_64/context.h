@@ -1,4 +1,4 @@
-// Switching between kernel stacks, and the user-mode floating point state.
+// Switching between kernel stacks.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,6 @@ extern "C" void context_switch(Context* from, const Context* to);
 // Makes a context that calls entry(argument) on the stack that ends at `stack_top`, interrupts off;
 // entry must not return. The frame pointer chain ends there.
 void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), void* argument);
-
-// x87 and SSE registers of user mode; the kernel itself uses none.
-struct alignas(16) FpuState {
-  uint8_t bytes[512];
-};
-void fpu_init(FpuState& state);
-void fpu_save(FpuState& state);
-void fpu_restore(const FpuState& state);
 
 // Per-CPU things that go with the task that runs next: where traps from user mode find its kernel
 // stack.

@@ -6,6 +6,7 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/user_registers.h"
 #include "lib/string.h"
 
 static_assert(offsetof(Cpu, self) == 0 && offsetof(Cpu, kernel_stack) == 8 &&
@@ -50,6 +51,7 @@ void cpu_early_setup() {
 }
 
 void cpu_find_features() {
+  fpu_find_features();
   if (cpuid(0).eax < 7) return;
   const Cpuid features = cpuid(7);
   has_smep = features.ebx & (1 << 7);
@@ -117,6 +119,7 @@ void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t
   write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);
   write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) |
             (has_smap ? kCr4Smap : 0) | (has_umip ? kCr4Umip : 0));
+  fpu_setup_cpu();
 }
 
 void set_kernel_stack(uint64_t stack_top) {

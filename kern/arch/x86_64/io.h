@@ -63,7 +63,8 @@ inline Cpuid cpuid(uint32_t leaf, uint32_t subleaf = 0) {
 
 inline constexpr uint64_t kCr0Mp = 1 << 1, kCr0Em = 1 << 2, kCr0Wp = 1 << 16;
 inline constexpr uint64_t kCr4Pge = 1 << 7, kCr4Osfxsr = 1 << 9, kCr4Osxmmexcpt = 1 << 10,
-                          kCr4Umip = 1 << 11, kCr4Smep = 1 << 20, kCr4Smap = 1 << 21;
+                          kCr4Umip = 1 << 11, kCr4Osxsave = 1 << 18, kCr4Smep = 1 << 20,
+                          kCr4Smap = 1 << 21;
 
 inline uint64_t read_cr0() {
   uint64_t v;

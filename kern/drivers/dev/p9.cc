@@ -167,6 +167,8 @@ class P9Device final : public Device {
   Result<void> sync(Chan& chan, bool data_only) override;
   Result<void> statfs(Chan& chan, abi_statfs& result) override;
   bool one_offset() const override { return true; }
+  // The host's users are not this system's.
+  bool grants_rights() const override { return false; }
 
  private:
   static Fid& fid_of(const Chan& chan) { return *static_cast<Fid*>(chan.state); }

@@ -130,7 +130,7 @@ class PipeDevice final : public Device {
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override;
   void close(Chan& chan) override;
-  uint16_t poll(Chan& chan) override;
+  uint16_t poll(Chan& chan, PollWaiter* waiter) override;
   bool seekable() const override { return false; }
 };
 
@@ -233,9 +233,11 @@ void PipeDevice::close(Chan& chan) {
   if (!last && is_fifo) leave_fifo(pipe);
 }
 
-uint16_t PipeDevice::poll(Chan& chan) {
+uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   if (chan.qid.directory) return ABI_POLLIN;
   Pipe& pipe = pipe_of(chan);
+  if (waiter && writes(chan)) waiter->wait_on(pipe.writers);
+  if (waiter && reads(chan)) waiter->wait_on(pipe.readers);
   Guard guard(pipe.lock);
   uint16_t ready = 0;
   if (writes(chan)) {

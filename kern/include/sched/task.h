@@ -6,6 +6,7 @@
 
 #include "abi/errno.h"
 #include "arch/x86_64/context.h"
+#include "arch/x86_64/user_registers.h"
 #include "core/cpu.h"
 #include "core/ref.h"
 #include "core/sleep.h"
@@ -46,13 +47,15 @@ struct Task : TaskHead {
   const Mutex* waits_for;           // while the task waits for one that another task has. Its own
   uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
+  uint64_t voluntary_switches, involuntary_switches;
+  int32_t extra_slice;  // ticks that it gets more, or fewer, than others
 
   // Context switch only.
   Context context;
-  uint64_t stack_base;  // lowest address of the kernel stack, above its guard page
-  void* stack_memory;   // the same in the direct map; nullptr for an idle task
-  FpuState* fpu;  // saved and restored when the task leaves and gets the CPU; nullptr for a kernel
-                  // task. The process's
+  uint64_t stack_base;            // lowest address of the kernel stack, above its guard page
+  void* stack_memory;             // the same in the direct map; nullptr for an idle task
+  UserRegisters* user_registers;  // saved when the task leaves the CPU, loaded when it gets it;
+                                  // nullptr for a kernel task. The process's
   void (*entry)(void*);
   void* argument;
   ListNode all_link;  // list of all tasks
@@ -97,7 +100,7 @@ void task_start(Task* task, uint32_t cpu = kAnyCpu);
 // Frees a task that was created and never started.
 void task_discard(Task* task);
 // Ends the current task; its stack and structure are freed by a reaper task. A process has set
-// `process` and `fpu` to nullptr before it frees what they point at.
+// `process` and `user_registers` to nullptr before it frees what they point at.
 [[noreturn]] void task_exit();
 // `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
 void task_register_exit(void (*leave)(Task&));

@@ -14,6 +14,8 @@
 
 #include "ns/chan.h"
 
+#include <algorithm>
+
 #include "core/errstr.h"
 #include "core/log.h"
 #include "kmalloc.h"
@@ -101,6 +103,17 @@ void chan_keep_path(Chan& chan, std::string_view path, uint64_t named_at) {
     }
   }
   kfree(copy);
+}
+
+bool Credentials::is_in(uint32_t group) const {
+  return gid == group || std::find(groups, groups + group_count, group) != groups + group_count;
+}
+
+Credentials Credentials::real() const {
+  Credentials result = *this;
+  result.uid = real_uid;
+  result.gid = real_gid;
+  return result;
 }
 
 bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want) {
@@ -222,6 +235,6 @@ Result<Ref<Chan>> Device::parent(Chan&, char*) {
 size_t Device::longest_command(const Chan&) const {
   return 0;
 }
-uint16_t Device::poll(Chan&) {
+uint16_t Device::poll(Chan&, PollWaiter*) {
   return ABI_POLLIN | ABI_POLLOUT;
 }

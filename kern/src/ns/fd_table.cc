@@ -17,6 +17,7 @@ class FdTable {
   // Under `lock`.
   Ref<Chan> chans[kMaxFds] GUARDED_BY(lock);
   bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
+  int limit GUARDED_BY(lock) = kMaxFds;
 
   // The process may have record locks; its own task sets it.
   std::atomic<bool> may_have_locks{false};
@@ -58,6 +59,7 @@ Result<FdTable*> fd_table_create() {
 Result<FdTable*> fd_table_copy(FdTable& table) {
   FdTable* const copy = TRY(fd_table_create());
   const auto copy_all = [&]() NO_THREAD_SAFETY_ANALYSIS {  // nobody else knows the copy
+    copy->limit = table.limit;
     for (int fd = 0; fd < kMaxFds; ++fd) {
       copy->chans[fd] = table.chans[fd];
       copy->close_on_exec[fd] = table.close_on_exec[fd];
@@ -75,12 +77,12 @@ void fd_table_destroy(FdTable* table) {
 }
 
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest) {
-  if (lowest < 0 || lowest >= kMaxFds) {
-    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
-    return Errno::EINVAL;
-  }
   Guard guard(table.lock);
-  for (int fd = lowest; fd < kMaxFds; ++fd) {
+  if (lowest < 0 || lowest >= table.limit) {
+    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
+    return lowest == 0 ? Errno::EMFILE : Errno::EINVAL;
+  }
+  for (int fd = lowest; fd < table.limit; ++fd) {
     if (table.chans[fd]) continue;
     table.chans[fd] = std::move(chan);
     table.close_on_exec[fd] = close_on_exec;
@@ -108,6 +110,7 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec) {
   Guard guard(table.lock);
   if (!table.is_open(from) || to < 0 || to >= kMaxFds) return Errno::EBADF;
   if (from == to) return to;
+  if (to >= table.limit) return Errno::EBADF;
   closing.chan = std::move(table.chans[to]);
   table.chans[to] = table.chans[from];
   table.close_on_exec[to] = close_on_exec;
@@ -137,4 +140,9 @@ void fd_close_for_exec(FdTable& table) {
 
 void fd_may_have_locks(FdTable& table) {
   table.may_have_locks = true;
+}
+
+void fd_set_limit(FdTable& table, int limit) {
+  Guard guard(table.lock);
+  table.limit = limit;
 }

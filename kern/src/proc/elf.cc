@@ -63,6 +63,7 @@ Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size)
   }
   ElfSegments elf;
   elf.entry = header.entry;
+  elf.headers = header.program_headers;
   elf.count = header.program_header_count;
   const size_t size = elf.count * sizeof(ElfSegment);
   if (header.program_headers > INT64_MAX - size ||

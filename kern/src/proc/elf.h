@@ -19,6 +19,7 @@ inline constexpr unsigned kMaxElfSegments = 16;
 
 struct ElfSegments {
   uint64_t entry;
+  uint64_t headers;  // where in the file the program headers lie
   unsigned count;
   ElfSegment segments[kMaxElfSegments];
 };

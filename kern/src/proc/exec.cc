@@ -3,12 +3,16 @@
 // A program is loaded into an address space of its own, which nobody runs in yet: everything that
 // can fail fails before the old one is given up. Only headers are read here; text and data come in
 // page by page when they are used (AddressSpace::fault), so the file stays open as long as the
-// program runs. The stack gets, from the top: the strings, the auxiliary vector (empty), the
-// pointers to environment and arguments, and their number, as the System V ABI wants.
+// program runs. The stack gets, from the top: random bytes, the program's path, the strings, the
+// auxiliary vector, the pointers to environment and arguments, and their number, as the System V
+// ABI wants (abi/start.h).
 #include <algorithm>
 
+#include "abi/start.h"
+#include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "core/planted.h"
+#include "core/random.h"
 #include "lib/string.h"
 #include "proc/elf.h"
 #include "proc/process_impl.h"
@@ -26,6 +30,23 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   if ((stat.mode & 0111) == 0 || !permitted(stat.mode, stat.uid, stat.gid, context.who, 1))
     return Errno::EACCES;
   return file;
+}
+
+// What a program's set-user-id and set-group-id bits make of whoever starts it.
+Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
+  abi_stat stat;
+  TRY(file.device->stat(file, stat));
+  Credentials& who = program.who;
+  who = starter;
+  if (file.device->grants_rights()) {
+    if (stat.mode & ABI_S_ISUID) who.uid = stat.uid;
+    // Without the right to execute it is a mark for locks.
+    if ((stat.mode & ABI_S_ISGID) && (stat.mode & 0010)) who.gid = stat.gid;
+  }
+  who.saved_uid = who.uid;
+  who.saved_gid = who.gid;
+  program.secure = who.uid != who.real_uid || who.gid != who.real_gid;
+  return {};
 }
 
 Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSegment& segment) {
@@ -88,9 +109,18 @@ Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescrip
   return {};
 }
 
-Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head,
-                          size_t head_size, ProgramDescription& program) {
+// A program in memory, for its auxiliary vector.
+struct LoadedElf {
+  uint64_t entry;
+  uint64_t headers = 0;  // address of its program headers; 0 if they are in no segment
+  uint64_t header_count;
+};
+
+Result<LoadedElf> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head,
+                           size_t head_size, ProgramDescription& program) {
   const ElfSegments elf = TRY(elf_segments(*file, head, head_size));
+  const uint64_t headers_size = elf.count * sizeof(ElfSegment);
+  LoadedElf result{.entry = elf.entry, .header_count = elf.count};
   bool loads = false;
   for (unsigned i = 0; i < elf.count; i++) {
     const ElfSegment& segment = elf.segments[i];
@@ -100,10 +130,13 @@ Result<uint64_t> load_elf(AddressSpace& space, const Ref<Chan>& file, const char
     if (segment.type != kElfLoad) continue;
     TRY(add_segment(space, file, segment));
     loads = true;
+    if (elf.headers >= segment.offset && segment.file_size >= headers_size &&
+        elf.headers - segment.offset <= segment.file_size - headers_size)
+      result.headers = segment.address + (elf.headers - segment.offset);
   }
   if (!loads) return not_executable("nothing to load");
   if (elf.entry >= kUserEnd) return not_executable("entry point outside");
-  return elf.entry;
+  return result;
 }
 
 // Writes 64-bit words to ascending addresses, some at a time.
@@ -129,13 +162,40 @@ class WordWriter {
   unsigned count_ = 0;
 };
 
-// Puts the strings and what points at them on the stack; returns the stack pointer.
-Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments) {
-  const uint64_t strings = align_down(kStackTop - arguments.size(), 16);
+// Puts the strings and what points at them on the stack; returns the stack pointer. `path` is what
+// was asked for, for a script's interpreter too.
+Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, const LoadedElf& elf,
+                             std::string_view path, const Credentials& who, bool secure) {
+  uint8_t random_bytes[16];
+  random_fill(random_bytes, sizeof(random_bytes));
+  const uint64_t random = kStackTop - sizeof(random_bytes);
+  TRY(space.write(random, random_bytes, sizeof(random_bytes)));
+  const uint64_t executed = random - path.size() - 1;
+  TRY(space.write(executed, path.data(), path.size()));  // its NUL is there: the page is zero
+  const uint64_t strings = align_down(executed - arguments.size(), 16);
   TRY(space.write(strings, arguments.data(), arguments.size()));
+  const uint64_t auxiliary[][2] = {
+      {ABI_AT_PHDR, elf.headers},
+      {ABI_AT_PHENT, sizeof(ElfSegment)},
+      {ABI_AT_PHNUM, elf.header_count},
+      {ABI_AT_PAGESZ, kPageSize},
+      {ABI_AT_ENTRY, elf.entry},
+      {ABI_AT_UID, who.real_uid},
+      {ABI_AT_EUID, who.uid},
+      {ABI_AT_GID, who.real_gid},
+      {ABI_AT_EGID, who.gid},
+      {ABI_AT_SECURE, secure},
+      {ABI_AT_HWCAP, user_capabilities()},
+      {ABI_AT_CLKTCK, kTickHz},
+      {ABI_AT_MINSIGSTKSZ, signal_frame_size()},
+      {ABI_AT_RANDOM, random},
+      {ABI_AT_EXECFN, executed},
+      {ABI_AT_NULL, 0},
+  };
   const uint64_t count = arguments.arguments + arguments.environment;
-  // argc, arguments, NULL, environment, NULL, AT_NULL and its value
-  const uint64_t stack = align_down(strings - (1 + count + 2 + 2) * sizeof(uint64_t), 16);
+  // argc, arguments, NULL, environment, NULL
+  const uint64_t stack =
+      align_down(strings - sizeof(auxiliary) - (1 + count + 2) * sizeof(uint64_t), 16);
   WordWriter words(space, stack);
   TRY(words.put(arguments.arguments));
   const char* text = arguments.data();
@@ -147,7 +207,11 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments) {
       space.arguments_size = static_cast<uint64_t>(text - arguments.data());
   }
   if (arguments.environment == 0) TRY(words.put(0));
-  for (unsigned i = 0; i < 3; i++) TRY(words.put(0));
+  TRY(words.put(0));
+  for (const auto& [type, value] : auxiliary) {
+    TRY(words.put(type));
+    TRY(words.put(value));
+  }
   TRY(words.flush());
   space.arguments_start = strings;
   return stack;
@@ -185,6 +249,7 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
   LoadedProgram program;
   program.file = file;
   size_t size = 0;
+  const std::string_view asked = path;
   for (unsigned depth = 0;; depth++) {
     size = TRY(read_at(*file, 0, head, sizeof(head)));
     if (size < 2 || head[0] != '#' || head[1] != '!') break;
@@ -199,18 +264,21 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     path = std::string_view(name, interpreter.size());
     file = TRY(open_program(context, path));
   }
+  TRY(take_rights(*file, context.who, program));
   program.space = TRY(AddressSpace::create());
-  Result<uint64_t> loaded = load_elf(*program.space, file, head, size, program.description);
+  Result<LoadedElf> loaded = load_elf(*program.space, file, head, size, program.description);
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))
     static_cast<void>(program.space.release());
   if (!loaded && planted(Planted::kExecFormat)) static_cast<void>(Ref<Chan>(file).release());
-  const uint64_t entry = TRY(std::move(loaded));
+  const LoadedElf elf = TRY(std::move(loaded));
   program.space->program = {file->device, file->qid.path};
   program.space->announce();
   const std::string_view executable = file->path ? file->path : path;
   const size_t length = std::min(executable.size(), sizeof(program.description.path) - 1);
   memcpy(program.description.path, executable.data(), length);
   TRY(program.space->add_stack_and_heap());
-  program.frame = user_frame(entry, TRY(build_stack(*program.space, arguments)));
+  program.frame = user_frame(elf.entry, TRY(build_stack(*program.space, arguments, elf, asked,
+                                                        program.who, program.secure)));
+  program.frame.rax = ABI_START_RAX;
   return program;
 }

@@ -1,0 +1,53 @@
+// Registers of user mode that the kernel itself does not use, and so keeps while other tasks run:
+// x87, SSE and what else XSAVE knows, and FS base, the thread pointer of programs.
+//
+// XSAVE writes what CPUID says the processor has: x87, SSE, AVX, AVX-512. On a processor without it
+// FXSAVE does, and programs have x87 and SSE. The size is known at boot, so the state is an object
+// of a cache (fpu_state_size).
+//
+// A task that leaves its CPU always saves its registers, so that another CPU may take it. It need
+// not load them again if no other program has run on the CPU since, as after the idle task: each
+// CPU remembers whose registers it holds, and each program which CPU it was last loaded on.
+//
+// FS base is set by a system call. wrfsbase would spare it, but the bit that allows it (FSGSBASE)
+// also lets programs write GS base, which the entries of NMIs and machine checks go by (entry.S);
+// and the kernel would have to read the register at each switch. A program makes the call once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/cpu.h"
+
+// fpu_state_size() bytes, aligned to kFpuAlign: what fxsave64 or xsave64 write.
+struct FpuState;
+inline constexpr size_t kFpuAlign = 64;
+inline constexpr size_t kMaxFpuSize = 2752;  // with AVX-512
+size_t fpu_state_size();
+
+// As a program finds it at its start.
+void fpu_init(FpuState& state);
+// Of the program that runs on this CPU; interrupts off.
+void fpu_save(FpuState& state);
+void fpu_restore(const FpuState& state);
+// Clears what fpu_restore would fault at; for a state that a program has written.
+void fpu_make_valid(FpuState& state);
+
+struct UserRegisters {
+  FpuState* fpu = nullptr;
+  uint64_t fs_base = 0;     // below kUserEnd
+  uint32_t cpu = kMaxCpus;  // where they were last loaded; kMaxCpus: nowhere
+};
+
+// For the task switch, interrupts off: what runs on this CPU goes, and what will run comes.
+void user_registers_save(UserRegisters& registers);
+void user_registers_load(UserRegisters& registers);
+// Sets FS base of the current task.
+void user_registers_set_fs_base(UserRegisters& registers, uint64_t address);
+
+// What programs are told of the processor (ABI_AT_HWCAP).
+uint64_t user_capabilities();
+
+// Once at boot, before any program; and on each CPU.
+void fpu_find_features();
+void fpu_setup_cpu();

@@ -1,0 +1,23 @@
+/* What the kernel told the program when it started, and the program's own headers. */
+#include <errno.h>
+#include <link.h>
+#include <sys/auxv.h>
+
+#include "start.h"
+
+unsigned long getauxval(unsigned long type) {
+  for (const unsigned long* pair = __stele_auxv; pair[0] != AT_NULL; pair += 2) {
+    if (pair[0] == type) return pair[1];
+  }
+  errno = ENOENT;
+  return 0;
+}
+
+int dl_iterate_phdr(int (*visit)(struct dl_phdr_info* info, size_t size, void* data), void* data) {
+  if (__stele_headers == NULL) return 0;
+  struct dl_phdr_info program = {.dlpi_name = "",
+                                 .dlpi_phdr = __stele_headers,
+                                 .dlpi_phnum = (Elf64_Half)__stele_header_count,
+                                 .dlpi_adds = 1};
+  return visit(&program, sizeof program, data);
+}

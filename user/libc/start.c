@@ -1,0 +1,72 @@
+/* What runs before main and after it: called by crt0.S, on the program's first stack. */
+#include "start.h"
+
+#include <reent.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abi/start.h"
+#include "syscall.h"
+
+extern char** environ;
+extern void __libc_init_array(void);
+extern void __libc_fini_array(void);
+extern void __call_exitprocs(int code, void* object);
+
+/* Relocations whose symbols are functions that choose a function (target_clones, ifunc). From the
+ * linker. */
+extern const Elf64_Rela __rela_iplt_start[], __rela_iplt_end[];
+
+/* The last component of argv[0], for messages. */
+const char* __stele_program = "?";
+
+const unsigned long* __stele_auxv;
+const Elf64_Phdr* __stele_headers;
+size_t __stele_header_count;
+
+static void read_auxv(const unsigned long* auxv) {
+  __stele_auxv = auxv;
+  for (; auxv[0] != ABI_AT_NULL; auxv += 2) {
+    if (auxv[0] == ABI_AT_PHDR) __stele_headers = (const Elf64_Phdr*)auxv[1];
+    if (auxv[0] == ABI_AT_PHNUM) __stele_header_count = auxv[1];
+  }
+  if (__stele_headers == NULL) __stele_header_count = 0;
+}
+
+static void choose_functions(void) {
+  for (const Elf64_Rela* entry = __rela_iplt_start; entry != __rela_iplt_end; entry++)
+    *(uintptr_t*)entry->r_offset = ((uintptr_t(*)(void))entry->r_addend)();
+}
+
+/* From crt0.S. The first thread's storage lies at the bottom of its stack, in this frame, which
+ * never ends: a program that has none of its own costs no page more. */
+_Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, char** envp)) {
+  int argc = (int)stack[0];
+  char** argv = (char**)(stack + 1);
+  environ = argv + argc + 1;
+  char** end = environ;
+  while (*end != NULL) end++;
+  read_auxv((const unsigned long*)(end + 1));
+
+  const struct tls_layout layout = __stele_tls_layout();
+  char storage[layout.size];
+  __stele_tls_start(&layout, storage);
+  choose_functions();
+
+  if (argc > 0) {
+    const char* slash = strrchr(argv[0], '/');
+    __stele_program = slash != NULL ? slash + 1 : argv[0];
+  }
+  atexit(__libc_fini_array);
+  __libc_init_array();
+  exit(main(argc, argv, environ));
+}
+
+void exit(int code) {
+  __stele_tls_end();
+  __call_exitprocs(code, NULL);
+  if (_GLOBAL_REENT->__cleanup) _GLOBAL_REENT->__cleanup(_GLOBAL_REENT);
+  _exit(code);
+}

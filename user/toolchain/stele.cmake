@@ -1,0 +1,16 @@
+# For CMake: cmake -DCMAKE_TOOLCHAIN_FILE=…/share/stele.cmake
+get_filename_component(_stele_toolchain "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
+set(CMAKE_SYSTEM_NAME Stele)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+set(CMAKE_C_COMPILER "${_stele_toolchain}/bin/x86_64-stele-elf-gcc")
+set(CMAKE_CXX_COMPILER "${_stele_toolchain}/bin/x86_64-stele-elf-g++")
+set(CMAKE_AR "${_stele_toolchain}/bin/x86_64-stele-elf-ar" CACHE FILEPATH "")
+set(CMAKE_RANLIB "${_stele_toolchain}/bin/x86_64-stele-elf-ranlib" CACHE FILEPATH "")
+set(PKG_CONFIG_EXECUTABLE "${_stele_toolchain}/bin/x86_64-stele-elf-pkg-config" CACHE FILEPATH "")
+# Programs that the build runs are the host's; what is linked is Stele's.
+set(CMAKE_FIND_ROOT_PATH "${_stele_toolchain}/sysroot" "${_stele_toolchain}/sysroot/newlib")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
