@@ -236,7 +236,8 @@ void PipeDevice::close(Chan& chan) {
 uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   if (chan.qid.directory) return ABI_POLLIN;
   Pipe& pipe = pipe_of(chan);
-  if (waiter) waiter->wait_on(is_writer(chan) ? pipe.writers : pipe.readers);
+  if (waiter && writes(chan)) waiter->wait_on(pipe.writers);
+  if (waiter && reads(chan)) waiter->wait_on(pipe.readers);
   Guard guard(pipe.lock);
   uint16_t ready = 0;
   if (writes(chan)) {
