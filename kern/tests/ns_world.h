@@ -32,7 +32,7 @@ class LiveCounts {
 
   static bool wanted(std::string_view name) {
     return name.starts_with("kmalloc_") || name == "chan" || name.starts_with("pipe") ||
-           name.starts_with("tmp_") || name == "fd_table" || name.starts_with("mount") ||
+           name.starts_with("tmp_") || name == "pty" || name == "fd_table" || name.starts_with("mount") ||
            name == "namespace";
   }
   void count(uint64_t* live) {

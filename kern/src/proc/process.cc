@@ -30,6 +30,7 @@
 #include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "proc/job_control.h"
 #include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
 #include "proc/ref_planted.h"
@@ -186,6 +187,12 @@ Process* current_process() {
   return task ? task->process : nullptr;
 }
 
+Result<Ref<Chan>> process_file(int fd) {
+  Process* const process = current_process();
+  if (!process || !process->fds) return Errno::EBADF;
+  return fd_get(*process->fds, fd);
+}
+
 Process* process_find(uint32_t pid) {
   return pid <= kMaxPid ? table[pid] : nullptr;
 }
@@ -321,7 +328,8 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.user_ticks = process->task ? process->task->user_ticks : process->user_ticks;
   info.system_ticks = process->task ? process->task->system_ticks : process->system_ticks;
   info.start_ticks = process->start_ticks;
-  info.has_terminal = process->has_terminal;
+  const SessionTerminal* const terminal = process_terminal(*process);
+  info.terminal = terminal ? terminal->number() : 0;
   return info;
 }
 

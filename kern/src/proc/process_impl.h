@@ -17,6 +17,8 @@
 
 inline constexpr uint32_t kInitPid = 1;
 
+class SessionTerminal;
+
 enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };
 
 // What becomes of a system call that a signal interrupted.
@@ -64,7 +66,8 @@ struct Process {
   uint64_t start_ticks = 0;
   uint64_t user_ticks = 0, system_ticks = 0;  // of a zombie
   uint64_t child_user_ticks = 0, child_system_ticks = 0;
-  bool has_terminal = false;
+  SessionTerminal* terminal = nullptr;  // of the session that it leads; no reference
+  bool left_terminal = false;           // has given up its session's, until it makes a session
 
   // Tree, groups, sessions. Under process_lock.
   Process* parent = nullptr;
@@ -205,6 +208,14 @@ Result<void> signal_return(Process& process, TrapFrame& frame);
 
 // --- job_control.cc
 
+// The terminal of the process's session, unless it has left that; nullptr.
+SessionTerminal* process_terminal(const Process& process) REQUIRES(process_lock);
 // Whether nobody could make the process's group go on if it stopped: no member has a parent in
 // another group of the session.
 bool job_is_orphaned(const Process& member) REQUIRES(process_lock);
+// The member has lost a parent in another group of the session. If that makes the group orphaned
+// and one of it is stopped, all get SIGHUP and SIGCONT (POSIX, _exit).
+void job_parent_left(const Process& member) REQUIRES(process_lock);
+// A process ends. If it has a terminal for its session, the foreground gets SIGHUP; the caller
+// hangs the terminal up when it has dropped the lock.
+Ref<SessionTerminal> job_leader_ended(Process& leader) REQUIRES(process_lock);

@@ -67,6 +67,7 @@ constexpr CallType kCalls[] = {
     {"poll", ABI_SYS_poll, "sly", 6},
     {"fd2path", ABI_SYS_fd2path, "fwn", 3},
     {"setgroups", ABI_SYS_setgroups, "nr", 1},
+    {"getsid", ABI_SYS_getsid, "q", 1},
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
 };
 static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");

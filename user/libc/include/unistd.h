@@ -4,6 +4,7 @@
 
 __BEGIN_DECLS
 int getlogin_r(char*, size_t);
+pid_t getsid(pid_t);
 #if __BSD_VISIBLE || __GNU_VISIBLE
 int getresuid(uid_t*, uid_t*, uid_t*);
 int getresgid(gid_t*, gid_t*, gid_t*);
