@@ -32,8 +32,8 @@ class LiveCounts {
 
   static bool wanted(std::string_view name) {
     return name.starts_with("kmalloc_") || name == "chan" || name.starts_with("pipe") ||
-           name.starts_with("tmp_") || name == "pty" || name == "fd_table" || name.starts_with("mount") ||
-           name == "namespace";
+           name.starts_with("tmp_") || name == "pty" || name == "fd_table" ||
+           name.starts_with("mount") || name == "namespace";
   }
   void count(uint64_t* live) {
     used_ = 0;
