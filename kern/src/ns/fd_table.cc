@@ -138,11 +138,11 @@ void fd_close_for_exec(FdTable& table) {
   }
 }
 
+void fd_may_have_locks(FdTable& table) {
+  table.may_have_locks = true;
+}
+
 void fd_set_limit(FdTable& table, int limit) {
   Guard guard(table.lock);
   table.limit = limit;
-}
-
-void fd_may_have_locks(FdTable& table) {
-  table.may_have_locks = true;
 }

@@ -83,11 +83,11 @@ Result<int64_t> sys_access(const SystemCall& call) {
   if (want & ~static_cast<uint32_t>(kOpenRead | kOpenWrite | kOpenExecute)) return Errno::EINVAL;
   PathAt path;
   TRY(path.copy(call, 0, flags));
+  if (!(flags & ABI_AT_EACCESS)) path.act_as(call.process.who.real());
   const Ref<Chan> chan = TRY(path.walk());
   abi_stat stat;
   TRY(chan->device->stat(*chan, stat));
-  const Credentials who = flags & ABI_AT_EACCESS ? call.process.who : call.process.who.real();
-  if (!permitted(stat.mode, stat.uid, stat.gid, who, want)) return Errno::EACCES;
+  if (!permitted(stat.mode, stat.uid, stat.gid, path.context().who, want)) return Errno::EACCES;
   // Root too executes only what somebody may execute.
   if ((want & kOpenExecute) && !chan->qid.directory && (stat.mode & 0111) == 0)
     return Errno::EACCES;

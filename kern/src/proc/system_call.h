@@ -51,6 +51,8 @@ class PathAt {
   // EBADF, ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT.
   Result<void> copy(const SystemCall& call, unsigned i, uint32_t flags = 0);
   const PathContext& context() const { return context_; }
+  // The walk has the rights of `who` instead of the process's effective ones.
+  void act_as(const Credentials& who) { context_.who = who; }
   std::string_view view() const { return path_.view(); }
   // The file: for an empty path the open one. With ABI_AT_SYMLINK_NOFOLLOW in copy's `flags` a link
   // at the end of the path is the file.
