@@ -129,6 +129,36 @@ int pause(void) {
   return sigsuspend(&mask);
 }
 
+/* --- The older calls on one signal (XSI). */
+
+static int change_mask(int how, int signal, sigset_t* old) {
+  sigset_t set = 0;
+  return sigaddset(&set, signal) < 0 ? -1 : sigprocmask(how, &set, old);
+}
+int sighold(int signal) {
+  return change_mask(SIG_BLOCK, signal, NULL);
+}
+int sigrelse(int signal) {
+  return change_mask(SIG_UNBLOCK, signal, NULL);
+}
+int sigignore(int number) {
+  return signal(number, SIG_IGN) == SIG_ERR ? -1 : 0;
+}
+int sigpause(int signal) {
+  sigset_t mask;
+  if (sigprocmask(SIG_SETMASK, NULL, &mask) < 0 || sigdelset(&mask, signal) < 0) return -1;
+  return sigsuspend(&mask);
+}
+_sig_func_ptr sigset(int signal, _sig_func_ptr handler) {
+  struct sigaction action = {.sa_handler = handler}, old;
+  sigset_t mask;
+  int holds = handler == SIG_HOLD;
+  if (sigaction(signal, holds ? NULL : &action, &old) < 0 ||
+      change_mask(holds ? SIG_BLOCK : SIG_UNBLOCK, signal, &mask) < 0)
+    return SIG_ERR;
+  return sigismember(&mask, signal) ? SIG_HOLD : old.sa_handler;
+}
+
 /* --- Sending. */
 
 int sigqueue(pid_t pid, int signal, union sigval value) {

@@ -159,6 +159,14 @@ static void actions(void) {
   CHECK(sigaction(SIGUSR1, NULL, &action) == 0 && !(action.sa_flags & SA_RESTART));
   CHECK(siginterrupt(SIGUSR1, 0) == 0 && siginterrupt(99, 0) == -1 && errno == EINVAL);
   CHECK(strcmp(strsignal(SIGINT), "Interrupt") == 0);
+  handle(SIGUSR2, record, 0);
+  count = 0;
+  CHECK(sighold(SIGUSR2) == 0 && raise(SIGUSR2) == 0 && count == 0);
+  CHECK(sigpause(SIGUSR2) == -1 && errno == EINTR && count == 1);
+  CHECK(raise(SIGUSR2) == 0 && count == 1 && sigrelse(SIGUSR2) == 0 && count == 2);
+  CHECK(sigset(SIGUSR2, SIG_HOLD) != SIG_HOLD && sigset(SIGUSR2, SIG_DFL) == SIG_HOLD);
+  CHECK(sigignore(SIGUSR2) == 0 && raise(SIGUSR2) == 0 && sigset(SIGUSR2, SIG_DFL) == SIG_IGN);
+  CHECK(sighold(64) == -1 && errno == EINVAL && sigpause(0) == -1 && errno == EINVAL);
   sigset_t set;
   CHECK(sigfillset(&set) == 0 && sigismember(&set, SIGRTMAX) == 1 && sigaddset(&set, 64) == -1 &&
         errno == EINVAL && sigdelset(&set, 40) == 0 && sigismember(&set, 40) == 0);

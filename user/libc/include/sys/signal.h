@@ -150,6 +150,8 @@ struct sigaction {
 #define SIG_BLOCK 1
 #define SIG_UNBLOCK 2
 
+#define SIG_HOLD ((_sig_func_ptr)2) /* sigset's */
+
 #define SS_ONSTACK 0x1
 #define SS_DISABLE 0x2
 #define MINSIGSTKSZ 2048
@@ -177,7 +179,12 @@ int sigtimedwait(const sigset_t*, siginfo_t*, const struct timespec*);
 int sigwaitinfo(const sigset_t*, siginfo_t*);
 int killpg(pid_t, int);
 int sigaltstack(const stack_t* __restrict, stack_t* __restrict);
+int sighold(int);
+int sigignore(int);
 int siginterrupt(int, int);
+int sigpause(int);
+int sigrelse(int);
+_sig_func_ptr sigset(int, _sig_func_ptr);
 void psiginfo(const siginfo_t*, const char*);
 __END_DECLS
 
