@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   return 0;
 }
 """
-C_OUTPUT = "abc 4032.00 41 40 1"
+C_OUTPUT = "abc 8064.00 41 40 1"
 
 CXX_PROGRAM = r"""
 #include <cstdio>
@@ -247,4 +247,57 @@ int main(int argc, char** argv) {
     result = guest("/host/smash; echo $?; /host/smash x; echo $?", "--share", str(source.parent))
     first, status, second, end = result.stdout.split()
     assert first != second and first.endswith("00") and second.endswith("00") and len(first) > 8
-    assert (status, end, result.stderr) == ("3", "134", "*** stack smashing detected ***: terminated\n")
+    assert (status, end, result.stderr) == ("3", "134", "*** stack smashing detected ***: terminated\nIOT trap\n")
+
+
+def test_answers_of_config_site(sources):
+    """As Autoconf's own programs would find them."""
+    source = sources[0].parent / "site.c"
+    source.write_text(r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int mktime_works(void) {
+  for (time_t t = 0; t < 2000000000; t += 86399 * 17) {
+    struct tm tm = *localtime(&t);
+    if (mktime(&tm) != t) return 0;
+  }
+  return 1;
+}
+static int ends_with_3(pid_t child) {
+  int status;
+  if (child == 0) _exit(3);
+  return waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3;
+}
+static void say(const char* name, int yes) {
+  printf("ac_cv_func_%s=%s\n", name, yes ? "yes" : "no");
+  fflush(stdout);
+}
+
+int main(void) {
+  struct stat status;
+  int file = open("/bin/sh", O_RDONLY);
+  void* fixed = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  say("malloc_0_nonnull", malloc(0) != NULL);
+  say("realloc_0_nonnull", realloc(NULL, 0) != NULL);
+  say("fork_works", ends_with_3(fork()));
+  say("vfork_works", ends_with_3(vfork()));
+  say("memcmp_working", memcmp("\100", "\200", 1) < 0 && memcmp("12345678901234567890\1", "12345678901234567890\200", 22) < 0);
+  say("strnlen_working", strnlen("foobar", 0) == 0 && strnlen("foobar", 3) == 3 && strnlen("foobar", 9) == 6);
+  say("working_mktime", mktime_works());
+  say("stat_empty_string_bug", stat("", &status) == 0);
+  say("mmap_fixed_mapped", mmap(fixed, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) == fixed);
+}
+""")
+    run = compile_with(GCC, source, "-O2 -D_GNU_SOURCE", source.parent / "site")
+    assert (run.returncode, run.stderr) == (0, "")
+    result = guest("/host/site", "--share", str(source.parent))
+    answers = [line for line in (TOOLCHAIN / "share/config.site").read_text().splitlines() if not line.startswith("#")]
+    assert (result.status, result.stdout.splitlines()) == (0, answers)
