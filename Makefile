@@ -21,6 +21,7 @@ export STELE_BUILD := $(abspath $(BASE))
 SMP    ?= 4
 MEM    ?= 512M
 BOOT   ?= direct
+PORTS  ?=
 CMD    ?=
 CMDLINE ?=
 MINUTES ?= 10
@@ -38,6 +39,7 @@ PACKAGES := build \
   $(if $(filter pictures,$(GOALS)),pictures) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter test-long,$(GOALS)),pprof) \
+  $(if $(filter ports test-ports test-long load,$(GOALS))$(PORTS),ports) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()
@@ -55,6 +57,7 @@ all: initrd kernel tools
 include kern/kconfig.mk
 include kern/kern.mk
 include user/user.mk
+include user/ports/ports.mk
 include tools/reach/reach.mk
 include tools/report.mk
 include tools/report-page/page.mk
@@ -68,8 +71,8 @@ initrd: $(INITRD)
 tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest
 
-run: all $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all, or BOOT=iso); ctrl-a x ends
-	@scripts/run --smp $(SMP) --mem $(MEM) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
+run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq', or BOOT=iso); ctrl-a x ends
+	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
 	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
@@ -91,4 +94,4 @@ clean: ## remove everything that was made
 	rm -rf $(BASE)
 
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk kern/kconfig.mk tools/report-page/page.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk user/ports/ports.mk kern/kconfig.mk tools/report-page/page.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'

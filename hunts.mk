@@ -4,7 +4,7 @@
 # where only the lines with + are carried out, and what is found leaves a line to be done. -q holds for all goals of a make, so a hunt is
 # its only one. The status is handed on in a file of this make's own: several may hunt at once.
 
-leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' REPORT=FILE): 0 no, 1 yes, 2 it cannot be said
+leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 it cannot be said
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, which fails: status as that of leaktest
 leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), looked at for what they leave behind: status as that of leaktest
 stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=): status as that of leaktest
@@ -22,7 +22,7 @@ RUNS    ?= 128
 ON_KERNEL = $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 
 leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
-  $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') \
+  $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') $(PORTS:%=--port '%') \
   --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
 # Without npm and its registry there is no page, but a verdict.
 leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
@@ -45,5 +45,5 @@ status-of = $(BASE)/$(1)/status.$$PPID
 $(HUNTS:%=%-run): %-run:
 	+@mkdir -p $(BASE)/$*; echo 2 > $(call status-of,$*)
 	+@for variant in $(or $(KERNELS),'$(VARIANT)'); do \
-	    MAKEFLAGS= MAKELEVEL= $(MAKE) -s all BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) VARIANT=$$variant >&2 || exit; \
+	    MAKEFLAGS= MAKELEVEL= $(MAKE) -s all $(PORTS:%=port-%) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) VARIANT=$$variant >&2 || exit; \
 	  done && $(PREPARE) { scripts/$* $(OPTIONS); echo $$? > $(call status-of,$*); }

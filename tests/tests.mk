@@ -19,15 +19,15 @@ export TESTS
 PYTEST = pytest-3 --numprocesses $(shell expr $$(nproc) + 1) --dist loadgroup --junitxml $(BASE)/test.xml --words "$$TESTS"
 
 .PHONY: test test-host test-kernel test-guest test-long
-test: all host-tests $(TEST_KERNELS) ## every test but the long ones (TESTS=word)
+test: all host-tests $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## every test but the long ones (TESTS=word)
 	@$(PYTEST) -m 'not long' tests kern/tests
 test-host: host-tests ## the kernel's own source on the host, and the host tools
 	@$(PYTEST) -m 'not long' tests/host
 test-kernel: all $(TEST_KERNELS) ## the tests inside the kernel
 	@$(PYTEST) -m 'not long' --ignore tests/host --ignore tests/guest tests kern/tests
-test-guest: all $(TEST_KERNELS) ## the booted system, as a person would use it
+test-guest: all $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## the booted system, as a person would use it
 	@$(PYTEST) -m 'not long' tests/guest
-test-long: all host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
+test-long: all ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
 # A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.

@@ -84,8 +84,7 @@ ADD_RETURNS = python3 tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- 
 
 # Programs and libraries of others: sources and results are kept beside the toolchain, so that `make clean` does not build them again.
 # $(1): its name
-PORT = CC='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-elf-gcc --sysroot=$(abspath $(SYSROOT))' \
-  CROSS='$(abspath $(TOOLCHAIN))/bin/x86_64-stele-elf-' SYSROOT='$(abspath $(SYSROOT))' \
+PORT = HOST=x86_64-stele-elf TOOLS='$(abspath $(TOOLCHAIN))/bin' SYSROOT='$(abspath $(SYSROOT))' \
   user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
 port_sources = $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port
 

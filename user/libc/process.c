@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/times.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,22 +30,15 @@ int execve(const char* path, char* const argv[], char* const envp[]) {
 int _execve(const char* path, char* const argv[], char* const envp[])
     __attribute__((alias("execve")));
 
-static void timeval_of(struct timeval* to, const struct abi_timespec* from) {
-  to->tv_sec = from->sec;
-  to->tv_usec = from->nsec / 1000;
-}
-
-static void rusage_of(struct rusage* to, const struct abi_rusage* from) {
-  memset(to, 0, sizeof *to);
-  timeval_of(&to->ru_utime, &from->user);
-  timeval_of(&to->ru_stime, &from->system);
-}
-
 pid_t wait4(pid_t pid, int* status, int options, struct rusage* usage) {
   struct abi_rusage abi;
   pid_t child = (pid_t)SYSCALL4(wait4, pid, status, options, usage != NULL ? &abi : NULL);
-  if (child > 0 && usage != NULL) rusage_of(usage, &abi);
+  if (child > 0 && usage != NULL) __stele_rusage(usage, &abi);
   return child;
+}
+
+int waitid(idtype_t which, id_t id, siginfo_t* info, int options) {
+  return (int)SYSCALL6(waitid, which, id, info, options, NULL, 0);
 }
 
 pid_t wait3(int* status, int options, struct rusage* usage) {
@@ -77,22 +69,27 @@ int setpgid(pid_t pid, pid_t group) {
 int setpgrp(void) {
   return setpgid(0, 0);
 }
+pid_t getsid(pid_t pid) {
+  return (pid_t)SYSCALL1(getsid, pid);
+}
 pid_t setsid(void) {
   return (pid_t)SYSCALL0(setsid);
 }
 
 /* The heap. `heap_end` is where the kernel has it; 0 before the first call. */
+static uintptr_t heap_end;
+
+int brk(void* end) {
+  heap_end = (uintptr_t)SYSCALL1(brk, end);
+  if (heap_end == (uintptr_t)end) return 0;
+  errno = ENOMEM;
+  return -1;
+}
+
 void* sbrk(ptrdiff_t increment) {
-  static uintptr_t heap_end;
   if (heap_end == 0) heap_end = (uintptr_t)SYSCALL1(brk, 0);
   uintptr_t old = heap_end;
-  if (increment == 0) return (void*)old;
-  uintptr_t end = (uintptr_t)SYSCALL1(brk, old + (uintptr_t)increment);
-  if (end != old + (uintptr_t)increment) {
-    errno = ENOMEM;
-    return (void*)-1;
-  }
-  heap_end = end;
+  if (increment != 0 && brk((void*)(old + (uintptr_t)increment)) < 0) return (void*)-1;
   return (void*)old;
 }
 
@@ -109,25 +106,6 @@ void* mmap(void* address, size_t length, int protection, int flags, int fd, off_
 }
 int munmap(void* address, size_t length) {
   return (int)SYSCALL2(munmap, address, length);
-}
-
-int getrusage(int who, struct rusage* usage) {
-  struct abi_rusage self, children;
-  if (SYSCALL2(times, &self, &children) < 0) return -1;
-  rusage_of(usage, who == RUSAGE_CHILDREN ? &children : &self);
-  return 0;
-}
-
-/* Nothing is limited, so a limit reads as infinite and can only be set to that. */
-int getrlimit(int resource, struct rlimit* limit) {
-  (void)resource;
-  limit->rlim_cur = limit->rlim_max = RLIM_INFINITY;
-  return 0;
-}
-int setrlimit(int resource, const struct rlimit* limit) {
-  (void)resource;
-  if (limit->rlim_cur == RLIM_INFINITY) return 0;
-  return (int)__stele_fail(EINVAL, "resources of a process cannot be limited");
 }
 
 int uname(struct utsname* name) {
@@ -150,41 +128,6 @@ int sched_yield(void) {
 int getpagesize(void) {
   return 4096;
 }
-int getdtablesize(void) {
-  return 256;
-}
-
-long sysconf(int name) {
-  switch (name) {
-    case _SC_ARG_MAX:
-      return 131072;
-    case _SC_CHILD_MAX:
-      return 1024;
-    case _SC_CLK_TCK:
-      return 250;
-    case _SC_NGROUPS_MAX:
-      return NGROUPS_MAX;
-    case _SC_OPEN_MAX:
-      return 256;
-    case _SC_JOB_CONTROL:
-      return 1;
-    case _SC_VERSION:
-      return 200809L;
-    case _SC_PAGESIZE:
-      return 4096;
-    case _SC_GETGR_R_SIZE_MAX:
-    case _SC_GETPW_R_SIZE_MAX:
-      return 256;
-    case _SC_LINE_MAX:
-      return 2048;
-    case _SC_MONOTONIC_CLOCK:
-    case _SC_TIMERS:
-      return 200809L;
-    default:
-      return __stele_fail(EINVAL, "sysconf: not known here");
-  }
-}
-
 int system(const char* command) {
   if (command == NULL) return 1;
   pid_t child = fork();

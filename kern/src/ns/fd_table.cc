@@ -8,6 +8,7 @@
 
 #include "core/planted.h"
 #include "kmalloc.h"
+#include "ns/file_lock.h"
 #include "ns/namespace.h"
 
 class FdTable {
@@ -16,13 +17,36 @@ class FdTable {
   // Under `lock`.
   Ref<Chan> chans[kMaxFds] GUARDED_BY(lock);
   bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
+  int limit GUARDED_BY(lock) = kMaxFds;
+
+  // The process may have record locks; its own task sets it.
+  std::atomic<bool> may_have_locks{false};
 
   bool is_open(int fd) REQUIRES(lock) { return fd >= 0 && fd < kMaxFds && chans[fd]; }
 };
 
 namespace {
+
 constinit ObjectCache<FdTable> fd_table_cache;
-}
+
+// A channel that leaves a table: with it go the record locks that the process has on its file.
+class Closing {
+ public:
+  explicit Closing(FdTable& table) : table_(table) {}
+  ~Closing() {
+    if (chan && table_.may_have_locks.load(std::memory_order_relaxed))
+      record_locks_drop(*chan, &table_);
+  }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+  Ref<Chan> chan;
+
+ private:
+  FdTable& table_;
+};
+
+}  // namespace
 
 void fd_table_init() {
   fd_table_cache.init("fd_table");
@@ -35,6 +59,7 @@ Result<FdTable*> fd_table_create() {
 Result<FdTable*> fd_table_copy(FdTable& table) {
   FdTable* const copy = TRY(fd_table_create());
   const auto copy_all = [&]() NO_THREAD_SAFETY_ANALYSIS {  // nobody else knows the copy
+    copy->limit = table.limit;
     for (int fd = 0; fd < kMaxFds; ++fd) {
       copy->chans[fd] = table.chans[fd];
       copy->close_on_exec[fd] = table.close_on_exec[fd];
@@ -46,16 +71,18 @@ Result<FdTable*> fd_table_copy(FdTable& table) {
 }
 
 void fd_table_destroy(FdTable* table) {
+  for (int fd = 0; fd < kMaxFds && table->may_have_locks; ++fd)
+    static_cast<void>(fd_close(*table, fd));
   fd_table_cache.destroy(table);
 }
 
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest) {
-  if (lowest < 0 || lowest >= kMaxFds) {
-    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
-    return Errno::EINVAL;
-  }
   Guard guard(table.lock);
-  for (int fd = lowest; fd < kMaxFds; ++fd) {
+  if (lowest < 0 || lowest >= table.limit) {
+    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
+    return lowest == 0 ? Errno::EMFILE : Errno::EINVAL;
+  }
+  for (int fd = lowest; fd < table.limit; ++fd) {
     if (table.chans[fd]) continue;
     table.chans[fd] = std::move(chan);
     table.close_on_exec[fd] = close_on_exec;
@@ -71,19 +98,20 @@ Result<Ref<Chan>> fd_get(FdTable& table, int fd) {
 }
 
 Result<void> fd_close(FdTable& table, int fd) {
-  Ref<Chan> closing;  // let go after the lock
+  Closing closing(table);  // let go after the lock
   Guard guard(table.lock);
   if (!table.is_open(fd)) return Errno::EBADF;
-  closing = std::move(table.chans[fd]);
+  closing.chan = std::move(table.chans[fd]);
   return {};
 }
 
 Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec) {
-  Ref<Chan> closing;
+  Closing closing(table);
   Guard guard(table.lock);
   if (!table.is_open(from) || to < 0 || to >= kMaxFds) return Errno::EBADF;
   if (from == to) return to;
-  closing = std::move(table.chans[to]);
+  if (to >= table.limit) return Errno::EBADF;
+  closing.chan = std::move(table.chans[to]);
   table.chans[to] = table.chans[from];
   table.close_on_exec[to] = close_on_exec;
   return to;
@@ -104,8 +132,17 @@ Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on) {
 
 void fd_close_for_exec(FdTable& table) {
   for (int fd = 0; fd < kMaxFds; ++fd) {
-    Ref<Chan> closing;
+    Closing closing(table);
     Guard guard(table.lock);
-    if (table.chans[fd] && table.close_on_exec[fd]) closing = std::move(table.chans[fd]);
+    if (table.chans[fd] && table.close_on_exec[fd]) closing.chan = std::move(table.chans[fd]);
   }
+}
+
+void fd_may_have_locks(FdTable& table) {
+  table.may_have_locks = true;
+}
+
+void fd_set_limit(FdTable& table, int limit) {
+  Guard guard(table.lock);
+  table.limit = limit;
 }

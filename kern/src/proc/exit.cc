@@ -1,33 +1,59 @@
 // How processes end, and how their parents learn of it.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
+#include "proc/job_control.h"
 #include "proc/process_impl.h"
 #include "proc/user_probes.h"
 #include "proc/wait.h"
 
 namespace {
 
-// Children of a process that ends go to process 1. True if one of them is a zombie that it has to
-// reap.
-bool reparent_children(Process& process) REQUIRES(process_lock) {
-  Process* const init = process_find(kInitPid);
-  bool zombies = false;
-  while (Process* const child = process.children.pop_front()) {
+// Whether the process kept its child's group from being orphaned.
+bool was_link(const Process& process, const Process& child) REQUIRES(process_lock) {
+  return child.session == process.session && child.group != process.group;
+}
+
+// Children of a process that ends go to process 1, which has to reap those that are zombies. One at
+// a time: a look at the groups that this leaves orphaned goes through all processes.
+void reparent_children(Process& process) {
+  for (;;) {
+    const Guard guard(process_lock);
+    Process* const child = process.children.pop_front();
+    if (!child) return;
+    Process* const init = process_find(kInitPid);
     child->parent = init;
     init->children.push_back(*child);
-    zombies |= child->state == ProcessState::kZombie;
+    if (was_link(process, *child)) job_parent_left(*child);
+    if (child->state != ProcessState::kZombie) continue;
+    signal_post(*init, ABI_SIGCHLD);
+    init->child_wait.wake_all();
   }
-  return zombies;
+}
+
+// From now on signals do not reach it. Its session loses the terminal if it was the leader.
+void begin_exit(Process& process) {
+  Ref<SessionTerminal> terminal;
+  SignalQueue dropped;
+  {
+    const Guard guard(process_lock);
+    process.state = ProcessState::kExiting;
+    signal_discard(process, ~uint64_t{0}, dropped);
+    process.task->interrupted = false;  // what follows may sleep
+    terminal = job_leader_ended(process);
+  }
+  signal_queue_free(dropped);
+  timers_end(process);
+  if (terminal) terminal->hang_up();
 }
 
 bool ignores_children(const Process& parent) REQUIRES(process_lock) {
-  return parent.actions[ABI_SIGCHLD].handler == ABI_SIG_IGN;
+  const abi_sigaction& action = parent.actions[ABI_SIGCHLD];
+  return action.handler == ABI_SIG_IGN || (action.flags & ABI_SA_NOCLDWAIT);
 }
 
-bool matches(const Process& child, const Process& parent, int32_t pid) REQUIRES(process_lock) {
-  if (pid > 0) return child.pid == static_cast<uint32_t>(pid);
-  if (pid == -1) return true;
-  return child.group == (pid == 0 ? parent.group : static_cast<uint32_t>(-pid));
+bool matches(const Process& child, const ChildChoice& choice) REQUIRES(process_lock) {
+  if (choice.which == ABI_P_ALL) return true;
+  return choice.id == (choice.which == ABI_P_PID ? child.pid : child.group);
 }
 
 }  // namespace
@@ -37,45 +63,56 @@ void process_exit(int status) {
   Task* const task = current_task();
   if (process.pid == kInitPid)
     panic("process 1 (%s) has ended with status 0x%x", process.path, status);
-  {
-    const Guard guard(process_lock);
-    process.state = ProcessState::kExiting;
-    process.pending = 0;
-    task->interrupted = false;  // what follows may sleep
-  }
+  begin_exit(process);
   user_probes_process_left(process.pid, ProcessLeft::kEnded);
   process_release_parts(process);
+  reparent_children(process);
 
   bool reap = false;
   {
     const Guard guard(process_lock);
     task_will_exit();
-    process.user_ticks = task->user_ticks;
-    process.system_ticks = task->system_ticks;
+    process.usage = process_usage(process);
     task->process = nullptr;
     task->user_registers = nullptr;
     process.task = nullptr;
     process.exit_status = status;
-    if (reparent_children(process)) {
-      Process* const init = process_find(kInitPid);
-      signal_post(*init, ABI_SIGCHLD);
-      init->child_wait.wake_all();
-    }
     process.state = ProcessState::kZombie;
     Process& parent = *process.parent;
-    if (ignores_children(parent)) {
-      process_remove(process);
-      parent.child_wait.wake_all();
-      reap = true;
-    } else {
-      signal_parent(process, true);
-    }
+    if (was_link(parent, process)) job_parent_left(process);
+    reap = ignores_children(parent);
+    signal_parent(process, status);
+    if (reap) process_remove(process);
   }
   if (reap) process_free(&process);
   task_exit();
 }
 
-Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
+namespace {
+
+// Whether something has become of the child that is to be reported: its status.
+bool has_news(Process& child, uint32_t options, int& status) REQUIRES(process_lock) {
+  const bool counts = !(options & ABI_WNOWAIT);
+  if (child.state == ProcessState::kZombie) {
+    status = child.exit_status;
+    return options & ABI_WEXITED;
+  }
+  if ((options & ABI_WUNTRACED) && child.stopped && !child.stop_reported) {
+    child.stop_reported = counts;
+    status = child.stop_signal << 8 | 0x7f;
+    return true;
+  }
+  if ((options & ABI_WCONTINUED) && child.continued) {
+    child.continued = !counts;
+    status = 0xffff;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options) {
   Process& parent = self();
   Process* ended = nullptr;
   WaitResult found{};
@@ -85,20 +122,16 @@ Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
     const auto look = [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
       any = false;
       for (Process& child : parent.children) {
-        if (!matches(child, parent, pid)) continue;
+        if (!matches(child, choice)) continue;
         any = true;
-        if (child.state == ProcessState::kZombie) {
-          ended = &child;
-          found.pid = child.pid;
-          found.status = child.exit_status;
-          return true;
-        }
-        if ((options & ABI_WUNTRACED) && child.stopped && !child.stop_reported) {
-          child.stop_reported = true;
-          found.pid = child.pid;
-          found.status = child.stop_signal << 8 | 0x7f;
-          return true;
-        }
+        if (!has_news(child, options, found.status)) continue;
+        found.pid = child.pid;
+        found.info = child_info(child, found.status);
+        if (child.state != ProcessState::kZombie) return true;
+        found.usage = child.usage;
+        found.usage.add(child.child_usage);
+        if (!(options & ABI_WNOWAIT)) ended = &child;
+        return true;
       }
       return !any;
     };
@@ -109,10 +142,7 @@ Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
     }
     if (!any) return Errno::ECHILD;
     if (ended) {
-      found.user_ticks = ended->user_ticks + ended->child_user_ticks;
-      found.system_ticks = ended->system_ticks + ended->child_system_ticks;
-      parent.child_user_ticks += found.user_ticks;
-      parent.child_system_ticks += found.system_ticks;
+      parent.child_usage.add(found.usage);
       process_remove(*ended);
     }
   }

@@ -35,13 +35,18 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
     const Guard guard(process_lock);
     child.who = parent.who;
     child.secure = parent.secure;
-    child.has_terminal = parent.has_terminal;
+    child.left_terminal = parent.left_terminal;
     child.blocked = parent.blocked;
     child.actions = parent.actions;
+    child.limits = parent.limits;
+    child.signal_stack = parent.signal_stack;
+    child.nice = parent.nice;
     process_set_path(child, parent.path);
     child.program = parent.program;
   }
   TRY(process_make_task(child));
+  child.task->extra_slice = parent.task->extra_slice;
+  timers_cpu_limited(child);
   return process_insert(child, &parent);
 }
 
@@ -61,6 +66,7 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 
 Result<int64_t> sys_fork(const SystemCall& call) {
   TRY(begin_fork(call.process));
+  TRY(limit_allows_process(call.process));
   Process* const child = TRY(process_create());
   const Result<void> result = copy_process(call.process, *child, call.frame);
   if (!result) {
@@ -92,11 +98,14 @@ Result<int64_t> sys_execve(const SystemCall& call) {
   }
   // From here on nothing fails.
   user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
+  posix_timers_delete(process);
   fd_close_for_exec(*process.fds);
   {
     const Guard guard(process_lock);
+    process.max_resident = process_usage(process).max_resident;
     std::swap(process.space, program.space);
     process.space->activate();
+    process.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
     user_registers_set_fs_base(process.user_registers, 0);
     fpu_init(*process.user_registers.fpu);
     fpu_restore(*process.user_registers.fpu);
@@ -112,11 +121,44 @@ Result<int64_t> sys_execve(const SystemCall& call) {
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
-  const WaitResult ended = TRY(process_wait(call.integer(0), call.word(2)));
+  constexpr uint32_t kOptions = ABI_WNOHANG | ABI_WUNTRACED | ABI_WCONTINUED;
+  const uint32_t options = call.word(2);
+  if (options & ~kOptions) return Errno::EINVAL;
+  const int pid = call.integer(0);
+  ChildChoice choice;
+  if (pid > 0) {
+    choice = {ABI_P_PID, static_cast<uint32_t>(pid)};
+  } else if (pid != -1) {
+    choice = {ABI_P_PGID, pid == 0 ? call.process.group : 0 - static_cast<uint32_t>(pid)};
+  }
+  const WaitResult ended = TRY(process_wait(choice, options | ABI_WEXITED));
   if (ended.pid != 0 && call.arguments[1]) TRY(put_user(call.arguments[1], ended.status));
-  if (call.arguments[3])
-    TRY(put_user(call.arguments[3], rusage_of(ended.user_ticks, ended.system_ticks)));
+  if (call.arguments[3]) TRY(put_user(call.arguments[3], rusage_of(ended.usage)));
   return ended.pid;
+}
+
+Result<int64_t> sys_waitid(const SystemCall& call) {
+  constexpr uint32_t kKinds = ABI_WEXITED | ABI_WUNTRACED | ABI_WCONTINUED;
+  const int which = call.integer(0), id = call.integer(1);
+  const uint32_t options = call.word(3);
+  if ((options & ~(kKinds | ABI_WNOHANG | ABI_WNOWAIT)) || !(options & kKinds))
+    return Errno::EINVAL;
+  if (which < ABI_P_ALL || which > ABI_P_PGID) return Errno::EINVAL;
+  if (which != ABI_P_ALL && (id < 0 || (id == 0 && which == ABI_P_PID))) return Errno::EINVAL;
+  const bool own_group = which == ABI_P_PGID && id == 0;
+  const ChildChoice choice{which, own_group ? call.process.group : static_cast<uint32_t>(id)};
+  const WaitResult ended = TRY(process_wait(choice, options));
+  abi_siginfo info{};
+  if (ended.pid != 0) {
+    info.signo = ABI_SIGCHLD;
+    info.code = ended.info.code;
+    info.status = ended.info.status;
+    info.pid = static_cast<int32_t>(ended.pid);
+    info.uid = ended.info.uid;
+  }
+  if (call.arguments[2]) TRY(put_user(call.arguments[2], info));
+  if (call.arguments[4]) TRY(put_user(call.arguments[4], rusage_of(ended.usage)));
+  return 0;
 }
 
 Result<int64_t> sys_getpid(const SystemCall& call) {
@@ -150,6 +192,11 @@ Result<int64_t> sys_setpgid(const SystemCall& call) {
   return 0;
 }
 
+Result<int64_t> sys_getsid(const SystemCall& call) {
+  const Guard guard(process_lock);
+  return TRY(process_or_self(call, call.integer(0)))->session;
+}
+
 Result<int64_t> sys_setsid(const SystemCall& call) {
   const Guard guard(process_lock);
   // Of its own group, or one that it has left to others.
@@ -157,7 +204,7 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }
   call.process.group = call.process.session = call.process.pid;
-  call.process.has_terminal = false;
+  call.process.left_terminal = false;
   return call.process.pid;
 }
 

@@ -81,7 +81,7 @@ static void kill_group_that_forks(void) {
     EXPECT(wait_for(leader) == SIGKILL);
     /* The end of the file comes when the last of them has ended. */
     struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
-    int ended = RAW(poll, &end, 1, 20000) == 1;
+    int ended = poll_ms(&end, 1, 20000) == 1;
     EXPECT(ended);
     kill(-leader, SIGKILL);
     close(ready[0]);
@@ -143,7 +143,7 @@ static int gives_up_root(void* argument) {
   EXPECT(RAW(setgroups, 0, 0, 0) == -EPERM);
   EXPECT(RAW(kill, 1, SIGTERM, 0) == -EPERM);
   EXPECT(RAW(kill, getppid(), 0, 0) == -EPERM);
-  EXPECT(RAW(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
+  EXPECT(RAW_AT(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
   return 0;
 }
 

@@ -30,6 +30,10 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 }
 #define RAW(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
+/* The same with a path that begins at the current directory. */
+#define RAW_AT(name, a, b, c) \
+  raw(ABI_SYS_##name, ABI_AT_FDCWD, (long)(a), (long)(b), (long)(c), 0, 0)
+
 extern int failures;
 extern const char* program;
 
@@ -43,6 +47,8 @@ int in_child(int (*function)(void*), void* argument);
 pid_t start_child(int (*function)(void*), void* argument);
 int wait_for(pid_t pid);
 void pause_ms(int ms);
+/* poll with a timeout in milliseconds; -1: none. */
+long poll_ms(struct abi_pollfd* entries, long count, int ms);
 
 void test_fork(void);
 void test_memory(void);

@@ -1,0 +1,69 @@
+"""Programs of others, unchanged, with the tests that come with them: user/ports/ports.mk.
+
+`make test-ports` runs all of each port's tests in the guest and on this machine, on the same source, and compares what they print; the short
+form, in `make test`, runs those that check themselves."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from guest import BUILD, ROOT, guest
+
+PORTS = ROOT / "user/ports"
+NATIVE = BUILD / "ports/native"
+SECONDS = 900  # for all tests of one port
+
+
+def lines_of(path):
+    """[(first word, the rest)]"""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
+    return [tuple((line.split(None, 1) + [""])[:2]) for line in lines if line and not line.startswith("#")]
+
+
+TESTS = {path.parent.name: [name for name, _ in lines_of(path)] for path in sorted(PORTS.glob("*/tests"))}
+SHORT = [port for port, names in TESTS.items() if any(name.startswith("+") for name in names)]
+
+
+def results_of(output):
+    """{test: what it printed and its status} of port-tests' output."""
+    found = re.findall(r"^=== (\S+)\n(.*?)^=== status (\d+)\n", output, re.M | re.S)
+    return {name: (body, int(status)) for name, body, status in found}
+
+
+def native(port):
+    """The results of the same source built for this machine."""
+    there = NATIVE / port
+    environment = {**os.environ, "PATH": f"{there}/bin:{os.environ['PATH']}", "PORTS": str(there / "usr/ports"), "LC_ALL": "C", "TZ": "UTC"}
+    run = subprocess.run([str(there / "bin/port-tests"), port], capture_output=True, timeout=SECONDS, check=False, env=environment)
+    return results_of(run.stdout.decode("utf-8", "replace"))
+
+
+@pytest.mark.cpus(1)
+def test_short():
+    """The tests that check themselves, of all ports that have such."""
+    result = guest("\n".join(f"port-tests -s {port}" for port in SHORT), *(word for port in SHORT for word in ("--port", port)))
+    results = results_of(result.stdout)
+    assert list(results) == [name[1:] for port in SHORT for name in TESTS[port] if name.startswith("+")], result
+    assert not [name for name, (_, status) in results.items() if status != 0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("port", TESTS)
+def test_as_here(port):
+    """All tests of a port pass, and print what the same source prints that is built for this machine."""
+    expected = native(port)
+    result = guest(f"port-tests {port}", "--port", port, "--timeout", str(SECONDS))
+    results = results_of(result.stdout)
+    assert list(results) == list(expected) == [name.removeprefix("+") for name in TESTS[port]], result
+    assert not [name for name, (_, status) in expected.items() if status != 0], expected
+    for name, (body, status) in expected.items():
+        assert (name, *results[name]) == (name, body, status)
+
+
+@pytest.mark.parametrize("port", TESTS)
+def test_what_is_skipped_says_why(port):
+    """A test is run or skipped, and who skips it has a reason."""
+    skipped = lines_of(PORTS / port / "skipped")
+    assert all(len(reason.split()) >= 3 for _, reason in skipped), skipped
+    assert not {name for name, _ in skipped} & {name.removeprefix("+") for name in TESTS[port]}

@@ -1,0 +1,63 @@
+# The programs of others that are not in the initial archive, and their tests. Included by the top Makefile after user/user.mk, which
+# has the rest of user/ports. A recipe with a file `tests` gives an archive of its own, $(BASE)/ports/NAME.cpio, that `scripts/guest --port
+# NAME`, `make run PORTS=…` and `make leaktest PORTS=…` append to the initial one:
+#
+#   /bin/*                    its programs (RESULT/bin)
+#   /usr/ports/NAME/tests/*   what its tests need (RESULT/tests, and the recipe's folder `files`)
+#   /usr/ports/NAME/list      the tests: lines `[+]TEST COMMAND`, + for those of the short form (the recipe's file `tests`)
+#   /bin/port-tests           runs them
+#
+# $(BASE)/ports/native/NAME is the same of the same source, built for this machine: `make test-ports` compares what the tests print. What
+# of upstream's tests does not run is in the recipe's file `skipped`, with the reason.
+
+PORTS_OUT := $(BASE)/ports
+PORTS_OF_OTHERS := $(patsubst user/ports/%/tests,%,$(wildcard user/ports/*/tests))
+PORTS_IN_SHORT := $(patsubst user/ports/%/tests,%,$(shell grep -l '^+' user/ports/*/tests))
+PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
+
+# $(1): a folder with bin and tests of $(2), $(3): where the archive's files go.
+port_files = mkdir -p $(3)/bin $(3)/usr/ports/$(2)/tests && \
+  { [ ! -d $(1)/bin ] || cp -p $(1)/bin/* $(3)/bin/; } && \
+  cp -Rp $(1)/tests $(wildcard user/ports/$(2)/files) $(3)/usr/ports/$(2)/ && \
+  { [ ! -d $(3)/usr/ports/$(2)/files ] || { cp -R $(3)/usr/ports/$(2)/files/. $(3)/usr/ports/$(2)/tests/ && rm -r $(3)/usr/ports/$(2)/files; }; } && \
+  cp user/ports/$(2)/tests $(3)/usr/ports/$(2)/list && cp user/ports/port-tests $(3)/bin/
+
+define PORT_OF_OTHERS
+$(1)_NEEDS := $(shell cat user/ports/$(1)/needs 2>/dev/null)
+PORT_BUILT_BY_$(1) := $(filter-out user/ports/$(1)/tests user/ports/$(1)/skipped user/ports/$(1)/files%,$(call port_sources,$(1)))
+
+$(USER_OUT)/ports/$(1)/built: $$(PORT_BUILT_BY_$(1)) $(SYSROOT_LIBC) $$($(1)_NEEDS:%=$(USER_OUT)/ports/%/built)
+	@mkdir -p $$(@D)
+	@echo "  PORT  $(1)"
+	@$$(call PORT,$(1))
+	@touch $$@
+$(PORTS_OUT)/native/work/$(1)/built: $$(PORT_BUILT_BY_$(1)) $$($(1)_NEEDS:%=$(PORTS_OUT)/native/work/%/built)
+	@mkdir -p $$(@D)
+	@echo "  PORT  $(1) (native)"
+	@$$(call PORT_NATIVE,$(1))
+	@touch $$@
+
+$(PORTS_OUT)/$(1).cpio: $(USER_OUT)/ports/$(1)/built user/ports/port-tests user/ports/$(1)/tests $(wildcard user/ports/$(1)/files/*) user/ports/ports.mk
+	@rm -rf $(PORTS_OUT)/root/$(1)
+	@$$(call port_files,$(USER_OUT)/ports/$(1)/out,$(1),$(PORTS_OUT)/root/$(1))
+	@find $(PORTS_OUT)/root/$(1) -type f -perm /100 | while read -r file; do \
+	  ! $(TOOLCHAIN)/bin/x86_64-stele-elf-readelf -h $$$$file >/dev/null 2>&1 || $(TOOLCHAIN)/bin/x86_64-stele-elf-strip --strip-debug $$$$file || exit 1; \
+	done
+	@chmod -R u=rwX,go=rX $(PORTS_OUT)/root/$(1)
+	@echo "  CPIO  $$@"
+	@cd $(PORTS_OUT)/root/$(1) && find . -mindepth 1 | LC_ALL=C sort | \
+	  cpio --quiet -o -H newc -R 0:0 --reproducible >$(abspath $(PORTS_OUT))/$(1).cpio.new
+	@mv $$@.new $$@
+$(PORTS_OUT)/native/$(1): $(PORTS_OUT)/native/work/$(1)/built user/ports/port-tests user/ports/$(1)/tests $(wildcard user/ports/$(1)/files/*) user/ports/ports.mk
+	@rm -rf $$@
+	@$$(call port_files,$(PORTS_OUT)/native/work/$(1)/out,$(1),$$@)
+	@touch $$@
+endef
+$(foreach port,$(PORTS_OF_OTHERS),$(eval $(call PORT_OF_OTHERS,$(port))))
+
+PORTS_NATIVE := $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/native/%)
+.PHONY: ports test-ports $(PORTS_OF_OTHERS:%=port-%)
+ports: $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/%.cpio) ## the programs of others that are not in the initial archive
+$(PORTS_OF_OTHERS:%=port-%): port-%: $(PORTS_OUT)/%.cpio # for scripts/guest
+test-ports: all ports $(PORTS_NATIVE) ## the tests that come with them, here and in the guest, compared
+	@$(PYTEST) tests/guest/ports_test.py
