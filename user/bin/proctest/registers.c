@@ -1,6 +1,6 @@
 /* Registers that the kernel does not use itself: those of SSE and AVX, MXCSR, and FS base. They are
  * a program's own, whatever others run, whatever a signal handler does, and through fork. */
-#include <sys/auxv.h>
+#include <cpuid.h>
 
 #include "proctest.h"
 
@@ -119,16 +119,22 @@ static void clobber(int signal) {
   EXPECT(are_kept(handled, 1, ABI_SYS_getpid, 0, 0));
 }
 
-/* What lies above the handler's return address in its frame: the registers as the kernel saves
- * them and the signal mask, then the floating point state. */
-enum { BEFORE_STATE = 176 + 8, LEGACY = 512, MXCSR = 24 };
+enum { LEGACY = 512, MXCSR = 24 };
 static int pattern;
 
-static void spoil(int signal) {
-  (void)signal;
-  uint8_t* state = (uint8_t*)__builtin_frame_address(0) + 16 + BEFORE_STATE;
-  /* 128 bytes of red zone, a return address, and what alignment takes at most. */
-  const size_t size = getauxval(AT_MINSIGSTKSZ) - 128 - 8 - 15 - BEFORE_STATE;
+/* Bytes of the floating point state: what FXSAVE writes or, with XSAVE, what XCR0 asks for. */
+static size_t state_size(void) {
+  unsigned a, b, c, d;
+  __cpuid(1, a, b, c, d);
+  if (!(c & bit_OSXSAVE)) return LEGACY;
+  __cpuid_count(13, 0, a, b, c, d);
+  return b;
+}
+
+static void spoil(int number, siginfo_t* info, void* context) {
+  (void)number, (void)info;
+  uint8_t* state = (uint8_t*)((struct abi_ucontext*)context)->fpu;
+  const size_t size = state_size();
   handled++;
   switch (pattern) {
     case 0: /* components that nobody has, the compacted form, what is reserved, all MXCSR bits */
@@ -138,15 +144,15 @@ static void spoil(int signal) {
       memset(state + MXCSR, 0xff, 4);
       break;
     default: /* a bit of the header that XSAVE wrote */
-      if (size > LEGACY)
-        state[LEGACY + (pattern - 2) / 8 % 64] ^= (uint8_t)(1 << (pattern - 2) % 8);
+      if (size > LEGACY) state[LEGACY + (pattern - 2) / 8] ^= (uint8_t)(1 << (pattern - 2) % 8);
       break;
   }
 }
 
 static int returns_with_garbage(void* argument) {
   pattern = (int)(long)argument;
-  signal(SIGUSR1, spoil);
+  struct sigaction action = {.sa_sigaction = spoil, .sa_flags = SA_SIGINFO};
+  EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
   EXPECT(kill(getpid(), SIGUSR1) == 0);
   EXPECT(handled == 1);
   return 0;
