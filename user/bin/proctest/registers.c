@@ -1,6 +1,6 @@
 /* Registers that the kernel does not use itself: those of SSE and AVX, MXCSR, and FS base. They are
  * a program's own, whatever others run, whatever a signal handler does, and through fork. */
-#include <cpuid.h>
+#include <ucontext.h>
 
 #include "proctest.h"
 
@@ -125,22 +125,16 @@ static void clobber(int signal) {
   EXPECT(are_kept(handled, 1, ABI_SYS_getpid, 0, 0));
 }
 
-enum { LEGACY = 512, MXCSR = 24 };
+/* Offsets in the floating point state, which lies below the red zone, aligned to 64 bytes. */
+enum { LEGACY = 512, MXCSR = 24, RED_ZONE = 128, ALIGNMENT = 64 };
 static int pattern;
 
-/* Bytes of the floating point state: what FXSAVE writes or, with XSAVE, what XCR0 asks for. */
-static size_t state_size(void) {
-  unsigned a, b, c, d;
-  __cpuid(1, a, b, c, d);
-  if (!(c & bit_OSXSAVE)) return LEGACY;
-  __cpuid_count(13, 0, a, b, c, d);
-  return b;
-}
-
-static void spoil(int number, siginfo_t* info, void* context) {
-  (void)number, (void)info;
-  uint8_t* state = (uint8_t*)((struct abi_ucontext*)context)->fpu;
-  const size_t size = state_size();
+static void spoil(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
+  const mcontext_t* machine = &((const ucontext_t*)context)->uc_mcontext;
+  uint8_t* state = (uint8_t*)machine->fpregs;
+  const size_t size =
+      ((uintptr_t)machine->gregs[REG_RSP] - RED_ZONE - (uintptr_t)state) & -(size_t)ALIGNMENT;
   handled++;
   switch (pattern) {
     case 0: /* components that nobody has, the compacted form, what is reserved, all MXCSR bits */
@@ -150,14 +144,15 @@ static void spoil(int number, siginfo_t* info, void* context) {
       memset(state + MXCSR, 0xff, 4);
       break;
     default: /* a bit of the header that XSAVE wrote */
-      if (size > LEGACY) state[LEGACY + (pattern - 2) / 8] ^= (uint8_t)(1 << (pattern - 2) % 8);
+      if (size > LEGACY)
+        state[LEGACY + (pattern - 2) / 8 % 64] ^= (uint8_t)(1 << (pattern - 2) % 8);
       break;
   }
 }
 
 static int returns_with_garbage(void* argument) {
   pattern = (int)(long)argument;
-  struct sigaction action = {.sa_sigaction = spoil, .sa_flags = SA_SIGINFO};
+  const struct sigaction action = {.sa_sigaction = spoil, .sa_flags = SA_SIGINFO};
   EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
   EXPECT(kill(getpid(), SIGUSR1) == 0);
   EXPECT(handled == 1);
@@ -170,7 +165,7 @@ static int forked(void* pointer) {
   return 5;
 }
 
-void test_user_registers(void) {
+void test_registers(void) {
   pid_t children[SPINNERS];
   EXPECT(pipe(begin) == 0);
   for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
