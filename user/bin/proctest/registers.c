@@ -165,7 +165,7 @@ static int forked(void* pointer) {
   return 5;
 }
 
-void test_registers(void) {
+void test_user_registers(void) {
   pid_t children[SPINNERS];
   EXPECT(pipe(begin) == 0);
   for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
