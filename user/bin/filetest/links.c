@@ -28,7 +28,7 @@ static void hard_links(void) {
 }
 
 static void symbolic_links(void) {
-  char here[PATH_MAX], path[PATH_MAX], target[PATH_MAX];
+  char here[PATH_MAX], path[2 * PATH_MAX], target[2 * PATH_MAX];
   struct stat one;
   CHECK(getcwd(here, sizeof here) == here);
   CHECK(mkdir("dir", 0755) == 0 && symlink("dir", "link") == 0);
