@@ -99,10 +99,11 @@
   X(readlink, 80)    /* (directory, path, buf, len) bytes, without a NUL */                        \
   X(mknod, 81)       /* (directory, path, mode) a file or a FIFO */                                \
   X(statfs, 82)      /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                  \
-  X(flock, 83)       /* (fd, ABI_LOCK_*) */
+  X(flock, 83)       /* (fd, ABI_LOCK_*) */                                                        \
+  X(getsid, 84)      /* (pid, 0 = self) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 84 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
 #undef ABI_SYSCALL_NUMBER
 
 /* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current one. The
@@ -451,14 +452,40 @@ struct abi_rlimit {
 #define ABI_TCGPGRP 5  /* int * */
 #define ABI_TCSPGRP 6  /* const int * */
 #define ABI_TCGWINSZ 7 /* struct abi_winsize * */
+#define ABI_TCSWINSZ 8 /* const struct abi_winsize * */
+#define ABI_TCSCTTY 9  /* int: becomes the session's; 1: also if another session has it (root) */
+#define ABI_TCNOTTY 10 /* is the session's, or the caller's, no more */
+#define ABI_TCGSID 11  /* int *: session */
+#define ABI_TCFLSH 12  /* int: throws away 0 input, 1 output, 2 both */
+#define ABI_TCXONC 13  /* int: 0 stops output, 1 goes on; 2 sends VSTOP, 3 VSTART */
+#define ABI_TCSBRK 14  /* int: waits until output has drained */
+#define ABI_TCGPTN 15  /* int *: N of /dev/pts/N */
+#define ABI_TCSPTLCK \
+  16 /* const int *: of a master; others than 0 keep the slave from being opened */
 
+#define ABI_ISTRIP 0x20
+#define ABI_INLCR 0x40
+#define ABI_IGNCR 0x80
 #define ABI_ICRNL 0x100
+#define ABI_IXON 0x400
+#define ABI_IXANY 0x800
 #define ABI_OPOST 0x1
 #define ABI_ONLCR 0x4
+#define ABI_OCRNL 0x8
+#define ABI_CS8 0x30
+#define ABI_CREAD 0x80
+#define ABI_B115200 0x1002
 #define ABI_ISIG 0x1
 #define ABI_ICANON 0x2
 #define ABI_ECHO 0x8
 #define ABI_ECHOE 0x10
+#define ABI_ECHOK 0x20
+#define ABI_ECHONL 0x40
+#define ABI_NOFLSH 0x80
+#define ABI_TOSTOP 0x100
+#define ABI_ECHOCTL 0x200
+#define ABI_ECHOKE 0x800
+#define ABI_IEXTEN 0x8000
 
 enum {
   ABI_VINTR,
@@ -469,6 +496,13 @@ enum {
   ABI_VTIME,
   ABI_VMIN,
   ABI_VSUSP,
+  ABI_VEOL,
+  ABI_VSTART,
+  ABI_VSTOP,
+  ABI_VLNEXT,
+  ABI_VWERASE,
+  ABI_VREPRINT,
+  ABI_VEOL2,
   ABI_NCCS = 20
 };
 

@@ -343,6 +343,8 @@ const struct operation operations[] = {
     OPEN("#random/random"),
     OPEN("#debug/leaky/clean"),
     OPEN("#pipe"),
+    OPEN("#pty/ptmx"),
+    OPEN("/dev/fd/0"),
     READ("/bin/sh"),
     READ("#mem/kmemstat"),
     READ("#mem/slab_stats"),

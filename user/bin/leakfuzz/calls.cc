@@ -91,6 +91,7 @@ constexpr CallType kCalls[] = {
     {"mknod", ABI_SYS_mknod, "FpM", 6},
     {"statfs", ABI_SYS_statfs, "FpwE", 2},
     {"flock", ABI_SYS_flock, "fe", 3},
+    {"getsid", ABI_SYS_getsid, "q", 1},
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
 };
 static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");
