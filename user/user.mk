@@ -138,7 +138,7 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
 # The initial archive. Programs go in without debugging information; busybox is one file with a name for each applet.
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
-INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/man usr/man/cat1
+INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/bin usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)
 $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
@@ -151,6 +151,7 @@ $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) u
 	@for applet in $$(cat $(USER_OUT)/ports/busybox/out/busybox.applets); do \
 	  ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/bin/$$applet || exit 1; \
 	done
+	@ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/usr/bin/env
 	@cp user/etc/* $(USER_OUT)/root/etc/
 	@for page in $(USER_MAN); do \
 	  mandoc -W error -T ascii -O width=78 $$page >$(USER_OUT)/page && \
