@@ -23,10 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 static int number, failures;
 
-#define CHECK(condition) check((condition), #condition, __LINE__)
-static void check(int good, const char* what, int line) {
+void check(int good, const char* what, int line) {
   int error = errno;
   printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
   if (good) return;
@@ -338,6 +339,9 @@ int main(void) {
   waiting();
   terminals();
   error_strings();
+  library();
+  programs();
+  trees();
   printf("1..%d\n", number);
   return failures != 0;
 }

@@ -147,7 +147,9 @@ void test_signals(void) {
   wait_for(child);
   child = start_child(signals_parent, (void*)10);
   struct abi_timespec second = {5, 0}, left = {0, 0};
-  EXPECT(RAW(nanosleep, &second, &left, 0) == -EINTR && left.sec >= 3);
+  EXPECT(raw(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&second, (long)&left, 0, 0) ==
+             -EINTR &&
+         left.sec >= 3);
   wait_for(child);
   EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL &&
          RAW(kill, 31000, 0, 0) == -ESRCH);
