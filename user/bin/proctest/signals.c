@@ -69,7 +69,7 @@ static int exits(void* argument) {
 }
 
 /* Registers and floating point survive a handler. */
-static void test_registers(void) {
+static void test_handler_registers(void) {
   caught = 0;
   set_handler(SIGCHLD, gone, SA_RESTART);
   pid_t child = start_child(signals_parent, (void*)10);
@@ -101,7 +101,7 @@ void test_signals(void) {
   set_handler(SIGUSR1, count, 0);
   raise(SIGUSR1);
   EXPECT(caught == 1 && last_caught == SIGUSR1);
-  test_registers();
+  test_handler_registers();
 
   /* Blocked while its handler runs; not with SA_NODEFER. */
   caught = depth = deepest = 0;
