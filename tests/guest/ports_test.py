@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT, guest
+from guest import BUILD, ROOT, guest, leaktest
 
 PORTS = ROOT / "user/ports"
 NATIVE = BUILD / "ports/native"
@@ -59,6 +59,24 @@ def test_as_here(port):
     assert not [name for name, (_, status) in expected.items() if status != 0], expected
     for name, (body, status) in expected.items():
         assert (name, *results[name]) == (name, body, status)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("port", TESTS)
+def test_leaves_nothing_behind(port, number):
+    """All tests of a port but the longest, first to their end and then killed in the middle, are one load of the leak test."""
+    result = leaktest(f"port-tests -q {port}; port-tests -qk $$ {port}", "--port", port, "--runs", "8", "--repeat", "3", "--timeout", "3600")
+    assert result.status == 0, result
+
+
+@pytest.mark.long
+def test_mix():
+    """The mix of all ports' tests passes, and says what tracing adds to it."""
+    run = subprocess.run([str(ROOT / "scripts/load"), "--minutes", "0.5", "--seed", "1"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    rounds = {words[0]: int(words[1]) for words in map(str.split, run.stdout.splitlines()) if len(words) == 5 and words[0] in ("off", "all", "sampled")}
+    assert set(rounds) == {"off", "all", "sampled"} and set(rounds.values()) == {rounds["off"]} and rounds["off"] > 0
 
 
 @pytest.mark.parametrize("port", TESTS)
