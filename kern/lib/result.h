@@ -47,6 +47,8 @@
 #undef ENOTEMPTY
 #undef ENAMETOOLONG
 #undef ELOOP
+#undef EDEADLK
+#undef ENOLCK
 #undef ETIMEDOUT
 #undef ENOTSUP
 

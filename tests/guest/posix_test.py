@@ -16,7 +16,9 @@ import pytest
 from guest import BUILD, ROOT
 
 TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
-INCLUDES = [BUILD / "sysroot/include", TOOLCHAIN / "newlib/include"]
+SYSROOT = BUILD / "sysroot"
+INCLUDES = [SYSROOT / "include", SYSROOT / "newlib/include"]
+OURS, NEWLIB = [SYSROOT / "lib/libstele.a"], [SYSROOT / "newlib/lib/libc.a", SYSROOT / "newlib/lib/libm.a"]
 # What only other headers include, and what is not the C library's.
 NOT_ALONE = re.compile(r"(machine|ssp|abi|bits)/|(sys/)?_")
 C = ["-std=gnu17", "-D_GNU_SOURCE", "-w"]
@@ -26,7 +28,7 @@ RENAMED = {"__xpg_basename", "__xpg_strerror_r"}
 
 def compiler(language, *arguments, **options):
     """Runs the cross compiler, for "gcc" or "g++"; its messages are in plain ASCII."""
-    command = [TOOLCHAIN / f"bin/x86_64-stele-{language}", f"--sysroot={BUILD}/sysroot", *arguments]
+    command = [TOOLCHAIN / f"bin/x86_64-stele-elf-{language}", f"--sysroot={SYSROOT}", *arguments]
     return subprocess.run(command, text=True, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"}, **options)
 
 
@@ -126,13 +128,15 @@ def all_headers():
     return sorted(header for header in found if not NOT_ALONE.match(header))
 
 
-def symbols():
-    """All that the libraries define, for any program."""
-    sysroot = BUILD / "sysroot/lib"
-    libraries = [*sysroot.glob("*.a"), sysroot / "crt0.o", *(TOOLCHAIN / "newlib/lib").glob("lib[cm].a"),
-                 compiler("gcc", "-print-libgcc-file-name").stdout.strip()]
+def symbols(libraries):
+    """What these libraries define for a program."""
     listing = subprocess.run(["nm", "-g", "--defined-only", *libraries], text=True, capture_output=True, check=True).stdout
     return set(re.findall(r"^[0-9a-f]+ \w (\S+)$", listing, re.MULTILINE))
+
+
+def test_nothing_is_there_twice():
+    """Which one a program gets would depend on the rest of it; newlib's goes (user/libc/newlib/build)."""
+    assert symbols(OURS) & symbols(NEWLIB) == set()
 
 
 @pytest.fixture(name="declared", scope="module")
@@ -167,7 +171,7 @@ def test_each_header_compiles_alone(declared):
 
 @pytest.mark.shares
 def test_no_header_declares_what_is_not_there(declared):
-    there = symbols() | RENAMED
+    there = symbols([*OURS, *NEWLIB, SYSROOT / "lib/crt0.o", SYSROOT / "newlib/lib/libgcc.a"]) | RENAMED
     absent = {f"{file}: {function}" for functions in declared[1].values() for function, file in functions
               if function not in there and not file.startswith(str(gcc_include()))}
     assert not absent, "\n".join(sorted(absent))

@@ -117,12 +117,26 @@ SAME(O_NONBLOCK, ABI_O_NONBLOCK);
 SAME(O_NOCTTY, ABI_O_NOCTTY);
 SAME(O_CLOEXEC, ABI_O_CLOEXEC);
 SAME(O_DIRECTORY, ABI_O_DIRECTORY);
+SAME(O_NOFOLLOW, ABI_O_NOFOLLOW);
+SAME(O_SYNC, ABI_O_SYNC);
+
+SAME(AT_FDCWD, ABI_AT_FDCWD);
+SAME(AT_EACCESS, ABI_AT_EACCESS);
+SAME(AT_SYMLINK_NOFOLLOW, ABI_AT_SYMLINK_NOFOLLOW);
+SAME(AT_SYMLINK_FOLLOW, ABI_AT_SYMLINK_FOLLOW);
+SAME(AT_REMOVEDIR, ABI_AT_REMOVEDIR);
+SAME(AT_EMPTY_PATH, ABI_AT_EMPTY_PATH);
+SAME(UTIME_NOW, ABI_UTIME_NOW);
+SAME(UTIME_OMIT, ABI_UTIME_OMIT);
 
 SAME(S_IFMT, ABI_S_IFMT);
 SAME(S_IFDIR, ABI_S_IFDIR);
 SAME(S_IFCHR, ABI_S_IFCHR);
 SAME(S_IFREG, ABI_S_IFREG);
 SAME(S_IFIFO, ABI_S_IFIFO);
+SAME(S_IFLNK, ABI_S_IFLNK);
+SAME(S_ISUID, ABI_S_ISUID);
+SAME(S_ISGID, ABI_S_ISGID);
 
 SAME(sizeof(struct timespec), sizeof(struct abi_timespec));
 SAME(offsetof(struct timespec, tv_nsec), offsetof(struct abi_timespec, nsec));
@@ -136,9 +150,20 @@ SAME((int)P_ALL, ABI_P_ALL);
 SAME((int)P_PID, ABI_P_PID);
 SAME((int)P_PGID, ABI_P_PGID);
 
-SAME(offsetof(struct dirent, d_reclen), offsetof(struct abi_dirent, length));
-SAME(offsetof(struct dirent, d_type), offsetof(struct abi_dirent, type));
-SAME(offsetof(struct dirent, d_name), offsetof(struct abi_dirent, name));
+SAME(sizeof(struct flock), sizeof(struct abi_flock));
+SAME(offsetof(struct flock, l_start), offsetof(struct abi_flock, start));
+SAME(offsetof(struct flock, l_len), offsetof(struct abi_flock, length));
+SAME(offsetof(struct flock, l_pid), offsetof(struct abi_flock, pid));
+SAME(F_GETLK, ABI_F_GETLK);
+SAME(F_SETLK, ABI_F_SETLK);
+SAME(F_SETLKW, ABI_F_SETLKW);
+SAME(F_RDLCK, ABI_F_RDLCK);
+SAME(F_WRLCK, ABI_F_WRLCK);
+SAME(F_UNLCK, ABI_F_UNLCK);
+SAME(LOCK_SH, ABI_LOCK_SH);
+SAME(LOCK_EX, ABI_LOCK_EX);
+SAME(LOCK_NB, ABI_LOCK_NB);
+SAME(LOCK_UN, ABI_LOCK_UN);
 
 SAME(sizeof(struct pollfd), sizeof(struct abi_pollfd));
 SAME(offsetof(struct pollfd, revents), offsetof(struct abi_pollfd, revents));

@@ -227,7 +227,9 @@ Result<int64_t> sys_dup(const SystemCall& call) {
 }
 
 Result<int64_t> sys_dup2(const SystemCall& call) {
-  return TRY(fd_dup2(*call.process.fds, call.integer(0), call.integer(1), false));
+  if (call.word(2) & ~static_cast<uint32_t>(ABI_O_CLOEXEC)) return Errno::EINVAL;
+  return TRY(
+      fd_dup2(*call.process.fds, call.integer(0), call.integer(1), call.word(2) & ABI_O_CLOEXEC));
 }
 
 Result<int64_t> sys_fcntl(const SystemCall& call) {
@@ -253,6 +255,10 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
       return 0;
     }
+    case ABI_F_GETLK:
+    case ABI_F_SETLK:
+    case ABI_F_SETLKW:
+      return record_lock_command(call);
     default:
       return Errno::EINVAL;
   }
@@ -305,6 +311,13 @@ Result<int64_t> sys_getdents(const SystemCall& call) {
     return copied.error();
   }
   return static_cast<int64_t>(got);
+}
+
+Result<int64_t> sys_fsync(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
+  if (!chan->device->seekable()) return Errno::EINVAL;
+  TRY(chan->device->sync(*chan, call.word(1) != 0));
+  return 0;
 }
 
 Result<int64_t> sys_ftruncate(const SystemCall& call) {

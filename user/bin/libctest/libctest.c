@@ -68,7 +68,7 @@ static void files(void) {
   CHECK(chmod(FOLDER "/b", 0400) == 0 && stat(FOLDER "/b", &status) == 0 &&
         (status.st_mode & 0777) == 0400);
   CHECK(readlink(FOLDER "/b", buffer, sizeof buffer) == -1 && errno == EINVAL);
-  CHECK(link(FOLDER "/b", FOLDER "/c") == -1 && errno == EPERM);
+  CHECK(link(FOLDER "/b", FOLDER "/c") == 0 && unlink(FOLDER "/c") == 0);
 
   FILE* stream = fopen(FOLDER "/lines", "w+");
   CHECK(stream != NULL && fprintf(stream, "one %d\ntwo %s %.2f\n", 1, "x", 2.5) == 17 &&

@@ -17,6 +17,7 @@
 __BEGIN_DECLS
 int getlogin_r(char*, size_t);
 #if __BSD_VISIBLE || __GNU_VISIBLE
+int brk(void*);
 int getresuid(uid_t*, uid_t*, uid_t*);
 int getresgid(gid_t*, gid_t*, gid_t*);
 int setresuid(uid_t, uid_t, uid_t);
