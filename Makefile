@@ -31,12 +31,12 @@ HUNTS := leaktest leaksweep leakfuzz stress
 # stamp was made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run gdb guest pictures screens $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
-  $(if $(filter report-page pictures test-long,$(GOALS)),page) \
+  $(if $(filter report-page pictures test-long,$(GOALS)),npm) \
   $(if $(filter pictures test-long,$(GOALS)),browser) \
-  $(if $(filter pictures screens,$(GOALS)),pictures) \
+  $(if $(filter pictures,$(GOALS)),pictures) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter test-long,$(GOALS)),pprof) \
   $(if $(filter ports test-ports test-long load,$(GOALS))$(PORTS),ports) \
@@ -71,15 +71,11 @@ initrd: $(INITRD)
 tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest
 
-run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M CMDLINE=trace=all PORTS='lua jq', or BOOT=iso); ctrl-a x ends
-	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)')
+run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq', or BOOT=iso); ctrl-a x ends
+	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
 	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
-
-.PHONY: screens
-screens: all ## pictures of kmemtop on a terminal, in build/report/screens
-	@/usr/bin/python3 tests/guest/kmemtop_pictures.py
 
 iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
 $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso

@@ -11,7 +11,7 @@ KERN_ENTRY_NOP := -pg -mfentry -mnop-mcount
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
-  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H)
+  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src
 # The sanitizers (docs/testing.md). Without RTTI there is no `vptr`. The code of KASAN_EXEMPT touches what nobody else may: it is
 # not instrumented, and its copies are not checked; nor is who has values in registers from one statement to the next
 # (store/recent_stacks.h), which a check in between would change. -O1 saves a third of the compiler's time, which the checks would add.
@@ -25,7 +25,7 @@ KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name
 define KASAN_EXEMPT_OBJECT
 $(if $(CONFIG_KASAN),$(if $(filter $(KASAN_EXEMPT),$<),@objcopy $(KASAN_EXEMPT_CALLS) $@))
 endef
-KERN_CFLAGS   := $(KERN_FLAGS) -std=gnu17
+KERN_CFLAGS   := $(KERN_FLAGS) -include $(AUTOCONF_H) -std=gnu17
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics
 KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H) -D__ASSEMBLER__
 KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
@@ -61,10 +61,17 @@ $(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
 	@echo "  CC    $<"
 	@$(KERN_CC) $(KERN_CFLAGS) $(call KERN_KASAN_OF,$<) -MMD -MP -c $< -o $@
 	$(KASAN_EXEMPT_OBJECT)
-$(BUILD)/%.cc.o: %.cc $(AUTOCONF_H) $(KERN_STAMP)
+# gcc finds prelude.h.gch where it looks for prelude.h, and takes prelude.h for a source with other flags.
+KERN_PRELUDE := $(BUILD)/kern/lib/prelude.h
+$(KERN_PRELUDE): $(AUTOCONF_H) kern/lib/prelude.h
+	@mkdir -p $(@D)
+	@cat $^ > $@
+$(KERN_PRELUDE).gch: $(KERN_PRELUDE) $(KERN_STAMP)
+	@$(KERN_CXX) $(KERN_CXXFLAGS) $(KERN_KASAN) -x c++-header $< -o $@
+$(BUILD)/%.cc.o: %.cc $(KERN_PRELUDE).gch $(KERN_STAMP)
 	@mkdir -p $(@D)
 	@echo "  CXX   $<"
-	@$(KERN_CXX) $(KERN_CXXFLAGS) $(call KERN_KASAN_OF,$<) $(kern_coverage) $(kern_frames) -MMD -MP -c $< -o $@
+	@$(KERN_CXX) $(KERN_CXXFLAGS) -include $(KERN_PRELUDE) $(call KERN_KASAN_OF,$<) $(kern_coverage) $(kern_frames) -MMD -MP -c $< -o $@
 	$(KASAN_EXEMPT_OBJECT)
 $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 	@mkdir -p $(@D)
@@ -91,4 +98,4 @@ $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 # For clangd and `make lint`: one entry for each source, with the flags above that clang has.
 $(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py kern/kern.mk
 	@python3 tools/compile_commands.py '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
-	  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS))' $(KERN_SRC) > $@
+	  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS)) -include $(AUTOCONF_H)' $(KERN_SRC) > $@

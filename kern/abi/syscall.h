@@ -14,70 +14,87 @@
 #endif
 
 /* X(name, number): the comment gives arguments and result. */
-#define ABI_SYSCALLS(X)                                                                           \
-  X(exit, 0)           /* (int status) never returns */                                           \
-  X(fork, 1)           /* () child PID, 0 in the child */                                         \
-  X(execve, 2)         /* (path, argv, envp) only returns on error */                             \
-  X(wait4, 3)          /* (pid, int *status, options, struct abi_rusage * or NULL) PID */         \
-  X(getpid, 4)         /* () */                                                                   \
-  X(getppid, 5)        /* () */                                                                   \
-  X(getpgid, 6)        /* (pid, 0 = self) */                                                      \
-  X(setpgid, 7)        /* (pid, pgid) */                                                          \
-  X(setsid, 8)         /* () session id */                                                        \
-  X(getuid, 9)         /* () the effective user too */                                            \
-  X(getgid, 10)        /* () */                                                                   \
-  X(setuid, 11)        /* (uid) root only, or to itself */                                        \
-  X(setgid, 12)        /* (gid) */                                                                \
-  X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */    \
-  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */          \
-  X(munmap, 15)        /* (addr, len) */                                                          \
-  X(open, 16)          /* (path, flags, mode) fd */                                               \
-  X(close, 17)         /* (fd) */                                                                 \
-  X(read, 18)          /* (fd, buf, len) bytes */                                                 \
-  X(write, 19)         /* (fd, buf, len) bytes */                                                 \
-  X(pread, 20)         /* (fd, buf, len, offset) bytes */                                         \
-  X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                         \
-  X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                        \
-  X(dup, 23)           /* (fd) fd */                                                              \
-  X(dup2, 24)          /* (fd, newfd) newfd */                                                    \
-  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_DUPFD, GETFD, SETFD, GETFL, SETFL */          \
-  X(pipe2, 26)         /* (int fds[2], flags) */                                                  \
-  X(fstat, 27)         /* (fd, struct abi_stat *) */                                              \
-  X(stat, 28)          /* (path, struct abi_stat *) */                                            \
-  X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */              \
-  X(access, 30)        /* (path, mode) */                                                         \
-  X(chdir, 31)         /* (path) */                                                               \
-  X(fchdir, 32)        /* (fd) */                                                                 \
-  X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                        \
-  X(mkdir, 34)         /* (path, mode) */                                                         \
-  X(rmdir, 35)         /* (path) */                                                               \
-  X(unlink, 36)        /* (path) */                                                               \
-  X(rename, 37)        /* (from, to) within one device */                                         \
-  X(chmod, 38)         /* (path, mode) */                                                         \
-  X(truncate, 39)      /* (path, len) */                                                          \
-  X(ftruncate, 40)     /* (fd, len) */                                                            \
-  X(umask, 41)         /* (mask) old mask */                                                      \
-  X(bind, 42)          /* (source path, target path, ABI_BIND_* flags) */                         \
-  X(unmount, 43)       /* (target path) */                                                        \
-  X(ioctl, 44)         /* (fd, ABI_TC* request, pointer) terminals */                             \
-  X(kill, 45)          /* (pid, signal) pid as in POSIX: 0 own group, -1 all, < -1 a group */     \
-  X(sigaction, 46)     /* (signal, const struct abi_sigaction *, struct abi_sigaction *old) */    \
-  X(sigprocmask, 47)   /* (how: 0 set 1 block 2 unblock, const uint64_t *, uint64_t *old) */      \
-  X(sigsuspend, 48)    /* (const uint64_t *mask) EINTR */                                         \
-  X(sigreturn, 49)     /* () from the signal trampoline only */                                   \
-  X(nanosleep, 50)     /* (const struct abi_timespec *, struct abi_timespec *left or NULL) */     \
-  X(clock_gettime, 51) /* (clock 0 real 1 (or 4) monotonic, struct abi_timespec *) */             \
-  X(times, 52)         /* (struct abi_rusage *self, struct abi_rusage *children) */               \
-  X(errstr, 53)        /* (char *buf, len) bytes with the NUL: why the last failed call failed */ \
-  X(uname, 54)         /* (struct abi_utsname *) */                                               \
-  X(getentropy, 55)    /* (buf, len <= 256) */                                                    \
-  X(yield, 56)         /* () */                                                                   \
-  X(poll, 57)          /* (struct abi_pollfd *, n, timeout ms, -1 = for ever) number ready */     \
-  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */       \
-  X(set_tls, 59)       /* (address) of fs:0 from now on, in user memory: thread-local storage */
+#define ABI_SYSCALLS(X)                                                                            \
+  X(exit, 0)           /* (int status) never returns */                                            \
+  X(fork, 1)           /* () child PID, 0 in the child */                                          \
+  X(execve, 2)         /* (path, argv, envp) only returns on error */                              \
+  X(wait4, 3)          /* (pid, int *status, options, struct abi_rusage * or NULL) PID */          \
+  X(getpid, 4)         /* () */                                                                    \
+  X(getppid, 5)        /* () */                                                                    \
+  X(getpgid, 6)        /* (pid, 0 = self) */                                                       \
+  X(setpgid, 7)        /* (pid, pgid) */                                                           \
+  X(setsid, 8)         /* () session id */                                                         \
+  X(getids, 9)         /* (struct abi_ids *) */                                                    \
+  X(getgroups, 10)     /* (n, uint32_t *) how many; n = 0: only counts */                          \
+  X(setresuid, 11)     /* (real, effective, saved) -1 leaves one as it is */                       \
+  X(setresgid, 12)     /* (real, effective, saved) */                                              \
+  X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */     \
+  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */           \
+  X(munmap, 15)        /* (addr, len) */                                                           \
+  X(open, 16)          /* (path, flags, mode) fd */                                                \
+  X(close, 17)         /* (fd) */                                                                  \
+  X(read, 18)          /* (fd, buf, len) bytes */                                                  \
+  X(write, 19)         /* (fd, buf, len) bytes */                                                  \
+  X(pread, 20)         /* (fd, buf, len, offset) bytes */                                          \
+  X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                          \
+  X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                         \
+  X(dup, 23)           /* (fd) fd */                                                               \
+  X(dup2, 24)          /* (fd, newfd) newfd */                                                     \
+  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_DUPFD, GETFD, SETFD, GETFL, SETFL */           \
+  X(pipe2, 26)         /* (int fds[2], flags) */                                                   \
+  X(fstat, 27)         /* (fd, struct abi_stat *) */                                               \
+  X(stat, 28)          /* (path, struct abi_stat *) */                                             \
+  X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */               \
+  X(access, 30)        /* (path, mode) */                                                          \
+  X(chdir, 31)         /* (path) */                                                                \
+  X(fchdir, 32)        /* (fd) */                                                                  \
+  X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                         \
+  X(mkdir, 34)         /* (path, mode) */                                                          \
+  X(rmdir, 35)         /* (path) */                                                                \
+  X(unlink, 36)        /* (path) */                                                                \
+  X(rename, 37)        /* (from, to) within one device */                                          \
+  X(chmod, 38)         /* (path, mode) */                                                          \
+  X(truncate, 39)      /* (path, len) */                                                           \
+  X(ftruncate, 40)     /* (fd, len) */                                                             \
+  X(umask, 41)         /* (mask) old mask */                                                       \
+  X(bind, 42)          /* (source path, target path, ABI_BIND_* flags) */                          \
+  X(unmount, 43)       /* (target path) */                                                         \
+  X(ioctl, 44)         /* (fd, ABI_TC* request, pointer) terminals */                              \
+  X(kill, 45)          /* (pid, signal) pid as in POSIX: 0 own group, -1 all, < -1 a group */      \
+  X(sigaction, 46)     /* (signal, const struct abi_sigaction *, struct abi_sigaction *old) */     \
+  X(sigprocmask, 47)   /* (how: 0 set 1 block 2 unblock, const uint64_t *, uint64_t *old) */       \
+  X(sigsuspend, 48)    /* (const uint64_t *mask) EINTR */                                          \
+  X(sigreturn, 49)     /* () from the signal trampoline only */                                    \
+  X(nanosleep, 50)     /* (clock, flags, const struct abi_timespec *, ... *left or NULL) */        \
+  X(clock_gettime, 51) /* (ABI_CLOCK_*, ... *time or NULL, ... *resolution or NULL) */             \
+  X(times, 52)         /* (struct abi_rusage *self, struct abi_rusage *children) */                \
+  X(errstr, 53)        /* (char *buf, len) bytes with the NUL: why the last failed call failed */  \
+  X(uname, 54)         /* (struct abi_utsname *) */                                                \
+  X(getentropy, 55)    /* (buf, len <= 256) */                                                     \
+  X(yield, 56)         /* () */                                                                    \
+  X(poll, 57)          /* (struct abi_pollfd *, n, const struct abi_timespec *how long or NULL, */ \
+  /* const uint64_t *mask or NULL) number ready */                                                 \
+  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */        \
+  X(setgroups, 59)     /* (n, const uint32_t *) root only */                                       \
+  X(set_tls, 60)       /* (address) of fs:0 from now on, in user memory: thread-local storage */   \
+  X(sigpending, 61)    /* (uint64_t *) */                                                          \
+  X(sigtimedwait, 62)  /* (const uint64_t *, struct abi_siginfo * or NULL, timespec or NULL) */    \
+  X(sigqueue, 63)      /* (pid, signal, uint64_t value) */                                         \
+  X(sigaltstack, 64)   /* (const struct abi_stack * or NULL, struct abi_stack *old or NULL) */     \
+  X(setitimer, 65)     /* (which, const struct abi_itimerspec * or NULL, ... *old or NULL) */      \
+  X(timer_create, 66)  /* (clock, const struct abi_sigevent * or NULL) id */                       \
+  X(timer_settime, 67) /* (id, flags, const struct abi_itimerspec *, ... *old or NULL) */          \
+  X(timer_gettime, 68) /* (id, struct abi_itimerspec *) */                                         \
+  X(timer_getoverrun, 69) /* (id) */                                                               \
+  X(timer_delete, 70)     /* (id) */                                                               \
+  X(clock_settime, 71)    /* (clock, const struct abi_timespec *) root only */                     \
+  X(waitid, 72)           /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage * or NULL) */ \
+  X(rlimit, 73)      /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */     \
+  X(getpriority, 74) /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                       \
+  X(setpriority, 75) /* (ABI_PRIO_*, id, nice) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 60 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 76 };
 #undef ABI_SYSCALL_NUMBER
 
 /* open and fcntl flags: newlib's. */
@@ -100,6 +117,16 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 60 };
 #define ABI_S_IFCHR 0020000
 #define ABI_S_IFREG 0100000
 #define ABI_S_IFIFO 0010000
+#define ABI_S_ISUID 04000 /* runs with its owner's rights */
+#define ABI_S_ISGID 02000 /* runs with its group's rights */
+
+/* Users and groups of a process. */
+#define ABI_GROUPS_MAX 16
+struct abi_ids {
+  uint32_t uid, effective_uid, saved_uid;
+  uint32_t gid, effective_gid, saved_gid;
+  uint32_t secure; /* its program has rights that its user may not have */
+};
 
 struct abi_timespec {
   int64_t sec;
@@ -127,6 +154,11 @@ struct abi_dirent {
 
 struct abi_rusage {
   struct abi_timespec user, system;
+  uint64_t max_resident;         /* bytes of user memory */
+  uint64_t minor_faults;         /* pages that were made, copied or cleared */
+  uint64_t major_faults;         /* pages that were read from a file */
+  uint64_t voluntary_switches;   /* it had to wait */
+  uint64_t involuntary_switches; /* its time was over */
 };
 
 struct abi_utsname {
@@ -142,6 +174,8 @@ struct abi_pollfd {
 #define ABI_POLLERR 0x8
 #define ABI_POLLHUP 0x10
 #define ABI_POLLNVAL 0x20
+#define ABI_POLLRDNORM 0x40  /* with ABI_POLLIN */
+#define ABI_POLLWRNORM 0x100 /* with ABI_POLLOUT */
 
 #define ABI_PROT_READ 1
 #define ABI_PROT_WRITE 2
@@ -156,54 +190,204 @@ struct abi_pollfd {
 #define ABI_BIND_AFTER 2
 #define ABI_BIND_CREATE 4 /* new files are made in this part of the union */
 
-/* wait4 options and status, as in POSIX: status is (exit << 8), or the signal that killed. */
+/* wait4 options and status, as in POSIX: status is (exit << 8), the signal that killed, stopped by
+ * a signal (signal << 8 | 0x7f), or 0xffff, continued. waitid has the same options, and those from
+ * ABI_WEXITED on. */
 #define ABI_WNOHANG 1
-#define ABI_WUNTRACED 2
+#define ABI_WUNTRACED 2 /* and ABI_WSTOPPED */
+#define ABI_WCONTINUED 8
+#define ABI_WEXITED 4
+#define ABI_WNOWAIT 0x10
+#define ABI_P_ALL 0
+#define ABI_P_PID 1
+#define ABI_P_PGID 2
 
-/* Signals: newlib's numbers. */
-#define ABI_SIGNALS(X)                        \
-  X(HUP, 1)    /* terminal gone */            \
-  X(INT, 2)    /* ^C */                       \
-  X(QUIT, 3)   /* ^ and backslash */          \
-  X(ILL, 4)    /* bad instruction */          \
-  X(TRAP, 5)   /* breakpoint */               \
-  X(ABRT, 6)   /* abort() */                  \
-  X(FPE, 8)    /* arithmetic */               \
-  X(KILL, 9)   /* cannot be caught */         \
-  X(BUS, 10)   /* no such memory */           \
-  X(SEGV, 11)  /* bad access */               \
-  X(SYS, 12)   /* bad system call */          \
-  X(PIPE, 13)  /* nobody reads */             \
-  X(ALRM, 14)  /* timer */                    \
-  X(TERM, 15)  /* please end */               \
-  X(URG, 16)   /* ignored unless caught */    \
-  X(STOP, 17)  /* stops; cannot be caught */  \
-  X(TSTP, 18)  /* ^Z */                       \
-  X(CONT, 19)  /* goes on */                  \
-  X(CHLD, 20)  /* a child stopped or ended */ \
-  X(TTIN, 21)  /* read in the background */   \
-  X(TTOU, 22)  /* write in the background */  \
-  X(WINCH, 28) /* window size */              \
-  X(USR1, 30)  /* the program's own */        \
-  X(USR2, 31)  /* the program's own */
+/* Clocks: newlib's numbers. */
+#define ABI_CLOCK_REALTIME_COARSE 0
+#define ABI_CLOCK_REALTIME 1
+#define ABI_CLOCK_PROCESS_CPUTIME_ID 2
+#define ABI_CLOCK_THREAD_CPUTIME_ID 3 /* a process has one thread */
+#define ABI_CLOCK_MONOTONIC 4
+#define ABI_CLOCK_MONOTONIC_RAW 5
+#define ABI_CLOCK_MONOTONIC_COARSE 6
+#define ABI_CLOCK_BOOTTIME 7
+#define ABI_TIMER_ABSTIME 4
+
+struct abi_itimerspec {
+  struct abi_timespec interval, value;
+};
+#define ABI_ITIMER_REAL 0
+#define ABI_ITIMER_VIRTUAL 1
+#define ABI_ITIMER_PROF 2
+
+/* Signals: newlib's numbers, and behind them those for real time, which are queued with a value
+ * when sigqueue or a timer sends them. */
+#define ABI_SIGNALS(X)                         \
+  X(HUP, 1)     /* terminal gone */            \
+  X(INT, 2)     /* ^C */                       \
+  X(QUIT, 3)    /* ^ and backslash */          \
+  X(ILL, 4)     /* bad instruction */          \
+  X(TRAP, 5)    /* breakpoint */               \
+  X(ABRT, 6)    /* abort() */                  \
+  X(EMT, 7)     /* the program's own */        \
+  X(FPE, 8)     /* arithmetic */               \
+  X(KILL, 9)    /* cannot be caught */         \
+  X(BUS, 10)    /* no such memory */           \
+  X(SEGV, 11)   /* bad access */               \
+  X(SYS, 12)    /* bad system call */          \
+  X(PIPE, 13)   /* nobody reads */             \
+  X(ALRM, 14)   /* timer */                    \
+  X(TERM, 15)   /* please end */               \
+  X(URG, 16)    /* ignored unless caught */    \
+  X(STOP, 17)   /* stops; cannot be caught */  \
+  X(TSTP, 18)   /* ^Z */                       \
+  X(CONT, 19)   /* goes on */                  \
+  X(CHLD, 20)   /* a child stopped or ended */ \
+  X(TTIN, 21)   /* read in the background */   \
+  X(TTOU, 22)   /* write in the background */  \
+  X(IO, 23)     /* the program's own */        \
+  X(XCPU, 24)   /* RLIMIT_CPU */               \
+  X(XFSZ, 25)   /* RLIMIT_FSIZE */             \
+  X(VTALRM, 26) /* ITIMER_VIRTUAL */           \
+  X(PROF, 27)   /* ITIMER_PROF */              \
+  X(WINCH, 28)  /* window size */              \
+  X(LOST, 29)   /* the program's own */        \
+  X(USR1, 30)   /* the program's own */        \
+  X(USR2, 31)   /* the program's own */
 #define ABI_SIGNAL_NUMBER(name, number) ABI_SIG##name = number,
-enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGNAL_COUNT = 32 };
+enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGRTMIN = 32, ABI_SIGRTMAX = 63, ABI_SIGNAL_COUNT = 64 };
 #undef ABI_SIGNAL_NUMBER
 
 #define ABI_SIG_DFL 0
 #define ABI_SIG_IGN 1
 #define ABI_SA_NOCLDSTOP 1
+#define ABI_SA_SIGINFO 2
+#define ABI_SA_ONSTACK 4
 #define ABI_SA_RESTART 0x10
 #define ABI_SA_NODEFER 0x20
+#define ABI_SA_RESETHAND 0x40
+#define ABI_SA_NOCLDWAIT 0x80
 
-/* The handler is called as handler(int signal) with the stack aligned as the ABI wants; it returns
- * to `restorer`, which makes ABI_SYS_sigreturn. Bit s of a mask is signal s. */
+/* The handler is called as handler(int signal, struct abi_siginfo *, struct abi_ucontext *) with
+ * the stack aligned as the ABI wants; it returns to `restorer`, which makes ABI_SYS_sigreturn. Bit
+ * s of a mask is signal s. */
 struct abi_sigaction {
   uint64_t handler;
   uint64_t mask;
   uint64_t flags;
   uint64_t restorer;
 };
+
+/* Why a signal came. What a code does not speak of is 0. */
+struct abi_siginfo {
+  int32_t signo;
+  int32_t code;   /* ABI_SI_*, ABI_CLD_* for SIGCHLD, or the kind of a fault */
+  int32_t error;  /* always 0 */
+  int32_t status; /* of a child: exit code or signal */
+  int32_t pid;    /* of the sender, or the child */
+  uint32_t uid;
+  uint64_t address; /* of a fault */
+  uint64_t value;   /* sigqueue's, or a timer's */
+  int32_t overrun;  /* of a timer: how often it expired before this was taken */
+  int32_t timer;
+};
+#define ABI_SI_USER 0
+#define ABI_SI_KERNEL 0x80
+#define ABI_SI_QUEUE (-1)
+#define ABI_SI_TIMER (-2)
+#define ABI_ILL_ILLOPC 1
+#define ABI_FPE_INTDIV 1
+#define ABI_FPE_INTOVF 2
+#define ABI_FPE_FLTDIV 3
+#define ABI_FPE_FLTOVF 4
+#define ABI_FPE_FLTUND 5
+#define ABI_FPE_FLTRES 6
+#define ABI_FPE_FLTINV 7
+#define ABI_SEGV_MAPERR 1
+#define ABI_SEGV_ACCERR 2
+#define ABI_BUS_ADRALN 1
+#define ABI_TRAP_BRKPT 1
+#define ABI_TRAP_TRACE 2
+#define ABI_CLD_EXITED 1
+#define ABI_CLD_KILLED 2
+#define ABI_CLD_STOPPED 5
+#define ABI_CLD_CONTINUED 6
+
+#define ABI_SS_ONSTACK 1
+#define ABI_SS_DISABLE 2
+#define ABI_MINSIGSTKSZ 2048
+struct abi_stack {
+  uint64_t base;
+  int32_t flags; /* ABI_SS_* */
+  uint64_t size;
+};
+
+/* What a handler interrupted, and returns to: it may change all but `stack`. */
+enum {
+  ABI_REG_R8,
+  ABI_REG_R9,
+  ABI_REG_R10,
+  ABI_REG_R11,
+  ABI_REG_R12,
+  ABI_REG_R13,
+  ABI_REG_R14,
+  ABI_REG_R15,
+  ABI_REG_RDI,
+  ABI_REG_RSI,
+  ABI_REG_RBP,
+  ABI_REG_RBX,
+  ABI_REG_RDX,
+  ABI_REG_RAX,
+  ABI_REG_RCX,
+  ABI_REG_RSP,
+  ABI_REG_RIP,
+  ABI_REG_EFL,
+  ABI_REG_CSGSFS,
+  ABI_REG_ERR,
+  ABI_REG_TRAPNO,
+  ABI_REG_OLDMASK,
+  ABI_REG_CR2,
+  ABI_REG_COUNT
+};
+struct abi_ucontext {
+  uint64_t flags, link;
+  struct abi_stack stack;
+  uint64_t registers[ABI_REG_COUNT];
+  uint64_t fpu; /* address of the floating point state, as FXSAVE begins it */
+  uint64_t reserved[8];
+  uint64_t mask;
+};
+
+/* What a timer does when it expires. */
+struct abi_sigevent {
+  int32_t notify;
+  int32_t signal;
+  uint64_t value;
+};
+#define ABI_SIGEV_NONE 1
+#define ABI_SIGEV_SIGNAL 2
+#define ABI_SIGEV_THREAD 3 /* ENOTSUP */
+
+/* Limits of a process's resources. */
+struct abi_rlimit {
+  uint64_t current, maximum; /* ABI_RLIM_INFINITY: none */
+};
+#define ABI_RLIM_INFINITY (~(uint64_t)0)
+#define ABI_RLIMIT_CPU 0
+#define ABI_RLIMIT_FSIZE 1
+#define ABI_RLIMIT_DATA 2
+#define ABI_RLIMIT_STACK 3
+#define ABI_RLIMIT_CORE 4
+#define ABI_RLIMIT_RSS 5
+#define ABI_RLIMIT_NPROC 6
+#define ABI_RLIMIT_NOFILE 7
+#define ABI_RLIMIT_MEMLOCK 8
+#define ABI_RLIMIT_AS 9
+#define ABI_RLIMIT_COUNT 10
+
+#define ABI_PRIO_PROCESS 0
+#define ABI_PRIO_PGRP 1
+#define ABI_PRIO_USER 2
 
 /* Terminals (ABI_SYS_ioctl). */
 #define ABI_TCGETS 1   /* struct abi_termios * */

@@ -18,7 +18,7 @@ KTEST(ns_pipe_carries_bytes_and_ends) {
   Device& device = *ends.reader->device;
   char buffer[1];
   EXPECT(device.write(*ends.writer, "hello", 5, 0));
-  EXPECT(device.poll(*ends.reader) == ABI_POLLIN);
+  EXPECT(device.poll(*ends.reader, nullptr) == ABI_POLLIN);
   EXPECT(Bytes(*ends.reader, 0, 3).are("hel"));
   EXPECT(fails_with(Errno::EBADF, device.read(*ends.writer, buffer, 1, 0)));
   EXPECT(fails_with(Errno::EBADF, device.write(*ends.reader, buffer, 1, 0)));
@@ -26,7 +26,7 @@ KTEST(ns_pipe_carries_bytes_and_ends) {
   ends.writer.reset();
   EXPECT(Bytes(*ends.reader).are("lo"));
   EXPECT(Bytes(*ends.reader).are(""));
-  EXPECT(device.poll(*ends.reader) == ABI_POLLHUP);
+  EXPECT(device.poll(*ends.reader, nullptr) == ABI_POLLHUP);
 }
 
 KTEST(ns_pipe_without_reader_and_when_full) {
@@ -48,7 +48,7 @@ KTEST(ns_pipe_without_reader_and_when_full) {
   EXPECT(fails_with(Errno::EAGAIN, device.write(*ends.writer, block, sizeof block, 0)));
   ends.reader.reset();
   EXPECT(fails_with(Errno::EPIPE, device.write(*ends.writer, block, 1, 0)));
-  EXPECT(device.poll(*ends.writer) & ABI_POLLERR);
+  EXPECT(device.poll(*ends.writer, nullptr) & ABI_POLLERR);
 }
 
 // A writer in another task sends more than the pipe holds, with a pattern that the reader checks.

@@ -44,16 +44,19 @@ class LookAtAll {
   reach::Findings* const findings_;
 };
 
-// Which of some objects are found as unreachable.
+// An object, whether it is found as unreachable, and whether no other that is found leads to it.
 struct Candidate {
   Hidden object;
-  bool found = false;
+  bool found = false, head = false;
 };
 inline void look_for(std::span<Candidate> candidates) {
   LookAtAll all;
-  all->observer = [](void* wanted, const reach::Object& object, bool) {
-    for (Candidate& candidate : *static_cast<std::span<Candidate>*>(wanted))
-      candidate.found |= candidate.object.is(object.address());
+  all->observer = [](void* wanted, const reach::Object& object, bool head) {
+    for (Candidate& candidate : *static_cast<std::span<Candidate>*>(wanted)) {
+      if (!candidate.object.is(object.address())) continue;
+      candidate.found = true;
+      candidate.head = head;
+    }
   };
   all->observer_argument = &candidates;
   all.look();

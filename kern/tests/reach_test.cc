@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
@@ -24,24 +25,10 @@ namespace {
 
 // ---- Whether one object is found.
 
-struct One {
-  Hidden object;
-  bool seen = false, head = false;
-};
-void see_one(void* argument, const reach::Object& object, bool head) {
-  auto& one = *static_cast<One*>(argument);
-  if (!one.object.is(object.address())) return;
-  one.seen = true;
-  one.head = head;
-}
-
 [[gnu::noinline]] bool is_found(Hidden object) {
-  One one{.object = object};
-  LookAtAll all;
-  all->observer = see_one;
-  all->observer_argument = &one;
-  all.look();
-  return one.seen;
+  Candidate one{.object = object};
+  look_for({&one, 1});
+  return one.found;
 }
 
 void note_who_knows(Hidden object) {
@@ -173,8 +160,8 @@ void expect_held_by(void (*hold)(void*)) {
   free_object(object);
 }
 
-[[gnu::noinline]] void find_out(One& one) {
-  one.seen = is_found(one.object);
+[[gnu::noinline]] void find_out(Candidate& one) {
+  look_for({&one, 1});
 }
 
 }  // namespace
@@ -213,6 +200,39 @@ KTEST(reach_saved_interrupt_frames) {
   }
 }
 
+namespace {
+
+constexpr uint64_t kLeft = 0x1e0f'7be4'4d00'57ac;
+
+// What an interrupt handler leaves below the frames of an idle CPU's loop, and what the frame of
+// the next one has in words that it does not write.
+[[gnu::noinline]] void leave_words(void*) {
+  volatile uint64_t words[128];
+  for (volatile uint64_t& word : words) word = kLeft;
+}
+[[gnu::noinline]] void see_words(void* seen) {
+  volatile uint64_t words[128];
+  asm volatile("" : "=m"(words));
+  for (const volatile uint64_t& word : words)
+    *static_cast<std::atomic<unsigned>*>(seen) += word == kLeft;
+}
+
+}  // namespace
+
+KTEST(reach_dead_frames_of_idle_cpus) {
+  std::atomic<unsigned> seen{0};
+  {
+    const PreemptOff off;
+    const uint64_t others = ((uint64_t{1} << cpu_count()) - 1) & ~(uint64_t{1} << cpu_id());
+    call_on_cpus(others, leave_words, nullptr);
+    // They are back in their idle loops by then.
+    for (const Nanoseconds end = monotonic_now() + Nanoseconds{20'000'000}; monotonic_now() < end;)
+      ;
+    call_on_cpus(others, see_words, &seen);
+  }
+  EXPECT(seen == 0);
+}
+
 KTEST(reach_sleeping_stack) {
   expect_held_by(hold_address);
   expect_held_by(hold_interior);
@@ -221,10 +241,10 @@ KTEST(reach_sleeping_stack) {
 
 // In a register that is kept for callers, of the task that looks.
 KTEST(reach_own_register) {
-  One one{.object = make_object()};
+  Candidate one{.object = make_object()};
   in_another_task(
       [](void* place) {
-        auto& held = *static_cast<One*>(place);
+        auto& held = *static_cast<Candidate*>(place);
         asm volatile(
             "movq %[complement], %%r14\n\tnotq %%r14\n\tmovq %[one], %%rdi\n\t"
             "call *%[find]\n\txorq %%r14, %%r14" ::[complement] "b"(held.object.complement),
@@ -232,7 +252,7 @@ KTEST(reach_own_register) {
             : "rdi", "rsi", "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r14", "memory", "cc");
       },
       &one);
-  EXPECT(!one.seen);
+  EXPECT(!one.found);
   EXPECT(is_found_in_time(one.object));
   free_object(one.object);
 }
@@ -281,11 +301,11 @@ KTEST(reach_packed_in_an_object) {
                                 nullptr);
     reach_register_walker(packers, show_packed);
   }
-  One one{.object = make_object()};
+  Candidate one{.object = make_object()};
   in_another_task(
       [](void* place) {
         auto* const packer = static_cast<Packer*>(kmem_cache_alloc(packers, KM_SLEEP));
-        packer->packed = static_cast<One*>(place)->object;
+        packer->packed = static_cast<Candidate*>(place)->object;
         known_packer = packer;
       },
       &one);
@@ -298,11 +318,8 @@ KTEST(reach_packed_in_an_object) {
       },
       &packer);
   EXPECT(is_found_in_time(packer));
-  LookAtAll all;
-  all->observer = see_one;
-  all->observer_argument = &one;
-  all.look();
-  EXPECT(one.seen && !one.head);  // the packer leads there
+  look_for({&one, 1});
+  EXPECT(one.found && !one.head);  // the packer leads there
   free_object(one.object);
   in_another_task([](void* place) { kmem_cache_free(packers, static_cast<Hidden*>(place)->get()); },
                   &packer);

@@ -227,7 +227,7 @@ void keep_on_stack(void* argument) {
 
 KTEST(whatis_held_by_a_stack_alone) {
   const TestCache cache(sizeof(Node));
-  Node* nodes[1];
+  Node* nodes[1] = {};
   cache.make_unknown(nodes);
   Node* const node = nodes[0];
   Keeper keeper;

@@ -9,14 +9,22 @@ import guest
 from guest import BUILD, ROOT
 
 
+def until_cue(name):
+    """A command for the guest, which waits until the test gives the cue."""
+    return f"until [ -e /host/{name} ]; do usleep 20000; done"
+
+
 class Console:
-    """A guest with a person at its console: scripts/run on a pseudo-terminal."""
+    """A guest with a person at its console: scripts/run on a pseudo-terminal. The folder `share` is its /host."""
 
     PROMPT = "# "
 
-    def __init__(self, *options):
+    def __init__(self, *options, share=None):
         self.master, slave = pty.openpty()
         command = [str(ROOT / "scripts/run"), "--smp", str(guest.cpus), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")))]
+        self.share = share
+        if share:
+            command += ["--share", str(share)]
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
         os.close(slave)
 
@@ -37,6 +45,10 @@ class Console:
                 data += os.read(self.master, 4096)
         # QEMU leaves the terminal's own translation of line ends on.
         return data.decode("utf-8", "replace").replace("\r\r\n", "\n")
+
+    def cue(self, name):
+        """What follows until_cue(name) in the guest begins."""
+        (self.share / name).touch()
 
     def type(self, text):
         os.write(self.master, text.encode())

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Pictures of kmemtop on a terminal, for the tutorial: build/report/screens/kmemtop.png and kmemtop-stacks.png.
 
-A guest in which something leaks, and a person who looks. Run by `make screens`, and so by `make pictures`; the guest must have been built.
+A guest in which something leaks, and a person who looks. Run by `make pictures`; the guest must have been built.
 """
 import pathlib
 import sys

@@ -3,12 +3,14 @@ import re
 
 import pytest
 
+from console import until_cue
 from guest import guest, sections_of
 from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
 
 READ_IN_BETWEEN = 48  # KiB
+REFRESHES = 50
 SPARKS = "▁▂▃▄▅▆▇█"
 KEYS = " t trace  Enter stacks  n l b r c sort  R reverse  / filter  ? help  q quit"
 # On a terminal of 80 columns: name, type, live, bytes, rate, change, trend, trace.
@@ -59,8 +61,8 @@ def shell_again(terminal):
 
 
 @pytest.fixture(name="terminal")
-def one_terminal():
-    with Terminal() as terminal:
+def one_terminal(tmp_path):
+    with Terminal(share=tmp_path) as terminal:
         terminal.wait_for(r"^#")
         yield terminal
 
@@ -142,11 +144,13 @@ def test_keys(terminal):
 
 def test_what_comes_and_goes(terminal):
     long_name = "a_cache_with_a_long_name"
-    terminal.type(f"(until pidof kmemtop; do usleep 50000; done; sleep 1.5; echo 'cache {long_name} 64 50' > '#debug/alloc'; sleep 1; echo 'destroy {long_name}' > '#debug/alloc') > /tmp/out &\n")
+    terminal.type(f"({until_cue('come')}; echo 'cache {long_name} 64 50' > '#debug/alloc'; {until_cue('go')}; echo 'destroy {long_name}' > '#debug/alloc') &\n")
     start(terminal, "kmemtop -d 0.2")
+    terminal.cue("come")
     terminal.wait_for(r"^a_cache_with_a_lo~ S       50 .* \+50 ")
     terminal.resize(24, 100)
     terminal.type("\x0c")
+    terminal.cue("go")
     terminal.wait_for(rf"^{long_name} S .* gone$")
     terminal.wait_while(long_name)
     terminal.type("q")
@@ -157,10 +161,12 @@ def test_signals(terminal):
     """^C, SIGTERM, SIGHUP: each time the terminal is the shell's again."""
     for signal in ("INT", "TERM", "HUP"):
         if signal != "INT":
-            terminal.type(f"(sleep 1; kill -{signal} $(pidof kmemtop)) &\n")
+            terminal.type(f"({until_cue(signal)}; kill -{signal} $(pidof kmemtop)) &\n")
         start(terminal, "kmemtop -d 0.2")
         if signal == "INT":
             terminal.type("\x03")
+        else:
+            terminal.cue(signal)
         shell_again(terminal)
 
 
@@ -206,10 +212,14 @@ def test_it_does_not_grow_itself(terminal):
     """Many refreshes with stacks on the screen, and it has no more than what is read in between: malloc gives that back, or not yet."""
     terminal.type("echo start > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 20' > '#debug/alloc'\n")
     look = "grep VmRSS /proc/$(pidof kmemtop)/status"
-    terminal.type(f"(sleep 2; {look}; sleep 1.5; {look}; kill $(pidof kmemtop)) > /tmp/rss &\n")
+    terminal.type(f"({until_cue('first')}; {look}; {until_cue('later')}; {look}; kill $(pidof kmemtop)) > /tmp/rss &\n")
     start(terminal, "kmemtop -d 0.02 -f debug_64")
     terminal.type("\r")
     terminal.wait_for("trace running")
+    for cue in ("first", "later"):
+        screens = set()
+        terminal.wait_until(lambda: screens.add(terminal.text()) or len(screens) == REFRESHES)
+        terminal.cue(cue)
     terminal.wait_for(r"^#\s*\Z")
     terminal.screen.reset()
     terminal.type("echo free debug_64 20 > '#debug/alloc'; wait; cat /tmp/rss\n")

@@ -6,7 +6,7 @@ import pytest
 
 from guest import BUILD, guest, live_counts
 
-CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer"]
+CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer", "fpu_state"]
 
 
 def test_no_memory_does_not_end_process_1():
@@ -51,7 +51,7 @@ def test_forks_leave_nothing():
 
 
 def test_every_kind_of_end_leaves_nothing():
-    check_leaves_nothing("proctest fork exec signals kill faults descriptors pointers > /dev/null 2>&1")
+    check_leaves_nothing("proctest fork exec signals kill faults descriptors pointers registers > /dev/null 2>&1")
 
 
 def test_out_of_memory_leaves_nothing():

@@ -24,8 +24,8 @@ class Answering(pyte.Screen):
 class Terminal(Console):
     """A console of `rows` by `columns`."""
 
-    def __init__(self, *options, rows=24, columns=80):
-        super().__init__(*options)
+    def __init__(self, *options, share=None, rows=24, columns=80):
+        super().__init__(*options, share=share)
         self.answers = True
         self.screen = Answering(columns, rows, self._answer)
         self._stream = pyte.Stream(self.screen)

@@ -91,8 +91,4 @@ host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)
 # speedscope, whose importer reads what scripts/report writes (pprof_tools_test.py).
 SPEEDSCOPE := $(BASE)/speedscope/npm.stamp
 $(SPEEDSCOPE): tests/host/speedscope/package.json tests/host/speedscope/package-lock.json
-	@echo "  NPM   speedscope"
-	@mkdir -p $(@D)
-	@cp $^ $(@D)
-	@npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error >$(@D)/npm.log 2>&1 || { cat $(@D)/npm.log >&2; false; }
-	@touch $@
+	$(NPM_INSTALL)

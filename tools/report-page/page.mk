@@ -7,15 +7,21 @@ PAGE_SOURCES := $(wildcard tools/report-page/src/*)
 .PHONY: report-page
 report-page: $(PAGE)/page.js $(PAGE)/page.css $(PAGE)/page.html ## bundle the page of reports with its libraries, from npm (build/report)
 
-# Without a network npm gives up after seconds, not after a minute: the leak test goes on without a page.
-$(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock.json
-	@echo "  NPM   $(PAGE)/node_modules"
-	@mkdir -p $(PAGE)
-	@cp $^ $(PAGE)
-	@npm ci --prefix $(PAGE) --ignore-scripts --no-audit --no-fund --loglevel error --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 --fetch-timeout 20000 >$(PAGE)/npm.log 2>&1 || { cat $(PAGE)/npm.log >&2; false; }
-	@touch $@
+# What package.json and its lock name, into the folder of the target, which is its stamp. Without a network npm gives up after
+# seconds, not after a minute: the leak test goes on without a page.
+define NPM_INSTALL
+@echo "  NPM   $(@D)/node_modules"
+@mkdir -p $(@D)
+@cp $^ $(@D)
+@npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel error --fetch-retry-mintimeout 1000 \
+  --fetch-retry-maxtimeout 5000 --fetch-timeout 20000 >$(@D)/npm.log 2>&1 || { cat $(@D)/npm.log >&2; false; }
+@touch $@
+endef
 
-# main.js imports the style, which becomes page.css. The flame graph looks at the name of a class.
+$(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock.json
+	$(NPM_INSTALL)
+
+# page.js imports the style, which becomes page.css. The flame graph looks at the name of a class.
 $(PAGE)/page.js $(PAGE)/page.css &: $(PAGE)/npm.stamp $(PAGE_SOURCES)
 	@echo "  PAGE  $(PAGE)/page.js"
 	@NODE_PATH=$(PAGE)/node_modules $(PAGE)/node_modules/.bin/esbuild tools/report-page/src/page.js --bundle --minify --keep-names \
@@ -27,5 +33,6 @@ $(PAGE)/page.html: tools/report-page/src/page.html
 	@cp $< $@
 
 .PHONY: pictures
-pictures: all report-page screens ## make the pictures of docs/tutorial.md anew
+pictures: all report-page ## make the pictures of docs/tutorial.md anew
+	@/usr/bin/python3 tests/guest/kmemtop_pictures.py
 	@scripts/pictures

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <reent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stele.h>
 #include <string.h>
-#include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -379,52 +377,6 @@ int ns_bind(const char* source, const char* target, int flags) {
 }
 int ns_unmount(const char* target) {
   return (int)SYSCALL1(unmount, target);
-}
-
-int poll(struct pollfd* fds, nfds_t count, int timeout) {
-  return (int)SYSCALL3(poll, fds, count, timeout);
-}
-
-int select(int count, fd_set* reading, fd_set* writing, fd_set* exceptions,
-           struct timeval* timeout) {
-  struct pollfd fds[FD_SETSIZE];
-  nfds_t used = 0;
-  int wrong_time = timeout != NULL &&
-                   (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000);
-  if (count < 0 || count > FD_SETSIZE || wrong_time) {
-    errno = EINVAL;
-    return -1;
-  }
-  for (int fd = 0; fd < count; fd++) {
-    short events = 0;
-    if (reading != NULL && FD_ISSET(fd, reading)) events |= POLLIN;
-    if (writing != NULL && FD_ISSET(fd, writing)) events |= POLLOUT;
-    if (events != 0) fds[used++] = (struct pollfd){.fd = fd, .events = events};
-  }
-  int milliseconds = -1; /* for ever, as what poll's milliseconds cannot hold: more than 24 days */
-  if (timeout != NULL && timeout->tv_sec < INT_MAX / 1000)
-    milliseconds = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
-  int ready = poll(fds, used, milliseconds);
-  if (ready < 0) return -1;
-  if (reading != NULL) FD_ZERO(reading);
-  if (writing != NULL) FD_ZERO(writing);
-  if (exceptions != NULL) FD_ZERO(exceptions);
-  int bits = 0;
-  for (nfds_t i = 0; i < used; i++) {
-    if (fds[i].revents & POLLNVAL) {
-      errno = EBADF;
-      return -1;
-    }
-    if ((fds[i].events & POLLIN) && (fds[i].revents & (POLLIN | POLLHUP | POLLERR))) {
-      FD_SET(fds[i].fd, reading);
-      bits++;
-    }
-    if ((fds[i].events & POLLOUT) && (fds[i].revents & (POLLOUT | POLLERR))) {
-      FD_SET(fds[i].fd, writing);
-      bits++;
-    }
-  }
-  return bits;
 }
 
 ssize_t getdelim(char** line, size_t* size, int delimiter, FILE* stream) {

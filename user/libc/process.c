@@ -1,6 +1,5 @@
-/* Processes, their memory and their users. */
+/* Processes and their memory. */
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -8,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/times.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,22 +30,15 @@ int execve(const char* path, char* const argv[], char* const envp[]) {
 int _execve(const char* path, char* const argv[], char* const envp[])
     __attribute__((alias("execve")));
 
-static void timeval_of(struct timeval* to, const struct abi_timespec* from) {
-  to->tv_sec = from->sec;
-  to->tv_usec = from->nsec / 1000;
-}
-
-static void rusage_of(struct rusage* to, const struct abi_rusage* from) {
-  memset(to, 0, sizeof *to);
-  timeval_of(&to->ru_utime, &from->user);
-  timeval_of(&to->ru_stime, &from->system);
-}
-
 pid_t wait4(pid_t pid, int* status, int options, struct rusage* usage) {
   struct abi_rusage abi;
   pid_t child = (pid_t)SYSCALL4(wait4, pid, status, options, usage != NULL ? &abi : NULL);
-  if (child > 0 && usage != NULL) rusage_of(usage, &abi);
+  if (child > 0 && usage != NULL) __stele_rusage(usage, &abi);
   return child;
+}
+
+int waitid(idtype_t which, id_t id, siginfo_t* info, int options) {
+  return (int)SYSCALL6(waitid, which, id, info, options, NULL, 0);
 }
 
 pid_t wait3(int* status, int options, struct rusage* usage) {
@@ -82,49 +73,6 @@ pid_t setsid(void) {
   return (pid_t)SYSCALL0(setsid);
 }
 
-uid_t getuid(void) {
-  return (uid_t)SYSCALL0(getuid);
-}
-uid_t geteuid(void) {
-  return getuid();
-}
-gid_t getgid(void) {
-  return (gid_t)SYSCALL0(getgid);
-}
-gid_t getegid(void) {
-  return getgid();
-}
-int setuid(uid_t uid) {
-  return (int)SYSCALL1(setuid, uid);
-}
-int seteuid(uid_t uid) {
-  return setuid(uid);
-}
-int setgid(gid_t gid) {
-  return (int)SYSCALL1(setgid, gid);
-}
-int setegid(gid_t gid) {
-  return setgid(gid);
-}
-int issetugid(void) {
-  return 0;
-}
-
-/* A process has the one group of its gid. */
-int getgroups(int size, gid_t groups[]) {
-  if (size == 0) return 1;
-  groups[0] = getgid();
-  return 1;
-}
-int setgroups(int count, const gid_t* groups) {
-  (void)count, (void)groups;
-  return 0;
-}
-int initgroups(const char* user, gid_t group) {
-  (void)user, (void)group;
-  return 0;
-}
-
 /* The heap. `heap_end` is where the kernel has it; 0 before the first call. */
 void* sbrk(ptrdiff_t increment) {
   static uintptr_t heap_end;
@@ -155,25 +103,6 @@ int munmap(void* address, size_t length) {
   return (int)SYSCALL2(munmap, address, length);
 }
 
-int getrusage(int who, struct rusage* usage) {
-  struct abi_rusage self, children;
-  if (SYSCALL2(times, &self, &children) < 0) return -1;
-  rusage_of(usage, who == RUSAGE_CHILDREN ? &children : &self);
-  return 0;
-}
-
-/* Nothing is limited, so a limit reads as infinite and can only be set to that. */
-int getrlimit(int resource, struct rlimit* limit) {
-  (void)resource;
-  limit->rlim_cur = limit->rlim_max = RLIM_INFINITY;
-  return 0;
-}
-int setrlimit(int resource, const struct rlimit* limit) {
-  (void)resource;
-  if (limit->rlim_cur == RLIM_INFINITY) return 0;
-  return (int)__stele_fail(EINVAL, "resources of a process cannot be limited");
-}
-
 int uname(struct utsname* name) {
   return (int)SYSCALL1(uname, name);
 }
@@ -194,41 +123,6 @@ int sched_yield(void) {
 int getpagesize(void) {
   return 4096;
 }
-int getdtablesize(void) {
-  return 256;
-}
-
-long sysconf(int name) {
-  switch (name) {
-    case _SC_ARG_MAX:
-      return 131072;
-    case _SC_CHILD_MAX:
-      return 1024;
-    case _SC_CLK_TCK:
-      return 250;
-    case _SC_NGROUPS_MAX:
-      return 1;
-    case _SC_OPEN_MAX:
-      return 256;
-    case _SC_JOB_CONTROL:
-      return 1;
-    case _SC_VERSION:
-      return 200809L;
-    case _SC_PAGESIZE:
-      return 4096;
-    case _SC_GETGR_R_SIZE_MAX:
-    case _SC_GETPW_R_SIZE_MAX:
-      return 256;
-    case _SC_LINE_MAX:
-      return 2048;
-    case _SC_MONOTONIC_CLOCK:
-    case _SC_TIMERS:
-      return 200809L;
-    default:
-      return __stele_fail(EINVAL, "sysconf: not known here");
-  }
-}
-
 int system(const char* command) {
   if (command == NULL) return 1;
   pid_t child = fork();

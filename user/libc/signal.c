@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "syscall.h"
@@ -38,10 +40,58 @@ int sigaction(int signal, const struct sigaction* action, struct sigaction* old)
   return 0;
 }
 
+/* Signals whose handlers interrupt calls instead of having them made again (siginterrupt). */
+static sigset_t interrupting;
+
 _sig_func_ptr signal(int signal, _sig_func_ptr handler) {
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+  int restarts = signal < 0 || signal >= NSIG || !(interrupting & 1UL << signal);
+  struct sigaction action = {.sa_handler = handler, .sa_flags = restarts ? SA_RESTART : 0}, old;
   return sigaction(signal, &action, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
+
+int siginterrupt(int signal, int interrupts) {
+  struct sigaction action;
+  if (sigaction(signal, NULL, &action) < 0) return -1;
+  if (interrupts) {
+    action.sa_flags &= ~SA_RESTART;
+    interrupting |= 1UL << signal;
+  } else {
+    action.sa_flags |= SA_RESTART;
+    interrupting &= ~(1UL << signal);
+  }
+  return sigaction(signal, &action, NULL);
+}
+
+/* --- Sets. */
+
+static int check_number(int signal) {
+  if (signal > 0 && signal < NSIG) return 0;
+  errno = EINVAL;
+  return -1;
+}
+int sigemptyset(sigset_t* set) {
+  *set = 0;
+  return 0;
+}
+int sigfillset(sigset_t* set) {
+  *set = ~(sigset_t)1; /* there is no signal 0 */
+  return 0;
+}
+int sigaddset(sigset_t* set, int signal) {
+  if (check_number(signal) < 0) return -1;
+  *set |= 1UL << signal;
+  return 0;
+}
+int sigdelset(sigset_t* set, int signal) {
+  if (check_number(signal) < 0) return -1;
+  *set &= ~(1UL << signal);
+  return 0;
+}
+int sigismember(const sigset_t* set, int signal) {
+  return check_number(signal) < 0 ? -1 : (int)(*set >> signal & 1);
+}
+
+/* --- Masks, and waiting. */
 
 int sigprocmask(int how, const sigset_t* set, sigset_t* old) {
   return (int)SYSCALL3(sigprocmask, how, set, old);
@@ -50,10 +100,40 @@ int sigsuspend(const sigset_t* mask) {
   return (int)SYSCALL1(sigsuspend, mask);
 }
 
+int sigpending(sigset_t* set) {
+  return (int)SYSCALL1(sigpending, set);
+}
+int sigtimedwait(const sigset_t* set, siginfo_t* info, const struct timespec* timeout) {
+  return (int)SYSCALL3(sigtimedwait, set, info, timeout);
+}
+int sigwaitinfo(const sigset_t* set, siginfo_t* info) {
+  return sigtimedwait(set, info, NULL);
+}
+/* An error number; never EINTR. */
+int sigwait(const sigset_t* set, int* signal) {
+  int taken;
+  do {
+    taken = sigwaitinfo(set, NULL);
+  } while (taken < 0 && errno == EINTR);
+  if (taken < 0) return errno;
+  *signal = taken;
+  return 0;
+}
+
+int sigaltstack(const stack_t* restrict stack, stack_t* restrict old) {
+  return (int)SYSCALL2(sigaltstack, stack, old);
+}
+
 int pause(void) {
   sigset_t mask;
   if (sigprocmask(SIG_SETMASK, NULL, &mask) < 0) return -1;
   return sigsuspend(&mask);
+}
+
+/* --- Sending. */
+
+int sigqueue(pid_t pid, int signal, union sigval value) {
+  return (int)SYSCALL3(sigqueue, pid, signal, value.sival_ptr);
 }
 
 int kill(pid_t pid, int signal) {
@@ -70,6 +150,15 @@ int killpg(pid_t group, int signal) {
 
 int raise(int signal) {
   return kill(getpid(), signal);
+}
+
+void psignal(int signal, const char* message) {
+  int has_message = message != NULL && *message != '\0';
+  fprintf(stderr, "%s%s%s\n", has_message ? message : "", has_message ? ": " : "",
+          strsignal(signal));
+}
+void psiginfo(const siginfo_t* info, const char* message) {
+  psignal(info->si_signo, message);
 }
 
 void siglongjmp(sigjmp_buf environment, int value) {

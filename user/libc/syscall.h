@@ -32,3 +32,7 @@ long __stele_result(long result);
 
 /* Fails as the kernel would, for what it has no call for. */
 long __stele_fail(int error, const char* why);
+
+struct rusage;
+/* What the kernel says a process has used, as POSIX gives it. */
+void __stele_rusage(struct rusage* to, const struct abi_rusage* from);

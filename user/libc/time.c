@@ -1,6 +1,5 @@
 /* Clocks and sleeping. */
 #include <errno.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/times.h>
 #include <time.h>
@@ -8,25 +7,20 @@
 
 #include "syscall.h"
 
-/* The kernel's clocks: 0 of the day, 1 since boot. newlib's numbers are others. */
 int clock_gettime(clockid_t clock, struct timespec* time) {
-  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) {
-    errno = EINVAL;
-    return -1;
-  }
-  return (int)SYSCALL2(clock_gettime, clock == CLOCK_MONOTONIC, time);
+  return (int)SYSCALL3(clock_gettime, clock, time, NULL);
 }
-
 int clock_getres(clockid_t clock, struct timespec* resolution) {
-  struct timespec now;
-  if (clock_gettime(clock, &now) < 0) return -1;
-  if (resolution != NULL) *resolution = (struct timespec){.tv_sec = 0, .tv_nsec = 1};
-  return 0;
+  return (int)SYSCALL3(clock_gettime, clock, NULL, resolution);
+}
+int clock_settime(clockid_t clock, const struct timespec* time) {
+  return (int)SYSCALL2(clock_settime, clock, time);
 }
 
-int clock_settime(clockid_t clock, const struct timespec* time) {
-  (void)clock, (void)time;
-  return (int)__stele_fail(EPERM, "the clock cannot be set");
+int clock_getcpuclockid(pid_t pid, clockid_t* clock) {
+  if (pid != 0 && pid != getpid()) return ESRCH;
+  *clock = CLOCK_PROCESS_CPUTIME_ID;
+  return 0;
 }
 
 int gettimeofday(struct timeval* time, void* zone) {
@@ -39,12 +33,21 @@ int gettimeofday(struct timeval* time, void* zone) {
 }
 
 int settimeofday(const struct timeval* time, const struct timezone* zone) {
-  (void)time, (void)zone;
-  return clock_settime(CLOCK_REALTIME, NULL);
+  (void)zone;
+  if (time == NULL) return 0;
+  struct timespec now = {.tv_sec = time->tv_sec, .tv_nsec = time->tv_usec * 1000};
+  return clock_settime(CLOCK_REALTIME, &now);
+}
+
+/* An error number, and errno as it was. */
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec* time,
+                    struct timespec* left) {
+  long result = syscall6(ABI_SYS_nanosleep, clock, flags, (long)time, (long)left, 0, 0);
+  return (int)-result;
 }
 
 int nanosleep(const struct timespec* time, struct timespec* left) {
-  return (int)SYSCALL2(nanosleep, time, left);
+  return (int)SYSCALL4(nanosleep, CLOCK_MONOTONIC, 0, time, left);
 }
 
 unsigned sleep(unsigned seconds) {
@@ -77,7 +80,7 @@ clock_t times(struct tms* result) {
 }
 
 clock_t clock(void) {
-  struct abi_rusage self, children;
-  if (SYSCALL2(times, &self, &children) < 0) return (clock_t)-1;
+  struct abi_rusage self;
+  if (SYSCALL2(times, &self, NULL) < 0) return (clock_t)-1;
   return ticks_of(&self.user, CLOCKS_PER_SEC) + ticks_of(&self.system, CLOCKS_PER_SEC);
 }

@@ -22,7 +22,7 @@ constexpr unsigned kMaxTickHandlers = 4;
 constinit uint64_t start_tsc = 0;
 constinit uint64_t nanoseconds_per_tick = 0;  // 32.32 fixed point; 0 until measured
 constinit uint32_t timer_count = 0;
-constinit uint64_t wall_at_boot = 0;
+constinit std::atomic<uint64_t> wall_at_boot{0};  // nanoseconds; may wrap below 0
 void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {
@@ -120,7 +120,7 @@ uint64_t read_clock() {
 
 void time_init() {
   calibrate();
-  wall_at_boot = read_clock();
+  wall_at_boot = read_clock() * 1'000'000'000;
   if (!interrupt_register_vector(kVectorTimer, "timer", on_timer, nullptr))
     panic("the timer's vector is taken");
 }
@@ -134,8 +134,17 @@ Nanoseconds monotonic_now() {
   return {static_cast<uint64_t>(ticks * nanoseconds_per_tick >> 32)};
 }
 
+Nanoseconds wall_now() {
+  return monotonic_now() + Nanoseconds{wall_at_boot.load(std::memory_order_relaxed)};
+}
+
+void wall_set(Nanoseconds now) {
+  wall_at_boot.store((now - monotonic_now()).value, std::memory_order_relaxed);
+}
+
 uint64_t boot_wall_seconds() {
-  return wall_at_boot;
+  const uint64_t at_boot = wall_at_boot.load(std::memory_order_relaxed);
+  return static_cast<int64_t>(at_boot) < 0 ? 0 : at_boot / 1'000'000'000;
 }
 
 void tick_register(void (*handler)()) {

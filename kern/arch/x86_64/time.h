@@ -21,7 +21,12 @@ extern std::atomic<uint64_t> coarse_time;
 inline uint64_t coarse_milliseconds() {
   return coarse_time.load(std::memory_order_relaxed);
 }
-// Seconds since 1970 at boot.
+// Since 1970, by the clock that wall_set has set: the one kind of Nanoseconds that is not since
+// boot.
+Nanoseconds wall_now();
+// The clock shows `now` from this moment on. Any context.
+void wall_set(Nanoseconds now);
+// Seconds since 1970 at boot, by the clock as it is set.
 uint64_t boot_wall_seconds();
 // Called on each CPU in each tick, in interrupt context.
 void tick_register(void (*handler)());

@@ -64,9 +64,9 @@ class ConsDevice final : public TableDevice {
     if (!is_terminal(chan)) return Errno::ENOTTY;
     return terminal.ioctl(request, argument);
   }
-  uint16_t poll_file(Chan& chan) override {
+  uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     if (!is_terminal(chan)) return ABI_POLLIN | ABI_POLLOUT;
-    return static_cast<uint16_t>((terminal.readable() ? ABI_POLLIN : 0) | ABI_POLLOUT);
+    return terminal.poll(waiter);
   }
 
  private:

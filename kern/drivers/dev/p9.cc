@@ -160,6 +160,8 @@ class P9Device final : public Device {
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
   bool one_offset() const override { return true; }
+  // The host's users are not this system's.
+  bool grants_rights() const override { return false; }
 
  private:
   static Fid& fid_of(const Chan& chan) { return *static_cast<Fid*>(chan.state); }

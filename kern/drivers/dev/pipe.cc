@@ -98,7 +98,7 @@ class PipeDevice final : public Device {
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override;
   void close(Chan& chan) override;
-  uint16_t poll(Chan& chan) override;
+  uint16_t poll(Chan& chan, PollWaiter* waiter) override;
   bool seekable() const override { return false; }
 };
 
@@ -162,9 +162,10 @@ void PipeDevice::close(Chan& chan) {
   if (last) planted_pipe_ended();
 }
 
-uint16_t PipeDevice::poll(Chan& chan) {
+uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   if (chan.qid.directory) return ABI_POLLIN;
   Pipe& pipe = pipe_of(chan);
+  if (waiter) waiter->wait_on(is_writer(chan) ? pipe.writers : pipe.readers);
   Guard guard(pipe.lock);
   if (is_writer(chan)) {
     if (!pipe.reader) return ABI_POLLOUT | ABI_POLLERR;

@@ -236,9 +236,10 @@ class ProbeDevice final : public TableDevice {
     TRY(open_of(chan).session->command(text, programs));
     return size;
   }
-  uint16_t poll_file(Chan& chan) override {
+  uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
+    if (waiter) waiter->look_again();  // nobody is woken by a hit (probe_events.h)
     OpenPart& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }

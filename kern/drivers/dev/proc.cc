@@ -121,8 +121,11 @@ const char* state_name(char state) {
 void print_status(const ProcessInfo& info, Text& text) {
   text.print("Name:\t%s\nState:\t%c (%s)\nTgid:\t%u\nPid:\t%u\nPPid:\t%u\n", info.name, info.state,
              state_name(info.state), info.pid, info.pid, info.parent);
-  text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n", info.uid, info.uid, info.uid, info.uid,
-             info.gid, info.gid, info.gid, info.gid);
+  const Credentials& who = info.who;  // Linux has a fourth of each, for files: the effective one
+  text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\nGroups:\t", who.real_uid, who.uid,
+             who.saved_uid, who.uid, who.real_gid, who.gid, who.saved_gid, who.gid);
+  for (uint32_t i = 0; i < who.group_count; ++i) text.print("%u ", who.groups[i]);
+  text.print("\n");
   text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024,
              info.memory_bytes / 1024);
   // Not Linux's: which file it runs.
@@ -225,8 +228,8 @@ class ProcDevice final : public TableDevice {
   Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
     const ProcessInfo info = TRY(gone_is_missing(process_info(process_of(chan))));
     fill_stat(stat, chan.qid.path, kProcessTable[file_of(chan)].mode);
-    stat.uid = info.uid;
-    stat.gid = info.gid;
+    stat.uid = info.who.uid;
+    stat.gid = info.who.gid;
     return {};
   }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override {

@@ -144,9 +144,10 @@ ForegroundJob Terminal::foreground() {
   return foreground_;
 }
 
-bool Terminal::readable() {
+uint16_t Terminal::poll(PollWaiter* waiter) {
+  if (waiter) waiter->wait_on(readers_);
   Guard guard(lock_);
-  return ready(1);
+  return static_cast<uint16_t>((ready(1) ? ABI_POLLIN : 0) | ABI_POLLOUT);
 }
 
 // Waits as the modes say; the input may still be empty afterwards when a time has passed.

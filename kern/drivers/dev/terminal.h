@@ -27,8 +27,8 @@ class Terminal {
   // Sends all, with "\n" as "\r\n" when the terminal's modes say so, or what is done when a signal
   // comes, but a piece in any case; how much.
   size_t write(const char* data, size_t size) EXCLUDES(lock_);
-  // A read would not block.
-  bool readable() EXCLUDES(lock_);
+  // As Device::poll.
+  uint16_t poll(PollWaiter* waiter) EXCLUDES(lock_);
   // ABI_TC*. ENOTTY for other requests, and what job control says to those that change something.
   // The argument is kernel memory of the request's type.
   Result<void> ioctl(uint32_t request, void* argument) EXCLUDES(lock_);

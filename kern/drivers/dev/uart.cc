@@ -68,8 +68,9 @@ class UartDevice final : public TableDevice {
       uart_write(number, piece.data(), piece.size());
     });
   }
-  uint16_t poll_file(Chan& chan) override {
+  uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     Port& port = ports[number_of(chan)];
+    if (waiter) waiter->wait_on(port.readers);
     Guard guard(port.lock);
     return static_cast<uint16_t>((port.count > 0 ? ABI_POLLIN : 0) | ABI_POLLOUT);
   }

@@ -2,6 +2,8 @@
 // (src/sched/wait.cc); before there is one, a Mutex is only taken where nobody holds it.
 #pragma once
 
+#include <atomic>
+
 #include "core/cpu.h"
 #include "core/spinlock.h"
 #include "core/task_head.h"
@@ -10,6 +12,17 @@
 
 // Sleeps; EINTR if interrupted.
 Result<void> task_sleep_until(Nanoseconds deadline);
+
+class Poller;
+class PollWaiter;
+class WaitQueue;
+
+// A waiter's place in one of its queues.
+struct PollLink {
+  PollWaiter* waiter = nullptr;
+  WaitQueue* queue = nullptr;  // nullptr: not used
+  ListNode node;
+};
 
 // Where tasks wait for something to become true.
 class WaitQueue {
@@ -40,17 +53,65 @@ class WaitQueue {
     }
     return {};
   }
-  // Any context. The caller may hold locks of a rank above kWaitQueue.
+  // Both wake all who poll. Any context. The caller may hold locks of a rank above kWaitQueue.
   void wake_one();
   void wake_all();
 
  private:
+  friend class PollWaiter;
+  void wake_pollers() REQUIRES(lock_);
   // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be
   // called with interrupts off by exactly one Guard on guard_lock.
   Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
 
   Spinlock lock_{LockRank::kWaitQueue};
   List<TaskHead, &TaskHead::wait_link> waiters_;
+  List<PollLink, &PollLink::node> pollers_;
+};
+
+// One of the things that a task waits for at the same time: it stands in the queues that are woken
+// when that may have happened, without a task's being asleep there. Made and used by one task; it
+// leaves its queues, which must still be there, when it is destroyed.
+class PollWaiter {
+ public:
+  explicit PollWaiter(Poller& poller) : poller_(poller) {}
+  ~PollWaiter();
+  PollWaiter(const PollWaiter&) = delete;
+  PollWaiter& operator=(const PollWaiter&) = delete;
+
+  // Stands in `queue` from now on; with kMaxQueues others at most. Before the condition is looked
+  // at: what makes it true later then wakes the poller.
+  static constexpr unsigned kMaxQueues = 2;
+  void wait_on(WaitQueue& queue);
+  // Nobody tells when it happens: the poller looks again in short steps.
+  void look_again() { looks_again_ = true; }
+  bool looks_again() const { return looks_again_; }
+  // Whether one of the queues has been woken since the last call; true the first time.
+  bool take_woken() { return woken_.exchange(false) || looks_again_; }
+
+ private:
+  friend class WaitQueue;
+  Poller& poller_;
+  std::atomic<bool> woken_{true};
+  bool looks_again_ = false;
+  PollLink links_[kMaxQueues];
+};
+
+// The task that waits, for any of its PollWaiters.
+class Poller {
+ public:
+  Poller() : task_(current_task_head()) {}
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+  // Sleeps until one of the queues is woken, if none has been since the last call. May return
+  // early; then, or if nothing is true after all, it is called again. EINTR when a signal waits,
+  // ETIMEDOUT. No lock held.
+  Result<void> sleep(Nanoseconds deadline);
+
+ private:
+  friend class WaitQueue;
+  TaskHead* const task_;
+  std::atomic<bool> woken_{false};
 };
 
 // A lock that sleeps. Not for interrupts.

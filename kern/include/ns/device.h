@@ -15,6 +15,7 @@
 #include "lib/units.h"
 
 class Device;
+class PollWaiter;
 struct Process;
 struct UsedFile;
 
@@ -29,7 +30,15 @@ struct Qid {
 
 // Who asks, for permission checks. uid 0 may do everything.
 struct Credentials {
-  uint32_t uid = 0, gid = 0;
+  uint32_t uid = 0, gid = 0;                  // effective
+  uint32_t real_uid = uid, real_gid = gid;    // who started it
+  uint32_t saved_uid = uid, saved_gid = gid;  // what it may change to
+  uint32_t group_count = 0;
+  uint32_t groups[ABI_GROUPS_MAX] = {};  // supplementary
+
+  bool is_in(uint32_t group) const;
+  // With the real user and group as the effective ones, for access().
+  Credentials real() const;
 };
 
 // What an open file is used for that others may not do at the same time (file_use_begin).
@@ -160,10 +169,16 @@ class Device {
   // the device's root. ENOENT if it has been removed, or the device cannot tell; ENOTSUP here:
   // names that never change are nobody's to ask for.
   virtual Result<Ref<Chan>> parent(Chan& chan, char* name);
-  // What of ABI_POLLIN | ABI_POLLOUT would not block; both here. Not exact under races.
-  virtual uint16_t poll(Chan& chan);
+  // What of ABI_POLLIN | ABI_POLLOUT would not block, with ABI_POLLERR and ABI_POLLHUP; the first
+  // two here. With a `waiter` (not nullptr), which lives shorter than the channel, a device whose
+  // answer can change calls its wait_on() for each queue that it wakes after a change, and only
+  // then looks; or look_again() if it cannot tell.
+  virtual uint16_t poll(Chan& chan, PollWaiter* waiter);
   // A read of which can be asked for at an offset; false for streams (lseek gives ESPIPE).
   virtual bool seekable() const { return true; }
+
+  // Whether set-user-id and set-group-id bits of its files count.
+  virtual bool grants_rights() const { return true; }
 
   // Whether calls that use chan.offset exclude each other: on files whose calls do not wait for
   // somebody else.
@@ -221,7 +236,7 @@ class TableDevice : public Device {
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) final;
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   Result<void> ioctl(Chan& chan, uint32_t request, void* argument) final;
-  uint16_t poll(Chan& chan) final;
+  uint16_t poll(Chan& chan, PollWaiter* waiter) final;
 
  protected:
   static constexpr uint64_t kDynamic = uint64_t{1} << 32;
@@ -237,7 +252,7 @@ class TableDevice : public Device {
   virtual Result<size_t> write_file(Chan& chan, const char* buffer, size_t size,
                                     uint64_t offset);                             // EACCES here
   virtual Result<void> ioctl_file(Chan& chan, uint32_t request, void* argument);  // ENOTTY here
-  virtual uint16_t poll_file(Chan& chan);  // ABI_POLLIN | ABI_POLLOUT here
+  virtual uint16_t poll_file(Chan& chan, PollWaiter* waiter);  // ABI_POLLIN | ABI_POLLOUT here
   // `name`, which is not in the table, in `directory`: sets chan.qid and, if it likes, chan.state.
   // ENOENT here.
   virtual Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan);

@@ -108,6 +108,8 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
 Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
 void fd_close_for_exec(FdTable& table);
+// Descriptors are installed below `limit` from now on; those above it stay.
+void fd_set_limit(FdTable& table, int limit);
 
 // Two ends of a pipe (#pipe), for the pipe system call.
 struct PipeEnds {

@@ -25,7 +25,8 @@ struct ProcessId {
 };
 
 struct ProcessInfo {
-  uint32_t pid, generation, parent, group, session, uid, gid;
+  uint32_t pid, generation, parent, group, session;
+  Credentials who;
   char state;     // R S Z T as ps shows it
   char name[32];  // last component of the program's path
   char path[256];

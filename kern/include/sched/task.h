@@ -47,6 +47,8 @@ struct Task : TaskHead {
   const Mutex* waits_for;           // while the task waits for one that another task has. Its own
   uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
+  uint64_t voluntary_switches, involuntary_switches;
+  int32_t extra_slice;  // ticks that it gets more, or fewer, than others
 
   // Context switch only.
   Context context;

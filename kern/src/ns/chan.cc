@@ -14,6 +14,8 @@
 
 #include "ns/chan.h"
 
+#include <algorithm>
+
 #include "core/errstr.h"
 #include "core/log.h"
 #include "kmalloc.h"
@@ -101,9 +103,20 @@ void chan_keep_path(Chan& chan, std::string_view path, uint64_t named_at) {
   kfree(copy);
 }
 
+bool Credentials::is_in(uint32_t group) const {
+  return gid == group || std::find(groups, groups + group_count, group) != groups + group_count;
+}
+
+Credentials Credentials::real() const {
+  Credentials result = *this;
+  result.uid = real_uid;
+  result.gid = real_gid;
+  return result;
+}
+
 bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want) {
   if (who.uid == 0) return true;
-  const uint32_t granted = who.uid == uid ? mode >> 6 : who.gid == gid ? mode >> 3 : mode;
+  const uint32_t granted = who.uid == uid ? mode >> 6 : who.is_in(gid) ? mode >> 3 : mode;
   return (granted & want) == want;
 }
 
@@ -175,6 +188,6 @@ Result<Ref<Chan>> Device::parent(Chan&, char*) {
 size_t Device::longest_command(const Chan&) const {
   return 0;
 }
-uint16_t Device::poll(Chan&) {
+uint16_t Device::poll(Chan&, PollWaiter*) {
   return ABI_POLLIN | ABI_POLLOUT;
 }

@@ -16,6 +16,7 @@ class FdTable {
   // Under `lock`.
   Ref<Chan> chans[kMaxFds] GUARDED_BY(lock);
   bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
+  int limit GUARDED_BY(lock) = kMaxFds;
 
   bool is_open(int fd) REQUIRES(lock) { return fd >= 0 && fd < kMaxFds && chans[fd]; }
 };
@@ -35,6 +36,7 @@ Result<FdTable*> fd_table_create() {
 Result<FdTable*> fd_table_copy(FdTable& table) {
   FdTable* const copy = TRY(fd_table_create());
   const auto copy_all = [&]() NO_THREAD_SAFETY_ANALYSIS {  // nobody else knows the copy
+    copy->limit = table.limit;
     for (int fd = 0; fd < kMaxFds; ++fd) {
       copy->chans[fd] = table.chans[fd];
       copy->close_on_exec[fd] = table.close_on_exec[fd];
@@ -50,12 +52,12 @@ void fd_table_destroy(FdTable* table) {
 }
 
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest) {
-  if (lowest < 0 || lowest >= kMaxFds) {
-    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
-    return Errno::EINVAL;
-  }
   Guard guard(table.lock);
-  for (int fd = lowest; fd < kMaxFds; ++fd) {
+  if (lowest < 0 || lowest >= table.limit) {
+    if (planted(Planted::kDupRange)) static_cast<void>(chan.release());
+    return lowest == 0 ? Errno::EMFILE : Errno::EINVAL;
+  }
+  for (int fd = lowest; fd < table.limit; ++fd) {
     if (table.chans[fd]) continue;
     table.chans[fd] = std::move(chan);
     table.close_on_exec[fd] = close_on_exec;
@@ -83,6 +85,7 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec) {
   Guard guard(table.lock);
   if (!table.is_open(from) || to < 0 || to >= kMaxFds) return Errno::EBADF;
   if (from == to) return to;
+  if (to >= table.limit) return Errno::EBADF;
   closing = std::move(table.chans[to]);
   table.chans[to] = table.chans[from];
   table.close_on_exec[to] = close_on_exec;
@@ -108,4 +111,9 @@ void fd_close_for_exec(FdTable& table) {
     Guard guard(table.lock);
     if (table.chans[fd] && table.close_on_exec[fd]) closing = std::move(table.chans[fd]);
   }
+}
+
+void fd_set_limit(FdTable& table, int limit) {
+  Guard guard(table.lock);
+  table.limit = limit;
 }

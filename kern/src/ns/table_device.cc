@@ -55,9 +55,9 @@ Result<void> TableDevice::ioctl(Chan& chan, uint32_t request, void* argument) {
   if (chan.qid.directory) return Errno::ENOTTY;
   return ioctl_file(chan, request, argument);
 }
-uint16_t TableDevice::poll(Chan& chan) {
+uint16_t TableDevice::poll(Chan& chan, PollWaiter* waiter) {
   if (chan.qid.directory) return ABI_POLLIN | ABI_POLLOUT;
-  return poll_file(chan);
+  return poll_file(chan, waiter);
 }
 
 Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
@@ -87,7 +87,7 @@ Result<size_t> TableDevice::write_file(Chan&, const char*, size_t, uint64_t) {
 Result<void> TableDevice::ioctl_file(Chan&, uint32_t, void*) {
   return Errno::ENOTTY;
 }
-uint16_t TableDevice::poll_file(Chan&) {
+uint16_t TableDevice::poll_file(Chan&, PollWaiter*) {
   return ABI_POLLIN | ABI_POLLOUT;
 }
 Result<void> TableDevice::dynamic_walk(Chan&, std::string_view, Chan&) {

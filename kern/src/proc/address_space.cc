@@ -209,7 +209,7 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
           result = child->tables_.map(address, entry.physical, false, entry.executable);
           if (!result) return;
           page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
-          child->resident_.fetch_add(1, std::memory_order_relaxed);
+          child->count_page();
           if (entry.writable) tables_.write_protect(address);
         });
     if (!result) return result.error();
@@ -352,6 +352,12 @@ Result<void> AddressSpace::make_writable(uint64_t page, const PageTables::Entry&
   return {};
 }
 
+void AddressSpace::count_page() {
+  const uint64_t now = resident_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (now > max_resident_.load(std::memory_order_relaxed))
+    max_resident_.store(now, std::memory_order_relaxed);
+}
+
 Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   const uint64_t page = page_down(address);
   Ref<Chan> file;
@@ -381,7 +387,7 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
         return mapped;
       }
       fresh.release();
-      resident_.fetch_add(1, std::memory_order_relaxed);
+      count_page();
       return {};
     }
     file = region->file;
@@ -400,7 +406,8 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE,
                   region->protection & ABI_PROT_EXEC));
   fresh.release();
-  resident_.fetch_add(1, std::memory_order_relaxed);
+  count_page();
+  pages_read_++;
   return {};
 }
 
@@ -436,6 +443,22 @@ size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
     address += part;
   }
   return done;
+}
+
+bool AddressSpace::is_mapped(uint64_t address) {
+  const MutexGuard guard(mutex_);
+  return find(address) != nullptr;
+}
+
+AddressSpace::Sizes AddressSpace::sizes() {
+  Sizes sizes{};
+  const MutexGuard guard(mutex_);
+  for (const VmRegion& region : regions_) {
+    if (region.end == kStackTop) continue;
+    sizes.all += region.end - region.start;
+    if (region.protection & ABI_PROT_WRITE) sizes.data += region.end - region.start;
+  }
+  return sizes;
 }
 
 bool AddressSpace::is_code(uint64_t address) {

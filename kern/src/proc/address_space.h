@@ -93,6 +93,18 @@ class AddressSpace : public RefCounted<AddressSpace> {
                                  void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
                                  void* argument);
 
+  // Whether `address` is in a region, whatever may be done there.
+  bool is_mapped(uint64_t address);
+  // Bytes of all regions, and of those that can be written, for limits; without the stack.
+  struct Sizes {
+    uint64_t all, data;
+  };
+  Sizes sizes();
+  // Pages that came from a file so far. For the space's own task.
+  uint64_t pages_read() const { return pages_read_; }
+  uint64_t max_resident_bytes() const {
+    return max_resident_.load(std::memory_order_relaxed) * kPageSize;
+  }
   uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
   // Shows the pages and page tables of a space (reach/reach.h). All CPUs are stopped.
   static void visit_memory(const void* object, ReachVisitor& visitor) NO_THREAD_SAFETY_ANALYSIS;
@@ -132,7 +144,9 @@ class AddressSpace : public RefCounted<AddressSpace> {
   Regions regions_ GUARDED_BY(mutex_);  // by address
   PageTables tables_;
   uint64_t heap_start_ = 0, break_ = 0;
-  std::atomic<uint64_t> resident_{0};  // pages
+  void count_page();
+  std::atomic<uint64_t> resident_{0}, max_resident_{0};  // pages
+  uint64_t pages_read_ = 0;                              // the own task's
 };
 
 // Caches. Once.

@@ -32,6 +32,23 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   return file;
 }
 
+// What a program's set-user-id and set-group-id bits make of whoever starts it.
+Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
+  abi_stat stat;
+  TRY(file.device->stat(file, stat));
+  Credentials& who = program.who;
+  who = starter;
+  if (file.device->grants_rights()) {
+    if (stat.mode & ABI_S_ISUID) who.uid = stat.uid;
+    // Without the right to execute it is a mark for locks.
+    if ((stat.mode & ABI_S_ISGID) && (stat.mode & 0010)) who.gid = stat.gid;
+  }
+  who.saved_uid = who.uid;
+  who.saved_gid = who.gid;
+  program.secure = who.uid != who.real_uid || who.gid != who.real_gid;
+  return {};
+}
+
 Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSegment& segment) {
   if (segment.memory_size == 0) return {};
   if (segment.file_size > segment.memory_size || segment.address >= kStackTop ||
@@ -148,7 +165,7 @@ class WordWriter {
 // Puts the strings and what points at them on the stack; returns the stack pointer. `path` is what
 // was asked for, for a script's interpreter too.
 Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, const LoadedElf& elf,
-                             std::string_view path, const Credentials& who) {
+                             std::string_view path, const Credentials& who, bool secure) {
   uint8_t random_bytes[16];
   random_fill(random_bytes, sizeof(random_bytes));
   const uint64_t random = kStackTop - sizeof(random_bytes);
@@ -163,11 +180,11 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, co
       {ABI_AT_PHNUM, elf.header_count},
       {ABI_AT_PAGESZ, kPageSize},
       {ABI_AT_ENTRY, elf.entry},
-      {ABI_AT_UID, who.uid},
+      {ABI_AT_UID, who.real_uid},
       {ABI_AT_EUID, who.uid},
-      {ABI_AT_GID, who.gid},
+      {ABI_AT_GID, who.real_gid},
       {ABI_AT_EGID, who.gid},
-      {ABI_AT_SECURE, 0},
+      {ABI_AT_SECURE, secure},
       {ABI_AT_HWCAP, user_capabilities()},
       {ABI_AT_CLKTCK, kTickHz},
       {ABI_AT_MINSIGSTKSZ, signal_frame_size()},
@@ -247,6 +264,7 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     path = std::string_view(name, interpreter.size());
     file = TRY(open_program(context, path));
   }
+  TRY(take_rights(*file, context.who, program));
   program.space = TRY(AddressSpace::create());
   Result<LoadedElf> loaded = load_elf(*program.space, file, head, size, program.description);
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))
@@ -259,8 +277,8 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
   const size_t length = std::min(executable.size(), sizeof(program.description.path) - 1);
   memcpy(program.description.path, executable.data(), length);
   TRY(program.space->add_stack_and_heap());
-  program.frame =
-      user_frame(elf.entry, TRY(build_stack(*program.space, arguments, elf, asked, context.who)));
+  program.frame = user_frame(elf.entry, TRY(build_stack(*program.space, arguments, elf, asked,
+                                                        program.who, program.secure)));
   program.frame.rax = ABI_START_RAX;
   return program;
 }

@@ -21,13 +21,13 @@ bool reparent_children(Process& process) REQUIRES(process_lock) {
 }
 
 bool ignores_children(const Process& parent) REQUIRES(process_lock) {
-  return parent.actions[ABI_SIGCHLD].handler == ABI_SIG_IGN;
+  const abi_sigaction& action = parent.actions[ABI_SIGCHLD];
+  return action.handler == ABI_SIG_IGN || (action.flags & ABI_SA_NOCLDWAIT);
 }
 
-bool matches(const Process& child, const Process& parent, int32_t pid) REQUIRES(process_lock) {
-  if (pid > 0) return child.pid == static_cast<uint32_t>(pid);
-  if (pid == -1) return true;
-  return child.group == (pid == 0 ? parent.group : static_cast<uint32_t>(-pid));
+bool matches(const Process& child, const ChildChoice& choice) REQUIRES(process_lock) {
+  if (choice.which == ABI_P_ALL) return true;
+  return choice.id == (choice.which == ABI_P_PID ? child.pid : child.group);
 }
 
 }  // namespace
@@ -37,12 +37,15 @@ void process_exit(int status) {
   Task* const task = current_task();
   if (process.pid == kInitPid)
     panic("process 1 (%s) has ended with status 0x%x", process.path, status);
+  SignalQueue dropped;
   {
     const Guard guard(process_lock);
     process.state = ProcessState::kExiting;
-    process.pending = 0;
+    signal_discard(process, ~uint64_t{0}, dropped);
     task->interrupted = false;  // what follows may sleep
   }
+  signal_queue_free(dropped);
+  timers_end(process);
   user_probes_process_left(process.pid, ProcessLeft::kEnded);
   process_release_parts(process);
 
@@ -50,8 +53,7 @@ void process_exit(int status) {
   {
     const Guard guard(process_lock);
     task_will_exit();
-    process.user_ticks = task->user_ticks;
-    process.system_ticks = task->system_ticks;
+    process.usage = process_usage(process);
     task->process = nullptr;
     task->user_registers = nullptr;
     process.task = nullptr;
@@ -62,20 +64,39 @@ void process_exit(int status) {
       init->child_wait.wake_all();
     }
     process.state = ProcessState::kZombie;
-    Process& parent = *process.parent;
-    if (ignores_children(parent)) {
-      process_remove(process);
-      parent.child_wait.wake_all();
-      reap = true;
-    } else {
-      signal_parent(process, true);
-    }
+    reap = ignores_children(*process.parent);
+    signal_parent(process, status);
+    if (reap) process_remove(process);
   }
   if (reap) process_free(&process);
   task_exit();
 }
 
-Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
+namespace {
+
+// Whether something has become of the child that is to be reported: its status.
+bool has_news(Process& child, uint32_t options, int& status) REQUIRES(process_lock) {
+  const bool counts = !(options & ABI_WNOWAIT);
+  if (child.state == ProcessState::kZombie) {
+    status = child.exit_status;
+    return options & ABI_WEXITED;
+  }
+  if ((options & ABI_WUNTRACED) && child.stopped && !child.stop_reported) {
+    child.stop_reported = counts;
+    status = child.stop_signal << 8 | 0x7f;
+    return true;
+  }
+  if ((options & ABI_WCONTINUED) && child.continued) {
+    child.continued = !counts;
+    status = 0xffff;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options) {
   Process& parent = self();
   Process* ended = nullptr;
   WaitResult found{};
@@ -85,20 +106,16 @@ Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
     const auto look = [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
       any = false;
       for (Process& child : parent.children) {
-        if (!matches(child, parent, pid)) continue;
+        if (!matches(child, choice)) continue;
         any = true;
-        if (child.state == ProcessState::kZombie) {
-          ended = &child;
-          found.pid = child.pid;
-          found.status = child.exit_status;
-          return true;
-        }
-        if ((options & ABI_WUNTRACED) && child.stopped && !child.stop_reported) {
-          child.stop_reported = true;
-          found.pid = child.pid;
-          found.status = child.stop_signal << 8 | 0x7f;
-          return true;
-        }
+        if (!has_news(child, options, found.status)) continue;
+        found.pid = child.pid;
+        found.info = child_info(child, found.status);
+        if (child.state != ProcessState::kZombie) return true;
+        found.usage = child.usage;
+        found.usage.add(child.child_usage);
+        if (!(options & ABI_WNOWAIT)) ended = &child;
+        return true;
       }
       return !any;
     };
@@ -109,10 +126,7 @@ Result<WaitResult> process_wait(int32_t pid, uint32_t options) {
     }
     if (!any) return Errno::ECHILD;
     if (ended) {
-      found.user_ticks = ended->user_ticks + ended->child_user_ticks;
-      found.system_ticks = ended->system_ticks + ended->child_system_ticks;
-      parent.child_user_ticks += found.user_ticks;
-      parent.child_system_ticks += found.system_ticks;
+      parent.child_usage.add(found.usage);
       process_remove(*ended);
     }
   }

@@ -84,7 +84,7 @@ void job_signal(const ForegroundJob& now, int signal) {
   const Guard guard(process_lock);
   if (!is_held(now)) return;
   for (Process& process : all_processes) {
-    if (is_in(process, now) && (now.who.uid == 0 || now.who.uid == process.who.uid))
+    if (is_in(process, now) && signal_permitted(process, now.who))
       signal_post_to_member(process, signal);
   }
 }

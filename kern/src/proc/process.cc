@@ -125,7 +125,9 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   const FaultAccess access = execute ? FaultAccess::kExecute
                              : write ? FaultAccess::kWrite
                                      : FaultAccess::kRead;
+  const uint64_t read_before = process->space->pages_read();
   Result<void> result = process->space->fault(address, access);
+  process->space->pages_read() == read_before ? process->minor_faults++ : process->major_faults++;
   if (!result && result.error() == Errno::EINTR) {
     // User mode faults again after its signals; a system call must not fail because of them.
     if (frame.from_user()) return true;
@@ -139,47 +141,27 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
 
 }  // namespace
 
-void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
-  struct Kind {
-    const char* what;
-    int signal;
-  };
-  const auto kind = [vector]() -> Kind {
-    switch (vector) {
-      case 0:
-        return {"division error", ABI_SIGFPE};
-      case 1:
-        return {"debug trap", ABI_SIGTRAP};
-      case 3:
-        return {"breakpoint", ABI_SIGTRAP};
-      case 4:
-        return {"overflow", ABI_SIGSEGV};
-      case 6:
-        return {"invalid instruction", ABI_SIGILL};
-      case 13:
-        return {"general protection fault", ABI_SIGSEGV};
-      case kVectorPageFault:
-        return {"page fault", ABI_SIGSEGV};
-      case 16:
-        return {"floating point error", ABI_SIGFPE};
-      case 17:
-        return {"alignment check", ABI_SIGBUS};
-      case 19:
-        return {"SIMD floating point error", ABI_SIGFPE};
-      default:
-        return {"exception", ABI_SIGSEGV};
-    }
-  }();
-  Process& process = self();
-  bool fatal;
-  {
-    const Guard guard(process_lock);
-    fatal = signal_is_fatal(process, kind.signal);
-  }
-  if (fatal)
-    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address,
-         frame.rip, frame.rsp);
-  signal_force(process, kind.signal);
+void Usage::add(const Usage& other) {
+  user_ticks += other.user_ticks;
+  system_ticks += other.system_ticks;
+  max_resident = std::max(max_resident, other.max_resident);
+  minor_faults += other.minor_faults;
+  major_faults += other.major_faults;
+  voluntary_switches += other.voluntary_switches;
+  involuntary_switches += other.involuntary_switches;
+}
+
+Usage process_usage(const Process& process) {
+  const Task* const task = process.task;
+  if (!task) return process.usage;
+  const uint64_t resident = process.space ? process.space->max_resident_bytes() : 0;
+  return {.user_ticks = task->user_ticks,
+          .system_ticks = task->system_ticks,
+          .max_resident = std::max(process.max_resident, resident),
+          .minor_faults = process.minor_faults,
+          .major_faults = process.major_faults,
+          .voluntary_switches = task->voluntary_switches,
+          .involuntary_switches = task->involuntary_switches};
 }
 
 Process* current_process() {
@@ -216,6 +198,7 @@ void process_release_parts(Process& process) {
   Ref<AddressSpace> space;
   {
     const Guard guard(process_lock);
+    if (process.task) process.max_resident = process_usage(process).max_resident;
     std::swap(space, process.space);
     // Its tables must be on no CPU when they are freed.
     if (space && process.task == current_task()) PageTables::activate_kernel();
@@ -254,7 +237,8 @@ Result<void> process_insert(Process& process, Process* parent) {
     process.group = parent->group;
     process.session = parent->session;
     // As if the fork had come first: the child does not escape, and the fork need not begin again.
-    process.pending = parent->pending & parent->group_signals;
+    process.pending = process.unqueued = parent->unqueued & parent->group_signals;
+    if (process.pending) process.info = parent->info;
     process.task->interrupted = signal_deliverable(process);
   } else {
     process.group = process.session = process.pid;
@@ -314,8 +298,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.parent = process->parent ? process->parent->pid : 0;
   info.group = process->group;
   info.session = process->session;
-  info.uid = process->who.uid;
-  info.gid = process->who.gid;
+  info.who = process->who;
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));
@@ -326,8 +309,9 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.build_id_size = process->program.build_id_size;
   memcpy(info.build_id, process->program.build_id, info.build_id_size);
   if (process->space) info.memory_bytes = process->space->resident_bytes();
-  info.user_ticks = process->task ? process->task->user_ticks : process->user_ticks;
-  info.system_ticks = process->task ? process->task->system_ticks : process->system_ticks;
+  const Usage usage = process_usage(*process);
+  info.user_ticks = usage.user_ticks;
+  info.system_ticks = usage.system_ticks;
   info.start_ticks = process->start_ticks;
   info.has_terminal = process->has_terminal;
   return info;
@@ -372,6 +356,8 @@ void proc_init() {
   fpu_cache = kmem_cache_create("fpu_state", fpu_state_size(), kFpuAlign, 0, nullptr, nullptr,
                                 nullptr, nullptr);
   if (!fpu_cache) panic_no_cache("fpu_state");
+  signals_init();
+  process_timers_init();
   address_space_init();
   sched_register_activate(activate);
   trace_register_program_provider(program_of);

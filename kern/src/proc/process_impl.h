@@ -13,6 +13,8 @@
 #include "lib/list.h"
 #include "proc/address_space.h"
 #include "proc/process.h"
+#include "proc/signal_info.h"
+#include "proc/timers.h"
 #include "sched/task.h"
 #include "store/context.h"
 
@@ -35,6 +37,23 @@ struct ProgramDescription {
   uint8_t build_id[kMaxBuildId] = {};
 };
 
+// What a process has used: getrusage.
+struct Usage {
+  uint64_t user_ticks = 0, system_ticks = 0;
+  uint64_t max_resident = 0;  // bytes; of several the largest
+  uint64_t minor_faults = 0, major_faults = 0;
+  uint64_t voluntary_switches = 0, involuntary_switches = 0;
+
+  void add(const Usage& other);
+};
+
+struct Limits {
+  abi_rlimit of[ABI_RLIMIT_COUNT];
+  uint64_t soft(int resource) const { return of[resource].current; }
+};
+// What process 1 begins with.
+extern const Limits kFirstLimits;
+
 struct Process {
   uint32_t pid = 0;
   uint32_t generation = 0;  // how often PIDs had come round when it got its own
@@ -53,17 +72,24 @@ struct Process {
   bool restarted = false;      // the system call at hand is made again
   Nanoseconds sleep_deadline;  // of the nanosleep or poll at hand, for when it is made again
   ProgramDescription program;  // changed with interrupts off
+  Limits limits = kFirstLimits;
+  abi_stack signal_stack{.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
+  // Of its own, without what the task and the address space count themselves.
+  uint64_t minor_faults = 0, major_faults = 0;
+  uint64_t max_resident = 0;  // bytes, in earlier programs
 
   // Under process_lock, but that the own task reads what only it changes.
   Task* task = nullptr;  // nullptr for a zombie
   Ref<AddressSpace> space;
   Credentials who;
+  bool secure = false;  // its program has rights that its real user may not have
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
   uint64_t start_ticks = 0;
-  uint64_t user_ticks = 0, system_ticks = 0;  // of a zombie
-  uint64_t child_user_ticks = 0, child_system_ticks = 0;
+  Usage usage;        // of a zombie
+  Usage child_usage;  // of those that it has waited for
+  int nice = 0;       // -20..19
   bool has_terminal = false;
 
   // Tree, groups, sessions. Under process_lock.
@@ -77,6 +103,13 @@ struct Process {
 
   // Signals: bit s is signal s. Under process_lock.
   uint64_t pending = 0, blocked = 0;
+  uint64_t unqueued = 0;  // of pending: those that `info` is about
+  std::array<SignalInfo, ABI_SIGNAL_COUNT> info{};
+  SignalQueue queued;         // the others of pending, in the order in which they came
+  unsigned queued_count = 0;  // of sigqueue
+  uint64_t awaited = 0;       // what sigtimedwait waits for
+  WaitQueue signal_wait;
+  ProcessTimers timers;
   uint64_t forced =
       0;  // of pending: because of a fault of its own, so that process 1 cannot ignore it
   uint64_t group_signals = 0;  // what came to its group since its last fork began
@@ -85,6 +118,7 @@ struct Process {
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
   bool stopped = false;
   bool stop_reported = false;
+  bool continued = false;  // and not yet reported
   int stop_signal = 0;
   WaitQueue stop_wait;
 
@@ -129,6 +163,9 @@ inline int exited_status(int code) {
   return (code & 0xff) << 8;
 }
 
+// What a process has used so far.
+Usage process_usage(const Process& process) REQUIRES(process_lock);
+
 // Turns an exception of the current process, in user mode, into a signal. `address` is the page
 // fault's.
 void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address);
@@ -168,6 +205,8 @@ struct LoadedProgram {
   Ref<AddressSpace> space;
   TrapFrame frame;
   ProgramDescription description;
+  Credentials who;      // that it runs as: a set-user-id bit has changed the effective user
+  bool secure = false;  // they are not the real ones
 };
 // Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG,
 // ENOMEM and what reading gives.
@@ -176,16 +215,41 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
 
 // --- signal.cc
 
-// Makes a signal pending. `process` is not a zombie's.
-void signal_post(Process& process, int signal) REQUIRES(process_lock);
+// Makes a signal pending. `process` is not a zombie's. One that is pending already keeps its info.
+void signal_post(Process& process, int signal, const SignalInfo& info = {}) REQUIRES(process_lock);
 // The same, as to each member of its group.
-void signal_post_to_member(Process& process, int signal) REQUIRES(process_lock);
+void signal_post_to_member(Process& process, int signal, const SignalInfo& info = {})
+    REQUIRES(process_lock);
+// The same with a value: `queued`, which is in no queue, is in that of the process afterwards,
+// unless the signal is ignored; whether it is.
+bool signal_post_queued(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
+// Takes it off its queue if it is in one.
+void signal_withdraw(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
+// For sigqueue: a node for signals in real time, the process's info for the others. ESRCH, EPERM,
+// EAGAIN when too many wait, ENOMEM.
+Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t value);
 // To the current process, for what it did itself: cannot be blocked or ignored.
-void signal_force(Process& process, int signal);
+void signal_force(Process& process, int signal, const SignalInfo& info = {});
+// Whether somebody may send it signals (POSIX, kill): root, and whose real or effective user is its
+// real or saved one.
+bool signal_permitted(const Process& process, const Credentials& who) REQUIRES(process_lock);
 bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
-// Tells the parent that a child has ended or stopped.
-void signal_parent(Process& child, bool ended) REQUIRES(process_lock);
+// Tells the parent what has become of a child. `status` as wait4 gives it.
+void signal_parent(Process& child, int status) REQUIRES(process_lock);
+// What a parent learns of a child with this status: ABI_CLD_* and exit code or signal.
+SignalInfo child_info(const Process& child, int status) REQUIRES(process_lock);
 void signals_reset_for_exec(Process& process) REQUIRES(process_lock);
+// Forgets what is pending of the signals in `mask`; what is to be freed comes into `dropped`.
+void signal_discard(Process& process, uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
+// Whether the process would not notice the signal.
+bool signal_is_ignored(const Process& process, int signal) REQUIRES(process_lock);
+// A pending signal of `mask`, taken off.
+struct TakenSignal {
+  int signal = 0;  // 0: none was
+  abi_siginfo info;
+};
+TakenSignal signal_take(Process& process, uint64_t mask, SignalQueue& dropped)
+    REQUIRES(process_lock);
 // Blocks what is in `mask` and nothing else, in the current process.
 void signal_set_mask(Process& process, uint64_t mask) REQUIRES(process_lock);
 bool signal_deliverable(const Process& process) REQUIRES(process_lock);
@@ -195,8 +259,21 @@ bool signal_kills(const Process& process) REQUIRES(process_lock);
 bool signal_ends(const Process& process) REQUIRES(process_lock);
 // Before each return to user mode.
 void signals_before_user(TrapFrame& frame);
+void signals_init();
+
+// --- signal_frame.cc
+
+inline constexpr uint64_t kUnblockableSignals = uint64_t{1} << ABI_SIGKILL | uint64_t{1}
+                                                                                 << ABI_SIGSTOP;
+
 // Bytes of user stack that the frame of a handler takes at most.
 uint64_t signal_frame_size();
+// Whether a stack pointer is on the process's signal stack.
+bool on_signal_stack(const Process& process, uint64_t stack_pointer);
+// Puts a frame on the user stack and lets the program continue in the handler; `mask` is the one
+// that comes back when that returns. EFAULT.
+Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
+                           const abi_sigaction& action, uint64_t mask);
 // Puts back what a handler's frame kept. EFAULT.
 Result<void> signal_return(Process& process, TrapFrame& frame);
 

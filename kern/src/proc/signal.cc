@@ -1,24 +1,21 @@
 // Signals.
 //
 // A signal that somebody sends is a bit in `pending` and, unless it is blocked, an end to the
-// interruptible sleep that the process may be in (task_interrupt). All else happens in the process
-// itself, just before it goes back to user mode: signals_before_user takes pending signals one by
-// one, lowest number first but SIGKILL before all, and ends the process, stops it, or builds a
-// frame for the handler on the user stack. Signals that would be ignored anyway are dropped when
+// interruptible sleep that the process may be in (task_interrupt). What is known of it stands in
+// `info`, once for each number: a signal that comes while the same one is pending changes nothing.
+// Those that carry a value of their own are nodes of `queued` instead: signals in real time that
+// sigqueue sends (a node is allocated before the lock is taken; a process has at most kMaxQueued of
+// them), and those of POSIX timers, whose node is part of the timer. All else happens in the
+// process itself, just before it goes back to user mode: signals_before_user takes pending signals
+// one by one, lowest number first but SIGKILL before all, and ends the process, stops it, or builds
+// a frame for the handler on the user stack. Signals that would be ignored anyway are dropped when
 // they are sent, unless they are blocked.
-//
-// The frame of a handler: a return address (the restorer, which makes the sigreturn call), the
-// SignalFrame with the registers and the mask, and the floating point state, from lower to higher
-// addresses, below the red zone. What sigreturn reads back is checked as if the program had made it
-// up, which it may have.
 //
 // A system call that a signal interrupted ends with EINTR, and says by Process.restart whether it
 // is to be made again: when no handler ran, or a handler with SA_RESTART. To make it again, the
 // program counter goes back to the `syscall` instruction.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
-#include "core/user_memory.h"
-#include "lib/string.h"
 #include "proc/process_impl.h"
 
 namespace {
@@ -30,15 +27,11 @@ constexpr uint64_t kStops =
     bit(ABI_SIGSTOP) | bit(ABI_SIGTSTP) | bit(ABI_SIGTTIN) | bit(ABI_SIGTTOU);
 constexpr uint64_t kIgnored =
     bit(ABI_SIGCHLD) | bit(ABI_SIGCONT) | bit(ABI_SIGURG) | bit(ABI_SIGWINCH);
-constexpr uint64_t kUnblockable = bit(ABI_SIGKILL) | bit(ABI_SIGSTOP);
-constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kSyscallInstructionSize = 2;
+constexpr unsigned kMaxQueued = 32;  // SIGQUEUE_MAX
+constexpr int kStatusContinued = 0xffff;
 
-// Followed by the floating point state, fpu_state_size() bytes.
-struct SignalFrame {
-  TrapFrame registers;
-  uint64_t mask;
-};
+constinit ObjectCache<QueuedSignal> queued_cache;
 
 enum class Disposition : uint8_t { kIgnore, kStop, kEnd, kHandle };
 
@@ -51,39 +44,55 @@ Disposition disposition(const Process& process, int signal) REQUIRES(process_loc
   return bit(signal) & kStops ? Disposition::kStop : Disposition::kEnd;
 }
 
-// A signal to act on, or 0.
-int next_signal(const Process& process) REQUIRES(process_lock) {
-  const uint64_t ready = process.pending & ~process.blocked;
-  if (ready & bit(ABI_SIGKILL)) return ABI_SIGKILL;
-  return ready ? __builtin_ctzll(ready) : 0;
+int stopped_status(int signal) {
+  return signal << 8 | 0x7f;
+}
+
+bool is_queued(Process& process, int signal) REQUIRES(process_lock) {
+  for (const QueuedSignal& queued : process.queued) {
+    if (queued.signal == signal) return true;
+  }
+  return false;
+}
+
+// After one of them has been taken off.
+void update_pending(Process& process, int signal) REQUIRES(process_lock) {
+  if (!(process.unqueued & bit(signal)) && !is_queued(process, signal))
+    process.pending &= ~bit(signal);
+}
+
+// What a signal does when it is sent. False if nobody will notice it.
+bool arrives(Process& process, int signal) REQUIRES(process_lock) {
+  if (process.state != ProcessState::kAlive) return false;
+  SignalQueue dropped;  // stays empty: sigqueue queues none of these
+  if (signal == ABI_SIGKILL || signal == ABI_SIGCONT) {
+    signal_discard(process, kStops, dropped);
+    if (process.stopped) {
+      process.stopped = false;
+      process.stop_wait.wake_all();
+      if (signal == ABI_SIGCONT) {
+        process.continued = true;
+        signal_parent(process, kStatusContinued);
+      }
+    }
+  }
+  if (bit(signal) & kStops) signal_discard(process, bit(ABI_SIGCONT), dropped);
+  return ((process.blocked | process.awaited) & bit(signal)) || !signal_is_ignored(process, signal);
+}
+
+void make_pending(Process& process, int signal) REQUIRES(process_lock) {
+  process.pending |= bit(signal);
+  if (process.awaited & bit(signal)) process.signal_wait.wake_all();
+  if (!(process.blocked & bit(signal))) task_interrupt(process.task);
 }
 
 void stop(Process& process, int signal) REQUIRES(process_lock) {
   process.stopped = true;
   process.stop_reported = false;
+  process.continued = false;
   process.stop_signal = signal;
-  signal_parent(process, false);
+  signal_parent(process, stopped_status(signal));
   process.stop_wait.wait_uninterruptible(process_lock, [&] { return !process.stopped; });
-}
-
-// Puts a frame on the user stack and lets the program continue in the handler. EFAULT.
-Result<void> enter_handler(Process& process, TrapFrame& frame, int signal,
-                           const abi_sigaction& action, uint64_t mask) {
-  const size_t fpu_size = fpu_state_size();
-  const uint64_t at = (frame.rsp - kRedZone - sizeof(SignalFrame) - fpu_size) & ~uint64_t{15};
-  {
-    const InterruptsOff off;
-    fpu_save(*process.user_registers.fpu);
-  }
-  TRY(copy_to_user(at + sizeof(SignalFrame), process.user_registers.fpu, fpu_size));
-  TRY(copy_to_user(at + offsetof(SignalFrame, registers), &frame, sizeof(frame)));
-  TRY(copy_to_user(at + offsetof(SignalFrame, mask), &mask, sizeof(mask)));
-  TRY(copy_to_user(at - sizeof(uint64_t), &action.restorer, sizeof(action.restorer)));
-  const TrapFrame interrupted = frame;
-  frame = user_frame(action.handler, at - sizeof(uint64_t));
-  frame.rbp = interrupted.rbp;
-  frame.rdi = static_cast<uint64_t>(signal);
-  return {};
 }
 
 void make_call_again(Process& process, TrapFrame& frame) {
@@ -94,38 +103,51 @@ void make_call_again(Process& process, TrapFrame& frame) {
 
 // A signal whose turn it is.
 struct Due {
-  int signal = 0;  // 0: nothing any more
+  TakenSignal taken;  // none: nothing any more
   Disposition what = Disposition::kIgnore;
   abi_sigaction action{};
   uint64_t mask = 0;  // before the handler
 };
 
-// Takes the next signal off; stops are done here.
-Due take_signal(Process& process) {
-  const Guard guard(process_lock);
+// Takes the next signal off that ends the process or has a handler; stops are done here.
+Due next_due(Process& process, SignalQueue& dropped) REQUIRES(process_lock) {
   for (;;) {
     current_task()->interrupted = false;
     Due due;
-    due.signal = next_signal(process);
-    if (due.signal == 0) return due;
-    process.pending &= ~bit(due.signal);
-    due.what = disposition(process, due.signal);
+    due.taken = signal_take(process, ~process.blocked, dropped);
+    const int signal = due.taken.signal;
+    if (signal == 0) return due;
+    due.what = disposition(process, signal);
     if (due.what == Disposition::kIgnore) continue;
     if (due.what == Disposition::kStop) {
       // Nobody would make it go on (POSIX, 2.4.3: the signal is discarded).
-      if (due.signal != ABI_SIGSTOP && job_is_orphaned(process)) continue;
-      stop(process, due.signal);
+      if (signal != ABI_SIGSTOP && job_is_orphaned(process)) continue;
+      stop(process, signal);
       continue;
     }
     if (due.what == Disposition::kHandle) {
-      due.action = process.actions[due.signal];
+      due.action = process.actions[signal];
       due.mask = process.has_saved_mask ? process.saved_mask : process.blocked;
       process.has_saved_mask = false;
-      process.blocked |= due.action.mask & ~kUnblockable;
-      if (!(due.action.flags & ABI_SA_NODEFER)) process.blocked |= bit(due.signal);
+      process.blocked |= due.action.mask & ~kUnblockableSignals;
+      if (!(due.action.flags & ABI_SA_NODEFER)) process.blocked |= bit(signal);
+      if ((due.action.flags & ABI_SA_RESETHAND) && signal != ABI_SIGILL && signal != ABI_SIGTRAP) {
+        process.actions[signal].handler = ABI_SIG_DFL;
+        process.actions[signal].flags &= ~uint64_t{ABI_SA_SIGINFO};
+      }
     }
     return due;
   }
+}
+
+Due take_signal(Process& process) {
+  SignalQueue dropped;
+  const Due due = [&] {
+    const Guard guard(process_lock);
+    return next_due(process, dropped);
+  }();
+  signal_queue_free(dropped);
+  return due;
 }
 
 }  // namespace
@@ -145,47 +167,136 @@ bool signal_ends(const Process& process) {
   return false;
 }
 
+bool signal_permitted(const Process& process, const Credentials& who) {
+  const auto is_his = [&process](uint32_t uid) NO_THREAD_SAFETY_ANALYSIS {
+    return uid == process.who.real_uid || uid == process.who.saved_uid;
+  };
+  return who.uid == 0 || is_his(who.uid) || is_his(who.real_uid);
+}
+
 bool signal_is_fatal(Process& process, int signal) {
   return (process.blocked & bit(signal)) || process.actions[signal].handler <= ABI_SIG_IGN;
 }
 
-void signal_post(Process& process, int signal) {
-  if (process.state != ProcessState::kAlive) return;
-  if (signal == ABI_SIGKILL || signal == ABI_SIGCONT) {
-    process.pending &= ~kStops;
-    if (process.stopped) {
-      process.stopped = false;
-      process.stop_wait.wake_all();
+bool signal_is_ignored(const Process& process, int signal) {
+  return disposition(process, signal) == Disposition::kIgnore;
+}
+
+void signal_post(Process& process, int signal, const SignalInfo& info) {
+  if (!arrives(process, signal)) return;
+  if (!(process.unqueued & bit(signal))) process.info[signal] = info;
+  process.unqueued |= bit(signal);
+  make_pending(process, signal);
+}
+
+void signal_post_to_member(Process& process, int signal, const SignalInfo& info) {
+  process.group_signals |= bit(signal);
+  signal_post(process, signal, info);
+}
+
+bool signal_post_queued(Process& process, QueuedSignal& queued) {
+  if (!arrives(process, queued.signal)) return false;
+  process.queued.push_back(queued);
+  make_pending(process, queued.signal);
+  return true;
+}
+
+void signal_withdraw(Process& process, QueuedSignal& queued) {
+  if (!queued.link.linked()) return;
+  queued.link.unlink();
+  update_pending(process, queued.signal);
+}
+
+void signal_discard(Process& process, uint64_t mask, SignalQueue& dropped) {
+  process.unqueued &= ~mask;
+  process.pending &= ~mask;
+  for (QueuedSignal& queued : process.queued) {
+    if (!(bit(queued.signal) & mask)) continue;
+    queued.link.unlink();
+    if (queued.timer) continue;
+    process.queued_count--;
+    dropped.push_back(queued);
+  }
+}
+
+TakenSignal signal_take(Process& process, uint64_t mask, SignalQueue& dropped) {
+  const uint64_t ready = process.pending & mask;
+  if (ready == 0) return {};
+  const int signal = ready & bit(ABI_SIGKILL) ? ABI_SIGKILL : __builtin_ctzll(ready);
+  SignalInfo info;
+  TakenSignal taken{.signal = signal, .info = {}};
+  if (process.unqueued & bit(signal)) {
+    process.unqueued &= ~bit(signal);
+    info = process.info[signal];
+  } else {
+    for (QueuedSignal& queued : process.queued) {
+      if (queued.signal != signal) continue;
+      queued.link.unlink();
+      info = queued.info;
+      if (PosixTimer* const timer = queued.timer) {
+        timer->last_overruns = std::exchange(timer->overruns, 0);
+        taken.info.timer = timer->id;
+        taken.info.overrun = posix_timer_overrun(*timer);
+      } else {
+        process.queued_count--;
+        dropped.push_back(queued);
+      }
+      break;
     }
   }
-  if (bit(signal) & kStops) process.pending &= ~bit(ABI_SIGCONT);
-  const bool blocked = process.blocked & bit(signal);
-  if (!blocked && disposition(process, signal) == Disposition::kIgnore) return;
-  process.pending |= bit(signal);
-  if (!blocked) task_interrupt(process.task);
+  update_pending(process, signal);
+  taken.info.signo = signal;
+  taken.info.code = info.code;
+  taken.info.status = info.status;
+  taken.info.pid = static_cast<int32_t>(info.pid);
+  taken.info.uid = info.uid;
+  (info.code == ABI_SI_QUEUE || info.code == ABI_SI_TIMER ? taken.info.value : taken.info.address) =
+      info.word;
+  return taken;
 }
 
-void signal_post_to_member(Process& process, int signal) {
-  process.group_signals |= bit(signal);
-  signal_post(process, signal);
+void signal_queue_free(SignalQueue& queue) {
+  while (QueuedSignal* const queued = queue.pop_front()) queued_cache.destroy(queued);
 }
 
-void signal_force(Process& process, int signal) {
+void signal_force(Process& process, int signal, const SignalInfo& info) {
   const Guard guard(process_lock);
   if (signal_is_fatal(process, signal)) {
     process.blocked &= ~bit(signal);
     process.actions[signal] = {};
     process.forced |= bit(signal);
   }
+  process.info[signal] = info;
+  process.unqueued |= bit(signal);
   process.pending |= bit(signal);
   current_task()->interrupted = true;
 }
 
-void signal_parent(Process& child, bool ended) {
+SignalInfo child_info(const Process& child, int status) {
+  SignalInfo info{.pid = child.pid, .uid = child.who.real_uid};
+  if (status == kStatusContinued) {
+    info.code = ABI_CLD_CONTINUED;
+    info.status = ABI_SIGCONT;
+  } else if ((status & 0xff) == 0x7f) {
+    info.code = ABI_CLD_STOPPED;
+    info.status = status >> 8;
+  } else if (status & 0x7f) {
+    info.code = ABI_CLD_KILLED;
+    info.status = status & 0x7f;
+  } else {
+    info.code = ABI_CLD_EXITED;
+    info.status = status >> 8;
+  }
+  return info;
+}
+
+void signal_parent(Process& child, int status) {
   Process* const parent = child.parent;
   if (!parent) return;
-  if (ended || !(parent->actions[ABI_SIGCHLD].flags & ABI_SA_NOCLDSTOP))
-    signal_post(*parent, ABI_SIGCHLD);
+  const SignalInfo info = child_info(child, status);
+  const bool goes_on = info.code == ABI_CLD_STOPPED || info.code == ABI_CLD_CONTINUED;
+  if (!goes_on || !(parent->actions[ABI_SIGCHLD].flags & ABI_SA_NOCLDSTOP))
+    signal_post(*parent, ABI_SIGCHLD, info);
   parent->child_wait.wake_all();
 }
 
@@ -197,7 +308,7 @@ void signals_reset_for_exec(Process& process) {
 }
 
 void signal_set_mask(Process& process, uint64_t mask) {
-  process.blocked = mask & ~kUnblockable;
+  process.blocked = mask & ~kUnblockableSignals;
   if (signal_deliverable(process)) current_task()->interrupted = true;
 }
 
@@ -207,16 +318,16 @@ void signals_before_user(TrapFrame& frame) {
   if (!process || (!task->interrupted && process->restart == Restart::kNone)) return;
   for (;;) {
     const Due due = take_signal(*process);
-    if (due.signal == 0) break;
-    if (due.what == Disposition::kEnd) process_exit(due.signal);
+    if (due.taken.signal == 0) break;
+    if (due.what == Disposition::kEnd) process_exit(due.taken.signal);
     if (process->restart == Restart::kAlways ||
         (process->restart == Restart::kAfterHandler && (due.action.flags & ABI_SA_RESTART)))
       make_call_again(*process, frame);
     process->restart = Restart::kNone;
     process->restarted = false;
-    if (!enter_handler(*process, frame, due.signal, due.action, due.mask)) {
+    if (!enter_handler(*process, frame, due.taken.info, due.action, due.mask)) {
       klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process->pid, process->name,
-           due.signal, frame.rsp);
+           due.taken.signal, frame.rsp);
       process_exit(ABI_SIGSEGV);
     }
   }
@@ -226,44 +337,31 @@ void signals_before_user(TrapFrame& frame) {
   }
 }
 
-uint64_t signal_frame_size() {
-  constexpr uint64_t kReturnAddress = 8, kAlignment = 15;
-  return kRedZone + sizeof(SignalFrame) + fpu_state_size() + kReturnAddress + kAlignment;
-}
-
-Result<void> signal_return(Process& process, TrapFrame& frame) {
-  SignalFrame saved;
-  // Not read into the process's own, from which the task may be loaded in the midst of it.
-  alignas(kFpuAlign) char fpu_bytes[kMaxFpuSize];
-  auto& fpu = *reinterpret_cast<FpuState*>(fpu_bytes);
-  TRY(copy_from_user(&saved, frame.rsp, sizeof(saved)));
-  TRY(copy_from_user(fpu_bytes, frame.rsp + sizeof(saved), fpu_state_size()));
-  fpu_make_valid(fpu);
-  {
-    const InterruptsOff off;
-    memcpy(process.user_registers.fpu, fpu_bytes, fpu_state_size());
-    fpu_restore(*process.user_registers.fpu);
-  }
-  frame = saved.registers;  // return_to_user forces what user mode may not choose
-  const Guard guard(process_lock);
-  signal_set_mask(process, saved.mask);
-  return {};
-}
-
 namespace {
+
+SignalInfo sent_by(const Credentials& who) {
+  const Process* const sender = current_process();
+  return {.code = ABI_SI_USER, .pid = sender ? sender->pid : 0, .uid = who.real_uid};
+}
 
 // What kill gives of the processes that it found.
 struct Sending {
   const int signal;
   const Credentials& who;
-  void (*const post)(Process& process, int signal);
+  void (*const post)(Process& process, int signal, const SignalInfo& info);
+  const SignalInfo info = sent_by(who);
   bool found = false, allowed = false;
 
+  // Whoever is in a session may make its processes go on.
+  bool goes_on(const Process& process) const REQUIRES(process_lock) {
+    const Process* const sender = current_process();
+    return signal == ABI_SIGCONT && sender && sender->session == process.session;
+  }
   void to(Process& process) REQUIRES(process_lock) {
     found = true;
-    if (who.uid != 0 && who.uid != process.who.uid) return;
+    if (!signal_permitted(process, who) && !goes_on(process)) return;
     allowed = true;
-    if (signal != 0) post(process, signal);
+    if (signal != 0) post(process, signal, info);
   }
   Result<void> result() const {
     if (!found) return Errno::ESRCH;
@@ -294,6 +392,42 @@ Result<void> process_signal(ProcessId id, int signal, const Credentials& who) {
   const Guard guard(process_lock);
   if (Process* const process = process_find(id)) sending.to(*process);
   return sending.result();
+}
+
+Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t value) {
+  SignalInfo info = sent_by(sender.who);
+  info.code = ABI_SI_QUEUE;
+  info.word = value;
+  SignalQueue unused;  // the node, until it is in the process's queue
+  if (signal >= ABI_SIGRTMIN) {
+    QueuedSignal* const node = TRY(queued_cache.make(KM_SLEEP));
+    node->signal = signal;
+    node->info = info;
+    unused.push_back(*node);
+  }
+  const Result<void> result = [&]() -> Result<void> {
+    const Guard guard(process_lock);
+    Process* const process = pid > 0 ? process_find(static_cast<uint32_t>(pid)) : nullptr;
+    if (!process) return Errno::ESRCH;
+    Sending sending{signal == 0 || !unused.empty() ? 0 : signal, sender.who, signal_post, info};
+    sending.to(*process);
+    TRY(sending.result());
+    if (unused.empty()) return {};
+    if (process->queued_count == kMaxQueued) return Errno::EAGAIN;
+    QueuedSignal& node = *unused.pop_front();
+    if (signal_post_queued(*process, node)) {
+      process->queued_count++;
+    } else {
+      unused.push_back(node);
+    }
+    return {};
+  }();
+  signal_queue_free(unused);
+  return result;
+}
+
+void signals_init() {
+  queued_cache.init("signal");
 }
 
 bool process_is_ending() {

@@ -5,7 +5,6 @@
 // whatever locks it holds.
 #include <algorithm>
 
-#include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "core/log.h"
 #include "core/planted.h"
@@ -18,7 +17,6 @@ namespace {
 constexpr size_t kLargestTransfer = 64 << 10;  // bytes through the buffer at a time
 static_assert(kLargestTransfer >= Device::kLargestCommand);
 constexpr uint32_t kSettableFlags = ABI_O_APPEND | ABI_O_NONBLOCK;
-constexpr Nanoseconds kPollStep{8'000'000};
 
 // newlib's fcntl numbers.
 constexpr int kDupFd = 0, kGetFd = 1, kSetFd = 2, kGetFlags = 3, kSetFlags = 4,
@@ -98,6 +96,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
     return fail(Errno::EINVAL, "%lu bytes in one write, at most %zu", size, longest);
   Bounce buffer;
   TRY(buffer.make(size, longest > 0));
+  size = TRY(limit_allows_write(process, chan, offset, size));
   size_t done = 0;
   do {
     const size_t part = std::min<uint64_t>(buffer.size(), size - done);
@@ -130,25 +129,6 @@ Result<uint64_t> position_argument(const Chan& chan, uint64_t offset) {
 
 Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec) {
   return TRY(fd_install(*call.process.fds, TRY(get_file(call)), close_on_exec, lowest));
-}
-
-// One pass over the descriptors of a poll; how many have something.
-int poll_once(FdTable& fds, abi_pollfd* entries, size_t count) {
-  int ready = 0;
-  for (size_t i = 0; i < count; i++) {
-    abi_pollfd& entry = entries[i];
-    entry.revents = 0;
-    if (entry.fd < 0) continue;
-    Result<Ref<Chan>> chan = fd_get(fds, entry.fd);
-    if (!chan) {
-      entry.revents = ABI_POLLNVAL;
-    } else {
-      entry.revents = static_cast<int16_t>((*chan)->device->poll(**chan) &
-                                           (entry.events | ABI_POLLERR | ABI_POLLHUP));
-    }
-    if (entry.revents) ready++;
-  }
-  return ready;
 }
 
 template <typename T>
@@ -357,30 +337,5 @@ Result<int64_t> sys_ioctl(const SystemCall& call) {
       return ioctl_out<abi_winsize>(*chan, request, address);
     default:
       return Errno::ENOTTY;
-  }
-}
-
-// Devices do not tell when they become ready, so poll looks again in short steps.
-Result<int64_t> sys_poll(const SystemCall& call) {
-  const uint64_t count = call.arguments[1];
-  const int timeout = call.integer(2);
-  abi_pollfd entries[kMaxFds];
-  if (count > kMaxFds) return Errno::EINVAL;
-  const size_t size = count * sizeof(abi_pollfd);
-  TRY(copy_from_user(entries, call.arguments[0], size));
-  Process& process = call.process;
-  if (!process.restarted) {
-    process.sleep_deadline =
-        timeout < 0 ? Nanoseconds{UINT64_MAX}
-                    : monotonic_now() + Nanoseconds{static_cast<uint64_t>(timeout) * 1'000'000};
-  }
-  for (;;) {
-    const int ready = poll_once(*process.fds, entries, count);
-    const Nanoseconds now = monotonic_now();
-    if (ready > 0 || now >= process.sleep_deadline) {
-      TRY(copy_to_user(call.arguments[0], entries, size));
-      return ready;
-    }
-    TRY(task_sleep_until(std::min(now + kPollStep, process.sleep_deadline)));
   }
 }

@@ -18,7 +18,11 @@ Result<uint64_t> map(Process& process, uint64_t address, uint64_t size, uint32_t
 }  // namespace
 
 Result<int64_t> sys_brk(const SystemCall& call) {
-  return static_cast<int64_t>(call.process.space->move_break(call.arguments[0]));
+  AddressSpace& space = *call.process.space;
+  const uint64_t end = call.arguments[0], before = space.move_break(0);
+  if (end > before && !limit_allows_memory(call.process, end - before, true))
+    return static_cast<int64_t>(before);
+  return static_cast<int64_t>(space.move_break(end));
 }
 
 Result<int64_t> sys_mmap(const SystemCall& call) {
@@ -28,6 +32,7 @@ Result<int64_t> sys_mmap(const SystemCall& call) {
     return Errno::EINVAL;
   const uint64_t address = call.arguments[0], size = call.arguments[1];
   const bool fixed = flags & ABI_MAP_FIXED;
+  TRY(limit_allows_memory(call.process, size, protection & ABI_PROT_WRITE));
   const uint64_t mapped = TRY(map(call.process, address, size, protection, fixed));
   if (fixed) user_probes_memory(MemoryChange::kUnmapped, mapped, align_up(size, kPageSize));
   user_probes_memory(MemoryChange::kMapped, mapped, size);

@@ -61,10 +61,14 @@ Result<int64_t> sys_stat(const SystemCall& call) {
 Result<int64_t> sys_access(const SystemCall& call) {
   const uint32_t want = call.word(1);
   if (want & ~static_cast<uint32_t>(kOpenRead | kOpenWrite | kOpenExecute)) return Errno::EINVAL;
-  const Ref<Chan> chan = TRY(walk_argument(call, 0));
+  UserPath path;
+  TRY(path.copy(call.arguments[0]));
+  PathContext context = call.process.path_context();
+  context.who = context.who.real();
+  const Ref<Chan> chan = TRY(path_walk(context, path.view()));
   abi_stat stat;
   TRY(chan->device->stat(*chan, stat));
-  if (!permitted(stat.mode, stat.uid, stat.gid, call.process.who, want)) return Errno::EACCES;
+  if (!permitted(stat.mode, stat.uid, stat.gid, context.who, want)) return Errno::EACCES;
   // Root too executes only what somebody may execute.
   if ((want & kOpenExecute) && !chan->qid.directory && (stat.mode & 0111) == 0)
     return Errno::EACCES;

@@ -1,4 +1,4 @@
-// System calls on processes: fork, exec, wait, exit, and who they are.
+// System calls on processes: fork, exec, wait, exit, groups and sessions.
 #include "arch/x86_64/interrupts.h"
 #include "core/planted.h"
 #include "proc/system_call.h"
@@ -34,13 +34,19 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
   {
     const Guard guard(process_lock);
     child.who = parent.who;
+    child.secure = parent.secure;
     child.has_terminal = parent.has_terminal;
     child.blocked = parent.blocked;
     child.actions = parent.actions;
+    child.limits = parent.limits;
+    child.signal_stack = parent.signal_stack;
+    child.nice = parent.nice;
     process_set_path(child, parent.path);
     child.program = parent.program;
   }
   TRY(process_make_task(child));
+  child.task->extra_slice = parent.task->extra_slice;
+  timers_cpu_limited(child);
   return process_insert(child, &parent);
 }
 
@@ -60,6 +66,7 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 
 Result<int64_t> sys_fork(const SystemCall& call) {
   TRY(begin_fork(call.process));
+  TRY(limit_allows_process(call.process));
   Process* const child = TRY(process_create());
   const Result<void> result = copy_process(call.process, *child, call.frame);
   if (!result) {
@@ -91,17 +98,22 @@ Result<int64_t> sys_execve(const SystemCall& call) {
   }
   // From here on nothing fails.
   user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
+  posix_timers_delete(process);
   fd_close_for_exec(*process.fds);
   {
     const Guard guard(process_lock);
+    process.max_resident = process_usage(process).max_resident;
     std::swap(process.space, program.space);
     process.space->activate();
+    process.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
     user_registers_set_fs_base(process.user_registers, 0);
     fpu_init(*process.user_registers.fpu);
     fpu_restore(*process.user_registers.fpu);
     process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
     process.program = program.description;
+    process.who = program.who;
+    process.secure = program.secure;
     trace_program_changed(*process.task);
   }
   call.frame = program.frame;
@@ -109,11 +121,44 @@ Result<int64_t> sys_execve(const SystemCall& call) {
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
-  const WaitResult ended = TRY(process_wait(call.integer(0), call.word(2)));
+  constexpr uint32_t kOptions = ABI_WNOHANG | ABI_WUNTRACED | ABI_WCONTINUED;
+  const uint32_t options = call.word(2);
+  if (options & ~kOptions) return Errno::EINVAL;
+  const int pid = call.integer(0);
+  ChildChoice choice;
+  if (pid > 0) {
+    choice = {ABI_P_PID, static_cast<uint32_t>(pid)};
+  } else if (pid != -1) {
+    choice = {ABI_P_PGID, pid == 0 ? call.process.group : 0 - static_cast<uint32_t>(pid)};
+  }
+  const WaitResult ended = TRY(process_wait(choice, options | ABI_WEXITED));
   if (ended.pid != 0 && call.arguments[1]) TRY(put_user(call.arguments[1], ended.status));
-  if (call.arguments[3])
-    TRY(put_user(call.arguments[3], rusage_of(ended.user_ticks, ended.system_ticks)));
+  if (call.arguments[3]) TRY(put_user(call.arguments[3], rusage_of(ended.usage)));
   return ended.pid;
+}
+
+Result<int64_t> sys_waitid(const SystemCall& call) {
+  constexpr uint32_t kKinds = ABI_WEXITED | ABI_WUNTRACED | ABI_WCONTINUED;
+  const int which = call.integer(0), id = call.integer(1);
+  const uint32_t options = call.word(3);
+  if ((options & ~(kKinds | ABI_WNOHANG | ABI_WNOWAIT)) || !(options & kKinds))
+    return Errno::EINVAL;
+  if (which < ABI_P_ALL || which > ABI_P_PGID) return Errno::EINVAL;
+  if (which != ABI_P_ALL && (id < 0 || (id == 0 && which == ABI_P_PID))) return Errno::EINVAL;
+  const bool own_group = which == ABI_P_PGID && id == 0;
+  const ChildChoice choice{which, own_group ? call.process.group : static_cast<uint32_t>(id)};
+  const WaitResult ended = TRY(process_wait(choice, options));
+  abi_siginfo info{};
+  if (ended.pid != 0) {
+    info.signo = ABI_SIGCHLD;
+    info.code = ended.info.code;
+    info.status = ended.info.status;
+    info.pid = static_cast<int32_t>(ended.pid);
+    info.uid = ended.info.uid;
+  }
+  if (call.arguments[2]) TRY(put_user(call.arguments[2], info));
+  if (call.arguments[4]) TRY(put_user(call.arguments[4], rusage_of(ended.usage)));
+  return 0;
 }
 
 Result<int64_t> sys_getpid(const SystemCall& call) {
@@ -156,27 +201,6 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
   call.process.group = call.process.session = call.process.pid;
   call.process.has_terminal = false;
   return call.process.pid;
-}
-
-Result<int64_t> sys_getuid(const SystemCall& call) {
-  return call.process.who.uid;
-}
-Result<int64_t> sys_getgid(const SystemCall& call) {
-  return call.process.who.gid;
-}
-
-Result<int64_t> sys_setuid(const SystemCall& call) {
-  const Guard guard(process_lock);
-  if (call.process.who.uid != 0 && call.process.who.uid != call.word(0)) return Errno::EPERM;
-  call.process.who.uid = call.word(0);
-  return 0;
-}
-
-Result<int64_t> sys_setgid(const SystemCall& call) {
-  const Guard guard(process_lock);
-  if (call.process.who.uid != 0 && call.process.who.gid != call.word(0)) return Errno::EPERM;
-  call.process.who.gid = call.word(0);
-  return 0;
 }
 
 Result<int64_t> sys_umask(const SystemCall& call) {

@@ -1,8 +1,12 @@
 // System calls on signals.
+#include "arch/x86_64/paging.h"
 #include "proc/system_call.h"
 
 namespace {
 
+constexpr uint64_t kKnownFlags = ABI_SA_NOCLDSTOP | ABI_SA_SIGINFO | ABI_SA_ONSTACK |
+                                 ABI_SA_RESTART | ABI_SA_NODEFER | ABI_SA_RESETHAND |
+                                 ABI_SA_NOCLDWAIT;
 constexpr int kHowSet = 0, kHowBlock = 1, kHowUnblock = 2;
 
 bool valid_signal(int signal) {
@@ -15,8 +19,10 @@ Result<void> signal_everybody(Process& sender, int signal) {
   const Guard guard(process_lock);
   for (Process& process : all_processes) {
     if (process.pid == kInitPid || &process == &sender) continue;
-    if (sender.who.uid != 0 && sender.who.uid != process.who.uid) continue;
-    if (signal != 0) signal_post(process, signal);
+    if (!signal_permitted(process, sender.who)) continue;
+    if (signal != 0)
+      signal_post(process, signal,
+                  {.code = ABI_SI_USER, .pid = sender.pid, .uid = sender.who.real_uid});
     sent = true;
   }
   if (!sent) return Errno::ESRCH;
@@ -44,12 +50,19 @@ Result<int64_t> sys_sigaction(const SystemCall& call) {
   if (call.arguments[1]) {
     if (signal == ABI_SIGKILL || signal == ABI_SIGSTOP) return Errno::EINVAL;
     TRY(get_user(call.arguments[1], action));
+    action.flags &= kKnownFlags;
   }
+  SignalQueue dropped;
   {
     const Guard guard(process_lock);
     old = call.process.actions[signal];
-    if (call.arguments[1]) call.process.actions[signal] = action;
+    if (call.arguments[1]) {
+      call.process.actions[signal] = action;
+      if (signal_is_ignored(call.process, signal))
+        signal_discard(call.process, uint64_t{1} << signal, dropped);
+    }
   }
+  signal_queue_free(dropped);
   if (call.arguments[2]) TRY(put_user(call.arguments[2], old));
   return 0;
 }
@@ -80,18 +93,101 @@ Result<int64_t> sys_sigprocmask(const SystemCall& call) {
   return 0;
 }
 
-Result<int64_t> sys_sigsuspend(const SystemCall& call) {
-  Process& process = call.process;
-  uint64_t mask;
-  TRY(get_user(call.arguments[0], mask));
+TemporaryMask::~TemporaryMask() {
+  if (!is_set_) return;
   const Guard guard(process_lock);
-  if (!process.has_saved_mask) {
-    process.saved_mask = process.blocked;
-    process.has_saved_mask = true;
+  process_.has_saved_mask = false;
+  signal_set_mask(process_, process_.saved_mask);
+}
+
+Result<void> TemporaryMask::set(uint64_t address) {
+  uint64_t mask;
+  TRY(get_user(address, mask));
+  const Guard guard(process_lock);
+  if (!process_.has_saved_mask) {
+    process_.saved_mask = process_.blocked;
+    process_.has_saved_mask = true;
   }
-  signal_set_mask(process, mask);
+  signal_set_mask(process_, mask);
+  is_set_ = true;
+  return {};
+}
+
+Result<int64_t> sys_sigsuspend(const SystemCall& call) {
+  TemporaryMask mask(call.process);
+  TRY(mask.set(call.arguments[0]));
+  mask.keep();
+  const Guard guard(process_lock);
   WaitQueue nobody_wakes;
   TRY(nobody_wakes.wait(process_lock, [] { return false; }));
+  return 0;
+}
+
+Result<int64_t> sys_sigpending(const SystemCall& call) {
+  uint64_t pending;
+  {
+    const Guard guard(process_lock);
+    pending = call.process.pending & call.process.blocked;
+  }
+  TRY(put_user(call.arguments[0], pending));
+  return 0;
+}
+
+Result<int64_t> sys_sigtimedwait(const SystemCall& call) {
+  Process& process = call.process;
+  uint64_t wanted;
+  TRY(get_user(call.arguments[0], wanted));
+  wanted &= ~kUnblockableSignals;
+  if (!process.restarted) {
+    process.sleep_deadline = kForever;
+    if (call.arguments[2])
+      process.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
+  }
+  SignalQueue dropped;
+  TakenSignal taken;
+  const Result<void> waited = [&]() -> Result<void> {
+    const Guard guard(process_lock);
+    process.awaited = wanted;
+    const Result<void> result = process.signal_wait.wait(
+        process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return process.pending & wanted; },
+        process.sleep_deadline);
+    process.awaited = 0;
+    if (result) taken = signal_take(process, wanted, dropped);
+    return result;
+  }();
+  signal_queue_free(dropped);
+  if (!waited) return waited.error() == Errno::ETIMEDOUT ? Errno::EAGAIN : waited.error();
+  if (call.arguments[1]) TRY(put_user(call.arguments[1], taken.info));
+  return taken.signal;
+}
+
+Result<int64_t> sys_sigqueue(const SystemCall& call) {
+  const int signal = call.integer(1);
+  if (signal != 0 && !valid_signal(signal)) return Errno::EINVAL;
+  TRY(signal_queue(call.process, call.integer(0), signal, call.arguments[2]));
+  return 0;
+}
+
+Result<int64_t> sys_sigaltstack(const SystemCall& call) {
+  Process& process = call.process;
+  const bool is_on = on_signal_stack(process, call.frame.rsp);
+  abi_stack old = process.signal_stack;
+  if (is_on) old.flags |= ABI_SS_ONSTACK;
+  if (call.arguments[0]) {
+    abi_stack stack;
+    TRY(get_user(call.arguments[0], stack));
+    if (is_on) return Errno::EPERM;
+    if (stack.flags & ~ABI_SS_DISABLE) return Errno::EINVAL;
+    if (stack.flags & ABI_SS_DISABLE) {
+      stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
+    } else if (stack.size < ABI_MINSIGSTKSZ) {
+      return Errno::ENOMEM;
+    } else if (stack.base >= kUserEnd || stack.size > kUserEnd - stack.base) {
+      return Errno::EFAULT;
+    }
+    process.signal_stack = stack;
+  }
+  if (call.arguments[1]) TRY(put_user(call.arguments[1], old));
   return 0;
 }
 

@@ -11,61 +11,127 @@
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int kClockReal = 0;
+constexpr Nanoseconds kTick{kSecond / kTickHz};
+
+// Sleepers until a time of day, who look again when the clock has been set.
+constinit Spinlock clock_lock{LockRank::kDevice};
+constinit WaitQueue clock_sleepers;
+constinit uint64_t clock_sets GUARDED_BY(clock_lock) = 0;
+
+bool is_monotonic(int clock) {
+  return clock >= ABI_CLOCK_MONOTONIC && clock <= ABI_CLOCK_BOOTTIME;
+}
+
+// EINTR.
+Result<void> sleep_until_wall(Nanoseconds time) {
+  for (;;) {
+    const Guard guard(clock_lock);
+    const uint64_t seen = clock_sets;
+    const Result<void> waited = clock_sleepers.wait(
+        clock_lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return clock_sets != seen; },
+        deadline_at(ABI_CLOCK_REALTIME, time));
+    if (waited) continue;
+    if (waited.error() == Errno::ETIMEDOUT) return {};
+    return waited;
+  }
+}
+
+Result<void> put_left(uint64_t address, Nanoseconds deadline) {
+  const Nanoseconds now = monotonic_now();
+  return put_user(address, timespec_of(now < deadline ? deadline - now : Nanoseconds{0}));
+}
+
+}  // namespace
 
 abi_timespec timespec_of(Nanoseconds time) {
   return {static_cast<int64_t>(time.value / kSecond), static_cast<int64_t>(time.value % kSecond)};
 }
 
-}  // namespace
+Result<Nanoseconds> duration_of(const abi_timespec& time) {
+  if (time.sec < 0 || time.nsec < 0 || time.nsec >= kSecond) return Errno::EINVAL;
+  if (time.sec >= INT64_MAX / kSecond) return Nanoseconds{INT64_MAX};
+  return Nanoseconds{static_cast<uint64_t>(time.sec * kSecond + time.nsec)};
+}
+
+Result<Nanoseconds> get_duration(uint64_t address) {
+  abi_timespec time;
+  TRY(get_user(address, time));
+  return duration_of(time);
+}
+
+Nanoseconds deadline_after(Nanoseconds duration) {
+  return monotonic_now() + duration;  // neither has more than 63 bits
+}
+
+Nanoseconds deadline_at(int clock, Nanoseconds time) {
+  if (clock != ABI_CLOCK_REALTIME) return time;
+  const Nanoseconds now = wall_now();
+  return time > now ? monotonic_now() + (time - now) : Nanoseconds{0};
+}
 
 Result<int64_t> sys_nanosleep(const SystemCall& call) {
-  Process& process = call.process;
-  abi_timespec wanted;
-  TRY(get_user(call.arguments[0], wanted));
-  if (wanted.sec < 0 || wanted.nsec < 0 || wanted.nsec >= kSecond) return Errno::EINVAL;
-  if (!process.restarted) {
-    const uint64_t seconds =
-        std::min<uint64_t>(static_cast<uint64_t>(wanted.sec), INT64_MAX / kSecond / 2);
-    process.sleep_deadline =
-        monotonic_now() + Nanoseconds{seconds * kSecond + static_cast<uint64_t>(wanted.nsec)};
+  const int clock = call.integer(0);
+  const bool absolute = call.integer(1) & ABI_TIMER_ABSTIME;
+  const uint64_t left = call.arguments[3];
+  if (clock != ABI_CLOCK_REALTIME && clock != ABI_CLOCK_MONOTONIC && clock != ABI_CLOCK_BOOTTIME)
+    return Errno::EINVAL;
+  const Nanoseconds time = TRY(get_duration(call.arguments[2]));
+  if (absolute) {
+    if (clock == ABI_CLOCK_REALTIME) {
+      TRY(sleep_until_wall(time));
+    } else {
+      TRY(task_sleep_until(time));
+    }
+    return 0;
   }
+  Process& process = call.process;
+  if (!process.restarted) process.sleep_deadline = deadline_after(time);
   const Result<void> slept = task_sleep_until(process.sleep_deadline);
   if (slept) return 0;
-  if (call.arguments[1]) {
-    const Nanoseconds now = monotonic_now();
-    const Nanoseconds left =
-        now < process.sleep_deadline ? process.sleep_deadline - now : Nanoseconds{0};
-    TRY(put_user(call.arguments[1], timespec_of(left)));
-  }
+  if (left) TRY(put_left(left, process.sleep_deadline));
   return slept.error();
 }
 
 Result<int64_t> sys_clock_gettime(const SystemCall& call) {
-  abi_timespec time = timespec_of(monotonic_now());
-  switch (call.integer(0)) {
-    case kClockReal:
-      time.sec += static_cast<int64_t>(boot_wall_seconds());
-      break;
-    case 1:
-    case 4:
-      break;
-    default:
-      return Errno::EINVAL;
+  const int clock = call.integer(0);
+  Nanoseconds time, resolution{1};
+  if (clock == ABI_CLOCK_REALTIME || clock == ABI_CLOCK_REALTIME_COARSE) {
+    time = wall_now();
+  } else if (is_monotonic(clock)) {
+    time = monotonic_now();
+  } else if (clock == ABI_CLOCK_PROCESS_CPUTIME_ID || clock == ABI_CLOCK_THREAD_CPUTIME_ID) {
+    const Task& task = *call.process.task;
+    time = {(task.user_ticks + task.system_ticks) * kTick.value};
+    resolution = kTick;
+  } else {
+    return Errno::EINVAL;
   }
-  TRY(put_user(call.arguments[1], time));
+  if (call.arguments[1]) TRY(put_user(call.arguments[1], timespec_of(time)));
+  if (call.arguments[2]) TRY(put_user(call.arguments[2], timespec_of(resolution)));
+  return 0;
+}
+
+// Timers that are armed for a time of day keep the moment that was meant before.
+Result<int64_t> sys_clock_settime(const SystemCall& call) {
+  if (call.integer(0) != ABI_CLOCK_REALTIME) return Errno::EINVAL;
+  const Nanoseconds time = TRY(get_duration(call.arguments[1]));
+  if (call.process.who.uid != 0) return Errno::EPERM;
+  wall_set(time);
+  const Guard guard(clock_lock);
+  clock_sets++;
+  clock_sleepers.wake_all();
   return 0;
 }
 
 Result<int64_t> sys_times(const SystemCall& call) {
-  const Process& process = call.process;
-  if (call.arguments[0]) {
-    TRY(put_user(call.arguments[0],
-                 rusage_of(process.task->user_ticks, process.task->system_ticks)));
+  Usage self, children;
+  {
+    const Guard guard(process_lock);
+    self = process_usage(call.process);
+    children = call.process.child_usage;
   }
-  if (call.arguments[1])
-    TRY(put_user(call.arguments[1],
-                 rusage_of(process.child_user_ticks, process.child_system_ticks)));
+  if (call.arguments[0]) TRY(put_user(call.arguments[0], rusage_of(self)));
+  if (call.arguments[1]) TRY(put_user(call.arguments[1], rusage_of(children)));
   return 0;
 }
 

@@ -22,6 +22,7 @@ Restart restart_of(int64_t number) {
     case ABI_SYS_sigsuspend:
     case ABI_SYS_nanosleep:
     case ABI_SYS_poll:
+    case ABI_SYS_sigtimedwait:
       return Restart::kUnlessHandled;
     default:
       return Restart::kAfterHandler;
@@ -60,10 +61,16 @@ Result<void> UserPath::copy(uint64_t address) {
   return {};
 }
 
-abi_rusage rusage_of(uint64_t user_ticks, uint64_t system_ticks) {
+abi_rusage rusage_of(const Usage& usage) {
   const auto time = [](uint64_t ticks) -> abi_timespec {
     return {static_cast<int64_t>(ticks / kTickHz),
             static_cast<int64_t>(ticks % kTickHz * (1'000'000'000 / kTickHz))};
   };
-  return {time(user_ticks), time(system_ticks)};
+  return {.user = time(usage.user_ticks),
+          .system = time(usage.system_ticks),
+          .max_resident = usage.max_resident,
+          .minor_faults = usage.minor_faults,
+          .major_faults = usage.major_faults,
+          .voluntary_switches = usage.voluntary_switches,
+          .involuntary_switches = usage.involuntary_switches};
 }

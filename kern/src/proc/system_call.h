@@ -48,5 +48,50 @@ Result<void> get_user(uint64_t address, T& value) {
   return copy_from_user(&value, address, sizeof(T));
 }
 
-// As times and wait4 give it, from scheduler ticks.
-abi_rusage rusage_of(uint64_t user_ticks, uint64_t system_ticks);
+// As times and wait4 give it.
+abi_rusage rusage_of(const Usage& usage);
+
+// --- Limits (sys_limit.cc).
+
+// Another process of its user. EAGAIN.
+Result<void> limit_allows_process(const Process& process);
+// `more` bytes of memory, writable or not. ENOMEM. May sleep.
+Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable);
+// How much of a write of `size` bytes to the open file `chan` at `offset` may be made: all, or what
+// is below the limit of file sizes; EFBIG, and SIGXFSZ, if that is nothing.
+Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset, size_t size);
+
+// --- Times.
+
+inline constexpr Nanoseconds kForever{UINT64_MAX};
+abi_timespec timespec_of(Nanoseconds time);
+// How long a call is to wait, or a time; the longest that there is for longer ones. EINVAL.
+Result<Nanoseconds> duration_of(const abi_timespec& time);
+// The same of an abi_timespec of the program's. EFAULT too.
+Result<Nanoseconds> get_duration(uint64_t address);
+// When it is over: a deadline, kForever at most.
+Nanoseconds deadline_after(Nanoseconds duration);
+// When the clock (ABI_CLOCK_REALTIME, or one that is monotonic) shows `time`, as things are.
+Nanoseconds deadline_at(int clock, Nanoseconds time);
+
+// --- Signals.
+
+// Another mask of blocked signals for the time of one call, which a signal that it lets through
+// interrupts. The mask comes back at the end; after an interruption when the handler returns, or
+// when the call, which is made again, has ended.
+class TemporaryMask {
+ public:
+  explicit TemporaryMask(Process& process) : process_(process) {}
+  ~TemporaryMask();
+  TemporaryMask(const TemporaryMask&) = delete;
+  TemporaryMask& operator=(const TemporaryMask&) = delete;
+
+  // The mask at `address` in the program. EFAULT.
+  Result<void> set(uint64_t address);
+  // The call was interrupted.
+  void keep() { is_set_ = false; }
+
+ private:
+  Process& process_;
+  bool is_set_ = false;
+};

@@ -3,12 +3,20 @@
 #include <cstdint>
 
 #include "lib/result.h"
+#include "proc/process_impl.h"
 
+// Which children: ABI_P_*.
+struct ChildChoice {
+  int which = ABI_P_ALL;
+  uint32_t id = 0;
+};
 struct WaitResult {
   uint32_t pid;  // 0: nothing has happened yet (ABI_WNOHANG)
-  int status;
-  uint64_t user_ticks, system_ticks;  // of the child and those that it has waited for
+  int status;    // as wait4 gives it
+  SignalInfo info;
+  Usage usage;  // of the child and those that it has waited for
 };
-// For a child of the current process that has ended (which is gone afterwards) or, with
-// ABI_WUNTRACED, stopped. `pid` as in wait4. ECHILD, EINTR.
-Result<WaitResult> process_wait(int32_t pid, uint32_t options);
+// For a child of the current process that has ended (ABI_WEXITED; it is gone afterwards), stopped
+// (ABI_WUNTRACED) or gone on (ABI_WCONTINUED); each is reported once, unless ABI_WNOWAIT says that
+// this is not to count. ECHILD, EINTR.
+Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options);

@@ -50,6 +50,10 @@ bool is_idle(const Task* task) {
   return task >= idle_tasks && task < idle_tasks + kMaxCpus;
 }
 
+uint32_t slice_of(const Task& task) {
+  return static_cast<uint32_t>(static_cast<int32_t>(kSlice) + task.extra_slice);
+}
+
 void ask_for_reschedule(Cpu& cpu) {
   __atomic_store_n(&cpu.need_resched, true, __ATOMIC_RELAXED);
 }
@@ -131,7 +135,7 @@ void tick() {
   if (load > 1) {
     ask_for_reschedule(cpu);
   } else {
-    task->slice = kSlice;
+    task->slice = slice_of(*task);
   }
 }
 
@@ -176,11 +180,12 @@ void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   Task* to = queue.ready.pop_front();
   if (!to) to = idle;
   to->state = TaskState::kRunning;
-  to->slice = kSlice;
+  to->slice = slice_of(*to);
   if (to == from) {
     queue.lock.unlock();
     return;
   }
+  leave == Leave::kAsleep ? from->voluntary_switches++ : from->involuntary_switches++;
   to->cpu = cpu.id;
   if (leave == Leave::kDead) queue.dead = from;
   if (from->user_registers) user_registers_save(*from->user_registers);

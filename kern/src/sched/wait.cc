@@ -10,6 +10,13 @@
 // off. So whatever woke it, it looks at its condition again before it looks at the deadline or for
 // a signal, and a wake_one that met a sleeper whose time was up is not lost.
 //
+// Who polls waits in several queues at once. It stands in each with a PollLink, which stays there
+// while it looks, sleeps and looks again. To wake it, a queue first marks the waiter and the poller
+// as woken, then wakes the task; the poller sets its state to kSleeping first and looks at the mark
+// then. So one of the two sees the other, and a wake-up between look and sleep is not lost. The
+// queue's lock keeps the poller from leaving meanwhile. A poller that wakes looks only at what is
+// marked.
+//
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
 #include "core/log.h"
@@ -70,14 +77,73 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
   return {};
 }
 
+void WaitQueue::wake_pollers() {
+  for (PollLink& link : pollers_) {
+    Poller& poller = link.waiter->poller_;
+    link.waiter->woken_ = true;
+    poller.woken_ = true;
+    run_queue_wake(static_cast<Task&>(*poller.task_));
+  }
+}
+
 void WaitQueue::wake_one() {
   const Guard guard(lock_);
+  if (!pollers_.empty()) wake_pollers();
   if (TaskHead* task = waiters_.pop_front()) run_queue_wake(static_cast<Task&>(*task));
 }
 
 void WaitQueue::wake_all() {
   const Guard guard(lock_);
+  if (!pollers_.empty()) wake_pollers();
   while (TaskHead* task = waiters_.pop_front()) run_queue_wake(static_cast<Task&>(*task));
+}
+
+void PollWaiter::wait_on(WaitQueue& queue) {
+  for (PollLink& link : links_) {
+    if (link.queue) continue;
+    link.queue = &queue;
+    link.waiter = this;
+    const Guard guard(queue.lock_);
+    queue.pollers_.push_back(link);
+    return;
+  }
+  panic("a file is polled in more than %u queues", kMaxQueues);
+}
+
+PollWaiter::~PollWaiter() {
+  for (PollLink& link : links_) {
+    if (!link.queue) continue;
+    const Guard guard(link.queue->lock_);
+    link.node.unlink();
+  }
+}
+
+Result<void> Poller::sleep(Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
+  Task& task = static_cast<Task&>(*task_);
+  if (woken_.exchange(false)) return {};
+  if (task.interrupted) return Errno::EINTR;
+  if (deadline != kNever && monotonic_now() >= deadline) return Errno::ETIMEDOUT;
+
+  Timer timer{};
+  timer.callback = deadline_reached;
+  timer.argument = &task;
+  {
+    const InterruptsOff off;
+    if (deadline != kNever) timer_arm(timer, deadline);
+    run_queue_lock();
+    task.interruptible = true;
+    task.state = TaskState::kSleeping;
+    TaskState expected = TaskState::kSleeping;
+    const bool stay = (woken_ || task.interrupted) &&
+                      task.state.compare_exchange_strong(expected, TaskState::kRunning);
+    if (stay) {
+      run_queue_unlock();
+    } else {
+      run_queue_switch(Leave::kAsleep);
+    }
+  }
+  if (deadline != kNever) timer_cancel(timer);
+  return {};
 }
 
 void task_interrupt(Task* task) {

@@ -2,8 +2,6 @@
 
 #include <getopt.h>
 
-#include <cstdlib>
-#include <iostream>
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -60,12 +58,10 @@ constexpr double kShortest = 0.01, kLongest = 86'400;  // seconds
 constexpr uint64_t kMostCount = 1'000'000'000;
 
 void parse_option(int option, Arguments& arguments) {
-  using std::chrono::duration, std::chrono::milliseconds, std::chrono::round;
   const std::string_view value = optarg != nullptr ? optarg : "";
   switch (option) {
     case 'h':
-      std::cout << kSynopsis << kDescription;
-      std::exit(0);
+      kLine.help(kDescription);
     case 'a':
       arguments.all = true;
       break;
@@ -76,8 +72,7 @@ void parse_option(int option, Arguments& arguments) {
       arguments.batch = true;
       break;
     case 'd':
-      arguments.interval = round<milliseconds>(
-          duration<double>(kLine.real("-d/--delay", value, kShortest, kLongest)));
+      arguments.interval = kLine.seconds("-d/--delay", value, kShortest, kLongest);
       break;
     case 'f':
       arguments.filter = value;
@@ -96,8 +91,7 @@ void parse_option(int option, Arguments& arguments) {
                   "\": name, live, bytes, rate or change is wanted");
       break;
     default:  // getopt_long has said what is wrong
-      std::cerr << kSynopsis;
-      std::exit(2);
+      kLine.misused();
   }
 }
 
@@ -107,6 +101,6 @@ Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
   for (int option; (option = getopt_long(argc, argv, "haAbd:f:n:rs:", kOptions, nullptr)) != -1;)
     parse_option(option, arguments);
-  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  kLine.no_more(argv, optind);
   return arguments;
 }

@@ -2,8 +2,6 @@
 
 #include <getopt.h>
 
-#include <cstdlib>
-#include <iostream>
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -68,11 +66,6 @@ constexpr double kLeastAlpha = 1e-9, kMostAlpha = 0.5;
 constexpr uint64_t kMostSamples = 100'000, kMost = 1'000'000'000, kMostDepth = 64;
 constexpr uint64_t kMostSample = 4ul << 30, kMostBytes = 1ul << 48;
 
-std::chrono::milliseconds seconds(std::string_view name, std::string_view text, double most) {
-  using std::chrono::duration, std::chrono::milliseconds, std::chrono::round;
-  return round<milliseconds>(duration<double>(kLine.real(name, text, kShortest, most)));
-}
-
 // As the kernel takes it: what it would refuse is refused now, not when something grows one night.
 std::string trace_option(std::string_view text) {
   const std::string_view key = text.substr(0, text.find('='));
@@ -96,16 +89,15 @@ void parse_option(int option, Arguments& arguments) {
   const std::string_view value = optarg != nullptr ? optarg : "";
   switch (option) {
     case 'h':
-      std::cout << kSynopsis << kDescription;
-      std::exit(0);
+      kLine.help(kDescription);
     case 'i':
-      arguments.interval = seconds("-i/--interval", value, kLongestInterval);
+      arguments.interval = kLine.seconds("-i/--interval", value, kShortest, kLongestInterval);
       break;
     case 'w':
       arguments.samples_in_window = kLine.number("-w/--window", value, 1, kMostSamples);
       break;
     case 'T':
-      arguments.time = seconds("-T/--time", value, kLongestTime);
+      arguments.time = kLine.seconds("-T/--time", value, kShortest, kLongestTime);
       break;
     case 'a':
       arguments.alpha = kLine.real("-a/--alpha", value, kLeastAlpha, kMostAlpha);
@@ -120,8 +112,7 @@ void parse_option(int option, Arguments& arguments) {
       arguments.verbose = true;
       break;
     default:  // getopt_long has said what is wrong
-      std::cerr << kSynopsis;
-      std::exit(2);
+      kLine.misused();
   }
 }
 
@@ -131,7 +122,7 @@ Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
   for (int option; (option = getopt_long(argc, argv, "hi:w:T:a:to:v", kOptions, nullptr)) != -1;)
     parse_option(option, arguments);
-  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  kLine.no_more(argv, optind);
   if (!arguments.trace && !arguments.trace_options.empty())
     kLine.bad("argument -o/--trace-option: needs -t/--trace");
   return arguments;

@@ -65,7 +65,7 @@ static void in_process(void (*program)(void), int uid) {
   }
   for (int i = 0; i < 5; i++) { /* a call that waits is interrupted, the last one killed */
     const struct abi_timespec pause = {0, 60000000};
-    call(ABI_SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    call(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
     kill(pid, i < 4 ? SIGUSR1 : SIGKILL);
   }
   waitpid(pid, NULL, 0);

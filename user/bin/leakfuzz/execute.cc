@@ -40,14 +40,14 @@ void start_coverage() {
 
 uint64_t milliseconds() {
   abi_timespec now{};
-  raw_call(ABI_SYS_clock_gettime, 1, reinterpret_cast<uint64_t>(&now));
+  raw_call(ABI_SYS_clock_gettime, ABI_CLOCK_MONOTONIC, reinterpret_cast<uint64_t>(&now));
   return static_cast<uint64_t>(now.sec * 1000 + now.nsec / 1000000);
 }
 
 void sleep_milliseconds(unsigned count) {
   const abi_timespec time{.sec = count / 1000,
                           .nsec = static_cast<int64_t>(count % 1000) * 1000000};
-  raw_call(ABI_SYS_nanosleep, reinterpret_cast<uint64_t>(&time));
+  raw_call(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, reinterpret_cast<uint64_t>(&time));
 }
 
 Executor::Executor(unsigned workers) : workers_(workers) {

@@ -2,8 +2,6 @@
 
 #include <getopt.h>
 
-#include <cstdlib>
-#include <iostream>
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -131,8 +129,7 @@ void parse_option(int option, Arguments& arguments) {
   const std::string_view value = optarg != nullptr ? optarg : "";
   switch (option) {
     case 'h':
-      std::cout << kSynopsis << kDescription;
-      std::exit(0);
+      kLine.help(kDescription);
     case 'p':
       arguments.pid = kLine.number("-p/--pid", value, 1, kMost);
       break;
@@ -209,8 +206,7 @@ void parse_option(int option, Arguments& arguments) {
       arguments.with_self = true;
       break;
     default:  // getopt_long has said what is wrong
-      std::cerr << kSynopsis;
-      std::exit(2);
+      kLine.misused();
   }
 }
 
@@ -257,7 +253,7 @@ Arguments parse_arguments(int argc, char** argv) {
   const bool has_interval = optind < argc;
   if (optind < argc) arguments.interval = kLine.number("interval", argv[optind++], 1, kMost);
   if (optind < argc) arguments.count = kLine.number("count", argv[optind++], 1, kMost);
-  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  kLine.no_more(argv, optind);
   check(arguments);
   if (arguments.combined_only) arguments.older_ms = 0;
   if (arguments.folded && !arguments.count) {

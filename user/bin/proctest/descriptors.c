@@ -155,9 +155,9 @@ void test_descriptors(void) {
   EXPECT(RAW(read, ends[0], block, 10) == -EAGAIN);
   struct abi_pollfd polls[3] = {
       {ends[0], ABI_POLLIN, 0}, {ends[1], ABI_POLLOUT, 0}, {99, ABI_POLLIN, 0}};
-  EXPECT(RAW(poll, polls, 3, 0) == 2 && polls[0].revents == 0 && polls[1].revents == ABI_POLLOUT &&
+  EXPECT(poll_ms(polls, 3, 0) == 2 && polls[0].revents == 0 && polls[1].revents == ABI_POLLOUT &&
          polls[2].revents == ABI_POLLNVAL);
-  EXPECT(RAW(poll, polls, 1, 20) == 0);
+  EXPECT(poll_ms(polls, 1, 20) == 0);
   long put = RAW(write, ends[1], block, sizeof block), total = put;
   EXPECT(put > 0);
   while (put > 0) {
@@ -165,7 +165,7 @@ void test_descriptors(void) {
     if (put > 0) total += put;
   }
   EXPECT(put == -EAGAIN);
-  EXPECT(RAW(poll, polls, 2, -1) == 1 && polls[0].revents == ABI_POLLIN && polls[1].revents == 0);
+  EXPECT(poll_ms(polls, 2, -1) == 1 && polls[0].revents == ABI_POLLIN && polls[1].revents == 0);
   long got;
   while ((got = RAW(read, ends[0], block, sizeof block)) > 0) total -= got;
   EXPECT(got == -EAGAIN && total == 0);

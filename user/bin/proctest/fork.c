@@ -81,7 +81,7 @@ static void kill_group_that_forks(void) {
     EXPECT(wait_for(leader) == SIGKILL);
     /* The end of the file comes when the last of them has ended. */
     struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
-    int ended = RAW(poll, &end, 1, 20000) == 1;
+    int ended = poll_ms(&end, 1, 20000) == 1;
     EXPECT(ended);
     kill(-leader, SIGKILL);
     close(ready[0]);
@@ -132,11 +132,15 @@ static void fork_under_signals(void) {
 
 static int gives_up_root(void* argument) {
   (void)argument;
-  EXPECT(RAW(setgid, 100, 0, 0) == 0);
-  EXPECT(RAW(setuid, 1000, 0, 0) == 0);
+  EXPECT(RAW(setresgid, 100, 100, 100) == 0);
+  EXPECT(RAW(setresuid, 1000, 1000, 1000) == 0);
   EXPECT(getuid() == 1000 && getgid() == 100);
-  EXPECT(RAW(setuid, 0, 0, 0) == -EPERM);
-  EXPECT(RAW(setgid, 0, 0, 0) == -EPERM);
+  for (int i = 0; i < 3; i++) {
+    const int ids[] = {i == 0 ? 0 : -1, i == 1 ? 0 : -1, i == 2 ? 0 : -1};
+    EXPECT(RAW(setresuid, ids[0], ids[1], ids[2]) == -EPERM);
+    EXPECT(RAW(setresgid, ids[0], ids[1], ids[2]) == -EPERM);
+  }
+  EXPECT(RAW(setgroups, 0, 0, 0) == -EPERM);
   EXPECT(RAW(kill, 1, SIGTERM, 0) == -EPERM);
   EXPECT(RAW(kill, getppid(), 0, 0) == -EPERM);
   EXPECT(RAW(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);

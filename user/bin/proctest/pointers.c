@@ -79,14 +79,30 @@ static int try_calls(void* argument) {
       {ABI_SYS_sigprocmask, ".r", {1, good, 0}},
       {ABI_SYS_sigprocmask, "..w", {1, 0, good}},
       {ABI_SYS_sigsuspend, "r", {good}},
-      {ABI_SYS_nanosleep, "r", {good, 0}},
-      {ABI_SYS_clock_gettime, ".w", {0, good}},
+      {ABI_SYS_nanosleep, "..r", {ABI_CLOCK_MONOTONIC, 0, good, 0}},
+      {ABI_SYS_clock_gettime, ".w", {ABI_CLOCK_REALTIME, good, 0}},
+      {ABI_SYS_clock_gettime, "..w", {ABI_CLOCK_REALTIME, 0, good}},
+      {ABI_SYS_clock_settime, ".r", {ABI_CLOCK_REALTIME, good}},
+      {ABI_SYS_sigpending, "w", {good}},
+      {ABI_SYS_sigtimedwait, "r", {good, 0, 0}},
+      {ABI_SYS_sigtimedwait, "..r", {good, 0, good}},
+      {ABI_SYS_sigaltstack, "r", {good, 0}},
+      {ABI_SYS_sigaltstack, ".w", {0, good}},
+      {ABI_SYS_setitimer, ".r", {ABI_ITIMER_REAL, good, 0}},
+      {ABI_SYS_setitimer, "..w", {ABI_ITIMER_REAL, 0, good}},
+      {ABI_SYS_timer_create, ".r", {ABI_CLOCK_MONOTONIC, good}},
+      {ABI_SYS_timer_settime, "..r", {0, 0, good, 0}},
+      {ABI_SYS_timer_gettime, ".w", {0, good}},
+      {ABI_SYS_rlimit, ".r", {ABI_RLIMIT_CPU, good, 0}},
+      {ABI_SYS_rlimit, "..w", {ABI_RLIMIT_CPU, 0, good}},
       {ABI_SYS_times, "w", {good, 0}},
       {ABI_SYS_times, ".w", {0, good}},
       {ABI_SYS_errstr, "w", {good, 128}},
       {ABI_SYS_uname, "w", {good}},
       {ABI_SYS_getentropy, "w", {good, 256}},
       {ABI_SYS_poll, "r", {good, 4, 0}},
+      {ABI_SYS_poll, "..r", {good, 0, good}},
+      {ABI_SYS_poll, "...r", {good, 0, 0, good}},
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGETS, good}},
       {ABI_SYS_ioctl, "..r", {console, ABI_TCSETS, good}},
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGPGRP, good}},
@@ -100,6 +116,7 @@ static int try_calls(void* argument) {
       (char*)raw(ABI_SYS_mmap, 0, 4096, ABI_PROT_READ, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
   RAW(munmap, page + 4096, 4096, 0);
   memset(page, 'x', 4096);
+  EXPECT(RAW(timer_create, ABI_CLOCK_MONOTONIC, 0, 0) == 0); /* two of the calls want it */
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
     const struct pattern* pattern = &patterns[i];
     const int argument = (int)strlen(pattern->kinds) - 1;
@@ -161,6 +178,8 @@ static uint64_t random_word(void) {
 
 static char scratch[8192] __attribute__((aligned(4096)));
 
+static const struct abi_timespec soon = {.nsec = 1000000};
+
 static long random_argument(void) {
   static const char* const paths[] = {
       "/tmp/fuzz", "/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/../fuzz/c", "", "nothing/here"};
@@ -194,11 +213,13 @@ static int does_anything(void* argument) {
     if (number == ABI_SYS_exit || number == ABI_SYS_fork || number == ABI_SYS_sigreturn ||
         number == ABI_SYS_munmap)
       continue;
-    if (number == ABI_SYS_kill || number == ABI_SYS_setuid || number == ABI_SYS_setgid) continue;
+    if (number == ABI_SYS_sigqueue || number == ABI_SYS_clock_settime) continue;
+    if (number == ABI_SYS_kill || number == ABI_SYS_setresuid || number == ABI_SYS_setresgid)
+      continue;
     if (number == ABI_SYS_sigsuspend || number == ABI_SYS_brk) continue;
     if (number == ABI_SYS_mmap) a[3] &= ~ABI_MAP_FIXED;
-    if (number == ABI_SYS_nanosleep) a[0] = 0;
-    if (number == ABI_SYS_poll) a[2] = 1;
+    if (number == ABI_SYS_nanosleep) a[2] = 0;
+    if (number == ABI_SYS_poll || number == ABI_SYS_sigtimedwait) a[2] = (long)&soon;
     if (number == ABI_SYS_truncate || number == ABI_SYS_ftruncate) a[1] &= 0xfffff;
     if (number == ABI_SYS_pwrite) a[3] &= 0xfffff;
     if (number == ABI_SYS_lseek) a[1] &= 0xfffff;

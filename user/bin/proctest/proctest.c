@@ -29,6 +29,7 @@ static const struct {
     {"faults", test_faults},
     {"descriptors", test_descriptors},
     {"pointers", test_bad_pointers},
+    {"registers", test_registers},
     {"fuzz", test_fuzz},
 };
 
@@ -63,7 +64,12 @@ int in_child(int (*function)(void*), void* argument) {
 
 void pause_ms(int ms) {
   struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-  RAW(nanosleep, &time, 0, 0);
+  raw(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&time, 0, 0, 0);
+}
+
+long poll_ms(struct abi_pollfd* entries, long count, int ms) {
+  struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+  return raw(ABI_SYS_poll, (long)entries, count, ms < 0 ? 0 : (long)&time, 0, 0, 0);
 }
 
 static int make_forks(long n) {

@@ -43,6 +43,8 @@ int in_child(int (*function)(void*), void* argument);
 pid_t start_child(int (*function)(void*), void* argument);
 int wait_for(pid_t pid);
 void pause_ms(int ms);
+/* poll with a timeout in milliseconds; -1: none. */
+long poll_ms(struct abi_pollfd* entries, long count, int ms);
 
 void test_fork(void);
 void test_memory(void);
@@ -53,6 +55,7 @@ void test_faults(void);
 void test_bad_pointers(void);
 void test_fuzz(void);
 void test_descriptors(void);
+void test_registers(void);
 int make_frames(void);
 int make_known_frames(void);
 /* proctest walk. */

@@ -69,7 +69,7 @@ static int exits(void* argument) {
 }
 
 /* Registers and floating point survive a handler. */
-static void test_registers(void) {
+static void test_handler_registers(void) {
   caught = 0;
   set_handler(SIGCHLD, gone, SA_RESTART);
   pid_t child = start_child(signals_parent, (void*)10);
@@ -101,7 +101,7 @@ void test_signals(void) {
   set_handler(SIGUSR1, count, 0);
   raise(SIGUSR1);
   EXPECT(caught == 1 && last_caught == SIGUSR1);
-  test_registers();
+  test_handler_registers();
 
   /* Blocked while its handler runs; not with SA_NODEFER. */
   caught = depth = deepest = 0;
@@ -147,7 +147,9 @@ void test_signals(void) {
   wait_for(child);
   child = start_child(signals_parent, (void*)10);
   struct abi_timespec second = {5, 0}, left = {0, 0};
-  EXPECT(RAW(nanosleep, &second, &left, 0) == -EINTR && left.sec >= 3);
+  EXPECT(raw(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&second, (long)&left, 0, 0) ==
+             -EINTR &&
+         left.sec >= 3);
   wait_for(child);
   EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL &&
          RAW(kill, 31000, 0, 0) == -ESRCH);

@@ -150,7 +150,7 @@ static void ask_absurdly(int fd, int may_be_written) {
     }
     if (i > 0) {
       changes("had a hole filled by", RAW(fstat, fd, pointer, 0));
-      changes("had a hole polled with", RAW(poll, pointer, 1, 0));
+      changes("had a hole polled with", poll_ms((struct abi_pollfd*)pointer, 1, 0));
     }
     for (long request = 0; request < 10; request++) told(RAW(ioctl, fd, request, pointer));
   }
@@ -158,7 +158,7 @@ static void ask_absurdly(int fd, int may_be_written) {
 
 static void control(int fd) {
   struct abi_pollfd entry = {.fd = fd, .events = -1};
-  told(RAW(poll, &entry, 1, 0));
+  told(poll_ms(&entry, 1, 0));
   for (long request = 0; request < 10; request++) {
     union {
       struct abi_termios modes;

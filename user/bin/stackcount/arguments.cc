@@ -2,8 +2,6 @@
 
 #include <getopt.h>
 
-#include <cstdlib>
-#include <iostream>
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -85,8 +83,7 @@ void parse_option(int option, Arguments& arguments) {
   const std::string_view value = optarg != nullptr ? optarg : "";
   switch (option) {
     case 'h':
-      std::cout << kSynopsis << kDescription;
-      std::exit(0);
+      kLine.help(kDescription);
     case 'p':
       arguments.pid = kLine.number("-p/--pid", value, 1, kMost);
       break;
@@ -130,8 +127,7 @@ void parse_option(int option, Arguments& arguments) {
       arguments.debug = true;
       break;
     default:  // getopt_long has said what is wrong
-      std::cerr << kSynopsis;
-      std::exit(2);
+      kLine.misused();
   }
 }
 
@@ -145,7 +141,7 @@ Arguments parse_arguments(int argc, char** argv) {
   }
   if (optind == argc) kLine.bad("the following arguments are required: pattern");
   arguments.pattern = argv[optind++];
-  if (optind < argc) kLine.bad("unrecognized arguments: " + std::string(argv[optind]));
+  kLine.no_more(argv, optind);
   if (!arguments.kernel_stacks && !arguments.user_stacks) {
     kLine.bad("-K and -U are mutually exclusive. If you want both stacks, that is the default.");
   }

@@ -10,6 +10,20 @@ void CommandLine::bad(const std::string& what) const {
   std::exit(2);
 }
 
+void CommandLine::misused() const {
+  std::cerr << usage;
+  std::exit(2);
+}
+
+void CommandLine::help(std::string_view description) const {
+  std::cout << usage << description;
+  std::exit(0);
+}
+
+void CommandLine::no_more(char** argv, int index) const {
+  if (argv[index] != nullptr) bad("unrecognized arguments: " + std::string(argv[index]));
+}
+
 uint64_t CommandLine::number(std::string_view name, std::string_view text, uint64_t low,
                              uint64_t high) const {
   uint64_t value = 0;
@@ -30,6 +44,12 @@ double CommandLine::real(std::string_view name, std::string_view text, double lo
   range << low << " to " << high;
   bad("argument " + std::string(name) + ": \"" + std::string(text) + "\": a number from " +
       range.str() + " is wanted");
+}
+
+std::chrono::milliseconds CommandLine::seconds(std::string_view name, std::string_view text,
+                                               double low, double high) const {
+  using std::chrono::duration, std::chrono::milliseconds, std::chrono::round;
+  return round<milliseconds>(duration<double>(real(name, text, low, high)));
 }
 
 uint64_t CommandLine::bytes(std::string_view name, std::string_view text, uint64_t low,

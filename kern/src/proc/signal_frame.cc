@@ -1,0 +1,128 @@
+// What a signal's handler finds on the user stack, and the way back.
+//
+// From higher to lower addresses, below the red zone or at the top of the signal stack:
+//
+//   floating point state   aligned to 64 bytes, as XSAVE wants it
+//   SignalFrame            context and info, aligned to 16 bytes
+//   return address         the restorer, which makes the sigreturn call
+//
+// The handler may change the context and the floating point state. What sigreturn reads back is
+// checked as if the program had made it up, which it may have: registers that user mode may not
+// choose are forced by return_to_user, floating point state by restore_fpu.
+#include "arch/x86_64/interrupts.h"
+#include "core/user_memory.h"
+#include "lib/string.h"
+#include "proc/process_impl.h"
+
+namespace {
+
+constexpr uint64_t kRedZone = 128;
+
+struct SignalFrame {
+  abi_ucontext context;
+  abi_siginfo info;
+};
+
+// Which register of a trap frame is which of a context.
+struct Register {
+  int number;
+  uint64_t TrapFrame::*field;
+};
+constexpr Register kRegisters[] = {
+    {ABI_REG_R8, &TrapFrame::r8},   {ABI_REG_R9, &TrapFrame::r9},
+    {ABI_REG_R10, &TrapFrame::r10}, {ABI_REG_R11, &TrapFrame::r11},
+    {ABI_REG_R12, &TrapFrame::r12}, {ABI_REG_R13, &TrapFrame::r13},
+    {ABI_REG_R14, &TrapFrame::r14}, {ABI_REG_R15, &TrapFrame::r15},
+    {ABI_REG_RDI, &TrapFrame::rdi}, {ABI_REG_RSI, &TrapFrame::rsi},
+    {ABI_REG_RBP, &TrapFrame::rbp}, {ABI_REG_RBX, &TrapFrame::rbx},
+    {ABI_REG_RDX, &TrapFrame::rdx}, {ABI_REG_RAX, &TrapFrame::rax},
+    {ABI_REG_RCX, &TrapFrame::rcx}, {ABI_REG_RSP, &TrapFrame::rsp},
+    {ABI_REG_RIP, &TrapFrame::rip}, {ABI_REG_EFL, &TrapFrame::rflags},
+};
+
+// Puts the floating point state of user mode below `top`; its address. EFAULT.
+Result<uint64_t> save_fpu(Process& process, uint64_t top) {
+  {
+    const InterruptsOff off;
+    fpu_save(*process.user_registers.fpu);
+  }
+  const uint64_t at = align_down(top - fpu_state_size(), kFpuAlign);
+  TRY(copy_to_user(at, process.user_registers.fpu, fpu_state_size()));
+  return at;
+}
+
+// Makes what is at `address` the floating point state of user mode. EFAULT.
+Result<void> restore_fpu(Process& process, uint64_t address) {
+  // Not read into the process's own, from which the task may be loaded in the midst of it.
+  alignas(kFpuAlign) char bytes[kMaxFpuSize];
+  TRY(copy_from_user(bytes, address, fpu_state_size()));
+  fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));
+  const InterruptsOff off;
+  memcpy(process.user_registers.fpu, bytes, fpu_state_size());
+  fpu_restore(*process.user_registers.fpu);
+  return {};
+}
+
+bool has_signal_stack(const Process& process) {
+  return !(process.signal_stack.flags & ABI_SS_DISABLE);
+}
+
+}  // namespace
+
+uint64_t signal_frame_size() {
+  constexpr uint64_t kReturnAddress = 8, kAlignment = 16;
+  return kRedZone + fpu_state_size() + kFpuAlign + sizeof(SignalFrame) + kAlignment +
+         kReturnAddress;
+}
+
+bool on_signal_stack(const Process& process, uint64_t stack_pointer) {
+  const abi_stack& stack = process.signal_stack;
+  return has_signal_stack(process) && stack_pointer > stack.base &&
+         stack_pointer - stack.base <= stack.size;
+}
+
+Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
+                           const abi_sigaction& action, uint64_t mask) {
+  const bool was_on_stack = on_signal_stack(process, frame.rsp);
+  const bool changes_stack =
+      (action.flags & ABI_SA_ONSTACK) && has_signal_stack(process) && !was_on_stack;
+  const uint64_t top =
+      changes_stack ? process.signal_stack.base + process.signal_stack.size : frame.rsp - kRedZone;
+  const uint64_t fpu = TRY(save_fpu(process, top));
+  const uint64_t at = align_down(fpu - sizeof(SignalFrame), 16);
+  const uint64_t stack_pointer = at - sizeof(uint64_t);
+  if ((changes_stack || was_on_stack) && !on_signal_stack(process, stack_pointer))
+    return Errno::EFAULT;
+
+  SignalFrame saved{.context = {}, .info = info};
+  abi_ucontext& context = saved.context;
+  context.stack = process.signal_stack;
+  if (was_on_stack) context.stack.flags |= ABI_SS_ONSTACK;
+  for (const Register& entry : kRegisters) context.registers[entry.number] = frame.*entry.field;
+  context.registers[ABI_REG_CSGSFS] = frame.cs;
+  context.registers[ABI_REG_ERR] = frame.error_code;
+  context.registers[ABI_REG_TRAPNO] = frame.vector;
+  context.registers[ABI_REG_OLDMASK] = mask;
+  context.registers[ABI_REG_CR2] = info.address;
+  context.fpu = fpu;
+  context.mask = mask;
+  TRY(copy_to_user(at, &saved, sizeof(saved)));
+  TRY(copy_to_user(stack_pointer, &action.restorer, sizeof(action.restorer)));
+  const uint64_t frame_pointer = frame.rbp;
+  frame = user_frame(action.handler, stack_pointer);
+  frame.rbp = frame_pointer;
+  frame.rdi = static_cast<uint64_t>(info.signo);
+  frame.rsi = at + offsetof(SignalFrame, info);
+  frame.rdx = at + offsetof(SignalFrame, context);
+  return {};
+}
+
+Result<void> signal_return(Process& process, TrapFrame& frame) {
+  abi_ucontext context;
+  TRY(copy_from_user(&context, frame.rsp + offsetof(SignalFrame, context), sizeof(context)));
+  TRY(restore_fpu(process, context.fpu));
+  for (const Register& entry : kRegisters) frame.*entry.field = context.registers[entry.number];
+  const Guard guard(process_lock);
+  signal_set_mask(process, context.mask);
+  return {};
+}

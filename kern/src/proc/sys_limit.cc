@@ -1,0 +1,166 @@
+// System calls on limits and priorities.
+//
+// A process has its limits from its parent. Those that the kernel can keep are kept: processor time
+// (the tick), file sizes, data and all memory (the stack does not count), processes of a user,
+// descriptors. The size of the stack and of core files (there are none) cannot be changed; what
+// nobody counts, resident and locked memory, has no limit and cannot get one.
+//
+// A process that is nice gets shorter slices of processor time (run_queue.cc), one that is the
+// opposite longer ones.
+#include <algorithm>
+
+#include "core/errstr.h"
+#include "proc/system_call.h"
+
+namespace {
+
+constexpr abi_rlimit kNone{ABI_RLIM_INFINITY, ABI_RLIM_INFINITY};
+constexpr int kNicest = 19, kRudest = -20;
+
+bool is_kept(int resource) {
+  switch (resource) {
+    case ABI_RLIMIT_CPU:
+    case ABI_RLIMIT_FSIZE:
+    case ABI_RLIMIT_DATA:
+    case ABI_RLIMIT_NPROC:
+    case ABI_RLIMIT_NOFILE:
+    case ABI_RLIMIT_AS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Result<void> check_change(const Process& process, int resource, const abi_rlimit& limit) {
+  if (limit.current > limit.maximum) return Errno::EINVAL;
+  const abi_rlimit& old = process.limits.of[resource];
+  if (!is_kept(resource)) {
+    if (limit.current == old.current && limit.maximum == old.maximum) return {};
+    return fail(Errno::EPERM, "this limit is fixed: %lu", old.maximum);
+  }
+  if (limit.maximum > old.maximum && process.who.uid != 0) return Errno::EPERM;
+  if (resource == ABI_RLIMIT_NOFILE && limit.maximum > kMaxFds)
+    return fail(Errno::EPERM, "a process has at most %d descriptors", kMaxFds);
+  return {};
+}
+
+// 0..5 ticks more or fewer than usual (3).
+int32_t extra_slice_of(int nice) {
+  return nice > 0 ? -((nice + 9) / 10) : (6 - nice) / 7;
+}
+
+// Calls visit(process) for each process that getpriority and setpriority are about. ESRCH.
+template <typename Visit>
+Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(process_lock) {
+  const int which = call.integer(0);
+  uint32_t id = call.word(1);
+  if (which < ABI_PRIO_PROCESS || which > ABI_PRIO_USER) return Errno::EINVAL;
+  if (id == 0) {
+    id = which == ABI_PRIO_PROCESS ? call.process.pid
+         : which == ABI_PRIO_PGRP  ? call.process.group
+                                   : call.process.who.uid;
+  }
+  bool found = false;
+  for (Process& process : all_processes) {
+    const uint32_t its = which == ABI_PRIO_PROCESS ? process.pid
+                         : which == ABI_PRIO_PGRP  ? process.group
+                                                   : process.who.uid;
+    if (its != id || process.state == ProcessState::kZombie) continue;
+    found = true;
+    TRY(visit(process));
+  }
+  if (!found) return Errno::ESRCH;
+  return {};
+}
+
+}  // namespace
+
+// What process 1 begins with.
+constexpr Limits kLimits = [] {
+  Limits limits{};
+  for (abi_rlimit& limit : limits.of) limit = kNone;
+  limits.of[ABI_RLIMIT_STACK] = {kStackSize, kStackSize};
+  limits.of[ABI_RLIMIT_CORE] = {0, 0};
+  limits.of[ABI_RLIMIT_NOFILE] = {kMaxFds, kMaxFds};
+  return limits;
+}();
+const Limits kFirstLimits = kLimits;
+
+Result<void> limit_allows_process(const Process& process) {
+  const uint64_t limit = process.limits.soft(ABI_RLIMIT_NPROC);
+  if (limit == ABI_RLIM_INFINITY || process.who.uid == 0) return {};
+  uint64_t count = 0;
+  const Guard guard(process_lock);
+  for (const Process& other : all_processes) count += other.who.real_uid == process.who.real_uid;
+  if (count < limit) return {};
+  return fail(Errno::EAGAIN, "user %u has %lu processes, and its limit is %lu",
+              process.who.real_uid, count, limit);
+}
+
+Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable) {
+  const uint64_t all = process.limits.soft(ABI_RLIMIT_AS),
+                 data = process.limits.soft(ABI_RLIMIT_DATA);
+  if (all == ABI_RLIM_INFINITY && data == ABI_RLIM_INFINITY) return {};
+  const AddressSpace::Sizes sizes = process.space->sizes();
+  if (sizes.all > all || more > all - sizes.all)
+    return fail(Errno::ENOMEM, "the limit of memory is %lu bytes", all);
+  if (writable && (sizes.data > data || more > data - sizes.data))
+    return fail(Errno::ENOMEM, "the limit of data is %lu bytes", data);
+  return {};
+}
+
+Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset, size_t size) {
+  const uint64_t limit = process.limits.soft(ABI_RLIMIT_FSIZE);
+  if (limit == ABI_RLIM_INFINITY || size == 0 || !chan.device->seekable()) return size;
+  abi_stat stat;
+  TRY(chan.device->stat(chan, stat));
+  if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG || chan.device->longest_command(chan) > 0)
+    return size;
+  if (chan.open_flags & ABI_O_APPEND) offset = stat.size;
+  if (offset < limit) return std::min<uint64_t>(size, limit - offset);
+  const Guard guard(process_lock);
+  signal_post(process, ABI_SIGXFSZ);
+  return Errno::EFBIG;
+}
+
+Result<int64_t> sys_rlimit(const SystemCall& call) {
+  Process& process = call.process;
+  const int resource = call.integer(0);
+  if (resource < 0 || resource >= ABI_RLIMIT_COUNT) return Errno::EINVAL;
+  const abi_rlimit old = process.limits.of[resource];
+  if (call.arguments[1]) {
+    abi_rlimit limit;
+    TRY(get_user(call.arguments[1], limit));
+    TRY(check_change(process, resource, limit));
+    process.limits.of[resource] = limit;
+    if (resource == ABI_RLIMIT_NOFILE) fd_set_limit(*process.fds, static_cast<int>(limit.current));
+    if (resource == ABI_RLIMIT_CPU) timers_cpu_limited(process);
+  }
+  if (call.arguments[2]) TRY(put_user(call.arguments[2], old));
+  return 0;
+}
+
+Result<int64_t> sys_getpriority(const SystemCall& call) {
+  int lowest = kNicest;
+  const Guard guard(process_lock);
+  TRY(visit_priorities(call, [&](const Process& process) -> Result<void> {
+    lowest = std::min(lowest, process.nice);
+    return {};
+  }));
+  return 20 - lowest;
+}
+
+Result<int64_t> sys_setpriority(const SystemCall& call) {
+  const int nice = std::clamp(call.integer(2), kRudest, kNicest);
+  const Credentials& who = call.process.who;
+  const Guard guard(process_lock);
+  TRY(visit_priorities(call, [&](Process& process) -> Result<void> {
+    if (who.uid != 0 && who.uid != process.who.uid && who.uid != process.who.real_uid)
+      return Errno::EPERM;
+    if (who.uid != 0 && nice < process.nice) return Errno::EACCES;
+    process.nice = nice;
+    if (process.task) process.task->extra_slice = extra_slice_of(nice);
+    return {};
+  }));
+  return 0;
+}

@@ -1,0 +1,227 @@
+// Timers of a process.
+//
+// The alarm (ITIMER_REAL) and POSIX timers are IntervalTimers: a timer of the scheduler whose
+// callback sends the signal and arms itself again, on the CPU where it was armed first. The process
+// alone arms them, after timer_cancel, which waits for a callback that runs; so it does when it
+// ends or deletes one, and no callback sees a timer or a process that is gone. The callback takes
+// process_lock: timer_cancel is called without.
+//
+// A POSIX timer carries the node that its signal is queued by, so that expiring allocates nothing.
+// While that is pending further expirations are counted as overruns.
+//
+// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks, in which a process that uses none of them
+// costs one look. Exec deletes POSIX timers and keeps the others, as POSIX has it; a forked child
+// has none.
+#include "proc/timers.h"
+
+#include <algorithm>
+
+#include "arch/x86_64/time.h"
+#include "kmalloc.h"
+#include "proc/process_impl.h"
+
+namespace {
+
+constexpr uint64_t kTick = 1'000'000'000 / kTickHz;  // nanoseconds
+
+constinit ObjectCache<PosixTimer> timer_cache;
+
+uint64_t ticks_of(Nanoseconds time) {
+  return time.value / kTick + (time.value % kTick != 0);
+}
+
+// It has expired: how often by now. Arms it for the next time.
+uint64_t expire(IntervalTimer& timer) REQUIRES(process_lock) {
+  if (timer.interval.value == 0) {
+    timer.deadline = {};
+    return 1;
+  }
+  const Nanoseconds now = std::max(monotonic_now(), timer.deadline);
+  const uint64_t times = (now - timer.deadline).value / timer.interval.value + 1;
+  timer.deadline = timer.deadline + Nanoseconds{times * timer.interval.value};
+  timer_arm(timer.timer, timer.deadline);
+  return times;
+}
+
+void alarm_expired(void* argument) {
+  auto& alarm = *static_cast<IntervalTimer*>(argument);
+  const Guard guard(process_lock);
+  expire(alarm);
+  signal_post(*alarm.process, ABI_SIGALRM);
+}
+
+void posix_timer_expired(void* argument) {
+  auto& timer = *static_cast<PosixTimer*>(argument);
+  const Guard guard(process_lock);
+  const uint64_t times = expire(timer);
+  if (!timer.signals) return;
+  if (timer.signal.link.linked()) {
+    timer.overruns += times;
+    return;
+  }
+  timer.overruns = times - 1;
+  signal_post_queued(*timer.process, timer.signal);
+}
+
+TimerSetting setting_of(const IntervalTimer& timer) REQUIRES(process_lock) {
+  if (timer.deadline.value == 0) return {};
+  const Nanoseconds now = monotonic_now();
+  // One that is about to expire is armed still: not 0.
+  const Nanoseconds left = timer.deadline > now ? timer.deadline - now : Nanoseconds{1};
+  return {.left = left, .interval = timer.interval};
+}
+
+void arm(IntervalTimer& timer, void (*expired)(void*), const TimerSetting& setting) {
+  timer_cancel(timer.timer);
+  const Guard guard(process_lock);
+  timer.timer.callback = expired;
+  timer.timer.argument = &timer;
+  timer.interval = setting.interval;
+  timer.deadline = {};
+  if (setting.left.value == 0) return;
+  const Nanoseconds now = monotonic_now();
+  timer.deadline = now + std::min(setting.left, Nanoseconds{UINT64_MAX} - now);
+  timer_arm(timer.timer, timer.deadline);
+}
+
+void count_down(Process& process, TickTimer& timer, int signal) REQUIRES(process_lock) {
+  if (timer.left == 0 || --timer.left > 0) return;
+  timer.left = timer.interval;
+  signal_post(process, signal);
+}
+
+// In each tick, interrupts off.
+void tick() {
+  const Cpu& cpu = this_cpu();
+  const Task* const task = task_on(cpu);
+  Process* const process = task ? task->process : nullptr;
+  if (!process || !process->timers.used) return;
+  const Guard guard(process_lock);
+  if (cpu.interrupted_user) count_down(*process, process->timers.user, ABI_SIGVTALRM);
+  count_down(*process, process->timers.all, ABI_SIGPROF);
+  const abi_rlimit& limit = process->limits.of[ABI_RLIMIT_CPU];
+  const uint64_t ticks = task->user_ticks + task->system_ticks;
+  if (ticks % kTickHz != 0) return;
+  const uint64_t seconds = ticks / kTickHz;
+  if (seconds >= limit.maximum) {
+    signal_post(*process, ABI_SIGKILL);
+  } else if (seconds >= limit.current) {
+    signal_post(*process, ABI_SIGXCPU);
+  }
+}
+
+void update_used(Process& process) REQUIRES(process_lock) {
+  ProcessTimers& timers = process.timers;
+  timers.used = timers.user.left || timers.all.left ||
+                process.limits.soft(ABI_RLIMIT_CPU) != ABI_RLIM_INFINITY;
+}
+
+// nullptr for the alarm.
+TickTimer* tick_timer(Process& process, int which) {
+  if (which == ABI_ITIMER_VIRTUAL) return &process.timers.user;
+  return which == ABI_ITIMER_PROF ? &process.timers.all : nullptr;
+}
+
+int lowest_free_id(Process& process) {
+  int id = 0;
+  while (posix_timer_find(process, id)) id++;
+  return id;
+}
+
+}  // namespace
+
+Result<TimerSetting> timer_get(Process& process, int which) {
+  if (which < ABI_ITIMER_REAL || which > ABI_ITIMER_PROF) return Errno::EINVAL;
+  const Guard guard(process_lock);
+  const TickTimer* const timer = tick_timer(process, which);
+  if (!timer) return setting_of(process.timers.alarm);
+  return TimerSetting{.left = {timer->left * kTick}, .interval = {timer->interval * kTick}};
+}
+
+Result<void> timer_set(Process& process, int which, const TimerSetting& setting) {
+  if (which < ABI_ITIMER_REAL || which > ABI_ITIMER_PROF) return Errno::EINVAL;
+  TickTimer* const timer = tick_timer(process, which);
+  if (!timer) {
+    process.timers.alarm.process = &process;
+    arm(process.timers.alarm, alarm_expired, setting);
+    return {};
+  }
+  const Guard guard(process_lock);
+  timer->left = ticks_of(setting.left);
+  timer->interval = ticks_of(setting.interval);
+  update_used(process);
+  return {};
+}
+
+void timers_cpu_limited(Process& process) {
+  const Guard guard(process_lock);
+  update_used(process);
+}
+
+Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event) {
+  const int id = lowest_free_id(process);
+  if (id == kMaxTimers) return Errno::EAGAIN;
+  const abi_sigevent usual{
+      .notify = ABI_SIGEV_SIGNAL, .signal = ABI_SIGALRM, .value = static_cast<uint64_t>(id)};
+  if (!event) event = &usual;
+  if (event->notify == ABI_SIGEV_THREAD) return Errno::ENOTSUP;
+  if (event->notify != ABI_SIGEV_NONE && event->notify != ABI_SIGEV_SIGNAL) return Errno::EINVAL;
+  const bool signals = event->notify == ABI_SIGEV_SIGNAL;
+  if (signals && (event->signal <= 0 || event->signal >= ABI_SIGNAL_COUNT)) return Errno::EINVAL;
+  PosixTimer* const timer = TRY(timer_cache.make(KM_SLEEP));
+  timer->process = &process;
+  timer->id = id;
+  timer->clock = clock;
+  timer->signals = signals;
+  timer->signal.signal = event->signal;
+  timer->signal.info = {.code = ABI_SI_TIMER, .word = event->value};
+  timer->signal.timer = timer;
+  const Guard guard(process_lock);
+  process.timers.posix.push_back(*timer);
+  return id;
+}
+
+Result<PosixTimer*> posix_timer_find(Process& process, int id) {
+  for (PosixTimer& timer : process.timers.posix) {
+    if (timer.id == id) return &timer;
+  }
+  return Errno::EINVAL;
+}
+
+int32_t posix_timer_overrun(const PosixTimer& timer) {
+  return static_cast<int32_t>(std::min<uint64_t>(timer.last_overruns, INT32_MAX));
+}
+
+TimerSetting posix_timer_get(PosixTimer& timer) {
+  const Guard guard(process_lock);
+  return setting_of(timer);
+}
+
+void posix_timer_set(PosixTimer& timer, const TimerSetting& setting) {
+  arm(timer, posix_timer_expired, setting);
+}
+
+void posix_timer_delete(PosixTimer* timer) {
+  timer_cancel(timer->timer);
+  {
+    const Guard guard(process_lock);
+    timer->link.unlink();
+    signal_withdraw(*timer->process, timer->signal);
+  }
+  timer_cache.destroy(timer);
+}
+
+void posix_timers_delete(Process& process) {
+  while (PosixTimer* const timer = process.timers.posix.front()) posix_timer_delete(timer);
+}
+
+void timers_end(Process& process) {
+  timer_cancel(process.timers.alarm.timer);
+  posix_timers_delete(process);
+  process.timers.used = false;
+}
+
+void process_timers_init() {
+  timer_cache.init("posix_timer");
+  tick_register(tick);
+}

@@ -1,0 +1,78 @@
+// Timers of a process: the alarm (ITIMER_REAL), those that count processor time, and POSIX timers.
+// The theory is in timers.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/syscall.h"
+#include "core/spinlock.h"
+#include "lib/list.h"
+#include "lib/result.h"
+#include "lib/units.h"
+#include "proc/signal_info.h"
+#include "sched/timer.h"
+
+struct Process;
+
+// When a timer expires next, and how often from then on.
+struct TimerSetting {
+  Nanoseconds left;      // 0: not armed
+  Nanoseconds interval;  // 0: once
+};
+
+// Expires at a time of the monotonic clock. Its own process alone arms it.
+struct IntervalTimer {
+  Timer timer{};
+  Process* process = nullptr;
+  // Under process_lock.
+  Nanoseconds deadline;  // 0: not armed
+  Nanoseconds interval;
+};
+
+// Counts ticks of processor time down. Under process_lock, but that the tick looks whether there is
+// anything to count.
+struct TickTimer {
+  uint64_t left = 0;  // 0: not armed
+  uint64_t interval = 0;
+};
+
+struct PosixTimer : IntervalTimer {
+  int id = 0;
+  int clock = 0;
+  bool signals = false;  // ABI_SIGEV_SIGNAL
+  // Under process_lock.
+  QueuedSignal signal;         // while it is pending
+  uint64_t overruns = 0;       // expirations since the signal became pending, but for the first
+  uint64_t last_overruns = 0;  // of the signal that was taken last
+  ListNode link;
+};
+
+inline constexpr int kMaxTimers = 32;
+
+struct ProcessTimers {
+  IntervalTimer alarm;
+  TickTimer user, all;                        // ITIMER_VIRTUAL, ITIMER_PROF
+  List<PosixTimer, &PosixTimer::link> posix;  // changed by the own task only, under process_lock
+  bool used = false;  // the tick has something to count. The own task's CPU only
+};
+
+// All but the last are for the current process. May sleep.
+
+// ABI_ITIMER_*: what it is set to. EINVAL.
+Result<TimerSetting> timer_get(Process& process, int which);
+Result<void> timer_set(Process& process, int which, const TimerSetting& setting);
+// EAGAIN when there are kMaxTimers, EINVAL, ENOTSUP, ENOMEM.
+Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event);
+// EINVAL when there is none.
+Result<PosixTimer*> posix_timer_find(Process& process, int id);
+// How often it expired before its signal was taken, but for the first; at most INT32_MAX.
+int32_t posix_timer_overrun(const PosixTimer& timer) REQUIRES(process_lock);
+TimerSetting posix_timer_get(PosixTimer& timer);
+void posix_timer_set(PosixTimer& timer, const TimerSetting& setting);
+void posix_timer_delete(PosixTimer* timer);
+// At exec, and at the end.
+void posix_timers_delete(Process& process);
+void timers_end(Process& process);
+// RLIMIT_CPU has been set.
+void timers_cpu_limited(Process& process);
+void process_timers_init();

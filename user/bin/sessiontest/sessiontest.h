@@ -1,0 +1,33 @@
+/* What the files of sessiontest share. */
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define USER 1000 /* `user` of /etc/passwd */
+#define OTHER 65534
+
+void expect(int good, const char* what, const char* file, int line);
+#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
+
+/* Runs the function in a child; what it expects in vain fails the test. Its exit code, or -1. */
+int in_child(int (*function)(void));
+pid_t start_child(int (*function)(void));
+int exit_code_of(pid_t child);
+/* For good, as a user without rights. */
+void become(uid_t uid);
+
+void test_ids(void);
+void test_groups(void);
+void test_set_id(void);
+void test_database(void);
+
+/* What the program does that a test has executed. */
+int helper(int argc, char** argv);

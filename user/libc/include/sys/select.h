@@ -1,0 +1,5 @@
+/* A set holds as many descriptors as a process can have (OPEN_MAX). */
+#ifndef FD_SETSIZE
+#define FD_SETSIZE 256
+#endif
+#include_next <sys/select.h>

@@ -1,0 +1,183 @@
+/* Limits of the system and of a process, what it has used, and how nice it is. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "syscall.h"
+
+static void timeval_of(struct timeval* to, const struct abi_timespec* from) {
+  to->tv_sec = from->sec;
+  to->tv_usec = from->nsec / 1000;
+}
+
+void __stele_rusage(struct rusage* to, const struct abi_rusage* from) {
+  memset(to, 0, sizeof *to);
+  timeval_of(&to->ru_utime, &from->user);
+  timeval_of(&to->ru_stime, &from->system);
+  to->ru_maxrss = (long)(from->max_resident / 1024);
+  to->ru_minflt = (long)from->minor_faults;
+  to->ru_majflt = (long)from->major_faults;
+  to->ru_nvcsw = (long)from->voluntary_switches;
+  to->ru_nivcsw = (long)from->involuntary_switches;
+}
+
+int getrusage(int who, struct rusage* usage) {
+  struct abi_rusage abi;
+  if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN) {
+    errno = EINVAL;
+    return -1;
+  }
+  int children = who == RUSAGE_CHILDREN;
+  if (SYSCALL2(times, children ? NULL : &abi, children ? &abi : NULL) < 0) return -1;
+  __stele_rusage(usage, &abi);
+  return 0;
+}
+
+int getrlimit(int resource, struct rlimit* limit) {
+  return (int)SYSCALL3(rlimit, resource, NULL, limit);
+}
+int setrlimit(int resource, const struct rlimit* limit) {
+  return (int)SYSCALL3(rlimit, resource, limit, NULL);
+}
+
+int getpriority(int which, id_t who) {
+  long result = SYSCALL2(getpriority, which, who);
+  return result < 0 ? -1 : 20 - (int)result;
+}
+int setpriority(int which, id_t who, int nice) {
+  return (int)SYSCALL3(setpriority, which, who, nice);
+}
+
+/* The new value, which may be -1: errno says whether it failed. EPERM, where setpriority has
+ * EACCES. */
+int nice(int more) {
+  int now = getpriority(PRIO_PROCESS, 0) + more;
+  if (now < PRIO_MIN) now = PRIO_MIN;
+  if (now > PRIO_MAX - 1) now = PRIO_MAX - 1;
+  if (setpriority(PRIO_PROCESS, 0, now) < 0) {
+    if (errno == EACCES) errno = EPERM;
+    return -1;
+  }
+  return now;
+}
+
+/* -1 without an error: no limit. */
+static long soft_limit(int resource) {
+  struct rlimit limit;
+  if (getrlimit(resource, &limit) < 0) return -1;
+  return limit.rlim_cur == RLIM_INFINITY ? -1 : (long)limit.rlim_cur;
+}
+
+int getdtablesize(void) {
+  return (int)soft_limit(RLIMIT_NOFILE);
+}
+
+long sysconf(int name) {
+  switch (name) {
+    case _SC_ARG_MAX:
+      return ARG_MAX;
+    case _SC_CHILD_MAX:
+      return soft_limit(RLIMIT_NPROC);
+    case _SC_OPEN_MAX:
+      return soft_limit(RLIMIT_NOFILE);
+    case _SC_CLK_TCK:
+      return 250;
+    case _SC_NGROUPS_MAX:
+      return NGROUPS_MAX;
+    case _SC_PAGESIZE:
+      return 4096;
+    case _SC_GETGR_R_SIZE_MAX:
+    case _SC_GETPW_R_SIZE_MAX:
+      return 1024;
+    case _SC_LINE_MAX:
+      return LINE_MAX;
+    case _SC_IOV_MAX:
+      return IOV_MAX;
+    case _SC_HOST_NAME_MAX:
+      return 64;
+    case _SC_LOGIN_NAME_MAX:
+      return 33;
+    case _SC_TTY_NAME_MAX:
+      return 32;
+    case _SC_RE_DUP_MAX:
+      return RE_DUP_MAX;
+    case _SC_BC_BASE_MAX:
+      return BC_BASE_MAX;
+    case _SC_BC_DIM_MAX:
+      return BC_DIM_MAX;
+    case _SC_BC_SCALE_MAX:
+      return BC_SCALE_MAX;
+    case _SC_BC_STRING_MAX:
+      return BC_STRING_MAX;
+    case _SC_COLL_WEIGHTS_MAX:
+      return COLL_WEIGHTS_MAX;
+    case _SC_EXPR_NEST_MAX:
+      return EXPR_NEST_MAX;
+    case _SC_STREAM_MAX:
+      return soft_limit(RLIMIT_NOFILE);
+    case _SC_RTSIG_MAX:
+      return SIGRTMAX - SIGRTMIN + 1;
+    case _SC_SIGQUEUE_MAX:
+    case _SC_TIMER_MAX:
+      return 32;
+    case _SC_DELAYTIMER_MAX:
+      return INT_MAX;
+    case _SC_NPROCESSORS_CONF:
+    case _SC_NPROCESSORS_ONLN: {
+      struct abi_utsname name_of;
+      long count = 0;
+      if (SYSCALL1(uname, &name_of) < 0) return -1;
+      for (const char* digit = name_of.version; *digit >= '0' && *digit <= '9'; digit++)
+        count = 10 * count + (*digit - '0');
+      return count;
+    }
+    case _SC_JOB_CONTROL:
+    case _SC_SAVED_IDS:
+    case _SC_REGEXP:
+    case _SC_SHELL:
+      return 1;
+    case _SC_VERSION:
+    case _SC_2_VERSION:
+    case _SC_FSYNC:
+    case _SC_MEMORY_PROTECTION:
+    case _SC_MONOTONIC_CLOCK:
+    case _SC_CLOCK_SELECTION:
+    case _SC_CPUTIME:
+    case _SC_TIMERS:
+    case _SC_REALTIME_SIGNALS:
+      return 200809L;
+    /* What there is not: -1 without an error. */
+    case _SC_THREADS:
+    case _SC_THREAD_SAFE_FUNCTIONS:
+    case _SC_MAPPED_FILES:
+    case _SC_SHARED_MEMORY_OBJECTS:
+    case _SC_SEMAPHORES:
+    case _SC_MESSAGE_PASSING:
+    case _SC_ASYNCHRONOUS_IO:
+    case _SC_PRIORITIZED_IO:
+    case _SC_SYNCHRONIZED_IO:
+    case _SC_MEMLOCK:
+    case _SC_MEMLOCK_RANGE:
+    case _SC_PRIORITY_SCHEDULING:
+    case _SC_IPV6:
+    case _SC_RAW_SOCKETS:
+    case _SC_SYMLOOP_MAX:
+    case _SC_TIMEOUTS:
+    case _SC_TRACE:
+    case _SC_TYPED_MEMORY_OBJECTS:
+    case _SC_BARRIERS:
+    case _SC_SPIN_LOCKS:
+    case _SC_READER_WRITER_LOCKS:
+    case _SC_SPORADIC_SERVER:
+    case _SC_THREAD_CPUTIME:
+    case _SC_XOPEN_VERSION:
+    case _SC_XOPEN_UNIX:
+    case _SC_ATEXIT_MAX:
+      return -1;
+    default:
+      return __stele_fail(EINVAL, "sysconf: not known here");
+  }
+}
