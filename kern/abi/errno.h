@@ -38,10 +38,12 @@
   X(EROFS, 30, "read-only file system")              \
   X(EPIPE, 32, "broken pipe")                        \
   X(ERANGE, 34, "result too large")                  \
+  X(EDEADLK, 45, "deadlock avoided")                 \
+  X(ENOLCK, 46, "no locks available")                \
   X(ENOSYS, 88, "no such system call")               \
   X(ENOTEMPTY, 90, "directory not empty")            \
   X(ENAMETOOLONG, 91, "file name too long")          \
-  X(ELOOP, 92, "too many levels of binding")         \
+  X(ELOOP, 92, "too many levels of links")           \
   X(ETIMEDOUT, 116, "timed out")                     \
   X(ENOTSUP, 134, "not supported")
 

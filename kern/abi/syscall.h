@@ -31,7 +31,7 @@
   X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */     \
   X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */           \
   X(munmap, 15)        /* (addr, len) */                                                           \
-  X(open, 16)          /* (path, flags, mode) fd */                                                \
+  X(open, 16)          /* (directory, path, flags, mode) fd */                                     \
   X(close, 17)         /* (fd) */                                                                  \
   X(read, 18)          /* (fd, buf, len) bytes */                                                  \
   X(write, 19)         /* (fd, buf, len) bytes */                                                  \
@@ -39,21 +39,21 @@
   X(pwrite, 21)        /* (fd, buf, len, offset) bytes */                                          \
   X(lseek, 22)         /* (fd, offset, whence 0 set 1 cur 2 end) offset */                         \
   X(dup, 23)           /* (fd) fd */                                                               \
-  X(dup2, 24)          /* (fd, newfd) newfd */                                                     \
-  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_DUPFD, GETFD, SETFD, GETFL, SETFL */           \
+  X(dup2, 24)          /* (fd, newfd, flags: 0 or ABI_O_CLOEXEC) newfd */                          \
+  X(fcntl, 25)         /* (fd, cmd, arg) newlib's F_*: DUPFD, GETFD, SETFD, GETFL, SETFL, locks */ \
   X(pipe2, 26)         /* (int fds[2], flags) */                                                   \
   X(fstat, 27)         /* (fd, struct abi_stat *) */                                               \
-  X(stat, 28)          /* (path, struct abi_stat *) */                                             \
+  X(stat, 28)          /* (directory, path, struct abi_stat *, ABI_AT_* flags) */                  \
   X(getdents, 29)      /* (fd, buf, len) bytes of struct abi_dirent, 0 at the end */               \
-  X(access, 30)        /* (path, mode) */                                                          \
+  X(access, 30)        /* (directory, path, mode, ABI_AT_* flags) */                               \
   X(chdir, 31)         /* (path) */                                                                \
   X(fchdir, 32)        /* (fd) */                                                                  \
   X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                         \
-  X(mkdir, 34)         /* (path, mode) */                                                          \
-  X(rmdir, 35)         /* (path) */                                                                \
-  X(unlink, 36)        /* (path) */                                                                \
-  X(rename, 37)        /* (from, to) within one device */                                          \
-  X(chmod, 38)         /* (path, mode) */                                                          \
+  X(mkdir, 34)         /* (directory, path, mode) */                                               \
+  X(fsync, 35)         /* (fd, data only) what was written is where the device keeps it */         \
+  X(unlink, 36)        /* (directory, path, flags: 0 or ABI_AT_REMOVEDIR) */                       \
+  X(rename, 37)        /* (directory, from, directory, to) within one device */                    \
+  X(chmod, 38)         /* (directory, path, mode, ABI_AT_* flags) */                               \
   X(truncate, 39)      /* (path, len) */                                                           \
   X(ftruncate, 40)     /* (fd, len) */                                                             \
   X(umask, 41)         /* (mask) old mask */                                                       \
@@ -91,11 +91,29 @@
   X(waitid, 72)           /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage * or NULL) */ \
   X(rlimit, 73)      /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */     \
   X(getpriority, 74) /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                       \
-  X(setpriority, 75) /* (ABI_PRIO_*, id, nice) */
+  X(setpriority, 75) /* (ABI_PRIO_*, id, nice) */                                                  \
+  X(chown, 76)       /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: stays */           \
+  X(utimens, 77)     /* (directory, path, abi_timespec[2] or NULL = now, ABI_AT_* flags) */        \
+  X(link, 78)        /* (directory, from, directory, to, ABI_AT_* flags) */                        \
+  X(symlink, 79)     /* (target, directory, path) */                                               \
+  X(readlink, 80)    /* (directory, path, buf, len) bytes, without a NUL */                        \
+  X(mknod, 81)       /* (directory, path, mode) a file or a FIFO */                                \
+  X(statfs, 82)      /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                  \
+  X(flock, 83)       /* (fd, ABI_LOCK_*) */                                                        \
+  X(getsid, 84)      /* (pid, 0 = self) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 76 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
 #undef ABI_SYSCALL_NUMBER
+
+/* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current one. The
+ * numbers are newlib's. */
+#define ABI_AT_FDCWD (-2)
+#define ABI_AT_EACCESS 1          /* access: as the effective user */
+#define ABI_AT_SYMLINK_NOFOLLOW 2 /* a symbolic link at the end of the path is not followed */
+#define ABI_AT_SYMLINK_FOLLOW 4   /* link: it is */
+#define ABI_AT_REMOVEDIR 8        /* unlink: a directory */
+#define ABI_AT_EMPTY_PATH 16      /* an empty path is `directory` itself, open whatever it is */
 
 /* open and fcntl flags: newlib's. */
 #define ABI_O_RDONLY 0x0
@@ -109,6 +127,8 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 76 };
 #define ABI_O_NONBLOCK 0x4000
 #define ABI_O_NOCTTY 0x8000
 #define ABI_O_CLOEXEC 0x40000
+#define ABI_O_SYNC 0x2000 /* each write is followed by an fsync */
+#define ABI_O_NOFOLLOW 0x100000
 #define ABI_O_DIRECTORY 0x200000
 
 /* Bits of abi_stat.mode, as everywhere in Unix. */
@@ -117,6 +137,7 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 76 };
 #define ABI_S_IFCHR 0020000
 #define ABI_S_IFREG 0100000
 #define ABI_S_IFIFO 0010000
+#define ABI_S_IFLNK 0120000
 #define ABI_S_ISUID 04000 /* runs with its owner's rights */
 #define ABI_S_ISGID 02000 /* runs with its group's rights */
 
@@ -142,11 +163,45 @@ struct abi_stat {
   uint32_t gid;
   uint64_t size; /* bytes; 0 where it is not known before reading */
   uint64_t block_size;
+  uint64_t blocks; /* of 512 bytes that it takes up */
   struct abi_timespec atime, mtime, ctime;
 };
 
+/* What a device's files have and may have. */
+struct abi_statfs {
+  uint64_t block_size;                            /* bytes of the blocks counted here */
+  uint64_t blocks, blocks_free, blocks_available; /* available: to others than root */
+  uint64_t files, files_free;                     /* 0 where nobody counts */
+  uint64_t device;                                /* as abi_stat.dev */
+  uint32_t longest_name;                          /* bytes */
+  uint32_t read_only;                             /* 1 or 0 */
+};
+
+/* fcntl's record locks: newlib's struct flock. */
+struct abi_flock {
+  int16_t type, whence;  /* ABI_F_*, SEEK_* */
+  int64_t start, length; /* bytes; length 0: to the end of whatever size the file will have */
+  int16_t pid;           /* of who has the lock, from ABI_F_GETLK */
+};
+#define ABI_F_GETLK 7
+#define ABI_F_SETLK 8
+#define ABI_F_SETLKW 9
+#define ABI_F_RDLCK 1
+#define ABI_F_WRLCK 2
+#define ABI_F_UNLCK 3
+/* flock */
+#define ABI_LOCK_SH 1
+#define ABI_LOCK_EX 2
+#define ABI_LOCK_NB 4
+#define ABI_LOCK_UN 8
+
+/* nsec of utimens */
+#define ABI_UTIME_NOW (-2)
+#define ABI_UTIME_OMIT (-1)
+
 struct abi_dirent {
   uint64_t ino;
+  uint64_t next;   /* lseek to it, and the next read begins after this entry */
   uint16_t length; /* of this entry in bytes, a multiple of 8 */
   uint8_t type;    /* (mode & ABI_S_IFMT) >> 12 */
   char name[];     /* ends with NUL */
@@ -397,14 +452,40 @@ struct abi_rlimit {
 #define ABI_TCGPGRP 5  /* int * */
 #define ABI_TCSPGRP 6  /* const int * */
 #define ABI_TCGWINSZ 7 /* struct abi_winsize * */
+#define ABI_TCSWINSZ 8 /* const struct abi_winsize * */
+#define ABI_TCSCTTY 9  /* int: becomes the session's; 1: also if another session has it (root) */
+#define ABI_TCNOTTY 10 /* is the session's, or the caller's, no more */
+#define ABI_TCGSID 11  /* int *: session */
+#define ABI_TCFLSH 12  /* int: throws away 0 input, 1 output, 2 both */
+#define ABI_TCXONC 13  /* int: 0 stops output, 1 goes on; 2 sends VSTOP, 3 VSTART */
+#define ABI_TCSBRK 14  /* int: waits until output has drained */
+#define ABI_TCGPTN 15  /* int *: N of /dev/pts/N */
+#define ABI_TCSPTLCK \
+  16 /* const int *: of a master; others than 0 keep the slave from being opened */
 
+#define ABI_ISTRIP 0x20
+#define ABI_INLCR 0x40
+#define ABI_IGNCR 0x80
 #define ABI_ICRNL 0x100
+#define ABI_IXON 0x400
+#define ABI_IXANY 0x800
 #define ABI_OPOST 0x1
 #define ABI_ONLCR 0x4
+#define ABI_OCRNL 0x8
+#define ABI_CS8 0x30
+#define ABI_CREAD 0x80
+#define ABI_B115200 0x1002
 #define ABI_ISIG 0x1
 #define ABI_ICANON 0x2
 #define ABI_ECHO 0x8
 #define ABI_ECHOE 0x10
+#define ABI_ECHOK 0x20
+#define ABI_ECHONL 0x40
+#define ABI_NOFLSH 0x80
+#define ABI_TOSTOP 0x100
+#define ABI_ECHOCTL 0x200
+#define ABI_ECHOKE 0x800
+#define ABI_IEXTEN 0x8000
 
 enum {
   ABI_VINTR,
@@ -415,6 +496,13 @@ enum {
   ABI_VTIME,
   ABI_VMIN,
   ABI_VSUSP,
+  ABI_VEOL,
+  ABI_VSTART,
+  ABI_VSTOP,
+  ABI_VLNEXT,
+  ABI_VWERASE,
+  ABI_VREPRINT,
+  ABI_VEOL2,
   ABI_NCCS = 20
 };
 

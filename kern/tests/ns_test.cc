@@ -95,7 +95,7 @@ KTEST(ns_names_follow_renames) {
     Result<Ref<Chan>> above = path_walk(below, "..");
     EXPECT(above && (*above)->qid == (*path_walk(context, "#tmp/other"))->qid);
     // Who may not search what is above gets no further.
-    EXPECT((*above)->device->chmod(**above, 0700, {}));
+    EXPECT((*above)->device->set_attributes(**above, mode_change(0700), {}));
     EXPECT(fails_with(Errno::EACCES, path_walk(ns.context(inner->get(), 1000), "../inner")));
     // What has been removed is left by the name that it had.
     EXPECT(path_remove(context, "#tmp/other/inner/file", false));

@@ -32,8 +32,9 @@ class LiveCounts {
 
   static bool wanted(std::string_view name) {
     return name.starts_with("kmalloc_") || name == "chan" || name.starts_with("pipe") ||
-           name.starts_with("tmp_") || name == "fd_table" || name.starts_with("mount") ||
-           name == "namespace";
+           name.starts_with("tmp_") || name == "pty" || name == "fd_table" ||
+           name.starts_with("mount") || name == "namespace" || name == "file_lock" ||
+           name == "locked_file";
   }
   void count(uint64_t* live) {
     used_ = 0;
@@ -66,6 +67,19 @@ class TestNamespace {
  private:
   Ref<Namespace> ns_;
 };
+
+inline Result<void> path_rename(const PathContext& context, std::string_view from,
+                                std::string_view to) {
+  return path_rename(context, from, context, to);
+}
+inline AttributeChange mode_change(uint32_t mode) {
+  AttributeChange change;
+  change.mode = mode;
+  return change;
+}
+inline Result<void> path_mkdir(const PathContext& context, std::string_view path, uint32_t mode) {
+  return path_make(context, path, mode | ABI_S_IFDIR);
+}
 
 inline Result<void> write_file(const PathContext& context, std::string_view path,
                                std::string_view text) {

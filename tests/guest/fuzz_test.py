@@ -9,7 +9,7 @@ from guest import BUILD, ROOT, guest, text
 
 pytestmark = pytest.mark.cpus(1)
 
-LEAK = "0 open P24 0 0; fcntl 3 0 100; close 3"  # of dup_range
+LEAK = "0 open W0 P24 0 0; fcntl 3 0 100; close 3"  # of dup_range
 BUGS = {"rename_name": "leak", "exec_format": "leak", "getdents_fault": "leak", "dup_range": "leak", "bind_spare": "leak",
         "tmp_hole": "panic", "pipe_reader": "panic", "pipe_kill": "hang", "trace_freed": "identity", "pipe_stat": "panic"}
 
@@ -74,12 +74,12 @@ def test_a_process_that_cannot_be_killed_is_found():
 def test_as_c():
     result = guest(f"leakfuzz c '{LEAK}'", "--variant", "break")
     assert result.status == 0
-    assert 'call(ABI_SYS_open, (long)"/dev/zero", 0x0, 0x0, 0, 0, 0);' in result.stdout
+    assert 'call(ABI_SYS_open, 0xfffffffffffffffe, (long)"/dev/zero", 0x0, 0x0, 0, 0);' in result.stdout
 
 
 def test_the_program_in_c_does_the_same(tmp_path):
     """With something of each pool."""
-    more = "65534 open P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6"
+    more = "65534 open W0 P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6"
     source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "break")
     assert source.status == 0, source
     (tmp_path / "found.c").write_text(source.stdout)
@@ -97,7 +97,7 @@ def test_the_program_in_c_does_the_same(tmp_path):
 
 def test_bad_arguments():
     cases = {"": "fuzz, play, each, run or c?", "fuzz seed=x": "'x' is not a number", "play": "no program", "play '0 opne 1'": "not a program: 0 opne 1",
-             "play '0 open P999 0 0'": "not a program", "play -f /none": "/none", "fuzz '0 getpid'": "'0 getpid'?", "play '0 getpid 1'": "not a program"}
+             "play '0 open W0 P999 0 0'": "not a program", "play -f /none": "/none", "fuzz '0 getpid'": "'0 getpid'?", "play '0 getpid 1'": "not a program"}
     result = guest("\n".join(f"echo == >&2; leakfuzz {arguments}; echo $?" for arguments in cases))
     assert result.stdout.split() == ["2"] * len(cases)
     for said, why in zip(result.stderr.split("==\n")[1:], cases.values()):

@@ -166,8 +166,26 @@ const std::vector<Call>& calls() {
       {"walk", [](P9Client& c) { return error_of(c.walk(1, new_fid(), "name")); }, u16(1) + qid()},
       {"clone", [](P9Client& c) { return error_of(c.clone(1, new_fid())); }, u16(0)},
       {"attributes", [](P9Client& c) { return error_of(c.attributes(1)); }, attributes(5)},
-      {"set_mode", [](P9Client& c) { return error_of(c.set_mode(1, 0644)); }, ""},
-      {"set_size", [](P9Client& c) { return error_of(c.set_size(1, 7)); }, ""},
+      {"set_attributes",
+       [](P9Client& c) {
+         P9Change change;
+         change.mode = 0644;
+         return error_of(c.set_attributes(1, change));
+       },
+       ""},
+      {"symlink", [](P9Client& c) { return error_of(c.symlink(1, "name", "target", 0)); }, qid()},
+      {"make_node", [](P9Client& c) { return error_of(c.make_node(1, "name", 0010644, 0)); },
+       qid()},
+      {"link", [](P9Client& c) { return error_of(c.link(1, 2, "name")); }, ""},
+      {"readlink",
+       [](P9Client& c) {
+         const auto buffer = std::make_unique<char[]>(7);
+         return error_of(c.readlink(1, buffer.get(), 7));
+       },
+       text("target")},
+      {"sync", [](P9Client& c) { return error_of(c.sync(1, true)); }, ""},
+      {"file_system", [](P9Client& c) { return error_of(c.file_system(1)); },
+       u32(1) + u32(4096) + u64(9) + u64(8) + u64(7) + u64(6) + u64(5) + u64(4) + u32(255)},
       {"open", [](P9Client& c) { return error_of(c.open(1, 0)); }, qid() + u32(0)},
       {"create", [](P9Client& c) { return error_of(c.create(1, "name", 1, 0644, 0)); },
        qid() + u32(0)},
@@ -222,6 +240,38 @@ TEST(P9Client, AttributesAreWhereTheyShouldBe) {
   EXPECT_EQ(result->accessed.seconds, 10u);
   EXPECT_EQ(result->modified.nanoseconds, 21u);
   EXPECT_EQ(result->changed.seconds, 30u);
+}
+
+TEST(P9Client, AttributesAreSetAsAsked) {
+  Server server([](const Asked& asked) { return reply(asked, ""); });
+  P9Client client(server);
+  P9Change change;
+  change.uid = 5;
+  change.size = 1000;
+  change.accessed = {.now = true, .at = {}};
+  change.modified = {.now = false, .at = {20, 21}};
+  ASSERT_TRUE(client.set_attributes(9, change));
+  // fid, what is valid (uid, size, both times, the second as given), mode, uid, gid, size, times.
+  EXPECT_EQ(server.asked[0].contents, u32(9) + u32(2 | 8 | 0x10 | 0x20 | 0x100) + u32(0) + u32(5) +
+                                          u32(0) + u64(1000) + u64(0) + u64(0) + u64(20) + u64(21));
+}
+
+TEST(P9Client, TargetsOfLinksFitAndAreText) {
+  for (const auto& [target, expected] :
+       std::vector<std::pair<Bytes, std::optional<Errno>>>{{"target", std::nullopt},
+                                                           {"", std::nullopt},
+                                                           {"target7", Errno::ENAMETOOLONG},
+                                                           {Bytes(60000, 'x'), Errno::ENAMETOOLONG},
+                                                           {Bytes("a\0b", 3), Errno::EIO}}) {
+    Server server([&](const Asked& asked) { return reply(asked, text(target)); });
+    P9Client client(server);
+    const auto buffer = std::make_unique<char[]>(7);
+    Result<size_t> size = client.readlink(1, buffer.get(), 7);
+    EXPECT_EQ(size ? std::nullopt : std::optional(size.error()), expected);
+    if (size) {
+      EXPECT_EQ(Bytes(buffer.get(), *size), target);
+    }
+  }
 }
 
 TEST(P9Client, LargeReadsAndWritesAreMadeOfSeveral) {

@@ -12,13 +12,19 @@
 struct __dirstream {
   int fd;
   size_t used, filled; /* bytes of buffer */
-  long position;       /* entries given, for telldir */
+  long position;       /* after the entry that was given last, for telldir */
   struct dirent
       entry; /* what readdir gave last: an entry in the buffer may be shorter than struct dirent */
   char buffer[4096] __attribute__((aligned(8)));
 };
 
 DIR* fdopendir(int fd) {
+  struct stat stat;
+  if (fstat(fd, &stat) < 0) return NULL;
+  if (!S_ISDIR(stat.st_mode)) {
+    errno = ENOTDIR;
+    return NULL;
+  }
   DIR* directory = malloc(sizeof *directory);
   if (directory == NULL) return NULL;
   directory->fd = fd;
@@ -27,12 +33,16 @@ DIR* fdopendir(int fd) {
   return directory;
 }
 
-DIR* opendir(const char* path) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static DIR* opendir_at(int start, const char* path) {
+  int fd = openat(start, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return NULL;
   DIR* directory = fdopendir(fd);
   if (directory == NULL) close(fd);
   return directory;
+}
+
+DIR* opendir(const char* path) {
+  return opendir_at(AT_FDCWD, path);
 }
 
 int closedir(DIR* directory) {
@@ -50,7 +60,7 @@ struct dirent* readdir(DIR* directory) {
   }
   const struct abi_dirent* next = (const struct abi_dirent*)(directory->buffer + directory->used);
   directory->used += next->length;
-  directory->position++;
+  directory->position = (long)next->next;
   directory->entry.d_ino = next->ino;
   directory->entry.d_reclen = next->length;
   directory->entry.d_type = next->type;
@@ -58,19 +68,18 @@ struct dirent* readdir(DIR* directory) {
   return &directory->entry;
 }
 
-void rewinddir(DIR* directory) {
-  lseek(directory->fd, 0, SEEK_SET);
+void seekdir(DIR* directory, long position) {
+  lseek(directory->fd, position, SEEK_SET);
   directory->used = directory->filled = 0;
-  directory->position = 0;
+  directory->position = position;
+}
+
+void rewinddir(DIR* directory) {
+  seekdir(directory, 0);
 }
 
 long telldir(DIR* directory) {
   return directory->position;
-}
-
-void seekdir(DIR* directory, long position) {
-  rewinddir(directory);
-  while (directory->position < position && readdir(directory) != NULL) continue;
 }
 
 int dirfd(DIR* directory) {
@@ -84,9 +93,10 @@ int alphasort(const struct dirent** a, const struct dirent** b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-int scandir(const char* path, struct dirent*** result, int (*select)(const struct dirent*),
-            int (*compare)(const struct dirent**, const struct dirent**)) {
-  DIR* directory = opendir(path);
+int scandirat(int start, const char* path, struct dirent*** result,
+              int (*select)(const struct dirent*),
+              int (*compare)(const struct dirent**, const struct dirent**)) {
+  DIR* directory = opendir_at(start, path);
   if (directory == NULL) return -1;
   struct dirent** list = NULL;
   int count = 0;
@@ -112,4 +122,32 @@ int scandir(const char* path, struct dirent*** result, int (*select)(const struc
   }
   *result = list;
   return count;
+}
+
+int scandir(const char* path, struct dirent*** result, int (*select)(const struct dirent*),
+            int (*compare)(const struct dirent**, const struct dirent**)) {
+  return scandirat(AT_FDCWD, path, result, select, compare);
+}
+
+int fdclosedir(DIR* directory) {
+  int fd = directory->fd;
+  free(directory);
+  return fd;
+}
+
+int readdir_r(DIR* directory, struct dirent* entry, struct dirent** result) {
+  int before = errno;
+  errno = 0;
+  const struct dirent* next = readdir(directory);
+  int error = errno;
+  errno = before;
+  *result = NULL;
+  if (next == NULL) return error;
+  *entry = *next;
+  *result = entry;
+  return 0;
+}
+
+int versionsort(const struct dirent** a, const struct dirent** b) {
+  return strverscmp((*a)->d_name, (*b)->d_name);
 }

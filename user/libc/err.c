@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const char* __stele_program; /* process.c */
-
 static void message(int error, const char* format, va_list arguments) {
-  fprintf(stderr, "%s: ", __stele_program);
+  fprintf(stderr, "%s: ", program_invocation_short_name);
   if (format != NULL) vfprintf(stderr, format, arguments);
   if (error >= 0) fprintf(stderr, "%s%s", format != NULL ? ": " : "", strerror(error));
   fputc('\n', stderr);
@@ -36,16 +34,23 @@ void warnx(const char* format, ...) {
   va_end(arguments);
 }
 
+void verr(int status, const char* format, va_list arguments) {
+  vwarn(format, arguments);
+  exit(status);
+}
+void verrx(int status, const char* format, va_list arguments) {
+  vwarnx(format, arguments);
+  exit(status);
+}
+
 void err(int status, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vwarn(format, arguments);
-  exit(status);
+  verr(status, format, arguments);
 }
 
 void errx(int status, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vwarnx(format, arguments);
-  exit(status);
+  verrx(status, format, arguments);
 }

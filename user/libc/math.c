@@ -42,8 +42,35 @@ long double atan2l(long double y, long double x) {
 long double powl(long double x, long double y) {
   return pow((double)x, (double)y);
 }
+long double exp10l(long double x) {
+  return exp10((double)x);
+}
+long double pow10l(long double x) {
+  return exp10((double)x);
+}
+long double lgammal_r(long double x, int* sign) {
+  return lgamma_r((double)x, sign);
+}
+void sincosl(long double x, long double* sine, long double* cosine) {
+  *sine = sinl(x);
+  *cosine = cosl(x);
+}
 long double fmal(long double x, long double y, long double z) {
   return x * y + z;
+}
+
+/* The old names of the logarithm, which in newlib are the function itself. */
+double gamma(double x) {
+  return lgamma(x);
+}
+float gammaf(float x) {
+  return lgammaf(x);
+}
+double gamma_r(double x, int* sign) {
+  return lgamma_r(x, sign);
+}
+float gammaf_r(float x, int* sign) {
+  return lgammaf_r(x, sign);
 }
 
 /* An 80-bit number as it lies in memory. */

@@ -69,22 +69,27 @@ int setpgid(pid_t pid, pid_t group) {
 int setpgrp(void) {
   return setpgid(0, 0);
 }
+pid_t getsid(pid_t pid) {
+  return (pid_t)SYSCALL1(getsid, pid);
+}
 pid_t setsid(void) {
   return (pid_t)SYSCALL0(setsid);
 }
 
 /* The heap. `heap_end` is where the kernel has it; 0 before the first call. */
+static uintptr_t heap_end;
+
+int brk(void* end) {
+  heap_end = (uintptr_t)SYSCALL1(brk, end);
+  if (heap_end == (uintptr_t)end) return 0;
+  errno = ENOMEM;
+  return -1;
+}
+
 void* sbrk(ptrdiff_t increment) {
-  static uintptr_t heap_end;
   if (heap_end == 0) heap_end = (uintptr_t)SYSCALL1(brk, 0);
   uintptr_t old = heap_end;
-  if (increment == 0) return (void*)old;
-  uintptr_t end = (uintptr_t)SYSCALL1(brk, old + (uintptr_t)increment);
-  if (end != old + (uintptr_t)increment) {
-    errno = ENOMEM;
-    return (void*)-1;
-  }
-  heap_end = end;
+  if (increment != 0 && brk((void*)(old + (uintptr_t)increment)) < 0) return (void*)-1;
   return (void*)old;
 }
 

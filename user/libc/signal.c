@@ -1,7 +1,6 @@
 /* Signals. A handler returns to __stele_restore, which asks the kernel to go on where the signal
  * struck. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,9 +158,4 @@ void psignal(int signal, const char* message) {
 }
 void psiginfo(const siginfo_t* info, const char* message) {
   psignal(info->si_signo, message);
-}
-
-void siglongjmp(sigjmp_buf environment, int value) {
-  if (environment[0].__saved) sigprocmask(SIG_SETMASK, &environment[0].__mask, NULL);
-  longjmp(environment[0].__jump, value);
 }

@@ -1,6 +1,7 @@
 /* What runs before main and after it: called by crt0.S, on the program's first stack. */
 #include "start.h"
 
+#include <errno.h>
 #include <reent.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@ extern void __call_exitprocs(int code, void* object);
  * linker. */
 extern const Elf64_Rela __rela_iplt_start[], __rela_iplt_end[];
 
-/* The last component of argv[0], for messages. */
-const char* __stele_program = "?";
+/* argv[0] and its last component, for messages. */
+char* program_invocation_name = "?";
+char* program_invocation_short_name = "?";
 
 const unsigned long* __stele_auxv;
 const Elf64_Phdr* __stele_headers;
@@ -56,8 +58,9 @@ _Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, cha
   choose_functions();
 
   if (argc > 0) {
-    const char* slash = strrchr(argv[0], '/');
-    __stele_program = slash != NULL ? slash + 1 : argv[0];
+    char* slash = strrchr(argv[0], '/');
+    program_invocation_name = argv[0];
+    program_invocation_short_name = slash != NULL ? slash + 1 : argv[0];
   }
   atexit(__libc_fini_array);
   __libc_init_array();

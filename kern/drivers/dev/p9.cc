@@ -158,7 +158,14 @@ class P9Device final : public Device {
                       const Credentials& who) override;
   Result<Ref<Chan>> parent(Chan& chan, char* name) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
-  Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
+  Result<void> symlink(Chan& directory, std::string_view name, std::string_view target,
+                       const Credentials& who) override;
+  Result<size_t> readlink(Chan& chan, char* target) override;
+  Result<void> link(Chan& chan, const Place& to, const Credentials& who) override;
+  Result<void> set_attributes(Chan& chan, const AttributeChange& change,
+                              const Credentials& who) override;
+  Result<void> sync(Chan& chan, bool data_only) override;
+  Result<void> statfs(Chan& chan, abi_statfs& result) override;
   bool one_offset() const override { return true; }
   // The host's users are not this system's.
   bool grants_rights() const override { return false; }
@@ -191,8 +198,10 @@ Result<void> P9Device::init() {
 
 // A channel that owns `fid`, which is clunked if there is none to be had.
 Result<Ref<Chan>> P9Device::channel_for(Fid& fid, const P9Qid& qid) {
-  Result<Ref<Chan>> chan =
-      Chan::create(this, {.path = qid.path, .version = qid.version, .directory = qid.directory()});
+  Result<Ref<Chan>> chan = Chan::create(this, {.path = qid.path,
+                                               .version = qid.version,
+                                               .directory = qid.directory(),
+                                               .symlink = qid.symlink()});
   if (chan)
     (*chan)->state = &fid;
   else
@@ -226,11 +235,13 @@ Result<Ref<Chan>> P9Device::walk(Chan& chan, std::string_view name, const Creden
 Result<void> P9Device::stat(Chan& chan, abi_stat& stat) {
   const P9Attributes attributes = TRY(client.attributes(number_of(chan)));
   const bool is_directory = (attributes.mode & ABI_S_IFMT) == ABI_S_IFDIR;
-  if (is_directory != chan.qid.directory) return Errno::EIO;
+  const bool is_symlink = (attributes.mode & ABI_S_IFMT) == ABI_S_IFLNK;
+  if (is_directory != chan.qid.directory || is_symlink != chan.qid.symlink) return Errno::EIO;
   fill_stat(stat, attributes.qid.path, attributes.mode & (ABI_S_IFMT | 07777), attributes.size);
   stat.uid = attributes.uid;
   stat.gid = attributes.gid;
   stat.nlink = static_cast<uint32_t>(attributes.links);
+  stat.blocks = attributes.blocks;
   stat.atime = time_from(attributes.accessed);
   stat.mtime = time_from(attributes.modified);
   stat.ctime = time_from(attributes.changed);
@@ -266,6 +277,11 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
     Ref<Chan> made = TRY(walk_from(number_of(directory), name));
     TRY(open_fid(*made, ABI_O_RDONLY));
     return made;
+  }
+  if ((mode & ABI_S_IFMT) == ABI_S_IFIFO) {
+    const uint32_t fifo = ABI_S_IFIFO | (mode & kModeBits);
+    TRY(client.make_node(number_of(directory), name, fifo, who.gid));
+    return walk_from(number_of(directory), name);
   }
   // The fid of the directory becomes the file's: a copy is given up for it.
   Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
@@ -371,16 +387,62 @@ Result<void> P9Device::truncate(Chan& chan, uint64_t size, const Credentials& wh
     TRY(stat(chan, now));
     if (!permitted(now.mode, now.uid, now.gid, who, 2)) return Errno::EACCES;
   }
-  return client.set_size(number_of(chan), size);
+  P9Change change;
+  change.size = size;
+  return client.set_attributes(number_of(chan), change);
 }
 
-Result<void> P9Device::chmod(Chan& chan, uint32_t mode, const Credentials& who) {
-  if (who.uid != 0) {
-    abi_stat now;
-    TRY(stat(chan, now));
-    if (now.uid != who.uid) return Errno::EPERM;
-  }
-  return client.set_mode(number_of(chan), mode & kModeBits);
+Result<void> P9Device::symlink(Chan& directory, std::string_view name, std::string_view target,
+                               const Credentials& who) {
+  return client.symlink(number_of(directory), name, target, who.gid);
+}
+
+Result<size_t> P9Device::readlink(Chan& chan, char* target) {
+  return client.readlink(number_of(chan), target, kMaxPath);
+}
+
+Result<void> P9Device::link(Chan& chan, const Place& to, const Credentials&) {
+  return client.link(number_of(chan), number_of(to.directory), to.name);
+}
+
+Result<void> P9Device::set_attributes(Chan& chan, const AttributeChange& change,
+                                      const Credentials& who) {
+  abi_stat now;
+  TRY(stat(chan, now));
+  AttributeChange allowed = change;
+  TRY(check_attributes(now, allowed, who));
+  const auto time_of = [](const std::optional<AttributeChange::Time>& time) {
+    std::optional<P9Change::Time> to;
+    if (time) {
+      to = {.now = time->now,
+            .at = {static_cast<uint64_t>(time->at.sec), static_cast<uint64_t>(time->at.nsec)}};
+    }
+    return to;
+  };
+  P9Change host;
+  if (allowed.mode) host.mode = *allowed.mode & kModeBits;
+  host.uid = allowed.uid;
+  host.gid = allowed.gid;
+  host.accessed = time_of(allowed.accessed);
+  host.modified = time_of(allowed.modified);
+  return client.set_attributes(number_of(chan), host);
+}
+
+Result<void> P9Device::sync(Chan& chan, bool data_only) {
+  return client.sync(number_of(chan), data_only);
+}
+
+Result<void> P9Device::statfs(Chan& chan, abi_statfs& result) {
+  TRY(Device::statfs(chan, result));
+  const P9FileSystem host = TRY(client.file_system(number_of(chan)));
+  result.block_size = host.block_size;
+  result.blocks = host.blocks;
+  result.blocks_free = host.blocks_free;
+  result.blocks_available = host.blocks_available;
+  result.files = host.files;
+  result.files_free = host.files_free;
+  result.longest_name = std::min<uint32_t>(host.longest_name, kMaxName);
+  return {};
 }
 
 }  // namespace

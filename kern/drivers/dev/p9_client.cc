@@ -20,7 +20,9 @@ namespace {
 constexpr uint32_t kNoFid = UINT32_MAX;
 constexpr uint16_t kNoTag = UINT16_MAX;
 constexpr uint64_t kGetattrBasic = 0x7ff;
-constexpr uint32_t kSetattrMode = 1, kSetattrSize = 8;
+constexpr uint32_t kSetattrMode = 1, kSetattrUid = 2, kSetattrGid = 4, kSetattrSize = 8,
+                   kSetattrAccessed = 0x10, kSetattrModified = 0x20, kSetattrAccessedTo = 0x80,
+                   kSetattrModifiedTo = 0x100;
 constexpr uint32_t kLinuxRemoveDirectory = 0x200;
 
 Errno from_linux(uint32_t number) {
@@ -228,7 +230,7 @@ Result<P9Attributes> P9Client::attributes(uint32_t fid) {
   reply.u64();  // device number
   attributes.size = reply.u64();
   reply.u64();  // block size
-  reply.u64();  // blocks
+  attributes.blocks = reply.u64();
   attributes.accessed = time_of(reply);
   attributes.modified = time_of(reply);
   attributes.changed = time_of(reply);
@@ -236,18 +238,23 @@ Result<P9Attributes> P9Client::attributes(uint32_t fid) {
   return attributes;
 }
 
-Result<void> P9Client::set_attribute(uint32_t fid, uint32_t what, uint32_t mode, uint64_t size) {
+Result<void> P9Client::set_attributes(uint32_t fid, const P9Change& change) {
+  const auto time_bits = [](const std::optional<P9Change::Time>& time, uint32_t bit, uint32_t to) {
+    return !time ? 0 : time->now ? bit : bit | to;
+  };
+  const uint32_t what = (change.mode ? kSetattrMode : 0) | (change.uid ? kSetattrUid : 0) |
+                        (change.gid ? kSetattrGid : 0) | (change.size ? kSetattrSize : 0) |
+                        time_bits(change.accessed, kSetattrAccessed, kSetattrAccessedTo) |
+                        time_bits(change.modified, kSetattrModified, kSetattrModifiedTo);
   Request request = TRY(Request::make(*this, P9::kTsetattr));
   P9Writer& writer = request.writer();
-  writer.u32(fid).u32(what).u32(mode).u32(0).u32(0).u64(size);
-  writer.u64(0).u64(0).u64(0).u64(0);  // times
+  writer.u32(fid).u32(what).u32(change.mode.value_or(0)).u32(change.uid.value_or(0));
+  writer.u32(change.gid.value_or(0)).u64(change.size.value_or(0));
+  for (const auto* time : {&change.accessed, &change.modified}) {
+    const P9Time at = *time ? (*time)->at : P9Time{};
+    writer.u64(at.seconds).u64(at.nanoseconds);
+  }
   return request.send_only();
-}
-Result<void> P9Client::set_mode(uint32_t fid, uint32_t mode) {
-  return set_attribute(fid, kSetattrMode, mode, 0);
-}
-Result<void> P9Client::set_size(uint32_t fid, uint64_t size) {
-  return set_attribute(fid, kSetattrSize, 0, size);
 }
 
 Result<void> P9Client::open(uint32_t fid, uint32_t flags) {
@@ -271,6 +278,61 @@ Result<void> P9Client::make_directory(uint32_t fid, std::string_view name, uint3
   Request request = TRY(Request::make(*this, P9::kTmkdir));
   request.writer().u32(fid).string(name).u32(mode).u32(gid);
   return request.send_only();
+}
+
+Result<void> P9Client::symlink(uint32_t directory, std::string_view name, std::string_view target,
+                               uint32_t gid) {
+  Request request = TRY(Request::make(*this, P9::kTsymlink));
+  request.writer().u32(directory).string(name).string(target).u32(gid);
+  return request.send_only();
+}
+
+Result<void> P9Client::make_node(uint32_t directory, std::string_view name, uint32_t mode,
+                                 uint32_t gid) {
+  Request request = TRY(Request::make(*this, P9::kTmknod));
+  request.writer().u32(directory).string(name).u32(mode).u32(0).u32(0).u32(gid);
+  return request.send_only();
+}
+
+Result<void> P9Client::link(uint32_t fid, uint32_t directory, std::string_view name) {
+  Request request = TRY(Request::make(*this, P9::kTlink));
+  request.writer().u32(directory).u32(fid).string(name);
+  return request.send_only();
+}
+
+Result<size_t> P9Client::readlink(uint32_t fid, char* target, size_t room) {
+  Request request = TRY(Request::make(*this, P9::kTreadlink));
+  request.writer().u32(fid);
+  P9Reader reply = TRY(request.send());
+  const std::string_view text = reply.string();
+  if (!reply.ok() || text.find('\0') != std::string_view::npos) return Errno::EIO;
+  if (text.size() >= room) return Errno::ENAMETOOLONG;
+  memcpy(target, text.data(), text.size());
+  return text.size();
+}
+
+Result<void> P9Client::sync(uint32_t fid, bool data_only) {
+  Request request = TRY(Request::make(*this, P9::kTfsync));
+  request.writer().u32(fid).u32(data_only);
+  return request.send_only();
+}
+
+Result<P9FileSystem> P9Client::file_system(uint32_t fid) {
+  Request request = TRY(Request::make(*this, P9::kTstatfs));
+  request.writer().u32(fid);
+  P9Reader reply = TRY(request.send());
+  P9FileSystem result;
+  reply.u32();  // type
+  result.block_size = reply.u32();
+  result.blocks = reply.u64();
+  result.blocks_free = reply.u64();
+  result.blocks_available = reply.u64();
+  result.files = reply.u64();
+  result.files_free = reply.u64();
+  reply.u64();  // number
+  result.longest_name = reply.u32();
+  if (!reply.ok()) return Errno::EIO;
+  return result;
 }
 
 Result<size_t> P9Client::read(uint32_t fid, char* buffer, size_t size, uint64_t offset) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/spinlock.h"
@@ -61,8 +62,23 @@ struct P9Time {
 struct P9Attributes {
   P9Qid qid;
   uint32_t mode, uid, gid;
-  uint64_t links, size;  // size: at most INT64_MAX
+  uint64_t links, size, blocks;  // size: at most INT64_MAX; blocks of 512 bytes
   P9Time accessed, modified, changed;
+};
+
+// What becomes of a file's attributes; what has no value stays.
+struct P9Change {
+  struct Time {
+    bool now;  // the server's present time
+    P9Time at;
+  };
+  std::optional<uint32_t> mode, uid, gid;
+  std::optional<uint64_t> size;
+  std::optional<Time> accessed, modified;
+};
+struct P9FileSystem {
+  uint64_t block_size, blocks, blocks_free, blocks_available, files, files_free;
+  uint32_t longest_name;
 };
 
 // What becomes of the entries of a directory.
@@ -92,14 +108,24 @@ class P9Client {
   // Gives a fid up. If there is no slot, the next call that gets one does it.
   void clunk(P9Fid& fid);
   Result<P9Attributes> attributes(uint32_t fid);
-  Result<void> set_mode(uint32_t fid, uint32_t mode);
-  Result<void> set_size(uint32_t fid, uint64_t size);
+  Result<void> set_attributes(uint32_t fid, const P9Change& change);
   // `flags` are Linux's.
   Result<void> open(uint32_t fid, uint32_t flags);
   // Makes and opens a file in the directory `fid`, which becomes the file.
   Result<P9Qid> create(uint32_t fid, std::string_view name, uint32_t flags, uint32_t mode,
                        uint32_t gid);
   Result<void> make_directory(uint32_t fid, std::string_view name, uint32_t mode, uint32_t gid);
+  // `gid` is who the file is for.
+  Result<void> symlink(uint32_t directory, std::string_view name, std::string_view target,
+                       uint32_t gid);
+  // A file or FIFO, as `mode` says.
+  Result<void> make_node(uint32_t directory, std::string_view name, uint32_t mode, uint32_t gid);
+  Result<void> link(uint32_t fid, uint32_t directory, std::string_view name);
+  // Into `target`, which has `room` bytes: its length, below `room`. ENAMETOOLONG.
+  Result<size_t> readlink(uint32_t fid, char* target, size_t room);
+  // Of an open file. `data_only`: its times may be lost.
+  Result<void> sync(uint32_t fid, bool data_only);
+  Result<P9FileSystem> file_system(uint32_t fid);
   // Less than `size` at the end; what was transferred before an error counts.
   Result<size_t> read(uint32_t fid, char* buffer, size_t size, uint64_t offset);
   Result<size_t> write(uint32_t fid, const char* buffer, size_t size, uint64_t offset);
@@ -114,7 +140,6 @@ class P9Client {
  private:
   class Request;
 
-  Result<void> set_attribute(uint32_t fid, uint32_t what, uint32_t mode, uint64_t size);
   // A fid that is to be clunked before the caller makes its own request in `slot`.
   P9Fid* take_left(unsigned slot);
   bool has_left();

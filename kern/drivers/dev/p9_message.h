@@ -8,11 +8,17 @@
 
 enum class P9 : uint8_t {
   kRlerror = 7,
+  kTstatfs = 8,
   kTlopen = 12,
   kTlcreate = 14,
+  kTsymlink = 16,
+  kTmknod = 18,
+  kTreadlink = 22,
   kTgetattr = 24,
   kTsetattr = 26,
   kTreaddir = 40,
+  kTfsync = 50,
+  kTlink = 70,
   kTmkdir = 72,
   kTrenameat = 74,
   kTunlinkat = 76,
@@ -66,6 +72,7 @@ struct P9Qid {
   uint32_t version;
   uint64_t path;
   bool directory() const { return type & 0x80; }
+  bool symlink() const { return type & 0x02; }
 };
 
 // Takes values off a reply. What is not there reads as zero, and ok() is false from then on.

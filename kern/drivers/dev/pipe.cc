@@ -1,12 +1,20 @@
-// #pipe: pipes.
+// #pipe: pipes, with and without a name.
 //
-// A pipe is a ring of bytes with two ends, each an open channel that any number of descriptors
-// share. It lives until both ends are closed; the ring goes with the first end, because from then
-// on nothing can be put in, or nobody can take out. What was written before the writing end went
-// away can still be read, so in that case the ring stays until the reading end goes too.
+// A pipe is a ring of bytes with ends that read and ends that write, each an open channel that any
+// number of descriptors share. One that the pipe call makes has two and lives until both are
+// closed; the ring goes with the reading end, because from then on nobody can take anything out.
+// What was written before the writing end went away can still be read, so in that case the ring
+// stays until the reading end goes too.
+//
+// A FIFO is a file of some device that opens as an end of a pipe. The pipe is known by the file, so
+// that all names of it lead to the same bytes, and there from the first open to the last close;
+// whoever opens it for one direction waits for the other. The pipe has a channel to the FIFO's
+// file, which stat and changes of attributes go to, and which keeps the file's number from being
+// given to another. The FIFOs that are open are in a table.
 //
 // Writes of up to kAtomic bytes are not mixed with others' (PIPE_BUF). Everything is under the
-// pipe's lock, which is held for the copying of at most one ring, 8 KiB.
+// pipe's lock, which is held for the copying of at most one ring, 8 KiB. The lock of the table of
+// FIFOs is taken around it.
 
 #include <algorithm>
 
@@ -15,6 +23,7 @@
 #include "drivers/dev/devices.h"
 #include "drivers/dev/pipe_planted.h"
 #include "kmalloc.h"
+#include "lib/list.h"
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
@@ -32,19 +41,35 @@ struct Pipe {
   char* ring GUARDED_BY(lock) = nullptr;
   size_t head GUARDED_BY(lock) = 0;  // of the oldest byte
   size_t count GUARDED_BY(lock) = 0;
-  bool reader GUARDED_BY(lock) = true;  // the end is open
-  bool writer GUARDED_BY(lock) = true;
+  unsigned reader GUARDED_BY(lock) = 0;  // ends of the kind that are open
+  unsigned writer GUARDED_BY(lock) = 0;
+  uint64_t opened_readers GUARDED_BY(lock) = 0;  // ends that have ever been
+  uint64_t opened_writers GUARDED_BY(lock) = 0;
 
   WaitQueue readers, writers;
+
+  // A FIFO's. Under fifos_lock: its place in the table, and who has it open or opens it.
+  ListNode link;
+  unsigned users = 0;
+  // As long as the pipe: what was opened first.
+  Ref<Chan> file;
+
+  bool is_fifo() const { return static_cast<bool>(file); }
 };
 
 constinit ObjectCache<Pipe> pipe_cache;
+constinit Spinlock fifos_lock{LockRank::kDevice};
+constinit List<Pipe, &Pipe::link> fifos GUARDED_BY(fifos_lock);
 constinit kmem_cache* buffer_cache = nullptr;
 constinit std::atomic<uint64_t> next_number{1};
 
-// A pipe's two files: qid path 2n is the reading, 2n + 1 the writing end.
-bool is_writer(const Chan& chan) {
-  return chan.qid.path & 1;
+// A pipe's two files have the qid paths 2n, the reading, and 2n + 1, the writing end. A FIFO's has
+// its file's.
+bool reads(const Chan& chan) {
+  return (chan.open_flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
+}
+bool writes(const Chan& chan) {
+  return (chan.open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
 }
 Pipe& pipe_of(Chan& chan) {
   return *static_cast<Pipe*>(chan.state);
@@ -84,6 +109,7 @@ class PipeDevice final : public Device {
       return {};
     }
     Pipe& pipe = pipe_of(chan);
+    if (pipe.is_fifo()) return pipe.file->device->stat(*pipe.file, stat);
     Guard guard(pipe.lock);
     if (planted(Planted::kPipeStat)) static_cast<void>(process_next(0));
     fill_stat(stat, chan.qid.path, ABI_S_IFIFO | 0600, pipe.count);
@@ -94,6 +120,12 @@ class PipeDevice final : public Device {
     chan->is_open = true;
     chan->open_flags = flags;
     return chan;
+  }
+  Result<void> set_attributes(Chan& chan, const AttributeChange& change,
+                              const Credentials& who) override {
+    Chan* const file = chan.state ? pipe_of(chan).file.get() : nullptr;
+    return file ? file->device->set_attributes(*file, change, who)
+                : Device::set_attributes(chan, change, who);
   }
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t) override;
@@ -106,7 +138,7 @@ constinit PipeDevice device;
 
 Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t) {
   if (chan.qid.directory) return Errno::EISDIR;
-  if (is_writer(chan)) return Errno::EBADF;
+  if (!reads(chan)) return Errno::EBADF;
   if (size == 0) return size_t{0};
   Pipe& pipe = pipe_of(chan);
   Guard guard(pipe.lock);
@@ -120,7 +152,7 @@ Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t)
 
 Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, uint64_t) {
   if (chan.qid.directory) return Errno::EISDIR;
-  if (!is_writer(chan)) return Errno::EBADF;
+  if (!writes(chan)) return Errno::EBADF;
   Pipe& pipe = pipe_of(chan);
   planted_pipe_written();
   size_t done = 0;
@@ -144,34 +176,126 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   return done;
 }
 
-void PipeDevice::close(Chan& chan) {
-  if (chan.qid.directory || !chan.state) return;
-  Pipe& pipe = pipe_of(chan);
+// One more end that reads, writes or does both. How many of the other direction there have been.
+uint64_t open_end(Pipe& pipe, bool is_reader, bool is_writer) {
+  const Guard guard(pipe.lock);
+  const uint64_t others = is_reader ? pipe.opened_writers : pipe.opened_readers;
+  if (is_reader) {
+    ++pipe.reader;
+    ++pipe.opened_readers;
+    pipe.writers.wake_all();
+  }
+  if (is_writer) {
+    ++pipe.writer;
+    ++pipe.opened_writers;
+    pipe.readers.wake_all();
+  }
+  return others;
+}
+
+// One less. True if it was the last of a pipe without a name.
+bool close_end(Pipe& pipe, bool is_reader, bool is_writer) {
   char* ring = nullptr;
   bool last;
   {
-    Guard guard(pipe.lock);
-    (is_writer(chan) ? pipe.writer : pipe.reader) = false;
-    if (!pipe.reader) ring = std::exchange(pipe.ring, nullptr);
-    last = !pipe.reader && !pipe.writer;
+    const Guard guard(pipe.lock);
+    pipe.reader -= is_reader;
+    pipe.writer -= is_writer;
+    last = pipe.reader == 0 && pipe.writer == 0;
+    if (pipe.is_fifo() ? last : pipe.reader == 0) {
+      ring = std::exchange(pipe.ring, nullptr);
+      pipe.count = 0;
+    }
     pipe.readers.wake_all();
     pipe.writers.wake_all();
   }
   if (!planted(Planted::kPipeClose)) kmem_cache_free(buffer_cache, ring);
+  return last && !pipe.is_fifo();
+}
+
+// Somebody who had the FIFO open, or tried, is done.
+void leave_fifo(Pipe& pipe) {
+  {
+    const Guard guard(fifos_lock);
+    if (--pipe.users > 0) return;
+    pipe.link.unlink();
+  }
+  pipe_cache.destroy(&pipe);
+}
+
+void PipeDevice::close(Chan& chan) {
+  if (chan.qid.directory || !chan.state) return;
+  Pipe& pipe = pipe_of(chan);
+  const bool is_fifo = pipe.is_fifo();
+  const bool last = close_end(pipe, reads(chan), writes(chan));
   if (last) pipe_cache.destroy(&pipe);
   if (last) planted_pipe_ended();
+  if (!last && is_fifo) leave_fifo(pipe);
 }
 
 uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   if (chan.qid.directory) return ABI_POLLIN;
   Pipe& pipe = pipe_of(chan);
-  if (waiter) waiter->wait_on(is_writer(chan) ? pipe.writers : pipe.readers);
+  if (waiter && writes(chan)) waiter->wait_on(pipe.writers);
+  if (waiter && reads(chan)) waiter->wait_on(pipe.readers);
   Guard guard(pipe.lock);
-  if (is_writer(chan)) {
-    if (!pipe.reader) return ABI_POLLOUT | ABI_POLLERR;
-    return kCapacity - pipe.count >= kAtomic ? ABI_POLLOUT : 0;
+  uint16_t ready = 0;
+  if (writes(chan)) {
+    if (pipe.reader == 0) ready |= ABI_POLLOUT | ABI_POLLERR;
+    if (kCapacity - pipe.count >= kAtomic) ready |= ABI_POLLOUT;
   }
-  return static_cast<uint16_t>((pipe.count > 0 ? ABI_POLLIN : 0) | (pipe.writer ? 0 : ABI_POLLHUP));
+  if (reads(chan)) {
+    if (pipe.count > 0) ready |= ABI_POLLIN;
+    if (pipe.writer == 0) ready |= ABI_POLLHUP;
+  }
+  return ready;
+}
+
+// The pipe of the FIFO `file`, with a use for the caller. ENOMEM.
+Result<Pipe*> enter_fifo(Ref<Chan> file) {
+  Pipe* fresh = TRY(pipe_cache.make(KM_SLEEP));
+  Pipe* found = nullptr;
+  {
+    const Guard guard(fifos_lock);
+    for (Pipe& pipe : fifos)
+      if (pipe.file->device == file->device && pipe.file->qid == file->qid) found = &pipe;
+    if (!found) {
+      found = std::exchange(fresh, nullptr);
+      found->file = std::move(file);
+      fifos.push_back(*found);
+    }
+    ++found->users;
+  }
+  if (fresh) pipe_cache.destroy(fresh);
+  return found;
+}
+
+// Gives the pipe a ring if it has none. ENOMEM.
+Result<void> bring_ring(Pipe& pipe) {
+  char* ring = static_cast<char*>(kmem_cache_alloc(buffer_cache, KM_SLEEP));
+  if (!ring) return Errno::ENOMEM;
+  {
+    const Guard guard(pipe.lock);
+    if (!pipe.ring) {
+      pipe.ring = std::exchange(ring, nullptr);
+      pipe.head = pipe.count = 0;
+    }
+  }
+  kmem_cache_free(buffer_cache, ring);
+  return {};
+}
+
+// Waits until the other direction has been opened too, if only for a moment, of which there had
+// been `before` ends. ENXIO, EINTR.
+Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, bool may_wait) {
+  const Guard guard(pipe.lock);
+  if (!is_reader && !may_wait && pipe.reader == 0)
+    return fail(Errno::ENXIO, "nobody has the FIFO open to read");
+  if (!may_wait) return {};
+  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+    return is_reader ? pipe.writer > 0 || pipe.opened_writers != before
+                     : pipe.reader > 0 || pipe.opened_readers != before;
+  });
 }
 
 }  // namespace
@@ -184,20 +308,38 @@ Result<PipeEnds> pipe_create() {
   Ref<Chan> writer =
       TRY(Chan::create(&device, {.path = 2 * number + 1, .version = 0, .directory = false}));
   Pipe* const pipe = TRY(pipe_cache.make(KM_SLEEP));
-  char* const ring = static_cast<char*>(kmem_cache_alloc(buffer_cache, KM_SLEEP));
-  if (!ring) {
+  if (Result<void> ring = bring_ring(*pipe); !ring) {
     pipe_cache.destroy(pipe);
-    return Errno::ENOMEM;
+    return ring.error();
   }
-  {
-    Guard guard(pipe->lock);
-    pipe->ring = ring;
-  }
+  open_end(*pipe, true, true);
   reader->state = writer->state = pipe;
   reader->is_open = writer->is_open = true;
   reader->open_flags = ABI_O_RDONLY;
   writer->open_flags = ABI_O_WRONLY;
   return PipeEnds{std::move(reader), std::move(writer)};
+}
+
+Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& who) {
+  abi_stat stat;
+  TRY(file->device->stat(*file, stat));
+  const uint32_t access = flags & ABI_O_ACCMODE;
+  const bool is_reader = access != ABI_O_WRONLY, is_writer = access != ABI_O_RDONLY;
+  if (!permitted(stat.mode, stat.uid, stat.gid, who, (is_reader ? 4 : 0) | (is_writer ? 2 : 0)))
+    return Errno::EACCES;
+  if (flags & kOpenToExecute) return Errno::EACCES;
+  Ref<Chan> chan =
+      TRY(Chan::create(&device, {.path = file->qid.path, .version = 0, .directory = false}));
+  Pipe& pipe = *TRY(enter_fifo(std::move(file)));
+  const uint64_t others = open_end(pipe, is_reader, is_writer);
+  // From here on letting the channel go closes the end.
+  chan->state = &pipe;
+  chan->open_flags = flags;
+  TRY(bring_ring(pipe));
+  if (is_reader != is_writer)
+    TRY(wait_for_other_end(pipe, is_reader, others, !(flags & ABI_O_NONBLOCK)));
+  chan->is_open = true;
+  return chan;
 }
 
 void pipe_device_init() {

@@ -130,7 +130,15 @@ class RootDevice final : public Device {
     return read_only();
   }
   Result<void> truncate(Chan&, uint64_t, const Credentials&) override { return read_only(); }
-  Result<void> chmod(Chan&, uint32_t, const Credentials&) override { return read_only(); }
+  Result<void> symlink(Chan&, std::string_view, std::string_view, const Credentials&) override {
+    return read_only();
+  }
+  Result<size_t> readlink(Chan& chan, char* target) override;
+  Result<void> link(Chan&, const Place&, const Credentials&) override { return read_only(); }
+  Result<void> set_attributes(Chan&, const AttributeChange&, const Credentials&) override {
+    return read_only();
+  }
+  Result<void> statfs(Chan& chan, abi_statfs& result) override;
   bool one_offset() const override { return true; }
 
  private:
@@ -172,8 +180,13 @@ uint32_t RootDevice::add(uint32_t directory, std::string_view name) {
 
 void RootDevice::enter(const Entry& entry, uint32_t archive) {
   const uint32_t type = entry.mode & ABI_S_IFMT;
-  if (type != ABI_S_IFDIR && type != ABI_S_IFREG) {
-    klog("#root: %.*s: neither file nor directory, left out", static_cast<int>(entry.name.size()),
+  if (type != ABI_S_IFDIR && type != ABI_S_IFREG && type != ABI_S_IFLNK) {
+    klog("#root: %.*s: neither file, link nor directory, left out",
+         static_cast<int>(entry.name.size()), entry.name.data());
+    return;
+  }
+  if (type == ABI_S_IFLNK && entry.size >= kMaxPath) {
+    klog("#root: %.*s: a link that is too long, left out", static_cast<int>(entry.name.size()),
          entry.name.data());
     return;
   }
@@ -189,7 +202,7 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
     at = next != kNone ? next : add(at, name);
   }
   Node& node = nodes_[at];
-  if (type == ABI_S_IFREG && node.first_child != kNone) {
+  if (type != ABI_S_IFDIR && node.first_child != kNone) {
     klog("#root: %.*s: a file in place of a directory, left out",
          static_cast<int>(entry.name.size()), entry.name.data());
     return;
@@ -203,7 +216,7 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
   node.archive = archive;
   node.inode = entry.inode;
   node.data = entry.data;
-  node.size = type == ABI_S_IFREG ? entry.size : 0;
+  node.size = type != ABI_S_IFDIR ? entry.size : 0;
 }
 
 // Gives hard links without bytes the content of the one that has them.
@@ -247,8 +260,11 @@ Result<Ref<Chan>> RootDevice::walk(Chan& chan, std::string_view name, const Cred
   const uint32_t found = find(static_cast<uint32_t>(chan.qid.path), name);
   if (found == kNone) return Errno::ENOENT;
   const uint32_t content = nodes_[found].content;
-  return Chan::create(this,
-                      {.path = content, .version = 0, .directory = nodes_[content].is_directory()});
+  const uint32_t type = nodes_[content].mode & ABI_S_IFMT;
+  return Chan::create(this, {.path = content,
+                             .version = 0,
+                             .directory = type == ABI_S_IFDIR,
+                             .symlink = type == ABI_S_IFLNK});
 }
 
 void RootDevice::stat_node(const Node& node, abi_stat& stat) const {
@@ -258,6 +274,21 @@ void RootDevice::stat_node(const Node& node, abi_stat& stat) const {
   stat.uid = content.uid;
   stat.gid = content.gid;
   stat.atime = stat.mtime = stat.ctime = {static_cast<int64_t>(content.mtime), 0};
+}
+
+Result<size_t> RootDevice::readlink(Chan& chan, char* target) {
+  const Node& node = node_of(chan);
+  if (!chan.qid.symlink) return Errno::EINVAL;
+  memcpy(target, node.data, node.size);
+  return node.size;
+}
+
+Result<void> RootDevice::statfs(Chan& chan, abi_statfs& result) {
+  TRY(Device::statfs(chan, result));
+  result.blocks = align_up(boot_info().archive.size(), kPageSize) / kPageSize;
+  result.files = count_;
+  result.read_only = 1;
+  return {};
 }
 
 Result<void> RootDevice::stat(Chan& chan, abi_stat& stat) {

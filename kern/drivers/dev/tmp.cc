@@ -1,11 +1,13 @@
 // #tmp: files and directories in memory.
 //
-// A node is a file or a directory. It lives as long as its directory lists it or a channel refers
-// to it, so a file that was removed while open stays readable until it is closed, and then gives
-// everything back. A file's bytes lie in pages of the cache `tmp_page`, found through an array that
-// doubles as the file grows and shrinks with it; a page that was never written is a hole and reads
-// as zeros. All files together have at most half of memory, with everything that they are made of
-// counted, so that with a full #tmp there is enough left to run the `rm` that empties it.
+// A node is a file, a directory, a symbolic link or a FIFO; an entry is a name that a directory has
+// for a node, of which a file may have several (hard links). A node lives as long as an entry or a
+// channel refers to it, so a file that was removed while open stays readable until it is closed,
+// and then gives everything back. A file's bytes lie in pages of the cache `tmp_page`, found
+// through an array that doubles as the file grows and shrinks with it; a page that was never
+// written is a hole and reads as zeros. All files together have at most half of memory, with
+// everything that they are made of counted, so that with a full #tmp there is enough left to run
+// the `rm` that empties it. What is in a FIFO is not here (pipe.cc).
 //
 // One sleeping lock for the device guards names, contents and attributes; it is held for the
 // copying of one read or write, and while a directory is searched for one name or for the next that
@@ -13,242 +15,80 @@
 // the change. Nodes are counted without it. A channel's state is its node; the qid path is the
 // node's number, which is never used twice. An open directory's state knows besides which entry was
 // read last, so that the next one is not searched for.
+//
+// A read moves the access time only if that is not later than the last change: who asks whether a
+// file was read since it was written learns it, and the other reads cost nothing. A file that is
+// written or cut by another than root loses its set-user-id and set-group-id bits.
 
 #include <algorithm>
-#include <atomic>
 
-#include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "drivers/dev/devices.h"
+#include "drivers/dev/tmp_node.h"
 #include "kmalloc.h"
-#include "lib/format.h"
-#include "lib/list.h"
 #include "lib/string.h"
-#include "ns/device.h"
 #include "ns/namespace.h"
-#include "pages.h"
 #include "sched/task.h"
 
 namespace {
 
-constexpr uint64_t kMaxFileSize = uint64_t{4} << 30;
-
-abi_timespec now() {
-  const uint64_t since_boot = monotonic_now().value;
-  return {static_cast<int64_t>(boot_wall_seconds() + since_boot / 1'000'000'000),
-          static_cast<int64_t>(since_boot % 1'000'000'000)};
-}
-
-constinit kmem_cache* page_cache = nullptr;
-constinit std::atomic<uint64_t> bytes_held = 0;  // by nodes, names, arrays and pages
-constinit uint64_t most_bytes = 0;               // that they may have
-
-// ENOSPC if less than `bytes` is left of the share of all files.
-Result<void> charge(size_t bytes) {
-  if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
-  bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
-  return Errno::ENOSPC;
-}
-void discharge(size_t bytes) {
-  bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
-}
-
-// The name of a node.
-class Name {
- public:
-  Name() = default;
-  // ENOMEM, ENOSPC.
-  static Result<Name> copy(std::string_view name) {
-    TRY(charge(name.size()));
-    char* const text = static_cast<char*>(kmalloc(name.size(), KM_SLEEP));
-    if (!text) {
-      discharge(name.size());
-      return Errno::ENOMEM;
-    }
-    memcpy(text, name.data(), name.size());
-    return Name({text, name.size()});
-  }
-  Name(Name&& other) noexcept : text_(std::exchange(other.text_, {})) {}
-  Name& operator=(Name&& other) noexcept {
-    std::swap(text_, other.text_);
-    return *this;
-  }
-  ~Name() {
-    discharge(text_.size());
-    kfree(const_cast<char*>(text_.data()));
-  }
-  std::string_view view() const { return text_; }
-  void lose() { text_ = {}; }  // for planted bugs
-
- private:
-  explicit Name(std::string_view text) : text_(text) {}
-  std::string_view text_;  // kmalloc'ed
-};
-
-struct Node : RefCounted<Node> {
-  static constexpr RefKind kRefKind = RefKind::kTmpNode;
-  static Result<Ref<Node>> make();  // ENOMEM, ENOSPC
-  static void destroy(Node* node);
-
-  uint64_t number = 0;
-  // Under the device's lock, as everything here.
-  uint32_t mode = 0, uid = 0, gid = 0;
-  abi_timespec modified{}, changed{};
-
-  // In its directory: nullptr and not linked when removed, and for the root. The directory outlives
-  // its entries.
-  Node* parent = nullptr;
-  ListNode link;
-  Ref<Node> entry;  // the directory's reference to this node
-  Name name;
-  uint64_t position = 0;  // ascending in the directory, for reading it
-
-  // A directory's.
-  List<Node, &Node::link> children;
-  uint64_t next_position = 1;
-  uint64_t removals = 0;  // entries that have been taken out
-
-  // A file's.
-  uint64_t size = 0;
-  char** pages = nullptr;  // kmalloc'ed
-  size_t page_slots = 0;
-
-  bool is_directory() const { return (mode & ABI_S_IFMT) == ABI_S_IFDIR; }
-  bool gone() const { return !parent && number != 0; }
-};
+using tmp::Entry, tmp::Name, tmp::Node, tmp::now;
 
 // The state of an open directory.
 struct Reader {
   Ref<Node> node;
   // Under the device's lock.
-  Node* last = nullptr;   // the entry that was read last; good while
+  Entry* last = nullptr;  // the entry that was read last; good while
   uint64_t removals = 0;  // node.removals is this
 };
 
-constinit ObjectCache<Node> node_cache;
 constinit ObjectCache<Reader> reader_cache;
 
-// A page for a file, not cleared. ENOMEM, ENOSPC.
-Result<char*> make_page() {
-  TRY(charge(kPageSize));
-  if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
-  discharge(kPageSize);
-  return Errno::ENOMEM;
-}
+// An entry that is in no directory, until it is let go.
+class SpareEntry {
+ public:
+  explicit SpareEntry(Entry* entry = nullptr) : entry_(entry) {}
+  ~SpareEntry() { Entry::destroy(entry_); }
+  SpareEntry(const SpareEntry&) = delete;
+  SpareEntry& operator=(const SpareEntry&) = delete;
+  void keep(Entry* entry) { entry_ = entry; }
+  Entry& use() { return *std::exchange(entry_, nullptr); }
 
-void free_pages_from(Node& node, size_t first) {
-  for (size_t i = first; i < node.page_slots; ++i) {
-    if (!node.pages[i]) continue;
-    kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
-    discharge(kPageSize);
-  }
-}
-
-// Gives the file an array of `slots`, 0 for none; there is no page beyond them. ENOMEM, ENOSPC.
-Result<void> set_slots(Node& node, size_t slots) {
-  const size_t before = node.page_slots;
-  if (slots > before) TRY(charge((slots - before) * sizeof(char*)));
-  char** pages = nullptr;
-  if (slots > 0) {
-    pages = static_cast<char**>(kmalloc(slots * sizeof(char*), KM_SLEEP | KM_ZERO));
-    if (!pages) {
-      if (slots > before) discharge((slots - before) * sizeof(char*));
-      return Errno::ENOMEM;
-    }
-    std::copy(node.pages, node.pages + std::min(slots, before), pages);
-  }
-  kfree(std::exchange(node.pages, pages));
-  node.page_slots = slots;
-  if (slots < before) discharge((before - slots) * sizeof(char*));
-  return {};
-}
-
-Result<Ref<Node>> Node::make() {
-  TRY(charge(sizeof(Node)));
-  Result<Node*> node = node_cache.make(KM_SLEEP);
-  if (node) return Ref<Node>::first(*node);
-  discharge(sizeof(Node));
-  return node.error();
-}
-
-void Node::destroy(Node* node) {
-  free_pages_from(*node, 0);
-  static_cast<void>(set_slots(*node, 0));
-  node_cache.destroy(node);
-  discharge(sizeof(Node));
-}
-
-size_t slots_for(uint64_t size) {
-  return align_up(size, kPageSize) / kPageSize;
-}
-
-// Makes room in the array for `slots` pages. ENOMEM, ENOSPC.
-Result<void> grow(Node& node, size_t slots) {
-  if (slots <= node.page_slots) return {};
-  const size_t ahead = std::min(std::max<size_t>(node.page_slots * 2, 4), slots_for(kMaxFileSize));
-  return set_slots(node, std::max(slots, ahead));
-}
-
-// Gives back what the array has beyond twice what the file's size needs, or keeps it when there is
-// no memory for a smaller one.
-void fit(Node& node) {
-  const size_t needed = slots_for(node.size);
-  if (node.page_slots > std::max<size_t>(needed * 2, 4) || needed == 0)
-    static_cast<void>(set_slots(node, needed));
-}
-
-void resize_down(Node& node, uint64_t size) {
-  free_pages_from(node, slots_for(size));
-  const size_t last = size / kPageSize, rest = size % kPageSize;
-  if (rest && last < node.page_slots && node.pages[last])
-    memset(node.pages[last] + rest, 0, kPageSize - rest);
-  node.size = size;
-  fit(node);
-}
-
-Node* find(Node& directory, std::string_view name) {
-  for (Node& node : directory.children)
-    if (name == node.name.view()) return &node;
-  return nullptr;
-}
+ private:
+  Entry* entry_;
+};
 
 // Whether `who` may make and remove names in the directory. EACCES.
 Result<void> check_writable(const Node& directory, const Credentials& who) {
   return permitted(directory.mode, directory.uid, directory.gid, who, 3) ? Result<void>()
                                                                          : Errno::EACCES;
 }
-// Whether `who` may take the node's name away, which is in a directory of his to write. EPERM.
-Result<void> check_sticky(const Node& node, const Credentials& who) {
-  const Node& directory = *node.parent;
-  const bool may =
-      who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid || node.uid == who.uid;
+// Whether `who` may take a name away, which is in a directory of his to write. EPERM.
+Result<void> check_sticky(const Entry& entry, const Credentials& who) {
+  const Node& directory = *entry.directory;
+  const bool may = who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid ||
+                   entry.node->uid == who.uid;
   return may ? Result<void>() : Errno::EPERM;
 }
 
 // `name` has 256 bytes.
-void put_name(const Node& node, char* name) {
-  const std::string_view view = node.name.view();
+void put_name(const Entry& entry, char* name) {
+  const std::string_view view = entry.name.view();
   memcpy(name, view.data(), view.size());
   name[view.size()] = '\0';
 }
 
-void insert(Node& directory, Ref<Node> ref) {
-  Node& node = *ref;
-  node.entry = std::move(ref);
-  node.parent = &directory;
-  node.position = directory.next_position++;
-  directory.children.push_back(node);
-  directory.modified = directory.changed = now();
+bool is_later(const abi_timespec& a, const abi_timespec& b) {
+  return a.sec != b.sec ? a.sec > b.sec : a.nsec > b.nsec;
 }
-
-// Takes a node out of its directory; the directory's reference goes to the caller.
-Ref<Node> detach(Node& node) {
-  node.parent->modified = node.parent->changed = node.changed = now();
-  ++node.parent->removals;
-  node.link.unlink();
-  node.parent = nullptr;
-  return std::move(node.entry);
+void was_read(Node& node) {
+  if (!is_later(node.accessed, node.modified) || !is_later(node.accessed, node.changed))
+    node.accessed = now();
+}
+void was_written(Node& node, uint32_t uid) {
+  node.modified = node.changed = now();
+  if (uid != 0) node.mode &= ~uint32_t{ABI_S_ISUID | ABI_S_ISGID};
 }
 
 class TmpDevice final : public Device {
@@ -272,7 +112,13 @@ class TmpDevice final : public Device {
                       const Credentials& who) override;
   Result<Ref<Chan>> parent(Chan& chan, char* name) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
-  Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who) override;
+  Result<void> symlink(Chan& directory, std::string_view name, std::string_view target,
+                       const Credentials& who) override;
+  Result<size_t> readlink(Chan& chan, char* target) override;
+  Result<void> link(Chan& chan, const Place& to, const Credentials& who) override;
+  Result<void> set_attributes(Chan& chan, const AttributeChange& change,
+                              const Credentials& who) override;
+  Result<void> statfs(Chan& chan, abi_statfs& result) override;
   bool one_offset() const override { return true; }
 
  private:
@@ -283,8 +129,12 @@ class TmpDevice final : public Device {
   }
   // Makes `chan` an open file. ENOMEM: it is as it was.
   static Result<void> set_open(Chan& chan, uint32_t flags);
-  // Whether the name `from` is the node's still, and `who` may take it away.
-  Result<void> check_detachable(Node& node, const Place& from, const Credentials& who);
+  // The entry `from` if it is the node's still, and `who` may take it away.
+  Result<Entry*> detachable(Node& node, const Place& from, const Credentials& who);
+  // A node that `who` makes, in no directory.
+  static Result<Ref<Node>> make_node(uint32_t mode, const Credentials& who);
+  // Whether `who` may make `name` in the directory, and it is not there.
+  static Result<void> check_making(Node& directory, std::string_view name, const Credentials& who);
   Result<Ref<Chan>> channel(Node& node);
   void stat_node(const Node& node, abi_stat& stat) const;
 
@@ -297,23 +147,20 @@ class TmpDevice final : public Device {
 constinit TmpDevice device;
 
 void TmpDevice::init() {
-  node_cache.init("tmp_node");
+  tmp::nodes_init();
   reader_cache.init("tmp_reader");
-  page_cache =
-      kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
-  if (!page_cache) panic_no_cache("tmp_page");
-  most_bytes = memory_totals().total / 2;
-  Result<Ref<Node>> root = Node::make();
+  Result<Ref<Node>> root = make_node(ABI_S_IFDIR | 01777, {});
   if (!root) panic_no_cache("tmp_node");
-  (*root)->mode = ABI_S_IFDIR | 01777;
-  (*root)->modified = (*root)->changed = now();
   root_ = root->release();
 }
 
 // A channel with a reference to `node`.
 Result<Ref<Chan>> TmpDevice::channel(Node& node) {
-  Ref<Chan> chan = TRY(
-      Chan::create(this, {.path = node.number, .version = 0, .directory = node.is_directory()}));
+  Ref<Chan> chan = TRY(Chan::create(this, {.path = node.number,
+                                           .version = 0,
+                                           .directory = node.is_directory(),
+                                           .symlink = node.is_symlink(),
+                                           .fifo = node.is_fifo()}));
   chan->keep(Ref<Node>(&node));
   return chan;
 }
@@ -326,17 +173,19 @@ Result<Ref<Chan>> TmpDevice::attach(std::string_view spec) {
 Result<Ref<Chan>> TmpDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
   if (!chan.qid.directory) return Errno::ENOTDIR;
   MutexGuard guard(lock_);
-  Node* const node = find(node_of(chan), name);
-  if (!node) return Errno::ENOENT;
-  return channel(*node);
+  Entry* const entry = find(node_of(chan), name);
+  if (!entry) return Errno::ENOENT;
+  return channel(*entry->node);
 }
 
 void TmpDevice::stat_node(const Node& node, abi_stat& stat) const {
   fill_stat(stat, node.number, node.mode, node.size);
-  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 : 1;
+  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 : node.links;
   stat.uid = node.uid;
   stat.gid = node.gid;
-  stat.atime = stat.mtime = node.modified;
+  stat.blocks = node.page_count * (kPageSize / 512);
+  stat.atime = node.accessed;
+  stat.mtime = node.modified;
   stat.ctime = node.changed;
 }
 
@@ -367,49 +216,88 @@ Result<Ref<Chan>> TmpDevice::open(Ref<Chan> chan, uint32_t flags, const Credenti
   return chan;
 }
 
-Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint32_t flags,
-                                    uint32_t mode, const Credentials& who) {
+Result<Ref<Node>> TmpDevice::make_node(uint32_t mode, const Credentials& who) {
   Ref<Node> node = TRY(Node::make());
   node->mode = mode;
   node->uid = who.uid;
   node->gid = who.gid;
-  node->modified = node->changed = now();
-  Result<Name> copy = Name::copy(name);
-  if (!copy && planted(Planted::kCreateError)) static_cast<void>(node.release());
-  node->name = TRY(std::move(copy));
+  node->accessed = node->modified = node->changed = now();
+  return node;
+}
+
+Result<void> TmpDevice::check_making(Node& directory, std::string_view name,
+                                     const Credentials& who) {
+  if (directory.gone()) return Errno::ENOENT;
+  TRY(check_writable(directory, who));
+  return find(directory, name) ? Errno::EEXIST : Result<void>();
+}
+
+Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint32_t flags,
+                                    uint32_t mode, const Credentials& who) {
+  Ref<Node> node = TRY(make_node(mode, who));
+  Result<Entry*> entry = Entry::make(name);
+  if (!entry && planted(Planted::kCreateError)) static_cast<void>(node.release());
+  SpareEntry spare(TRY(std::move(entry)));
   MutexGuard guard(lock_);
   Node& parent = node_of(directory);
   if (parent.gone()) {
     if (planted(Planted::kCreateGone)) static_cast<void>(node.release());
     return Errno::ENOENT;
   }
-  TRY(check_writable(parent, who));
-  if (find(parent, name)) return Errno::EEXIST;
+  TRY(check_making(parent, name, who));
+  if (parent.mode & ABI_S_ISGID) {  // the group goes down the tree
+    node->gid = parent.gid;
+    if (node->is_directory()) node->mode |= ABI_S_ISGID;
+  }
   node->number = next_number_++;
   Ref<Chan> chan = TRY(channel(*node));
   TRY(set_open(*chan, flags));
-  insert(parent, std::move(node));
+  insert(parent, spare.use(), std::move(node));
   return chan;
+}
+
+Result<void> TmpDevice::symlink(Chan& directory, std::string_view name, std::string_view target,
+                                const Credentials& who) {
+  Ref<Node> node = TRY(make_node(ABI_S_IFLNK | 0777, who));
+  node->target = TRY(Name::copy(target));
+  node->size = target.size();
+  SpareEntry spare(TRY(Entry::make(name)));
+  MutexGuard guard(lock_);
+  Node& parent = node_of(directory);
+  TRY(check_making(parent, name, who));
+  node->number = next_number_++;
+  insert(parent, spare.use(), std::move(node));
+  return {};
+}
+
+Result<size_t> TmpDevice::readlink(Chan& chan, char* target) {
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (!node.is_symlink()) return Errno::EINVAL;
+  was_read(node);
+  const std::string_view text = node.target.view();
+  memcpy(target, text.data(), text.size());
+  return text.size();
+}
+
+Result<void> TmpDevice::link(Chan& chan, const Place& to, const Credentials& who) {
+  SpareEntry spare(TRY(Entry::make(to.name)));
+  MutexGuard guard(lock_);
+  Node &node = node_of(chan), &parent = node_of(to.directory);
+  if (node.gone()) return Errno::ENOENT;
+  TRY(check_making(parent, to.name, who));
+  insert(parent, spare.use(), Ref<Node>(&node));
+  return {};
 }
 
 Result<size_t> TmpDevice::read(Chan& chan, char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
+  was_read(node);
   if (offset >= node.size) return size_t{0};
   size = std::min<uint64_t>(size, node.size - offset);
-  for (size_t done = 0; done < size;) {
-    const uint64_t at = offset + done;
-    const size_t slot = at / kPageSize, in_page = at % kPageSize;
-    const size_t length = std::min(size - done, kPageSize - in_page);
-    const bool has_slot = slot < node.page_slots || planted(Planted::kTmpHole);
-    const char* const page = has_slot ? node.pages[slot] : nullptr;
-    if (page)
-      memcpy(buffer + done, page + in_page, length);
-    else
-      memset(buffer + done, 0, length);
-    done += length;
-  }
+  read_pages(node, buffer, size, offset);
   return size;
 }
 
@@ -420,29 +308,10 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
   Node& node = node_of(chan);
   const bool append = chan.open_flags & ABI_O_APPEND;
   if (append) offset = node.size;
-  if (offset >= kMaxFileSize || size > kMaxFileSize - offset) return Errno::EFBIG;
-  TRY(grow(node, (offset + size - 1) / kPageSize + 1));
-  size_t done = 0;
-  while (done < size) {
-    const uint64_t at = offset + done;
-    const size_t in_page = at % kPageSize, length = std::min(size - done, kPageSize - in_page);
-    char*& page = node.pages[at / kPageSize];
-    if (!page) {
-      Result<char*> made = make_page();
-      if (!made && done == 0) {
-        fit(node);
-        return made.error();
-      }
-      if (!made) break;
-      page = *made;
-      if (length < kPageSize) memset(page, 0, kPageSize);
-    }
-    memcpy(page + in_page, buffer + done, length);
-    done += length;
-  }
-  node.size = std::max(node.size, offset + done);
+  if (offset >= tmp::kMaxFileSize || size > tmp::kMaxFileSize - offset) return Errno::EFBIG;
+  const size_t done = TRY(write_pages(node, buffer, size, offset));
   if (append) chan.offset = offset + done;
-  node.modified = node.changed = now();
+  was_written(node, chan.opener.uid);
   return done;
 }
 
@@ -452,15 +321,16 @@ Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& ent
   auto& children = reader.node->children;
   auto at = children.begin();
   if (reader.last && reader.removals == reader.node->removals && reader.last->position < position)
-    at = List<Node, &Node::link>::Iterator(&reader.last->link);
+    at = decltype(at)(&reader.last->in_directory);
   while (at != children.end() && (*at).position < position) ++at;
+  was_read(*reader.node);
   if (!(at != children.end())) return Errno::ENOENT;
-  Node& node = *at;
-  reader.last = &node;
+  Entry& found = *at;
+  reader.last = &found;
   reader.removals = reader.node->removals;
-  stat_node(node, entry);
-  put_name(node, name);
-  position = node.position + 1;
+  stat_node(*found.node, entry);
+  put_name(found, name);
+  position = found.position + 1;
   return {};
 }
 
@@ -478,21 +348,27 @@ Result<void> TmpDevice::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-Result<void> TmpDevice::check_detachable(Node& node, const Place& from, const Credentials& who) {
+Result<Entry*> TmpDevice::detachable(Node& node, const Place& from, const Credentials& who) {
   if (&node == root_.object) return Errno::EBUSY;
-  if (node.parent != &node_of(from.directory) || node.name.view() != from.name)
-    return Errno::ENOENT;
-  TRY(check_writable(*node.parent, who));
-  return check_sticky(node, who);
+  Node* const directory = &node_of(from.directory);
+  for (Entry& entry : node.entries) {
+    if (entry.directory != directory || entry.name.view() != from.name) continue;
+    TRY(check_writable(*directory, who));
+    TRY(check_sticky(entry, who));
+    return &entry;
+  }
+  return Errno::ENOENT;
 }
 
 Result<void> TmpDevice::remove(Chan& chan, const Place& from, const Credentials& who) {
   Ref<Node> removed;  // let go after the lock
+  SpareEntry left;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
-  TRY(check_detachable(node, from, who));
+  Entry* const entry = TRY(detachable(node, from, who));
   if (!node.children.empty()) return Errno::ENOTEMPTY;
-  removed = detach(node);
+  removed = detach(*entry);
+  left.keep(entry);
   return {};
 }
 
@@ -500,25 +376,28 @@ Result<void> TmpDevice::rename(Chan& chan, const Place& from, const Place& to,
                                const Credentials& who) {
   Name name = TRY(Name::copy(to.name));
   Ref<Node> replaced;
+  SpareEntry left;
   MutexGuard guard(lock_);
   Node &node = node_of(chan), &target = node_of(to.directory);
-  TRY(check_detachable(node, from, who));
+  Entry* const entry = TRY(detachable(node, from, who));
   if (target.gone()) return Errno::ENOENT;
   TRY(check_writable(target, who));
-  for (Node* above = &target; above; above = above->parent)
+  for (Node* above = &target; above; above = above->parent())
     if (above == &node) return fail(Errno::EINVAL, "a directory cannot be moved into itself");
-  if (Node* const existing = find(target, to.name)) {
-    if (existing == &node) return {};
+  if (Entry* const existing = find(target, to.name)) {
+    Node& other = *existing->node;
+    if (&other == &node) return {};  // two names of one file stay
     TRY(check_sticky(*existing, who));
-    if (existing->is_directory() && !node.is_directory()) return Errno::EISDIR;
-    if (!existing->is_directory() && node.is_directory()) return Errno::ENOTDIR;
-    if (!existing->children.empty()) return Errno::ENOTEMPTY;
+    if (other.is_directory() && !node.is_directory()) return Errno::EISDIR;
+    if (!other.is_directory() && node.is_directory()) return Errno::ENOTDIR;
+    if (!other.children.empty()) return Errno::ENOTEMPTY;
     replaced = detach(*existing);
+    left.keep(existing);
   }
-  Ref<Node> moving = detach(node);
-  node.name = std::move(name);
+  Ref<Node> moving = detach(*entry);
+  entry->name = std::move(name);
   if (replaced && planted(Planted::kRenameName)) name.lose();
-  insert(target, std::move(moving));
+  insert(target, *entry, std::move(moving));
   return {};
 }
 
@@ -527,32 +406,49 @@ Result<Ref<Chan>> TmpDevice::parent(Chan& chan, char* name) {
   Node& node = node_of(chan);
   if (&node == root_.object) return Ref<Chan>();
   if (node.gone()) return Errno::ENOENT;
-  put_name(node, name);
-  return channel(*node.parent);
+  const Entry& entry = *node.entries.front();
+  put_name(entry, name);
+  return channel(*entry.directory);
 }
 
 Result<void> TmpDevice::truncate(Chan& chan, uint64_t size, const Credentials& who) {
   if (chan.qid.directory) return Errno::EISDIR;
-  if (size > kMaxFileSize) return Errno::EFBIG;
+  if (size > tmp::kMaxFileSize) return Errno::EFBIG;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
+  if (node.is_fifo()) return Errno::EINVAL;
   if (chan.is_open ? !(wanted_by_open(chan.open_flags) & 2)
                    : !permitted(node.mode, node.uid, node.gid, who, 2))
     return Errno::EACCES;
-  if (size < node.size)
-    resize_down(node, size);
-  else
-    node.size = size;
-  node.modified = node.changed = now();
+  resize(node, size);
+  was_written(node, who.uid);
   return {};
 }
 
-Result<void> TmpDevice::chmod(Chan& chan, uint32_t mode, const Credentials& who) {
+Result<void> TmpDevice::set_attributes(Chan& chan, const AttributeChange& change,
+                                       const Credentials& who) {
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
-  if (who.uid != 0 && who.uid != node.uid) return Errno::EPERM;
-  node.mode = (node.mode & ABI_S_IFMT) | (mode & 07777);
-  node.changed = now();
+  abi_stat before;
+  stat_node(node, before);
+  AttributeChange allowed = change;
+  TRY(check_attributes(before, allowed, who));
+  const abi_timespec present = now();
+  if (allowed.mode) node.mode = (node.mode & ABI_S_IFMT) | *allowed.mode;
+  if (allowed.uid) node.uid = *allowed.uid;
+  if (allowed.gid) node.gid = *allowed.gid;
+  if (allowed.accessed) node.accessed = allowed.accessed->now ? present : allowed.accessed->at;
+  if (allowed.modified) node.modified = allowed.modified->now ? present : allowed.modified->at;
+  node.changed = present;
+  return {};
+}
+
+Result<void> TmpDevice::statfs(Chan& chan, abi_statfs& result) {
+  TRY(Device::statfs(chan, result));
+  const uint64_t allowed = tmp::bytes_allowed();
+  result.blocks = allowed / kPageSize;
+  result.blocks_free = (allowed - std::min(allowed, tmp::bytes_used())) / kPageSize;
+  result.blocks_available = result.blocks_free;
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -24,7 +25,7 @@ struct UsedFile;
 struct Qid {
   uint64_t path = 0;
   uint32_t version = 0;
-  bool directory = false;
+  bool directory = false, symlink = false, fifo = false;
   bool operator==(const Qid& other) const { return path == other.path; }
 };
 
@@ -74,11 +75,12 @@ class Chan : public RefCounted<Chan> {
   Ref<Chan> union_next;  // an open directory of a union: the next member, open too
 
   UsedFile* used_file = nullptr;  // file_use_begin's
+  bool may_have_lock = false;     // open_file_lock_set's
 
   // ENOMEM. May sleep, as all three.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
   // Another channel, not open and without a name, to the same file of the same device; itself must
-  // not be open.
+  // not be open, unless it is a directory.
   Result<Ref<Chan>> clone();
   static void destroy(Chan* chan);
 
@@ -95,6 +97,22 @@ class Chan : public RefCounted<Chan> {
   }
 };
 
+// What becomes of a file's attributes; what has no value stays.
+struct AttributeChange {
+  struct Time {
+    bool now;         // the present time
+    abi_timespec at;  // otherwise
+  };
+  std::optional<uint32_t> mode;  // permissions
+  std::optional<uint32_t> uid, gid;
+  std::optional<Time> accessed, modified;
+};
+
+// Whether `who` may change what is `now` so: the owner and root the mode and the times; who may
+// write to it, the times to now; root the owner; the owner the group, to one of his own. `change`
+// becomes what happens then: setting an owner takes the set-user-id and set-group-id bits away, and
+// a mode of who is not in the file's group has no set-group-id. EPERM, EACCES.
+Result<void> check_attributes(const abi_stat& now, AttributeChange& change, const Credentials& who);
 // Whether `who` has all of `want` (4 read, 2 write, 1 execute or search) on what has these
 // permissions.
 bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want);
@@ -130,7 +148,8 @@ class Device {
   // open_flags); may give another channel in its place (clone files). A channel whose open failed
   // is as it was. EACCES, EISDIR.
   virtual Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) = 0;
-  // Makes and opens a file or (mode & ABI_S_IFDIR) directory `name` in the directory `directory`.
+  // Makes and opens a file or (mode & ABI_S_IFMT) directory `name` in the directory `directory`; a
+  // FIFO is made only.
   // Permission to write there has been checked, as for remove and rename: whoever can checks again
   // in one step with the change. EEXIST if it is there already. EPERM here.
   virtual Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t flags,
@@ -160,8 +179,23 @@ class Device {
   virtual Result<void> remove(Chan& chan, const Place& from, const Credentials& who);
   virtual Result<void> rename(Chan& chan, const Place& from, const Place& to,
                               const Credentials& who);
+  // A symbolic link `name` in `directory`; `target` is shorter than kMaxPath. EEXIST, EPERM here.
+  virtual Result<void> symlink(Chan& directory, std::string_view name, std::string_view target,
+                               const Credentials& who);
+  // Where the symbolic link `chan` leads: into `target`, which has kMaxPath bytes, without a NUL;
+  // its length, below kMaxPath. EINVAL here.
+  virtual Result<size_t> readlink(Chan& chan, char* target);
+  // One more name for the file `chan`, which is no directory. EEXIST, EPERM here.
+  virtual Result<void> link(Chan& chan, const Place& to, const Credentials& who);
   virtual Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who);  // EINVAL here
-  virtual Result<void> chmod(Chan& chan, uint32_t mode, const Credentials& who);     // EPERM here
+  // Open or not. check_attributes says who may. EPERM here.
+  virtual Result<void> set_attributes(Chan& chan, const AttributeChange& change,
+                                      const Credentials& who);
+  // Open file: what was written is where it survives what the device can survive. `data_only`:
+  // times need not be. Nothing here: it is there when write returns.
+  virtual Result<void> sync(Chan& chan, bool data_only);
+  // How much the device's files have and may have. Here: a device without blocks.
+  virtual Result<void> statfs(Chan& chan, abi_statfs& result);
   virtual Result<void> ioctl(
       Chan& chan, uint32_t request,
       void* argument);  // ENOTTY here; `argument` is kernel memory of the request's type

@@ -14,10 +14,13 @@
 // A namespace with nothing but `#root` in it. ENOMEM. May sleep, as all that is here.
 Result<Ref<Namespace>> namespace_create();
 
+// Which symbolic links a walk follows: all, all but one at the end of the path, or none.
+enum class Links : uint8_t { kFollow, kNotLast, kNone };
+
 // What a path is resolved against.
 struct PathContext {
   Namespace* ns;
-  Chan* cwd;  // nullptr: the root
+  Chan* cwd;  // a directory, open or not; nullptr: the root
   Credentials who;
 };
 
@@ -25,15 +28,27 @@ inline constexpr size_t kMaxPath = 1024;
 inline constexpr size_t kMaxName = 255;
 
 // The channel that `path` names, not open, held by nobody else. Relative to cwd, absolute from the
-// namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES, ENAMETOOLONG, ENXIO (no such device).
-Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path);
-// Opens, and with ABI_O_CREAT creates. EEXIST with ABI_O_EXCL; ABI_O_TRUNC truncates.
+// namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES, ENAMETOOLONG, ELOOP (more than 40
+// symbolic links), ENXIO (no such device).
+// With kNotLast a symbolic link at the end of the path is not followed, unless a slash is after it.
+Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path,
+                            Links links = Links::kFollow);
+// Opens, and with ABI_O_CREAT creates. EEXIST with ABI_O_EXCL; ELOOP with ABI_O_NOFOLLOW for a
+// symbolic link; ABI_O_TRUNC truncates.
 Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags,
                             uint32_t mode);
-Result<void> path_mkdir(const PathContext& context, std::string_view path, uint32_t mode);
+// Makes the directory, FIFO or file that `mode` says, with its permissions. EEXIST.
+Result<void> path_make(const PathContext& context, std::string_view path, uint32_t mode);
+// A symbolic link to `target`, which need not be there. EEXIST.
+Result<void> path_symlink(const PathContext& context, std::string_view target,
+                          std::string_view path);
+// One more name for the file `from`. EPERM for a directory; EXDEV; EEXIST.
+Result<void> path_link(const PathContext& from_context, std::string_view from,
+                       const PathContext& context, std::string_view to, Links links);
 // `directory`: rmdir (ENOTDIR, ENOTEMPTY), else unlink (EISDIR).
 Result<void> path_remove(const PathContext& context, std::string_view path, bool directory);
-Result<void> path_rename(const PathContext& context, std::string_view from, std::string_view to);
+Result<void> path_rename(const PathContext& from_context, std::string_view from,
+                         const PathContext& context, std::string_view to);
 Result<void> path_truncate(const PathContext& context, std::string_view path, uint64_t size);
 Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,
                        uint32_t flags);
@@ -108,6 +123,9 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
 Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
 void fd_close_for_exec(FdTable& table);
+// The process, whose record locks have the table as owner, is about to ask for one: from now on a
+// descriptor that is closed takes those on its file away.
+void fd_may_have_locks(FdTable& table);
 // Descriptors are installed below `limit` from now on; those above it stay.
 void fd_set_limit(FdTable& table, int limit);
 
@@ -116,6 +134,10 @@ struct PipeEnds {
   Ref<Chan> reader, writer;
 };
 Result<PipeEnds> pipe_create();
+// Opens the FIFO `file`, which is not open, and waits until somebody has it open for the other
+// direction; with ABI_O_NONBLOCK it does not wait, and ENXIO if there is nobody to read. EINTR,
+// EACCES, ENOMEM.
+Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& who);
 
 // Namespaces and channels. Once, at boot, after the scheduler runs.
 void ns_init();

@@ -20,6 +20,7 @@
 #include "core/log.h"
 #include "kmalloc.h"
 #include "lib/string.h"
+#include "ns/file_lock.h"
 
 namespace {
 
@@ -51,6 +52,7 @@ Result<Ref<Chan>> Chan::clone() {
 
 void Chan::destroy(Chan* chan) {
   file_use_end(*chan);
+  open_file_lock_drop(*chan);
   chan->device->close(*chan);
   kfree(chan->path);
   const Ref<Chan> next = std::move(chan->union_next);
@@ -120,6 +122,31 @@ bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who
   return (granted & want) == want;
 }
 
+Result<void> check_attributes(const abi_stat& now, AttributeChange& change,
+                              const Credentials& who) {
+  const bool is_root = who.uid == 0, is_owner = is_root || who.uid == now.uid;
+  const auto sets = [](const std::optional<AttributeChange::Time>& time) {
+    return time && !time->now;
+  };
+  if (!is_owner && (change.mode || change.gid || sets(change.accessed) || sets(change.modified)))
+    return fail(Errno::EPERM, "only its owner and root may change this of a file");
+  if (change.uid && !is_root && (!is_owner || *change.uid != now.uid))
+    return fail(Errno::EPERM, "only root gives files to others");
+  if (change.gid && !is_root && *change.gid != now.gid && !who.is_in(*change.gid))
+    return fail(Errno::EPERM, "only root gives files to groups that are not its own");
+  if ((change.accessed || change.modified) && !is_owner &&
+      !permitted(now.mode, now.uid, now.gid, who, 2))
+    return Errno::EACCES;
+  if (change.mode) {
+    *change.mode &= 07777;
+    if (!is_root && !who.is_in(now.gid)) *change.mode &= ~uint32_t{ABI_S_ISGID};
+  } else if ((change.uid || change.gid) && !is_root && (now.mode & ABI_S_IFMT) != ABI_S_IFDIR &&
+             (now.mode & (ABI_S_ISUID | ABI_S_ISGID))) {
+    change.mode = now.mode & 07777 & ~uint32_t{ABI_S_ISUID | ABI_S_ISGID};
+  }
+  return {};
+}
+
 uint32_t wanted_by_open(uint32_t flags) {
   if (flags & kOpenToExecute) return 1;
   const uint32_t access = flags & ABI_O_ACCMODE;
@@ -150,6 +177,7 @@ void Device::fill_stat(abi_stat& stat, uint64_t path, uint32_t mode, uint64_t si
   stat.nlink = 1;
   stat.size = size;
   stat.block_size = kPageSize;
+  stat.blocks = (size + 511) / 512;
 }
 
 Result<Ref<Chan>> Device::attach(std::string_view spec) {
@@ -176,8 +204,27 @@ Result<void> Device::rename(Chan&, const Place&, const Place&, const Credentials
 Result<void> Device::truncate(Chan&, uint64_t, const Credentials&) {
   return Errno::EINVAL;
 }
-Result<void> Device::chmod(Chan&, uint32_t, const Credentials&) {
-  return fail(Errno::EPERM, "#%s: permissions are fixed here", name_);
+Result<void> Device::symlink(Chan&, std::string_view, std::string_view, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: no links can be made here", name_);
+}
+Result<size_t> Device::readlink(Chan&, char*) {
+  return Errno::EINVAL;
+}
+Result<void> Device::link(Chan&, const Place&, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: no links can be made here", name_);
+}
+Result<void> Device::set_attributes(Chan&, const AttributeChange&, const Credentials&) {
+  return fail(Errno::EPERM, "#%s: owners, permissions and times are fixed here", name_);
+}
+Result<void> Device::sync(Chan&, bool) {
+  return {};
+}
+Result<void> Device::statfs(Chan&, abi_statfs& result) {
+  memset(&result, 0, sizeof result);
+  result.block_size = kPageSize;
+  result.device = id_;
+  result.longest_name = kMaxName;
+  return {};
 }
 Result<void> Device::ioctl(Chan&, uint32_t, void*) {
   return Errno::ENOTTY;

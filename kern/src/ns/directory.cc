@@ -86,6 +86,7 @@ Result<size_t> directory_read(Chan& directory, char* buffer, size_t size) {
     auto* const entry = reinterpret_cast<abi_dirent*>(buffer + used);
     memset(entry, 0, length);
     entry->ino = stat.ino;
+    entry->next = after;
     entry->length = static_cast<uint16_t>(length);
     entry->type = static_cast<uint8_t>((stat.mode & ABI_S_IFMT) >> 12);
     memcpy(entry->name, name, name_length + 1);

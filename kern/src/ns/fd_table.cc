@@ -8,6 +8,7 @@
 
 #include "core/planted.h"
 #include "kmalloc.h"
+#include "ns/file_lock.h"
 #include "ns/namespace.h"
 
 class FdTable {
@@ -18,12 +19,34 @@ class FdTable {
   bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
   int limit GUARDED_BY(lock) = kMaxFds;
 
+  // The process may have record locks; its own task sets it.
+  std::atomic<bool> may_have_locks{false};
+
   bool is_open(int fd) REQUIRES(lock) { return fd >= 0 && fd < kMaxFds && chans[fd]; }
 };
 
 namespace {
+
 constinit ObjectCache<FdTable> fd_table_cache;
-}
+
+// A channel that leaves a table: with it go the record locks that the process has on its file.
+class Closing {
+ public:
+  explicit Closing(FdTable& table) : table_(table) {}
+  ~Closing() {
+    if (chan && table_.may_have_locks.load(std::memory_order_relaxed))
+      record_locks_drop(*chan, &table_);
+  }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+  Ref<Chan> chan;
+
+ private:
+  FdTable& table_;
+};
+
+}  // namespace
 
 void fd_table_init() {
   fd_table_cache.init("fd_table");
@@ -48,6 +71,8 @@ Result<FdTable*> fd_table_copy(FdTable& table) {
 }
 
 void fd_table_destroy(FdTable* table) {
+  for (int fd = 0; fd < kMaxFds && table->may_have_locks; ++fd)
+    static_cast<void>(fd_close(*table, fd));
   fd_table_cache.destroy(table);
 }
 
@@ -73,20 +98,20 @@ Result<Ref<Chan>> fd_get(FdTable& table, int fd) {
 }
 
 Result<void> fd_close(FdTable& table, int fd) {
-  Ref<Chan> closing;  // let go after the lock
+  Closing closing(table);  // let go after the lock
   Guard guard(table.lock);
   if (!table.is_open(fd)) return Errno::EBADF;
-  closing = std::move(table.chans[fd]);
+  closing.chan = std::move(table.chans[fd]);
   return {};
 }
 
 Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec) {
-  Ref<Chan> closing;
+  Closing closing(table);
   Guard guard(table.lock);
   if (!table.is_open(from) || to < 0 || to >= kMaxFds) return Errno::EBADF;
   if (from == to) return to;
   if (to >= table.limit) return Errno::EBADF;
-  closing = std::move(table.chans[to]);
+  closing.chan = std::move(table.chans[to]);
   table.chans[to] = table.chans[from];
   table.close_on_exec[to] = close_on_exec;
   return to;
@@ -107,10 +132,14 @@ Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on) {
 
 void fd_close_for_exec(FdTable& table) {
   for (int fd = 0; fd < kMaxFds; ++fd) {
-    Ref<Chan> closing;
+    Closing closing(table);
     Guard guard(table.lock);
-    if (table.chans[fd] && table.close_on_exec[fd]) closing = std::move(table.chans[fd]);
+    if (table.chans[fd] && table.close_on_exec[fd]) closing.chan = std::move(table.chans[fd]);
   }
+}
+
+void fd_may_have_locks(FdTable& table) {
+  table.may_have_locks = true;
 }
 
 void fd_set_limit(FdTable& table, int limit) {

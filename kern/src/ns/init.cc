@@ -1,9 +1,11 @@
 #include "ns/chan.h"
 #include "ns/fd_table.h"
+#include "ns/file_lock.h"
 #include "ns/mount.h"
 
 void ns_init() {
   chan_init();
   mount_init();
   fd_table_init();
+  file_lock_init();
 }

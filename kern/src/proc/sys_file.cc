@@ -131,21 +131,6 @@ Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec
   return TRY(fd_install(*call.process.fds, TRY(get_file(call)), close_on_exec, lowest));
 }
 
-template <typename T>
-Result<int64_t> ioctl_in(Chan& chan, uint32_t request, uint64_t address) {
-  T value{};
-  TRY(get_user(address, value));
-  TRY(chan.device->ioctl(chan, request, &value));
-  return 0;
-}
-template <typename T>
-Result<int64_t> ioctl_out(Chan& chan, uint32_t request, uint64_t address) {
-  T value{};
-  TRY(chan.device->ioctl(chan, request, &value));
-  TRY(put_user(address, value));
-  return 0;
-}
-
 }  // namespace
 
 Result<int64_t> sys_close(const SystemCall& call) {
@@ -227,7 +212,9 @@ Result<int64_t> sys_dup(const SystemCall& call) {
 }
 
 Result<int64_t> sys_dup2(const SystemCall& call) {
-  return TRY(fd_dup2(*call.process.fds, call.integer(0), call.integer(1), false));
+  if (call.word(2) & ~static_cast<uint32_t>(ABI_O_CLOEXEC)) return Errno::EINVAL;
+  return TRY(
+      fd_dup2(*call.process.fds, call.integer(0), call.integer(1), call.word(2) & ABI_O_CLOEXEC));
 }
 
 Result<int64_t> sys_fcntl(const SystemCall& call) {
@@ -253,6 +240,10 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
       return 0;
     }
+    case ABI_F_GETLK:
+    case ABI_F_SETLK:
+    case ABI_F_SETLKW:
+      return record_lock_command(call);
     default:
       return Errno::EINVAL;
   }
@@ -307,35 +298,16 @@ Result<int64_t> sys_getdents(const SystemCall& call) {
   return static_cast<int64_t>(got);
 }
 
+Result<int64_t> sys_fsync(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
+  if (!chan->device->seekable()) return Errno::EINVAL;
+  TRY(chan->device->sync(*chan, call.word(1) != 0));
+  return 0;
+}
+
 Result<int64_t> sys_ftruncate(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
   TRY(chan->device->truncate(*chan, call.arguments[1], chan->opener));
   return 0;
-}
-
-Result<int64_t> sys_ioctl(const SystemCall& call) {
-  const Ref<Chan> chan = TRY(get_file(call));
-  const uint32_t request = call.word(1);
-  const uint64_t address = call.arguments[2];
-  switch (request) {
-    case ABI_TCGETS:
-      return ioctl_out<abi_termios>(*chan, request, address);
-    case ABI_TCSETS:
-    case ABI_TCSETSW:
-    case ABI_TCSETSF:
-      return ioctl_in<abi_termios>(*chan, request, address);
-    case ABI_TCGPGRP:
-      return ioctl_out<int>(*chan, request, address);
-    case ABI_TCSPGRP: {
-      TRY(ioctl_in<int>(*chan, request, address));
-      const Guard guard(process_lock);
-      call.process.has_terminal = true;
-      return 0;
-    }
-    case ABI_TCGWINSZ:
-      return ioctl_out<abi_winsize>(*chan, request, address);
-    default:
-      return Errno::ENOTTY;
-  }
 }

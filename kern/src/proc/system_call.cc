@@ -55,10 +55,36 @@ void system_call(TrapFrame& frame) {
   if (number != ABI_SYS_sigreturn) frame.rax = static_cast<uint64_t>(*result);
 }
 
-Result<void> UserPath::copy(uint64_t address) {
+Result<void> UserPath::copy_any(uint64_t address) {
   size_ = TRY(copy_string_from_user(text_, address, sizeof(text_)));
-  if (size_ == 0) return Errno::ENOENT;
   return {};
+}
+Result<void> UserPath::copy(uint64_t address) {
+  TRY(copy_any(address));
+  return size_ == 0 ? Errno::ENOENT : Result<void>();
+}
+
+Result<void> PathAt::copy(const SystemCall& call, unsigned i, uint32_t flags) {
+  flags_ = flags;
+  context_ = call.process.path_context();
+  TRY(path_.copy_any(call.arguments[i + 1]));
+  const bool is_empty = view().empty();
+  if (is_empty && !(flags & ABI_AT_EMPTY_PATH)) return Errno::ENOENT;
+  if (!is_empty && (view().front() == '/' || view().front() == '#')) return {};
+  if (call.integer(i) == ABI_AT_FDCWD) return {};
+  directory_ = TRY(fd_get(*call.process.fds, call.integer(i)));
+  if (is_empty) return {};
+  if (!directory_->qid.directory) return Errno::ENOTDIR;
+  context_.cwd = directory_.get();
+  return {};
+}
+
+Result<Ref<Chan>> PathAt::walk() const {
+  if (!view().empty())
+    return path_walk(context_, view(),
+                     flags_ & ABI_AT_SYMLINK_NOFOLLOW ? Links::kNotLast : Links::kFollow);
+  if (directory_) return Ref<Chan>(directory_);
+  return path_walk(context_, ".");
 }
 
 abi_rusage rusage_of(const Usage& usage) {

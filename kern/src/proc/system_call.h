@@ -31,11 +31,38 @@ void system_call(TrapFrame& frame);
 class UserPath {
  public:
   Result<void> copy(uint64_t address);
+  // The same, but it may be empty.
+  Result<void> copy_any(uint64_t address);
   std::string_view view() const { return {text_, size_}; }
 
  private:
   char text_[1024];
   size_t size_ = 0;
+};
+
+// fcntl's ABI_F_GETLK, ABI_F_SETLK and ABI_F_SETLKW.
+Result<int64_t> record_lock_command(const SystemCall& call);
+
+// Two arguments, an open directory (or ABI_AT_FDCWD) and a path that begins there if it is
+// relative.
+class PathAt {
+ public:
+  // Arguments `i` and `i + 1`. An empty path is only taken with ABI_AT_EMPTY_PATH in `flags`.
+  // EBADF, ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT.
+  Result<void> copy(const SystemCall& call, unsigned i, uint32_t flags = 0);
+  const PathContext& context() const { return context_; }
+  // The walk has the rights of `who` instead of the process's effective ones.
+  void act_as(const Credentials& who) { context_.who = who; }
+  std::string_view view() const { return path_.view(); }
+  // The file: for an empty path the open one. With ABI_AT_SYMLINK_NOFOLLOW in copy's `flags` a link
+  // at the end of the path is the file.
+  Result<Ref<Chan>> walk() const;
+
+ private:
+  UserPath path_;
+  Ref<Chan> directory_;
+  PathContext context_{};
+  uint32_t flags_ = 0;
 };
 
 // Copies a structure to the program, or from it.

@@ -31,6 +31,8 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 #define RAW3(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define RAW6(name, a, b, c, d, e, f) \
   raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+/* With a path that begins at the current directory. */
+#define RAW_AT(name, a, b, c) RAW6(name, ABI_AT_FDCWD, a, b, c, 0, 0)
 
 #define FOLDER "/tmp/failtest" /* exists, and is empty, before each attempt */
 #define SCRIPT FOLDER "/script"

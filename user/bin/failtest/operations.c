@@ -29,13 +29,13 @@ static long close_pair(long result) {
 /* ---- Files. */
 
 static long open_close(const struct operation* self) {
-  const long fd = RAW3(open, self->path, self->number, 0644);
+  const long fd = RAW_AT(open, self->path, self->number, 0644);
   if (fd >= 0) RAW3(close, fd, 0, 0);
   return fd;
 }
 
 static long read_whole(const struct operation* self) {
-  const long fd = RAW3(open, self->path, ABI_O_RDONLY, 0);
+  const long fd = RAW_AT(open, self->path, ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
   long got = RAW3(read, fd, buffer, self->number);
   for (int parts = 0; got > 0 && parts < 10; parts++) got = RAW3(read, fd, buffer, self->number);
@@ -44,7 +44,7 @@ static long read_whole(const struct operation* self) {
 }
 
 static long list(const struct operation* self) {
-  const long fd = RAW3(open, self->path, ABI_O_RDONLY | ABI_O_DIRECTORY, 0);
+  const long fd = RAW_AT(open, self->path, ABI_O_RDONLY | ABI_O_DIRECTORY, 0);
   if (fd < 0) return fd;
   long got;
   while ((got = RAW3(getdents, fd, buffer, 4096)) > 0) continue;
@@ -54,21 +54,21 @@ static long list(const struct operation* self) {
 
 static void make_file(const struct operation* self) {
   touch_buffer(self);
-  const long fd = RAW3(open, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
+  const long fd = RAW_AT(open, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
   must(fd);
   must(RAW3(write, fd, buffer, 3 * 4096));
   RAW3(close, fd, 0, 0);
 }
 static void remove_files(const struct operation* self) {
-  RAW3(unlink, FILE_PATH, 0, 0);
-  RAW3(unlink, OTHER_PATH, 0, 0);
-  RAW3(rmdir, OTHER_PATH, 0, 0);
-  if (self->path) RAW3(unlink, self->path, 0, 0);
+  RAW_AT(unlink, FILE_PATH, 0, 0);
+  RAW_AT(unlink, OTHER_PATH, 0, 0);
+  RAW_AT(unlink, OTHER_PATH, ABI_AT_REMOVEDIR, 0);
+  if (self->path) RAW_AT(unlink, self->path, 0, 0);
 }
 
 /* A part may be written before memory is gone: then the rest gives the error. */
 static long write_all(const struct operation* self) {
-  const long fd = RAW3(open, self->path, ABI_O_RDWR | ABI_O_CREAT, 0644);
+  const long fd = RAW_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT, 0644);
   if (fd < 0) return fd;
   long done = 0, put = 0;
   while (done < self->number && (put = RAW3(write, fd, buffer, self->number - done)) > 0)
@@ -82,7 +82,7 @@ static void prepare_read(const struct operation* self) {
 }
 
 static long write_far(const struct operation* self) {
-  const long fd = RAW3(open, FILE_PATH, ABI_O_RDWR, 0);
+  const long fd = RAW_AT(open, FILE_PATH, ABI_O_RDWR, 0);
   if (fd < 0) return fd;
   const long put = RAW6(pwrite, fd, buffer, 100, self->number, 0, 0);
   RAW3(close, fd, 0, 0);
@@ -93,37 +93,37 @@ static long truncate_to(const struct operation* self) {
 }
 static long make_directory(const struct operation* self) {
   (void)self;
-  return RAW3(mkdir, OTHER_PATH, 0755, 0);
+  return RAW_AT(mkdir, OTHER_PATH, 0755, 0);
 }
 static void prepare_directory(const struct operation* self) {
   must(make_directory(self));
 }
 static long remove_directory(const struct operation* self) {
   (void)self;
-  return RAW3(rmdir, OTHER_PATH, 0, 0);
+  return RAW_AT(unlink, OTHER_PATH, ABI_AT_REMOVEDIR, 0);
 }
 static long unlink_file(const struct operation* self) {
   (void)self;
-  return RAW3(unlink, FILE_PATH, 0, 0);
+  return RAW_AT(unlink, FILE_PATH, 0, 0);
 }
 static long rename_file(const struct operation* self) {
   (void)self;
-  return RAW3(rename, FILE_PATH,
-              OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0);
+  return RAW_AT(rename, FILE_PATH, ABI_AT_FDCWD,
+                OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size");
 }
 static void remove_renamed(const struct operation* self) {
   remove_files(self);
-  RAW3(unlink, OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0, 0);
+  RAW_AT(unlink, OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0, 0);
 }
 static long change_mode(const struct operation* self) {
   (void)self;
-  return RAW3(chmod, FILE_PATH, 0600, 0);
+  return RAW_AT(chmod, FILE_PATH, 0600, 0);
 }
 static long stat_file(const struct operation* self) {
-  return RAW3(stat, self->path, buffer, 0);
+  return RAW_AT(stat, self->path, buffer, 0);
 }
 static long access_file(const struct operation* self) {
-  return RAW3(access, self->path, 4, 0);
+  return RAW_AT(access, self->path, 4, 0);
 }
 static long change_directory(const struct operation* self) {
   return RAW3(chdir, self->path, 0, 0);
@@ -131,7 +131,7 @@ static long change_directory(const struct operation* self) {
 static long open_here(const struct operation* self) {
   long result = RAW3(chdir, FOLDER, 0, 0);
   if (result < 0) return result;
-  const long fd = RAW3(open, "../../proc/./self/../meminfo", ABI_O_RDONLY, 0);
+  const long fd = RAW_AT(open, "../../proc/./self/../meminfo", ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
   RAW3(close, fd, 0, 0);
   (void)self;
@@ -149,7 +149,7 @@ static void prepare_bind(const struct operation* self) {
 }
 static long create_in_union(const struct operation* self) {
   (void)self;
-  const long fd = RAW3(open, "/home/file", ABI_O_RDWR | ABI_O_CREAT, 0644);
+  const long fd = RAW_AT(open, "/home/file", ABI_O_RDWR | ABI_O_CREAT, 0644);
   if (fd >= 0) RAW3(close, fd, 0, 0);
   return fd;
 }
@@ -226,7 +226,7 @@ static long touch_mapped(const struct operation* self) {
 }
 /* The kernel meets pages that are not there. */
 static long read_into_mapped(const struct operation* self) {
-  const long fd = RAW3(open, "/dev/zero", ABI_O_RDONLY, 0);
+  const long fd = RAW_AT(open, "/dev/zero", ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
   const long got = RAW3(read, fd, mapped, self->number);
   RAW3(close, fd, 0, 0);
@@ -260,7 +260,7 @@ static void prepare_long(const struct operation* self) {
 }
 static void prepare_script(const struct operation* self) {
   const char text[] = "#!/bin/failtest helper\n";
-  const long fd = RAW3(open, self->path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0755);
+  const long fd = RAW_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0755);
   must(fd);
   must(RAW3(write, fd, text, sizeof(text) - 1));
   RAW3(close, fd, 0, 0);
@@ -299,7 +299,7 @@ static const char* const texts[] = {
     "churn debug_1024 100\n",
 };
 static long write_text(const char* path, const char* text) {
-  const long fd = RAW3(open, path, ABI_O_WRONLY, 0);
+  const long fd = RAW_AT(open, path, ABI_O_WRONLY, 0);
   if (fd < 0) return fd;
   const long put = RAW3(write, fd, text, strlen(text));
   RAW3(close, fd, 0, 0);
@@ -343,6 +343,8 @@ const struct operation operations[] = {
     OPEN("#random/random"),
     OPEN("#debug/leaky/clean"),
     OPEN("#pipe"),
+    OPEN("#pty/ptmx"),
+    OPEN("/dev/fd/0"),
     READ("/bin/sh"),
     READ("#mem/kmemstat"),
     READ("#mem/slab_stats"),

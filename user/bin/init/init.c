@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <stele.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ static const struct {
     {"#cons", "/dev", NS_REPLACE},
     {"#null", "/dev", NS_AFTER},
     {"#random", "/dev", NS_AFTER},
+    {"#pty", "/dev", NS_AFTER},
+    {"#fd", "/dev", NS_AFTER},
     {"#proc", "/proc", NS_REPLACE},
     {"#tmp", "/tmp", NS_REPLACE | NS_CREATE},
     {"#mem", "/mem", NS_REPLACE},
@@ -78,10 +81,19 @@ static int open_as(int wanted, const char* path, int flags) {
   return result;
 }
 
+/* A session leader may get its terminal by this. */
 static void open_standard(const char* in, const char* out, const char* error) {
   open_as(STDIN_FILENO, in, O_RDWR);
   open_as(STDOUT_FILENO, out, O_RDWR);
   open_as(STDERR_FILENO, error, O_RDWR);
+}
+
+/* The console for this process, which is not to have it as its terminal. What a session had open
+ * hangs up with it, so this comes again after each. */
+static void open_console(void) {
+  open_as(STDIN_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
+  open_as(STDOUT_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
+  open_as(STDERR_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
 }
 
 static int open_to_write(const char* path) {
@@ -130,7 +142,7 @@ static int run_script(void) {
   if (child == 0) {
     setsid();
     /* The console's foreground, or a `set -m` in the script would wait for it for ever. */
-    tcsetpgrp(STDIN_FILENO, getpid());
+    ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     open_standard("#null/null", "#uart/1", "#uart/2");
     char* arguments[] = {"sh", SCRIPT, NULL};
     execve("/bin/sh", arguments, environment);
@@ -149,7 +161,6 @@ static void run_shell(void) {
   if (child == 0) {
     setsid();
     open_standard(CONSOLE, CONSOLE, CONSOLE);
-    tcsetpgrp(STDIN_FILENO, getpid());
     chdir("/home");
     char* arguments[] = {"mksh", "-i", NULL};
     execve("/bin/mksh", arguments, environment);
@@ -159,11 +170,12 @@ static void run_shell(void) {
   if (child < 0) complain("cannot fork for", "/bin/mksh");
   /* Something is wrong if there is no shell: let it be read instead of scrolling by. */
   if (reap_until(child) == 127) sleep(1);
+  open_console();
 }
 
 int main(void) {
   umask(022);
-  open_standard("#cons/cons", "#cons/cons", "#cons/cons");
+  open_console();
   make_namespace();
 
   if (access(SCRIPT, F_OK) == 0) {

@@ -14,6 +14,8 @@
 //   u user              h whence or how      c fcntl command      z terminal request
 //   y milliseconds      e options of wait    x protection         j flags of mmap
 //   l number of polls   b flags of bind      d flags of pipe2
+//   F directory to begin at                  E flags after a path
+//   R flags of unlink   M type and permissions
 struct CallType {
   std::string_view name;
   uint32_t number;

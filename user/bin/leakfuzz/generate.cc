@@ -10,30 +10,41 @@ namespace {
 constexpr const char* kSeeds[] = {
     "pipe2 B0 0; fork; write 4 D1 40; read 3 B1 40; close 3; close 4; wait4 ffffffffffffffff B0 0 "
     "0",
-    "open P16 602 1ff; write 3 D39 b0; close 3; execve P16 V0 V6",
-    "open P16 602 1ff; write 3 D36 11; close 3; execve P16 V1 V0",
-    "mkdir P1 1ff; open P4 602 1b6; pwrite 3 B1 1000 fff; pread 3 B0 2000 0; ftruncate 3 7; close "
+    "open W0 P16 602 1ff; write 3 D39 b0; close 3; execve P16 V0 V6",
+    "open W0 P16 602 1ff; write 3 D36 11; close 3; execve P16 V1 V0",
+    "mkdir W0 P1 1ff; open W0 P4 602 1b6; pwrite 3 B1 1000 fff; pread 3 B0 2000 0; ftruncate 3 7; "
+    "close "
     "3; "
-    "rename P4 P2; unlink P2; rmdir P1",
-    "open P3 602 1b6; ftruncate 3 5000; read 3 B0 40; lseek 3 0 2; pread 3 B0 1000 2000; close 3",
-    "mkdir P1 1ff; mkdir P2 1ff; bind P21 T0 0; bind P22 T0 2; bind P21 T0 5; open P1 0 0; "
+    "rename W0 P4 W0 P2; unlink W0 P2 0; unlink W0 P1 8",
+    "open W0 P3 602 1b6; ftruncate 3 5000; read 3 B0 40; lseek 3 0 2; pread 3 B0 1000 2000; close "
+    "3",
+    "mkdir W0 P1 1ff; mkdir W0 P2 1ff; bind P21 T0 0; bind P22 T0 2; bind P21 T0 5; open W0 P1 0 "
+    "0; "
     "getdents 3 B0 1000; chdir P1; getcwd B0 100; unmount T0",
     "mmap A1 4000 3 32 ffffffff 0; read 0 A1 40; write 0 A1 2000; munmap A2 1000; write 0 A1 4000; "
     "fork; munmap A0 4000",
     "sigaction 1e S2 B0; sigaction 1f S3 0; sigprocmask 1 S16 B1; kill N0 1e; kill N0 1f; "
     "sigprocmask 0 S14 0",
     "fork; kill N1 11; wait4 N1 B0 2 0; kill N1 13; kill N1 9; wait4 N1 B0 0 B1",
-    "open P14 0 0; getdents 3 B0 400; fchdir 3; open P13 0 0; getdents 4 B1 1000; lseek 3 0 0; "
+    "open W0 P14 0 0; getdents 3 B0 400; fchdir 3; open W0 P13 0 0; getdents 4 B1 1000; lseek 3 0 "
+    "0; "
     "getdents 3 X2 1000",
-    "open P63 2 0; read 3 B0 40; write 3 D17 d; write 3 D3 6; pipe2 B1 0; write 3 D4 5; open P66 0 "
+    "open W0 P63 2 0; read 3 B0 40; write 3 D17 d; write 3 D3 6; pipe2 B1 0; write 3 D4 5; open W0 "
+    "P66 0 "
     "0; "
     "read 6 B0 1000; close 3",
-    "open P57 2 0; write 3 D3 6; mkdir P1 1ff; write 3 D6 5; read 3 B0 4000; write 3 D4 5; write 3 "
+    "open W0 P57 2 0; write 3 D3 6; mkdir W0 P1 1ff; write 3 D6 5; read 3 B0 4000; write 3 D4 5; "
+    "write 3 "
     "D5 6",
-    "open P56 2 0; write 3 D3 6; open P60 0 0; read 4 B0 10000; write 3 D4 5; write 3 D5 6",
+    "open W0 P56 2 0; write 3 D3 6; open W0 P60 0 0; read 4 B0 10000; write 3 D4 5; write 3 D5 6",
     "pipe2 B0 4000; fstat 3 B1; poll S19 4 1; fcntl 4 3 0; fcntl 4 4 4000; write 4 B0 3000; "
     "fcntl 3 0 64; dup2 3 6; close 3; close 4; poll S18 100 0",
-    "open P41 1 0; write 3 D31 4; open P39 0 0; read 4 B0 1000; ioctl 0 1 S20",
+    "mkdir W0 P1 1ff; open W0 P16 602 1b6; link W0 P16 W0 P4 0; symlink P4 W0 P2; open W0 P2 2 0; "
+    "write 4 D1 5; readlink W0 P2 B0 40; unlink W0 P4 0; stat W0 P2 B1 2; close 4; unlink W0 P2 0",
+    "mknod W0 P16 11b6; open W0 P16 4000 0; open W0 P16 4001 0; write 4 D1 5; read 3 B0 40; close "
+    "4; "
+    "read 3 B0 40; stat W0 P16 B1 0; close 3; unlink W0 P16 0",
+    "open W0 P41 1 0; write 3 D31 4; open W0 P39 0 0; read 4 B0 1000; ioctl 0 1 S20",
 };
 
 constexpr uint64_t kLengths[] = {
@@ -98,8 +109,12 @@ constexpr uint64_t kOpenFlags[] = {ABI_O_APPEND, ABI_O_CREAT,    ABI_O_CREAT,   
 constexpr uint64_t kPipeFlags[] = {0,           0, 0, ABI_O_NONBLOCK, ABI_O_CLOEXEC, ABI_O_APPEND,
                                    ~uint64_t{0}};
 constexpr uint64_t kModes[] = {0, 0700, 0755, 0777, 0777, 0777, 01777, 06777, 0400, ~uint64_t{0}};
+constexpr uint64_t kAtFlags[] = {0, 0, 0, 1, 2, 4, 16, 18, ~uint64_t{0}};
+constexpr uint64_t kRemovals[] = {0, 0, ABI_AT_REMOVEDIR, ABI_AT_REMOVEDIR, 1};
+constexpr uint64_t kKinds[] = {ABI_S_IFIFO | 0666, ABI_S_IFIFO | 0600, ABI_S_IFREG | 0644, 0,
+                               ABI_S_IFCHR | 0600, ~uint64_t{0}};
 constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
-constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 14, 5};
+constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 7, 8, 9, 14, 5};
 constexpr uint64_t kTimeouts[] = {0, 1, 2, ~uint64_t{0}, 0x80000000};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
@@ -120,7 +135,8 @@ Argument Generator::entry(char pool) {
 
 Argument Generator::argument(char kind) {
   // Descriptor 255 and process -1 are not for everyone (pools.h).
-  if (kind != 'f' && kind != 'q' && random_.one_in(60)) return number(random_.of(kBoundaries));
+  if (kind != 'f' && kind != 'F' && kind != 'q' && random_.one_in(60))
+    return number(random_.of(kBoundaries));
   const bool hostile = random_.one_in(12);
   switch (kind) {
     case 'f':
@@ -155,6 +171,14 @@ Argument Generator::argument(char kind) {
       for (size_t more = random_.below(4); more > 0; more--) flags |= random_.of(kOpenFlags);
       return number(hostile ? random_.word() & 0xffffffff : flags);
     }
+    case 'F':
+      return random_.one_in(8) ? argument('f') : entry('W');
+    case 'E':
+      return number(random_.of(kAtFlags));
+    case 'R':
+      return number(random_.of(kRemovals));
+    case 'M':
+      return number(random_.of(kKinds));
     case 'd':
       return number(random_.of(kPipeFlags));
     case 'm':
@@ -170,7 +194,7 @@ Argument Generator::argument(char kind) {
     case 'c':
       return number(random_.of(kFcntl));
     case 'z':
-      return number(random_.below(9));
+      return number(random_.below(18));
     case 'y':
       return number(random_.of(kTimeouts));
     case 'e':

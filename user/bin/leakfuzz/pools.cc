@@ -320,6 +320,8 @@ size_t pool_size(char pool) {
       return kAddresses;
     case 'N':
       return kProcesses;
+    case 'W':
+      return 1;
     default:
       return 0;
   }
@@ -391,6 +393,8 @@ uint64_t pool_value(char pool, size_t index, const Caller& caller) {
       return index == std::size(vectors) ? address_of(endless) : 0;
     case 'X':
       return hostile(index);
+    case 'W':
+      return static_cast<uint64_t>(ABI_AT_FDCWD);
     case 'A':
       return index == 0 ? 0 : kMapBase + (index - 1) * 0x1800;  // of some the page is not whole
     default:

@@ -3,6 +3,7 @@
 //   P paths    T places to bind at    D data to write       B buffers
 //   S structures                      V vectors of strings
 //   X addresses that nobody may use   A addresses to map at
+//   W the current directory, for what takes a directory and a path
 //   N processes           L the file that leaks when it is closed, for the proof that a leak is
 //                           found; no program gets it otherwise
 //

@@ -23,10 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
+
 static int number, failures;
 
-#define CHECK(condition) check((condition), #condition, __LINE__)
-static void check(int good, const char* what, int line) {
+void check(int good, const char* what, int line) {
   int error = errno;
   printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
   if (good) return;
@@ -67,7 +68,7 @@ static void files(void) {
   CHECK(chmod(FOLDER "/b", 0400) == 0 && stat(FOLDER "/b", &status) == 0 &&
         (status.st_mode & 0777) == 0400);
   CHECK(readlink(FOLDER "/b", buffer, sizeof buffer) == -1 && errno == EINVAL);
-  CHECK(link(FOLDER "/b", FOLDER "/c") == -1 && errno == EPERM);
+  CHECK(link(FOLDER "/b", FOLDER "/c") == 0 && unlink(FOLDER "/c") == 0);
 
   FILE* stream = fopen(FOLDER "/lines", "w+");
   CHECK(stream != NULL && fprintf(stream, "one %d\ntwo %s %.2f\n", 1, "x", 2.5) == 17 &&
@@ -338,6 +339,9 @@ int main(void) {
   waiting();
   terminals();
   error_strings();
+  library();
+  programs();
+  trees();
   printf("1..%d\n", number);
   return failures != 0;
 }

@@ -143,7 +143,7 @@ static int gives_up_root(void* argument) {
   EXPECT(RAW(setgroups, 0, 0, 0) == -EPERM);
   EXPECT(RAW(kill, 1, SIGTERM, 0) == -EPERM);
   EXPECT(RAW(kill, getppid(), 0, 0) == -EPERM);
-  EXPECT(RAW(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
+  EXPECT(RAW_AT(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
   return 0;
 }
 

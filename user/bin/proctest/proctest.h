@@ -30,6 +30,10 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 }
 #define RAW(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
+/* The same with a path that begins at the current directory. */
+#define RAW_AT(name, a, b, c) \
+  raw(ABI_SYS_##name, ABI_AT_FDCWD, (long)(a), (long)(b), (long)(c), 0, 0)
+
 extern int failures;
 extern const char* program;
 

@@ -190,7 +190,7 @@ static void open_in_every_way(const char* path, int is_file) {
   enum { kAlso = sizeof also / sizeof *also };
   for (int way = 0; way < 4 * kAlso; way++) {
     const int access = way % 4, flags = access | also[way / 4] | O_NONBLOCK;
-    const int fd = (int)told(RAW(open, path, flags, 0600));
+    const int fd = (int)told(RAW_AT(open, path, flags, 0600));
     if (fd < 0) continue;
     struct abi_stat stat;
     if (RAW(fstat, fd, &stat, 0) == 0) look((char*)&stat, sizeof stat);
@@ -209,46 +209,52 @@ static void open_in_every_way(const char* path, int is_file) {
     RAW(close, copy, 0, 0);
     RAW(close, fd, 0, 0);
   }
-  changes("opened with every flag", RAW(open, path, -1, 0600));
-  changes("opened to execute", RAW(open, path, 1L << 31, 0600));
+  changes("opened with every flag", RAW_AT(open, path, -1, 0600));
+  changes("opened to execute", RAW_AT(open, path, 1L << 31, 0600));
 }
 
 static void name_to_every_call(const char* path) {
   char inside[512], beside[512];
   snprintf(inside, sizeof inside, "%s/" MADE "%d", path, (int)getuid());
   snprintf(beside, sizeof beside, "%s-moved", path);
-  const long fd = told(RAW(open, inside, O_RDWR | O_CREAT, 0600));
+  const long fd = told(RAW_AT(open, inside, O_RDWR | O_CREAT, 0600));
   if (fd >= 0) {
     say("made a file in");
     RAW(close, fd, 0, 0);
-    RAW(unlink, inside, 0, 0);
+    RAW_AT(unlink, inside, 0, 0);
   }
-  if (told(RAW(mkdir, inside, 0700, 0)) >= 0) {
+  if (told(RAW_AT(mkdir, inside, 0700, 0)) >= 0) {
     say("made a directory in");
-    RAW(rmdir, inside, 0, 0);
+    RAW_AT(unlink, inside, ABI_AT_REMOVEDIR, 0);
   }
-  changes("changed the mode of", RAW(chmod, path, 0777, 0));
+  changes("changed the mode of", RAW_AT(chmod, path, 0777, 0));
   changes("truncated", RAW(truncate, path, 0, 0));
   changes("bound", RAW(bind, "#tmp", path, 0));
   changes("bound", RAW(bind, path, "/tmp", 0));
   changes("unmounted", RAW(unmount, path, 0, 0));
-  if (told(RAW(rename, path, beside, 0)) >= 0) {
+  if (told(RAW_AT(rename, path, ABI_AT_FDCWD, beside)) >= 0) {
     say("renamed");
-    RAW(rename, beside, path, 0);
+    RAW_AT(rename, beside, ABI_AT_FDCWD, path);
   }
-  changes("removed", RAW(rmdir, path, 0, 0));
-  changes("removed", RAW(unlink, path, 0, 0));
+  changes("removed", RAW_AT(unlink, path, ABI_AT_REMOVEDIR, 0));
+  changes("removed", RAW_AT(unlink, path, 0, 0));
+}
+
+/* An open file of this very process, as its output. */
+static int is_of_fd(const char* directory, const char* name) {
+  const char* last = strrchr(directory, '/');
+  return strncmp(name, "std", 3) == 0 || strcmp(last != NULL ? last + 1 : directory, "fd") == 0;
 }
 
 static void walk(const char* path, int depth) {
   now = path;
   walked++;
   struct abi_stat stat;
-  if (told(RAW(stat, path, &stat, 0)) < 0)
+  if (told(RAW_AT(stat, path, &stat, 0)) < 0)
     stat.mode = 0;
   else
     look((char*)&stat, sizeof stat);
-  told(RAW(access, path, 7, 0));
+  told(RAW_AT(access, path, 7, 0));
   open_in_every_way(path, (stat.mode & ABI_S_IFMT) != ABI_S_IFCHR);
   name_to_every_call(path);
   if ((stat.mode & ABI_S_IFMT) != ABI_S_IFDIR || depth == 0) return;
@@ -258,7 +264,7 @@ static void walk(const char* path, int depth) {
   const struct dirent* entry;
   for (int n = 0; n < kMaxEntries && (entry = readdir(directory));) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-        strncmp(entry->d_name, MADE, strlen(MADE)) == 0)
+        strncmp(entry->d_name, MADE, strlen(MADE)) == 0 || is_of_fd(path, entry->d_name))
       continue;
     char inside[512];
     snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);
@@ -292,7 +298,8 @@ static void come_and_go(uid_t uid) {
     const pid_t child = fork();
     if (child == 0) {
       if (i % 3 == 0) execve(program, arguments, NULL);
-      if (i % 3 == 1) RAW(read, RAW(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
+      if (i % 3 == 1)
+        RAW(read, RAW_AT(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
       _exit(0);
     }
     if (child > 0) wait_for(child);

@@ -6,17 +6,15 @@
 
 typedef struct {
   jmp_buf __jump;
-  int __saved;
+  int __saved; /* the mask below was saved */
   sigset_t __mask;
 } sigjmp_buf[1];
 
-#define sigsetjmp(environment, save)                                            \
-  (((environment)[0].__saved = (save)) != 0                                     \
-       ? (void)sigprocmask(SIG_SETMASK, (sigset_t*)0, &(environment)[0].__mask) \
-       : (void)0,                                                               \
-   setjmp((environment)[0].__jump))
-
+/* setjmp saves no signal mask, so _setjmp is the same. */
 __BEGIN_DECLS
+int _setjmp(jmp_buf);
+void _longjmp(jmp_buf, int) __attribute__((noreturn));
+int sigsetjmp(sigjmp_buf, int);
 void siglongjmp(sigjmp_buf, int) __attribute__((noreturn));
 __END_DECLS
 #endif

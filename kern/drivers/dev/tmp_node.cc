@@ -1,0 +1,238 @@
+#include "drivers/dev/tmp_node.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "arch/x86_64/time.h"
+#include "core/log.h"
+#include "core/planted.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+#include "pages.h"
+
+namespace tmp {
+
+namespace {
+
+constinit ObjectCache<Node> node_cache;
+constinit ObjectCache<Entry> entry_cache;
+constinit kmem_cache* page_cache = nullptr;
+constinit std::atomic<uint64_t> bytes_held = 0;  // by nodes, names, arrays and pages
+constinit uint64_t most_bytes = 0;               // that they may have
+
+// ENOSPC if less than `bytes` is left of the share of all files.
+Result<void> charge(size_t bytes) {
+  if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
+  bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
+  return Errno::ENOSPC;
+}
+void discharge(size_t bytes) {
+  bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+// A page for a file, not cleared. ENOMEM, ENOSPC.
+Result<char*> make_page() {
+  TRY(charge(kPageSize));
+  if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
+  discharge(kPageSize);
+  return Errno::ENOMEM;
+}
+
+void free_pages_from(Node& node, size_t first) {
+  for (size_t i = first; i < node.page_slots; ++i) {
+    if (!node.pages[i]) continue;
+    kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
+    --node.page_count;
+    discharge(kPageSize);
+  }
+}
+
+// Gives the file an array of `slots`, 0 for none; there is no page beyond them. ENOMEM, ENOSPC.
+Result<void> set_slots(Node& node, size_t slots) {
+  const size_t before = node.page_slots;
+  if (slots > before) TRY(charge((slots - before) * sizeof(char*)));
+  char** pages = nullptr;
+  if (slots > 0) {
+    pages = static_cast<char**>(kmalloc(slots * sizeof(char*), KM_SLEEP | KM_ZERO));
+    if (!pages) {
+      if (slots > before) discharge((slots - before) * sizeof(char*));
+      return Errno::ENOMEM;
+    }
+    std::copy(node.pages, node.pages + std::min(slots, before), pages);
+  }
+  kfree(std::exchange(node.pages, pages));
+  node.page_slots = slots;
+  if (slots < before) discharge((before - slots) * sizeof(char*));
+  return {};
+}
+
+size_t slots_for(uint64_t size) {
+  return align_up(size, kPageSize) / kPageSize;
+}
+
+// Makes room in the array for `slots` pages. ENOMEM, ENOSPC.
+Result<void> grow(Node& node, size_t slots) {
+  if (slots <= node.page_slots) return {};
+  const size_t ahead = std::min(std::max<size_t>(node.page_slots * 2, 4), slots_for(kMaxFileSize));
+  return set_slots(node, std::max(slots, ahead));
+}
+
+// Gives back what the array has beyond twice what the file's size needs, or keeps it when there is
+// no memory for a smaller one.
+void fit(Node& node) {
+  const size_t needed = slots_for(node.size);
+  if (node.page_slots > std::max<size_t>(needed * 2, 4) || needed == 0)
+    static_cast<void>(set_slots(node, needed));
+}
+
+}  // namespace
+
+void nodes_init() {
+  node_cache.init("tmp_node");
+  entry_cache.init("tmp_entry");
+  page_cache =
+      kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
+  if (!page_cache) panic_no_cache("tmp_page");
+  most_bytes = memory_totals().total / 2;
+}
+
+uint64_t bytes_allowed() {
+  return most_bytes;
+}
+uint64_t bytes_used() {
+  return bytes_held.load(std::memory_order_relaxed);
+}
+
+abi_timespec now() {
+  const uint64_t since_boot = monotonic_now().value;
+  return {static_cast<int64_t>(boot_wall_seconds() + since_boot / 1'000'000'000),
+          static_cast<int64_t>(since_boot % 1'000'000'000)};
+}
+
+Result<Name> Name::copy(std::string_view name) {
+  TRY(charge(name.size()));
+  char* const text = static_cast<char*>(kmalloc(name.size(), KM_SLEEP));
+  if (!text) {
+    discharge(name.size());
+    return Errno::ENOMEM;
+  }
+  memcpy(text, name.data(), name.size());
+  return Name({text, name.size()});
+}
+Name::~Name() {
+  discharge(text_.size());
+  kfree(const_cast<char*>(text_.data()));
+}
+
+Result<Entry*> Entry::make(std::string_view name) {
+  Name copy = TRY(Name::copy(name));
+  TRY(charge(sizeof(Entry)));
+  Result<Entry*> entry = entry_cache.make(KM_SLEEP);
+  if (entry)
+    (*entry)->name = std::move(copy);
+  else
+    discharge(sizeof(Entry));
+  return entry;
+}
+void Entry::destroy(Entry* entry) {
+  if (!entry) return;
+  entry_cache.destroy(entry);
+  discharge(sizeof(Entry));
+}
+
+Result<Ref<Node>> Node::make() {
+  TRY(charge(sizeof(Node)));
+  Result<Node*> node = node_cache.make(KM_SLEEP);
+  if (node) return Ref<Node>::first(*node);
+  discharge(sizeof(Node));
+  return node.error();
+}
+void Node::destroy(Node* node) {
+  free_pages_from(*node, 0);
+  static_cast<void>(set_slots(*node, 0));
+  node_cache.destroy(node);
+  discharge(sizeof(Node));
+}
+
+Entry* find(Node& directory, std::string_view name) {
+  for (Entry& entry : directory.children)
+    if (name == entry.name.view()) return &entry;
+  return nullptr;
+}
+
+void insert(Node& directory, Entry& entry, Ref<Node> node) {
+  entry.directory = &directory;
+  entry.position = directory.next_position++;
+  directory.children.push_back(entry);
+  node->entries.push_back(entry);
+  ++node->links;
+  directory.modified = directory.changed = node->changed = now();
+  entry.node = std::move(node);
+}
+
+Ref<Node> detach(Entry& entry) {
+  Node& directory = *entry.directory;
+  Node& node = *entry.node;
+  directory.modified = directory.changed = node.changed = now();
+  ++directory.removals;
+  entry.in_directory.unlink();
+  entry.of_node.unlink();
+  entry.directory = nullptr;
+  --node.links;
+  return std::move(entry.node);
+}
+
+void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset) {
+  for (size_t done = 0; done < size;) {
+    const uint64_t at = offset + done;
+    const size_t slot = at / kPageSize, in_page = at % kPageSize;
+    const size_t length = std::min(size - done, kPageSize - in_page);
+    const bool has_slot = slot < node.page_slots || planted(Planted::kTmpHole);
+    const char* const page = has_slot ? node.pages[slot] : nullptr;
+    if (page)
+      memcpy(buffer + done, page + in_page, length);
+    else
+      memset(buffer + done, 0, length);
+    done += length;
+  }
+}
+
+Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset) {
+  TRY(grow(node, (offset + size - 1) / kPageSize + 1));
+  size_t done = 0;
+  while (done < size) {
+    const uint64_t at = offset + done;
+    const size_t in_page = at % kPageSize, length = std::min(size - done, kPageSize - in_page);
+    char*& page = node.pages[at / kPageSize];
+    if (!page) {
+      Result<char*> made = make_page();
+      if (!made && done == 0) {
+        fit(node);
+        return made.error();
+      }
+      if (!made) break;
+      page = *made;
+      ++node.page_count;
+      if (length < kPageSize) memset(page, 0, kPageSize);
+    }
+    memcpy(page + in_page, buffer + done, length);
+    done += length;
+  }
+  node.size = std::max(node.size, offset + done);
+  return done;
+}
+
+void resize(Node& node, uint64_t size) {
+  if (size >= node.size) {
+    node.size = size;
+    return;
+  }
+  free_pages_from(node, slots_for(size));
+  const size_t last = size / kPageSize, rest = size % kPageSize;
+  if (rest && last < node.page_slots && node.pages[last])
+    memset(node.pages[last] + rest, 0, kPageSize - rest);
+  node.size = size;
+  fit(node);
+}
+
+}  // namespace tmp

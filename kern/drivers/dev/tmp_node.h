@@ -1,0 +1,109 @@
+// The files of #tmp: nodes, the names that directories have for them, and their contents. The
+// theory is in tmp.cc. Everything is under the device's lock, but for what makes something that
+// nobody else knows yet.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "abi/syscall.h"
+#include "core/ref.h"
+#include "lib/list.h"
+#include "lib/result.h"
+#include "ns/device.h"
+
+namespace tmp {
+
+inline constexpr uint64_t kMaxFileSize = uint64_t{4} << 30;
+
+// Bytes of a name, or of a link's target.
+class Name {
+ public:
+  Name() = default;
+  static Result<Name> copy(std::string_view name);  // ENOMEM, ENOSPC
+  Name(Name&& other) noexcept : text_(std::exchange(other.text_, {})) {}
+  Name& operator=(Name&& other) noexcept {
+    std::swap(text_, other.text_);
+    return *this;
+  }
+  ~Name();
+  std::string_view view() const { return text_; }
+  void lose() { text_ = {}; }  // for planted bugs
+
+ private:
+  explicit Name(std::string_view text) : text_(text) {}
+  std::string_view text_;  // kmalloc'ed
+};
+
+struct Node;
+
+// A name that a directory has for a node. The directory outlives its entries.
+struct Entry {
+  static Result<Entry*> make(std::string_view name);  // ENOMEM, ENOSPC
+  static void destroy(Entry* entry);
+
+  Name name;
+  Ref<Node> node;  // empty in no directory
+  Node* directory = nullptr;
+  uint64_t position = 0;  // ascending in the directory, for reading it
+  ListNode in_directory, of_node;
+};
+
+struct Node : RefCounted<Node> {
+  static constexpr RefKind kRefKind = RefKind::kTmpNode;
+  static Result<Ref<Node>> make();  // ENOMEM, ENOSPC
+  static void destroy(Node* node);
+
+  uint64_t number = 0;
+  uint32_t mode = 0, uid = 0, gid = 0;
+  abi_timespec accessed{}, modified{}, changed{};
+
+  // Its names. The root has none, nor has what was removed. A directory has one.
+  List<Entry, &Entry::of_node> entries;
+  uint32_t links = 0;  // how many
+
+  // A directory's.
+  List<Entry, &Entry::in_directory> children;
+  uint64_t next_position = 1;
+  uint64_t removals = 0;  // entries that have been taken out
+
+  // A symbolic link's.
+  Name target;
+
+  // A file's.
+  uint64_t size = 0;
+  char** pages = nullptr;  // kmalloc'ed
+  size_t page_slots = 0;
+  size_t page_count = 0;  // pages that are there
+
+  bool is_directory() const { return (mode & ABI_S_IFMT) == ABI_S_IFDIR; }
+  bool is_symlink() const { return (mode & ABI_S_IFMT) == ABI_S_IFLNK; }
+  bool is_fifo() const { return (mode & ABI_S_IFMT) == ABI_S_IFIFO; }
+  bool gone() const { return links == 0 && number != 0; }
+  // The directory that a directory is in; nullptr for the root and what is gone.
+  Node* parent() { return entries.empty() ? nullptr : entries.front()->directory; }
+};
+
+// The caches, and how much memory there is. Once, at boot.
+void nodes_init();
+// Bytes that all files together may have, and have.
+uint64_t bytes_allowed();
+uint64_t bytes_used();
+
+// The time of day.
+abi_timespec now();
+
+Entry* find(Node& directory, std::string_view name);
+// Puts an entry for `node` into the directory.
+void insert(Node& directory, Entry& entry, Ref<Node> node);
+// Takes an entry out of its directory; the entry's reference goes to the caller, and the entry.
+Ref<Node> detach(Entry& entry);
+
+// Contents of a file. read: `size` bytes from `offset`, which are there.
+void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset);
+// How many bytes, `size` unless memory ran out; the file's size grows with them. ENOMEM, ENOSPC.
+Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset);
+void resize(Node& node, uint64_t size);
+
+}  // namespace tmp

@@ -1,0 +1,356 @@
+// Locks on files.
+//
+// A file that has locks, or on which somebody waits for one, is in a table by device and qid path:
+// two opens of one file are one file here, whatever they are called, on #p9 too. It goes with the
+// last of these. Its locks are of two sorts that do not see each other, as in Linux: record locks
+// (fcntl), whose owner is a process, known by its descriptor table, and locks of open files
+// (flock).
+//
+// Of one owner no two record locks overlap, and none that lie side by side are of one kind: setting
+// a range cuts what the owner had there, which makes at most one lock more than before besides the
+// new one, and joins neighbours. The memory of both is there before anything changes. A process
+// loses its record locks on a file when it closes any descriptor of it, as POSIX has it, and all
+// when it ends; a child has none, and a program that is executed keeps them. A descriptor table
+// knows whether its owner may have locks, so that close looks for them only then.
+//
+// One sleeping lock guards everything. Who waits has a Wait on its stack, in the list of its file;
+// each change of a lock wakes those that wait on the file, who look again. Before it sleeps it
+// looks for a deadlock: from the owners of the locks in its way to those of the locks that these
+// wait for, and so on; EDEADLK if that leads back to itself. All of a file's locks are searched,
+// which are as many as processes want to have: a search gives nothing up that has no memory for
+// itself.
+//
+// Lock order: `locks_mutex`, then `wake_lock`.
+
+#include "ns/file_lock.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/errstr.h"
+#include "core/sleep.h"
+#include "kmalloc.h"
+#include "lib/list.h"
+
+namespace {
+
+struct Lock {
+  ListNode link;
+  LockOwner owner;
+  LockKind kind = LockKind::kNone;
+  bool is_record = false;
+  ByteRange range;
+};
+
+struct LockedFile;
+
+// A lock that somebody waits for.
+struct Wait {
+  ListNode link;
+  LockedFile* file = nullptr;
+  const void* owner = nullptr;
+  bool is_record = false;
+  LockKind kind = LockKind::kNone;
+  ByteRange range;
+  bool reached = false;  // by the search for a deadlock
+  bool woken = false;    // under wake_lock
+};
+
+struct LockedFile {
+  ListNode link;
+  const Device* device = nullptr;
+  uint64_t path = 0;
+  List<Lock, &Lock::link> locks;
+  unsigned waits = 0;
+};
+
+constexpr size_t kBuckets = 64;
+
+constinit ObjectCache<Lock> lock_cache;
+constinit ObjectCache<LockedFile> file_cache;
+constinit Mutex locks_mutex{LockRank::kDeviceMutex};
+constinit List<LockedFile, &LockedFile::link> files[kBuckets] GUARDED_BY(locks_mutex);
+constinit List<Wait, &Wait::link> waits GUARDED_BY(locks_mutex);
+constinit Spinlock wake_lock{LockRank::kDevice};
+constinit WaitQueue waiters;
+
+size_t bucket_of(const Chan& chan) {
+  return (chan.qid.path ^ chan.device->id()) % kBuckets;
+}
+
+LockedFile* find_file(const Chan& chan) REQUIRES(locks_mutex) {
+  for (LockedFile& file : files[bucket_of(chan)])
+    if (file.device == chan.device && file.path == chan.qid.path) return &file;
+  return nullptr;
+}
+
+void forget_if_idle(LockedFile* file) REQUIRES(locks_mutex) {
+  if (!file->locks.empty() || file->waits > 0) return;
+  file->link.unlink();
+  file_cache.destroy(file);
+}
+
+bool excludes(LockKind a, LockKind b) {
+  return a == LockKind::kExclusive || b == LockKind::kExclusive;
+}
+
+// The next lock in the way, after `last` (nullptr: the first).
+Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* owner,
+                      LockKind kind, const ByteRange& range) {
+  for (Lock* lock = last ? file.locks.next(*last) : file.locks.front(); lock;
+       lock = file.locks.next(*lock)) {
+    if (lock->is_record == is_record && lock->owner.owner != owner && excludes(lock->kind, kind) &&
+        lock->range.overlaps(range))
+      return lock;
+  }
+  return nullptr;
+}
+
+// Whether one whom `wait` would wait for waits for the owner of `wait`. As long as there are some
+// that have been reached and not been looked at, their own waits are followed.
+bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
+  for (Wait& other : waits) other.reached = false;
+  const auto reach = [&](const void* owner) NO_THREAD_SAFETY_ANALYSIS {
+    bool found = false;
+    for (Wait& other : waits) {
+      if (other.owner != owner || other.reached) continue;
+      other.reached = found = true;
+    }
+    return found;
+  };
+  const auto blocked_by = [&](const Wait& one, auto&& each) {
+    for (Lock* lock = nullptr;
+         (lock = next_in_the_way(*one.file, lock, true, one.owner, one.kind, one.range));)
+      each(*lock);
+  };
+  blocked_by(wait, [&](const Lock& lock) { reach(lock.owner.owner); });
+  for (bool more = true; more;) {
+    more = false;
+    for (Wait& other : waits) {
+      if (!other.reached) continue;
+      bool found = false;
+      blocked_by(other, [&](const Lock& lock) {
+        found |= lock.owner.owner == wait.owner;
+        more |= reach(lock.owner.owner);
+      });
+      if (found) return true;
+    }
+  }
+  return false;
+}
+
+// What setting a lock may need: the file's entry, the lock, and one more when a lock is cut in two.
+class Spares {
+ public:
+  Spares() = default;
+  Spares(const Spares&) = delete;
+  Spares& operator=(const Spares&) = delete;
+  ~Spares() {
+    for (Lock* lock : locks_)
+      if (lock) lock_cache.destroy(lock);
+    if (file_) file_cache.destroy(file_);
+  }
+  // ENOLCK.
+  Result<void> fill() {
+    if (!file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
+    for (Lock*& lock : locks_)
+      if (!lock) lock = TRY(made(lock_cache.make(KM_SLEEP)));
+    return {};
+  }
+  Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }
+  LockedFile& file() { return *std::exchange(file_, nullptr); }
+
+ private:
+  template <typename T>
+  static Result<T*> made(Result<T*> result) {
+    if (!result) return fail(Errno::ENOLCK, "no memory for a lock");
+    return *result;
+  }
+  LockedFile* file_ = nullptr;
+  Lock* locks_[2] = {};
+};
+
+// A lock of the file has changed.
+void wake_waiters(LockedFile& file) REQUIRES(locks_mutex) {
+  if (file.waits == 0) return;
+  const Guard guard(wake_lock);
+  for (Wait& wait : waits)
+    if (wait.file == &file) wait.woken = true;
+  waiters.wake_all();
+}
+
+void remove(Lock& lock) {
+  lock.link.unlink();
+  lock_cache.destroy(&lock);
+}
+
+// Gives the owner the range; nothing is in the way.
+void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKind kind,
+               ByteRange range, Spares& spares) {
+  for (Lock& lock : file.locks) {
+    if (lock.is_record != is_record || lock.owner.owner != owner.owner) continue;
+    ByteRange& old = lock.range;
+    if (lock.kind == kind) {
+      if (!old.touches(range)) continue;
+      range = {std::min(old.first, range.first), std::max(old.last, range.last)};
+      remove(lock);
+    } else if (old.overlaps(range)) {
+      const bool before = old.first<range.first, after = old.last> range.last;
+      if (before && after) {
+        Lock& rest = spares.lock();
+        rest.owner = lock.owner;
+        rest.kind = lock.kind;
+        rest.is_record = is_record;
+        rest.range = {range.last + 1, old.last};
+        file.locks.push_front(rest);
+      }
+      if (before)
+        old.last = range.first - 1;
+      else if (after)
+        old.first = range.last + 1;
+      else
+        remove(lock);
+    }
+  }
+  if (kind == LockKind::kNone) return;
+  Lock& lock = spares.lock();
+  lock.owner = owner;
+  lock.kind = kind;
+  lock.is_record = is_record;
+  lock.range = range;
+  file.locks.push_front(lock);
+}
+
+// Takes the locks of the owner away; whether there were any.
+bool drop(LockedFile& file, bool is_record, const void* owner) {
+  bool any = false;
+  for (Lock& lock : file.locks) {
+    if (lock.is_record != is_record || lock.owner.owner != owner) continue;
+    remove(lock);
+    any = true;
+  }
+  return any;
+}
+
+void drop_all(const Chan& chan, bool is_record, const void* owner) {
+  const MutexGuard guard(locks_mutex);
+  LockedFile* const file = find_file(chan);
+  if (!file || !drop(*file, is_record, owner)) return;
+  wake_waiters(*file);
+  forget_if_idle(file);
+}
+
+// One look at whether the lock can be had. False: the caller waits now, with `wait` in the list.
+Result<bool> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
+                     Spares& spares) REQUIRES(locks_mutex) {
+  LockedFile* file = find_file(chan);
+  if (!file && wait.kind == LockKind::kNone) return true;
+  if (!file) {
+    file = &spares.file();
+    file->device = chan.device;
+    file->path = chan.qid.path;
+    files[bucket_of(chan)].push_back(*file);
+  }
+  const bool asks = wait.kind != LockKind::kNone;
+  if (asks && next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
+    if (may_wait == LockWait::kNo) return Errno::EAGAIN;
+    wait.file = file;
+    if (wait.is_record && would_deadlock(wait))
+      return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
+    // Two that share an open file's lock and both want it alone would wait for ever.
+    if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
+    wait.woken = false;
+    waits.push_back(wait);
+    ++file->waits;
+    return false;
+  }
+  set_range(*file, wait.is_record, owner, wait.kind, wait.range, spares);
+  wake_waiters(*file);
+  forget_if_idle(file);
+  return true;
+}
+
+void stop_waiting(Wait& wait) REQUIRES(locks_mutex) {
+  wait.link.unlink();
+  --wait.file->waits;
+}
+
+Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, LockKind kind,
+                      ByteRange range, LockWait may_wait) {
+  Spares spares;
+  Wait wait;
+  wait.owner = owner.owner;
+  wait.is_record = is_record;
+  wait.kind = kind;
+  wait.range = range;
+  TRY(spares.fill());
+  for (;;) {
+    {
+      const MutexGuard guard(locks_mutex);
+      if (wait.link.linked()) stop_waiting(wait);
+      Result<bool> is_set = try_set(chan, owner, wait, may_wait, spares);
+      if (!is_set) return is_set.error();
+      if (*is_set) return {};
+    }
+    Result<void> waited;
+    {
+      const Guard guard(wake_lock);
+      waited = waiters.wait(wake_lock, [&] { return wait.woken; });
+    }
+    if (waited) continue;
+    const MutexGuard guard(locks_mutex);
+    stop_waiting(wait);
+    forget_if_idle(wait.file);
+    return waited;
+  }
+}
+
+}  // namespace
+
+void file_lock_init() {
+  lock_cache.init("file_lock");
+  file_cache.init("locked_file");
+}
+
+Result<ByteRange> byte_range(uint64_t base, int64_t start, int64_t length) {
+  int64_t first, end;
+  if (__builtin_add_overflow(static_cast<int64_t>(base), start, &first)) return Errno::EINVAL;
+  if (length == 0)
+    end = INT64_MAX;
+  else if (__builtin_add_overflow(first, length, &end))
+    return Errno::EINVAL;
+  if (length < 0) std::swap(first, end);
+  if (first < 0) return Errno::EINVAL;
+  const uint64_t last = length == 0 ? ByteRange::kLastByte : static_cast<uint64_t>(end) - 1;
+  return ByteRange{static_cast<uint64_t>(first), last};
+}
+
+FoundLock record_lock_find(const Chan& chan, const LockOwner& owner, LockKind kind,
+                           ByteRange range) {
+  const MutexGuard guard(locks_mutex);
+  LockedFile* const file = find_file(chan);
+  const Lock* found = nullptr;
+  if (!file) return {};
+  for (Lock* lock = nullptr; (lock = next_in_the_way(*file, lock, true, owner.owner, kind, range));)
+    if (!found || lock->range.first < found->range.first) found = lock;
+  if (!found) return {};
+  return {found->kind, found->range, found->owner.pid};
+}
+
+Result<void> record_lock_set(const Chan& chan, const LockOwner& owner, LockKind kind,
+                             ByteRange range, LockWait wait) {
+  return set_lock(chan, true, owner, kind, range, wait);
+}
+
+void record_locks_drop(const Chan& chan, const void* owner) {
+  drop_all(chan, true, owner);
+}
+
+Result<void> open_file_lock_set(Chan& chan, LockKind kind, LockWait wait) {
+  chan.may_have_lock = true;
+  return set_lock(chan, false, {.owner = &chan, .pid = 0}, kind, {}, wait);
+}
+
+void open_file_lock_drop(Chan& chan) {
+  if (chan.may_have_lock) drop_all(chan, false, &chan);
+}

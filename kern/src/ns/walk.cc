@@ -1,0 +1,282 @@
+// Path walk.
+//
+// A walk starts at the root of the namespace (/…), at the root of a device (#name/…) or at the
+// current directory and takes one step for each name: in a union the members are asked in order,
+// then mounts at the file reached are crossed. The canonical name grows beside it and ends up in
+// the channel that is returned. `.` stays; `..` takes the last name off the canonical name and
+// walks to that from the start, so that it leads out of a mounted tree the way one came in, and
+// devices need not know their parents. A name that has gone stale because a directory was renamed
+// is mended first (present_name), as is the current directory's where the result of the walk is
+// kept under its name; the current directory then keeps what it was mended to. The root is its own
+// parent, and so is the root of a device that was reached by #name.
+//
+// A step that finds a symbolic link is taken back: the walk goes on from the same directory, in
+// the same union, with the link's target before the rest of the path, or starts over where the
+// target says. So canonical names have no links in them. A link's target is a path as any other:
+// `/…` begins at the root of the namespace of the process that walks, on the host's files too, and
+// `#name/…` at a device. A walk follows at most 40 links.
+//
+// Search permission is checked in every directory on the way.
+//
+// Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a
+// walk ends they are let go.
+
+#include "ns/walk.h"
+
+#include <algorithm>
+
+#include "core/errstr.h"
+#include "core/planted.h"
+#include "kmalloc.h"
+#include "lib/string.h"
+
+namespace {
+
+constexpr unsigned kMostLinks = 40;
+
+bool is_rest_empty(std::string_view rest) {
+  return rest.find_first_not_of('/') == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<Split> split(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  if (path.empty()) return Errno::ENOENT;
+  const size_t slash = path.rfind('/');
+  Split parts;
+  if (slash == std::string_view::npos) {
+    if (path.front() == '#') return fail(Errno::EPERM, "the root of a device stays as it is");
+    parts = {".", path};
+  } else {
+    parts = {path.substr(0, slash == 0 ? 1 : slash), path.substr(slash + 1)};
+  }
+  if (parts.name.empty() || parts.name == "." || parts.name == "..") return Errno::EINVAL;
+  if (parts.name.size() > kMaxName) return Errno::ENAMETOOLONG;
+  return parts;
+}
+
+Result<void> Walk::to(std::string_view path, Last last, Links links) {
+  if (path.empty()) return Errno::ENOENT;
+  if (path.size() >= kMaxPath) return Errno::ENAMETOOLONG;
+  TRY(start(path));
+  return steps(path, last, links);
+}
+
+Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& name) {
+  if (path.size() >= kMaxPath) return Errno::ENAMETOOLONG;
+  bool goes_on = false;  // from where a link stands
+  for (;;) {
+    const Split parts = TRY(split(path));
+    memcpy(last_name_, parts.name.data(), parts.name.size());
+    name = {last_name_, parts.name.size()};
+    std::string_view directory = parts.directory;
+    if (!goes_on || directory.front() == '/' || directory.front() == '#') TRY(start(directory));
+    TRY(steps(directory, Last::kCross, Links::kFollow));
+    if (!at_->qid.directory) return Errno::ENOTDIR;
+    if (links != Links::kFollow) return {};
+    Ref<Chan> found_in;
+    Result<Ref<Chan>> found = lookup(name, found_in);
+    if (!found) return found.error() == Errno::ENOENT ? Result<void>() : found.error();
+    if (!(*found)->qid.symlink) return Errno::EEXIST;
+    TRY(read_link(**found, {}, path));
+    if (path.ends_with('/')) return Errno::EISDIR;
+    goes_on = true;
+  }
+}
+
+Result<Ref<Chan>> Walk::finish() {
+  const bool is_shared = at_.get() == context_.cwd || at_.get() == &context_.ns->root();
+  Ref<Chan> result = is_shared ? TRY(at_->clone()) : std::move(at_);
+  TRY(chan_set_path(*result, {name_, length_}));
+  result->named_at = named_at_;
+  return result;
+}
+
+Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
+  if (name.size() > kMaxName) return Errno::ENAMETOOLONG;
+  Chan& directory = *at_;
+  if (!directory.qid.directory) return Errno::ENOTDIR;
+  TRY(check(directory, 1));
+  Namespace& ns = *context_.ns;
+  if (!directory.mount_device ||
+      ns.member_count(directory.mount_device, directory.mount_path) <= 1) {
+    found_in = at_;
+    return directory.device->walk(directory, name, context_.who);
+  }
+  for (size_t i = 0;; ++i) {
+    Ref<Chan> member = ns.member(directory.mount_device, directory.mount_path, i);
+    if (!member) return Errno::ENOENT;
+    Result<Ref<Chan>> next = member->device->walk(*member, name, context_.who);
+    if (!next && next.error() == Errno::ENOENT) continue;
+    found_in = std::move(member);
+    return next;
+  }
+}
+
+Result<Ref<Chan>> Walk::creation_member() {
+  Chan& directory = *at_;
+  Namespace& ns = *context_.ns;
+  if (!directory.mount_device || ns.member_count(directory.mount_device, directory.mount_path) <= 1)
+    return Ref<Chan>(at_);
+  bool create = false;
+  for (size_t i = 0;; ++i) {
+    Ref<Chan> member = ns.member(directory.mount_device, directory.mount_path, i, &create);
+    if (!member) return fail(Errno::EPERM, "no part of this union takes new files");
+    if (create) return member;
+  }
+}
+
+Result<void> Walk::check(Chan& chan, uint32_t want) {
+  if (context_.who.uid == 0) return {};
+  abi_stat stat;
+  TRY(chan.device->stat(chan, stat));
+  if (!permitted(stat.mode, stat.uid, stat.gid, context_.who, want)) return Errno::EACCES;
+  return {};
+}
+
+Result<void> Walk::start(std::string_view& path) {
+  if (path.front() == '#') return start_device(path);
+  if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
+  Chan& cwd = *context_.cwd;
+  at_ = Ref<Chan>(&cwd);
+  length_ = chan_copy_path(cwd, name_, named_at_);
+  if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
+  return {};
+}
+
+Result<void> Walk::start_root() {
+  at_ = Ref<Chan>(&context_.ns->root());
+  TRY(cross());
+  return set_name("/");
+}
+
+Result<void> Walk::start_device(std::string_view& path) {
+  const std::string_view whole = path.substr(0, std::min(path.find('/'), path.size()));
+  const std::string_view name = whole.substr(1, std::min(whole.find('.'), whole.size()) - 1);
+  const std::string_view spec =
+      whole.size() > name.size() + 1 ? whole.substr(name.size() + 2) : std::string_view{};
+  Device* const device = device_find(name);
+  if (!device)
+    return fail(Errno::ENXIO, "#%.*s: no such device", static_cast<int>(name.size()), name.data());
+  at_ = TRY(device->attach(spec));
+  TRY(cross());
+  TRY(set_name(whole));
+  path.remove_prefix(whole.size());
+  return {};
+}
+
+// Makes the name one that leads to at_ now. What has been removed keeps the name that it had.
+Result<void> Walk::mend_name() {
+  const uint64_t renames = directory_renames();
+  if (named_at_ == renames) return {};
+  const Result<void> mended = present_name(*context_.ns, *at_, named_at_, name_, length_);
+  if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
+  named_at_ = renames;
+  if (at_.get() == context_.cwd) chan_keep_path(*at_, {name_, length_}, named_at_);
+  return {};
+}
+
+Result<void> Walk::set_name(std::string_view name) {
+  if (name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
+  memcpy(name_, name.data(), name.size());
+  length_ = name.size();
+  return {};
+}
+
+Result<void> Walk::steps(std::string_view path, Last last, Links links) {
+  bool must_be_directory = false;
+  while (!path.empty()) {
+    if (path.front() == '/') {
+      must_be_directory = true;
+      path.remove_prefix(1);
+      continue;
+    }
+    const std::string_view name = path.substr(0, std::min(path.find('/'), path.size()));
+    path.remove_prefix(name.size());
+    must_be_directory = false;
+    const bool is_last = is_rest_empty(path);
+    const Last here = is_last ? last : Last::kCross;
+    if (name == ".") {
+      found_in_.reset();
+      must_be_directory = true;
+    } else if (name == "..") {
+      if (!at_->qid.directory) return Errno::ENOTDIR;
+      TRY(to_parent(here));
+    } else {
+      Ref<Chan> before;
+      const size_t length = length_;
+      TRY(step(name, here, before));
+      if (!at_->qid.symlink || links == Links::kNone || (is_last && links == Links::kNotLast))
+        continue;
+      const Ref<Chan> link = std::exchange(at_, std::move(before));
+      length_ = length;
+      TRY(read_link(*link, path, path));
+      if (path.front() == '/' || path.front() == '#') TRY(start(path));
+    }
+  }
+  if (must_be_directory && !at_->qid.directory) return Errno::ENOTDIR;
+  return {};
+}
+
+Result<void> Walk::step(std::string_view name, Last last, Ref<Chan>& before) {
+  Ref<Chan> found_in;
+  Result<Ref<Chan>> found = lookup(name, found_in);
+  if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_).release());
+  before = std::exchange(at_, TRY(std::move(found)));
+  found_in_ = std::move(found_in);
+  const bool slash = length_ > 0 && name_[length_ - 1] != '/';
+  if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
+  if (slash) name_[length_++] = '/';
+  memcpy(name_ + length_, name.data(), name.size());
+  length_ += name.size();
+  return last == Last::kCross ? cross() : Result<void>{};
+}
+
+// `rest` lies in the text that the link's target takes the place of, or in the caller's path.
+Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view& path) {
+  if (++links_followed_ > kMostLinks)
+    return fail(Errno::ELOOP, "more than %u symbolic links on the way", kMostLinks);
+  char* const text = static_cast<char*>(kmalloc(kMaxPath, KM_SLEEP));
+  if (!text) return Errno::ENOMEM;
+  size_t size = 0;
+  Result<size_t> target = link.device->readlink(link, text);
+  if (target) size = *target;
+  const bool fits = size + rest.size() < kMaxPath;
+  if (fits && !rest.empty()) memcpy(text + size, rest.data(), rest.size());
+  kfree(std::exchange(link_text_, text));
+  if (!target) return target.error();
+  if (size == 0) return Errno::ENOENT;
+  if (!fits) return Errno::ENAMETOOLONG;
+  path = {text, size + rest.size()};
+  return {};
+}
+
+// Walks the canonical name without its last part. The names in it are neither `.` nor `..`, nor
+// are they links, so this does not come back here.
+Result<void> Walk::to_parent(Last last) {
+  found_in_.reset();
+  TRY(mend_name());
+  size_t end = length_;
+  while (end > 0 && name_[end - 1] != '/') --end;
+  if (end == 0) return {};  // the root of a device
+  while (end > 1 && name_[end - 1] == '/') --end;
+  char parent[kMaxPath];
+  memcpy(parent, name_, end);
+  std::string_view path(parent, end);
+  TRY(start(path));
+  TRY(steps(path, last, Links::kNone));
+  found_in_.reset();
+  return {};
+}
+
+// If something is mounted at the file reached, goes there.
+Result<void> Walk::cross() {
+  Ref<Chan> mounted = context_.ns->member(at_->device, at_->qid.path, 0);
+  if (!mounted) return {};
+  Ref<Chan> crossed = TRY(mounted->clone());
+  crossed->mount_device = at_->device;
+  crossed->mount_path = at_->qid.path;
+  at_ = std::move(crossed);
+  return {};
+}

@@ -1,0 +1,150 @@
+// Hard links and symbolic links in #tmp, and walks that follow them, across binds and unions, and
+// from directories that are open.
+
+#include <string_view>
+
+#include "core/ktest.h"
+#include "lib/format.h"
+#include "ns/namespace.h"
+#include "tests/ns_world.h"
+
+namespace {
+
+using namespace std::literals;
+
+uint32_t links_of(const PathContext& context, std::string_view path) {
+  Result<Ref<Chan>> chan = path_walk(context, path, Links::kNotLast);
+  abi_stat stat;
+  return chan && (*chan)->device->stat(**chan, stat) ? stat.nlink : 0;
+}
+
+KTEST(ns_hard_links_are_names_of_one_file) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context(), user = ns.context(nullptr, 1000);
+  EXPECT(path_mkdir(context, "#tmp/d", 0755));
+  EXPECT(write_file(context, "#tmp/a", "text"));
+  EXPECT(path_link(context, "#tmp/a", context, "#tmp/d/b", Links::kNotLast));
+  EXPECT(links_of(context, "#tmp/a") == 2 && file_is(context, "#tmp/d/b", "text"));
+  EXPECT(fails_with(Errno::EEXIST,
+                    path_link(context, "#tmp/a", context, "#tmp/d/b", Links::kNotLast)));
+  EXPECT(
+      fails_with(Errno::EPERM, path_link(context, "#tmp/d", context, "#tmp/e", Links::kNotLast)));
+  EXPECT(
+      fails_with(Errno::EXDEV, path_link(context, "#tmp/a", context, "#null/e", Links::kNotLast)));
+  EXPECT(fails_with(Errno::EACCES, path_link(user, "#tmp/a", user, "#tmp/d/e", Links::kNotLast)));
+  // Two names of one file stay; another file's name is taken.
+  EXPECT(path_rename(context, "#tmp/a", "#tmp/d/b") && links_of(context, "#tmp/a") == 2);
+  EXPECT(write_file(context, "#tmp/c", "other"));
+  EXPECT(path_rename(context, "#tmp/c", "#tmp/d/b"));
+  EXPECT(links_of(context, "#tmp/a") == 1 && file_is(context, "#tmp/d/b", "other"));
+  EXPECT(path_remove(context, "#tmp/a", false) && path_remove(context, "#tmp/d/b", false));
+  EXPECT(path_remove(context, "#tmp/d", true));
+}
+
+KTEST(ns_walks_follow_symbolic_links) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  for (const auto path : {"#tmp/d"sv, "#tmp/d/sub"sv, "#tmp/place"sv})
+    EXPECT(path_mkdir(context, path, 0755));
+  EXPECT(write_file(context, "#tmp/d/file", "text"));
+  EXPECT(path_symlink(context, "../file", "#tmp/d/sub/up"));
+  EXPECT(path_symlink(context, "d/sub//", "#tmp/to"));
+  EXPECT(path_symlink(context, "/tmp/d/file", "#tmp/d/absolute"));
+  EXPECT(path_symlink(context, "#tmp/d", "#tmp/device"));
+  EXPECT(file_is(context, "#tmp/to/up", "text"));
+  EXPECT(file_is(context, "#tmp/device/../to/./up", "text"));
+  EXPECT(fails_with(Errno::ENOENT, path_walk(context, "#tmp/d/absolute")));  // nothing at /tmp yet
+  EXPECT(path_bind(context, "#tmp", "/tmp", 0));
+  EXPECT(file_is(context, "#tmp/d/absolute", "text") && file_is(context, "/tmp/to/up", "text"));
+  // The canonical name has no links in it, so `..` leads out of where the link leads.
+  Result<Ref<Chan>> sub = path_walk(context, "/tmp/to");
+  EXPECT(sub && (*sub)->path == "/tmp/d/sub"sv);
+  if (sub) EXPECT(file_is(ns.context(sub->get()), "../file", "text"));
+  // Across a bind: from what stands there.
+  EXPECT(path_bind(context, "/tmp/d", "/tmp/place", 0));
+  EXPECT(file_is(context, "/tmp/place/sub/up", "text"));
+  EXPECT(path_symlink(context, "place/file", "#tmp/into") && file_is(context, "/tmp/into", "text"));
+  // In a union: from its first member on, not only in the one that has the link.
+  EXPECT(path_symlink(context, "file", "#tmp/d/sub/beside"));
+  EXPECT(path_bind(context, "/tmp/d/sub", "/tmp/d", ABI_BIND_BEFORE));
+  EXPECT(file_is(context, "/tmp/d/beside", "text"));
+  EXPECT(path_unmount(context, "/tmp/d") && path_unmount(context, "/tmp/place"));
+  // The end of the path.
+  Result<Ref<Chan>> link = path_walk(context, "/tmp/to", Links::kNotLast);
+  char target[kMaxPath];
+  EXPECT(link && (*link)->qid.symlink && (*link)->device->readlink(**link, target).ok());
+  link = path_walk(context, "/tmp/to/", Links::kNotLast);
+  EXPECT(link && (*link)->qid.directory);
+  EXPECT(fails_with(Errno::ELOOP, path_open(context, "/tmp/to", ABI_O_NOFOLLOW, 0)));
+  EXPECT(fails_with(Errno::ENOTDIR, path_remove(context, "/tmp/to", true)));
+  EXPECT(path_rename(context, "/tmp/to", "/tmp/toward") && links_of(context, "/tmp/toward") == 1);
+  link = {Errno::ENOENT};
+  for (const auto path : {"#tmp/toward"sv, "#tmp/into"sv, "#tmp/device"sv, "#tmp/d/absolute"sv,
+                          "#tmp/d/sub/up"sv, "#tmp/d/sub/beside"sv, "#tmp/d/file"sv})
+    EXPECT(path_remove(context, path, false));
+  sub = {Errno::ENOENT};
+  for (const auto path : {"#tmp/d/sub"sv, "#tmp/d"sv, "#tmp/place"sv})
+    EXPECT(path_remove(context, path, true));
+}
+
+KTEST(ns_links_that_lead_nowhere_or_round) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  constexpr unsigned kLinks = 41;
+  const auto name = [](char(&text)[32], unsigned i) {
+    const int length = format(text, sizeof text, "#tmp/link%u", i);
+    return std::string_view(text, static_cast<size_t>(length));
+  };
+  char from[32], to[32];
+  for (unsigned i = 0; i < kLinks; ++i)
+    EXPECT(path_symlink(context, name(to, i + 1).substr(5), name(from, i)));
+  EXPECT(fails_with(Errno::ENOENT, path_walk(context, "#tmp/link1")));
+  EXPECT(fails_with(Errno::EEXIST, path_open(context, "#tmp/link1",
+                                             ABI_O_WRONLY | ABI_O_CREAT | ABI_O_EXCL, 0644)));
+  EXPECT(fails_with(Errno::EEXIST, path_mkdir(context, "#tmp/link40", 0755)));
+  EXPECT(write_file(context, "#tmp/link1", "at the end"));
+  EXPECT(file_is(context, "#tmp/link41", "at the end"));
+  EXPECT(file_is(context, "#tmp/link1", "at the end"));
+  EXPECT(fails_with(Errno::ELOOP, path_walk(context, "#tmp/link0")));
+  for (unsigned i = 0; i <= kLinks; ++i) EXPECT(path_remove(context, name(from, i), false));
+  EXPECT(path_symlink(context, "loop/x", "#tmp/loop"));
+  EXPECT(fails_with(Errno::ELOOP, path_walk(context, "#tmp/loop")));
+  EXPECT(path_remove(context, "#tmp/loop", false));
+  // A target and what comes after it together are no longer than a path.
+  static char longest[kMaxPath];
+  for (size_t i = 0; i + 1 < sizeof longest; ++i) longest[i] = i % 2 ? '/' : '.';
+  const std::string_view all(longest, sizeof longest - 1);
+  EXPECT(path_symlink(context, all, "#tmp/long") && path_walk(context, "#tmp/long"));
+  EXPECT(fails_with(Errno::ENAMETOOLONG, path_walk(context, "#tmp/long/xy")));
+  EXPECT(
+      fails_with(Errno::ENAMETOOLONG, path_symlink(context, {longest, sizeof longest}, "#tmp/l")));
+  EXPECT(path_remove(context, "#tmp/long", false));
+}
+
+// An open directory stays the one that it was, whatever has its name.
+KTEST(ns_walks_begin_at_open_directories) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  EXPECT(path_mkdir(context, "#tmp/d", 0755) && write_file(context, "#tmp/d/file", "text"));
+  Result<Ref<Chan>> open = path_open(context, "#tmp/d", ABI_O_RDONLY, 0);
+  EXPECT(open);
+  if (!open) return;
+  const PathContext below = ns.context(open->get());
+  EXPECT(path_rename(context, "#tmp/d", "#tmp/moved") && path_mkdir(context, "#tmp/d", 0755));
+  EXPECT(file_is(below, "file", "text") && write_file(below, "more", "made"));
+  EXPECT(file_is(context, "#tmp/moved/more", "made"));
+  Result<Ref<Chan>> same = path_walk(below, ".");
+  EXPECT(same && !(*same)->is_open && (*same)->qid == (*open)->qid);
+  EXPECT(path_rename(below, "more", context, "#tmp/d/more"));
+  EXPECT(file_is(context, "#tmp/d/more", "made"));
+  same = {Errno::ENOENT};
+  EXPECT(path_remove(below, "file", false) && path_remove(context, "#tmp/d/more", false));
+  EXPECT(path_remove(context, "#tmp/d", true) && path_remove(context, "#tmp/moved", true));
+  EXPECT(fails_with(Errno::ENOENT, write_file(below, "late", "")));
+}
+
+}  // namespace

@@ -1,0 +1,65 @@
+/* FIFOs. */
+#include <poll.h>
+
+#include "filetest.h"
+
+static int writes_text(void* argument) {
+  (void)argument;
+  int fd = open("fifo", O_WRONLY);
+  return fd < 0 || write(fd, "text", 4) != 4;
+}
+static int reads_text(void* argument) {
+  (void)argument;
+  return !has_text("fifo", "back");
+}
+static int only_opens(void* argument) {
+  return open("fifo", *(int*)argument) < 0;
+}
+
+void test_fifos(void) {
+  struct stat now;
+  char bytes[8];
+  CHECK(mkfifo("fifo", 0640) == 0 && FAILS(mkfifo("fifo", 0600), EEXIST));
+  CHECK(stat("fifo", &now) == 0 && S_ISFIFO(now.st_mode) && (now.st_mode & 0777) == 0640);
+  CHECK(FAILS(mknod("device", S_IFCHR | 0600, 1), EPERM));
+  CHECK(mknod("plain", S_IFREG | 0600, 0) == 0 && unlink("plain") == 0);
+  if (on_host) { /* made there, as tar does, but opened by nobody */
+    CHECK(unlink("fifo") == 0);
+    return;
+  }
+  CHECK(FAILS(open("fifo", O_WRONLY | O_NONBLOCK), ENXIO));
+  /* Each waits for the other. */
+  pid_t child = start(writes_text, NULL);
+  wait_until_asleep(child);
+  CHECK(has_text("fifo", "text") && wait_for(child) == 0);
+  child = start(reads_text, NULL);
+  wait_until_asleep(child);
+  int fd = open("fifo", O_WRONLY);
+  CHECK(fd >= 0 && FAILS(lseek(fd, 0, SEEK_CUR), ESPIPE) && write(fd, "back", 4) == 4);
+  CHECK(fstat(fd, &now) == 0 && S_ISFIFO(now.st_mode) && now.st_nlink == 1);
+  CHECK(fchmod(fd, 0600) == 0 && stat("fifo", &now) == 0 && (now.st_mode & 0777) == 0600);
+  CHECK(wait_for(child) == 0 && close(fd) == 0);
+  /* Without waiting; by another name; what is in it when nobody reads is gone with the last end. */
+  CHECK(link("fifo", "name") == 0);
+  int reader = open("fifo", O_RDONLY | O_NONBLOCK), writer = open("name", O_WRONLY | O_NONBLOCK);
+  CHECK(reader >= 0 && writer >= 0 && FAILS(read(reader, bytes, 1), EAGAIN));
+  CHECK(write(writer, "abc", 3) == 3 && read(reader, bytes, 2) == 2 && bytes[1] == 'b');
+  struct pollfd ready = {.fd = reader, .events = POLLIN};
+  CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLIN);
+  CHECK(close(writer) == 0 && read(reader, bytes, 8) == 1 && read(reader, bytes, 8) == 0);
+  CHECK(close(reader) == 0);
+  signal(SIGPIPE, SIG_IGN);
+  reader = open("fifo", O_RDONLY | O_NONBLOCK), writer = open("fifo", O_WRONLY);
+  CHECK(close(reader) == 0 && FAILS(write(writer, "x", 1), EPIPE) && close(writer) == 0);
+  signal(SIGPIPE, SIG_DFL);
+  int both = open("fifo", O_RDWR);
+  CHECK(both >= 0 && write(both, "x", 1) == 1 && read(both, bytes, 8) == 1 && close(both) == 0);
+  /* Killed while they wait. */
+  for (int flags = O_RDONLY; flags <= O_WRONLY; flags++) {
+    child = start(only_opens, &flags);
+    wait_until_asleep(child);
+    CHECK(kill(child, SIGKILL) == 0 && wait_for(child) == 128 + SIGKILL);
+  }
+  CHECK(FAILS(open("fifo", O_WRONLY | O_NONBLOCK), ENXIO));
+  CHECK(unlink("fifo") == 0 && unlink("name") == 0);
+}

@@ -1,0 +1,75 @@
+/* filetest FOLDER [host]: checks, in the guest, files by their names, links, attributes, locks and
+ * FIFOs in an empty folder; host: one that is the host's. TAP on standard output; status 1 if a
+ * check fails. */
+#include "filetest.h"
+
+int on_host;
+static int number, failures;
+
+void check(int good, const char* what, const char* file, int line) {
+  int error = errno;
+  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
+  if (good) return;
+  failures++;
+  printf("# %s:%d, errno %d: %s\n", file, line, error, strerror(error));
+}
+
+void write_text(const char* path, const char* text) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  ssize_t size = (ssize_t)strlen(text);
+  if (fd < 0 || write(fd, text, (size_t)size) != size) CHECK(!"written");
+  close(fd);
+}
+
+int has_text(const char* path, const char* text) {
+  char found[200];
+  int fd = open(path, O_RDONLY);
+  if (fd < 0) return 0;
+  ssize_t size = read(fd, found, sizeof found);
+  close(fd);
+  return size == (ssize_t)strlen(text) && memcmp(found, text, (size_t)size) == 0;
+}
+
+pid_t start(int (*function)(void*), void* argument) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) _exit(function(argument));
+  return child;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void wait_until_asleep(pid_t child) {
+  char path[40], stat[200];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
+  for (;;) {
+    int fd = open(path, O_RDONLY);
+    ssize_t size = read(fd, stat, sizeof stat - 1);
+    close(fd);
+    stat[size > 0 ? size : 0] = '\0';
+    const char* state = strrchr(stat, ')');
+    if (state != NULL && (state[2] == 'S' || state[2] == 'Z')) return;
+    usleep(1000);
+  }
+}
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+  if (argc < 2 || chdir(argv[1]) < 0) {
+    fprintf(stderr, "usage: filetest FOLDER [host]\n");
+    return 2;
+  }
+  on_host = argc > 2 && strcmp(argv[2], "host") == 0;
+  umask(022);
+  test_names();
+  test_links();
+  test_attributes();
+  test_locks();
+  test_fifos();
+  printf("1..%d\n", number);
+  return failures != 0;
+}

@@ -1,0 +1,172 @@
+/* Record locks and locks of open files. */
+#include "filetest.h"
+
+static int ready[2]; /* a child tells that it has its lock */
+
+static int set(int fd, int command, short type, off_t from, off_t size) {
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
+  return fcntl(fd, command, &lock);
+}
+
+/* What is in the way of an exclusive lock on [from, from + size): type, first byte, length, and
+ * whether `owner` has it. */
+static int is_locked(int fd, off_t from, off_t size, short type, off_t first, off_t length,
+                     pid_t owner) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
+  if (fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != type) return 0;
+  if (type == F_UNLCK) return 1;
+  return lock.l_start == first && lock.l_len == length && lock.l_pid == (short)owner;
+}
+
+static void tell(void) {
+  char byte = 'r';
+  write(ready[1], &byte, 1);
+}
+static void wait_told(void) {
+  char byte;
+  read(ready[0], &byte, 1);
+}
+
+/* A child's locks: [0, 100) exclusive with a hole at [40, 50), and 200 to the end shared. */
+static int holds_ranges(void* argument) {
+  (void)argument;
+  int fd = open("file", O_RDWR);
+  int good = set(fd, F_SETLK, F_WRLCK, 0, 60) == 0 && set(fd, F_SETLK, F_WRLCK, 60, 40) == 0 &&
+             set(fd, F_SETLK, F_UNLCK, 40, 10) == 0 && set(fd, F_SETLK, F_RDLCK, 200, 0) == 0;
+  tell();
+  pause();
+  return !good;
+}
+
+static void ranges(void) {
+  write_text("file", "0123456789");
+  pid_t child = start(holds_ranges, NULL);
+  wait_told();
+  int fd = open("file", O_RDWR), reader = open("file", O_RDONLY);
+  CHECK(is_locked(fd, 0, 0, F_WRLCK, 0, 40, child));
+  CHECK(is_locked(fd, 45, 100, F_WRLCK, 50, 50, child));
+  CHECK(is_locked(fd, 40, 10, F_UNLCK, 0, 0, 0) && is_locked(fd, 100, 100, F_UNLCK, 0, 0, 0));
+  CHECK(is_locked(fd, 1 << 30, 1, F_RDLCK, 200, 0, child));
+  CHECK(FAILS(set(fd, F_SETLK, F_WRLCK, 39, 2), EAGAIN) && set(fd, F_SETLK, F_WRLCK, 40, 10) == 0);
+  CHECK(set(fd, F_SETLK, F_RDLCK, 300, 10) == 0 &&
+        FAILS(set(fd, F_SETLK, F_WRLCK, 300, 10), EAGAIN));
+  CHECK(FAILS(set(reader, F_SETLK, F_WRLCK, 120, 1), EBADF));
+  CHECK(FAILS(set(fd, F_SETLK, 99, 0, 1), EINVAL) &&
+        FAILS(set(fd, F_SETLK, F_WRLCK, -1, 1), EINVAL));
+  struct flock back = {.l_type = F_WRLCK, .l_whence = SEEK_END, .l_start = 110, .l_len = -10};
+  CHECK(fcntl(fd, F_SETLK, &back) == 0); /* [110, 120) of a file of ten bytes */
+  /* They go with the process. */
+  CHECK(kill(child, SIGKILL) == 0 && wait_for(child) == 128 + SIGKILL);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 0, 0) == 0);
+  close(fd);
+  close(reader);
+}
+
+/* Whether another process finds the file locked. */
+static int sees_lock(void* argument) {
+  int fd = open(argument, O_RDWR);
+  return !is_locked(fd, 0, 0, F_UNLCK, 0, 0, 0);
+}
+static int is_seen(void) {
+  return wait_for(start(sees_lock, "file"));
+}
+
+static void closing(void) {
+  int fd = open("file", O_RDWR), other = open("./file", O_RDONLY);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && is_seen() == 1);
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 0) == 0 && is_seen() == 0);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && close(other) == 0 && is_seen() == 0);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && dup2(0, fd) == fd && is_seen() == 0);
+  close(fd);
+  /* A program that is executed keeps them. */
+  fd = open("file", O_RDWR);
+  CHECK(lseek(fd, 3, SEEK_SET) == 3 && lockf(fd, F_TLOCK, 4) == 0 && lockf(fd, F_TEST, 0) == 0);
+  CHECK(is_seen() == 1 && lockf(fd, F_ULOCK, 0) == 0 && is_seen() == 0);
+  close(fd);
+}
+
+static int waits_for_lock(void* argument) {
+  (void)argument;
+  int fd = open("file", O_RDWR);
+  return set(fd, F_SETLKW, F_WRLCK, 0, 1) == 0 ? 7 : errno == EINTR ? 8 : 9;
+}
+
+static void on_alarm(int signal) {
+  (void)signal;
+}
+static int waits_until_signal(void* argument) {
+  struct sigaction action = {.sa_handler = on_alarm};
+  sigaction(SIGUSR1, &action, NULL);
+  return waits_for_lock(argument);
+}
+
+/* Has byte 1 and wants byte 0. */
+static int waits_crosswise(void* argument) {
+  (void)argument;
+  int fd = open("file", O_RDWR);
+  if (set(fd, F_SETLK, F_WRLCK, 1, 1) < 0) return 1;
+  tell();
+  return set(fd, F_SETLKW, F_WRLCK, 0, 1) == 0 ? 7 : 9;
+}
+
+static void waiting(void) {
+  int fd = open("file", O_RDWR);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0);
+  pid_t gets = start(waits_for_lock, NULL), killed = start(waits_for_lock, NULL),
+        interrupted = start(waits_until_signal, NULL);
+  wait_until_asleep(gets);
+  wait_until_asleep(killed);
+  wait_until_asleep(interrupted);
+  CHECK(kill(killed, SIGKILL) == 0 && wait_for(killed) == 128 + SIGKILL);
+  CHECK(kill(interrupted, SIGUSR1) == 0 && wait_for(interrupted) == 8);
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0 && wait_for(gets) == 7);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0);
+  pid_t other = start(waits_crosswise, NULL);
+  wait_told();
+  wait_until_asleep(other);
+  CHECK(FAILS(set(fd, F_SETLKW, F_WRLCK, 1, 1), EDEADLK));
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0 && wait_for(other) == 7);
+  close(fd);
+}
+
+static int takes_flock(void* argument) {
+  int fd = open("file", O_RDONLY);
+  return flock(fd, *(int*)argument) == 0 ? 7 : errno == EWOULDBLOCK ? 8 : 9;
+}
+static int unlocks(void* argument) {
+  return flock(*(int*)argument, LOCK_UN);
+}
+static int tries(int operation) {
+  operation |= LOCK_NB;
+  return wait_for(start(takes_flock, &operation));
+}
+
+static void open_file_locks(void) {
+  int fd = open("file", O_RDONLY), copy = dup(fd), wanted = LOCK_EX;
+  CHECK(flock(fd, LOCK_SH) == 0 && tries(LOCK_SH) == 7 && tries(LOCK_EX) == 8);
+  CHECK(flock(copy, LOCK_EX | LOCK_NB) == 0 && tries(LOCK_SH) == 8); /* the same open file */
+  CHECK(close(fd) == 0 && tries(LOCK_SH) == 8);
+  CHECK(wait_for(start(unlocks, &copy)) == 0 && tries(LOCK_EX) == 7); /* inherited */
+  CHECK(flock(copy, LOCK_EX) == 0);
+  pid_t child = start(takes_flock, &wanted);
+  wait_until_asleep(child);
+  CHECK(is_seen() == 0); /* the two sorts do not see each other */
+  CHECK(close(copy) == 0 && wait_for(child) == 7);
+  CHECK(FAILS(flock(999, LOCK_SH), EBADF) && FAILS(flock(0, 99), EINVAL));
+  int ends[2];
+  pipe(ends);
+  CHECK(FAILS(set(ends[1], F_SETLK, F_WRLCK, 0, 1), EINVAL));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+void test_locks(void) {
+  if (pipe(ready) < 0) CHECK(!"pipe");
+  ranges();
+  closing();
+  waiting();
+  open_file_locks();
+  close(ready[0]);
+  close(ready[1]);
+  CHECK(unlink("file") == 0);
+}

@@ -1,0 +1,323 @@
+/* Functions of the C library that need little of the kernel. */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <endian.h>
+#include <getopt.h>
+#include <iconv.h>
+#include <langinfo.h>
+#include <libgen.h>
+#include <limits.h>
+#include <locale.h>
+#include <math.h>
+#include <regex.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+#include <uchar.h>
+#include <unistd.h>
+#include <wchar.h>
+#include <wctype.h>
+
+#include "check.h"
+
+static void loading(void) {
+  CHECK(dlerror() == NULL);
+  CHECK(dlopen("libx.so", RTLD_NOW) == NULL);
+  const char* why = dlerror();
+  CHECK(why != NULL && strncmp(why, "libx.so: ", 9) == 0 && dlerror() == NULL);
+  CHECK(dlsym(RTLD_DEFAULT, "printf") == NULL && dlerror() != NULL);
+  CHECK(dlclose(NULL) != 0 && dlerror() != NULL);
+}
+
+static void randomness(void) {
+  static unsigned char bytes[1000], others[1000];
+  CHECK(getrandom(bytes, sizeof bytes, 0) == 1000 &&
+        getrandom(others, 1000, GRND_NONBLOCK) == 1000);
+  CHECK(memcmp(bytes, others, sizeof bytes) != 0);
+  CHECK(getrandom(bytes, 1, 0x80) == -1 && errno == EINVAL);
+  CHECK(getrandom((void*)16, 1, 0) == -1 && errno == EFAULT);
+  /* The numbers of the BSD and GNU libraries. */
+  srandom(1);
+  CHECK(random() == 1804289383 && random() == 846930886);
+  static int state[32];
+  CHECK(initstate(42, (char*)state, sizeof state) != NULL && random() == 71876166 &&
+        setstate((char*)state) == (char*)state && random() == 708592740);
+  CHECK(initstate(1, (char*)state, 7) == NULL && errno == EINVAL);
+  srand48(1);
+  CHECK(lrand48() == 89400484 && fabs(drand48() - 0.454492) < 1e-6);
+}
+
+static void times_and_zones(void) {
+  struct tm calendar = {.tm_year = 124, .tm_mon = 13, .tm_mday = -1, .tm_hour = 25};
+  CHECK(timegm(&calendar) == 1738285200 && calendar.tm_mon == 0 && calendar.tm_year == 125 &&
+        calendar.tm_mday == 31 && calendar.tm_wday == 5 && calendar.tm_yday == 30);
+  struct tm early = {.tm_year = -300, .tm_mon = 1, .tm_mday = 29};
+  CHECK(timegm(&early) == -11670998400);
+  struct timespec now;
+  CHECK(timespec_get(&now, TIME_UTC) == TIME_UTC && now.tv_sec - time(NULL) <= 1 &&
+        timespec_get(&now, 99) == 0);
+
+  /* Summer time of central Europe: 2024-03-31 01:00 UTC. */
+  setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+  tzset();
+  time_t moment = 1711846800;
+  struct tm* local = localtime(&moment);
+  CHECK(local->tm_hour == 3 && local->tm_isdst == 1 && strcmp(tzname[1], "CEST") == 0);
+  moment--;
+  local = localtime(&moment);
+  CHECK(local->tm_hour == 1 && local->tm_min == 59 && local->tm_isdst == 0);
+  CHECK(mktime(local) == moment && timezone == -3600);
+  char text[64];
+  CHECK(strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %z %Z", local) > 0 &&
+        strcmp(text, "2024-03-31 01:59:59 +0100 CET") == 0);
+  unsetenv("TZ");
+  tzset();
+  moment++;
+  CHECK(localtime(&moment)->tm_hour == 1);
+
+  struct tm read = {0};
+  const char* rest = strptime("2015-03-05T23:51:47Z!", "%Y-%m-%dT%H:%M:%SZ", &read);
+  CHECK(rest != NULL && strcmp(rest, "!") == 0 && read.tm_mday == 5 && timegm(&read) == 1425599507);
+  CHECK(strptime("Thu, 05 Mar 2015", "%a, %d %b %Y", &read) != NULL && read.tm_wday == 4);
+  CHECK(strptime("nonsense", "%Y", &read) == NULL);
+}
+
+static void locales(void) {
+  wchar_t wide[8];
+  CHECK(strcmp(setlocale(LC_ALL, NULL), "C") == 0);
+  setenv("LC_ALL", "C.UTF-8", 1);
+  CHECK(setlocale(LC_ALL, "") != NULL && strcmp(nl_langinfo(CODESET), "UTF-8") == 0);
+  CHECK(MB_CUR_MAX >= 4 && mbstowcs(wide, "a\u00e4\u20ac\U0001f600", 8) == 4);
+  CHECK(wide[2] == 0x20ac && wide[3] == 0x1f600);
+  CHECK(wcwidth(L'a') == 1 && wcwidth(0x4e2d) == 2 && wcwidth(0x301) == 0 && wcwidth(7) == -1);
+  CHECK(iswalpha(0xe4) && towupper(0xe4) == 0xc4 && !iswalpha(0x20ac));
+  char bytes[MB_LEN_MAX + 1] = "";
+  CHECK(wctomb(bytes, 0x20ac) == 3 && memcmp(bytes, "\xe2\x82\xac", 3) == 0);
+  CHECK(mbtowc(wide, "\xff", 1) == -1 && mbtowc(wide, "\xc0\x80", 2) == -1);
+  char text[32];
+  CHECK(snprintf(text, sizeof text, "%ls|%5s", L"\u00e4", "x") == 8);
+  unsetenv("LC_ALL");
+  CHECK(setlocale(LC_ALL, "C") != NULL && strcmp(nl_langinfo(CODESET), "ASCII") == 0);
+  CHECK(setlocale(LC_ALL, "nosuch_PLACE.EBCDIC") == NULL);
+
+  locale_t utf8 = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0);
+  CHECK(utf8 != (locale_t)0 && strcmp(nl_langinfo_l(CODESET, utf8), "UTF-8") == 0);
+  freelocale(utf8);
+}
+
+/* `size` bytes of `text` converted by `from` to `to`; NULL with errno. */
+static const char* converted(const char* to, const char* from, const char* text, size_t size) {
+  static char result[32];
+  char *in = (char*)text, *out = result;
+  size_t room = sizeof result - 1;
+  iconv_t converter = iconv_open(to, from);
+  if (converter == (iconv_t)-1) return NULL;
+  size_t done = iconv(converter, &in, &size, &out, &room);
+  *out = '\0';
+  iconv_close(converter);
+  return done == (size_t)-1 ? NULL : result;
+}
+
+static void conversions(void) {
+  CHECK(strcmp(converted("UTF-8", "latin1", "\xe4", 1), "\u00e4") == 0);
+  CHECK(memcmp(converted("UTF-16", "utf8", "\U0001f600", 4), "\xff\xfe\x3d\xd8\x00\xde", 6) == 0);
+  CHECK(strcmp(converted("ASCII//TRANSLIT", "UTF-8", "a\u20ac", 4), "a?") == 0);
+  CHECK(converted("ASCII", "UTF-8", "\u20ac", 3) == NULL && errno == EILSEQ);
+  CHECK(converted("UTF-8", "UTF-8", "\xe2\x82", 2) == NULL && errno == EINVAL);
+  CHECK(converted("UTF-8", "KOI8-R", "", 0) == NULL && errno == EINVAL);
+  setlocale(LC_ALL, "C.UTF-8");
+  char16_t half = 0;
+  mbstate_t state = {0};
+  CHECK(mbrtoc16(&half, "\U0001f600", 4, &state) == 4 && half == 0xd83d);
+  CHECK(mbrtoc16(&half, "x", 1, &state) == (size_t)-3 && half == 0xde00);
+  char bytes[MB_LEN_MAX];
+  CHECK(c16rtomb(bytes, 0xd83d, &state) == 0 && c16rtomb(bytes, 0xde00, &state) == 4 &&
+        memcmp(bytes, "\U0001f600", 4) == 0);
+  CHECK(c32rtomb(bytes, 0x20ac, NULL) == 3);
+  setlocale(LC_ALL, "C");
+}
+
+static void expressions(void) {
+  regex_t expression;
+  regmatch_t matches[3];
+  CHECK(regcomp(&expression, "^([a-z]+)([0-9]{2,3})$", REG_EXTENDED | REG_ICASE) == 0);
+  CHECK(regexec(&expression, "Abc123", 3, matches, 0) == 0 && matches[1].rm_eo == 3 &&
+        matches[2].rm_so == 3 && matches[2].rm_eo == 6);
+  CHECK(regexec(&expression, "abc1", 3, matches, 0) == REG_NOMATCH);
+  regfree(&expression);
+  CHECK(regcomp(&expression, "\\(a*\\)b\\1", 0) == 0 &&
+        regexec(&expression, "aabaa", 3, matches, 0) == 0 && matches[0].rm_eo == 5);
+  regfree(&expression);
+  int error = regcomp(&expression, "a(b", REG_EXTENDED);
+  char text[64];
+  CHECK(error == REG_EPAREN && regerror(error, &expression, text, sizeof text) > 0);
+}
+
+static void streams(void) {
+  char* text = NULL;
+  size_t size = 0;
+  FILE* stream = open_memstream(&text, &size);
+  CHECK(stream != NULL && fprintf(stream, "%s %d", "memory", 7) == 8 && fclose(stream) == 0);
+  CHECK(size == 8 && strcmp(text, "memory 7") == 0);
+  free(text);
+  char buffer[] = "one two";
+  stream = fmemopen(buffer, 7, "r");
+  char word[8];
+  CHECK(stream != NULL && fscanf(stream, "%7s", word) == 1 && strcmp(word, "one") == 0);
+  flockfile(stream);
+  CHECK(ftrylockfile(stream) == 0 && getc_unlocked(stream) == ' ');
+  funlockfile(stream);
+  funlockfile(stream);
+  fclose(stream);
+  CHECK(asprintf(&text, "%'d %zu %jd %td %Lg", 1234, (size_t)1, (intmax_t)2, (ptrdiff_t)3, 0.5L) >
+        0);
+  CHECK(strcmp(text, "1234 1 2 3 0.5") == 0);
+  free(text);
+  stream = tmpfile();
+  CHECK(stream != NULL && dprintf(fileno(stream), "%x", 255) == 2);
+  rewind(stream);
+  CHECK(fgetc(stream) == 'f' && fclose(stream) == 0);
+  char name[] = "/tmp/libctestXXXXXX.c";
+  int fd = mkstemps(name, 2);
+  CHECK(fd >= 0 && strchr(name, 'X') == NULL && close(fd) == 0 && unlink(name) == 0);
+  char folder[] = "/tmp/libctestXXXXXX";
+  CHECK(mkdtemp(folder) == folder && rmdir(folder) == 0);
+  char wrong[] = "/tmp/libctestXXXX";
+  CHECK(mkstemp(wrong) == -1 && errno == EINVAL);
+}
+
+/* What syslog writes, through a pipe in the place of standard error. */
+static void messages(void) {
+  int ends[2], error = dup(STDERR_FILENO);
+  char text[256] = "";
+  CHECK(pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+  openlog("logger", 0, LOG_USER);
+  CHECK(setlogmask(LOG_UPTO(LOG_WARNING)) == LOG_UPTO(LOG_DEBUG));
+  errno = EEXIST;
+  syslog(LOG_ERR, "%d%% of %s: %m", 50, "all");
+  syslog(LOG_DEBUG, "unseen");
+  closelog();
+  syslog(LOG_ERR, "end\n");
+  dup2(error, STDERR_FILENO);
+  close(error);
+  close(ends[1]);
+  CHECK(read(ends[0], text, sizeof text - 1) > 0);
+  CHECK(strcmp(text, "logger: 50% of all: File exists\nlibctest: end\n") == 0);
+  close(ends[0]);
+  CHECK(strcmp(program_invocation_short_name, "libctest") == 0);
+}
+
+static int compare_ints(const void* a, const void* b) {
+  return *(const int*)a - *(const int*)b;
+}
+static int count, freed;
+static void count_node(const void* node, VISIT when, int depth) {
+  (void)node, (void)depth;
+  if (when == postorder || when == leaf) count++;
+}
+static void count_freed(void* node) {
+  (void)node;
+  freed++;
+}
+
+static void searching(void) {
+  int numbers[8] = {5, 3, 9};
+  size_t used = 3;
+  int key = 9;
+  CHECK(lfind(&key, numbers, &used, sizeof *numbers, compare_ints) == &numbers[2]);
+  key = 7;
+  CHECK(lfind(&key, numbers, &used, sizeof *numbers, compare_ints) == NULL);
+  CHECK(lsearch(&key, numbers, &used, sizeof *numbers, compare_ints) == &numbers[3] && used == 4 &&
+        numbers[3] == 7);
+  void* root = NULL;
+  for (size_t i = 0; i < used; i++) tsearch(&numbers[i], &root, compare_ints);
+  CHECK(**(int**)tfind(&key, &root, compare_ints) == 7);
+  CHECK(tdelete(&numbers[0], &root, compare_ints) != NULL);
+  twalk(root, count_node);
+  tdestroy(root, count_freed);
+  CHECK(count == 3 && freed == 3);
+  CHECK(hcreate(10) != 0 && hsearch((ENTRY){.key = strdup("k"), .data = &key}, ENTER) != NULL);
+  ENTRY* entry = hsearch((ENTRY){.key = "k"}, FIND);
+  CHECK(entry != NULL && entry->data == &key && hsearch((ENTRY){.key = "l"}, FIND) == NULL);
+  hdestroy();
+  struct {
+    void *next, *previous;
+  } a, b, c;
+  insque(&a, NULL);
+  insque(&c, &a);
+  insque(&b, &a);
+  CHECK(a.next == &b && b.next == &c && c.previous == &b && c.next == NULL);
+  remque(&b);
+  CHECK(a.next == &c && c.previous == &a);
+}
+
+static void words(void) {
+  char path[] = "/usr/lib/", bare[] = "x";
+  CHECK(strcmp(basename(path), "lib") == 0 && strcmp(basename(bare), "x") == 0);
+  char again[] = "/usr/lib/";
+  CHECK(strcmp(dirname(again), "/usr") == 0 && strcmp(dirname(bare), ".") == 0);
+  CHECK(confstr(_CS_PATH, path, 3) == 14 && strcmp(path, "/b") == 0);
+  CHECK(confstr(12345, NULL, 0) == 0 && errno == EINVAL);
+  CHECK(htobe32(0x01020304) == 0x04030201 && le16toh(7) == 7);
+  CHECK(strcmp(strcasestr("A Needle", "needle"), "Needle") == 0);
+  CHECK(memmem("abcabd", 6, "abd", 3) != NULL && *strchrnul("abc", 'x') == '\0');
+  char* list = strdup("a,b=2,c");
+  char* options[] = {"a", "b", NULL};
+  char *value, *rest = list;
+  CHECK(getsubopt(&rest, options, &value) == 0 && getsubopt(&rest, options, &value) == 1 &&
+        strcmp(value, "2") == 0 && getsubopt(&rest, options, &value) == -1);
+  free(list);
+  char fields[] = "a::b:";
+  rest = fields;
+  CHECK(strcmp(strsep(&rest, ":"), "a") == 0 && *strsep(&rest, ":") == '\0' &&
+        strcmp(strsep(&rest, ":"), "b") == 0);
+  CHECK(*strsep(&rest, ":") == '\0' && rest == NULL && strsep(&rest, ":") == NULL);
+
+  char* arguments[] = {"x", "-", "--size=7", "-vz", "--", "-n", NULL};
+  const struct option long_options[] = {{"size", required_argument, NULL, 's'},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {NULL, 0, NULL, 0}};
+  CHECK(optind == 1 && getopt_long(6, arguments, "s:v", long_options, NULL) == 's' &&
+        strcmp(optarg, "7") == 0);
+  CHECK(getopt_long(6, arguments, "s:v", long_options, NULL) == 'v');
+  opterr = 0;
+  CHECK(getopt_long(6, arguments, "s:v", long_options, NULL) == '?' && optopt == 'z');
+  CHECK(getopt_long(6, arguments, "s:v", long_options, NULL) == -1 && optind == 4);
+  CHECK(strcmp(arguments[4], "-") == 0 && strcmp(arguments[5], "-n") == 0);
+}
+
+static void numbers(void) {
+  int sign = 0, exponent;
+  CHECK(fabs(lgamma_r(-0.5, &sign) - 1.2655121234846454) < 1e-14 && sign == -1);
+  CHECK(exp10(3) == 1000 && pow10(-1) == 0.1 && drem(7, 4) == -1 && significand(10) == 1.25);
+  CHECK(frexp(10, &exponent) == 0.625 && exponent == 4 && logb(10) == 3 && scalb(3, 2) == 12);
+  CHECK(fabs(lgamma(5) - log(24)) < 1e-14 && fabs(tgamma(5) - 24) < 1e-12);
+  CHECK(nearbyint(2.5) == 2 && rint(-1.5) == -2 && trunc(-1.7) == -1 && round(2.5) == 3);
+  CHECK(strtod("0x1.8p3", NULL) == 12 && strtod("inf", NULL) == INFINITY);
+  CHECK(strtold("1e4000", NULL) > 1e300L && isinf(strtod("1e4000", NULL)));
+  char text[64];
+  CHECK(snprintf(text, sizeof text, "%.17g %a %.0f", 0.1, 1.0, 2.5) > 0 &&
+        strcmp(text, "0.10000000000000001 0x1p+0 2") == 0);
+  CHECK(gamma(5) == lgamma(5) && fabsl(sinl(1) - 0.8414709848078965L) < 1e-15L);
+  int at, negative;
+  CHECK(strcmp(ecvt(-1234.5, 6, &at, &negative), "123450") == 0 && at == 4 && negative);
+}
+
+void library(void) {
+  loading();
+  randomness();
+  times_and_zones();
+  locales();
+  conversions();
+  expressions();
+  streams();
+  messages();
+  searching();
+  words();
+  numbers();
+}

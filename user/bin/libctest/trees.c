@@ -1,0 +1,104 @@
+/* Walks through trees and patterns of names. */
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <ftw.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <wordexp.h>
+
+#include "check.h"
+
+#define FOLDER "/tmp/libctest-trees"
+
+static char walked[512];
+
+static void note(const char* name, int type, int level) {
+  size_t length = strlen(walked);
+  snprintf(walked + length, sizeof walked - length, "%s:%d:%d ", name, type, level);
+}
+static int note_new(const char* path, const struct stat* status, int type, struct FTW* where) {
+  if (S_ISDIR(status->st_mode) != (type == FTW_D || type == FTW_DP)) return -2;
+  note(path + where->base, type, where->level);
+  return strcmp(path + where->base, "stop") == 0 ? 77 : 0;
+}
+static int note_old(const char* path, const struct stat* status, int type) {
+  note(path + sizeof FOLDER - 1, type, status->st_size > 0);
+  return 0;
+}
+static int in_place(const char* path, const struct stat* status, int type, struct FTW* where) {
+  struct stat here;
+  (void)type;
+  return stat(path + where->base, &here) == 0 && here.st_ino == status->st_ino ? 0 : 1;
+}
+
+static void touch(const char* path) {
+  close(open(path, O_WRONLY | O_CREAT, 0644));
+}
+
+static void walking(void) {
+  char here[64] = "";
+  mkdir(FOLDER "/a", 0755);
+  mkdir(FOLDER "/a/b", 0755);
+  touch(FOLDER "/a/b/c");
+  walked[0] = '\0';
+  CHECK(nftw(FOLDER, note_new, 1, FTW_PHYS) == 0);
+  CHECK(strcmp(walked, "libctest-trees:1:0 a:1:1 b:1:2 c:0:3 ") == 0);
+  walked[0] = '\0';
+  CHECK(nftw(FOLDER "/a/", note_new, 1, FTW_PHYS | FTW_DEPTH) == 0);
+  CHECK(strcmp(walked, "c:0:2 b:5:1 a:5:0 ") == 0);
+  walked[0] = '\0';
+  CHECK(ftw(FOLDER, note_old, 3) == 0 && strcmp(walked, ":1:0 /a:1:0 /a/b:1:0 /a/b/c:0:0 ") == 0);
+  chdir("/");
+  CHECK(nftw(FOLDER, in_place, 1, FTW_CHDIR) == 0 && getcwd(here, sizeof here) != NULL &&
+        strcmp(here, "/") == 0);
+  touch(FOLDER "/a/b/stop");
+  CHECK(nftw(FOLDER, note_new, 1, 0) == 77);
+  CHECK(nftw(FOLDER "/nosuch", note_new, 1, 0) == -1 && errno == ENOENT);
+  CHECK(nftw("", note_new, 1, 0) == -1 && errno == ENOENT);
+  unlink(FOLDER "/a/b/stop");
+  unlink(FOLDER "/a/b/c");
+  rmdir(FOLDER "/a/b");
+  rmdir(FOLDER "/a");
+}
+
+static void patterns(void) {
+  CHECK(fnmatch("*.[ch]", "x.c", 0) == 0 && fnmatch("*.[!ch]", "x.c", 0) == FNM_NOMATCH);
+  CHECK(fnmatch("*", ".x", FNM_PERIOD) == FNM_NOMATCH && fnmatch("*", ".x", 0) == 0);
+  CHECK(fnmatch("a*b", "a/b", FNM_PATHNAME) == FNM_NOMATCH && fnmatch("a*b", "a/b", 0) == 0);
+  CHECK(fnmatch("[[:digit:]]\\*", "7*", 0) == 0 && fnmatch("[a-c]x", "bx", 0) == 0);
+  CHECK(fnmatch("A", "a", FNM_CASEFOLD) == 0);
+
+  touch(FOLDER "/b.c");
+  touch(FOLDER "/a.c");
+  touch(FOLDER "/.hidden.c");
+  glob_t found;
+  CHECK(glob(FOLDER "/*.c", 0, NULL, &found) == 0 && found.gl_pathc == 2 &&
+        strcmp(found.gl_pathv[0], FOLDER "/a.c") == 0 && found.gl_pathv[2] == NULL);
+  globfree(&found);
+  CHECK(glob(FOLDER "/*.x", 0, NULL, &found) == GLOB_NOMATCH);
+  CHECK(glob("/tmp/libc{x,test-trees}/?.c", GLOB_BRACE, NULL, &found) == 0 && found.gl_pathc == 2);
+  globfree(&found);
+
+  wordexp_t words;
+  setenv("WORD", "one two", 1);
+  CHECK(wordexp("a $WORD \"$WORD\" " FOLDER "/[ab].c", &words, 0) == 0 && words.we_wordc == 6);
+  CHECK(words.we_wordc == 6 && strcmp(words.we_wordv[3], "one two") == 0 &&
+        strcmp(words.we_wordv[4], FOLDER "/a.c") == 0);
+  wordfree(&words);
+  CHECK(wordexp("a | b", &words, 0) == WRDE_BADCHAR);
+  CHECK(wordexp("$(echo x)", &words, WRDE_NOCMD) == WRDE_CMDSUB);
+  unlink(FOLDER "/a.c");
+  unlink(FOLDER "/b.c");
+  unlink(FOLDER "/.hidden.c");
+}
+
+void trees(void) {
+  mkdir(FOLDER, 0755);
+  walking();
+  patterns();
+  CHECK(rmdir(FOLDER) == 0);
+}

@@ -1,0 +1,12 @@
+#ifndef _STELE_ERRNO_H
+#define _STELE_ERRNO_H
+#include_next <errno.h>
+#include <sys/cdefs.h>
+
+#if __GNU_VISIBLE
+__BEGIN_DECLS
+extern char* program_invocation_name;       /* argv[0] */
+extern char* program_invocation_short_name; /* its last component */
+__END_DECLS
+#endif
+#endif

@@ -1,0 +1,95 @@
+/* random(): additive feedback, x[i] = x[i - degree] + x[i - separation] modulo 2^32 with the lowest
+ * bit dropped, over one of five trinomials (Knuth, The Art of Computer Programming, volume
+ * 2, 3.2.2). Seeding fills the register by x * 16807 mod (2^31 - 1) and drops the first ten rounds.
+ * These are the numbers of the BSD and GNU libraries: the same seed gives the same sequence there.
+ *
+ * A state array of the caller's begins with one word of its own: the kind and the position.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static const struct kind {
+  size_t bytes; /* the least size of a state array */
+  int degree, separation;
+} kinds[] = {{8, 0, 0}, {32, 7, 3}, {64, 15, 1}, {128, 31, 3}, {256, 63, 1}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static int32_t own_state[32];
+static int32_t* words; /* the state array, behind its first word; NULL before the first use */
+static int kind;
+static int front, rear; /* indices of the words that are added next */
+
+/* Puts away the position in the first word of the state array. */
+static void save(void) {
+  words[-1] = kind == 0 ? 0 : rear * KINDS + kind;
+}
+
+void srandom(unsigned seed) {
+  if (words == NULL) {
+    words = own_state + 1;
+    kind = 3;
+  }
+  words[0] = seed == 0 ? 1 : (int32_t)seed;
+  if (kind == 0) return;
+  int degree = kinds[kind].degree;
+  for (int i = 1; i < degree; i++) {
+    /* 16807 * x mod (2^31 - 1) without overflow (Schrage), for negative x as well. */
+    int32_t x = words[i - 1];
+    int32_t next = 16807 * (x % 127773) - 2836 * (x / 127773);
+    words[i] = next < 0 ? next + INT32_MAX : next;
+  }
+  front = kinds[kind].separation;
+  rear = 0;
+  for (int i = 0; i < 10 * degree; i++) random();
+}
+
+long random(void) {
+  if (words == NULL) srandom(1);
+  if (kind == 0) {
+    words[0] = (int32_t)(((uint32_t)words[0] * 1103515245u + 12345u) & INT32_MAX);
+    return words[0];
+  }
+  int degree = kinds[kind].degree;
+  uint32_t sum = (uint32_t)words[front] + (uint32_t)words[rear];
+  words[front] = (int32_t)sum;
+  front = (front + 1) % degree;
+  rear = (rear + 1) % degree;
+  return (long)(sum >> 1);
+}
+
+char* initstate(unsigned seed, char* state, size_t size) {
+  if (size < kinds[0].bytes) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (words == NULL) srandom(1);
+  save();
+  int32_t* old = words - 1;
+  kind = KINDS - 1;
+  while (size < kinds[kind].bytes) kind--;
+  words = (int32_t*)state + 1;
+  srandom(seed);
+  save();
+  return (char*)old;
+}
+
+char* setstate(char* state) {
+  if (words == NULL) srandom(1);
+  save(); /* `state` may be the present one */
+  int32_t first = *(int32_t*)state;
+  int32_t position = first / KINDS;
+  if (first < 0 || (position != 0 && position >= kinds[first % KINDS].degree)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  int32_t* old = words - 1;
+  words = (int32_t*)state + 1;
+  kind = first % KINDS;
+  if (kind != 0) {
+    rear = position;
+    front = (position + kinds[kind].separation) % kinds[kind].degree;
+  }
+  return (char*)old;
+}

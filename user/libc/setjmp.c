@@ -1,0 +1,42 @@
+/* setjmp by its other names, and with the signal mask.
+ *
+ * A place to come back to is the frame of the caller, so what saves it must not have a frame of its
+ * own: sigsetjmp stores the mask by a call and then jumps to setjmp, which returns to the caller,
+ * the first time and each time.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+
+/* sigsetjmp's first half: keeps the mask if `save` says so. */
+void __stele_save_mask(sigjmp_buf environment, int save) {
+  environment[0].__saved = save != 0;
+  if (save != 0) sigprocmask(SIG_SETMASK, NULL, &environment[0].__mask);
+}
+
+_Static_assert(offsetof(__typeof__(((sigjmp_buf*)0)[0][0]), __jump) == 0,
+               "sigsetjmp gives setjmp its own argument");
+__asm__(
+    ".text\n"
+    ".globl _setjmp\n"
+    ".type _setjmp, @function\n"
+    "_setjmp:\n"
+    "  jmp setjmp\n"
+    ".size _setjmp, . - _setjmp\n"
+    ".globl sigsetjmp\n"
+    ".type sigsetjmp, @function\n"
+    "sigsetjmp:\n"
+    "  pushq %rdi\n"
+    "  call __stele_save_mask\n" /* 16 bytes below the return address: the stack is aligned */
+    "  popq %rdi\n"
+    "  jmp setjmp\n"
+    ".size sigsetjmp, . - sigsetjmp\n");
+
+void _longjmp(jmp_buf environment, int value) {
+  longjmp(environment, value);
+}
+
+void siglongjmp(sigjmp_buf environment, int value) {
+  if (environment[0].__saved) sigprocmask(SIG_SETMASK, &environment[0].__mask, NULL);
+  longjmp(environment[0].__jump, value);
+}

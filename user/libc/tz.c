@@ -1,0 +1,144 @@
+/* The time zone of TZ, as POSIX writes it: "CET-1CEST,M3.5.0,M10.5.0/3", "<+0330>-3:30". A value
+ * that is not of this form, and none, mean UTC: there is no database of places.
+ *
+ * newlib computes with what stands in its __tzinfo: two rules, when summer time begins and when it
+ * ends, each with the offset (seconds west of Greenwich) of the time before it.
+ */
+#include <ctype.h>
+#include <reent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+extern int __tzcalc_limits(int year);
+void _tzset_unlocked(void);
+void _tzset_unlocked_r(struct _reent* reent);
+
+char* _tzname[2] = {"UTC", "UTC"};
+int _daylight;
+long _timezone;
+extern long timezone_object __asm__("timezone") __attribute__((alias("_timezone")));
+extern int daylight_object __asm__("daylight") __attribute__((alias("_daylight")));
+extern char* tzname_object[2] __asm__("tzname") __attribute__((alias("_tzname")));
+
+enum { NAME = 16 };
+
+struct zone {
+  char names[2][NAME];
+  long offsets[2]; /* seconds west of Greenwich */
+  int summer;      /* there is summer time */
+  __tzrule_type rules[2];
+};
+
+/* Each of the following reads something at `at` and gives what stands behind it; NULL if it is
+ * wrong. */
+
+static const char* read_name(const char* at, char name[NAME]) {
+  int quoted = *at == '<';
+  if (quoted) at++;
+  size_t length = 0;
+  while (isalpha((unsigned char)*at) ||
+         (quoted && (isdigit((unsigned char)*at) || *at == '+' || *at == '-'))) {
+    if (length + 1 >= NAME) return NULL;
+    name[length++] = *at++;
+  }
+  name[length] = '\0';
+  if (length < 3) return NULL;
+  if (quoted && *at++ != '>') return NULL;
+  return at;
+}
+
+static const char* read_number(const char* at, int least, int most, int* number) {
+  if (!isdigit((unsigned char)*at)) return NULL;
+  long value = 0;
+  while (isdigit((unsigned char)*at) && value <= most) value = value * 10 + (*at++ - '0');
+  if (value < least || value > most) return NULL;
+  *number = (int)value;
+  return at;
+}
+
+/* [+-]hh[:mm[:ss]] */
+static const char* read_time(const char* at, int most, long* seconds) {
+  int sign = *at == '-' ? -1 : 1, hours, minutes = 0, rest = 0;
+  if (*at == '-' || *at == '+') at++;
+  at = read_number(at, 0, most, &hours);
+  if (at != NULL && *at == ':') at = read_number(at + 1, 0, 59, &minutes);
+  if (at != NULL && *at == ':') at = read_number(at + 1, 0, 59, &rest);
+  *seconds = sign * (hours * 3600L + minutes * 60 + rest);
+  return at;
+}
+
+/* ,Mm.w.d or ,Jn or ,n, and perhaps /time. */
+static const char* read_rule(const char* at, __tzrule_type* rule) {
+  if (*at++ != ',') return NULL;
+  if (*at == 'M') {
+    rule->ch = 'M';
+    at = read_number(at + 1, 1, 12, &rule->m);
+    if (at != NULL) at = *at == '.' ? read_number(at + 1, 1, 5, &rule->n) : NULL;
+    if (at != NULL) at = *at == '.' ? read_number(at + 1, 0, 6, &rule->d) : NULL;
+  } else if (*at == 'J') {
+    rule->ch = 'J';
+    at = read_number(at + 1, 1, 365, &rule->d);
+  } else {
+    rule->ch = 'D';
+    at = read_number(at, 0, 365, &rule->d);
+  }
+  long seconds = 2 * 3600;
+  if (at != NULL && *at == '/') at = read_time(at + 1, 167, &seconds);
+  rule->s = (int)seconds;
+  return at;
+}
+
+/* 1 if `text` is a time zone, which is then in `zone`. */
+static int read_zone(const char* text, struct zone* zone) {
+  const char* at = read_name(text, zone->names[0]);
+  if (at != NULL) at = read_time(at, 24, &zone->offsets[0]);
+  if (at == NULL) return 0;
+  if (*at == '\0') return 1;
+  zone->summer = 1;
+  zone->offsets[1] = zone->offsets[0] - 3600;
+  at = read_name(at, zone->names[1]);
+  if (at != NULL && *at != ',' && *at != '\0') at = read_time(at, 24, &zone->offsets[1]);
+  if (at == NULL) return 0;
+  if (*at == '\0') at = ",M3.2.0,M11.1.0"; /* those of the United States, as everywhere */
+  at = read_rule(at, &zone->rules[0]);
+  if (at != NULL) at = read_rule(at, &zone->rules[1]);
+  return at != NULL && *at == '\0';
+}
+
+void _tzset_unlocked(void) {
+  static struct zone zone;
+  static char* known; /* the value of TZ that `zone` is from; NULL: UTC */
+  const char* value = getenv("TZ");
+  if (value == NULL) value = "";
+  if (strcmp(value, known != NULL ? known : "") == 0) return;
+  free(known);
+  known = strdup(value);
+
+  struct zone read = {0};
+  if (*value == ':') value++;
+  if (!read_zone(value, &read)) read = (struct zone){.names = {"UTC"}};
+  if (!read.summer) strcpy(read.names[1], read.names[0]);
+  zone = read;
+  __tzinfo_type* info = __gettzinfo();
+  for (int i = 0; i < 2; i++) {
+    info->__tzrule[i] = zone.rules[i];
+    info->__tzrule[i].offset = zone.offsets[zone.summer ? i : 0];
+    _tzname[i] = zone.names[i];
+  }
+  _timezone = zone.offsets[0];
+  _daylight = zone.summer;
+  if (zone.summer) __tzcalc_limits(info->__tzyear);
+}
+
+void _tzset_unlocked_r(struct _reent* reent) {
+  (void)reent;
+  _tzset_unlocked();
+}
+void _tzset_r(struct _reent* reent) {
+  (void)reent;
+  _tzset_unlocked();
+}
+void tzset(void) {
+  _tzset_unlocked();
+}
