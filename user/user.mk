@@ -125,7 +125,7 @@ program: $(SYSROOT_LIBC) ## a program for the guest from a C file anywhere: FROM
 	@$(USER_CC) $(USER_CFLAGS) -o $(TO) $(FROM)
 
 # Programs of others.
-USER_PORTS := dash busybox
+USER_PORTS := dash busybox mksh
 define USER_PORT
 $(USER_OUT)/bin/$(1): $(call port_sources,$(1)) $(SYSROOT_LIBC) tools/stele/returns.py
 	@mkdir -p $$(@D)
