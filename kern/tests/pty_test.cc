@@ -36,12 +36,6 @@ class Pair {
   const TestNamespace& ns_;
 };
 
-AttributeChange mode_change(uint32_t mode) {
-  AttributeChange change;
-  change.mode = mode;
-  return change;
-}
-
 }  // namespace
 
 KTEST(pty_is_its_makers) {
