@@ -72,8 +72,7 @@
   X(uname, 54)         /* (struct abi_utsname *) */                                                \
   X(getentropy, 55)    /* (buf, len <= 256) */                                                     \
   X(yield, 56)         /* () */                                                                    \
-  X(poll, 57)          /* (struct abi_pollfd *, n, const struct abi_timespec *how long or NULL, */ \
-  /* const uint64_t *mask or NULL) number ready */                                                 \
+  X(poll, 57)          /* (struct abi_pollfd *, n, timespec or NULL, mask or NULL) how many */     \
   X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */        \
   X(setgroups, 59)     /* (n, const uint32_t *) root only */                                       \
   X(set_tls, 60)       /* (address) of fs:0 from now on, in user memory: thread-local storage */   \
@@ -85,22 +84,22 @@
   X(timer_create, 66)  /* (clock, const struct abi_sigevent * or NULL) id */                       \
   X(timer_settime, 67) /* (id, flags, const struct abi_itimerspec *, ... *old or NULL) */          \
   X(timer_gettime, 68) /* (id, struct abi_itimerspec *) */                                         \
-  X(timer_getoverrun, 69) /* (id) */                                                               \
-  X(timer_delete, 70)     /* (id) */                                                               \
-  X(clock_settime, 71)    /* (clock, const struct abi_timespec *) root only */                     \
-  X(waitid, 72)           /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage * or NULL) */ \
-  X(rlimit, 73)      /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */     \
-  X(getpriority, 74) /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                       \
-  X(setpriority, 75) /* (ABI_PRIO_*, id, nice) */                                                  \
-  X(chown, 76)       /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: stays */           \
-  X(utimens, 77)     /* (directory, path, abi_timespec[2] or NULL = now, ABI_AT_* flags) */        \
-  X(link, 78)        /* (directory, from, directory, to, ABI_AT_* flags) */                        \
-  X(symlink, 79)     /* (target, directory, path) */                                               \
-  X(readlink, 80)    /* (directory, path, buf, len) bytes, without a NUL */                        \
-  X(mknod, 81)       /* (directory, path, mode) a file or a FIFO */                                \
-  X(statfs, 82)      /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                  \
-  X(flock, 83)       /* (fd, ABI_LOCK_*) */                                                        \
-  X(getsid, 84)      /* (pid, 0 = self) */
+  X(timer_overrun, 69) /* (id) times that it expired unnoticed */                                  \
+  X(timer_delete, 70)  /* (id) */                                                                  \
+  X(clock_settime, 71) /* (ABI_CLOCK_REALTIME, const struct abi_timespec *) root only */           \
+  X(waitid, 72)        /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage or NULL) */      \
+  X(rlimit, 73)        /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */   \
+  X(getpriority, 74)   /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                     \
+  X(setpriority, 75)   /* (ABI_PRIO_*, id, nice) */                                                \
+  X(chown, 76)         /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: stays */         \
+  X(utimens, 77)       /* (directory, path, abi_timespec[2] or NULL = now, ABI_AT_* flags) */      \
+  X(link, 78)          /* (directory, from, directory, to, ABI_AT_* flags) */                      \
+  X(symlink, 79)       /* (target, directory, path) */                                             \
+  X(readlink, 80)      /* (directory, path, buf, len) bytes, without a NUL */                      \
+  X(mknod, 81)         /* (directory, path, mode) a file or a FIFO */                              \
+  X(statfs, 82)        /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                \
+  X(flock, 83)         /* (fd, ABI_LOCK_*) */                                                      \
+  X(getsid, 84)        /* (pid, 0 = self) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
 enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };

@@ -49,12 +49,14 @@ KTEST(pty_is_its_makers) {
   EXPECT(slave);
   if (!slave) return;
   const Credentials other{.uid = kOther, .gid = kOther}, his{.uid = kUser, .gid = kUser};
-  EXPECT(fails_with(Errno::EPERM, (*slave)->device->chmod(**slave, 0666, other)));
-  EXPECT((*slave)->device->chmod(**slave, 0602, his) && pair.open(kOther, ABI_O_WRONLY));
+  EXPECT(fails_with(Errno::EPERM, (*slave)->device->set_attributes(
+                                      **slave, AttributeChange{.mode = 0666}, other)));
+  EXPECT((*slave)->device->set_attributes(**slave, AttributeChange{.mode = 0602}, his));
+  EXPECT(pair.open(kOther, ABI_O_WRONLY));
   Credentials in_group = other;
   in_group.groups[0] = 5;
   in_group.group_count = 1;
-  EXPECT((*slave)->device->chmod(**slave, 0620, his));
+  EXPECT((*slave)->device->set_attributes(**slave, AttributeChange{.mode = 0620}, his));
   EXPECT(permitted(ABI_S_IFCHR | 0620, kUser, 5, in_group, 2));
   EXPECT(!permitted(ABI_S_IFCHR | 0620, kUser, 5, in_group, 4));
 }
@@ -73,7 +75,7 @@ KTEST(pty_hangs_up) {
   const Ref<Chan> walked = path_walk(ns.context(), pair.name).take();
   pair.master.reset();
   EXPECT(Bytes(*slave).are("") && fails_with(Errno::EIO, device.write(*slave, "x", 1, 0)));
-  EXPECT(device.poll(*slave) == (ABI_POLLIN | ABI_POLLHUP));
+  EXPECT(device.poll(*slave, nullptr) == (ABI_POLLIN | ABI_POLLHUP));
   EXPECT(fails_with(Errno::ENOENT, pair.open(kUser)));
   EXPECT(fails_with(Errno::EIO, device.open(Ref<Chan>(walked), ABI_O_RDWR, Credentials{})));
 }

@@ -30,7 +30,7 @@ bool is_blank(uint8_t byte) {
 }  // namespace
 
 int Terminal::signal_of(uint8_t byte) const {
-  if (!has(ABI_ISIG) || literal_) return 0;
+  if (!has(ABI_ISIG)) return 0;
   if (is(byte, ABI_VINTR)) return ABI_SIGINT;
   if (is(byte, ABI_VQUIT)) return ABI_SIGQUIT;
   if (is(byte, ABI_VSUSP)) return ABI_SIGTSTP;
@@ -82,7 +82,7 @@ void Terminal::stop_output(bool stop) {
 }
 
 void Terminal::take(uint8_t byte) {
-  if (!literal_ && is_extended(byte, ABI_VLNEXT)) {
+  if (is_extended(byte, ABI_VLNEXT)) {
     literal_ = true;
     if (has(ABI_ECHO) && has(ABI_ECHOCTL)) send("^\b", 2);
     return;
@@ -99,9 +99,7 @@ void Terminal::take(uint8_t byte) {
 
 // A byte in canonical mode; true if readers may go on.
 bool Terminal::edit(uint8_t byte) {
-  if (literal_) {
-    add(byte);
-  } else if (is(byte, ABI_VERASE) || byte == '\b') {
+  if (is(byte, ABI_VERASE) || (byte == '\b' && !literal_)) {
     erase();
   } else if (is(byte, ABI_VKILL)) {
     kill_line(byte);

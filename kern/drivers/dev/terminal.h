@@ -66,7 +66,7 @@ class Terminal : public SessionTerminal {
 
   bool has(uint32_t local_mode) const REQUIRES(lock_) { return modes_.lflag & local_mode; }
   bool is(uint8_t byte, int control) const REQUIRES(lock_) {
-    return byte != 0 && byte == modes_.cc[control];
+    return byte != 0 && !literal_ && byte == modes_.cc[control];
   }
   bool is_extended(uint8_t byte, int control) const REQUIRES(lock_) {
     return has(ABI_IEXTEN) && is(byte, control);
