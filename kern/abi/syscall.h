@@ -72,8 +72,7 @@
   X(uname, 54)         /* (struct abi_utsname *) */                                                \
   X(getentropy, 55)    /* (buf, len <= 256) */                                                     \
   X(yield, 56)         /* () */                                                                    \
-  X(poll, 57)          /* (struct abi_pollfd *, n, const struct abi_timespec *how long or NULL, */ \
-  /* const uint64_t *mask or NULL) number ready */                                                 \
+  X(poll, 57)          /* (struct abi_pollfd *, n, timespec or NULL, mask or NULL) how many */     \
   X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */        \
   X(setgroups, 59)     /* (n, const uint32_t *) root only */                                       \
   X(set_tls, 60)       /* (address) of fs:0 from now on, in user memory: thread-local storage */   \
@@ -85,24 +84,25 @@
   X(timer_create, 66)  /* (clock, const struct abi_sigevent * or NULL) id */                       \
   X(timer_settime, 67) /* (id, flags, const struct abi_itimerspec *, ... *old or NULL) */          \
   X(timer_gettime, 68) /* (id, struct abi_itimerspec *) */                                         \
-  X(timer_getoverrun, 69) /* (id) */                                                               \
-  X(timer_delete, 70)     /* (id) */                                                               \
-  X(clock_settime, 71)    /* (clock, const struct abi_timespec *) root only */                     \
-  X(waitid, 72)           /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage * or NULL) */ \
-  X(rlimit, 73)      /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */     \
-  X(getpriority, 74) /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                       \
-  X(setpriority, 75) /* (ABI_PRIO_*, id, nice) */                                                  \
-  X(chown, 76)       /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: stays */           \
-  X(utimens, 77)     /* (directory, path, abi_timespec[2] or NULL = now, ABI_AT_* flags) */        \
-  X(link, 78)        /* (directory, from, directory, to, ABI_AT_* flags) */                        \
-  X(symlink, 79)     /* (target, directory, path) */                                               \
-  X(readlink, 80)    /* (directory, path, buf, len) bytes, without a NUL */                        \
-  X(mknod, 81)       /* (directory, path, mode) a file or a FIFO */                                \
-  X(statfs, 82)      /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                  \
-  X(flock, 83)       /* (fd, ABI_LOCK_*) */
+  X(timer_overrun, 69) /* (id) times that it expired unnoticed */                                  \
+  X(timer_delete, 70)  /* (id) */                                                                  \
+  X(clock_settime, 71) /* (ABI_CLOCK_REALTIME, const struct abi_timespec *) root only */           \
+  X(waitid, 72)        /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage or NULL) */      \
+  X(rlimit, 73)        /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */   \
+  X(getpriority, 74)   /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                     \
+  X(setpriority, 75)   /* (ABI_PRIO_*, id, nice) */                                                \
+  X(chown, 76)         /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: stays */         \
+  X(utimens, 77)       /* (directory, path, abi_timespec[2] or NULL = now, ABI_AT_* flags) */      \
+  X(link, 78)          /* (directory, from, directory, to, ABI_AT_* flags) */                      \
+  X(symlink, 79)       /* (target, directory, path) */                                             \
+  X(readlink, 80)      /* (directory, path, buf, len) bytes, without a NUL */                      \
+  X(mknod, 81)         /* (directory, path, mode) a file or a FIFO */                              \
+  X(statfs, 82)        /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                \
+  X(flock, 83)         /* (fd, ABI_LOCK_*) */                                                      \
+  X(getsid, 84)        /* (pid, 0 = self) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 84 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
 #undef ABI_SYSCALL_NUMBER
 
 /* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current one. The
@@ -451,14 +451,40 @@ struct abi_rlimit {
 #define ABI_TCGPGRP 5  /* int * */
 #define ABI_TCSPGRP 6  /* const int * */
 #define ABI_TCGWINSZ 7 /* struct abi_winsize * */
+#define ABI_TCSWINSZ 8 /* const struct abi_winsize * */
+#define ABI_TCSCTTY 9  /* int: becomes the session's; 1: also if another session has it (root) */
+#define ABI_TCNOTTY 10 /* is the session's, or the caller's, no more */
+#define ABI_TCGSID 11  /* int *: session */
+#define ABI_TCFLSH 12  /* int: throws away 0 input, 1 output, 2 both */
+#define ABI_TCXONC 13  /* int: 0 stops output, 1 goes on; 2 sends VSTOP, 3 VSTART */
+#define ABI_TCSBRK 14  /* int: waits until output has drained */
+#define ABI_TCGPTN 15  /* int *: N of /dev/pts/N */
+#define ABI_TCSPTLCK \
+  16 /* const int *: of a master; others than 0 keep the slave from being opened */
 
+#define ABI_ISTRIP 0x20
+#define ABI_INLCR 0x40
+#define ABI_IGNCR 0x80
 #define ABI_ICRNL 0x100
+#define ABI_IXON 0x400
+#define ABI_IXANY 0x800
 #define ABI_OPOST 0x1
 #define ABI_ONLCR 0x4
+#define ABI_OCRNL 0x8
+#define ABI_CS8 0x30
+#define ABI_CREAD 0x80
+#define ABI_B115200 0x1002
 #define ABI_ISIG 0x1
 #define ABI_ICANON 0x2
 #define ABI_ECHO 0x8
 #define ABI_ECHOE 0x10
+#define ABI_ECHOK 0x20
+#define ABI_ECHONL 0x40
+#define ABI_NOFLSH 0x80
+#define ABI_TOSTOP 0x100
+#define ABI_ECHOCTL 0x200
+#define ABI_ECHOKE 0x800
+#define ABI_IEXTEN 0x8000
 
 enum {
   ABI_VINTR,
@@ -469,6 +495,13 @@ enum {
   ABI_VTIME,
   ABI_VMIN,
   ABI_VSUSP,
+  ABI_VEOL,
+  ABI_VSTART,
+  ABI_VSTOP,
+  ABI_VLNEXT,
+  ABI_VWERASE,
+  ABI_VREPRINT,
+  ABI_VEOL2,
   ABI_NCCS = 20
 };
 

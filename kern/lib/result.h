@@ -74,6 +74,13 @@ class [[nodiscard]] Result {
   }
   Result(const Result&) = delete;
   Result& operator=(const Result&) = delete;
+  Result& operator=(Result&& other) {
+    if (this != &other) {
+      this->~Result();
+      new (this) Result(std::move(other));
+    }
+    return *this;
+  }
   ~Result() {
     if (ok_) value_.~T();
   }

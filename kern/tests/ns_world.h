@@ -32,8 +32,9 @@ class LiveCounts {
 
   static bool wanted(std::string_view name) {
     return name.starts_with("kmalloc_") || name == "chan" || name.starts_with("pipe") ||
-           name.starts_with("tmp_") || name == "fd_table" || name.starts_with("mount") ||
-           name == "namespace" || name == "file_lock" || name == "locked_file";
+           name.starts_with("tmp_") || name == "pty" || name == "fd_table" ||
+           name.starts_with("mount") || name == "namespace" || name == "file_lock" ||
+           name == "locked_file";
   }
   void count(uint64_t* live) {
     used_ = 0;

@@ -14,7 +14,7 @@ DEVICES = sorted(name for source in [*(ROOT / "kern/drivers/dev").glob("*.cc"), 
 HIDDEN = ["#mem/kmemtrace/ctl", "#mem/kmemtrace/chan", "#mem/kmemtrace/debug_64", "#probe/1", "#probe/1/ctl", "#probe/1/counts", "#probe/1/events",
           "#probe/1/outstanding", "#debug/leaky/clean", "#debug/leaky/leak", "/tmp/closed/file", "/proc/1/ctl", "/proc/none", "#nothing", "#mem.x"]
 # What is everyone's to write.
-HIS = re.compile(r"wrote (#cons|#null|(#root)?/dev)/(cons|console|tty|null|zero)|made a (file|directory) in (#tmp|(#root)?/tmp)")
+HIS = re.compile(r"wrote (#cons|#null|(#root)?/dev)/(cons|console|null|zero)|(wrote|set terminal) (#pty|(#root)?/dev)/ptmx|made a (file|directory) in (#tmp|(#root)?/tmp)")
 
 # What root sees, and what must not change.
 STATE = r"""

@@ -69,6 +69,9 @@ int setpgid(pid_t pid, pid_t group) {
 int setpgrp(void) {
   return setpgid(0, 0);
 }
+pid_t getsid(pid_t pid) {
+  return (pid_t)SYSCALL1(getsid, pid);
+}
 pid_t setsid(void) {
   return (pid_t)SYSCALL0(setsid);
 }

@@ -1,12 +1,16 @@
-/* Terminals: there is one kind, the console. */
+/* Terminals: the console, and the slaves of pseudo-terminals (pty.c). */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "syscall.h"
+
+#define NAME_SIZE 32
 
 int ioctl(int fd, int request, ...) {
   va_list arguments;
@@ -37,6 +41,13 @@ pid_t tcgetpgrp(int fd) {
 int tcsetpgrp(int fd, pid_t group) {
   return ioctl(fd, ABI_TCSPGRP, &group);
 }
+pid_t tcgetsid(int fd) {
+  int session;
+  return ioctl(fd, ABI_TCGSID, &session) < 0 ? -1 : session;
+}
+int tcsetwinsize(int fd, const struct winsize* size) {
+  return ioctl(fd, ABI_TCSWINSZ, size);
+}
 int tcgetwinsize(int fd, struct winsize* size) {
   return ioctl(fd, ABI_TCGWINSZ, size);
 }
@@ -47,35 +58,40 @@ int isatty(int fd) {
 }
 
 int tcdrain(int fd) {
-  struct termios terminal;
-  return tcgetattr(fd, &terminal) < 0 ? -1 : tcsetattr(fd, TCSADRAIN, &terminal);
+  return ioctl(fd, ABI_TCSBRK, 1);
 }
 int tcflush(int fd, int queue) {
-  struct termios terminal;
-  if (tcgetattr(fd, &terminal) < 0) return -1;
-  return queue == TCOFLUSH ? 0 : tcsetattr(fd, TCSAFLUSH, &terminal);
+  return ioctl(fd, ABI_TCFLSH, queue);
 }
 int tcflow(int fd, int action) {
-  (void)action;
-  return isatty(fd) ? 0 : -1;
+  return ioctl(fd, ABI_TCXONC, action);
 }
+/* There is no line that could be broken. */
 int tcsendbreak(int fd, int duration) {
-  return tcflow(fd, duration);
+  (void)duration;
+  return tcdrain(fd);
 }
 
-/* A console has no line speed; programs that ask get one that they know. */
+/* One speed for both ways. */
 speed_t cfgetospeed(const struct termios* terminal) {
-  (void)terminal;
-  return B115200;
+  return terminal->c_cflag & CBAUD;
 }
 speed_t cfgetispeed(const struct termios* terminal) {
   return cfgetospeed(terminal);
 }
 int cfsetospeed(struct termios* terminal, speed_t speed) {
-  (void)terminal, (void)speed;
+  if ((speed & ~(speed_t)CBAUD) != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  terminal->c_cflag = (terminal->c_cflag & ~(tcflag_t)CBAUD) | speed;
   return 0;
 }
+/* 0: that of the output. */
 int cfsetispeed(struct termios* terminal, speed_t speed) {
+  return speed == 0 ? 0 : cfsetospeed(terminal, speed);
+}
+int cfsetspeed(struct termios* terminal, speed_t speed) {
   return cfsetospeed(terminal, speed);
 }
 
@@ -89,13 +105,24 @@ void cfmakeraw(struct termios* terminal) {
   terminal->c_cc[VTIME] = 0;
 }
 
+static int is_same_file(int fd, const char* path) {
+  struct stat ours, its;
+  return fstat(fd, &ours) == 0 && stat(path, &its) == 0 && ours.st_dev == its.st_dev &&
+         ours.st_ino == its.st_ino;
+}
+
 int ttyname_r(int fd, char* name, size_t size) {
-  if (!isatty(fd)) return ENOTTY;
-  return strlcpy(name, "/dev/cons", size) < size ? 0 : ERANGE;
+  char path[NAME_SIZE] = "/dev/cons";
+  if (!isatty(fd)) return errno;
+  int number;
+  if (ioctl(fd, ABI_TCGPTN, &number) == 0) snprintf(path, sizeof path, "/dev/pts/%d", number);
+  /* The master of a pair has no name, nor has a slave that has lost its master. */
+  if (!is_same_file(fd, path) && !is_same_file(fd, "/dev/console")) return ENODEV;
+  return strlcpy(name, path, size) < size ? 0 : ERANGE;
 }
 
 char* ttyname(int fd) {
-  static char name[16];
+  static char name[NAME_SIZE];
   int error = ttyname_r(fd, name, sizeof name);
   if (error == 0) return name;
   errno = error;
@@ -103,7 +130,6 @@ char* ttyname(int fd) {
 }
 
 char* ctermid(char* name) {
-  static char own[16];
-  if (name == NULL) name = own;
-  return strcpy(name, "/dev/cons");
+  static char own[L_ctermid];
+  return strcpy(name != NULL ? name : own, "/dev/tty");
 }

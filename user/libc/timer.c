@@ -78,7 +78,7 @@ int timer_gettime(timer_t timer, struct itimerspec* value) {
   return (int)SYSCALL2(timer_gettime, timer, value);
 }
 int timer_getoverrun(timer_t timer) {
-  return (int)SYSCALL1(timer_getoverrun, timer);
+  return (int)SYSCALL1(timer_overrun, timer);
 }
 int timer_delete(timer_t timer) {
   return (int)SYSCALL1(timer_delete, timer);

@@ -1,13 +1,14 @@
 // #cons: the console.
 //
-// `cons`, `console` and `tty` are one file, the terminal on the first serial port; there is no
-// other terminal. `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, both
-// the end of the machine, and is root's.
+// `cons` and `console` are one file, the terminal on the first serial port. Opening `tty` gives the
+// terminal of the session, whichever that is (ENXIO if it has none). `cmdline` reads as the kernel
+// command line. `power` takes `off` and `halt`, both the end of the machine, and is root's.
 
 #include "arch/x86_64/time.h"
 #include "core/boot.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/panic.h"
 #include "core/power.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
@@ -26,22 +27,53 @@ constexpr TableEntry kTable[] = {
     {"cmdline", ABI_S_IFREG | 0444, 0}, {"power", ABI_S_IFREG | 0200, 0},
 };
 
-constinit Terminal terminal([](const char* data, size_t size) { uart_write(kPort, data, size); });
+class Console final : public Terminal {
+ public:
+  constexpr Console() = default;
+  uint32_t number() const override { return 5 << 8 | 1; }
+  uint32_t owner() const override { return 0; }
+  Result<Ref<Chan>> open(uint32_t flags) override;
+
+ private:
+  void send(const char* data, size_t size) override REQUIRES(lock_) {
+    uart_write(kPort, data, size);
+  }
+  void end() override { panic("the console has lost its last reference"); }  // nobody has the first
+};
+constinit Console terminal;
 
 class ConsDevice final : public TableDevice {
  public:
   constexpr ConsDevice() : TableDevice("cons", kTable) {}
+
+  Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override {
+    if (chan->qid.path != kTty) return TableDevice::open(std::move(chan), flags, who);
+    const Ref<SessionTerminal> own = job_terminal();
+    if (!own) return fail(Errno::ENXIO, "the session has no terminal");
+    return own->open(flags);
+  }
+  Result<Ref<Chan>> open_console(uint32_t flags) {
+    Ref<Chan> chan = TRY(Chan::create(this, {.path = kCons, .version = 0, .directory = false}));
+    TRY(open_file(*chan, flags));
+    chan->is_open = true;
+    chan->open_flags = flags;
+    return chan;
+  }
 
   size_t longest_command(const Chan& chan) const override {
     return chan.qid.path == kPower ? kMaxCommandText : 0;
   }
 
  protected:
+  Result<void> open_file(Chan& chan, uint32_t flags) override {
+    if (!is_terminal(chan)) return {};
+    chan.qid.version = terminal.opening();
+    terminal.opened(flags);
+    return {};
+  }
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (is_terminal(chan)) {
-      TRY(job_check_read(terminal.foreground()));
-      return terminal.read(buffer, size, chan.open_flags & ABI_O_NONBLOCK);
-    }
+    const bool nonblock = chan.open_flags & ABI_O_NONBLOCK;
+    if (is_terminal(chan)) return terminal.read(buffer, size, nonblock, chan.qid.version);
     if (chan.qid.path != kCommandLine) return Errno::EACCES;
     const char* const line = boot_info().command_line;
     const size_t length = strnlen(line, sizeof boot_info().command_line);
@@ -49,7 +81,8 @@ class ConsDevice final : public TableDevice {
     return read_text({line, length}, buffer, size, offset);
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (is_terminal(chan)) return terminal.write(buffer, size);
+    const bool nonblock = chan.open_flags & ABI_O_NONBLOCK;
+    if (is_terminal(chan)) return terminal.write(buffer, size, nonblock, chan.qid.version);
     if (chan.qid.path != kPower) return Errno::EACCES;
     std::string_view text(buffer, size);
     CommandLine line;
@@ -62,20 +95,24 @@ class ConsDevice final : public TableDevice {
   }
   Result<void> ioctl_file(Chan& chan, uint32_t request, void* argument) override {
     if (!is_terminal(chan)) return Errno::ENOTTY;
-    return terminal.ioctl(request, argument);
+    return terminal.ioctl(request, argument, chan.qid.version);
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     if (!is_terminal(chan)) return ABI_POLLIN | ABI_POLLOUT;
-    return terminal.poll(waiter);
+    return terminal.poll(chan.qid.version, waiter);
   }
 
  private:
   static bool is_terminal(const Chan& chan) {
-    return chan.qid.path >= kCons && chan.qid.path <= kTty;
+    return chan.qid.path == kCons || chan.qid.path == kConsole;
   }
 };
 
 constinit ConsDevice device;
+
+Result<Ref<Chan>> Console::open(uint32_t flags) {
+  return device.open_console(flags);
+}
 
 }  // namespace
 

@@ -5,6 +5,8 @@ void devices_init() {
   null_device_init();
   random_device_init();
   cons_device_init();
+  pty_device_init();
+  fd_device_init();
   uart_device_init();
   pipe_device_init();
   tmp_device_init();

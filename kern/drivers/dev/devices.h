@@ -9,6 +9,8 @@ void root_device_init();
 void null_device_init();
 void random_device_init();
 void cons_device_init();
+void pty_device_init();
+void fd_device_init();
 void uart_device_init();
 void pipe_device_init();
 void tmp_device_init();

@@ -1,4 +1,5 @@
-// #null: `null` swallows what is written and is empty, `zero` reads as zeros.
+// #null: `null` swallows what is written and is empty, `zero` reads as zeros, and `full` too, but
+// has no room for anything.
 
 #include "drivers/dev/devices.h"
 #include "lib/string.h"
@@ -6,11 +7,12 @@
 
 namespace {
 
-enum File : uint64_t { kNull = 1, kZero };
+enum File : uint64_t { kNull = 1, kZero, kFull };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, 0},
     {"null", ABI_S_IFCHR | 0666, 0},
     {"zero", ABI_S_IFCHR | 0666, 0},
+    {"full", ABI_S_IFCHR | 0666, 0},
 };
 
 class NullDevice final : public TableDevice {
@@ -23,7 +25,10 @@ class NullDevice final : public TableDevice {
     memset(buffer, 0, size);
     return size;
   }
-  Result<size_t> write_file(Chan&, const char*, size_t size, uint64_t) override { return size; }
+  Result<size_t> write_file(Chan& chan, const char*, size_t size, uint64_t) override {
+    if (chan.qid.path == kFull && size > 0) return Errno::ENOSPC;
+    return size;
+  }
 };
 
 constinit NullDevice device;

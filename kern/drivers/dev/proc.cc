@@ -94,11 +94,10 @@ Result<int> parse_signal(std::string_view text) {
 }
 
 void print_process_stat(const ProcessInfo& info, Text& text) {
-  text.print("%u (%s) %c %u %u %u %d %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid,
-             info.name, info.state, info.parent, info.group, info.session,
-             info.has_terminal ? 1025 : 0, -1, linux_ticks(info.user_ticks),
-             linux_ticks(info.system_ticks), linux_ticks(info.start_ticks), info.memory_bytes,
-             info.memory_bytes / kPageSize);
+  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid,
+             info.name, info.state, info.parent, info.group, info.session, info.terminal, -1,
+             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks),
+             linux_ticks(info.start_ticks), info.memory_bytes, info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
   text.print("\n");
 }

@@ -1,4 +1,5 @@
-// The line discipline, after POSIX chapter 11 (General Terminal Interface).
+// The line discipline, after POSIX chapter 11 (General Terminal Interface): what is typed. What
+// programs do with a terminal is in terminal_use.cc.
 //
 // In canonical mode bytes gather in `line_`, where they can be erased, until the end of the line;
 // then the line moves to the input, where readers find it. Otherwise bytes go to the input at once.
@@ -14,16 +15,16 @@
 
 #include <algorithm>
 
-#include "arch/x86_64/time.h"
 #include "drivers/dev/slow_write.h"
-#include "lib/string.h"
 
 namespace {
 
-constexpr uint64_t kDecisecond = 100'000'000;
-
-bool control(uint8_t byte) {
+bool is_control(uint8_t byte) {
   return byte < 32 || byte == 127;
+}
+
+bool is_blank(uint8_t byte) {
+  return byte == ' ' || byte == '\t';
 }
 
 }  // namespace
@@ -38,46 +39,98 @@ int Terminal::signal_of(uint8_t byte) const {
 
 void Terminal::receive(uint8_t byte) {
   int signal = 0;
-  ForegroundJob job;
   {
     Guard guard(lock_);
-    if (byte == '\r' && (modes_.iflag & ABI_ICRNL)) byte = '\n';
+    if (!map_input(byte) || controls_flow(byte)) return;
     signal = signal_of(byte);
-    if (signal) {
-      line_length_ = count_ = lines_ = 0;
-      echo(byte);
-      job = foreground_;
-    } else if (has(ABI_ICANON)) {
-      edit(byte);
+    if (!signal) {
+      take(byte);
     } else {
-      if (has(ABI_ECHO)) echo(byte);
-      push(byte);
-      readers_.wake_all();
+      if (!has(ABI_NOFLSH)) discard_input();
+      echo(byte);
     }
   }
   if (signal) job_signal(job, signal);
 }
 
-// A byte in canonical mode.
-void Terminal::edit(uint8_t byte) {
-  if (is(byte, ABI_VERASE) || byte == '\b') {
+// What becomes of a byte before anything else sees it; false if nothing is left.
+bool Terminal::map_input(uint8_t& byte) const {
+  if (modes_.iflag & ABI_ISTRIP) byte &= 0x7f;
+  if (literal_) return true;
+  if (byte == '\r') {
+    if (modes_.iflag & ABI_IGNCR) return false;
+    if (modes_.iflag & ABI_ICRNL) byte = '\n';
+  } else if (byte == '\n' && (modes_.iflag & ABI_INLCR)) {
+    byte = '\r';
+  }
+  return true;
+}
+
+bool Terminal::controls_flow(uint8_t byte) {
+  if (!(modes_.iflag & ABI_IXON) || literal_) return false;
+  if (is(byte, ABI_VSTART) || is(byte, ABI_VSTOP)) {
+    stop_output(is(byte, ABI_VSTOP));
+    return true;
+  }
+  if (modes_.iflag & ABI_IXANY) stop_output(false);
+  return false;
+}
+
+void Terminal::stop_output(bool stop) {
+  stopped_ = stop;
+  if (!stop) writers_.wake_all();
+}
+
+void Terminal::take(uint8_t byte) {
+  if (is_extended(byte, ABI_VLNEXT)) {
+    literal_ = true;
+    if (has(ABI_ECHO) && has(ABI_ECHOCTL)) send("^\b", 2);
+    return;
+  }
+  if (has(ABI_ICANON)) {
+    if (edit(byte)) readers_.wake_all();
+  } else {
+    echo(byte);
+    push(byte);
+    readers_.wake_all();
+  }
+  literal_ = false;
+}
+
+// A byte in canonical mode; true if readers may go on.
+bool Terminal::edit(uint8_t byte) {
+  if (is(byte, ABI_VERASE) || (byte == '\b' && !literal_)) {
     erase();
   } else if (is(byte, ABI_VKILL)) {
-    while (line_length_ > 0) erase();
+    kill_line(byte);
+  } else if (is_extended(byte, ABI_VWERASE)) {
+    erase_word();
+  } else if (is_extended(byte, ABI_VREPRINT)) {
+    echo(byte);
+    reprint();
   } else if (is(byte, ABI_VEOF)) {
     finish_line();
     push(kEndOfFile);
-    readers_.wake_all();
-  } else if (byte == '\n') {
+    return true;
+  } else if (byte == '\n' || is(byte, ABI_VEOL) || is(byte, ABI_VEOL2)) {
+    if (byte == '\n' && !has(ABI_ECHO) && has(ABI_ECHONL)) send_cooked("\n", 1);
     echo(byte);
     line_[line_length_++] = byte;
     finish_line();
-    readers_.wake_all();
-  } else if (line_length_ < kLineSize - 1) {  // one place stays for the line end
+    if (byte != '\n') push(kEndOfFile);  // ends the read, as a line end does
+    return true;
+  } else {
+    add(byte);
+  }
+  return false;
+}
+
+void Terminal::add(uint8_t byte) {
+  if (line_length_ < kLineSize - 1) {  // one place stays for the line end
     echo(byte);
     line_[line_length_++] = byte;
   } else if (has(ABI_ECHO)) {
-    send_("\a", 1);
+    send("\a", 1);
   }
 }
 
@@ -85,8 +138,29 @@ void Terminal::erase() {
   if (line_length_ == 0) return;
   const uint8_t byte = line_[--line_length_];
   if (!has(ABI_ECHO) || !has(ABI_ECHOE)) return;
-  send_("\b \b", 3);
-  if (control(byte) && byte != '\t') send_("\b \b", 3);
+  send("\b \b", 3);
+  if (is_control(byte) && byte != '\t' && has(ABI_ECHOCTL)) send("\b \b", 3);
+}
+
+void Terminal::kill_line(uint8_t byte) {
+  if (has(ABI_ECHOKE) && has(ABI_ECHOE)) {
+    while (line_length_ > 0) erase();
+    return;
+  }
+  line_length_ = 0;
+  echo(byte);
+  if (has(ABI_ECHO) && has(ABI_ECHOK)) send_cooked("\n", 1);
+}
+
+void Terminal::erase_word() {
+  while (line_length_ > 0 && is_blank(line_[line_length_ - 1])) erase();
+  while (line_length_ > 0 && !is_blank(line_[line_length_ - 1])) erase();
+}
+
+void Terminal::reprint() {
+  if (!has(ABI_ECHO)) return;
+  send_cooked("\n", 1);
+  for (size_t i = 0; i < line_length_; ++i) echo(line_[i]);
 }
 
 void Terminal::finish_line() {
@@ -101,78 +175,41 @@ void Terminal::push(uint16_t item) {
   if (item == '\n' || item == kEndOfFile) ++lines_;
 }
 
+void Terminal::discard_input() {
+  line_length_ = count_ = lines_ = 0;
+  typists_.wake_all();
+}
+
 void Terminal::echo(uint8_t byte) {
   if (!has(ABI_ECHO)) return;
   const char plain = static_cast<char>(byte);
-  if (!control(byte) || byte == '\n' || byte == '\t') {
+  if (!is_control(byte) || byte == '\n' || byte == '\t' || !has(ABI_ECHOCTL)) {
     send_cooked(&plain, 1);
     return;
   }
   const char shown[2] = {'^', static_cast<char>(byte ^ 0x40)};
-  send_(shown, 2);
+  send(shown, 2);
 }
 
 // At most kWritePiece bytes.
 void Terminal::send_cooked(const char* data, size_t size) {
-  if (!(modes_.oflag & ABI_OPOST) || !(modes_.oflag & ABI_ONLCR)) {
-    send_(data, size);
+  if (!(modes_.oflag & ABI_OPOST) || !(modes_.oflag & (ABI_ONLCR | ABI_OCRNL))) {
+    send(data, size);
     return;
   }
   char cooked[2 * kWritePiece];
   size_t length = 0;
   for (size_t i = 0; i < size; ++i) {
-    if (data[i] == '\n') cooked[length++] = '\r';
-    cooked[length++] = data[i];
+    char byte = data[i];
+    if (byte == '\n' && (modes_.oflag & ABI_ONLCR)) cooked[length++] = '\r';
+    if (byte == '\r' && (modes_.oflag & ABI_OCRNL)) byte = '\n';
+    cooked[length++] = byte;
   }
-  send_(cooked, length);
+  send(cooked, length);
 }
 
-size_t Terminal::write(const char* data, size_t size) {
-  return write_until_signal({data, size}, [this](std::string_view piece) {
-    Guard guard(lock_);
-    send_cooked(piece.data(), piece.size());
-  });
-}
-
-bool Terminal::ready(size_t wanted) const {
-  if (has(ABI_ICANON)) return lines_ > 0 || count_ == kInputSize;
-  return count_ >= wanted;
-}
-
-ForegroundJob Terminal::foreground() {
-  Guard guard(lock_);
-  return foreground_;
-}
-
-uint16_t Terminal::poll(PollWaiter* waiter) {
-  if (waiter) waiter->wait_on(readers_);
-  Guard guard(lock_);
-  return static_cast<uint16_t>((ready(1) ? ABI_POLLIN : 0) | ABI_POLLOUT);
-}
-
-// Waits as the modes say; the input may still be empty afterwards when a time has passed.
-Result<void> Terminal::wait_for_input(size_t size) {
-  if (has(ABI_ICANON))
-    return readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); });
-  const size_t wanted = std::min<size_t>(modes_.cc[ABI_VMIN], std::max<size_t>(size, 1));
-  const Nanoseconds patience{modes_.cc[ABI_VTIME] * kDecisecond};
-  if (wanted > 0) TRY(readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(1); }));
-  if (ready(std::max<size_t>(wanted, 1))) return {};
-  if (wanted > 0 && patience.value == 0)
-    return readers_.wait(lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(wanted); });
-  if (patience.value == 0) return {};
-  Result<void> waited = readers_.wait(
-      lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return ready(std::max<size_t>(wanted, 1)); },
-      monotonic_now() + patience);
-  if (!waited && waited.error() != Errno::ETIMEDOUT) return waited;
-  return {};
-}
-
-Result<size_t> Terminal::read(char* buffer, size_t size, bool nonblock) {
-  if (size == 0) return size_t{0};
-  Guard guard(lock_);
-  if (nonblock && !ready(1)) return Errno::EAGAIN;
-  TRY(wait_for_input(size));
+// A line, all that there is, or in canonical mode `size` bytes of a line.
+size_t Terminal::take_input(char* buffer, size_t size) {
   const bool canonical = has(ABI_ICANON);
   size_t done = 0;
   while (count_ > 0) {
@@ -187,57 +224,34 @@ Result<size_t> Terminal::read(char* buffer, size_t size, bool nonblock) {
     if (item != kEndOfFile) buffer[done++] = static_cast<char>(item);
     if (line_end && canonical) break;
   }
+  typists_.wake_all();
   return done;
+}
+
+bool Terminal::ready(size_t wanted) const {
+  // Whoever types waits when the input is full, for a line end too.
+  if (has(ABI_ICANON)) return lines_ > 0 || is_full();
+  return count_ >= wanted;
 }
 
 void Terminal::set_modes(const abi_termios& modes, bool flush) {
   modes_ = modes;
-  if (flush) line_length_ = count_ = lines_ = 0;
+  if (flush) discard_input();
   if (!has(ABI_ICANON)) finish_line();
+  if (!(modes_.iflag & ABI_IXON)) stop_output(false);
   readers_.wake_all();
 }
 
-Result<void> Terminal::set_foreground(int group) {
-  if (group <= 0) return Errno::EINVAL;
-  const MutexGuard one_at_a_time(foreground_lock_);
-  const ForegroundJob job = TRY(job_to_foreground(foreground(), static_cast<uint32_t>(group)));
-  Guard guard(lock_);
-  foreground_ = job;
-  return {};
+void Terminal::hang_up_files() {
+  ++hang_ups_;
+  files_lost();
+  discard_input();
+  stop_output(false);
+  readers_.wake_all();
+  writers_.wake_all();
 }
 
-Result<void> Terminal::ioctl(uint32_t request, void* argument) {
-  if (request == ABI_TCSPGRP) {
-    int group;
-    memcpy(&group, argument, sizeof group);
-    return set_foreground(group);
-  }
-  if (request == ABI_TCSETS || request == ABI_TCSETSW || request == ABI_TCSETSF)
-    TRY(job_check_modes(foreground()));
+void Terminal::hang_up() {
   Guard guard(lock_);
-  switch (request) {
-    case ABI_TCGETS:
-      memcpy(argument, &modes_, sizeof modes_);
-      return {};
-    case ABI_TCSETS:
-    case ABI_TCSETSW:
-    case ABI_TCSETSF: {
-      abi_termios modes;
-      memcpy(&modes, argument, sizeof modes);
-      set_modes(modes, request == ABI_TCSETSF);
-      return {};
-    }
-    case ABI_TCGPGRP: {
-      const int group = static_cast<int>(foreground_.group);
-      memcpy(argument, &group, sizeof group);
-      return {};
-    }
-    case ABI_TCGWINSZ: {
-      const abi_winsize size = {.rows = 24, .columns = 80, .x_pixels = 0, .y_pixels = 0};
-      memcpy(argument, &size, sizeof size);
-      return {};
-    }
-    default:
-      return Errno::ENOTTY;
-  }
+  hang_up_files();
 }

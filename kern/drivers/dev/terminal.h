@@ -11,66 +11,107 @@
 #include "proc/job_control.h"
 #include "sched/task.h"
 
-class Terminal {
+class Terminal : public SessionTerminal {
  public:
-  // `send` transmits bytes to the screen; any context.
-  constexpr explicit Terminal(void (*send)(const char* data, size_t size)) : send_(send) {}
-
-  // A byte from the keyboard. Interrupt context.
+  // A byte from the keyboard. Any context.
   void receive(uint8_t byte) EXCLUDES(lock_);
+  void hang_up() override EXCLUDES(lock_);
 
-  // The process group in the foreground.
-  ForegroundJob foreground() EXCLUDES(lock_);
-  // What a program reads: in canonical mode at most one line; 0 at ^D. EINTR, EAGAIN with
-  // `nonblock`. May sleep.
-  Result<size_t> read(char* buffer, size_t size, bool nonblock) EXCLUDES(lock_);
+  // How often the terminal has hung up. A file that was open before the last time reaches it no
+  // more: `opening` below is the number when it was opened.
+  uint32_t opening() EXCLUDES(lock_);
+  // A program opens it, or has opened it: may make it the terminal of its session.
+  void opened(uint32_t flags);
+  // What a program reads: in canonical mode at most one line; 0 at ^D and after a hang-up. EINTR,
+  // EAGAIN with `nonblock`, EIO for whom job control keeps off. May sleep.
+  Result<size_t> read(char* buffer, size_t size, bool nonblock, uint32_t opening) EXCLUDES(lock_);
   // Sends all, with "\n" as "\r\n" when the terminal's modes say so, or what is done when a signal
-  // comes, but a piece in any case; how much.
-  size_t write(const char* data, size_t size) EXCLUDES(lock_);
-  // As Device::poll.
-  uint16_t poll(PollWaiter* waiter) EXCLUDES(lock_);
+  // comes, but a piece in any case; how much. EIO, EAGAIN, EINTR. May sleep.
+  Result<size_t> write(const char* data, size_t size, bool nonblock, uint32_t opening)
+      EXCLUDES(lock_);
+  // As Device::poll; ABI_POLLIN | ABI_POLLHUP after a hang-up.
+  uint16_t poll(uint32_t opening, PollWaiter* waiter) EXCLUDES(lock_);
   // ABI_TC*. ENOTTY for other requests, and what job control says to those that change something.
   // The argument is kernel memory of the request's type.
-  Result<void> ioctl(uint32_t request, void* argument) EXCLUDES(lock_);
+  Result<void> ioctl(uint32_t request, void* argument, uint32_t opening) EXCLUDES(lock_);
+
+ protected:
+  static constexpr size_t kInputSize = 4096, kLineSize = 1024;
+
+  constexpr Terminal() = default;
+  ~Terminal() = default;
+
+  // Transmits bytes to the screen, as many as there is room for.
+  virtual void send(const char* data, size_t size) REQUIRES(lock_) = 0;
+  virtual size_t room() const REQUIRES(lock_) { return SIZE_MAX; }
+  virtual void discard_output() REQUIRES(lock_) {}
+  // Those that are open reach it no more.
+  virtual void files_lost() REQUIRES(lock_) {}
+
+  // Requests that need nobody's permission but that of who has the file. ENOTTY for others.
+  Result<void> change_or_tell(uint32_t request, void* argument) EXCLUDES(lock_);
+  // A line more might not fit: whoever types can wait.
+  bool is_full() const REQUIRES(lock_) { return count_ + kLineSize + 1 > kInputSize; }
+  void hang_up_files() REQUIRES(lock_);
+
+  Spinlock lock_{LockRank::kConsole};
+  // Under `lock_`.
+  uint32_t hang_ups_ GUARDED_BY(lock_) = 0;
+
+  // For input, for room of output, and who types for room of input.
+  WaitQueue readers_, writers_, typists_;
 
  private:
-  static constexpr size_t kInputSize = 4096, kLineSize = 1024;
   static constexpr uint16_t kEndOfFile = 0x100;  // in the input, where ^D was typed
 
   bool has(uint32_t local_mode) const REQUIRES(lock_) { return modes_.lflag & local_mode; }
   bool is(uint8_t byte, int control) const REQUIRES(lock_) {
-    return byte != 0 && byte == modes_.cc[control];
+    return byte != 0 && !literal_ && byte == modes_.cc[control];
+  }
+  bool is_extended(uint8_t byte, int control) const REQUIRES(lock_) {
+    return has(ABI_IEXTEN) && is(byte, control);
   }
   int signal_of(uint8_t byte) const REQUIRES(lock_);
-  void edit(uint8_t byte) REQUIRES(lock_);
+  bool map_input(uint8_t& byte) const REQUIRES(lock_);
+  bool controls_flow(uint8_t byte) REQUIRES(lock_);
+  void stop_output(bool stop) REQUIRES(lock_);
+  void take(uint8_t byte) REQUIRES(lock_);
+  bool edit(uint8_t byte) REQUIRES(lock_);
+  void add(uint8_t byte) REQUIRES(lock_);
   void erase() REQUIRES(lock_);
+  void kill_line(uint8_t byte) REQUIRES(lock_);
+  void erase_word() REQUIRES(lock_);
+  void reprint() REQUIRES(lock_);
   void finish_line() REQUIRES(lock_);
   void push(uint16_t item) REQUIRES(lock_);
   void echo(uint8_t byte) REQUIRES(lock_);
   void send_cooked(const char* data, size_t size) REQUIRES(lock_);
   bool ready(size_t wanted) const REQUIRES(lock_);
+  bool writable() const REQUIRES(lock_) { return !stopped_ && room() >= 2; }  // "\r\n"
+  void discard_input() REQUIRES(lock_);
   void set_modes(const abi_termios& modes, bool flush) REQUIRES(lock_);
-  Result<void> wait_for_input(size_t size) REQUIRES(lock_);
-  Result<void> set_foreground(int group) EXCLUDES(lock_);
+  Result<void> check_write() EXCLUDES(lock_);
+  Result<void> wait_for_input(size_t size, uint32_t opening) REQUIRES(lock_);
+  size_t take_input(char* buffer, size_t size) REQUIRES(lock_);
+  Result<void> flow(int action) REQUIRES(lock_);
+  void resize(const abi_winsize& size) EXCLUDES(lock_);
 
-  void (*const send_)(const char* data, size_t size);
-  Spinlock lock_{LockRank::kConsole};
   // Under `lock_`.
   abi_termios modes_ GUARDED_BY(lock_) = {
       .iflag = ABI_ICRNL,
       .oflag = ABI_OPOST | ABI_ONLCR,
-      .cflag = 0,
-      .lflag = ABI_ISIG | ABI_ICANON | ABI_ECHO | ABI_ECHOE,
-      // ^C, ^\, erase, ^U, ^D, VTIME, VMIN, ^Z
-      .cc = {3, 28, 127, 21, 4, 0, 1, 26},
+      .cflag = ABI_B115200 | ABI_CS8 | ABI_CREAD,
+      .lflag = ABI_ISIG | ABI_ICANON | ABI_ECHO | ABI_ECHOE | ABI_ECHOK | ABI_ECHOCTL | ABI_ECHOKE |
+               ABI_IEXTEN,
+      // ^C, ^\, erase, ^U, ^D, VTIME, VMIN, ^Z, VEOL, ^Q, ^S, ^V, ^W, ^R, VEOL2
+      .cc = {3, 28, 127, 21, 4, 0, 1, 26, 0, 17, 19, 22, 23, 18, 0},
   };
-  ForegroundJob foreground_ GUARDED_BY(lock_);
+  abi_winsize size_ GUARDED_BY(lock_) = {.rows = 24, .columns = 80, .x_pixels = 0, .y_pixels = 0};
+  bool stopped_ GUARDED_BY(lock_) = false;  // ^S was typed
+  bool literal_ GUARDED_BY(lock_) = false;  // ^V was
   uint16_t input_[kInputSize] GUARDED_BY(lock_) = {};
   size_t head_ GUARDED_BY(lock_) = 0, count_ GUARDED_BY(lock_) = 0;
   size_t lines_ GUARDED_BY(lock_) = 0;              // line ends and ends of file in the input
   uint8_t line_[kLineSize] GUARDED_BY(lock_) = {};  // being typed, in canonical mode
   size_t line_length_ GUARDED_BY(lock_) = 0;
-
-  WaitQueue readers_;
-  Mutex foreground_lock_{LockRank::kDeviceMutex};  // one at a time changes foreground_
 };

@@ -9,9 +9,10 @@ enum class RefKind : uint8_t {
   kAddressSpace,
   kTmpNode,
   kCoverageMap,
+  kPty,
   kTest,
 };
-inline constexpr unsigned kRefKinds = 6;
+inline constexpr unsigned kRefKinds = 7;
 
 // What a CPU counts of a kind. It changes each with a single instruction, so that a task may be
 // anywhere between two.

@@ -16,6 +16,9 @@ Result<void> process_start_init(const char* path);
 // The process of the current task, or nullptr.
 Process* current_process();
 
+// An open file of the current process. EBADF; also if there is no process.
+Result<Ref<Chan>> process_file(int fd);
+
 // --- For #proc, #cons and the tracer.
 
 // A process for ever: its PID, and how often PIDs had come round when it got that.
@@ -36,7 +39,7 @@ struct ProcessInfo {
   uint64_t memory_bytes;              // of user memory mapped
   uint64_t user_ticks, system_ticks;  // kTickHz a second
   uint64_t start_ticks;               // since boot
-  bool has_terminal;
+  uint32_t terminal;                  // (major << 8) | minor; 0: none
 };
 // ESRCH.
 Result<ProcessInfo> process_info(uint32_t pid);

@@ -10,6 +10,7 @@ constinit RefClass ref_classes[kRefKinds] = {
     {.name = "ref.address_space", .flags = 0, .trace = nullptr},
     {.name = "ref.tmp_node", .flags = 0, .trace = nullptr},
     {.name = "ref.coverage_map", .flags = 0, .trace = nullptr},
+    {.name = "ref.pty", .flags = 0, .trace = nullptr},
     {.name = "ref.test", .flags = 0, .trace = nullptr},
 };
 

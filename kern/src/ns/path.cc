@@ -12,6 +12,7 @@
 
 #include "core/errstr.h"
 #include "core/planted.h"
+#include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/chan.h"
@@ -84,6 +85,10 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
     return result;
   }
   Ref<Chan> opened = result.take();
+  if (opened.get() != before && opened->ref_count() > 1) {  // as dup: somebody else has it too
+    kfree(path);
+    return opened;
+  }
   opened->path = path;
   opened->opener = context.who;
   reached.restore(*opened);

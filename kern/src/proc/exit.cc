@@ -1,23 +1,49 @@
 // How processes end, and how their parents learn of it.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
+#include "proc/job_control.h"
 #include "proc/process_impl.h"
 #include "proc/user_probes.h"
 #include "proc/wait.h"
 
 namespace {
 
-// Children of a process that ends go to process 1. True if one of them is a zombie that it has to
-// reap.
-bool reparent_children(Process& process) REQUIRES(process_lock) {
-  Process* const init = process_find(kInitPid);
-  bool zombies = false;
-  while (Process* const child = process.children.pop_front()) {
+// Whether the process kept its child's group from being orphaned.
+bool was_link(const Process& process, const Process& child) REQUIRES(process_lock) {
+  return child.session == process.session && child.group != process.group;
+}
+
+// Children of a process that ends go to process 1, which has to reap those that are zombies. One at
+// a time: a look at the groups that this leaves orphaned goes through all processes.
+void reparent_children(Process& process) {
+  for (;;) {
+    const Guard guard(process_lock);
+    Process* const child = process.children.pop_front();
+    if (!child) return;
+    Process* const init = process_find(kInitPid);
     child->parent = init;
     init->children.push_back(*child);
-    zombies |= child->state == ProcessState::kZombie;
+    if (was_link(process, *child)) job_parent_left(*child);
+    if (child->state != ProcessState::kZombie) continue;
+    signal_post(*init, ABI_SIGCHLD);
+    init->child_wait.wake_all();
   }
-  return zombies;
+}
+
+// From now on signals do not reach it. Its session loses the terminal if it was the leader.
+void begin_exit(Process& process) {
+  Ref<SessionTerminal> terminal;
+  SignalQueue dropped;
+  {
+    const Guard guard(process_lock);
+    process.state = ProcessState::kExiting;
+    signal_discard(process, ~uint64_t{0}, dropped);
+    process.task->interrupted = false;  // what follows may sleep
+    terminal = job_leader_ended(process);
+  }
+  signal_queue_free(dropped);
+  timers_end(process);
+  if (terminal) terminal->hang_up();
 }
 
 bool ignores_children(const Process& parent) REQUIRES(process_lock) {
@@ -37,17 +63,10 @@ void process_exit(int status) {
   Task* const task = current_task();
   if (process.pid == kInitPid)
     panic("process 1 (%s) has ended with status 0x%x", process.path, status);
-  SignalQueue dropped;
-  {
-    const Guard guard(process_lock);
-    process.state = ProcessState::kExiting;
-    signal_discard(process, ~uint64_t{0}, dropped);
-    task->interrupted = false;  // what follows may sleep
-  }
-  signal_queue_free(dropped);
-  timers_end(process);
+  begin_exit(process);
   user_probes_process_left(process.pid, ProcessLeft::kEnded);
   process_release_parts(process);
+  reparent_children(process);
 
   bool reap = false;
   {
@@ -58,13 +77,10 @@ void process_exit(int status) {
     task->user_registers = nullptr;
     process.task = nullptr;
     process.exit_status = status;
-    if (reparent_children(process)) {
-      Process* const init = process_find(kInitPid);
-      signal_post(*init, ABI_SIGCHLD);
-      init->child_wait.wake_all();
-    }
     process.state = ProcessState::kZombie;
-    reap = ignores_children(*process.parent);
+    Process& parent = *process.parent;
+    if (was_link(parent, process)) job_parent_left(process);
+    reap = ignores_children(parent);
     signal_parent(process, status);
     if (reap) process_remove(process);
   }

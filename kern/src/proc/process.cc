@@ -30,6 +30,7 @@
 #include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "proc/job_control.h"
 #include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
 #include "proc/ref_planted.h"
@@ -167,6 +168,12 @@ Usage process_usage(const Process& process) {
 Process* current_process() {
   Task* const task = current_task();
   return task ? task->process : nullptr;
+}
+
+Result<Ref<Chan>> process_file(int fd) {
+  Process* const process = current_process();
+  if (!process || !process->fds) return Errno::EBADF;
+  return fd_get(*process->fds, fd);
 }
 
 Process* process_find(uint32_t pid) {
@@ -313,7 +320,8 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.user_ticks = usage.user_ticks;
   info.system_ticks = usage.system_ticks;
   info.start_ticks = process->start_ticks;
-  info.has_terminal = process->has_terminal;
+  const SessionTerminal* const terminal = process_terminal(*process);
+  info.terminal = terminal ? terminal->number() : 0;
   return info;
 }
 

@@ -20,6 +20,8 @@
 
 inline constexpr uint32_t kInitPid = 1;
 
+class SessionTerminal;
+
 enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };
 
 // What becomes of a system call that a signal interrupted.
@@ -87,10 +89,11 @@ struct Process {
   char name[32] = {};
   char path[256] = {};
   uint64_t start_ticks = 0;
-  Usage usage;        // of a zombie
-  Usage child_usage;  // of those that it has waited for
-  int nice = 0;       // -20..19
-  bool has_terminal = false;
+  Usage usage;                          // of a zombie
+  Usage child_usage;                    // of those that it has waited for
+  int nice = 0;                         // -20..19
+  SessionTerminal* terminal = nullptr;  // of the session that it leads; no reference
+  bool left_terminal = false;           // has given up its session's, until it makes a session
 
   // Tree, groups, sessions. Under process_lock.
   Process* parent = nullptr;
@@ -279,6 +282,14 @@ Result<void> signal_return(Process& process, TrapFrame& frame);
 
 // --- job_control.cc
 
+// The terminal of the process's session, unless it has left that; nullptr.
+SessionTerminal* process_terminal(const Process& process) REQUIRES(process_lock);
 // Whether nobody could make the process's group go on if it stopped: no member has a parent in
 // another group of the session.
 bool job_is_orphaned(const Process& member) REQUIRES(process_lock);
+// The member has lost a parent in another group of the session. If that makes the group orphaned
+// and one of it is stopped, all get SIGHUP and SIGCONT (POSIX, _exit).
+void job_parent_left(const Process& member) REQUIRES(process_lock);
+// A process ends. If it has a terminal for its session, the foreground gets SIGHUP; the caller
+// hangs the terminal up when it has dropped the lock.
+Ref<SessionTerminal> job_leader_ended(Process& leader) REQUIRES(process_lock);

@@ -8,8 +8,9 @@
 //
 // The handler may change the context and the floating point state. What sigreturn reads back is
 // checked as if the program had made it up, which it may have: registers that user mode may not
-// choose are forced by return_to_user, floating point state by restore_fpu.
+// choose are forced by return_to_user, floating point state by fpu_make_valid.
 #include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/user_registers.h"
 #include "core/user_memory.h"
 #include "lib/string.h"
 #include "proc/process_impl.h"
@@ -17,6 +18,7 @@
 namespace {
 
 constexpr uint64_t kRedZone = 128;
+constexpr uint64_t kFrameAlign = 16;
 
 struct SignalFrame {
   abi_ucontext context;
@@ -42,12 +44,13 @@ constexpr Register kRegisters[] = {
 
 // Puts the floating point state of user mode below `top`; its address. EFAULT.
 Result<uint64_t> save_fpu(Process& process, uint64_t top) {
+  FpuState& fpu = *process.user_registers.fpu;
   {
     const InterruptsOff off;
-    fpu_save(*process.user_registers.fpu);
+    fpu_save(fpu);
   }
   const uint64_t at = align_down(top - fpu_state_size(), kFpuAlign);
-  TRY(copy_to_user(at, process.user_registers.fpu, fpu_state_size()));
+  TRY(copy_to_user(at, &fpu, fpu_state_size()));
   return at;
 }
 
@@ -69,16 +72,16 @@ bool has_signal_stack(const Process& process) {
 
 }  // namespace
 
-uint64_t signal_frame_size() {
-  constexpr uint64_t kReturnAddress = 8, kAlignment = 16;
-  return kRedZone + fpu_state_size() + kFpuAlign + sizeof(SignalFrame) + kAlignment +
-         kReturnAddress;
-}
-
 bool on_signal_stack(const Process& process, uint64_t stack_pointer) {
   const abi_stack& stack = process.signal_stack;
   return has_signal_stack(process) && stack_pointer > stack.base &&
          stack_pointer - stack.base <= stack.size;
+}
+
+uint64_t signal_frame_size() {
+  constexpr uint64_t kReturnAddress = 8;
+  return kRedZone + fpu_state_size() + kFpuAlign + sizeof(SignalFrame) + kFrameAlign +
+         kReturnAddress;
 }
 
 Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
@@ -89,7 +92,7 @@ Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo
   const uint64_t top =
       changes_stack ? process.signal_stack.base + process.signal_stack.size : frame.rsp - kRedZone;
   const uint64_t fpu = TRY(save_fpu(process, top));
-  const uint64_t at = align_down(fpu - sizeof(SignalFrame), 16);
+  const uint64_t at = align_down(fpu - sizeof(SignalFrame), kFrameAlign);
   const uint64_t stack_pointer = at - sizeof(uint64_t);
   if ((changes_stack || was_on_stack) && !on_signal_stack(process, stack_pointer))
     return Errno::EFAULT;

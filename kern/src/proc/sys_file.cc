@@ -113,6 +113,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
     done += *put;
     if (*put < part || is_given_up(chan)) break;
   } while (done < size);
+  if (chan.open_flags & ABI_O_SYNC) TRY(chan.device->sync(chan, false));
   return done;
 }
 
@@ -129,21 +130,6 @@ Result<uint64_t> position_argument(const Chan& chan, uint64_t offset) {
 
 Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec) {
   return TRY(fd_install(*call.process.fds, TRY(get_file(call)), close_on_exec, lowest));
-}
-
-template <typename T>
-Result<int64_t> ioctl_in(Chan& chan, uint32_t request, uint64_t address) {
-  T value{};
-  TRY(get_user(address, value));
-  TRY(chan.device->ioctl(chan, request, &value));
-  return 0;
-}
-template <typename T>
-Result<int64_t> ioctl_out(Chan& chan, uint32_t request, uint64_t address) {
-  T value{};
-  TRY(chan.device->ioctl(chan, request, &value));
-  TRY(put_user(address, value));
-  return 0;
 }
 
 }  // namespace
@@ -325,30 +311,4 @@ Result<int64_t> sys_ftruncate(const SystemCall& call) {
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
   TRY(chan->device->truncate(*chan, call.arguments[1], chan->opener));
   return 0;
-}
-
-Result<int64_t> sys_ioctl(const SystemCall& call) {
-  const Ref<Chan> chan = TRY(get_file(call));
-  const uint32_t request = call.word(1);
-  const uint64_t address = call.arguments[2];
-  switch (request) {
-    case ABI_TCGETS:
-      return ioctl_out<abi_termios>(*chan, request, address);
-    case ABI_TCSETS:
-    case ABI_TCSETSW:
-    case ABI_TCSETSF:
-      return ioctl_in<abi_termios>(*chan, request, address);
-    case ABI_TCGPGRP:
-      return ioctl_out<int>(*chan, request, address);
-    case ABI_TCSPGRP: {
-      TRY(ioctl_in<int>(*chan, request, address));
-      const Guard guard(process_lock);
-      call.process.has_terminal = true;
-      return 0;
-    }
-    case ABI_TCGWINSZ:
-      return ioctl_out<abi_winsize>(*chan, request, address);
-    default:
-      return Errno::ENOTTY;
-  }
 }

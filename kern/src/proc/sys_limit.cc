@@ -58,13 +58,13 @@ Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(proc
   if (id == 0) {
     id = which == ABI_PRIO_PROCESS ? call.process.pid
          : which == ABI_PRIO_PGRP  ? call.process.group
-                                   : call.process.who.uid;
+                                   : call.process.who.real_uid;
   }
   bool found = false;
   for (Process& process : all_processes) {
     const uint32_t its = which == ABI_PRIO_PROCESS ? process.pid
                          : which == ABI_PRIO_PGRP  ? process.group
-                                                   : process.who.uid;
+                                                   : process.who.real_uid;
     if (its != id || process.state == ProcessState::kZombie) continue;
     found = true;
     TRY(visit(process));

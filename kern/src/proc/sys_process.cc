@@ -35,7 +35,7 @@ Result<void> copy_process(Process& parent, Process& child, const TrapFrame& fram
     const Guard guard(process_lock);
     child.who = parent.who;
     child.secure = parent.secure;
-    child.has_terminal = parent.has_terminal;
+    child.left_terminal = parent.left_terminal;
     child.blocked = parent.blocked;
     child.actions = parent.actions;
     child.limits = parent.limits;
@@ -192,6 +192,11 @@ Result<int64_t> sys_setpgid(const SystemCall& call) {
   return 0;
 }
 
+Result<int64_t> sys_getsid(const SystemCall& call) {
+  const Guard guard(process_lock);
+  return TRY(process_or_self(call, call.integer(0)))->session;
+}
+
 Result<int64_t> sys_setsid(const SystemCall& call) {
   const Guard guard(process_lock);
   // Of its own group, or one that it has left to others.
@@ -199,7 +204,7 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }
   call.process.group = call.process.session = call.process.pid;
-  call.process.has_terminal = false;
+  call.process.left_terminal = false;
   return call.process.pid;
 }
 

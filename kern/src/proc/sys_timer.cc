@@ -75,7 +75,7 @@ Result<int64_t> sys_timer_gettime(const SystemCall& call) {
   return 0;
 }
 
-Result<int64_t> sys_timer_getoverrun(const SystemCall& call) {
+Result<int64_t> sys_timer_overrun(const SystemCall& call) {
   const PosixTimer& timer = *TRY(get_timer(call));
   const Guard guard(process_lock);
   return posix_timer_overrun(timer);

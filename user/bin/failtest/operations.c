@@ -192,9 +192,10 @@ static long duplicate(const struct operation* self) {
   return fd;
 }
 static long poll_pipe(const struct operation* self) {
-  (void)self;
-  struct abi_pollfd entry = {fds[0], ABI_POLLIN, 0};
-  return RAW3(poll, &entry, 1, 1);
+  const struct abi_timespec soon = {.nsec = 1000000};
+  struct abi_pollfd entries[100];
+  for (int i = 0; i < self->number; i++) entries[i] = (struct abi_pollfd){fds[0], ABI_POLLIN, 0};
+  return RAW3(poll, entries, self->number, &soon);
 }
 
 /* ---- Memory. */
@@ -281,7 +282,24 @@ static long signal_self(const struct operation* self) {
 static long sleep_little(const struct operation* self) {
   (void)self;
   struct abi_timespec time = {0, 1000000};
-  return RAW3(nanosleep, &time, 0, 0);
+  return RAW6(nanosleep, ABI_CLOCK_MONOTONIC, 0, &time, 0, 0, 0);
+}
+static void block_signal(const struct operation* self) {
+  const uint64_t mask = (uint64_t)1 << self->number;
+  must(RAW3(sigprocmask, 1, &mask, 0));
+}
+static long queue_signal(const struct operation* self) {
+  return RAW3(sigqueue, RAW3(getpid, 0, 0, 0), self->number, 5);
+}
+static long use_timer(const struct operation* self) {
+  const struct abi_sigevent event = {.notify = ABI_SIGEV_SIGNAL, .signal = (int)self->number};
+  const struct abi_itimerspec setting = {.interval = {.nsec = 1}, .value = {.nsec = 1}};
+  const long id = RAW3(timer_create, ABI_CLOCK_MONOTONIC, &event, 0);
+  if (id < 0) return id;
+  must(RAW6(timer_settime, id, 0, &setting, 0, 0, 0));
+  const long slept = sleep_little(self);
+  must(RAW3(timer_delete, id, 0, 0));
+  return slept;
 }
 
 /* ---- Memory's own devices. `number` says which of these texts. */
@@ -343,6 +361,8 @@ const struct operation operations[] = {
     OPEN("#random/random"),
     OPEN("#debug/leaky/clean"),
     OPEN("#pipe"),
+    OPEN("#pty/ptmx"),
+    OPEN("/dev/fd/0"),
     READ("/bin/sh"),
     READ("#mem/kmemstat"),
     READ("#mem/slab_stats"),
@@ -391,7 +411,8 @@ const struct operation operations[] = {
     {"pipe", touch_pair, NULL, make_pipe, NULL, 0, 0},
     {"write to a pipe", open_pipe, close_pipe, through_pipe, NULL, 5000, 0},
     {"dup", open_pipe, close_pipe, duplicate, NULL, 0, 0},
-    {"poll", open_pipe, close_pipe, poll_pipe, NULL, 0, 0},
+    {"poll", open_pipe, close_pipe, poll_pipe, NULL, 1, 0},
+    {"poll many", open_pipe, close_pipe, poll_pipe, NULL, 100, 0},
     {"brk", NULL, NULL, grow_break, NULL, 1 << 20, 0},
     {"mmap", NULL, NULL, map, NULL, 1 << 20, 0},
     {"munmap", prepare_map, NULL, unmap_middle, NULL, 1 << 20, 0},
@@ -405,6 +426,8 @@ const struct operation operations[] = {
     {"exec with long arguments", prepare_long, NULL, start_program, "/bin/failtest", 0, 1},
     {"exec of a script", prepare_script, NULL, start_program, SCRIPT, 0, 1},
     {"signal", handle_signal, NULL, signal_self, NULL, 0, 1},
+    {"sigqueue", block_signal, NULL, queue_signal, NULL, ABI_SIGRTMIN, 0},
+    {"timer", block_signal, NULL, use_timer, NULL, ABI_SIGRTMIN, 0},
     {"nanosleep", NULL, NULL, sleep_little, NULL, 0, 0},
     {"trace one", NULL, end_trace, give_command, "#mem/kmemtrace/debug_64", 0, 0},
     {"trace all", NULL, end_trace, give_command, "#mem/kmemtrace/ctl", 0, 0},

@@ -3,7 +3,7 @@
  * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once,
  * without a terminal: its output goes to the second serial port, its errors to the third, and its
  * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
- * Without it a shell runs on the console for ever, each time in a session of its own.
+ * Without it mksh runs on the console for ever, each time in a session of its own.
  *
  * With /etc/unreachable there too (scripts/guest --unreachable) what nobody can reach then follows
  * on the fourth port: #mem/unreachable, or a line that says why there is none.
@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <stele.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ static const struct {
     {"#cons", "/dev", NS_REPLACE},
     {"#null", "/dev", NS_AFTER},
     {"#random", "/dev", NS_AFTER},
+    {"#pty", "/dev", NS_AFTER},
+    {"#fd", "/dev", NS_AFTER},
     {"#proc", "/proc", NS_REPLACE},
     {"#tmp", "/tmp", NS_REPLACE | NS_CREATE},
     {"#mem", "/mem", NS_REPLACE},
@@ -78,10 +81,19 @@ static int open_as(int wanted, const char* path, int flags) {
   return result;
 }
 
+/* A session leader may get its terminal by this. */
 static void open_standard(const char* in, const char* out, const char* error) {
   open_as(STDIN_FILENO, in, O_RDWR);
   open_as(STDOUT_FILENO, out, O_RDWR);
   open_as(STDERR_FILENO, error, O_RDWR);
+}
+
+/* The console for this process, which is not to have it as its terminal. What a session had open
+ * hangs up with it, so this comes again after each. */
+static void open_console(void) {
+  open_as(STDIN_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
+  open_as(STDOUT_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
+  open_as(STDERR_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
 }
 
 static int open_to_write(const char* path) {
@@ -130,7 +142,7 @@ static int run_script(void) {
   if (child == 0) {
     setsid();
     /* The console's foreground, or a `set -m` in the script would wait for it for ever. */
-    tcsetpgrp(STDIN_FILENO, getpid());
+    ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     open_standard("#null/null", "#uart/1", "#uart/2");
     char* arguments[] = {"sh", SCRIPT, NULL};
     execve("/bin/sh", arguments, environment);
@@ -149,21 +161,21 @@ static void run_shell(void) {
   if (child == 0) {
     setsid();
     open_standard(CONSOLE, CONSOLE, CONSOLE);
-    tcsetpgrp(STDIN_FILENO, getpid());
     chdir("/home");
-    char* arguments[] = {"sh", "-i", NULL};
-    execve("/bin/sh", arguments, environment);
-    complain("cannot run", "/bin/sh");
+    char* arguments[] = {"mksh", "-i", NULL};
+    execve("/bin/mksh", arguments, environment);
+    complain("cannot run", "/bin/mksh");
     _exit(127);
   }
-  if (child < 0) complain("cannot fork for", "/bin/sh");
+  if (child < 0) complain("cannot fork for", "/bin/mksh");
   /* Something is wrong if there is no shell: let it be read instead of scrolling by. */
   if (reap_until(child) == 127) sleep(1);
+  open_console();
 }
 
 int main(void) {
   umask(022);
-  open_standard("#cons/cons", "#cons/cons", "#cons/cons");
+  open_console();
   make_namespace();
 
   if (access(SCRIPT, F_OK) == 0) {

@@ -76,7 +76,7 @@ constexpr CallType kCalls[] = {
     {"timer_create", ABI_SYS_timer_create, "hs", 5},
     {"timer_settime", ABI_SYS_timer_settime, "hhsw", 5},
     {"timer_gettime", ABI_SYS_timer_gettime, "hw", 1},
-    {"timer_getoverrun", ABI_SYS_timer_getoverrun, "h", 1},
+    {"timer_overrun", ABI_SYS_timer_overrun, "h", 1},
     {"timer_delete", ABI_SYS_timer_delete, "h", 3},
     {"clock_settime", ABI_SYS_clock_settime, "hs", 1},
     {"waitid", ABI_SYS_waitid, "hqwew", 3},
@@ -91,6 +91,7 @@ constexpr CallType kCalls[] = {
     {"mknod", ABI_SYS_mknod, "FpM", 6},
     {"statfs", ABI_SYS_statfs, "FpwE", 2},
     {"flock", ABI_SYS_flock, "fe", 3},
+    {"getsid", ABI_SYS_getsid, "q", 1},
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
 };
 static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");

@@ -194,7 +194,7 @@ Argument Generator::argument(char kind) {
     case 'c':
       return number(random_.of(kFcntl));
     case 'z':
-      return number(random_.below(9));
+      return number(random_.below(18));
     case 'y':
       return number(random_.of(kTimeouts));
     case 'e':

@@ -1,6 +1,6 @@
 /* Registers that the kernel does not use itself: those of SSE and AVX, MXCSR, and FS base. They are
  * a program's own, whatever others run, whatever a signal handler does, and through fork. */
-#include <sys/auxv.h>
+#include <ucontext.h>
 
 #include "proctest.h"
 
@@ -98,8 +98,14 @@ static int are_kept(int seed, long rounds, long number, long a, long b) {
   return memcmp(&in, &out, sizeof in) == 0;
 }
 
-/* Several on each CPU, which also move from one to the other. */
+/* Several on each CPU, which also move from one to the other. They begin when all are there: when
+ * nobody can write to the pipe any more. */
+static int begin[2];
+
 static int spin(void* seed) {
+  char nothing;
+  close(begin[1]);
+  EXPECT(read(begin[0], &nothing, 1) == 0);
   for (int i = 0; i < 5; i++) EXPECT(are_kept((int)(long)seed + i, ROUNDS, ABI_SYS_yield, 0, 0));
   return 0;
 }
@@ -119,16 +125,16 @@ static void clobber(int signal) {
   EXPECT(are_kept(handled, 1, ABI_SYS_getpid, 0, 0));
 }
 
-/* What lies above the handler's return address in its frame: the registers as the kernel saves
- * them and the signal mask, then the floating point state. */
-enum { BEFORE_STATE = 176 + 8, LEGACY = 512, MXCSR = 24 };
+/* Offsets in the floating point state, which lies below the red zone, aligned to 64 bytes. */
+enum { LEGACY = 512, MXCSR = 24, RED_ZONE = 128, ALIGNMENT = 64 };
 static int pattern;
 
-static void spoil(int signal) {
-  (void)signal;
-  uint8_t* state = (uint8_t*)__builtin_frame_address(0) + 16 + BEFORE_STATE;
-  /* 128 bytes of red zone, a return address, and what alignment takes at most. */
-  const size_t size = getauxval(AT_MINSIGSTKSZ) - 128 - 8 - 15 - BEFORE_STATE;
+static void spoil(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
+  const mcontext_t* machine = &((const ucontext_t*)context)->uc_mcontext;
+  uint8_t* state = (uint8_t*)machine->fpregs;
+  const size_t size =
+      ((uintptr_t)machine->gregs[REG_RSP] - RED_ZONE - (uintptr_t)state) & -(size_t)ALIGNMENT;
   handled++;
   switch (pattern) {
     case 0: /* components that nobody has, the compacted form, what is reserved, all MXCSR bits */
@@ -146,7 +152,8 @@ static void spoil(int signal) {
 
 static int returns_with_garbage(void* argument) {
   pattern = (int)(long)argument;
-  signal(SIGUSR1, spoil);
+  const struct sigaction action = {.sa_sigaction = spoil, .sa_flags = SA_SIGINFO};
+  EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
   EXPECT(kill(getpid(), SIGUSR1) == 0);
   EXPECT(handled == 1);
   return 0;
@@ -158,9 +165,12 @@ static int forked(void* pointer) {
   return 5;
 }
 
-void test_registers(void) {
+void test_user_registers(void) {
   pid_t children[SPINNERS];
+  EXPECT(pipe(begin) == 0);
   for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
+  close(begin[0]);
+  close(begin[1]);
   for (int i = 0; i < SPINNERS; i++) EXPECT(wait_for(children[i]) == 0);
 
   /* Thread-local storage. */

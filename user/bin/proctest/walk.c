@@ -240,6 +240,12 @@ static void name_to_every_call(const char* path) {
   changes("removed", RAW_AT(unlink, path, 0, 0));
 }
 
+/* An open file of this very process, as its output. */
+static int is_of_fd(const char* directory, const char* name) {
+  const char* last = strrchr(directory, '/');
+  return strncmp(name, "std", 3) == 0 || strcmp(last != NULL ? last + 1 : directory, "fd") == 0;
+}
+
 static void walk(const char* path, int depth) {
   now = path;
   walked++;
@@ -258,7 +264,7 @@ static void walk(const char* path, int depth) {
   const struct dirent* entry;
   for (int n = 0; n < kMaxEntries && (entry = readdir(directory));) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-        strncmp(entry->d_name, MADE, strlen(MADE)) == 0)
+        strncmp(entry->d_name, MADE, strlen(MADE)) == 0 || is_of_fd(path, entry->d_name))
       continue;
     char inside[512];
     snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);

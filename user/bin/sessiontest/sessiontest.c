@@ -11,10 +11,9 @@ static const struct {
   const char* name;
   void (*run)(void);
 } tests[] = {
-    {"ids", test_ids},
-    {"groups", test_groups},
-    {"set_id", test_set_id},
-    {"database", test_database},
+    {"ids", test_ids},           {"groups", test_groups}, {"set_id", test_set_id},
+    {"database", test_database}, {"ptys", test_ptys},     {"modes", test_modes},
+    {"sessions", test_sessions}, {"files", test_files},
 };
 
 void expect(int good, const char* what, const char* file, int line) {
@@ -23,15 +22,20 @@ void expect(int good, const char* what, const char* file, int line) {
   printf("# %s:%d: not so: %s (errno %d)\n", file, line, what, errno);
 }
 
+int code(int wanted) {
+  fflush(stdout);
+  return failures ? 99 : wanted;
+}
+
+int run(int (*function)(void)) {
+  failures = 0;
+  return code(function());
+}
+
 pid_t start_child(int (*function)(void)) {
   fflush(stdout);
   pid_t child = fork();
-  if (child == 0) {
-    failures = 0;
-    int code = function();
-    fflush(stdout);
-    _exit(failures ? 99 : code);
-  }
+  if (child == 0) _exit(run(function));
   EXPECT(child > 0);
   if (child < 0) exit(99); /* what the child should do would be waited for */
   return child;

@@ -19,6 +19,10 @@ void expect(int good, const char* what, const char* file, int line);
 
 /* Runs the function in a child; what it expects in vain fails the test. Its exit code, or -1. */
 int in_child(int (*function)(void));
+/* The exit code of a child that would end with this one: 99 if something was expected in vain. */
+int code(int wanted);
+/* Calls the function, for a child's exit code. */
+int run(int (*function)(void));
 pid_t start_child(int (*function)(void));
 int exit_code_of(pid_t child);
 /* For good, as a user without rights. */
@@ -28,6 +32,24 @@ void test_ids(void);
 void test_groups(void);
 void test_set_id(void);
 void test_database(void);
+void test_ptys(void);
+void test_modes(void);
+void test_sessions(void);
+void test_files(void);
+
+/* A pseudo-terminal. */
+struct pair {
+  int master, slave;
+  char name[32];
+};
+struct pair open_pair(void);
+void close_pair(struct pair* pair);
+/* The next that is read is `text`, or waited for. */
+int reads(int fd, const char* text);
+/* All of it is written at once. */
+int types(int fd, const char* text);
+/* What poll says of it at once. */
+short ready(int fd);
 
 /* What the program does that a test has executed. */
 int helper(int argc, char** argv);

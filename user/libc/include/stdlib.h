@@ -10,6 +10,13 @@ char* gcvt(double, int, char*);
 int clearenv(void);
 char* canonicalize_file_name(const char*);
 void* valloc(size_t);
+int posix_openpt(int);
+int grantpt(int);
+int unlockpt(int);
+char* ptsname(int);
+#if __GNU_VISIBLE
+int ptsname_r(int, char*, size_t);
+#endif
 __END_DECLS
 #endif
 #endif

@@ -16,6 +16,7 @@
 
 __BEGIN_DECLS
 int getlogin_r(char*, size_t);
+pid_t getsid(pid_t);
 #if __BSD_VISIBLE || __GNU_VISIBLE
 int brk(void*);
 int getresuid(uid_t*, uid_t*, uid_t*);

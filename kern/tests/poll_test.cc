@@ -1,0 +1,130 @@
+// Waiting in several queues at once: no wake-up is lost, and no queue keeps a waiter that has left.
+#include <atomic>
+
+#include "arch/x86_64/time.h"
+#include "core/boot.h"
+#include "core/ktest.h"
+#include "lib/words.h"
+#include "ns/namespace.h"
+#include "sched/task.h"
+#include "tests/ns_world.h"
+#include "tests/team.h"
+
+namespace {
+
+constexpr Nanoseconds kPatience{20'000'000'000};
+
+// A token that goes round among pollers on all CPUs. Each has a queue for the token, and waits in
+// one that is woken all the time for nothing, too.
+struct Stage {
+  Spinlock lock{LockRank::kDevice};
+  bool token GUARDED_BY(lock) = false;
+  WaitQueue arrived;
+};
+constexpr unsigned kStages = 4;
+struct Round {
+  Stage stages[kStages];
+  WaitQueue noise;
+  std::atomic<unsigned> next_stage{0};
+  uint64_t wanted = 0;
+  std::atomic<uint64_t> passed{0}, given_up{0};
+};
+constexpr uint64_t kFew = 20'000, kMany = 100'000'000;
+
+uint64_t wanted_passes() {
+  size_t length;
+  uint64_t count = kFew;
+  const char* const digits = boot_option("poll_passes", &length);
+  if (digits) EXPECT(parse_number({digits, length}, 1, kMany, &count));
+  return count;
+}
+
+bool take_token(Stage& stage) {
+  const Guard guard(stage.lock);
+  return std::exchange(stage.token, false);
+}
+
+void give_token(Stage& stage) {
+  const Guard guard(stage.lock);
+  stage.token = true;
+  stage.arrived.wake_all();
+}
+
+// False when nothing came for very long.
+bool wait_for_token(Round& round, Stage& stage) {
+  Poller poller;
+  PollWaiter token(poller), noise(poller);
+  token.wait_on(stage.arrived);
+  noise.wait_on(round.noise);
+  const Nanoseconds deadline = monotonic_now() + kPatience;
+  for (;;) {
+    if (token.take_woken() && take_token(stage)) return true;
+    static_cast<void>(noise.take_woken());
+    if (const Result<void> slept = poller.sleep(deadline); !slept) return take_token(stage);
+  }
+}
+
+void pass_tokens(void* argument) {
+  auto& round = *static_cast<Round*>(argument);
+  const unsigned index = round.next_stage++;
+  Stage& mine = round.stages[index];
+  Stage& next = round.stages[(index + 1) % kStages];
+  while (round.passed < round.wanted) {
+    if (!wait_for_token(round, mine)) {
+      round.given_up++;
+      round.passed = round.wanted;
+    }
+    round.passed++;
+    if (index == 0) round.noise.wake_all();
+    give_token(next);
+  }
+  give_token(next);  // it may wait for one still
+}
+
+}  // namespace
+
+KTEST(poll_loses_no_wakeup) {
+  static Round round;
+  round.next_stage = 0;
+  round.wanted = wanted_passes();
+  round.passed = 0;
+  round.given_up = 0;
+  for (Stage& stage : round.stages) static_cast<void>(take_token(stage));
+  Team team(pass_tokens, &round);
+  for (unsigned i = 0; i < kStages; i++) team.add(i % cpu_count());
+  give_token(round.stages[0]);
+  give_token(round.stages[2]);
+  team.join();
+  EXPECT(round.given_up == 0);
+  EXPECT(round.passed >= round.wanted);
+}
+
+// A pipe's ends wake who polls them, and an end that is let go while it is polled is another's.
+KTEST(poll_is_woken_by_pipes) {
+  LiveCounts live;
+  Result<PipeEnds> made = pipe_create();
+  EXPECT(made);
+  if (!made) return;
+  PipeEnds ends = made.take();
+  Device& device = *ends.reader->device;
+  Poller poller;
+  const Nanoseconds soon = monotonic_now() + Nanoseconds{20'000'000};
+  {
+    PollWaiter reading(poller), writing(poller);
+    EXPECT(reading.take_woken() && device.poll(*ends.reader, &reading) == 0);
+    EXPECT(writing.take_woken() && device.poll(*ends.writer, &writing) == ABI_POLLOUT);
+    EXPECT(fails_with(Errno::ETIMEDOUT, poller.sleep(Nanoseconds{1})));
+    EXPECT(poller.sleep(soon) && fails_with(Errno::ETIMEDOUT, poller.sleep(soon)));
+    EXPECT(!reading.take_woken() && !writing.take_woken());
+    EXPECT(device.write(*ends.writer, "x", 1, 0));
+    EXPECT(poller.sleep(soon) && reading.take_woken() && !writing.take_woken());
+    EXPECT(device.poll(*ends.reader, nullptr) == ABI_POLLIN);
+    char byte;
+    EXPECT(device.read(*ends.reader, &byte, 1, 0));
+    EXPECT(poller.sleep(soon) && !reading.take_woken() && writing.take_woken());
+    ends.writer.reset();
+    EXPECT(poller.sleep(soon) && reading.take_woken());
+    EXPECT(device.poll(*ends.reader, nullptr) == ABI_POLLHUP);
+  }
+  ends.reader.reset();
+}

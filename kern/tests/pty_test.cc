@@ -1,0 +1,166 @@
+// Pseudo-terminals below the C library: what they leave behind, for whom they are, and whose
+// terminal they become.
+
+#include <atomic>
+
+#include "core/ktest.h"
+#include "lib/format.h"
+#include "proc/job_control.h"
+#include "proc/process_impl.h"
+#include "tests/ns_world.h"
+#include "tests/team.h"
+#include "tests/test_program.h"
+
+namespace {
+
+constexpr uint32_t kUser = 1000, kOther = 1001;
+
+// A pair of a user's; its slave can be opened.
+class Pair {
+ public:
+  Pair(const TestNamespace& ns, uint32_t uid) : ns_(ns) {
+    master = path_open(ns.context(nullptr, uid), "#pty/ptmx", ABI_O_RDWR, 0).take();
+    int number = -1, locked = 0;
+    EXPECT(master->device->ioctl(*master, ABI_TCGPTN, &number));
+    EXPECT(master->device->ioctl(*master, ABI_TCSPTLCK, &locked));
+    format(name, sizeof name, "#pty/pts/%d", number);
+  }
+  Result<Ref<Chan>> open(uint32_t uid, uint32_t flags = ABI_O_RDWR) {
+    return path_open(ns_.context(nullptr, uid), name, flags, 0);
+  }
+
+  Ref<Chan> master;
+  char name[32];
+
+ private:
+  const TestNamespace& ns_;
+};
+
+AttributeChange mode_change(uint32_t mode) {
+  AttributeChange change;
+  change.mode = mode;
+  return change;
+}
+
+}  // namespace
+
+KTEST(pty_is_its_makers) {
+  LiveCounts live;
+  TestNamespace ns;
+  Pair pair(ns, kUser);
+  EXPECT(fails_with(Errno::EACCES, pair.open(kOther)));
+  EXPECT(fails_with(Errno::EACCES, pair.open(kOther, ABI_O_WRONLY)));
+  EXPECT(pair.open(kUser) && pair.open(0));
+  Result<Ref<Chan>> slave = pair.open(kUser);
+  EXPECT(slave);
+  if (!slave) return;
+  const Credentials other{.uid = kOther, .gid = kOther}, his{.uid = kUser, .gid = kUser};
+  EXPECT(fails_with(Errno::EPERM,
+                    (*slave)->device->set_attributes(**slave, mode_change(0666), other)));
+  EXPECT((*slave)->device->set_attributes(**slave, mode_change(0602), his));
+  EXPECT(pair.open(kOther, ABI_O_WRONLY));
+  Credentials in_group = other;
+  in_group.groups[0] = 5;
+  in_group.group_count = 1;
+  EXPECT((*slave)->device->set_attributes(**slave, mode_change(0620), his));
+  EXPECT(permitted(ABI_S_IFCHR | 0620, kUser, 5, in_group, 2));
+  EXPECT(!permitted(ABI_S_IFCHR | 0620, kUser, 5, in_group, 4));
+}
+
+KTEST(pty_hangs_up) {
+  LiveCounts live;
+  TestNamespace ns;
+  Pair pair(ns, kUser);
+  Ref<Chan> slave = pair.open(kUser).take();
+  Device& device = *slave->device;
+  EXPECT(device.write(*pair.master, "typed\n", 6, 0) && Bytes(*slave).are("typed\n"));
+  EXPECT(device.write(*slave, "said", 4, 0) && Bytes(*pair.master).are("typed\r\nsaid"));
+  slave->open_flags |= ABI_O_NONBLOCK;
+  char byte;
+  EXPECT(fails_with(Errno::EAGAIN, device.read(*slave, &byte, 1, 0)));
+  const Ref<Chan> walked = path_walk(ns.context(), pair.name).take();
+  pair.master.reset();
+  EXPECT(Bytes(*slave).are("") && fails_with(Errno::EIO, device.write(*slave, "x", 1, 0)));
+  EXPECT(device.poll(*slave, nullptr) == (ABI_POLLIN | ABI_POLLHUP));
+  EXPECT(fails_with(Errno::ENOENT, pair.open(kUser)));
+  EXPECT(fails_with(Errno::EIO, device.open(Ref<Chan>(walked), ABI_O_RDWR, Credentials{})));
+}
+
+// Numbers are given back, and no more pairs than there are numbers.
+KTEST(pty_numbers_run_out) {
+  LiveCounts live;
+  TestNamespace ns;
+  constexpr size_t kMany = 2000;
+  static HeldRef<Chan> masters[kMany];
+  size_t count = 0;
+  for (; count < kMany; ++count) {
+    Result<Ref<Chan>> master = path_open(ns.context(), "#pty/ptmx", ABI_O_RDWR, 0);
+    if (!master) {
+      EXPECT(master.error() == Errno::ENOSPC);
+      break;
+    }
+    masters[count] = master.take().release();
+  }
+  EXPECT(count >= 1000 && count < kMany);
+  const auto close = [](HeldRef<Chan>& master) {
+    Ref<Chan>::adopt(std::exchange(master, {})).reset();
+  };
+  close(masters[7]);
+  {
+    Pair pair(ns, kUser);
+    EXPECT(std::string_view(pair.name) == "#pty/pts/7");
+  }
+  for (HeldRef<Chan>& master : masters) close(master);
+}
+
+// A session's leader has a pointer to its terminal that is no reference.
+KTEST(pty_leaves_its_session) {
+  LiveCounts live;
+  TestNamespace ns;
+  Process& leader = *process_create().take();
+  EXPECT(process_make_task(leader) && process_insert(leader, &test_process_1()));
+  leader.session = leader.group = leader.pid;
+  Process* const before = current_task()->process;
+  current_task()->process = &leader;
+  {
+    Pair pair(ns, 0);
+    EXPECT(pair.open(0, ABI_O_RDWR | ABI_O_NOCTTY) && !leader.terminal);
+    EXPECT(pair.open(0) && leader.terminal && leader.terminal->job.leader == leader.id());
+    // Nobody has it open any more, but the master is there.
+    EXPECT(job_terminal());
+    pair.master.reset();
+    EXPECT(!leader.terminal && !job_terminal());
+    const Guard guard(process_lock);
+    EXPECT(leader.pending & (uint64_t{1} << ABI_SIGHUP));
+  }
+  current_task()->process = before;
+  {
+    const Guard guard(process_lock);
+    process_remove(leader);
+  }
+  process_discard(&leader);
+}
+
+// Both ends on many CPUs at once, and other pairs come and go meanwhile.
+KTEST(pty_on_all_cpus) {
+  LiveCounts live;
+  TestNamespace ns;
+  struct World {
+    const TestNamespace& ns;
+    std::atomic<unsigned> failed{0};
+  } world{.ns = ns};
+  Team team(
+      [](void* argument) {
+        auto& world = *static_cast<World*>(argument);
+        for (unsigned i = 0; i < 200; ++i) {
+          Pair pair(world.ns, kUser);
+          Result<Ref<Chan>> slave = pair.open(kUser);
+          if (!slave || !pair.master->device->write(**slave, "x", 1, 0)) ++world.failed;
+          if (i % 2) pair.master.reset();
+        }
+      },
+      &world);
+  for (unsigned i = 0; i < 4; ++i) team.add();
+  team.join();
+  EXPECT(world.failed == 0);
+}

@@ -1,0 +1,24 @@
+"""Signals, timers, waiting and limits, as programs meet them (user/bin/sigtest)."""
+import re
+import subprocess
+
+import pytest
+
+from guest import ROOT, guest
+
+
+@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+def test_every_check_of_sigtest(cpus):
+    result = guest("exec sigtest")
+    assert "not ok" not in result.stdout
+    assert result.status == 0, result
+    assert re.search(r"(?m)^1\.\.\d+$", result.stdout)
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+def test_no_wake_up_of_a_million_is_lost():
+    """Pollers on four CPUs pass tokens; the short form is among the kernel's tests."""
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--timeout", "900", "--ktest=poll_loses", "--cmdline", "poll_passes=1000000"],
+                         capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr.decode("utf-8", "replace")

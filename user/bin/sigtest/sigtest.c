@@ -1,0 +1,80 @@
+/* sigtest: checks signals, timers, waiting and limits in the guest as programs use them. TAP on
+ * standard output; status 1 if a check fails. */
+#include "sigtest.h"
+
+const char* program;
+static int number, failures;
+
+void check(int good, const char* what, const char* file, int line) {
+  int error = errno;
+  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
+  if (good) return;
+  failures++;
+  printf("# %s, line %d, errno %d: %s\n", file, line, error, strerror(error));
+}
+
+pid_t start_child(int (*function)(void)) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) _exit(function());
+  return child;
+}
+
+int status_of(pid_t child) {
+  int status = -1;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+int in_child(int (*function)(void)) {
+  return status_of(start_child(function));
+}
+
+int as_nobody(int (*function)(void)) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) _exit(setgid(65534) != 0 || setuid(65534) != 0 ? 99 : function());
+  return status_of(child);
+}
+
+void pause_ms(long ms) {
+  struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+  while (nanosleep(&time, &time) < 0 && errno == EINTR) continue;
+}
+
+void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags) {
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = flags | SA_SIGINFO};
+  sigaction(signal, &action, NULL);
+}
+
+sigset_t only(int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  return set;
+}
+
+void block(int signal) {
+  sigset_t set = only(signal);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void unblock(int signal) {
+  sigset_t set = only(signal);
+  sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+  program = argv[0];
+  if (argc > 1 && strcmp(argv[1], "after_exec") == 0) return after_exec();
+  test_info();
+  test_frames();
+  test_children();
+  test_timers();
+  test_clocks();
+  test_polls();
+  test_limits();
+  printf("1..%d\n", number);
+  return failures != 0;
+}

@@ -1,0 +1,41 @@
+/* What the files of sigtest share. */
+#pragma once
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
+void check(int good, const char* what, const char* file, int line);
+
+/* Runs function() in a child, which ends with what it returns; its status. */
+int in_child(int (*function)(void));
+pid_t start_child(int (*function)(void));
+int status_of(pid_t child);
+/* The same as user nobody. */
+int as_nobody(int (*function)(void));
+
+void pause_ms(long ms);
+void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags);
+sigset_t only(int signal);
+/* That signal is blocked from now on. */
+void block(int signal);
+void unblock(int signal);
+
+extern const char* program;
+
+void test_info(void);
+void test_frames(void);
+void test_children(void);
+void test_timers(void);
+void test_clocks(void);
+void test_polls(void);
+void test_limits(void);
+/* What the program that test_timers executes finds. */
+int after_exec(void);
