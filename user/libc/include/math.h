@@ -2,14 +2,9 @@
 #define _STELE_MATH_H
 #include_next <math.h>
 
-/* newlib's log2 divides by the logarithm of 2, which gives no integers for powers of 2. Its libm may
- * be linked before this library, so ours has a name of its own there. */
+/* newlib's macros divide by the logarithm of 2, which gives no integers for powers of 2. */
 #undef log2
 #undef log2f
-__BEGIN_DECLS
-double log2(double) __asm__("__stele_log2");
-float log2f(float) __asm__("__stele_log2f");
-__END_DECLS
 
 /* What newlib has and does not declare, and long double forms that it lacks. */
 #if __MISC_VISIBLE
