@@ -58,9 +58,16 @@ $(PORTS_OUT)/native/$(1): $(PORTS_OUT)/native/work/$(1)/built $(PORT_SCRIPTS) us
 endef
 $(foreach port,$(PORTS_OF_OTHERS),$(eval $(call PORT_OF_OTHERS,$(port))))
 
-PORTS_NATIVE := $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/native/%)
+# mksh is in the initial archive; tests/guest/mksh_test.py compares it with this one.
+$(PORTS_OUT)/native/mksh/mksh: $(call port_sources,mksh)
+	@echo "  PORT  mksh (native)"
+	@$(call PORT_NATIVE,mksh)
+	@mkdir -p $(@D)
+	@cp $(PORTS_OUT)/native/work/mksh/out/mksh $@
+
+PORTS_NATIVE := $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/native/%) $(PORTS_OUT)/native/mksh/mksh
 .PHONY: ports test-ports $(PORTS_OF_OTHERS:%=port-%)
 ports: $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/%.cpio) ## the programs of others that are not in the initial archive
 $(PORTS_OF_OTHERS:%=port-%): port-%: $(PORTS_OUT)/%.cpio # for scripts/guest
 test-ports: all ports $(PORTS_NATIVE) ## the tests that come with them, here and in the guest, compared
-	@$(PYTEST) tests/guest/ports_test.py
+	@$(PYTEST) tests/guest/ports_test.py tests/guest/mksh_test.py tests/guest/sqlite_test.py
