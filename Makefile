@@ -25,7 +25,7 @@ PORTS  ?=
 CMD    ?=
 CMDLINE ?=
 MINUTES ?= 10
-HUNTS := leaktest leaksweep leakfuzz stress
+HUNTS := leaktest leaksweep leakfuzz stress load
 
 # The packages that the goals need, by the groups of scripts/setup, come before everything else: `make` starts again when the
 # stamp was made.

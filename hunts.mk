@@ -7,6 +7,7 @@
 leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 it cannot be said
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, which fails: status as that of leaktest
 leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), looked at for what they leave behind: status as that of leaktest
+load: load-run ## the ports' tests at random, MINUTES=10, untraced, traced and sampled in turn (SEED=, PORTS='NAME…', ICOUNT=1): status as that of leaktest
 stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=): status as that of leaktest
 
 .PHONY: $(HUNTS) $(HUNTS:%=%-run)
@@ -29,6 +30,9 @@ leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(M
 leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = break
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
+load-run: WITH = MAKEFLAGS= MAKELEVEL= $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) >&2 &&
+load-run: OPTIONS = --smp $(SMP) --mem $(MEM) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PORTS:%=--port '%') $(if $(ICOUNT),--icount) \
+  $(if $(VARIANT),--variant $(VARIANT))
 stress-run: KERNELS = $(or $(VARIANT),checked sanitize)
 stress-run: OPTIONS = --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(KERNELS:%=--variant %)
 

@@ -20,17 +20,20 @@ USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
 USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 
 # The toolchain, that for C and what C++ has besides: looked at again when its recipe changes; scripts/toolchain knows whether
-# anything is to be done.
-USER_COMPILERS := $(USER_OUT)/compilers.stamp
+# anything is to be done. What is compiled with it depends on the stamps, which change when it has become another: not when
+# scripts/toolchain had nothing to do, nor with the compilers' wrapper, whose flags newlib's stamp goes by.
 USER_TOOLCHAIN := $(USER_OUT)/newlib.stamp
 USER_CXX_TOOLCHAIN := $(USER_OUT)/libstdc++.stamp
-$(USER_COMPILERS): $(wildcard user/toolchain/* user/toolchain/*/*)
-$(USER_TOOLCHAIN): $(USER_COMPILERS) $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
-$(USER_CXX_TOOLCHAIN): $(USER_TOOLCHAIN) $(wildcard user/libstdc++/*)
-$(USER_COMPILERS) $(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: scripts/toolchain
+USER_CHECKED := $(patsubst %,$(USER_OUT)/%.checked,compilers newlib libstdc++)
+$(USER_OUT)/compilers.checked: $(wildcard user/toolchain/* user/toolchain/*/*)
+$(USER_OUT)/newlib.checked: $(USER_OUT)/compilers.checked $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
+$(USER_OUT)/libstdc++.checked: $(USER_OUT)/newlib.checked $(wildcard user/libstdc++/*)
+$(USER_CHECKED): $(USER_OUT)/%.checked: scripts/toolchain
 	@mkdir -p $(@D)
 	@scripts/toolchain $* $(TOOLCHAIN)
 	@touch $@
+$(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: $(USER_OUT)/%.checked
+	@cmp -s $(TOOLCHAIN)/$*.stamp $@ || cp $(TOOLCHAIN)/$*.stamp $@
 
 # The C library's system side, with the toolchain's libraries beside it.
 SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
@@ -122,7 +125,7 @@ program: $(SYSROOT_LIBC) ## a program for the guest from a C file anywhere: FROM
 	@$(USER_CC) $(USER_CFLAGS) -o $(TO) $(FROM)
 
 # Programs of others.
-USER_PORTS := dash busybox
+USER_PORTS := dash busybox mksh
 define USER_PORT
 $(USER_OUT)/bin/$(1): $(call port_sources,$(1)) $(SYSROOT_LIBC) tools/stele/returns.py
 	@mkdir -p $$(@D)
@@ -135,7 +138,7 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
 # The initial archive. Programs go in without debugging information; busybox is one file with a name for each applet.
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
-INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/man usr/man/cat1
+INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/bin usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)
 $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
@@ -148,6 +151,7 @@ $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) u
 	@for applet in $$(cat $(USER_OUT)/ports/busybox/out/busybox.applets); do \
 	  ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/bin/$$applet || exit 1; \
 	done
+	@ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/usr/bin/env
 	@cp user/etc/* $(USER_OUT)/root/etc/
 	@for page in $(USER_MAN); do \
 	  mandoc -W error -T ascii -O width=78 $$page >$(USER_OUT)/page && \

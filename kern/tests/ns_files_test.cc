@@ -249,7 +249,7 @@ KTEST(ns_directory_readers_keep_their_places) {
     for (unsigned round = 0; !readers[0].done || !readers[1].done; ++round) {
       // The second has a head start.
       auto& reader = readers[round < 10 || round % 2 ? 1 : 0];
-      alignas(8) char buffer[16];  // room for one entry
+      alignas(8) char buffer[24];  // room for one entry
       Result<size_t> length = directory_read(*reader.chan, buffer, sizeof buffer);
       EXPECT(length);
       reader.done = !length || *length == 0;

@@ -49,14 +49,14 @@ KTEST(pty_is_its_makers) {
   EXPECT(slave);
   if (!slave) return;
   const Credentials other{.uid = kOther, .gid = kOther}, his{.uid = kUser, .gid = kUser};
-  EXPECT(fails_with(Errno::EPERM, (*slave)->device->set_attributes(
-                                      **slave, AttributeChange{.mode = 0666}, other)));
-  EXPECT((*slave)->device->set_attributes(**slave, AttributeChange{.mode = 0602}, his));
+  EXPECT(fails_with(Errno::EPERM,
+                    (*slave)->device->set_attributes(**slave, mode_change(0666), other)));
+  EXPECT((*slave)->device->set_attributes(**slave, mode_change(0602), his));
   EXPECT(pair.open(kOther, ABI_O_WRONLY));
   Credentials in_group = other;
   in_group.groups[0] = 5;
   in_group.group_count = 1;
-  EXPECT((*slave)->device->set_attributes(**slave, AttributeChange{.mode = 0620}, his));
+  EXPECT((*slave)->device->set_attributes(**slave, mode_change(0620), his));
   EXPECT(permitted(ABI_S_IFCHR | 0620, kUser, 5, in_group, 2));
   EXPECT(!permitted(ABI_S_IFCHR | 0620, kUser, 5, in_group, 4));
 }

@@ -103,7 +103,7 @@ def test_the_guest_says_it_without_names(looks):
 def test_why_an_object_is_alive(looks):
     """All that points to it, and the shortest path, in the names of fields."""
     said, _, core = looks
-    inner, outer = (re.search(rf"\n\t{function}\+[\s\S]*?\n\t(0x[0-9a-f]+) size", said["tmp_node"])[1] for function in ("path_open", "path_mkdir"))
+    inner, outer = (re.search(rf"\n\t{function}\+[\s\S]*?\n\t(0x[0-9a-f]+) size", said["tmp_node"])[1] for function in ("path_open", "path_make"))
     about = answers_in(next(part for command, part in core.items() if "whatis" in command))
     text = about[inner]
     root = re.search(r"path: device\.root_\.object → Node (0x[0-9a-f]+) ", text)[1]

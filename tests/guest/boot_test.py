@@ -115,7 +115,9 @@ def test_a_session():
         console.type("echo never\x03")
         assert "\nnever" not in console.read_until("# ")
         # ^D ends the input of a program, and on an empty line the shell; init starts another one.
-        console.type("cat\rtwice\r\x04")
+        console.type("sh -c 'echo reading; cat'\r")
+        console.read_until("\nreading")
+        console.type("twice\r\x04")
         assert "twice\ntwice\n" in console.read_until("# ")
         console.type("x=1\r")
         console.read_until("# ")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT, guest
+from guest import BUILD, ROOT, guest, leaktest
 
 PORTS = ROOT / "user/ports"
 NATIVE = BUILD / "ports/native"
@@ -21,12 +21,13 @@ def lines_of(path):
     return [tuple((line.split(None, 1) + [""])[:2]) for line in lines if line and not line.startswith("#")]
 
 
+MARKS = "+-"  # a test of the short form, one that takes long
 TESTS = {path.parent.name: [name for name, _ in lines_of(path)] for path in sorted(PORTS.glob("*/tests"))}
-SHORT = [port for port, names in TESTS.items() if any(name.startswith("+") for name in names)]
+SHORT = {port: [name[1:] for name in names if name.startswith("+")] for port, names in TESTS.items() if any(name.startswith("+") for name in names)}
 
 
 def results_of(output):
-    """{test: what it printed and its status} of port-tests' output."""
+    """{PORT/TEST: what it printed and its status} of port-tests' output."""
     found = re.findall(r"^=== (\S+)\n(.*?)^=== status (\d+)\n", output, re.M | re.S)
     return {name: (body, int(status)) for name, body, status in found}
 
@@ -44,7 +45,7 @@ def test_short():
     """The tests that check themselves, of all ports that have such."""
     result = guest("\n".join(f"port-tests -s {port}" for port in SHORT), *(word for port in SHORT for word in ("--port", port)))
     results = results_of(result.stdout)
-    assert list(results) == [name[1:] for port in SHORT for name in TESTS[port] if name.startswith("+")], result
+    assert list(results) == [f"{port}/{name}" for port, names in SHORT.items() for name in names], result
     assert not [name for name, (_, status) in results.items() if status != 0]
 
 
@@ -55,10 +56,28 @@ def test_as_here(port):
     expected = native(port)
     result = guest(f"port-tests {port}", "--port", port, "--timeout", str(SECONDS))
     results = results_of(result.stdout)
-    assert list(results) == list(expected) == [name.removeprefix("+") for name in TESTS[port]], result
+    assert list(results) == list(expected) == [f"{port}/{name.lstrip(MARKS)}" for name in TESTS[port]], result
     assert not [name for name, (_, status) in expected.items() if status != 0], expected
     for name, (body, status) in expected.items():
         assert (name, *results[name]) == (name, body, status)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("port", TESTS)
+def test_leaves_nothing_behind(port, number):
+    """All tests of a port but the longest, first to their end and then killed in the middle, are one load of the leak test."""
+    result = leaktest(f"port-tests -q {port}; port-tests -qk $$ {port}", "--port", port, "--runs", "8", "--repeat", "3", "--timeout", "3600")
+    assert result.status == 0, result
+
+
+@pytest.mark.long
+def test_mix():
+    """The mix of all ports' tests passes, and says what tracing adds to it."""
+    run = subprocess.run([str(ROOT / "scripts/load"), "--minutes", "0.5", "--seed", "1"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    rounds = {words[0]: int(words[1]) for words in map(str.split, run.stdout.splitlines()) if len(words) == 5 and words[0] in ("off", "all", "sampled")}
+    assert set(rounds) == {"off", "all", "sampled"} and set(rounds.values()) == {rounds["off"]} and rounds["off"] > 0
 
 
 @pytest.mark.parametrize("port", TESTS)
@@ -66,4 +85,4 @@ def test_what_is_skipped_says_why(port):
     """A test is run or skipped, and who skips it has a reason."""
     skipped = lines_of(PORTS / port / "skipped")
     assert all(len(reason.split()) >= 3 for _, reason in skipped), skipped
-    assert not {name for name, _ in skipped} & {name.removeprefix("+") for name in TESTS[port]}
+    assert not {name for name, _ in skipped} & {name.lstrip(MARKS) for name in TESTS[port]}

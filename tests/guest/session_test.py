@@ -1,6 +1,9 @@
 """Users, terminals and sessions, as programs meet them (user/bin/sessiontest)."""
+import re
+
 import pytest
 
+from console import Console
 from guest import guest
 
 
@@ -9,3 +12,17 @@ def test_every_check_of_sessiontest(cpus):
     result = guest("exec sessiontest", "--smp", str(cpus))
     assert result.status == 0, result
     assert "not ok" not in result.stdout
+
+
+def test_a_shell_ends():
+    """The console hangs up for what it leaves: jobs that go on cannot write there any more, those that are stopped are ended."""
+    with Console() as console:
+        assert console.PROMPT in console.read_until(console.PROMPT)
+        console.type("(trap '' HUP; while [ -d /proc/$$ ]; do usleep 1000; done; /bin/echo un''seen; echo status $? > /tmp/status) &\n"
+                     "sleep 1000 & kill -STOP $!; until grep -q 'State:.T' /proc/$!/status; do usleep 1000; done; echo go''ne; exit; exit\n")
+        after = console.read_until("gone").partition("gone")[2]
+        assert console.PROMPT in after or console.PROMPT in console.read_until(console.PROMPT)
+        console.type("while [ ! -s /tmp/status ]; do usleep 1000; done; cat /tmp/status; pidof sleep; echo re''ady\n")
+        said = console.read_until("ready")
+        assert "status 1\n" in said and "ready" in said, said
+        assert "unseen" not in said and not re.search(r"(?m)^\d+$", said), said

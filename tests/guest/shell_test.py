@@ -30,12 +30,13 @@ SHARP = {
     "[ -e #mem/free ] && echo yes": "yes\n",
     "cat < #mem/free | head -n 1 | wc -l": "1\n",
     "ls -d '#mem'": "#mem\n",
-    "cat #mem/none 2>&1 | head -c 4": "cat:",
+    "/bin/cat #mem/none 2>&1 | head -c 4": "cat:",
 }
 
 
-def test_sharp():
-    scripts = [f"cat > /tmp/case <<'E{number}E'\n{script}\nE{number}E\necho '== {number}'; sh /tmp/case" for number, script in enumerate(SHARP)]
+@pytest.mark.parametrize("shell", ("sh", "mksh"))
+def test_sharp(shell):
+    scripts = [f"cat > /tmp/case <<'E{number}E'\n{script}\nE{number}E\necho '== {number}'; {shell} /tmp/case" for number, script in enumerate(SHARP)]
     result = guest("\n".join(scripts))
     sections = sections_of(result.stdout)
     assert {script: sections.get(str(number)) for number, script in enumerate(SHARP)} == SHARP, result.stderr

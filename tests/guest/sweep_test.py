@@ -85,7 +85,7 @@ def test_one_command_is_clean():
 PLANTED = {
     "fork_error": ("(:); :", "task_create", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
     "load_error": ("true; :", "AddressSpace::add_region", "address_space", r"AddressSpace::create\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
-    "create_error": (": > /tmp/x; rm -f /tmp/x", "Name::copy", "tmp_node", r"\w*::create\+0x[0-9a-f]+  kern/drivers/dev/tmp\.cc"),
+    "create_error": (": > /tmp/x; rm -f /tmp/x", "tmp::Name::copy", "tmp_node", r"\w*::create\+0x[0-9a-f]+  kern/drivers/dev/tmp\.cc"),
     "bind_error": ("failtest -1 'bind as union'", "Namespace::bind", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),
     "fault_error": (":", "new_table", "page", r"AddressSpace::fault\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
 }

@@ -174,8 +174,6 @@ const std::vector<Call>& calls() {
        },
        ""},
       {"symlink", [](P9Client& c) { return error_of(c.symlink(1, "name", "target", 0)); }, qid()},
-      {"make_node", [](P9Client& c) { return error_of(c.make_node(1, "name", 0010644, 0)); },
-       qid()},
       {"link", [](P9Client& c) { return error_of(c.link(1, 2, "name")); }, ""},
       {"readlink",
        [](P9Client& c) {

@@ -8,14 +8,6 @@ char* secure_getenv(const char* name) {
   return issetugid() ? NULL : getenv(name);
 }
 
-char* canonicalize_file_name(const char* path) {
-  return realpath(path, NULL);
-}
-
-char* get_current_dir_name(void) {
-  return getcwd(NULL, 0);
-}
-
 char* getwd(char* buffer) {
   return getcwd(buffer, PATH_MAX);
 }

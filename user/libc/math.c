@@ -1,11 +1,27 @@
-/* The long double functions of <math.h>, which newlib lacks where long double is wider than double.
- * What is exact (rounding, scaling, remainders, neighbours) is computed by the x87 unit in full
- * width; the others have double's precision and range. */
+/* log2, and the long double functions of <math.h>, which newlib lacks where long double is wider
+ * than double. What is exact (rounding, scaling, remainders, neighbours) is computed by the x87
+ * unit in full width; the others have double's precision and range. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Exact for powers of 2: the logarithm of what frexp leaves, from 1/sqrt(2) to sqrt(2), and the
+ * exponent. */
+double log2(double x) {
+  int exponent;
+  double fraction = frexp(x, &exponent);
+  if (!(fraction > 0) || isinf(fraction)) return log(x);
+  if (fraction < M_SQRT1_2) {
+    fraction *= 2;
+    exponent--;
+  }
+  return exponent + log(fraction) * M_LOG2E;
+}
+float log2f(float x) {
+  return (float)log2(x);
+}
 
 #define BY_DOUBLE(function)                  \
   long double function##l(long double x) {   \

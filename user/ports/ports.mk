@@ -4,8 +4,10 @@
 #
 #   /bin/*                    its programs (RESULT/bin)
 #   /usr/ports/NAME/tests/*   what its tests need (RESULT/tests, and the recipe's folder `files`)
-#   /usr/ports/NAME/list      the tests: lines `[+]TEST COMMAND`, + for those of the short form (the recipe's file `tests`)
+#   /usr/ports/NAME/list      the tests: lines `[+-]TEST COMMAND`, + for those of the short form, - for those that take long (the recipe's
+#                             file `tests`)
 #   /bin/port-tests           runs them
+#   /bin/port-load            runs those of all ports at random, for `make load`
 #
 # $(BASE)/ports/native/NAME is the same of the same source, built for this machine: `make test-ports` compares what the tests print. What
 # of upstream's tests does not run is in the recipe's file `skipped`, with the reason.
@@ -13,6 +15,7 @@
 PORTS_OUT := $(BASE)/ports
 PORTS_OF_OTHERS := $(patsubst user/ports/%/tests,%,$(wildcard user/ports/*/tests))
 PORTS_IN_SHORT := $(patsubst user/ports/%/tests,%,$(shell grep -l '^+' user/ports/*/tests))
+PORT_SCRIPTS := user/ports/port-tests user/ports/port-load
 PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
 
 # $(1): a folder with bin and tests of $(2), $(3): where the archive's files go.
@@ -20,7 +23,7 @@ port_files = mkdir -p $(3)/bin $(3)/usr/ports/$(2)/tests && \
   { [ ! -d $(1)/bin ] || cp -p $(1)/bin/* $(3)/bin/; } && \
   cp -Rp $(1)/tests $(wildcard user/ports/$(2)/files) $(3)/usr/ports/$(2)/ && \
   { [ ! -d $(3)/usr/ports/$(2)/files ] || { cp -R $(3)/usr/ports/$(2)/files/. $(3)/usr/ports/$(2)/tests/ && rm -r $(3)/usr/ports/$(2)/files; }; } && \
-  cp user/ports/$(2)/tests $(3)/usr/ports/$(2)/list && cp user/ports/port-tests $(3)/bin/
+  cp user/ports/$(2)/tests $(3)/usr/ports/$(2)/list && cp $(PORT_SCRIPTS) $(3)/bin/
 
 define PORT_OF_OTHERS
 $(1)_NEEDS := $(shell cat user/ports/$(1)/needs 2>/dev/null)
@@ -37,7 +40,7 @@ $(PORTS_OUT)/native/work/$(1)/built: $$(PORT_BUILT_BY_$(1)) $$($(1)_NEEDS:%=$(PO
 	@$$(call PORT_NATIVE,$(1))
 	@touch $$@
 
-$(PORTS_OUT)/$(1).cpio: $(USER_OUT)/ports/$(1)/built user/ports/port-tests user/ports/$(1)/tests $(wildcard user/ports/$(1)/files/*) user/ports/ports.mk
+$(PORTS_OUT)/$(1).cpio: $(USER_OUT)/ports/$(1)/built $(PORT_SCRIPTS) user/ports/$(1)/tests $(wildcard user/ports/$(1)/files/*) user/ports/ports.mk
 	@rm -rf $(PORTS_OUT)/root/$(1)
 	@$$(call port_files,$(USER_OUT)/ports/$(1)/out,$(1),$(PORTS_OUT)/root/$(1))
 	@find $(PORTS_OUT)/root/$(1) -type f -perm /100 | while read -r file; do \
@@ -48,16 +51,23 @@ $(PORTS_OUT)/$(1).cpio: $(USER_OUT)/ports/$(1)/built user/ports/port-tests user/
 	@cd $(PORTS_OUT)/root/$(1) && find . -mindepth 1 | LC_ALL=C sort | \
 	  cpio --quiet -o -H newc -R 0:0 --reproducible >$(abspath $(PORTS_OUT))/$(1).cpio.new
 	@mv $$@.new $$@
-$(PORTS_OUT)/native/$(1): $(PORTS_OUT)/native/work/$(1)/built user/ports/port-tests user/ports/$(1)/tests $(wildcard user/ports/$(1)/files/*) user/ports/ports.mk
+$(PORTS_OUT)/native/$(1): $(PORTS_OUT)/native/work/$(1)/built $(PORT_SCRIPTS) user/ports/$(1)/tests $(wildcard user/ports/$(1)/files/*) user/ports/ports.mk
 	@rm -rf $$@
 	@$$(call port_files,$(PORTS_OUT)/native/work/$(1)/out,$(1),$$@)
 	@touch $$@
 endef
 $(foreach port,$(PORTS_OF_OTHERS),$(eval $(call PORT_OF_OTHERS,$(port))))
 
-PORTS_NATIVE := $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/native/%)
+# mksh is in the initial archive; tests/guest/mksh_test.py compares it with this one.
+$(PORTS_OUT)/native/mksh/mksh: $(call port_sources,mksh)
+	@echo "  PORT  mksh (native)"
+	@$(call PORT_NATIVE,mksh)
+	@mkdir -p $(@D)
+	@cp $(PORTS_OUT)/native/work/mksh/out/mksh $@
+
+PORTS_NATIVE := $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/native/%) $(PORTS_OUT)/native/mksh/mksh
 .PHONY: ports test-ports $(PORTS_OF_OTHERS:%=port-%)
 ports: $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/%.cpio) ## the programs of others that are not in the initial archive
 $(PORTS_OF_OTHERS:%=port-%): port-%: $(PORTS_OUT)/%.cpio # for scripts/guest
 test-ports: all ports $(PORTS_NATIVE) ## the tests that come with them, here and in the guest, compared
-	@$(PYTEST) tests/guest/ports_test.py
+	@$(PYTEST) tests/guest/ports_test.py tests/guest/mksh_test.py tests/guest/sqlite_test.py

@@ -123,7 +123,8 @@ void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t
 }
 
 void set_kernel_stack(uint64_t stack_top) {
-  CpuTables& t = tables[this_cpu().id];
+  static_assert(offsetof(CpuTables, cpu) == 0);
+  auto& t = reinterpret_cast<CpuTables&>(this_cpu());
   t.cpu.kernel_stack = stack_top;
   t.tss.rsp[0] = stack_top;
 }

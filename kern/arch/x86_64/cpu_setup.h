@@ -24,15 +24,12 @@ struct [[gnu::packed]] TaskStateSegment {
   uint16_t reserved3, io_map;
 };
 
-struct UserRegisters;
-
 struct alignas(64) CpuTables {
   Cpu cpu;
   alignas(16) uint64_t gdt[7];
   alignas(16) TaskStateSegment tss;
   uint64_t first_stack;                   // top of the stack that the CPU began on
   std::atomic<uint64_t> page_table_root;  // user address space that is loaded, or 0
-  const UserRegisters* user_registers;    // whose the CPU holds; maybe gone since
 };
 CpuTables& cpu_tables(unsigned id);
 

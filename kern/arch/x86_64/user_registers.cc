@@ -1,8 +1,6 @@
 #include "arch/x86_64/user_registers.h"
 
-#include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/interrupts.h"
-#include "arch/x86_64/io.h"
 #include "lib/string.h"
 
 // What fxsave64 and xsave64 write (Intel SDM volume 1, 10.5.1 and 13.4).
@@ -29,8 +27,6 @@ constexpr uint32_t kMxcsrBits = 0xffbf;   // what every SSE unit has
 constexpr uint64_t kX87 = 1 << 0, kSse = 1 << 1, kAvx = 1 << 2, kAvx512 = 7 << 5;
 constexpr uint32_t kLeafState = 0xd;
 
-enum class Saver : uint8_t { kFxsave, kXsave, kXsaveopt };
-constinit Saver saver = Saver::kFxsave;
 constinit uint64_t components = 0;  // XCR0; 0 without XSAVE
 constinit size_t size = kFxsaveSize;
 constinit uint32_t mxcsr_bits = kMxcsrBits;
@@ -44,6 +40,8 @@ uint64_t wanted_components(uint64_t supported) {
 }
 
 }  // namespace
+
+constinit FpuSaver fpu_saver = FpuSaver::kFxsave;
 
 size_t fpu_state_size() {
   return size;
@@ -67,7 +65,7 @@ void fpu_find_features() {
     size = kFxsaveSize;
     return;
   }
-  saver = cpuid(kLeafState, 1).eax & 1 ? Saver::kXsaveopt : Saver::kXsave;
+  fpu_saver = cpuid(kLeafState, 1).eax & 1 ? FpuSaver::kXsaveopt : FpuSaver::kXsave;
 }
 
 uint64_t user_capabilities() {
@@ -75,7 +73,7 @@ uint64_t user_capabilities() {
 }
 
 void fpu_setup_cpu() {
-  if (saver == Saver::kFxsave) return;
+  if (fpu_saver == FpuSaver::kFxsave) return;
   write_cr4(read_cr4() | kCr4Osxsave);
   asm volatile("xsetbv" ::"c"(0), "a"(static_cast<uint32_t>(components)), "d"(0));
 }
@@ -86,45 +84,12 @@ void fpu_init(FpuState& state) {
   state.mxcsr = kMxcsr;
 }
 
-// All components are asked for: XCR0 says which those are. xsaveopt leaves out those in their
-// initial state, and those that have not changed since they were loaded from the same place.
-void fpu_save(FpuState& state) {
-  if (saver == Saver::kXsaveopt) {
-    asm volatile("xsaveopt64 %0" : "+m"(state) : "a"(-1), "d"(-1) : "memory");
-  } else if (saver == Saver::kXsave) {
-    asm volatile("xsave64 %0" : "+m"(state) : "a"(-1), "d"(-1) : "memory");
-  } else {
-    asm volatile("fxsave64 %0" : "=m"(state) : : "memory");
-  }
-}
-
-void fpu_restore(const FpuState& state) {
-  if (saver != Saver::kFxsave) {
-    asm volatile("xrstor64 %0" ::"m"(state), "a"(-1), "d"(-1) : "memory");
-  } else {
-    asm volatile("fxrstor64 %0" ::"m"(state) : "memory");
-  }
-}
-
 void fpu_make_valid(FpuState& state) {
   state.mxcsr &= mxcsr_bits;
-  if (saver == Saver::kFxsave) return;
+  if (fpu_saver == FpuSaver::kFxsave) return;
   state.present &= components;
   state.compacted = 0;
   memset(state.reserved, 0, sizeof(state.reserved));
-}
-
-void user_registers_save(UserRegisters& registers) {
-  fpu_save(*registers.fpu);
-}
-
-void user_registers_load(UserRegisters& registers) {
-  CpuTables& tables = cpu_tables(cpu_id());
-  if (tables.user_registers == &registers && registers.cpu == cpu_id()) return;
-  tables.user_registers = &registers;
-  registers.cpu = cpu_id();
-  fpu_restore(*registers.fpu);
-  write_msr(kMsrFsBase, registers.fs_base);
 }
 
 void user_registers_set_fs_base(UserRegisters& registers, uint64_t address) {

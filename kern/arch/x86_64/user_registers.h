@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arch/x86_64/io.h"
 #include "core/cpu.h"
 
 // fpu_state_size() bytes, aligned to kFpuAlign: what fxsave64 or xsave64 write.
@@ -27,9 +28,27 @@ size_t fpu_state_size();
 
 // As a program finds it at its start.
 void fpu_init(FpuState& state);
-// Of the program that runs on this CPU; interrupts off.
-void fpu_save(FpuState& state);
-void fpu_restore(const FpuState& state);
+// Of the program that runs on this CPU; interrupts off. All components are asked for: XCR0 says
+// which those are. xsaveopt leaves out those in their initial state, and those that have not
+// changed since they were loaded from the same place.
+enum class FpuSaver : uint8_t { kFxsave, kXsave, kXsaveopt };
+extern FpuSaver fpu_saver;  // set at boot
+inline void fpu_save(FpuState& state) {
+  if (fpu_saver == FpuSaver::kXsaveopt) {
+    asm volatile("xsaveopt64 (%0)" ::"r"(&state), "a"(-1), "d"(-1) : "memory");
+  } else if (fpu_saver == FpuSaver::kXsave) {
+    asm volatile("xsave64 (%0)" ::"r"(&state), "a"(-1), "d"(-1) : "memory");
+  } else {
+    asm volatile("fxsave64 (%0)" ::"r"(&state) : "memory");
+  }
+}
+inline void fpu_restore(const FpuState& state) {
+  if (fpu_saver != FpuSaver::kFxsave) {
+    asm volatile("xrstor64 (%0)" ::"r"(&state), "a"(-1), "d"(-1) : "memory");
+  } else {
+    asm volatile("fxrstor64 (%0)" ::"r"(&state) : "memory");
+  }
+}
 // Clears what fpu_restore would fault at; for a state that a program has written.
 void fpu_make_valid(FpuState& state);
 
@@ -39,9 +58,17 @@ struct UserRegisters {
   uint32_t cpu = kMaxCpus;  // where they were last loaded; kMaxCpus: nowhere
 };
 
-// For the task switch, interrupts off: what runs on this CPU goes, and what will run comes.
-void user_registers_save(UserRegisters& registers);
-void user_registers_load(UserRegisters& registers);
+// For the task switch, interrupts off: what runs on `cpu`, this one, goes; and what will run comes.
+inline void user_registers_save(UserRegisters& registers) {
+  fpu_save(*registers.fpu);
+}
+inline void user_registers_load(UserRegisters& registers, Cpu& cpu) {
+  if (cpu.user_registers == &registers && registers.cpu == cpu.id) return;
+  cpu.user_registers = &registers;
+  registers.cpu = cpu.id;
+  fpu_restore(*registers.fpu);
+  write_msr(kMsrFsBase, registers.fs_base);
+}
 // Sets FS base of the current task.
 void user_registers_set_fs_base(UserRegisters& registers, uint64_t address);
 

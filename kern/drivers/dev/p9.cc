@@ -278,11 +278,8 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
     TRY(open_fid(*made, ABI_O_RDONLY));
     return made;
   }
-  if ((mode & ABI_S_IFMT) == ABI_S_IFIFO) {
-    const uint32_t fifo = ABI_S_IFIFO | (mode & kModeBits);
-    TRY(client.make_node(number_of(directory), name, fifo, who.gid));
-    return walk_from(number_of(directory), name);
-  }
+  if ((mode & ABI_S_IFMT) == ABI_S_IFIFO)
+    return fail(Errno::EPERM, "#p9: the emulator makes no FIFOs");
   // The fid of the directory becomes the file's: a copy is given up for it.
   Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
   const uint32_t linux_flags =

@@ -287,13 +287,6 @@ Result<void> P9Client::symlink(uint32_t directory, std::string_view name, std::s
   return request.send_only();
 }
 
-Result<void> P9Client::make_node(uint32_t directory, std::string_view name, uint32_t mode,
-                                 uint32_t gid) {
-  Request request = TRY(Request::make(*this, P9::kTmknod));
-  request.writer().u32(directory).string(name).u32(mode).u32(0).u32(0).u32(gid);
-  return request.send_only();
-}
-
 Result<void> P9Client::link(uint32_t fid, uint32_t directory, std::string_view name) {
   Request request = TRY(Request::make(*this, P9::kTlink));
   request.writer().u32(directory).u32(fid).string(name);

@@ -118,8 +118,6 @@ class P9Client {
   // `gid` is who the file is for.
   Result<void> symlink(uint32_t directory, std::string_view name, std::string_view target,
                        uint32_t gid);
-  // A file or FIFO, as `mode` says.
-  Result<void> make_node(uint32_t directory, std::string_view name, uint32_t mode, uint32_t gid);
   Result<void> link(uint32_t fid, uint32_t directory, std::string_view name);
   // Into `target`, which has `room` bytes: its length, below `room`. ENAMETOOLONG.
   Result<size_t> readlink(uint32_t fid, char* target, size_t room);

@@ -12,7 +12,6 @@ enum class P9 : uint8_t {
   kTlopen = 12,
   kTlcreate = 14,
   kTsymlink = 16,
-  kTmknod = 18,
   kTreadlink = 22,
   kTgetattr = 24,
   kTsetattr = 26,

@@ -8,6 +8,7 @@
 #include "lib/units.h"
 
 struct TaskHead;
+struct UserRegisters;
 
 inline constexpr unsigned kMaxCpus = CONFIG_MAX_CPUS;
 
@@ -32,7 +33,8 @@ struct Cpu {
   uint32_t held_locks;       // number of spinlocks held
   uint64_t stamp;            // cpu_stamp() of the last tick
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
-  uint64_t refs_numbered;    // references of traced kinds, ever (ref.h)
+  const UserRegisters* user_registers;  // whose the CPU holds; maybe gone since
+  uint64_t refs_numbered;               // references of traced kinds, ever (ref.h)
   RefCounts refs[kRefKinds];
 };
 

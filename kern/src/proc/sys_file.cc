@@ -113,6 +113,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
     done += *put;
     if (*put < part || is_given_up(chan)) break;
   } while (done < size);
+  if (chan.open_flags & ABI_O_SYNC) TRY(chan.device->sync(chan, false));
   return done;
 }
 

@@ -189,7 +189,7 @@ void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   to->cpu = cpu.id;
   if (leave == Leave::kDead) queue.dead = from;
   if (from->user_registers) user_registers_save(*from->user_registers);
-  if (to->user_registers) user_registers_load(*to->user_registers);
+  if (to->user_registers) user_registers_load(*to->user_registers, cpu);
   if (to->process) {
     activate_process(to->process);
   } else if (from->process || leave == Leave::kDead) {

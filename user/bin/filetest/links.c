@@ -15,7 +15,7 @@ static void hard_links(void) {
   CHECK(one.st_ino == other.st_ino && one.st_nlink == 2 && other.st_nlink == 2);
   CHECK(FAILS(link("a", "b"), EEXIST) && FAILS(link("none", "c"), ENOENT));
   CHECK(mkdir("dir", 0755) == 0 && FAILS(link("dir", "c"), EPERM) && link("b", "dir/c") == 0);
-  CHECK(FAILS(link("a", "/dev/a"), EXDEV) || errno == EROFS);
+  CHECK(FAILS(link("a", "/proc/a"), EXDEV));
   CHECK(rename("a", "b") == 0 && access("a", F_OK) == 0); /* two names of one file stay */
   write_text("dir/c", "more");
   CHECK(has_text("a", "more") && unlink("a") == 0 && has_text("b", "more"));
@@ -28,7 +28,7 @@ static void hard_links(void) {
 }
 
 static void symbolic_links(void) {
-  char here[PATH_MAX], path[PATH_MAX], target[PATH_MAX];
+  char here[PATH_MAX], path[2 * PATH_MAX], target[2 * PATH_MAX];
   struct stat one;
   CHECK(getcwd(here, sizeof here) == here);
   CHECK(mkdir("dir", 0755) == 0 && symlink("dir", "link") == 0);
@@ -50,13 +50,13 @@ static void symbolic_links(void) {
   CHECK(chdir("link") == 0 && getcwd(path, sizeof path) == path &&
         strcmp(strrchr(path, '/'), "/dir") == 0);
   CHECK(chdir("..") == 0 && access("link", F_OK) == 0);
+  CHECK(linkat(AT_FDCWD, "absolute", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW) == 0 &&
+        lstat("followed", &one) == 0 && S_ISREG(one.st_mode));
   /* What changes the name is about the link. */
   CHECK(FAILS(rmdir("link"), ENOTDIR) && FAILS(unlink("link/"), ENOTDIR));
   CHECK(rename("link", "link2") == 0 && FAILS(lstat("link", &one), ENOENT));
   CHECK(link("absolute", "hard") == 0 && lstat("hard", &one) == 0 && S_ISLNK(one.st_mode) &&
         one.st_nlink == 2);
-  CHECK(linkat(AT_FDCWD, "absolute", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW) == 0 &&
-        lstat("followed", &one) == 0 && S_ISREG(one.st_mode));
   CHECK(unlink("link2") == 0 && has_text("dir/file", "text"));
   CHECK(FAILS(open("absolute", O_RDONLY | O_NOFOLLOW), ELOOP));
   /* To what is not there. */

@@ -130,6 +130,7 @@ static void waiting(void) {
 }
 
 static int takes_flock(void* argument) {
+  for (int fd = 3; fd < 20; fd++) close(fd); /* what it has of its parent's open files */
   int fd = open("file", O_RDONLY);
   return flock(fd, *(int*)argument) == 0 ? 7 : errno == EWOULDBLOCK ? 8 : 9;
 }

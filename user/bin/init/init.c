@@ -3,7 +3,7 @@
  * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once,
  * without a terminal: its output goes to the second serial port, its errors to the third, and its
  * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
- * Without it a shell runs on the console for ever, each time in a session of its own.
+ * Without it mksh runs on the console for ever, each time in a session of its own.
  *
  * With /etc/unreachable there too (scripts/guest --unreachable) what nobody can reach then follows
  * on the fourth port: #mem/unreachable, or a line that says why there is none.
@@ -162,12 +162,12 @@ static void run_shell(void) {
     setsid();
     open_standard(CONSOLE, CONSOLE, CONSOLE);
     chdir("/home");
-    char* arguments[] = {"sh", "-i", NULL};
-    execve("/bin/sh", arguments, environment);
-    complain("cannot run", "/bin/sh");
+    char* arguments[] = {"mksh", "-i", NULL};
+    execve("/bin/mksh", arguments, environment);
+    complain("cannot run", "/bin/mksh");
     _exit(127);
   }
-  if (child < 0) complain("cannot fork for", "/bin/sh");
+  if (child < 0) complain("cannot fork for", "/bin/mksh");
   /* Something is wrong if there is no shell: let it be read instead of scrolling by. */
   if (reap_until(child) == 127) sleep(1);
   open_console();

@@ -29,7 +29,7 @@ static const struct {
     {"faults", test_faults},
     {"descriptors", test_descriptors},
     {"pointers", test_bad_pointers},
-    {"registers", test_registers},
+    {"registers", test_user_registers},
     {"fuzz", test_fuzz},
 };
 

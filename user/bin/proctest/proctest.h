@@ -59,7 +59,7 @@ void test_faults(void);
 void test_bad_pointers(void);
 void test_fuzz(void);
 void test_descriptors(void);
-void test_registers(void);
+void test_user_registers(void);
 int make_frames(void);
 int make_known_frames(void);
 /* proctest walk. */

@@ -98,8 +98,14 @@ static int are_kept(int seed, long rounds, long number, long a, long b) {
   return memcmp(&in, &out, sizeof in) == 0;
 }
 
-/* Several on each CPU, which also move from one to the other. */
+/* Several on each CPU, which also move from one to the other. They begin when all are there: when
+ * nobody can write to the pipe any more. */
+static int begin[2];
+
 static int spin(void* seed) {
+  char nothing;
+  close(begin[1]);
+  EXPECT(read(begin[0], &nothing, 1) == 0);
   for (int i = 0; i < 5; i++) EXPECT(are_kept((int)(long)seed + i, ROUNDS, ABI_SYS_yield, 0, 0));
   return 0;
 }
@@ -159,9 +165,12 @@ static int forked(void* pointer) {
   return 5;
 }
 
-void test_registers(void) {
+void test_user_registers(void) {
   pid_t children[SPINNERS];
+  EXPECT(pipe(begin) == 0);
   for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
+  close(begin[0]);
+  close(begin[1]);
   for (int i = 0; i < SPINNERS; i++) EXPECT(wait_for(children[i]) == 0);
 
   /* Thread-local storage. */

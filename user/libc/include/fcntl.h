@@ -7,6 +7,8 @@
 #define O_RSYNC O_SYNC
 #endif
 
+#define O_TTY_INIT 0 /* a terminal conforms when it is made */
+
 #define POSIX_FADV_NORMAL 0
 #define POSIX_FADV_RANDOM 1
 #define POSIX_FADV_SEQUENTIAL 2

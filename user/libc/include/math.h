@@ -2,6 +2,10 @@
 #define _STELE_MATH_H
 #include_next <math.h>
 
+/* newlib's macros divide by the logarithm of 2, which gives no integers for powers of 2. */
+#undef log2
+#undef log2f
+
 /* What newlib has and does not declare, and long double forms that it lacks. */
 #if __MISC_VISIBLE
 #define M_El 2.718281828459045235360287471352662498L

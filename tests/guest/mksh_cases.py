@@ -1,0 +1,187 @@
+"""mksh's own tests, check.t, without Perl.
+
+check.pl, which comes with mksh, describes the format at its beginning: tags with values, one case after the other. Here the cases are
+parsed and judged in Python; a shell script runs all of them, one after the other, on any system that has a shell, `env` and
+`timeout`: the guest, or the host for comparison. Files of check.t are bytes in no certain encoding, so text is latin-1 throughout.
+"""
+import dataclasses
+import pathlib
+import re
+import shlex
+
+LINE = re.compile(r"([-\w]+):\s*(|\S|\S.*\S)\s*$")
+MANY_LINES = {"description", "arguments", "script", "stdin", "perl-setup", "env-setup", "file-setup", "expected-stdout", "expected-stdout-pattern",
+              "expected-stderr", "expected-stderr-pattern", "category"}
+CHOPPED = {"arguments", "env-setup"}  # without the last line's end
+
+# What mksh's Build.sh gives check.pl for a build such as ours, and what check.pl adds.
+CATEGORIES = {"shell:legacy-no", "int:32", "shell:textmode-no", "shell:binmode-yes", "stdout-ed", "no-stderr-ed", "shell:ebcdic-no",
+              "shell:ascii-yes"}
+
+SECONDS = 20  # for a case that names no limit
+
+
+@dataclasses.dataclass
+class Outcome:
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Case:
+    def __init__(self, fields, setups):
+        self.fields = fields
+        self.setups = setups  # values of file-setup
+        self.name = fields["name"]
+        self.limit = int(fields.get("time-limit", SECONDS))
+
+    def __repr__(self):
+        return self.name
+
+    def fits(self, categories):
+        """Whether check.pl would run it for a shell of these categories."""
+        if "category" not in self.fields:
+            return True
+        fits = False
+        for word in self.fields["category"].strip().split(","):
+            if word.startswith("!"):
+                if word[1:] in categories:
+                    return False
+                fits = True
+            else:
+                fits = fits or word in categories
+        return fits
+
+    def _list(self, field):
+        """A list whose first character stands between its elements."""
+        value = self.fields.get(field, "")
+        return value[1:-1].split(value[0]) if value else []
+
+    def arguments(self):
+        return self._list("arguments")
+
+    def environment(self):
+        """(what is set, what is unset)"""
+        words = [word.replace("@utflocale@", "C.UTF-8") for word in self._list("env-setup") if word]
+        return [word for word in words if "=" in word], [word for word in words if "=" not in word]
+
+    def faults(self, outcome):
+        """What of the outcome is not as expected, in words; nothing if all is."""
+        faults = []
+        expected = self.fields.get("expected-exit", "0")
+        if expected.isdigit():
+            expected = f"e == {expected}"
+        operator, number = re.fullmatch(r"e (==|!=|>) (\d+)", expected).groups()
+        if not {"==": outcome.status == int(number), "!=": outcome.status != int(number), ">": outcome.status > int(number)}[operator]:
+            faults.append(f"status {outcome.status}, not {expected}")
+        for name, got in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+            pattern = self.fields.get(f"expected-{name}-pattern")
+            if pattern is None:
+                wanted = self.fields.get(f"expected-{name}", "")
+                if got != wanted:
+                    faults.append(f"{name} is {got!r}, not {wanted!r}")
+                continue
+            negated, body = re.fullmatch(r"(!?)/(.*)/", pattern.strip(), re.DOTALL).groups()
+            if bool(re.search(body, got)) == bool(negated):
+                faults.append(f"{name} is {got!r}, does not fit {pattern!r}")
+        return faults
+
+
+def parse(path):
+    """The cases of a file of them."""
+    cases, fields, setups = [], {}, []
+    lines = iter(pathlib.Path(path).read_bytes().decode("latin-1").split("\n"))
+    line = next(lines)
+    while line is not None:
+        if not line.strip() or line.lstrip(" ").startswith("#"):
+            line = next(lines, None)
+        elif line.strip() == "---":
+            cases.append(Case(fields, setups))
+            fields, setups = {}, []
+            line = next(lines, None)
+        else:
+            field, value = LINE.match(line).groups()
+            line = next(lines, None)
+            chopped = field in CHOPPED or value == "!"
+            if field == "file-setup":
+                chopped, value = value.startswith("!"), value.removeprefix("!")
+            if field in MANY_LINES and (value in ("", "!") or field == "file-setup"):
+                value = "" if value == "!" else value
+                while line is not None and line.startswith("\t"):
+                    value += line[1:] + "\n"
+                    line = next(lines, None)
+                value = value.removesuffix("\n") if chopped else value
+            if field == "file-setup":
+                setups.append(value)
+            else:
+                fields[field] = value
+    return cases
+
+
+def _set_up(value, where):
+    """The commands that make a file, and what it holds. `value`: kind, permissions, quoted name, content."""
+    kind, mode, rest = re.match(r"\s*(\S+)\s+(\S+)\s+(.*)", value, re.DOTALL).groups()
+    name, _, content = rest[1:].partition(rest[0])
+    name = shlex.quote(name)
+    if kind == "dir":
+        return f"mkdir -- {name}; chmod {mode} -- {name}", None
+    if kind == "symlink":
+        return f"ln -s -- {shlex.quote(content)} {name}", None
+    return f"cat {where} >{name}; chmod {mode} -- {name}", content
+
+
+class Run:
+    """A run of cases: a folder with all that it needs, `all.sh` in it the script, and what came of each."""
+
+    BOUNDARY = "\n--- 3c1d1f6e mksh case "
+
+    def __init__(self, cases, folder, seen_as, shell, work, timeout="timeout -s KILL"):
+        """`folder` is seen as `seen_as` where the script runs; `shell` is tested; `work` is a folder that does not exist there yet; `timeout`: a
+        command that kills another one after the seconds that follow."""
+        self.cases = cases
+        self.folder = pathlib.Path(folder)
+        self.seen_as, self.shell, self.timeout = seen_as, shell, timeout
+        boundary = self.BOUNDARY.replace("\n", "\\n")
+        script = [f"mkdir {work}; umask 022; cd {work}; printf '{boundary}errors\\n' >errors"]
+        for number, case in enumerate(cases):
+            script += [f"mkdir {number}; cd {number}", *self._commands(number, case)]
+            script.append(f"printf '{boundary}{number} %d\\n' $? >../{number}.status; cd ..")
+        parts = " ".join(f"{number}.status {number}.out errors {number}.err" for number in range(len(cases)))
+        script.append(f"cat {parts}; cd /; rm -rf {work}\n")
+        (self.folder / "all.sh").write_text("\n".join(script), encoding="latin-1", newline="")
+
+    def _give(self, name, content):
+        """A file for the script; its path there."""
+        (self.folder / name).write_text(content, encoding="latin-1", newline="")
+        return f"{self.seen_as}/{name}"
+
+    def _commands(self, number, case):
+        """What a case runs in a folder of its own; the last one is the shell."""
+        commands = []
+        for i, value in enumerate(case.setups):
+            command, content = _set_up(value, f"{self.seen_as}/{number}.file{i}")
+            if content is not None:
+                self._give(f"{number}.file{i}", content)
+            commands.append(command)
+        if "perl-setup" in case.fields:
+            mode, name = re.fullmatch(r'chmod\((\d+), "(\w+)"\);', case.fields["perl-setup"].strip()).groups()
+            commands.append(f"chmod {mode} -- {name}")
+        variables = {"HOME": "/home", "LOGNAME": "root", "PATH": "/bin:/usr/bin", "SHELL": "/bin/sh", "USER": "root", "ENV": "/nonexistant",
+                     "__progname": self.shell, "__perlname": "/usr/bin/perl", "CYGWIN": "nodosfilewarning"}
+        to_set, to_unset = case.environment()
+        command = ["env", "-i", *(f"{name}={value}" for name, value in variables.items() if name not in to_unset), *to_set,
+                   *self.timeout.split(), str(case.limit), self.shell, *case.arguments()]
+        if "script" in case.fields:
+            command.append(self._give(f"{number}.script", case.fields["script"]))
+        stdin = self._give(f"{number}.in", case.fields["stdin"]) if "stdin" in case.fields else "/dev/null"
+        return [*commands, f"{shlex.join(command)} <{stdin} >../{number}.out 2>../{number}.err"]
+
+    def outcomes(self, output):
+        """{case: what came of it} of what the script printed (bytes); a case that did not run is missing."""
+        outcomes = {}
+        parts = output.decode("latin-1").split(self.BOUNDARY)[1:]
+        for first, second in zip(parts[::2], parts[1::2]):
+            head, _, stdout = first.partition("\n")
+            number, status = map(int, head.split())
+            outcomes[self.cases[number]] = Outcome(status, stdout, second.removeprefix("errors\n"))
+        return outcomes

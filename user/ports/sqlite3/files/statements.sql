@@ -1,0 +1,42 @@
+-- Every statement of this file prints the same here and on another system.
+create table a(id integer primary key, name text not null collate nocase, weight real check (weight > 0), data blob, unique (name));
+create table b(a integer references a on delete cascade, day text, n int);
+create index b_by_day on b(day, n) where n > 10;
+create trigger counted after insert on b begin update a set weight = weight + new.n where id = new.a; end;
+create view heavy as select name, weight from a where weight > 100 order by weight desc;
+pragma foreign_keys = on;
+begin;
+with recursive i(x) as (values (1) union all select x + 1 from i where x < 500)
+  insert into a select x, printf('name%03d', x), x / 7.0, zeroblob(x * 3) from i;
+with recursive i(x) as (values (1) union all select x + 1 from i where x < 2000)
+  insert into b select x % 500 + 1, date('2024-02-29', x || ' days'), x * x % 97 from i;
+savepoint half;
+delete from a where id % 2;
+select count(*), (select count(*) from b) from a;
+rollback to half;
+commit;
+select * from heavy limit 5;
+select name, sum(n) over (partition by a.id % 3 order by day rows 2 preceding) from a join b on b.a = a.id limit 12;
+select day, group_concat(n, '-') from (select day, n from b where n > 90 order by day limit 20) group by substr(day, 1, 7);
+select json_group_array(json_object('name', name, 'w', round(weight, 3))) from (select * from a limit 4);
+select value, type from json_tree('{"a":[1,2.5,"x",null],"b":{"c":true}}') where atom is not null;
+select quote(x'00ff'), hex('ü'), unicode('€'), upper('straße'), typeof(1e300 * 1e300), 7 / 2, 7 % -3, -7 / 2.0, 1 << 62, ~5;
+select strftime('%Y-%m-%d %H:%M:%f %j %w', '2024-12-31 23:59:59.987', '+1 second'), julianday('2000-01-01');
+select printf('%.15g %e %10.3f %-6d| %+d %x %o %c %q', 0.1, 12345.678, 2.0 / 3, 42, 7, 255, 8, 'z', 'it''s');
+insert into a(name, weight) values ('NAME001', 1);
+insert into b values (9999, 'never', 1);
+update a set weight = -1 where id = 3;
+select nothing from nowhere;
+insert into a(name, weight) values ('name001', 5) on conflict (name) do update set weight = excluded.weight returning id, weight;
+alter table b add column note text default 'none';
+alter table b rename column n to amount;
+explain query plan select * from b where day = '2025-01-01' and amount > 10;
+attach 'other.db' as other;
+create table other.copy as select id, name from main.a where id <= 100;
+select count(*), max(name) from other.copy;
+vacuum;
+pragma integrity_check;
+pragma foreign_key_check;
+select count(*), sum(length(data)), total(weight) from a;
+delete from a where id > 250;
+select count(*) from b;
