@@ -33,9 +33,10 @@ size_t kmalloc_usable_size(const void* memory);
 template <typename T>
 class ObjectCache {
  public:
-  // Once, at boot; a cache that cannot be made then panics.
-  void init(const char* name) {
-    cache_ = kmem_cache_create(name, sizeof(T), alignof(T), 0, nullptr, nullptr, nullptr, nullptr);
+  // Once, at boot; a cache that cannot be made then panics. `size` bytes are an object's memory,
+  // for what has something behind it.
+  void init(const char* name, size_t size = sizeof(T), size_t alignment = alignof(T)) {
+    cache_ = kmem_cache_create(name, size, alignment, 0, nullptr, nullptr, nullptr, nullptr);
     if (!cache_) panic_no_cache(name);
   }
   // ENOMEM when there is none. May sleep unless `flags` is KM_ATOMIC.

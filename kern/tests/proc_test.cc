@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "abi/start.h"
 #include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
@@ -287,7 +288,14 @@ KTEST(proc_load_and_let_go) {
              word_at(space, stack + 16) == space.arguments_start + 6);
       EXPECT(word_at(space, stack + 24) == 0 &&
              word_at(space, stack + 32) == space.arguments_start + 13);
-      EXPECT(word_at(space, stack + 40) == 0 && word_at(space, stack + 48) == 0);
+      EXPECT(word_at(space, stack + 40) == 0);
+      uint64_t entry = 0, page_size = 0, at = stack + 48;
+      for (; word_at(space, at) != ABI_AT_NULL && at < stack + 512; at += 16) {
+        if (word_at(space, at) == ABI_AT_ENTRY) entry = word_at(space, at + 8);
+        if (word_at(space, at) == ABI_AT_PAGESZ) page_size = word_at(space, at + 8);
+      }
+      EXPECT(word_at(space, at) == ABI_AT_NULL && entry == program->frame.rip &&
+             page_size == kPageSize);
       EXPECT(space.fault(program->frame.rip, FaultAccess::kExecute));
       EXPECT(is_error(space.fault(program->frame.rip, FaultAccess::kWrite), Errno::EFAULT));
     }

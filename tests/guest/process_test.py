@@ -6,7 +6,7 @@ import pytest
 
 from guest import BUILD, guest, live_counts
 
-CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer", "fpu_state"]
+CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer"]
 
 
 def test_no_memory_does_not_end_process_1():

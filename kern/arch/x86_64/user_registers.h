@@ -2,8 +2,8 @@
 // x87, SSE and what else XSAVE knows, and FS base, the thread pointer of programs.
 //
 // XSAVE writes what CPUID says the processor has: x87, SSE, AVX, AVX-512. On a processor without it
-// FXSAVE does, and programs have x87 and SSE. The size is known at boot, so the state is an object
-// of a cache (fpu_state_size).
+// FXSAVE does, and programs have x87 and SSE. The size is known at boot (fpu_state_size), so
+// the state lies behind the structure of its process.
 //
 // A task that leaves its CPU always saves its registers, so that another CPU may take it. It need
 // not load them again if no other program has run on the CPU since, as after the idle task: each

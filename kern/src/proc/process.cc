@@ -44,7 +44,7 @@ constinit AllProcesses all_processes;
 namespace {
 
 constinit ObjectCache<Process> process_cache;
-constinit kmem_cache* fpu_cache = nullptr;  // of FpuState
+constexpr size_t kFpuOffset = align_up(sizeof(Process), kFpuAlign);  // in a process's memory
 constinit Process* table[kMaxPid + 1];
 constinit uint32_t last_pid = 0;
 constinit uint32_t generation = 0;  // how often PIDs have come round
@@ -187,11 +187,8 @@ Process* process_find(ProcessId id) {
 
 Result<Process*> process_create() {
   Process* const process = TRY(process_cache.make(KM_SLEEP));
-  process->user_registers.fpu = static_cast<FpuState*>(kmem_cache_alloc(fpu_cache, KM_SLEEP));
-  if (!process->user_registers.fpu) {
-    process_free(process);
-    return Errno::ENOMEM;
-  }
+  process->user_registers.fpu =
+      reinterpret_cast<FpuState*>(reinterpret_cast<char*>(process) + kFpuOffset);
   fpu_init(*process->user_registers.fpu);
   process->start_ticks = ticks_now();
   return process;
@@ -219,7 +216,6 @@ void process_discard(Process* process) {
 }
 
 void process_free(Process* process) {
-  kmem_cache_free(fpu_cache, process->user_registers.fpu);
   process_cache.destroy(process);
 }
 
@@ -360,10 +356,7 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
 }
 
 void proc_init() {
-  process_cache.init("process");
-  fpu_cache = kmem_cache_create("fpu_state", fpu_state_size(), kFpuAlign, 0, nullptr, nullptr,
-                                nullptr, nullptr);
-  if (!fpu_cache) panic_no_cache("fpu_state");
+  process_cache.init("process", kFpuOffset + fpu_state_size(), kFpuAlign);
   signals_init();
   process_timers_init();
   address_space_init();
