@@ -137,7 +137,7 @@ def test_stop_and_go_on():
         console.type("wrong\x15right\r\x04")
         assert "\nright\n" in console.read_until("# ")
         # A pipeline is one job.
-        console.type("{ echo running >&2; yes; } | cat > /dev/null\r")
+        console.type("sh -c 'echo running >&2; exec yes' | cat > /dev/null\r")
         console.read_until("\nrunning")
         console.type("\x03")
         console.read_until("# ")
