@@ -186,12 +186,12 @@ def test_stop_and_go_on():
         console.type("twice\r\x04")
         assert "twice\ntwice\n" in console.read_until("# ")
         # ^U takes the line back.
-        console.type("echo wrong\x15")
-        console.read_until("# ")
-        console.type("echo right\r")
+        console.type("sh -c 'echo reading; cat'\r")
+        console.read_until("\nreading")
+        console.type("wrong\x15right\r\x04")
         assert "\nright\n" in console.read_until("# ")
         # A pipeline is one job.
-        console.type("{ echo running >&2; yes; } | cat > /dev/null\r")
+        console.type("sh -c 'echo running >&2; exec yes' | cat > /dev/null\r")
         console.read_until("\nrunning")
         console.type("\x03")
         console.read_until("# ")
