@@ -13,6 +13,7 @@
 #include "sched/timer.h"
 
 struct Process;
+extern Spinlock process_lock;  // process_impl.h
 
 // When a timer expires next, and how often from then on.
 struct TimerSetting {
