@@ -179,7 +179,7 @@ bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<st
 
 // Is a leak found that is there on purpose? What it leaks is there from now on.
 bool Fuzzer::awake() {
-  const Programs leak{*parse_program("0 open L0 0 0; close 3")};
+  const Programs leak{*parse_program("0 open W0 L0 0 0; close 3")};
   counts_ = rest_.counts();
   for (int round = 0; round < 3; round++) {
     std::vector<std::string> rises;
