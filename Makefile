@@ -39,7 +39,7 @@ PACKAGES := build \
   $(if $(filter pictures,$(GOALS)),pictures) \
   $(if $(filter bench% test% host-tests,$(GOALS)),test) \
   $(if $(filter test-long,$(GOALS)),pprof) \
-  $(if $(filter ports test-ports test-long load,$(GOALS))$(PORTS),ports) \
+  $(if $(filter ports test-ports test-long load bench,$(GOALS))$(PORTS),ports) \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()

@@ -51,7 +51,7 @@ PROCESSES ?= 5000
 RECORDS   ?= 1000000
 
 .PHONY: bench bench-baseline bench-where bench-scale
-bench: all $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of the peers; build/bench/
+bench: all port-sqlite3 $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of the peers; build/bench/
 	@bench/bench.py
 bench-baseline: all ## the counts as they are now become what `make test` compares with
 	@bench/bench.py --counts-only --write-baseline

@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import counts
+import inserts
 import loads
 
 # Name, what it is, unit, target (a number: at most; negative: at least its absolute value), Akaros, Linux 6.1 at its best.
@@ -70,6 +71,9 @@ ROWS = [
           ("_stopped", "… % more with all stopped, records kept", "%", 1, ""),
           ("_sampled", "… % more with all sampled, by 512K", "%", 1.5, ""),
           ("_flag_tests", "… % more, never traced, than without flag tests", "%", 0.5, ""))),
+    ("inserts", f"an insert of sqlite3, autocommitted in #tmp ({inserts.INSERTS:,} of them)", "thousand instructions", None, "", ""),
+    ("inserts_on", "… % more with all traces on", "%", None, "", ""),
+    ("inserts_sampled", "… % more with all sampled, by 512K", "%", None, "", ""),
     ("host_untraced", "real processor: an untraced pair", "ns", None, "", ""),
     ("host_traced_ratio", "… a traced pair, in untraced ones", "ratio", 6, "", ""),
     ("host_traced_ratio_2", "… two threads, one cache", "ratio", None, "", ""),
@@ -84,6 +88,8 @@ HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU, HOST_SECONDS = 20, 5, 5, 0.97, 120
 HOST_NEEDS = {"host_untraced": ("untraced",), "host_traced_ratio": ("untraced", "traced"),
               "host_traced_ratio_2": ("untraced", "threads"), "host_control_ratio_2": ("untraced", "processes"),
               "host_share_of_control": ("threads", "processes")}
+# Those of whole programs move with everything in the image, and those of the host with the host.
+NOT_IN_BASELINE = HOST_NEEDS.keys() | set(loads.rows()) | set(inserts.rows())
 
 
 class Failed(Exception):
@@ -154,9 +160,9 @@ def host_figures(program):
 def counted(counts_only):
     """({row: value}, {row: why it was not measured}) of what is counted in guests."""
     values, reasons = {}, {}
-    of_loads = set(loads.rows())
-    for measure, rows in ((counts.measure, {row[0] for row in ROWS} - HOST_NEEDS.keys() - of_loads),
-                          (loads.measure, set() if counts_only else of_loads)):
+    for measure, rows in ((counts.measure, {row[0] for row in ROWS} - NOT_IN_BASELINE),
+                          (loads.measure, set() if counts_only else set(loads.rows())),
+                          (inserts.measure, set() if counts_only else set(inserts.rows()))):
         if not rows:
             continue
         try:
@@ -169,7 +175,7 @@ def counted(counts_only):
 
 def unmeasured(values, reasons, counts_only):
     """{row: why it has no value}."""
-    left_out = HOST_NEEDS.keys() | set(loads.rows()) if counts_only else ()
+    left_out = NOT_IN_BASELINE if counts_only else ()
     return {row[0]: reasons.get(row[0], "nothing measured it") for row in ROWS if row[0] not in values and row[0] not in left_out}
 
 
@@ -267,8 +273,7 @@ def main():
     # A count repeats on any machine, so one that is missing is a fault; the host's processors may be busy.
     complete = reasons.keys() <= HOST_NEEDS.keys()
     if options.write_baseline and complete:
-        not_kept = HOST_NEEDS.keys() | set(loads.rows())
-        counts.write_baseline({name: value for name, value in values.items() if name not in not_kept} | loads.measure_short(build=False))
+        counts.write_baseline({name: value for name, value in values.items() if name not in NOT_IN_BASELINE} | loads.measure_short(build=False))
     (folder / "figures.json").write_text(json.dumps(figures(values, reasons), indent=1) + "\n")
     print(table(values, reasons), flush=True)
     draw(values, folder)

@@ -32,13 +32,14 @@ SHORT_STATES = ("on", "stopped", "sampled")
 @dataclass(frozen=True)
 class Guest:
     """What is booted: the build's variant ("": the configuration of `make run`), a plugin of QEMU's, memory, words on the kernel's
-    command line, CPUs; from `make` or not."""
+    command line, CPUs, programs of user/ports; from `make` or not."""
 
     variant: str = ""
     plugin: str = ""
     memory: str = "512M"
     cmdline: str = ""
     cpus: int = 1
+    ports: tuple = ()
     build: bool = True
 
     def run(self, script, timeout=600):
@@ -46,6 +47,8 @@ class Guest:
         command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(self.cpus), "--mem", self.memory, "--timeout", str(timeout), "-c", script]
         for option, value in (("--variant", self.variant), ("--plugin", self.plugin), ("--cmdline", self.cmdline)):
             command += [option, value] if value else []
+        for port in self.ports:
+            command += ["--port", port]
         run = subprocess.run(command + ([] if self.build else ["--no-build"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         ticks = re.search(r"power off after (\d+) ticks", run.stderr)
         errors = [line for line in run.stderr.splitlines() if not re.match(r"\[ *\d+\.\d+\] ", line)]

@@ -1,0 +1,34 @@
+"""A load of a program that people use: what sqlite3's inserts cost, each a transaction of its own in a file of #tmp.
+
+Counted as whole loads are (loads.py), of a guest that has the port sqlite3.
+"""
+import loads
+
+INSERTS = 2000
+DATABASE = "/tmp/inserts.db"
+STATES = ("untraced", "on", "sampled")
+
+
+def script(state, count):
+    """`count` autocommitted inserts, by one sqlite3; the database and what it is read from are there before."""
+    return "\n".join([
+        f"sqlite3 {DATABASE} 'create table t (n integer, text)' || exit",
+        f"i=0; while [ $i -lt {INSERTS} ]; do echo \"insert into t values ($i, 'the text of row $i');\"; i=$((i+1)); done > /tmp/inserts",
+        loads.STATES[state],
+        f"head -n {count} /tmp/inserts | sqlite3 {DATABASE} || exit",
+        f"[ \"$(sqlite3 {DATABASE} 'select count(*) from t; pragma integrity_check')\" = \"{count}\nok\" ]",
+    ])
+
+
+def measure(build=True):
+    """{row: value}: thousands of instructions of one insert untraced, and per cents."""
+    guest = loads.Guest(ports=("sqlite3",), build=build)
+    counted = {state: guest.run(script(state, INSERTS))[1] - guest.run(script(state, 0))[1] for state in STATES}
+    untraced = counted["untraced"]
+    return {"inserts": untraced / INSERTS / 1000} | {f"inserts_{state}": loads.per_cent(counted[state], untraced)
+                                                     for state in STATES if state != "untraced"}
+
+
+def rows():
+    """The names of what measure() gives."""
+    return ["inserts", *(f"inserts_{state}" for state in STATES if state != "untraced")]
