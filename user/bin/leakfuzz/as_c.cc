@@ -108,6 +108,8 @@ std::string expression(const Argument& argument, uint32_t uid) {
     case 'T':
     case 'L':
       return "(long)" + quoted(pool_path(argument.pool, index));
+    case 'K':
+      return "(long)" + quoted(pool_link_target(index, uid));
     case 'D':
       return "(long)" + quoted(pool_data(index));
     case 'B':

@@ -12,10 +12,12 @@
 //   a address           n length             o offset             i boundary number
 //   k open flags        m permissions        g signal             q process
 //   u user              h whence or how      c fcntl command      z terminal request
-//   y milliseconds      e options of wait    x protection         j flags of mmap
+//   e options of wait   x protection         j flags of mmap
 //   l number of polls   b flags of bind      d flags of pipe2
 //   F directory to begin at                  E flags after a path
 //   R flags of unlink   M type and permissions
+//   T time              I setting of a timer N what a timer does   A alternate stack
+//   U limit             L target of a symbolic link
 struct CallType {
   std::string_view name;
   uint32_t number;

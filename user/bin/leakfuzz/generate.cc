@@ -37,14 +37,29 @@ constexpr const char* kSeeds[] = {
     "write 3 "
     "D5 6",
     "open W0 P56 2 0; write 3 D3 6; open W0 P60 0 0; read 4 B0 10000; write 3 D4 5; write 3 D5 6",
-    "pipe2 B0 4000; fstat 3 B1; poll S19 4 1; fcntl 4 3 0; fcntl 4 4 4000; write 4 B0 3000; "
-    "fcntl 3 0 64; dup2 3 6; close 3; close 4; poll S18 100 0",
-    "mkdir W0 P1 1ff; open W0 P16 602 1b6; link W0 P16 W0 P4 0; symlink P4 W0 P2; open W0 P2 2 0; "
+    "pipe2 B0 4000; fstat 3 B1; poll S19 4 S9 0; fcntl 4 3 0; fcntl 4 4 4000; write 4 B0 3000; "
+    "fcntl 3 0 64; dup2 3 6; close 3; close 4; poll S18 100 S8 S14",
+    "mkdir W0 P1 1ff; open W0 P16 602 1b6; link W0 P16 W0 P4 0; symlink K2 W0 P2; open W0 P2 2 0; "
     "write 4 D1 5; readlink W0 P2 B0 40; unlink W0 P4 0; stat W0 P2 B1 2; close 4; unlink W0 P2 0",
     "mknod W0 P16 11b6; open W0 P16 4000 0; open W0 P16 4001 0; write 4 D1 5; read 3 B0 40; close "
     "4; "
     "read 3 B0 40; stat W0 P16 B1 0; close 3; unlink W0 P16 0",
     "open W0 P41 1 0; write 3 D31 4; open W0 P39 0 0; read 4 B0 1000; ioctl 0 1 S20",
+    "sigaction 22 S2 0; timer_create 4 S31; timer_settime 0 0 S27 B0; timer_gettime 0 B1; "
+    "sigsuspend S14; timer_overrun 0; timer_delete 0",
+    "sigaction e S3 0; setitimer 0 S26 B0; nanosleep 4 0 S9 B1; setitimer 1 S27 B0; setitimer 0 "
+    "S28 B0",
+    "mmap A1 4000 3 32 ffffffff 0; sigaltstack S34 B0; sigaction 1e S7 0; sigqueue N0 1e 5; kill "
+    "N0 1e; sigaltstack S35 B0",
+    "sigprocmask 1 S15 B1; sigqueue N0 22 5; sigqueue N0 22 6; sigpending B0; sigtimedwait S15 B1 "
+    "S9; sigtimedwait S15 B1 S8",
+    "fork; waitid 1 N1 B0 15 B1; waitid 0 0 B0 4 B1",
+    "open W0 P91 2 0; ioctl 3 10 S22; open W0 P93 2 0; ioctl 4 9 0; ioctl 4 8 S22; write 3 D1 2; "
+    "read 4 B0 40; write 4 D2 9; read 3 B1 40; open W0 P95 2 0; ioctl 5 2 S20; ioctl 5 a 0; close "
+    "3; read 4 B0 40",
+    "open W0 P16 202 1b6; open W0 P16 2 0; fcntl 3 8 S41; fcntl 3 8 S42; fork; fcntl 3 9 S43; "
+    "fcntl 3 7 S41; flock 3 2; flock 4 6; fcntl 3 8 S44; close 3",
+    "rlimit 7 S38 B0; open W0 P23 2 0; dup 3; rlimit 1 S37 0; open W0 P16 202 1b6; write 3 B0 1000",
 };
 
 constexpr uint64_t kLengths[] = {
@@ -115,7 +130,6 @@ constexpr uint64_t kKinds[] = {ABI_S_IFIFO | 0666, ABI_S_IFIFO | 0600, ABI_S_IFR
                                ABI_S_IFCHR | 0600, ~uint64_t{0}};
 constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
 constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 7, 8, 9, 14, 5};
-constexpr uint64_t kTimeouts[] = {0, 1, 2, ~uint64_t{0}, 0x80000000};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
 constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0, 0x10, 0x20, ~uint64_t{0}};
@@ -131,6 +145,11 @@ Generator::Generator(uint64_t seed) : random_(seed) {
 
 Argument Generator::entry(char pool) {
   return {.pool = pool, .value = random_.below(pool_size(pool))};
+}
+
+Argument Generator::structure(char kind) {
+  const PoolRange range = pool_structures(kind);
+  return {.pool = 'S', .value = range.first + random_.below(range.count)};
 }
 
 Argument Generator::argument(char kind) {
@@ -154,6 +173,14 @@ Argument Generator::argument(char kind) {
       return entry(hostile ? 'X' : random_.one_in(6) ? 'A' : 'B');
     case 's':
       return entry(hostile ? 'X' : random_.one_in(8) ? 'B' : 'S');
+    case 'T':
+    case 'I':
+    case 'N':
+    case 'A':
+    case 'U':
+      return hostile ? argument('s') : structure(kind);
+    case 'L':
+      return entry(hostile ? 'X' : 'K');
     case 'v':
       return entry(hostile ? 'X' : 'V');
     case 'a':
@@ -184,7 +211,7 @@ Argument Generator::argument(char kind) {
     case 'm':
       return number(random_.of(kModes));
     case 'g':
-      return number(hostile ? random_.of(kBoundaries) : random_.below(33));
+      return number(hostile ? random_.of(kBoundaries) : random_.below(ABI_SIGNAL_COUNT + 1));
     case 'q':
       return entry('N');
     case 'u':
@@ -195,10 +222,8 @@ Argument Generator::argument(char kind) {
       return number(random_.of(kFcntl));
     case 'z':
       return number(random_.below(18));
-    case 'y':
-      return number(random_.of(kTimeouts));
     case 'e':
-      return number(random_.below(4));
+      return number(random_.below(32));
     case 'l':
       return number(random_.of(kPolls));
     case 'b':
@@ -217,6 +242,12 @@ Call Generator::call() {
   // What a mapping may take is bounded.
   if (type->number == ABI_SYS_mmap || type->number == ABI_SYS_munmap)
     made.arguments[1] = number(random_.of(kSizes));
+  const uint64_t which = made.arguments.size() > 1 ? made.arguments[1].value : 0;
+  // Locks are structures; some requests of terminals take a number.
+  if (type->number == ABI_SYS_fcntl && which >= ABI_F_GETLK && which <= ABI_F_SETLKW)
+    made.arguments[2] = structure('F');
+  if (type->number == ABI_SYS_ioctl && (which == ABI_TCFLSH || which == ABI_TCXONC))
+    made.arguments[2] = number(random_.below(4));
   return made;
 }
 

@@ -21,6 +21,7 @@ class Generator {
 
   Call call();
   Argument argument(char kind);
+  Argument structure(char kind);  // of those of pool_structures
   Argument number(uint64_t value) { return {.pool = 0, .value = value}; }
   Argument entry(char pool);
   Program fresh();

@@ -116,9 +116,47 @@ constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "/proc/loadavg",
                                   "/mem",
                                   "/tmp/fuzz/b/b",
-                                  "/tmp/fuzz/b/.."};
+                                  "/tmp/fuzz/b/..",
+                                  "/dev/ptmx",
+                                  "/dev/pts",
+                                  "/dev/pts/0",
+                                  "/dev/pts/1",
+                                  "/dev/tty",
+                                  "/dev/fd",
+                                  "/dev/fd/3",
+                                  "/dev/stdin",
+                                  "/dev/full",
+                                  "#pty"};
 constexpr string_view kPlaces[] = {"/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/a/a", "/tmp/fuzz/d",
                                    "/tmp/fuzz/x"};
+
+// Of symbolic links: the first kInside lead nowhere but into #tmp, so that no bind of root's that
+// follows them changes every other process's world.
+constexpr string_view kTargets[] = {"/tmp/fuzz/a",
+                                    "/tmp/fuzz/b",
+                                    "/tmp/fuzz/a/a",
+                                    "/tmp/fuzz/x",
+                                    "/tmp/fuzz/d",
+                                    "a",
+                                    "b",
+                                    "a/b",
+                                    "../a",
+                                    kName255,
+                                    kTooLong,
+                                    "",
+                                    "none",
+                                    ".",
+                                    "..",
+                                    "/",
+                                    "/dev",
+                                    "/dev/null",
+                                    "/dev/ptmx",
+                                    "/bin/true",
+                                    "/proc/self",
+                                    "/proc/self/stat",
+                                    "#pipe",
+                                    "/etc/profile"};
+constexpr size_t kInside = 13;
 
 constexpr string_view kLeaks[] = {"#debug/leaky/leak"};
 
@@ -171,7 +209,7 @@ constexpr string_view kData[] = {"x",
                                  "%s%n\377\1",
                                  "limit 1x\n"};
 
-// Vectors of strings, and ten structures of each kind, which have a size of 64 at least.
+// Structures of each kind, one kind after the other.
 struct Structures {
   abi_sigaction actions[8];
   abi_timespec times[6];
@@ -180,10 +218,15 @@ struct Structures {
   abi_pollfd few_polls[4];
   abi_termios modes[2];
   int groups[4];
+  abi_itimerspec timers[4];
+  abi_sigevent events[4];
+  abi_stack stacks[3];
+  abi_rlimit limits[4];
+  abi_flock locks[5];
 };
 Structures structures;
 
-constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4, kVectors = 7;
+constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4 + 4 + 4 + 3 + 4 + 5, kVectors = 7;
 char hello[] = "hello", empty[] = "", truth[] = "true", shell[] = "sh", dash_c[] = "-c",
      script[] = "exit 3";
 char* vectors[kVectors - 2][4] = {
@@ -253,7 +296,12 @@ Bytes structure(size_t index) {
   if ((index -= 6) < 4) return whole(structures.masks[index]);
   if ((index -= 4) < 2) return index == 0 ? whole(structures.polls) : whole(structures.few_polls);
   if ((index -= 2) < 2) return whole(structures.modes[index]);
-  return whole(structures.groups[index - 2]);
+  if ((index -= 2) < 4) return whole(structures.groups[index]);
+  if ((index -= 4) < 4) return whole(structures.timers[index]);
+  if ((index -= 4) < 4) return whole(structures.events[index]);
+  if ((index -= 4) < 3) return whole(structures.stacks[index]);
+  if ((index -= 3) < 4) return whole(structures.limits[index]);
+  return whole(structures.locks[index - 4]);
 }
 
 uint64_t process(size_t index, const Caller& caller) {
@@ -304,6 +352,8 @@ size_t pool_size(char pool) {
       return std::size(kPaths);
     case 'T':
       return std::size(kPlaces);
+    case 'K':
+      return std::size(kTargets);
     case 'L':
       return std::size(kLeaks);
     case 'D':
@@ -335,6 +385,27 @@ std::string_view pool_data(size_t index) {
   return kData[index];
 }
 
+std::string_view pool_link_target(size_t index, uint32_t uid) {
+  return kTargets[uid == 0 ? index % kInside : index];
+}
+
+PoolRange pool_structures(char kind) {
+  switch (kind) {
+    case 'T':
+      return {8, 6};
+    case 'I':
+      return {26, 4};
+    case 'N':
+      return {30, 4};
+    case 'A':
+      return {34, 3};
+    case 'U':
+      return {37, 4};
+    default:
+      return {41, 5};
+  }
+}
+
 size_t pool_structure_size(size_t index) {
   return structure(index).size;
 }
@@ -350,7 +421,10 @@ void make_pools() {
       {.handler = handler, .mask = 0, .flags = ABI_SA_NODEFER, .restorer = 0},
       {.handler = 0x4141414141414141, .mask = 0, .flags = 0, .restorer = restorer},
       {.handler = 0xffffffff80200000, .mask = 1, .flags = ~uint64_t{0}, .restorer = restorer},
-      {.handler = handler, .mask = 0, .flags = ABI_SA_NOCLDSTOP, .restorer = restorer},
+      {.handler = handler,
+       .mask = 0,
+       .flags = ABI_SA_NOCLDSTOP | ABI_SA_SIGINFO | ABI_SA_ONSTACK,
+       .restorer = restorer},
   };
   memcpy(structures.actions, actions, sizeof actions);
   const abi_timespec times[] = {{0, 0},          {0, 1000000},           {-1, 0},
@@ -366,6 +440,34 @@ void make_pools() {
   memset(&structures.modes[1], 0xff, sizeof structures.modes[1]);
   const int groups[] = {0, -1, 1, INT32_MAX};
   memcpy(structures.groups, groups, sizeof groups);
+  const abi_itimerspec timers[] = {{{0, 0}, {0, 1000000}},
+                                   {{0, 2000000}, {0, 1000000}},
+                                   {{0, 0}, {0, 0}},
+                                   {{-1, 0}, {INT64_MAX, 999999999}}};
+  memcpy(structures.timers, timers, sizeof timers);
+  const abi_sigevent events[] = {
+      {.notify = ABI_SIGEV_NONE, .signal = 0, .value = 0},
+      {.notify = ABI_SIGEV_SIGNAL, .signal = ABI_SIGRTMIN + 2, .value = 7},
+      {.notify = ABI_SIGEV_SIGNAL, .signal = ABI_SIGUSR2, .value = 7},
+      {.notify = ABI_SIGEV_THREAD, .signal = -1, .value = 0},
+  };
+  memcpy(structures.events, events, sizeof events);
+  const abi_stack stacks[] = {
+      {.base = kMapBase, .flags = 0, .size = 0x3000},
+      {.base = 0, .flags = ABI_SS_DISABLE, .size = 0},
+      {.base = 0xffffffff80200000, .flags = 0, .size = ABI_MINSIGSTKSZ},
+  };
+  memcpy(structures.stacks, stacks, sizeof stacks);
+  const abi_rlimit limits[] = {{0, ABI_RLIM_INFINITY}, {4, 4}, {1 << 20, 1 << 21}, {2, 1}};
+  memcpy(structures.limits, limits, sizeof limits);
+  const abi_flock locks[] = {
+      {.type = ABI_F_WRLCK, .whence = 0, .start = 0, .length = 0, .pid = 0},
+      {.type = ABI_F_RDLCK, .whence = 0, .start = 10, .length = 10, .pid = 0},
+      {.type = ABI_F_WRLCK, .whence = 2, .start = -1, .length = -5, .pid = 0},
+      {.type = ABI_F_UNLCK, .whence = 1, .start = 12, .length = 3, .pid = 0},
+      {.type = -1, .whence = 3, .start = INT64_MAX, .length = INT64_MAX, .pid = 0},
+  };
+  memcpy(structures.locks, locks, sizeof locks);
   for (char*& text : endless) text = hello;
   const auto map = [](size_t size, int protection) {
     return static_cast<char*>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -382,6 +484,8 @@ uint64_t pool_value(char pool, size_t index, const Caller& caller) {
     case 'T':
     case 'L':
       return address_of(pool_path(pool, index).data());
+    case 'K':
+      return address_of(pool_link_target(index, caller.uid).data());
     case 'D':
       return address_of(kData[index].data());
     case 'B':

@@ -1,6 +1,7 @@
 // What arguments may point at: pools of paths, data, structures and addresses, by letter.
 //
 //   P paths    T places to bind at    D data to write       B buffers
+//   K targets of symbolic links, of which root gets those that lead into #tmp only
 //   S structures                      V vectors of strings
 //   X addresses that nobody may use   A addresses to map at
 //   W the current directory, for what takes a directory and a path
@@ -11,7 +12,8 @@
 // (#cons/power), a panic or a leak on request (#debug), the log that the host follows and the other
 // serial ports (#uart), the counts of the bench, which take seconds (#bench), coverage itself
 // (#coverage), signals to the fuzzer (kill -1 or the parent's PID as root), and binds outside of
-// /tmp/fuzz, which would change every other process's world. Nothing else is kept from them.
+// /tmp/fuzz, also through a symbolic link, which would change every other process's world. Nothing
+// else is kept from them.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +25,14 @@ size_t pool_size(char pool);
 std::string_view pool_path(char pool, size_t index);  // of P, T and L
 std::string_view pool_data(size_t index);             // of D
 
+std::string_view pool_link_target(size_t index, uint32_t uid);  // of K, for this user
+
+// The entries of S of one kind: T times, I settings of timers, N what timers do, A alternate
+// stacks, U limits, F locks.
+struct PoolRange {
+  size_t first, count;
+};
+PoolRange pool_structures(char kind);
 size_t pool_structure_size(size_t index);  // of S, in bytes
 
 // Makes the memory that the entries stand for, once, before programs are run.

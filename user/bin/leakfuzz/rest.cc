@@ -58,6 +58,16 @@ uint64_t table_bytes() {
   return number_in("#mem/free", "kernel_tables ");
 }
 
+// Nothing is bound at `path` any more. A symbolic link that a program has left there is not
+// followed: where it leads to, root's world is bound.
+void uncover(const std::string& path) {
+  for (unsigned i = 0; i < kMostBinds; i++) {
+    struct stat at;
+    if (lstat(path.c_str(), &at) == 0 && S_ISLNK(at.st_mode)) return;
+    if (ns_unmount(path.c_str()) != 0) return;
+  }
+}
+
 // Everything below `path`, with what is bound there.
 void empty(const std::string& path) {
   DIR* const directory = opendir(path.c_str());
@@ -68,7 +78,7 @@ void empty(const std::string& path) {
   for (const std::string& name : names) {
     if (name == "." || name == "..") continue;
     const std::string inside = path + "/" + name;
-    for (unsigned i = 0; i < kMostBinds && ns_unmount(inside.c_str()) == 0; i++) continue;
+    uncover(inside);
     if (unlink(inside.c_str()) == 0) continue;
     chmod(inside.c_str(), 0700);
     empty(inside);
@@ -97,10 +107,7 @@ int Rest::clean_up() {
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
   // A place may have been made, bound over, and bound over again from inside.
-  for (size_t i = 0; i < pool_size('T'); i++) {
-    const std::string place(pool_path('T', i));
-    for (unsigned j = 0; j < kMostBinds && ns_unmount(place.c_str()) == 0; j++) continue;
-  }
+  for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));
   empty("#tmp");
   mkdir("/tmp/fuzz", 0777);
   chmod("/tmp/fuzz", 0777);

@@ -41,9 +41,11 @@ void pause_a_little() {
 }
 
 // What the kernel knows of the last sweep (docs/devices.md); the PIDs of the processes that live
-// are returned.
+// are returned. Until the child has given its order, the last sweep is that of the run before: each
+// look forgets what the one before it saw.
 std::vector<pid_t> look(Outcome& outcome) {
   std::vector<pid_t> alive;
+  outcome.failed = false;
   outcome.frames.clear();
   read_lines(kControl, [&](std::string_view line) {
     std::istringstream words{std::string(line)};
