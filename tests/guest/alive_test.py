@@ -81,7 +81,8 @@ def test_who_took_references_and_where_they_lie(looks):
     assert all(re.fullmatch(r"\.chans\[\d\] of FdTable 0x[0-9a-f]+ at \+0x[0-9a-f]+|\.file of VmRegion 0x[0-9a-f]+ at \+0x18", where) for _, where in lines)
     assert re.search(r"^    [0-9a-f]{16} fd_dup2\+0x[0-9a-f]+ kern/src/ns/fd_table\.cc:\d+$", text, re.M) and "core/ref.h" not in text
     nodes = core["kmem-refs ref.tmp_node"]
-    assert re.search(r"^\tto Node 0x[0-9a-f]+: \.state of Chan 0x[0-9a-f]+ at \+0x[0-9a-f]+; taken by pid \d+ sh ", nodes, re.M)
+    for holder in (r"\.state of Chan", r"\.node of tmp::Entry"):
+        assert re.search(rf"^\tto tmp::Node 0x[0-9a-f]+: {holder} 0x[0-9a-f]+ at \+0x[0-9a-f]+; taken by pid \d+ sh ", nodes, re.M), nodes
 
 
 def answers_in(text):
@@ -95,7 +96,7 @@ def test_the_guest_says_it_without_names(looks):
     inside, outside = answers_in(said["whatis"]), answers_in(next(part for command, part in live.items() if "whatis" in command))
     assert len(inside) == 2 and inside.keys() == outside.keys()
     for address, answer in inside.items():
-        for pattern in (r"^  pointed to by \S+ (0x\S+) ", r"→ \w+ (0x[0-9a-f]+)"):
+        for pattern in (r"^  pointed to by \S+ (0x\S+) ", r"→ [\w:]+ (0x[0-9a-f]+)"):
             found = [re.findall(pattern, text, re.M) for text in (answer, outside[address])]
             assert found[0] == found[1] and found[0], (pattern, answer, outside[address])
 
@@ -105,14 +106,21 @@ def test_why_an_object_is_alive(looks):
     said, _, core = looks
     inner, outer = (re.search(rf"\n\t{function}\+[\s\S]*?\n\t(0x[0-9a-f]+) size", said["tmp_node"])[1] for function in ("path_open", "path_make"))
     about = answers_in(next(part for command, part in core.items() if "whatis" in command))
-    text = about[inner]
-    root = re.search(r"path: device\.root_\.object → Node (0x[0-9a-f]+) ", text)[1]
-    child = r"\.children\.head_\.(?:next|prev)"
-    assert re.search(rf"  path: device\.root_\.object → Node {root} {child} → Node {outer} {child} → Node {inner}\n", text)
-    chan = re.search(r"  pointed to by Chan (0x[0-9a-f]+) \.state\n", text)
-    assert chan and set(re.findall(r"  pointed to by (.*)\n", text)) == {
-        f"Chan {chan[1]} .state", f"Node {outer} .children.head_.next", f"Node {outer} .children.head_.prev", f"Node {inner} .entry"}
-    assert f"  pointed to by Node {inner} .parent\n" in about[outer]
+    [name] = re.findall(r"^  pointed to by tmp::Entry (0x[0-9a-f]+) \.node$", about[inner], re.M)
+    [parent] = re.findall(r"^  pointed to by tmp::Entry (0x[0-9a-f]+) \.node$", about[outer], re.M)
+    [chan] = re.findall(r"^  pointed to by Chan (0x[0-9a-f]+) \.state$", about[inner], re.M)
+
+    def pointers(node):
+        return set(re.findall(r"^  pointed to by (.*)$", about[node], re.M))
+
+    in_its_name = {f"tmp::Entry {name} .{field}" for field in ("node", "of_node.next", "of_node.prev")}
+    assert pointers(inner) == {f"Chan {chan} .state", *in_its_name}
+    assert pointers(outer) == {f"tmp::Entry {parent} .{field}" for field in ("node", "of_node.next", "of_node.prev")} | {
+        f"tmp::Entry {name} .{field}" for field in ("directory", "in_directory.next", "in_directory.prev")}
+    # By way of the process that has it open, which is shorter than that by its directories.
+    assert re.search(rf"^  path: table\[\d+\] → Process \S+ \.fds → FdTable \S+ \.chans\[0\] → Chan {chan} \.state → tmp::Node {inner}$", about[inner], re.M)
+    assert re.search(rf"^  path: device\.root_\.object → tmp::Node 0x[0-9a-f]+ \.children\.head_\.(next|prev) → tmp::Entry {parent} \.node → tmp::Node {outer}$",
+                     about[outer], re.M)
 
 
 def test_an_object_that_only_registers_know(tmp_path):
