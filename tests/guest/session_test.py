@@ -18,11 +18,16 @@ def test_a_shell_ends():
     """The console hangs up for what it leaves: jobs that go on cannot write there any more, those that are stopped are ended."""
     with Console() as console:
         assert console.PROMPT in console.read_until(console.PROMPT)
-        console.type("(trap '' HUP; while [ -d /proc/$$ ]; do usleep 1000; done; /bin/echo un''seen; echo status $? > /tmp/status) &\n"
-                     "sleep 1000 & kill -STOP $!; until grep -q 'State:.T' /proc/$!/status; do usleep 1000; done; echo go''ne; exit; exit\n")
-        after = console.read_until("gone").partition("gone")[2]
+        console.type("(trap '' HUP; while [ -d /proc/$$ ]; do usleep 1000; done; /bin/echo unseen; echo status $? > /tmp/status) &\r")
+        console.read_until(console.PROMPT)
+        console.type("sleep 1000 & kill -STOP $!; until grep -q 'State:.T' /proc/$!/status; do usleep 1000; done; echo gone\r")
+        after = console.read_until("\ngone").partition("\ngone")[2]
         assert console.PROMPT in after or console.PROMPT in console.read_until(console.PROMPT)
-        console.type("while [ ! -s /tmp/status ]; do usleep 1000; done; cat /tmp/status; pidof sleep; echo re''ady\n")
-        said = console.read_until("ready")
-        assert "status 1\n" in said and "ready" in said, said
-        assert "unseen" not in said and not re.search(r"(?m)^\d+$", said), said
+        console.type("exit\r")  # there are stopped jobs
+        console.read_until(console.PROMPT)
+        console.type("exit\r")
+        console.read_until(console.PROMPT)
+        console.type("while [ ! -s /tmp/status ]; do usleep 1000; done; cat /tmp/status; pidof sleep; echo ready\r")
+        said = console.read_until("\nready")
+        assert "\nstatus 1\n" in said and "\nready" in said, said
+        assert "\nunseen" not in said and not re.search(r"(?m)^\d+$", said), said
