@@ -14,9 +14,9 @@
 namespace {
 
 constexpr int kCoverage = 255;   // generate.cc has it not among its descriptors
-constexpr uint64_t kNudge = 60;  // milliseconds
-constexpr unsigned kNudges = 4;
-constexpr unsigned kKills = 160;  // in ten seconds
+constexpr uint64_t kNudge = 20;  // milliseconds
+constexpr unsigned kNudges = 12;
+constexpr unsigned kKills = 480;  // in ten seconds
 constexpr int kForks = 3;         // of one program, its children's included
 constexpr int kMostCounted = 200;
 
@@ -51,6 +51,8 @@ void sleep_milliseconds(unsigned count) {
 }
 
 Executor::Executor(unsigned workers) : workers_(workers) {
+  // Programs have it from here: the first nudge may come before they do anything.
+  signal(SIGUSR1, on_nudge);
   for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < kCoverage; fd++) {
     if (fcntl(fd, F_GETFD) >= 0) highest_ = fd;
@@ -65,7 +67,6 @@ void Executor::play(const Worker& worker, const Program& program) {
   for (int fd = 3; fd <= std::max(highest_, null); fd++) close(fd);
   if (chdir("/tmp/fuzz") != 0) _exit(kMostCounted + 1);
   umask(0);
-  signal(SIGUSR1, on_nudge);
   if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0))
     _exit(kMostCounted + 1);
   Caller caller{.last_child = 0, .uid = program.uid};

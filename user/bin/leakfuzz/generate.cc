@@ -139,7 +139,7 @@ constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0, 0x10, 0x20, ~uint64
 Generator::Generator(uint64_t seed) : random_(seed) {
   for (const CallType& type : call_types()) total_weight_ += type.weight;
   for (const char* text : kSeeds) {
-    if (auto program = parse_program(std::string("0 ") + text)) corpus_.push_back(*program);
+    corpus_.push_back(parse_program(std::string("0 ") + text).value());
   }
 }
 
