@@ -184,7 +184,7 @@ static void streams(void) {
   CHECK(fgetc(stream) == 'f' && fclose(stream) == 0);
   char name[] = "/tmp/libctestXXXXXX.c";
   int fd = mkstemps(name, 2);
-  CHECK(fd >= 0 && strchr(name, 'X') == NULL && close(fd) == 0 && unlink(name) == 0);
+  CHECK(fd >= 0 && strstr(name, "XXXXXX") == NULL && close(fd) == 0 && unlink(name) == 0);
   char folder[] = "/tmp/libctestXXXXXX";
   CHECK(mkdtemp(folder) == folder && rmdir(folder) == 0);
   char wrong[] = "/tmp/libctestXXXX";
