@@ -142,6 +142,8 @@ void test_limits(void) {
   CHECK(as_nobody(is_nicer) == 0);
   usage();
   CHECK(sysconf(_SC_RTSIG_MAX) == 32 && sysconf(_SC_PAGESIZE) == 4096);
+  long memory = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
+  CHECK(available > 1000 && memory > available && memory < 1L << 28);
   errno = 0;
   CHECK(sysconf(_SC_CHILD_MAX) == -1 && errno == 0);
   CHECK(sysconf(9999) == -1 && errno == EINVAL);
