@@ -140,14 +140,14 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   return false;
 }
 
-// What setting a lock takes: the file's entry, and up to two locks, of which the second is the rest
-// of one that is cut.
+// The memory that setting a lock takes: the file's entry, and up to two locks. The second holds the
+// rest of a lock that is cut.
 struct Wanted {
   bool file = false;
   unsigned locks = 0;
 };
 
-// Memory for that.
+// That memory, until it is used.
 class Spares {
  public:
   Spares() = default;
@@ -205,7 +205,8 @@ Lock& taken_out(Lock& lock) {
   return lock;
 }
 
-// What set_range will take. A lock that it cuts in two is the only one of the owner's in its way.
+// The memory that set_range will take. A lock that it cuts in two is the only one of the owner's in
+// its way.
 Wanted wanted_by(LockedFile* file, const Wait& wait) {
   const bool asks = wait.kind != LockKind::kNone;
   if (!file) return {.file = asks, .locks = asks};
@@ -281,8 +282,8 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// What came of a look at whether the lock can be had: it is set; the caller waits now, with `wait`
-// in the list; or it wants memory.
+// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it wants
+// memory.
 enum class Tried { kSet, kWaits, kWants };
 
 Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
