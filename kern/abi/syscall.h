@@ -29,7 +29,7 @@
   X(setresuid, 11)     /* (real, effective, saved) -1 leaves one as it is */                       \
   X(setresgid, 12)     /* (real, effective, saved) */                                              \
   X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */     \
-  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */           \
+  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) address */                          \
   X(munmap, 15)        /* (addr, len) */                                                           \
   X(open, 16)          /* (directory, path, flags, mode) fd */                                     \
   X(close, 17)         /* (fd) */                                                                  \
@@ -99,10 +99,17 @@
   X(mknod, 81)         /* (directory, path, mode) a file or a FIFO */                              \
   X(statfs, 82)        /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                \
   X(flock, 83)         /* (fd, ABI_LOCK_*) */                                                      \
-  X(getsid, 84)        /* (pid, 0 = self) */
+  X(getsid, 84)        /* (pid, 0 = self) */                                                       \
+  X(thread_create, 85) /* (const struct abi_thread *) thread id */                                 \
+  X(thread_exit, 86)   /* () never returns; the last thread ends the process with status 0 */      \
+  X(gettid, 87)        /* () thread id */                                                          \
+  X(thread_kill, 88)   /* (thread id, signal) a thread of the own process */                       \
+  X(futex, 89)         /* (ABI_FUTEX_*, uint32_t *, value, clock, const timespec * or NULL) */     \
+  X(mprotect, 90)      /* (addr, len, prot) */                                                     \
+  X(msync, 91)         /* (addr, len, ABI_MS_*) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 92 };
 #undef ABI_SYSCALL_NUMBER
 
 /* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current one. The
@@ -234,9 +241,33 @@ struct abi_pollfd {
 #define ABI_PROT_READ 1
 #define ABI_PROT_WRITE 2
 #define ABI_PROT_EXEC 4
+#define ABI_MAP_SHARED 1
 #define ABI_MAP_PRIVATE 2
 #define ABI_MAP_FIXED 0x10
 #define ABI_MAP_ANONYMOUS 0x20
+#define ABI_MS_ASYNC 1
+#define ABI_MS_SYNC 2
+#define ABI_MS_INVALIDATE 4
+
+/* How a thread begins: at `entry` with `argument` in rdi, on its own stack, with the caller's
+ * signal mask and no signal stack. It must end by thread_exit. Thread ids are unique in the system
+ * and below 2^30. */
+struct abi_thread {
+  uint64_t entry;
+  uint64_t argument;
+  uint64_t stack; /* the stack pointer at entry */
+  uint64_t tls;   /* of fs:0, in user memory */
+  uint64_t id;    /* uint32_t *, or 0. Holds the thread's id before either thread goes on, and 0
+                   * when the thread will touch no user memory any more; whoever waits on it
+                   * (ABI_FUTEX_WAIT) is woken then. */
+};
+
+/* futex: a word of user memory and those who wait on it. Private words are told apart by address
+ * within the process, shared ones (in memory that processes share) by the memory itself. */
+#define ABI_FUTEX_WAIT 0 /* 0; EAGAIN unless *word is `value`; ETIMEDOUT at the time; EINTR */
+#define ABI_FUTEX_WAKE 1 /* how many of at most `value` waiters it has woken */
+#define ABI_FUTEX_WAIT_SHARED 2
+#define ABI_FUTEX_WAKE_SHARED 3
 
 /* bind: what becomes of what was at the target. */
 #define ABI_BIND_REPLACE 0
