@@ -45,3 +45,11 @@ Result<int64_t> sys_munmap(const SystemCall& call) {
   user_probes_memory(MemoryChange::kUnmapped, address, align_up(size, kPageSize));
   return 0;
 }
+
+Result<int64_t> sys_mprotect(const SystemCall&) {
+  return Errno::ENOSYS;
+}
+
+Result<int64_t> sys_msync(const SystemCall&) {
+  return Errno::ENOSYS;
+}
