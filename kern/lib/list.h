@@ -47,29 +47,37 @@ class List {
 
   // Iteration. The element at hand may be removed while iterating: the next one is remembered
   // first.
-  class Iterator {
+  template <typename Element>
+  class IteratorOf {
    public:
-    explicit Iterator(ListNode* at) : at_(at), next_(at ? at->next : nullptr) {}
-    T& operator*() const { return *owner(at_); }
-    Iterator& operator++() {
+    explicit IteratorOf(ListNode* at) : at_(at), next_(at ? at->next : nullptr) {}
+    Element& operator*() const { return *owner(at_); }
+    IteratorOf& operator++() {
       at_ = next_;
       next_ = at_->next;
       return *this;
     }
-    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+    bool operator!=(const IteratorOf& other) const { return at_ != other.at_; }
 
    private:
     ListNode* at_;
     ListNode* next_;
   };
+  using Iterator = IteratorOf<T>;
   Iterator begin() { return Iterator(head().next); }
   Iterator end() { return Iterator(&head()); }
+  // A list that nothing was ever put into has no links yet.
+  IteratorOf<const T> begin() const {
+    return IteratorOf<const T>(head_.next ? head_.next : end_node());
+  }
+  IteratorOf<const T> end() const { return IteratorOf<const T>(end_node()); }
 
  private:
   ListNode& head() {
     if (!head_.next) head_.next = head_.prev = &head_;
     return head_;
   }
+  ListNode* end_node() const { return const_cast<ListNode*>(&head_); }
   static void insert(ListNode* after, ListNode* node) {
     node->next = after->next;
     node->prev = after;

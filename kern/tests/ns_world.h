@@ -61,7 +61,7 @@ class TestNamespace {
     ns_ = made.take();
   }
   PathContext context(Chan* cwd = nullptr, uint32_t uid = 0) const {
-    return {.ns = ns_.get(), .cwd = cwd, .who = {uid, uid}};
+    return {.ns = ns_.get(), .cwd = Ref<Chan>(cwd), .who = {uid, uid}};
   }
 
  private:

@@ -268,7 +268,7 @@ KTEST(proc_load_and_let_go) {
   Result<Ref<Namespace>> ns = namespace_create();
   EXPECT(ns);
   if (!ns) return;
-  const PathContext context{.ns = ns->get(), .cwd = nullptr, .who = {}};
+  const PathContext context{.ns = ns->get(), .cwd = {}, .who = {}};
   twice([&] {
     Arguments arguments;
     EXPECT(arguments.add("first") && arguments.add("second") && arguments.add("X=y"));
@@ -317,7 +317,7 @@ KTEST(proc_discard_of_a_half_made_process) {
     Result<FdTable*> fds = fd_table_create();
     EXPECT(fds);
     if (fds) (*process)->fds = *fds;
-    EXPECT(process_make_task(**process));
+    EXPECT(thread_create(**process, {}));
     process_discard(*process);
   });
 }

@@ -112,10 +112,11 @@ KTEST(pty_leaves_its_session) {
   LiveCounts live;
   TestNamespace ns;
   Process& leader = *process_create().take();
-  EXPECT(process_make_task(leader) && process_insert(leader, &test_process_1()));
+  EXPECT(thread_create(leader, {}) && process_insert(leader, &test_process_1()));
   leader.session = leader.group = leader.pid;
   Process* const before = current_task()->process;
   current_task()->process = &leader;
+  current_task()->thread = leader.threads.front();
   {
     Pair pair(ns, 0);
     EXPECT(pair.open(0, ABI_O_RDWR | ABI_O_NOCTTY) && !leader.terminal);
@@ -125,9 +126,10 @@ KTEST(pty_leaves_its_session) {
     pair.master.reset();
     EXPECT(!leader.terminal && !job_terminal());
     const Guard guard(process_lock);
-    EXPECT(leader.pending & (uint64_t{1} << ABI_SIGHUP));
+    EXPECT(leader.signals.has(ABI_SIGHUP));
   }
   current_task()->process = before;
+  current_task()->thread = nullptr;
   {
     const Guard guard(process_lock);
     process_remove(leader);

@@ -87,7 +87,7 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   if (!ns) return;
   {
     // A file of its trace that is open keeps it readable.
-    Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = nullptr, .who = {0, 0}},
+    Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}},
                                        "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
     EXPECT(file.ok());
     if (!file) return;
@@ -104,7 +104,7 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
       EXPECT(!lines.has("kmem_cache_alloc"));
     }
     EXPECT(kmem_cache_is_zombie(cache));
-    EXPECT(path_open({.ns = ns->get(), .cwd = nullptr, .who = {0, 0}},
+    EXPECT(path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}},
                      "#mem/kmemtrace/ktest_mourned", ABI_O_RDONLY, 0)
                .error() == Errno::ENOENT);
     char text[1024];

@@ -308,7 +308,7 @@ KTEST(tracedump_is_roots_and_is_only_read) {
   EXPECT(ns.ok());
   if (!ns) return;
   const auto open = [&](uint32_t uid, uint32_t flags) {
-    return path_open({.ns = ns->get(), .cwd = nullptr, .who = {uid, uid}}, "#mem/tracedump", flags,
+    return path_open({.ns = ns->get(), .cwd = {}, .who = {uid, uid}}, "#mem/tracedump", flags,
                      0);
   };
   EXPECT(open(1000, ABI_O_RDONLY).error() == Errno::EACCES);

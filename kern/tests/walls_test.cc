@@ -19,7 +19,7 @@ namespace {
 class IdleProcess {
  public:
   explicit IdleProcess(uint32_t uid) : process_(*process_create().take()) {
-    EXPECT(process_make_task(process_));
+    EXPECT(thread_create(process_, {}));
     process_.who = {uid, uid};
   }
   ~IdleProcess() {
@@ -38,7 +38,7 @@ class IdleProcess {
   }
   bool has(int signal) {
     const Guard guard(process_lock);
-    return process_.pending & (uint64_t{1} << signal);
+    return process_.signals.has(signal);
   }
   Process* operator->() { return &process_; }
 
@@ -53,9 +53,11 @@ class EndingTask {
   EndingTask() {
     process_->state = ProcessState::kExiting;
     current_task()->process = process_.operator->();
+    current_task()->thread = process_->threads.front();
   }
   ~EndingTask() {
     current_task()->process = nullptr;
+    current_task()->thread = nullptr;
     process_->state = ProcessState::kAlive;
   }
 
@@ -140,7 +142,7 @@ KTEST(walls_a_fork_takes_what_comes_to_the_group) {
     IdleProcess child(0);
     EXPECT(process_insert(*child.operator->(), parent.operator->()));
     EXPECT(child.has(ABI_SIGTERM) && !child.has(ABI_SIGUSR1));
-    EXPECT(child->task->interrupted && child->group == parent->group);
+    EXPECT(child->threads.front()->task->interrupted && child->group == parent->group);
     const Guard guard(process_lock);
     process_remove(*child.operator->());
   }
@@ -180,12 +182,11 @@ KTEST(walls_a_fault_in_a_call_ends_with_the_process) {
     has_failed = !copy_from_user(&word, kAddress, sizeof word);
     process_exit(exited_status(0));
   };
-  process.task = task_create("faults", body, nullptr).take();
-  process.task->process = &process;
-  process.task->user_registers = &process.user_registers;
+  Task& task = *thread_create(process, {}).take()->task;
+  task.entry = body;
   EXPECT(process_insert(process, &parent));
   const ProcessId id = process.id();
-  task_start(process.task);
+  task_start(&task);
   while (device.reads == 0) task_yield();
   EXPECT(process_signal(id, ABI_SIGTERM, Credentials{}));
   const Nanoseconds end = monotonic_now() + Nanoseconds{5'000'000'000};

@@ -33,20 +33,23 @@
   X(kDevice)        /* state of any other device */                                                \
   X(kFdTable)       /* descriptor table */                                                         \
   X(kNamespace)     /* mount table */                                                              \
+  X(kFutex)         /* those who wait on some words of user memory */                              \
+  X(kProcessPaths)  /* a process's current directory and credentials */                            \
   X(kProcessTable)  /* process table, parent and child links */                                    \
   /* Sleeping locks. */                                                                            \
-  X(kAddressSpace) /* regions of an address space */                                               \
-  X(kUserProbes)   /* probes on programs */                                                        \
-  X(kDeviceMutex)  /* a device that sleeps while it works */                                       \
-  X(kKernelProbes) /* which functions have probes */                                               \
-  X(kTraceStore)   /* users of the tables of stacks and contexts */                                \
-  X(kTraceSweep)   /* a sweep of these tables */                                                   \
-  X(kTraceControl) /* start, stop, reset, mark */                                                  \
-  X(kReach)        /* a look at what can be reached, one at a time */                              \
-  X(kTraceReader)  /* a dump, or the events of a session, that one reads at a time */              \
-  X(kProbeSession) /* commands of a session of #probe: around arming, and around kTraceStore */    \
-  X(kFailNext)     /* #debug: whose allocations are to fail */                                     \
-  X(kDebugDevice)  /* #debug: held around what it makes the kernel do */
+  X(kAddressSpace)  /* regions of an address space */                                              \
+  X(kUserProbes)    /* probes on programs */                                                       \
+  X(kDeviceMutex)   /* a device that sleeps while it works */                                      \
+  X(kKernelProbes)  /* which functions have probes */                                              \
+  X(kTraceStore)    /* users of the tables of stacks and contexts */                               \
+  X(kTraceSweep)    /* a sweep of these tables */                                                  \
+  X(kTraceControl)  /* start, stop, reset, mark */                                                 \
+  X(kReach)         /* a look at what can be reached, one at a time */                             \
+  X(kTraceReader)   /* a dump, or the events of a session, that one reads at a time */             \
+  X(kProbeSession)  /* commands of a session of #probe: around arming, and around kTraceStore */   \
+  X(kProcessTimers) /* POSIX timers of a process: around user memory */                            \
+  X(kFailNext)      /* #debug: whose allocations are to fail */                                    \
+  X(kDebugDevice)   /* #debug: held around what it makes the kernel do */
 
 #define LOCK_RANK_ENUMERATOR(name) name,
 enum class LockRank : uint8_t { kNone, LOCK_RANKS(LOCK_RANK_ENUMERATOR) };

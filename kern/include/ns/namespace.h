@@ -20,7 +20,7 @@ enum class Links : uint8_t { kFollow, kNotLast, kNone };
 // What a path is resolved against.
 struct PathContext {
   Namespace* ns;
-  Chan* cwd;  // a directory, open or not; nullptr: the root
+  Ref<Chan> cwd;  // a directory, open or not; empty: the root
   Credentials who;
 };
 

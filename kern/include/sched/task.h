@@ -1,4 +1,4 @@
-// Tasks: threads of the kernel. A process is a task with a Process; a kernel task has none.
+// Tasks: what the scheduler runs. Each thread of a process has one; a kernel task has no process.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 #include "lib/units.h"
 
 class CoverageMap;
+struct Thread;
 
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
@@ -29,6 +30,7 @@ struct FaultOrder {
 };
 
 struct Task : TaskHead {
+  Thread* thread;  // of the process; nullptr for a kernel task
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
   FaultOrder fault_order;  // the task's own
@@ -55,7 +57,7 @@ struct Task : TaskHead {
   uint64_t stack_base;            // lowest address of the kernel stack, above its guard page
   void* stack_memory;             // the same in the direct map; nullptr for an idle task
   UserRegisters* user_registers;  // saved when the task leaves the CPU, loaded when it gets it;
-                                  // nullptr for a kernel task. The process's
+                                  // nullptr for a kernel task. The thread's
   void (*entry)(void*);
   void* argument;
   ListNode all_link;  // list of all tasks
@@ -79,9 +81,9 @@ inline Task* current_task() {
 // may be on or off.
 void sched_init();
 [[noreturn]] void sched_start_cpu();
-// What loads the address space of a task's process on this CPU when the task gets it. Called with
-// interrupts off and a run queue locked: it takes no lock. Kernel tasks run on the kernel's own
-// tables.
+// What loads the address space of a task's process on this CPU when the task gets it; nullptr: the
+// kernel's own tables, on which kernel tasks run. Called with interrupts off and a run queue
+// locked: it takes no lock.
 void sched_register_activate(void (*activate)(Process* process));
 
 // A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
@@ -99,8 +101,8 @@ inline constexpr uint32_t kAnyCpu = UINT32_MAX;
 void task_start(Task* task, uint32_t cpu = kAnyCpu);
 // Frees a task that was created and never started.
 void task_discard(Task* task);
-// Ends the current task; its stack and structure are freed by a reaper task. A process has set
-// `process` and `user_registers` to nullptr before it frees what they point at.
+// Ends the current task; its stack and structure are freed by a reaper task. A thread has called
+// task_leave_process before.
 [[noreturn]] void task_exit();
 // `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
 void task_register_exit(void (*leave)(Task&));
@@ -111,6 +113,9 @@ void task_register_fork(void (*inherit)(Task& parent, Task& child));
 // Makes task_drain_dead wait for the current task from now on: called before others can see that it
 // is about to end.
 void task_will_exit();
+// The current task is its thread's no more: from now on it runs on the kernel's tables, and nobody
+// goes from it to the thread or the process, which may be freed.
+void task_leave_process();
 // Gives the CPU away.
 void task_yield();
 // Called from the tick and at the end of interrupts when need_resched is set and preemption is

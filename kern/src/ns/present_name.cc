@@ -28,7 +28,7 @@ namespace {
 constinit std::atomic<uint64_t> renames{0};
 
 bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
-  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = nullptr, .who = {}}, name);
+  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = {}, .who = {}}, name);
   return found && (*found)->device == chan.device && (*found)->qid == chan.qid;
 }
 

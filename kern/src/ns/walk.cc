@@ -86,7 +86,7 @@ Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& 
 }
 
 Result<Ref<Chan>> Walk::finish() {
-  const bool is_shared = at_.get() == context_.cwd || at_.get() == &context_.ns->root();
+  const bool is_shared = at_ == context_.cwd || at_.get() == &context_.ns->root();
   Ref<Chan> result = is_shared ? TRY(at_->clone()) : std::move(at_);
   TRY(chan_set_path(*result, {name_, length_}));
   result->named_at = named_at_;
@@ -139,7 +139,7 @@ Result<void> Walk::start(std::string_view& path) {
   if (path.front() == '#') return start_device(path);
   if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
   Chan& cwd = *context_.cwd;
-  at_ = Ref<Chan>(&cwd);
+  at_ = context_.cwd;
   length_ = chan_copy_path(cwd, name_, named_at_);
   if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
   return {};
@@ -173,7 +173,7 @@ Result<void> Walk::mend_name() {
   const Result<void> mended = present_name(*context_.ns, *at_, named_at_, name_, length_);
   if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
   named_at_ = renames;
-  if (at_.get() == context_.cwd) chan_keep_path(*at_, {name_, length_}, named_at_);
+  if (at_ == context_.cwd) chan_keep_path(*at_, {name_, length_}, named_at_);
   return {};
 }
 

@@ -445,6 +445,16 @@ size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
   return done;
 }
 
+Result<PhysAddr> AddressSpace::physical(uint64_t address) {
+  for (;;) {
+    TRY(fault(address, FaultAccess::kWrite));
+    const MutexGuard guard(mutex_);
+    const PageTables::Entry entry = tables_.lookup(page_down(address));
+    if (entry.present && entry.writable)
+      return PhysAddr{entry.physical.value + address % kPageSize};
+  }
+}
+
 bool AddressSpace::is_mapped(uint64_t address) {
   const MutexGuard guard(mutex_);
   return find(address) != nullptr;

@@ -79,6 +79,10 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Reads pages that are present, from outside; ends at the first that is not.
   size_t read(uint64_t address, void* data, size_t size);
 
+  // Where the page at `address` lies, which is made if need be: for who shares memory with another
+  // space. EFAULT unless it can be written to; ENOMEM, EINTR.
+  Result<PhysAddr> physical(uint64_t address);
+
   // Whether `address` is in the program's code: what was mapped from its file to be executed and
   // not written to. No page of it ever differs from the file, but by probes.
   bool is_code(uint64_t address);

@@ -31,14 +31,13 @@ void reparent_children(Process& process) {
 }
 
 // From now on signals do not reach it. Its session loses the terminal if it was the leader.
-void begin_exit(Process& process) {
+void begin_end(Process& process) {
   Ref<SessionTerminal> terminal;
   SignalQueue dropped;
   {
     const Guard guard(process_lock);
     process.state = ProcessState::kExiting;
     signal_discard(process, ~uint64_t{0}, dropped);
-    process.task->interrupted = false;  // what follows may sleep
     terminal = job_leader_ended(process);
   }
   signal_queue_free(dropped);
@@ -59,11 +58,27 @@ bool matches(const Process& child, const ChildChoice& choice) REQUIRES(process_l
 }  // namespace
 
 void process_exit(int status) {
-  Process& process = self();
-  Task* const task = current_task();
+  Thread& thread = self_thread();
+  Process& process = thread.process;
+  {
+    const Guard guard(process_lock);
+    if (!process.ending) {
+      process.ending = true;
+      process.exit_status = status;
+      process.stopped = false;
+      process.stop_wait.wake_all();
+      process.thread_left.wake_all();
+      threads_interrupt(process, &thread);
+    }
+  }
+  thread_exit();
+}
+
+void process_end(Process& process) {
+  Thread& thread = self_thread();
   if (process.pid == kInitPid)
-    panic("process 1 (%s) has ended with status 0x%x", process.path, status);
-  begin_exit(process);
+    panic("process 1 (%s) has ended with status 0x%x", process.path, process.exit_status);
+  begin_end(process);
   user_probes_process_left(process.pid, ProcessLeft::kEnded);
   process_release_parts(process);
   reparent_children(process);
@@ -72,20 +87,17 @@ void process_exit(int status) {
   {
     const Guard guard(process_lock);
     task_will_exit();
-    process.usage = process_usage(process);
-    task->process = nullptr;
-    task->user_registers = nullptr;
-    process.task = nullptr;
-    process.exit_status = status;
+    process.ended_usage = process_usage(process);
+    thread.link.unlink();
+    task_leave_process();
     process.state = ProcessState::kZombie;
     Process& parent = *process.parent;
     if (was_link(parent, process)) job_parent_left(process);
     reap = ignores_children(parent);
-    signal_parent(process, status);
+    signal_parent(process, process.exit_status);
     if (reap) process_remove(process);
   }
   if (reap) process_free(&process);
-  task_exit();
 }
 
 namespace {
@@ -128,7 +140,7 @@ Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options) {
         found.pid = child.pid;
         found.info = child_info(child, found.status);
         if (child.state != ProcessState::kZombie) return true;
-        found.usage = child.usage;
+        found.usage = process_usage(child);
         found.usage.add(child.child_usage);
         if (!(options & ABI_WNOWAIT)) ended = &child;
         return true;

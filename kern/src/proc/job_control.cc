@@ -34,8 +34,9 @@ Errno stop_group(const Process& member, int signal) REQUIRES(process_lock) {
   return Errno::EINTR;
 }
 
+// Of the current process.
 bool stops_for(const Process& process, int signal) REQUIRES(process_lock) {
-  return !(process.blocked & (uint64_t{1} << signal)) &&
+  return !(self_thread().blocked & signal_bit(signal)) &&
          process.actions[signal].handler != ABI_SIG_IGN;
 }
 

@@ -40,15 +40,16 @@ Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
 
 }  // namespace
 
-bool out_of_memory(Process& process, uint64_t address) {
+bool out_of_memory(Thread& thread, uint64_t address) {
+  Process& process = thread.process;
   trace_report_out_of_memory();
   uint32_t victim_pid = 0;
   uint64_t victim_bytes = 0;
   bool one_is_ending = false;
   {
     const Guard guard(process_lock);
-    if (signal_ends(process)) return false;
-    const bool asked_for = process.task->fault_order.failed > 0 && process.pid != kInitPid;
+    if (signal_ends(thread)) return false;
+    const bool asked_for = thread.task->fault_order.failed > 0 && process.pid != kInitPid;
     if (Process* const victim = asked_for ? &process : choose_victim(&one_is_ending)) {
       victim_pid = victim->pid;
       victim_bytes = victim->space->resident_bytes();

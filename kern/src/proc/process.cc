@@ -1,22 +1,25 @@
 // Processes.
 //
-// A process is a task with an address space, descriptors, a namespace and a place in the tree of
-// processes. Its life:
+// A process is an address space, descriptors, a namespace and a place in the tree of processes; its
+// threads are what runs in it (thread.cc). Its life:
 //
 //   created    process_create, filled in by fork or for process 1; nobody else knows it
-//   alive      in the table, from process_insert on
-//   exiting    process_exit gives back everything but the structure; signals no longer reach it
-//   zombie     without a task; parent, table and lists are all that point at it
+//   alive      in the table, from process_insert on, with one thread or more
+//   ending     alive, but `ending` is set: each thread ends before it is in user mode again
+//   exiting    the last thread gives back everything but the structure; signals no longer reach it
+//   zombie     without a thread; parent, table and lists are all that point at it
 //   gone       its parent's wait4 has reaped it (or nobody wants to know: SIGCHLD ignored)
 //
-// A process that ends first takes itself off its task, so that the scheduler no longer looks at it,
-// and becomes a zombie last: from then on its parent may free it while its task still runs to its
-// end.
+// The last thread first takes the process off its task, so that the scheduler no longer looks at
+// it, and makes it a zombie last: from then on the parent may free it while that task still runs to
+// its end.
 //
 // One lock, process_lock, guards the tree, the table, groups, states and signals of all processes.
 // What it protects is touched rarely (fork, exit, wait, kill, change of a mask) and shortly, and
 // nearly every such act concerns two processes; the paths that each system call goes through do not
 // take it. Order: process_lock, then the scheduler's locks. Nothing is allocated or freed under it.
+// What the threads of one process share and each path needs, directory and credentials, has a lock
+// of its own, paths_lock, and is copied.
 //
 // PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not
 // handed out again.
@@ -44,14 +47,13 @@ constinit AllProcesses all_processes;
 namespace {
 
 constinit ObjectCache<Process> process_cache;
-constexpr size_t kFpuOffset = align_up(sizeof(Process), kFpuAlign);  // in a process's memory
 constinit Process* table[kMaxPid + 1];
 constinit uint32_t last_pid = 0;
 constinit uint32_t generation = 0;  // how often PIDs have come round
 
 // Scheduler: the address space that goes with the task that runs next.
 void activate(Process* process) {
-  if (process->space) {
+  if (process && process->space) {
     process->space->activate();
   } else {
     PageTables::activate_kernel();
@@ -79,10 +81,6 @@ Result<uint32_t> next_pid() REQUIRES(process_lock) {
   return Errno::EAGAIN;
 }
 
-void run_process(void*) {
-  enter_user(self().start_frame);
-}
-
 uint64_t ticks_now() {
   return monotonic_now().value / (1'000'000'000 / kTickHz);
 }
@@ -96,21 +94,23 @@ void copy_name(char* to, size_t size, std::string_view from) {
 char state_letter(const Process& process) REQUIRES(process_lock) {
   if (process.state == ProcessState::kZombie) return 'Z';
   if (process.stopped) return 'T';
-  const TaskState state = process.task->state;
-  return state == TaskState::kSleeping ? 'S' : 'R';
+  for (const Thread& thread : process.threads) {
+    if (thread.task->state != TaskState::kSleeping) return 'R';
+  }
+  return 'S';
 }
 
-// What a system call needs while a signal waits. EINTR only when a signal ends the process.
-Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAccess access) {
+// What a system call needs while a signal waits. EINTR only when the thread ends.
+Result<void> fault_despite_signals(Thread& thread, uint64_t address, FaultAccess access) {
   for (;;) {
     {
       const Guard guard(process_lock);
-      if (signal_ends(process)) return Errno::EINTR;
-      process.task->interrupted = false;
+      if (signal_ends(thread)) return Errno::EINTR;
+      thread.task->interrupted = false;
     }
-    Result<void> result = process.space->fault(address, access);
+    Result<void> result = thread.process.space->fault(address, access);
     const Guard guard(process_lock);
-    process.task->interrupted = signal_deliverable(process);
+    thread.task->interrupted = signal_deliverable(thread);
     if (result || result.error() != Errno::EINTR) return result;
   }
 }
@@ -126,18 +126,19 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   const FaultAccess access = execute ? FaultAccess::kExecute
                              : write ? FaultAccess::kWrite
                                      : FaultAccess::kRead;
+  Thread& thread = self_thread();
   const uint64_t read_before = process->space->pages_read();
   Result<void> result = process->space->fault(address, access);
-  process->space->pages_read() == read_before ? process->minor_faults++ : process->major_faults++;
+  process->space->pages_read() == read_before ? thread.minor_faults++ : thread.major_faults++;
   if (!result && result.error() == Errno::EINTR) {
     // User mode faults again after its signals; a system call must not fail because of them.
     if (frame.from_user()) return true;
-    result = fault_despite_signals(*process, address, access);
+    result = fault_despite_signals(thread, address, access);
   }
   if (result) return true;
   if (result.error() != Errno::ENOMEM) return false;
   // User mode faults again, and so does an access of the kernel's.
-  return out_of_memory(*process, address) || frame.from_user();
+  return out_of_memory(thread, address) || frame.from_user();
 }
 
 }  // namespace
@@ -153,16 +154,21 @@ void Usage::add(const Usage& other) {
 }
 
 Usage process_usage(const Process& process) {
-  const Task* const task = process.task;
-  if (!task) return process.usage;
+  Usage usage = process.ended_usage;
+  for (const Thread& thread : process.threads) usage.add(thread_usage(thread));
   const uint64_t resident = process.space ? process.space->max_resident_bytes() : 0;
-  return {.user_ticks = task->user_ticks,
-          .system_ticks = task->system_ticks,
-          .max_resident = std::max(process.max_resident, resident),
-          .minor_faults = process.minor_faults,
-          .major_faults = process.major_faults,
-          .voluntary_switches = task->voluntary_switches,
-          .involuntary_switches = task->involuntary_switches};
+  usage.max_resident = std::max(process.max_resident, resident);
+  return usage;
+}
+
+Credentials Process::credentials() const {
+  const Guard guard(paths_lock);
+  return who;
+}
+
+PathContext Process::path_context() const {
+  const Guard guard(paths_lock);
+  return {ns.get(), cwd, who};
 }
 
 Process* current_process() {
@@ -187,9 +193,6 @@ Process* process_find(ProcessId id) {
 
 Result<Process*> process_create() {
   Process* const process = TRY(process_cache.make(KM_SLEEP));
-  process->user_registers.fpu =
-      reinterpret_cast<FpuState*>(reinterpret_cast<char*>(process) + kFpuOffset);
-  fpu_init(*process->user_registers.fpu);
   process->start_ticks = ticks_now();
   return process;
 }
@@ -202,15 +205,15 @@ void process_release_parts(Process& process) {
   Ref<AddressSpace> space;
   {
     const Guard guard(process_lock);
-    if (process.task) process.max_resident = process_usage(process).max_resident;
+    process.max_resident = process_usage(process).max_resident;
     std::swap(space, process.space);
     // Its tables must be on no CPU when they are freed.
-    if (space && process.task == current_task()) PageTables::activate_kernel();
+    if (space && current_task()->process == &process) PageTables::activate_kernel();
   }
 }
 
 void process_discard(Process* process) {
-  if (process->task) task_discard(std::exchange(process->task, nullptr));
+  if (Thread* const thread = process->threads.front()) thread_discard(thread);
   process_release_parts(*process);
   process_free(process);
 }
@@ -219,19 +222,12 @@ void process_free(Process* process) {
   process_cache.destroy(process);
 }
 
-Result<void> process_make_task(Process& process) {
-  Task* const task = TRY(task_create(process.name, run_process, nullptr));
-  task->process = &process;
-  task->user_registers = &process.user_registers;
-  process.task = task;
-  return {};
-}
-
 Result<void> process_insert(Process& process, Process* parent) {
   const Guard guard(process_lock);
   process.pid = TRY(next_pid());
   process.generation = generation;
-  process.task->pid = process.pid;
+  Thread& thread = *process.threads.front();
+  thread.task->pid = process.pid;
   table[process.pid] = &process;
   all_processes.push_back(process);
   process.parent = parent;
@@ -240,9 +236,8 @@ Result<void> process_insert(Process& process, Process* parent) {
     process.group = parent->group;
     process.session = parent->session;
     // As if the fork had come first: the child does not escape, and the fork need not begin again.
-    process.pending = process.unqueued = parent->unqueued & parent->group_signals;
-    if (process.pending) process.info = parent->info;
-    process.task->interrupted = signal_deliverable(process);
+    process.signals.copy(parent->signals, parent->group_signals);
+    thread.task->interrupted = signal_deliverable(thread);
   } else {
     process.group = process.session = process.pid;
   }
@@ -260,7 +255,8 @@ void process_set_path(Process& process, std::string_view path) {
   const size_t slash = path.rfind('/');
   copy_name(process.name, sizeof(process.name),
             slash == std::string_view::npos ? path : path.substr(slash + 1));
-  if (process.task) memcpy(process.task->name, process.name, sizeof(process.name));
+  for (const Thread& thread : process.threads)
+    memcpy(thread.task->name, process.name, sizeof(process.name));
 }
 
 Result<void> process_start_init(const char* path) {
@@ -273,13 +269,12 @@ Result<void> process_start_init(const char* path) {
     arguments.arguments = 1;
     LoadedProgram program = TRY(program_load(process->path_context(), path, arguments));
     process->space = std::move(program.space);
-    process->start_frame = program.frame;
     process->program = program.description;
+    TRY(thread_create(*process, program.frame));
     {
       const Guard guard(process_lock);
       process_set_path(*process, path);
     }
-    TRY(process_make_task(*process));
     return process_insert(*process, nullptr);
   }();
   if (!result) {
@@ -287,7 +282,7 @@ Result<void> process_start_init(const char* path) {
     return result.error();
   }
   ASSERT(process->pid == kInitPid);
-  task_start(process->task);
+  thread_start(*process->threads.front());
   return {};
 }
 
@@ -356,7 +351,8 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
 }
 
 void proc_init() {
-  process_cache.init("process", kFpuOffset + fpu_state_size(), kFpuAlign);
+  process_cache.init("process");
+  threads_init();
   signals_init();
   process_timers_init();
   address_space_init();

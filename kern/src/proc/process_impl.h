@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 
@@ -12,8 +13,9 @@
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "proc/address_space.h"
+#include "proc/pending_signals.h"
 #include "proc/process.h"
-#include "proc/signal_info.h"
+#include "proc/thread.h"
 #include "proc/timers.h"
 #include "sched/task.h"
 #include "store/context.h"
@@ -23,14 +25,6 @@ inline constexpr uint32_t kInitPid = 1;
 class SessionTerminal;
 
 enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };
-
-// What becomes of a system call that a signal interrupted.
-enum class Restart : uint8_t {
-  kNone,           // it was not interrupted
-  kAfterHandler,   // made again, after a handler too if that has SA_RESTART
-  kUnlessHandled,  // made again unless a handler ran
-  kAlways,         // made again, after any handler
-};
 
 // The ELF file that a process runs (of a script, its interpreter's), for the tracer.
 struct ProgramDescription {
@@ -62,34 +56,35 @@ struct Process {
 
   ProcessId id() const { return {pid, generation}; }
 
-  // The process's own task only, but for what is said.
+  // Changed only while the process has one thread: before it runs, by exec, at its end.
   FdTable* fds = nullptr;
   Ref<Namespace> ns;
-  Ref<Chan> cwd;
-  uint32_t umask = 022;
-  UserRegisters user_registers;  // while the task is off its CPU
-  TrapFrame start_frame;         // where a new process enters user mode
-  int64_t call_number = -1;
-  Restart restart = Restart::kNone;
-  bool restarted = false;      // the system call at hand is made again
-  Nanoseconds sleep_deadline;  // of the nanosleep or poll at hand, for when it is made again
   ProgramDescription program;  // changed with interrupts off
-  Limits limits = kFirstLimits;
-  abi_stack signal_stack{.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
-  // Of its own, without what the task and the address space count themselves.
-  uint64_t minor_faults = 0, major_faults = 0;
-  uint64_t max_resident = 0;  // bytes, in earlier programs
+  uint64_t max_resident = 0;   // bytes, in earlier programs
+  Ref<AddressSpace> space;     // changed under process_lock, too
 
-  // Under process_lock, but that the own task reads what only it changes.
-  Task* task = nullptr;  // nullptr for a zombie
-  Ref<AddressSpace> space;
+  // What the process's own threads change.
+  std::atomic<uint32_t> umask{022};
+  Limits limits = kFirstLimits;  // word by word
+  Mutex timers_mutex{LockRank::kProcessTimers};
+  ProcessTimers timers;
+
+  // Changed with paths_lock held; by process_lock's rule for `who`, too.
+  mutable Spinlock paths_lock{LockRank::kProcessPaths};
+  Ref<Chan> cwd;
   Credentials who;
-  bool secure = false;  // its program has rights that its real user may not have
+
+  // Under process_lock.
+  List<Thread, &Thread::link> threads;  // none in a zombie
+  bool ending = false;                  // all threads are to end; exit_status says with what
+  Thread* survivor = nullptr;           // all others are to end
+  WaitQueue thread_left;                // for the survivor
+  Usage ended_usage;                    // of threads that have ended
+  bool secure = false;                  // its program has rights that its real user may not have
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
   uint64_t start_ticks = 0;
-  Usage usage;                          // of a zombie
   Usage child_usage;                    // of those that it has waited for
   int nice = 0;                         // -20..19
   SessionTerminal* terminal = nullptr;  // of the session that it leads; no reference
@@ -104,20 +99,9 @@ struct Process {
   int exit_status = 0;  // as wait4 gives it
   WaitQueue child_wait;
 
-  // Signals: bit s is signal s. Under process_lock.
-  uint64_t pending = 0, blocked = 0;
-  uint64_t unqueued = 0;  // of pending: those that `info` is about
-  std::array<SignalInfo, ABI_SIGNAL_COUNT> info{};
-  SignalQueue queued;         // the others of pending, in the order in which they came
-  unsigned queued_count = 0;  // of sigqueue
-  uint64_t awaited = 0;       // what sigtimedwait waits for
-  WaitQueue signal_wait;
-  ProcessTimers timers;
-  uint64_t forced =
-      0;  // of pending: because of a fault of its own, so that process 1 cannot ignore it
+  // Signals. Under process_lock.
+  PendingSignals signals;      // for whichever thread takes them first
   uint64_t group_signals = 0;  // what came to its group since its last fork began
-  uint64_t saved_mask = 0;     // what sigsuspend put away
-  bool has_saved_mask = false;
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
   bool stopped = false;
   bool stop_reported = false;
@@ -125,7 +109,10 @@ struct Process {
   int stop_signal = 0;
   WaitQueue stop_wait;
 
-  PathContext path_context() const { return {ns.get(), cwd.get(), who}; }
+  // Its credentials as they are now.
+  Credentials credentials() const;
+  // What its paths are resolved against.
+  PathContext path_context() const;
 };
 
 // Guards the table, the tree, groups, states and signals of all processes. Held for a few stores or
@@ -141,11 +128,10 @@ extern AllProcesses all_processes GUARDED_BY(process_lock);
 // A process that is in no table yet; what has been put into it is let go when it is discarded.
 Result<Process*> process_create();
 void process_discard(Process* process);
-// Gives the process a PID, its place in the tree, and what came to the parent's group since its
-// fork began; `parent` is nullptr for process 1. EAGAIN when there are no PIDs.
+// Gives the process, which has one thread, a PID, its place in the tree, and what came to the
+// parent's group since its fork began; `parent` is nullptr for process 1. EAGAIN when there are no
+// PIDs.
 Result<void> process_insert(Process& process, Process* parent);
-// Makes the task that will run it from start_frame; not started. ENOMEM.
-Result<void> process_make_task(Process& process);
 // Takes a zombie out of table and tree.
 void process_remove(Process& process) REQUIRES(process_lock);
 // Its structure, after process_remove.
@@ -160,8 +146,11 @@ inline Process& self() {
   return *current_task()->process;
 }
 
-// Ends the current process with a status as wait4 gives it.
+// Ends the current process with a status as wait4 gives it: tells its other threads to end, and
+// ends the current one.
 [[noreturn]] void process_exit(int status);
+// The end of the current process, by its last thread, which is its thread no more afterwards.
+void process_end(Process& process);
 inline int exited_status(int code) {
   return (code & 0xff) << 8;
 }
@@ -226,40 +215,43 @@ void signal_post_to_member(Process& process, int signal, const SignalInfo& info 
 // The same with a value: `queued`, which is in no queue, is in that of the process afterwards,
 // unless the signal is ignored; whether it is.
 bool signal_post_queued(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
-// Takes it off its queue if it is in one.
-void signal_withdraw(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
+// To one thread.
+void signal_post_thread(Thread& thread, int signal, const SignalInfo& info = {})
+    REQUIRES(process_lock);
 // For sigqueue: a node for signals in real time, the process's info for the others. ESRCH, EPERM,
 // EAGAIN when too many wait, ENOMEM.
 Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t value);
-// To the current process, for what it did itself: cannot be blocked or ignored.
-void signal_force(Process& process, int signal, const SignalInfo& info = {});
+// To the current thread, for what it did itself: cannot be blocked or ignored.
+void signal_force(Thread& thread, int signal, const SignalInfo& info = {});
 // Whether somebody may send it signals (POSIX, kill): root, and whose real or effective user is its
 // real or saved one.
 bool signal_permitted(const Process& process, const Credentials& who) REQUIRES(process_lock);
-bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
+// Whether a fault of the thread that gives this signal ends the process.
+bool signal_is_fatal(const Thread& thread, int signal) REQUIRES(process_lock);
 // Tells the parent what has become of a child. `status` as wait4 gives it.
 void signal_parent(Process& child, int status) REQUIRES(process_lock);
 // What a parent learns of a child with this status: ABI_CLD_* and exit code or signal.
 SignalInfo child_info(const Process& child, int status) REQUIRES(process_lock);
 void signals_reset_for_exec(Process& process) REQUIRES(process_lock);
-// Forgets what is pending of the signals in `mask`; what is to be freed comes into `dropped`.
+// Forgets what is pending of the signals in `mask`, of the process and of its threads; what is to
+// be freed comes into `dropped`.
 void signal_discard(Process& process, uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
 // Whether the process would not notice the signal.
 bool signal_is_ignored(const Process& process, int signal) REQUIRES(process_lock);
-// A pending signal of `mask`, taken off.
-struct TakenSignal {
-  int signal = 0;  // 0: none was
-  abi_siginfo info;
-};
-TakenSignal signal_take(Process& process, uint64_t mask, SignalQueue& dropped)
-    REQUIRES(process_lock);
-// Blocks what is in `mask` and nothing else, in the current process.
-void signal_set_mask(Process& process, uint64_t mask) REQUIRES(process_lock);
-bool signal_deliverable(const Process& process) REQUIRES(process_lock);
-// Whether SIGKILL is pending.
+// A signal of `mask` that is pending for the thread or its process, taken off.
+TakenSignal signal_take(Thread& thread, uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
+// What waits for the thread: its own signals, and those of its process.
+uint64_t signals_pending(const Thread& thread) REQUIRES(process_lock);
+// Blocks what is in `mask` and nothing else, in the current thread.
+void signal_set_mask(Thread& thread, uint64_t mask) REQUIRES(process_lock);
+// The thread will take no signals any more: others take what waits for the process.
+void signals_thread_left(Thread& thread) REQUIRES(process_lock);
+// Whether the thread has to look at its signals before it is in user mode again.
+bool signal_deliverable(const Thread& thread) REQUIRES(process_lock);
+// Whether the process ends, or SIGKILL is pending.
 bool signal_kills(const Process& process) REQUIRES(process_lock);
-// Whether a signal ends the process before it is in user mode again.
-bool signal_ends(const Process& process) REQUIRES(process_lock);
+// Whether the thread, or all of its process, ends before the thread is in user mode again.
+bool signal_ends(const Thread& thread) REQUIRES(process_lock);
 // Before each return to user mode.
 void signals_before_user(TrapFrame& frame);
 void signals_init();
@@ -271,14 +263,14 @@ inline constexpr uint64_t kUnblockableSignals = uint64_t{1} << ABI_SIGKILL | uin
 
 // Bytes of user stack that the frame of a handler takes at most.
 uint64_t signal_frame_size();
-// Whether a stack pointer is on the process's signal stack.
-bool on_signal_stack(const Process& process, uint64_t stack_pointer);
-// Puts a frame on the user stack and lets the program continue in the handler; `mask` is the one
+// Whether a stack pointer is on the thread's signal stack.
+bool on_signal_stack(const Thread& thread, uint64_t stack_pointer);
+// Puts a frame on the user stack and lets the thread continue in the handler; `mask` is the one
 // that comes back when that returns. EFAULT.
-Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
+Result<void> enter_handler(Thread& thread, TrapFrame& frame, const abi_siginfo& info,
                            const abi_sigaction& action, uint64_t mask);
 // Puts back what a handler's frame kept. EFAULT.
-Result<void> signal_return(Process& process, TrapFrame& frame);
+Result<void> signal_return(Thread& thread, TrapFrame& frame);
 
 // --- job_control.cc
 

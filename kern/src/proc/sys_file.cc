@@ -106,7 +106,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
     if (!put) {
       if (put.error() == Errno::EPIPE) {
         const Guard guard(process_lock);
-        signal_post(process, ABI_SIGPIPE);
+        signal_post_thread(self_thread(), ABI_SIGPIPE);
       }
       return done ? Result<size_t>(done) : put.error();
     }

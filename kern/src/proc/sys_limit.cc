@@ -38,7 +38,7 @@ Result<void> check_change(const Process& process, int resource, const abi_rlimit
     if (limit.current == old.current && limit.maximum == old.maximum) return {};
     return fail(Errno::EPERM, "this limit is fixed: %lu", old.maximum);
   }
-  if (limit.maximum > old.maximum && process.who.uid != 0) return Errno::EPERM;
+  if (limit.maximum > old.maximum && process.credentials().uid != 0) return Errno::EPERM;
   if (resource == ABI_RLIMIT_NOFILE && limit.maximum > kMaxFds)
     return fail(Errno::EPERM, "a process has at most %d descriptors", kMaxFds);
   return {};
@@ -119,7 +119,7 @@ Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset,
   if (chan.open_flags & ABI_O_APPEND) offset = stat.size;
   if (offset < limit) return std::min<uint64_t>(size, limit - offset);
   const Guard guard(process_lock);
-  signal_post(process, ABI_SIGXFSZ);
+  signal_post_thread(self_thread(), ABI_SIGXFSZ);
   return Errno::EFBIG;
 }
 
@@ -152,14 +152,14 @@ Result<int64_t> sys_getpriority(const SystemCall& call) {
 
 Result<int64_t> sys_setpriority(const SystemCall& call) {
   const int nice = std::clamp(call.integer(2), kRudest, kNicest);
-  const Credentials& who = call.process.who;
+  const Credentials who = call.process.credentials();
   const Guard guard(process_lock);
   TRY(visit_priorities(call, [&](Process& process) -> Result<void> {
     if (who.uid != 0 && who.uid != process.who.uid && who.uid != process.who.real_uid)
       return Errno::EPERM;
     if (who.uid != 0 && nice < process.nice) return Errno::EACCES;
     process.nice = nice;
-    if (process.task) process.task->extra_slice = extra_slice_of(nice);
+    for (const Thread& thread : process.threads) thread.task->extra_slice = extra_slice_of(nice);
     return {};
   }));
   return 0;

@@ -112,17 +112,17 @@ Result<int> PollSet::wait(Nanoseconds deadline) {
 }  // namespace
 
 Result<int64_t> sys_poll(const SystemCall& call) {
-  Process& process = call.process;
+  Thread& thread = call.thread;
   PollSet set;
-  TRY(set.make(*process.fds, call.arguments[0], call.arguments[1]));
-  if (!process.restarted) {
-    process.sleep_deadline = kForever;
+  TRY(set.make(*call.process.fds, call.arguments[0], call.arguments[1]));
+  if (!thread.restarted) {
+    thread.sleep_deadline = kForever;
     if (call.arguments[2])
-      process.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
+      thread.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
   }
-  TemporaryMask mask(process);
+  TemporaryMask mask(thread);
   if (call.arguments[3]) TRY(mask.set(call.arguments[3]));
-  Result<int> ready = set.wait(process.sleep_deadline);
+  Result<int> ready = set.wait(thread.sleep_deadline);
   if (!ready) {
     mask.keep();
     return ready.error();

@@ -84,11 +84,11 @@ Result<int64_t> sys_nanosleep(const SystemCall& call) {
     }
     return 0;
   }
-  Process& process = call.process;
-  if (!process.restarted) process.sleep_deadline = deadline_after(time);
-  const Result<void> slept = task_sleep_until(process.sleep_deadline);
+  Thread& thread = call.thread;
+  if (!thread.restarted) thread.sleep_deadline = deadline_after(time);
+  const Result<void> slept = task_sleep_until(thread.sleep_deadline);
   if (slept) return 0;
-  if (left) TRY(put_left(left, process.sleep_deadline));
+  if (left) TRY(put_left(left, thread.sleep_deadline));
   return slept.error();
 }
 
@@ -100,8 +100,10 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
   } else if (is_monotonic(clock)) {
     time = monotonic_now();
   } else if (clock == ABI_CLOCK_PROCESS_CPUTIME_ID || clock == ABI_CLOCK_THREAD_CPUTIME_ID) {
-    const Task& task = *call.process.task;
-    time = {(task.user_ticks + task.system_ticks) * kTick.value};
+    const Guard guard(process_lock);
+    const Usage usage = clock == ABI_CLOCK_THREAD_CPUTIME_ID ? thread_usage(call.thread)
+                                                             : process_usage(call.process);
+    time = {(usage.user_ticks + usage.system_ticks) * kTick.value};
     resolution = kTick;
   } else {
     return Errno::EINVAL;
@@ -115,7 +117,7 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
 Result<int64_t> sys_clock_settime(const SystemCall& call) {
   if (call.integer(0) != ABI_CLOCK_REALTIME) return Errno::EINVAL;
   const Nanoseconds time = TRY(get_duration(call.arguments[1]));
-  if (call.process.who.uid != 0) return Errno::EPERM;
+  if (call.process.credentials().uid != 0) return Errno::EPERM;
   wall_set(time);
   const Guard guard(clock_lock);
   clock_sets++;

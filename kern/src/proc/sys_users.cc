@@ -34,8 +34,9 @@ Result<int64_t> set_ids(const SystemCall& call, bool is_root, Ids ids) {
 
 }  // namespace
 
+// The credentials change with both locks held, so that each is enough to read them.
 Result<int64_t> sys_getids(const SystemCall& call) {
-  const Credentials& who = call.process.who;
+  const Credentials who = call.process.credentials();
   const abi_ids ids = {.uid = who.real_uid,
                        .effective_uid = who.uid,
                        .saved_uid = who.saved_uid,
@@ -49,18 +50,20 @@ Result<int64_t> sys_getids(const SystemCall& call) {
 
 Result<int64_t> sys_setresuid(const SystemCall& call) {
   const Guard guard(process_lock);
+  const Guard paths_guard(call.process.paths_lock);
   Credentials& who = call.process.who;
   return set_ids(call, who.uid == 0, {who.real_uid, who.uid, who.saved_uid});
 }
 
 Result<int64_t> sys_setresgid(const SystemCall& call) {
   const Guard guard(process_lock);
+  const Guard paths_guard(call.process.paths_lock);
   Credentials& who = call.process.who;
   return set_ids(call, who.uid == 0, {who.real_gid, who.gid, who.saved_gid});
 }
 
 Result<int64_t> sys_getgroups(const SystemCall& call) {
-  const Credentials& who = call.process.who;
+  const Credentials who = call.process.credentials();
   const int room = call.integer(0);
   if (room == 0) return who.group_count;
   if (room < 0 || static_cast<uint32_t>(room) < who.group_count) return Errno::EINVAL;
@@ -69,12 +72,13 @@ Result<int64_t> sys_getgroups(const SystemCall& call) {
 }
 
 Result<int64_t> sys_setgroups(const SystemCall& call) {
-  if (call.process.who.uid != 0) return Errno::EPERM;
+  if (call.process.credentials().uid != 0) return Errno::EPERM;
   const uint64_t count = call.arguments[0];
   if (count > ABI_GROUPS_MAX) return Errno::EINVAL;
   uint32_t groups[ABI_GROUPS_MAX] = {};
   TRY(copy_from_user(groups, call.arguments[1], count * sizeof(uint32_t)));
   const Guard guard(process_lock);
+  const Guard paths_guard(call.process.paths_lock);
   Credentials& who = call.process.who;
   std::copy(groups, groups + count, who.groups);
   who.group_count = static_cast<uint32_t>(count);

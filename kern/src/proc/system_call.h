@@ -12,6 +12,7 @@
 // A system call being made: by whom, and the six argument registers.
 struct SystemCall {
   Process& process;
+  Thread& thread;
   TrapFrame& frame;
   uint64_t arguments[6];
 
@@ -60,7 +61,7 @@ class PathAt {
 
  private:
   UserPath path_;
-  Ref<Chan> directory_;
+  Ref<Chan> directory_;  // of an empty path
   PathContext context_{};
   uint32_t flags_ = 0;
 };
@@ -108,7 +109,7 @@ Nanoseconds deadline_at(int clock, Nanoseconds time);
 // when the call, which is made again, has ended.
 class TemporaryMask {
  public:
-  explicit TemporaryMask(Process& process) : process_(process) {}
+  explicit TemporaryMask(Thread& thread) : thread_(thread) {}
   ~TemporaryMask();
   TemporaryMask(const TemporaryMask&) = delete;
   TemporaryMask& operator=(const TemporaryMask&) = delete;
@@ -119,6 +120,6 @@ class TemporaryMask {
   void keep() { is_set_ = false; }
 
  private:
-  Process& process_;
+  Thread& thread_;
   bool is_set_ = false;
 };

@@ -2,9 +2,9 @@
 //
 // The alarm (ITIMER_REAL) and POSIX timers are IntervalTimers: a timer of the scheduler whose
 // callback sends the signal and arms itself again, on the CPU where it was armed first. The process
-// alone arms them, after timer_cancel, which waits for a callback that runs; so it does when it
-// ends or deletes one, and no callback sees a timer or a process that is gone. The callback takes
-// process_lock: timer_cancel is called without.
+// alone arms them, one thread at a time (timers_mutex), after timer_cancel, which waits for a
+// callback that runs; so it does when it ends or deletes one, and no callback sees a timer or a
+// process that is gone. The callback takes process_lock: timer_cancel is called without.
 //
 // A POSIX timer carries the node that its signal is queued by, so that expiring allocates nothing.
 // While that is pending further expirations are counted as overruns.
@@ -100,7 +100,8 @@ void tick() {
   if (cpu.interrupted_user) count_down(*process, process->timers.user, ABI_SIGVTALRM);
   count_down(*process, process->timers.all, ABI_SIGPROF);
   const abi_rlimit& limit = process->limits.of[ABI_RLIMIT_CPU];
-  const uint64_t ticks = task->user_ticks + task->system_ticks;
+  const Usage usage = process_usage(*process);
+  const uint64_t ticks = usage.user_ticks + usage.system_ticks;
   if (ticks % kTickHz != 0) return;
   const uint64_t seconds = ticks / kTickHz;
   if (seconds >= limit.maximum) {
@@ -206,7 +207,7 @@ void posix_timer_delete(PosixTimer* timer) {
   {
     const Guard guard(process_lock);
     timer->link.unlink();
-    signal_withdraw(*timer->process, timer->signal);
+    timer->process->signals.withdraw(timer->signal);
   }
   timer_cache.destroy(timer);
 }

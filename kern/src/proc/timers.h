@@ -2,6 +2,7 @@
 // The theory is in timers.cc.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "abi/syscall.h"
@@ -9,7 +10,7 @@
 #include "lib/list.h"
 #include "lib/result.h"
 #include "lib/units.h"
-#include "proc/signal_info.h"
+#include "proc/pending_signals.h"
 #include "sched/timer.h"
 
 struct Process;
@@ -21,7 +22,7 @@ struct TimerSetting {
   Nanoseconds interval;  // 0: once
 };
 
-// Expires at a time of the monotonic clock. Its own process alone arms it.
+// Expires at a time of the monotonic clock. Armed with the process's timers_mutex held.
 struct IntervalTimer {
   Timer timer{};
   Process* process = nullptr;
@@ -53,11 +54,12 @@ inline constexpr int kMaxTimers = 32;
 struct ProcessTimers {
   IntervalTimer alarm;
   TickTimer user, all;                        // ITIMER_VIRTUAL, ITIMER_PROF
-  List<PosixTimer, &PosixTimer::link> posix;  // changed by the own task only, under process_lock
-  bool used = false;  // the tick has something to count. The own task's CPU only
+  List<PosixTimer, &PosixTimer::link> posix;  // under the process's timers_mutex and process_lock
+  std::atomic<bool> used{false};              // the tick has something to count
 };
 
-// All but the last are for the current process. May sleep.
+// All but the last are for the current process, with its timers_mutex held or one thread only. May
+// sleep.
 
 // ABI_ITIMER_*: what it is set to. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "arch/x86_64/dead_frames.h"
-#include "arch/x86_64/paging.h"
+
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/log.h"
@@ -190,11 +190,7 @@ void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   if (leave == Leave::kDead) queue.dead = from;
   if (from->user_registers) user_registers_save(*from->user_registers);
   if (to->user_registers) user_registers_load(*to->user_registers, cpu);
-  if (to->process) {
-    activate_process(to->process);
-  } else if (from->process || leave == Leave::kDead) {
-    PageTables::activate_kernel();
-  }
+  if (to->process != from->process) activate_process(to->process);
   set_kernel_stack(to->stack_top());
   cpu.current = to;
   context_switch(&from->context, &to->context);
@@ -256,6 +252,15 @@ void task_yield() {
 
 void sched_register_activate(void (*activate)(Process*)) {
   activate_process = activate;
+}
+
+void task_leave_process() {
+  const InterruptsOff off;
+  Task& task = *current_task();
+  activate_process(nullptr);
+  task.process = nullptr;
+  task.thread = nullptr;
+  task.user_registers = nullptr;
 }
 
 void sched_init() {
