@@ -54,7 +54,7 @@ void activate(Process* process) {
   if (process->space) {
     process->space->activate();
   } else {
-    PageTables::activate_kernel();
+    AddressSpace::activate_none();
   }
 }
 
@@ -205,7 +205,7 @@ void process_release_parts(Process& process) {
     if (process.task) process.max_resident = process_usage(process).max_resident;
     std::swap(space, process.space);
     // Its tables must be on no CPU when they are freed.
-    if (space && process.task == current_task()) PageTables::activate_kernel();
+    if (space && process.task == current_task()) AddressSpace::activate_none();
   }
 }
 
