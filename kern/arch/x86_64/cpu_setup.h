@@ -1,11 +1,12 @@
 // A CPU's own tables, private to this folder: descriptors, task state, stacks.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "core/cpu.h"
 #include "lib/units.h"
+
+class PageTables;
 
 inline constexpr uint16_t kKernelCode = 0x08, kKernelData = 0x10, kUserData = 0x18 | 3,
                           kUserCode = 0x20 | 3, kTssSelector = 0x28;
@@ -28,8 +29,8 @@ struct alignas(64) CpuTables {
   Cpu cpu;
   alignas(16) uint64_t gdt[7];
   alignas(16) TaskStateSegment tss;
-  uint64_t first_stack;                   // top of the stack that the CPU began on
-  std::atomic<uint64_t> page_table_root;  // user address space that is loaded, or 0
+  uint64_t first_stack;     // top of the stack that the CPU began on
+  PageTables* user_tables;  // those that are active here; nullptr: the kernel's. This CPU's
 };
 CpuTables& cpu_tables(unsigned id);
 

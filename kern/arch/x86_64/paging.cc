@@ -11,12 +11,16 @@
 // pages of the CPU's own, with interrupts off, so that no other CPU ever has them in its cache. No
 // kernel mapping is reachable from user mode.
 //
-// Which user root a CPU has loaded is noted in CpuTables.page_table_root before it is loaded, so
-// that flush() interrupts only the CPUs that may have cached something: who loads it later starts
-// with an empty cache (only global entries survive).
+// A set of user tables knows on which CPUs it is active. A CPU's bit is set before it loads the
+// tables and cleared after it has loaded others, so flush() interrupts only the CPUs that may have
+// cached something: a CPU that loads the tables later begins with an empty cache (only global
+// entries survive). The CPU that changes an entry forgets that page itself. If its task moves to
+// another CPU in the middle, that one has just loaded the tables, even if another task of the same
+// address space ran there before: activate() never skips the load.
 #include "arch/x86_64/paging.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
@@ -190,28 +194,44 @@ bool is_empty(const uint64_t* table) {
   return std::all_of(table, table + kEntries, [](uint64_t entry) { return entry == 0; });
 }
 
-// Frees what is empty of the tables below `table`, of level `level`, for addresses in [start, end).
-// The processor keeps entries that lead to tables in a cache of its own, which it empties with any
-// page's entry (section 4.10.4.1), so a table is freed after that.
-void free_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end) {
+using TakeTable = void (*)(void* argument, PhysAddr table);
+
+// Takes out what is empty of the tables below `table`, of level `level`, for addresses in [start,
+// end). The processor keeps entries that lead to tables in a cache of its own, which it empties
+// with any page's entry (section 4.10.4.1).
+void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
+                        TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);
   for (uint64_t at = start; at < end; at = align_down(at, covered) + covered) {
     uint64_t& entry = table[index_at(at, level)];
     if (!(entry & kPresent)) continue;
     uint64_t* const below = table_of(entry);
-    if (level > 1)
-      free_empty_below(below, level - 1, at, std::min(end, align_down(at, covered) + covered));
+    if (level > 1) {
+      remove_empty_below(below, level - 1, at, std::min(end, align_down(at, covered) + covered),
+                         take, argument);
+    }
     if (!is_empty(below)) continue;
-    const PhysAddr freed{entry & kAddressMask};
+    const PhysAddr taken{entry & kAddressMask};
     __atomic_store_n(&entry, 0, __ATOMIC_RELAXED);
     invalidate_page(at);
-    page_free(freed);
+    take(argument, taken);
   }
 }
 
-void reload_if_active(void* argument) {
-  const uint64_t root = reinterpret_cast<uint64_t>(argument);
-  if ((read_cr3() & kAddressMask) == root) write_cr3(root);
+constexpr uint64_t kForgetOneByOne = 8 * kPageSize;  // more than that: all of user space at once
+
+struct Forgotten {
+  uint64_t root;
+  Range range;
+};
+void forget(void* argument) {
+  Forgotten& what = *static_cast<Forgotten*>(argument);
+  if ((read_cr3() & kAddressMask) != what.root) return;
+  if (what.range.end - what.range.start <= kForgetOneByOne) {
+    invalidate(&what.range);
+  } else {
+    write_cr3(what.root);
+  }
 }
 
 }  // namespace
@@ -322,6 +342,7 @@ PageTables& PageTables::operator=(PageTables&& other) noexcept {
 }
 
 PageTables::~PageTables() {
+  ASSERT(cpus_.load(std::memory_order_acquire) == 0);
   if (root_.value) free_tables(root_, 3, kUserEntries);
 }
 
@@ -348,8 +369,8 @@ PageTables::Entry PageTables::unmap(uint64_t address) {
   return decode(before);
 }
 
-void PageTables::free_empty(uint64_t start, uint64_t end) {
-  free_empty_below(table_of(root_.value), 3, start, end);
+void PageTables::remove_empty(uint64_t start, uint64_t end, TakeTable take, void* argument) {
+  remove_empty_below(table_of(root_.value), 3, start, end, take, argument);
 }
 
 void PageTables::write_protect(uint64_t address) {
@@ -380,21 +401,27 @@ PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) cons
   return {};
 }
 
-void PageTables::flush() const {
+void PageTables::flush(uint64_t start, uint64_t end) const {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  uint64_t cpus = 0;
-  for (unsigned id = 0; id < cpu_count(); id++) {
-    if (cpu_tables(id).page_table_root.load() == root_.value) cpus |= uint64_t{1} << id;
-  }
-  if (cpus) call_on_cpus(cpus, reload_if_active, reinterpret_cast<void*>(root_.value));
+  const uint64_t others = cpus_.load(std::memory_order_relaxed) & ~(uint64_t{1} << cpu_id());
+  if (others == 0) return;
+  Forgotten what{root_.value, {start, end}};
+  call_on_cpus(others, forget, &what);
 }
 
-void PageTables::activate() const {
-  cpu_tables(cpu_id()).page_table_root.store(root_.value);
-  write_cr3(root_.value);
+void PageTables::load(PageTables* tables) {
+  CpuTables& cpu = cpu_tables(cpu_id());
+  PageTables* const before = std::exchange(cpu.user_tables, tables);
+  const uint64_t me = uint64_t{1} << cpu.cpu.id;
+  if (tables && tables != before) tables->cpus_.fetch_or(me);
+  write_cr3(tables ? tables->root_.value : kernel_root.value);
+  if (before && before != tables) before->cpus_.fetch_and(~me, std::memory_order_release);
+}
+
+void PageTables::activate() {
+  load(this);
 }
 
 void PageTables::activate_kernel() {
-  cpu_tables(cpu_id()).page_table_root.store(0);
-  write_cr3(kernel_root.value);
+  load(nullptr);
 }

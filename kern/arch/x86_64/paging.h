@@ -1,6 +1,7 @@
 // Page tables: kernel mappings, and the hardware side of a user address space.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -46,11 +47,13 @@ void paging_use_page_arena();
 const char* guard_page_name(uint64_t address);
 
 // The page tables of one user address space. The owner serialises all calls but `activate` with its
-// own sleeping lock.
+// own sleeping lock. Each change forgets the page's translation on this CPU; other CPUs may use
+// what was there until flush() has returned.
 class PageTables {
  public:
   static Result<PageTables> create();
   PageTables() = default;
+  // Of tables that are active on no CPU.
   PageTables(PageTables&& other) noexcept : root_(other.root_) { other.root_ = {}; }
   PageTables& operator=(PageTables&& other) noexcept;
   ~PageTables();  // frees the tables, not the pages that are mapped; must not be active on any CPU
@@ -65,20 +68,24 @@ class PageTables {
   Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable);
   // Present is false in what is returned when nothing is mapped at the address.
   Entry lookup(uint64_t address) const;
-  // Removes one page's entry, returning what it was. Other CPUs see it gone after flush().
+  // Removes one page's entry, returning what it was.
   Entry unmap(uint64_t address);
-  // Gives back the tables for addresses in [start, end), which is a multiple of pages, that map
-  // nothing at all any more. On the CPU that runs the address space, if one does.
-  void free_empty(uint64_t start, uint64_t end);
-  // Makes a present page read-only. Other CPUs see it after flush().
+  // Takes out the tables for addresses in [start, end), which is a multiple of pages, that map
+  // nothing at all any more: take(argument, table) gets each, to give back after flush().
+  void remove_empty(uint64_t start, uint64_t end, void (*take)(void* argument, PhysAddr table),
+                    void* argument);
+  // Makes a present page read-only.
   void write_protect(uint64_t address);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>
   void for_each(uint64_t start, uint64_t end, Visit visit) const;
-  // Makes every CPU that runs this address space forget its cached translations. Interrupts on.
-  void flush() const;
-  // Loads them on this CPU. Interrupts off (context switch).
-  void activate() const;
+  // Makes all other CPUs on which the tables are active forget their cached translations of
+  // addresses in [start, end). Interrupts nobody if there are none. The caller has interrupts on
+  // and holds no spinlock.
+  void flush(uint64_t start, uint64_t end) const;
+  // Loads them on this CPU, which forgets all cached translations of user space, even if they were
+  // active here. Interrupts off (context switch).
+  void activate();
   // Loads the kernel's own tables, which map no user space. Interrupts off.
   static void activate_kernel();
   explicit operator bool() const { return root_.value != 0; }
@@ -89,8 +96,11 @@ class PageTables {
   // The present page at the lowest address in [*address, end), with *address set to it; present is
   // false when there is none.
   Entry next_present(uint64_t* address, uint64_t end) const;
+  // These tables, or the kernel's for nullptr.
+  static void load(PageTables* tables);
 
   PhysAddr root_{};
+  std::atomic<uint64_t> cpus_{0};  // bit by bit: on which they are active
 };
 
 template <typename Visit>

@@ -7,12 +7,18 @@
 // the page itself back. Only a space that already maps a page can make its count grow (by fork), so
 // a count of one stays one while the owner looks at it.
 //
-// One task runs in a space, and only it changes the space. So other CPUs hold no translations that
-// could be stale: a task that moves to another CPU loads the tables afresh, and each change forgets
-// its page on the CPU at hand, and tables that map nothing any more are given back at once. The
-// mutex is for those who look in from outside (#proc). It is not held while a file is read for a
-// fault; user memory is never touched with it held. For probes, the list of all spaces lets them be
-// found; it holds no references.
+// Several tasks may run in a space at once, and each may change it: the mutex makes one change wait
+// for the other. The other CPUs on which the space is active may hold translations that a change
+// has made wrong. So what a change takes out of the tables, pages and tables, is collected
+// (Removal), then these CPUs are interrupted and forget, and only then is it given back. A page
+// that becomes less writable, or another page, needs the same; one that becomes present or more
+// writable does not: a CPU that believes the contrary faults, and faulting makes it forget. Without
+// other CPUs nobody is interrupted (PageTables::flush).
+//
+// The mutex is not held while a file is read for a fault, so the region is looked up again after
+// that: another task may have put something else there. User memory is never touched with the mutex
+// held, and no file is closed: regions that go are destroyed after it has been dropped. For probes,
+// the list of all spaces lets them be found; it holds no references.
 //
 // The stack's region has its full size from the start, and its pages come as they are used. Nothing
 // is reserved: a program that asks for more than there is gets what it asks for and is killed when
@@ -93,6 +99,71 @@ uint64_t page_down(uint64_t address) {
 }
 
 }  // namespace
+
+// What a change takes out of the page tables. Other CPUs have forgotten it when it is given back,
+// at the latest when the removal ends, before the space's mutex is dropped.
+class AddressSpace::Removal {
+ public:
+  explicit Removal(const PageTables& tables) : tables_(tables) {}
+  ~Removal() { finish(); }
+  Removal(const Removal&) = delete;
+  Removal& operator=(const Removal&) = delete;
+
+  // The translation of the page at `address` is another one now.
+  void changed(uint64_t address) {
+    start_ = std::min(start_, address);
+    end_ = std::max(end_, address + kPageSize);
+  }
+  // It was that of `page`, from which a mapping goes.
+  void page(uint64_t address, PhysAddr page) {
+    changed(address);
+    add(page.value);
+  }
+  // All tables for [start, end) that map nothing.
+  void empty_tables(PageTables& tables, uint64_t start, uint64_t end) {
+    tables.remove_empty(
+        start, end,
+        [](void* removal, PhysAddr table) {
+          static_cast<Removal*>(removal)->add(table.value | kTable);
+        },
+        this);
+  }
+
+ private:
+  static constexpr uint64_t kTable = 1;
+  static constexpr unsigned kMost = 64;
+
+  void add(uint64_t what) {
+    if (count_ == kMost) finish();
+    taken_[count_++] = what;
+  }
+  void finish() {
+    if (start_ < end_) tables_.flush(start_, end_);
+    for (unsigned i = 0; i < count_; i++) {
+      const PhysAddr page{align_down(taken_[i], kPageSize)};
+      taken_[i] & kTable ? page_free(page) : drop_page(page);
+    }
+    count_ = 0;
+  }
+
+  const PageTables& tables_;
+  uint64_t start_ = UINT64_MAX, end_ = 0;  // what has changed, from the beginning on
+  unsigned count_ = 0;
+  uint64_t taken_[kMost];
+};
+
+// Regions that are in no space any more. They may hold the last reference to a file.
+class AddressSpace::GoneRegions {
+ public:
+  GoneRegions() = default;
+  ~GoneRegions() {
+    while (VmRegion* const region = list.pop_front()) region_cache.destroy(region);
+  }
+  GoneRegions(const GoneRegions&) = delete;
+  GoneRegions& operator=(const GoneRegions&) = delete;
+
+  Regions list;
+};
 
 // Page tables hold physical addresses.
 void AddressSpace::visit_memory(const void* object, ReachVisitor& visitor) {
@@ -193,7 +264,8 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
   child->arguments_start = arguments_start;
   child->arguments_size = arguments_size;
   child->program = program;
-  child->code_replaced_ = code_replaced_;
+  child->code_replaced_ = code_replaced();
+  Removal removal(tables_);
   for (VmRegion& region : regions_) {
     VmRegion* const copy =
         TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
@@ -210,7 +282,9 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
           if (!result) return;
           page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
           child->count_page();
-          if (entry.writable) tables_.write_protect(address);
+          if (!entry.writable) return;
+          tables_.write_protect(address);
+          removal.changed(address);
         });
     if (!result) return result.error();
   }
@@ -218,29 +292,30 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
   return child;
 }
 
-void AddressSpace::drop_pages(uint64_t start, uint64_t end) {
+void AddressSpace::drop_pages(uint64_t start, uint64_t end, Removal& removal) {
   tables_.for_each(start, end, [&](uint64_t address, const PageTables::Entry& entry) {
     tables_.unmap(address);
-    drop_page(entry.physical);
+    removal.page(address, entry.physical);
     resident_.fetch_sub(1, std::memory_order_relaxed);
   });
-  tables_.free_empty(start, end);
+  removal.empty_tables(tables_, start, end);
 }
 
-Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end) {
+Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end, Regions& gone) {
   VmRegion* rest = nullptr;  // of a region that loses its middle: made first, so that nothing has
                              // changed when there is no memory
   if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
     rest = TRY(region_cache.make(KM_SLEEP, end, around->end, around->protection));
   }
+  Removal removal(tables_);
   for (VmRegion& region : regions_) {
     if (region.end <= start) continue;
     if (region.start >= end) break;
-    drop_pages(std::max(region.start, start), std::min(region.end, end));
-    code_replaced_ |= is_code_region(region);
+    drop_pages(std::max(region.start, start), std::min(region.end, end), removal);
+    if (is_code_region(region)) code_replaced_ = true;
     if (region.start >= start && region.end <= end) {
       Regions::remove(region);
-      region_cache.destroy(&region);
+      gone.push_back(region);
       continue;
     }
     if (region.start >= start || rest) {
@@ -288,11 +363,12 @@ Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, ui
   }
   VmRegion* const region = TRY(region_cache.make(KM_SLEEP, 0, 0, protection));
   Result<void> result;
+  GoneRegions gone;
   {
     const MutexGuard guard(mutex_);
     uint64_t start = page_down(address);
     if (fixed) {
-      result = unmap_locked(start, start + size);
+      result = unmap_locked(start, start + size, gone.list);
     } else if (start < kLowestUserAddress || start >= kMmapTop || size > kMmapTop - start ||
                !is_free(start, start + size)) {
       start = find_room(size);
@@ -312,17 +388,19 @@ Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, ui
 Result<void> AddressSpace::unmap(uint64_t address, uint64_t size) {
   if (address % kPageSize != 0 || size == 0 || address >= kUserEnd || size > kUserEnd - address)
     return Errno::EINVAL;
+  GoneRegions gone;
   const MutexGuard guard(mutex_);
-  return unmap_locked(address, align_up(address + size, kPageSize));
+  return unmap_locked(address, align_up(address + size, kPageSize), gone.list);
 }
 
 uint64_t AddressSpace::move_break(uint64_t end) {
+  GoneRegions gone;
   const MutexGuard guard(mutex_);
   if (end < heap_start_ || end > kMmapTop) return break_;
   const uint64_t old_top = align_up(break_, kPageSize);
   const uint64_t top = align_up(end, kPageSize);
   if (top < old_top) {
-    if (!unmap_locked(top, old_top)) return break_;
+    if (!unmap_locked(top, old_top, gone.list)) return break_;
   } else if (top > old_top) {
     if (!is_free(old_top, top)) return break_;
     VmRegion* const heap = old_top > heap_start_ ? find(old_top - 1) : nullptr;
@@ -348,7 +426,7 @@ Result<void> AddressSpace::make_writable(uint64_t page, const PageTables::Entry&
   memcpy(copy.bytes(), direct_map(entry.physical), kPageSize);
   TRY(tables_.map(page, copy.physical(), true, executable));
   copy.release();
-  drop_page(entry.physical);
+  Removal(tables_).page(page, entry.physical);
   return {};
 }
 
@@ -394,21 +472,36 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
     offset = region->file_offset + into;
     bytes = std::min<uint64_t>(kPageSize, region->file_bytes - into);
   }
-  // Nobody else changes this space, so the region is the same after the file has been read.
   NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
   if (Result<void> filled = read_file(*file, offset, fresh.bytes(), bytes); !filled) {
     return filled.error() == Errno::EINTR ? Errno::EINTR : Errno::EFAULT;
   }
   const MutexGuard guard(mutex_);
   const VmRegion* const region = find(address);
-  if (!region || tables_.lookup(page).present) return {};
+  const auto is_same = [&] {
+    return region->file.get() == file.get() &&
+           region->file_offset + (page - region->start) == offset &&
+           region->file_bytes - (page - region->start) >= bytes;
+  };
+  if (!region || !is_same() || tables_.lookup(page).present) return {};
   if (is_code_region(*region)) user_probes_page_filled(program, page, fresh.bytes());
   TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE,
                   region->protection & ABI_PROT_EXEC));
   fresh.release();
   count_page();
-  pages_read_++;
+  pages_read_.fetch_add(1, std::memory_order_relaxed);
   return {};
+}
+
+Result<PhysAddr> AddressSpace::physical(uint64_t address) {
+  if (address % sizeof(uint32_t) != 0) return Errno::EFAULT;
+  for (;;) {
+    TRY(fault(address, FaultAccess::kWrite));
+    const MutexGuard guard(mutex_);
+    const PageTables::Entry entry = tables_.lookup(page_down(address));
+    if (entry.present && entry.writable)
+      return PhysAddr{entry.physical.value + address % kPageSize};
+  }
 }
 
 Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size) {
@@ -420,6 +513,7 @@ Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size
     {
       const MutexGuard guard(mutex_);
       const PageTables::Entry entry = tables_.lookup(page_down(address));
+      if (!entry.present || !entry.writable) continue;
       memcpy(static_cast<char*>(direct_map(entry.physical)) + into, from, part);
     }
     address += part;
@@ -443,16 +537,6 @@ size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
     address += part;
   }
   return done;
-}
-
-Result<PhysAddr> AddressSpace::physical(uint64_t address) {
-  for (;;) {
-    TRY(fault(address, FaultAccess::kWrite));
-    const MutexGuard guard(mutex_);
-    const PageTables::Entry entry = tables_.lookup(page_down(address));
-    if (entry.present && entry.writable)
-      return PhysAddr{entry.physical.value + address % kPageSize};
-  }
 }
 
 bool AddressSpace::is_mapped(uint64_t address) {

@@ -41,8 +41,8 @@ struct ProgramId {
 
 enum class FaultAccess : uint8_t { kRead, kWrite, kExecute };
 
-// The address space of one process, which alone changes it; others may read it with a reference.
-// Every call may sleep.
+// The address space of one process, of which several tasks may run in it; others may read it with a
+// reference. Every call but activate() may sleep, and no lock is held.
 class AddressSpace : public RefCounted<AddressSpace> {
  public:
   static constexpr RefKind kRefKind = RefKind::kAddressSpace;
@@ -70,24 +70,24 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // The end of the heap, moved to `end` if that is possible; 0 asks.
   uint64_t move_break(uint64_t end);
 
-  // Makes the page at `address` present for this access. EFAULT if the address or the access is not
-  // allowed or its file cannot be read, ENOMEM, EINTR when a signal came while it was read.
+  // Makes the page at `address` present for this access, or finds that another task has changed
+  // what is there meanwhile: then the access faults again. EFAULT if the address or the access is
+  // not allowed or its file cannot be read, ENOMEM, EINTR when a signal came while it was read.
   Result<void> fault(uint64_t address, FaultAccess access);
+  // Where the four bytes at `address`, which can be written and are aligned, lie in memory. EFAULT,
+  // ENOMEM, EINTR.
+  Result<PhysAddr> physical(uint64_t address);
   // Writes where a region can be written, from outside: for a space that is not active yet. EFAULT,
   // ENOMEM.
   Result<void> write(uint64_t address, const void* data, size_t size);
   // Reads pages that are present, from outside; ends at the first that is not.
   size_t read(uint64_t address, void* data, size_t size);
 
-  // Where the page at `address` lies, which is made if need be: for who shares memory with another
-  // space. EFAULT unless it can be written to; ENOMEM, EINTR.
-  Result<PhysAddr> physical(uint64_t address);
-
   // Whether `address` is in the program's code: what was mapped from its file to be executed and
   // not written to. No page of it ever differs from the file, but by probes.
   bool is_code(uint64_t address);
-  // Whether any of the code has been unmapped. For the space's own task.
-  bool code_replaced() const { return code_replaced_; }
+  // Whether any of the code has been unmapped. For the space's own tasks.
+  bool code_replaced() const { return code_replaced_.load(std::memory_order_relaxed); }
   // Others may find the space from now on. Before its first page of code.
   void announce();
   // Calls visit(argument, page, bytes) for each present page of code, at address `page`, of all
@@ -104,16 +104,19 @@ class AddressSpace : public RefCounted<AddressSpace> {
     uint64_t all, data;
   };
   Sizes sizes();
-  // Pages that came from a file so far. For the space's own task.
-  uint64_t pages_read() const { return pages_read_; }
+  // Pages that came from a file so far.
+  uint64_t pages_read() const { return pages_read_.load(std::memory_order_relaxed); }
   uint64_t max_resident_bytes() const {
     return max_resident_.load(std::memory_order_relaxed) * kPageSize;
   }
   uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
   // Shows the pages and page tables of a space (reach/reach.h). All CPUs are stopped.
   static void visit_memory(const void* object, ReachVisitor& visitor) NO_THREAD_SAFETY_ANALYSIS;
-  // This CPU's, from now on. Interrupts off.
-  void activate() const { tables_.activate(); }
+  // This CPU's from now on, on which a task of the process is to run next. Interrupts off.
+  void activate() { tables_.activate(); }
+  // This CPU has no user space from now on. Before the last reference goes the space is active on
+  // no CPU. Interrupts off.
+  static void activate_none() { PageTables::activate_kernel(); }
 
   // Where the program's arguments stand, one after the other with their NULs. Set before the space
   // is used.
@@ -123,6 +126,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
 
  private:
   using Regions = List<VmRegion, &VmRegion::link>;
+  class Removal;
+  class GoneRegions;
 
   VmRegion* find(uint64_t address) REQUIRES(mutex_);
   // The first region that ends above `address`.
@@ -130,8 +135,9 @@ class AddressSpace : public RefCounted<AddressSpace> {
   bool is_free(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void insert(VmRegion& region) REQUIRES(mutex_);
   uint64_t find_room(uint64_t size) REQUIRES(mutex_);
-  Result<void> unmap_locked(uint64_t start, uint64_t end) REQUIRES(mutex_);
-  void drop_pages(uint64_t start, uint64_t end) REQUIRES(mutex_);
+  // What is left of regions comes into `gone`, to be destroyed with no lock held.
+  Result<void> unmap_locked(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
+  void drop_pages(uint64_t start, uint64_t end, Removal& removal) REQUIRES(mutex_);
   Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable)
       REQUIRES(mutex_);
 
@@ -140,7 +146,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
       EXCLUDES(mutex_);
 
   ListNode all_link_;  // under a lock of its own
-  bool code_replaced_ = false;
+  std::atomic<bool> code_replaced_{false};
   friend struct AllSpaces;
 
   Mutex mutex_{LockRank::kAddressSpace};
@@ -150,7 +156,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   uint64_t heap_start_ = 0, break_ = 0;
   void count_page();
   std::atomic<uint64_t> resident_{0}, max_resident_{0};  // pages
-  uint64_t pages_read_ = 0;                              // the own task's
+  std::atomic<uint64_t> pages_read_{0};
 };
 
 // Caches. Once.

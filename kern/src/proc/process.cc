@@ -56,7 +56,7 @@ void activate(Process* process) {
   if (process && process->space) {
     process->space->activate();
   } else {
-    PageTables::activate_kernel();
+    AddressSpace::activate_none();
   }
 }
 
@@ -208,7 +208,7 @@ void process_release_parts(Process& process) {
     process.max_resident = process_usage(process).max_resident;
     std::swap(space, process.space);
     // Its tables must be on no CPU when they are freed.
-    if (space && current_task()->process == &process) PageTables::activate_kernel();
+    if (space && current_task()->process == &process) AddressSpace::activate_none();
   }
 }
 

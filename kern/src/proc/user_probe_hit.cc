@@ -49,7 +49,7 @@ bool may_be_probed(AddressSpace& space, uint64_t address) {
   if (!space.code_replaced()) [[likely]]
     return true;
   interrupts_enable();
-  const bool is_code = space.is_code(address);  // and stays it: this task alone changes its space
+  const bool is_code = space.is_code(address);  // or has been it since another task ran there
   interrupts_disable();
   return is_code;
 }
