@@ -222,9 +222,13 @@ static void test_ends(void) {
 }
 
 static char* const kTrue[] = {"true", NULL};
+static char* const kFalse[] = {"false", NULL};
 static void execs(struct thread* thread) {
-  call(ABI_SYS_execve, (long)(thread->argument ? "/bin/false" : "/bin/true"), (long)kTrue,
-       (long)&kTrue[1], 0, 0);
+  if (thread->argument) {
+    call(ABI_SYS_execve, (long)"/bin/false", (long)kFalse, (long)&kFalse[1], 0, 0);
+  } else {
+    call(ABI_SYS_execve, (long)"/bin/true", (long)kTrue, (long)&kTrue[1], 0, 0);
+  }
 }
 static void main_execs(void) {
   make_sleepers(8);
@@ -423,11 +427,8 @@ static void test_sigwait(void) {
     atomic_store(&count, 0);
     for (int i = 0; i < 4; i++) make(&threads[i], sigwait_in_thread, 0);
     for (uint32_t left = 4; left > 0;) {
-      if (atomic_load(&count) == 0) {
-        sched_yield();
-        continue;
-      }
-      kill(getpid(), SIGUSR2);
+      if (atomic_load(&count) > 0) kill(getpid(), SIGUSR2);
+      sched_yield();
       left = 0;
       for (int i = 0; i < 4; i++) left += atomic_load(&threads[i].id) != 0;
     }
