@@ -156,6 +156,53 @@ KTEST(proc_unmap_cuts_regions) {
   });
 }
 
+KTEST(proc_protect_cuts_and_joins_regions) {
+  twice([] {
+    const Ref<AddressSpace> space = new_space();
+    const uint64_t end = kBase + 8 * kPageSize;
+    EXPECT(space->add_region(kBase, end, kReadWrite));
+    for (uint64_t i = 0; i < 8; i++) set_word(*space, kBase + i * kPageSize, 10 + i);
+    const uint64_t regions = live("vm_region");
+    EXPECT(space->protect(kBase + 2 * kPageSize, 2 * kPageSize, ABI_PROT_READ));
+    EXPECT(space->protect(kBase + 6 * kPageSize, 1, 0));
+    EXPECT(live("vm_region") == regions + 4);
+    const auto may = [&](uint64_t page, FaultAccess access) {
+      return space->fault(kBase + page * kPageSize, access).ok();
+    };
+    EXPECT(may(1, FaultAccess::kWrite) && may(4, FaultAccess::kWrite));
+    EXPECT(may(2, FaultAccess::kRead) && !may(2, FaultAccess::kWrite) &&
+           !may(3, FaultAccess::kWrite) && !may(3, FaultAccess::kExecute));
+    EXPECT(!may(6, FaultAccess::kRead) && !may(6, FaultAccess::kWrite) &&
+           may(7, FaultAccess::kWrite));
+    EXPECT(space->resident_bytes() == 8 * kPageSize);  // what nobody may touch stays
+    {
+      const Ref<AddressSpace> child = space->fork().take();
+      EXPECT(is_error(child->fault(kBase + 6 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
+      EXPECT(child->protect(kBase + 6 * kPageSize, kPageSize, kReadWrite));
+      EXPECT(word_at(*child, kBase + 6 * kPageSize) == 16);
+      set_word(*child, kBase + 6 * kPageSize, 0);
+    }
+    EXPECT(space->protect(kBase, 8 * kPageSize, ABI_PROT_READ | ABI_PROT_EXEC));
+    EXPECT(may(6, FaultAccess::kExecute) && !may(0, FaultAccess::kWrite));
+    EXPECT(live("vm_region") == regions);
+    EXPECT(space->protect(kBase, 8 * kPageSize, kReadWrite));
+    for (uint64_t i = 0; i < 8; i++) {
+      EXPECT(word_at(*space, kBase + i * kPageSize) == 10 + i);
+      set_word(*space, kBase + i * kPageSize, i);
+    }
+    EXPECT(is_error(space->protect(kBase + 1, kPageSize, kReadWrite), Errno::EINVAL));
+    EXPECT(is_error(space->protect(kBase, UINT64_MAX, kReadWrite), Errno::EINVAL));
+    EXPECT(is_error(space->protect(kBase, 9 * kPageSize, ABI_PROT_READ), Errno::ENOMEM));
+    EXPECT(is_error(space->protect(kBase - kPageSize, 2 * kPageSize, 0), Errno::ENOMEM));
+    EXPECT(space->unmap(kBase + 4 * kPageSize, kPageSize));
+    EXPECT(is_error(space->protect(kBase, 8 * kPageSize, 0), Errno::ENOMEM));
+    EXPECT(may(0, FaultAccess::kWrite));  // and nothing has changed
+    // All that is left goes, whatever may be done with it.
+    EXPECT(space->protect(kBase, 4 * kPageSize, 0) && space->unmap(kBase, 8 * kPageSize));
+    EXPECT(space->resident_bytes() == 0 && live("vm_region") == regions - 1);
+  });
+}
+
 KTEST(proc_unmap_gives_tables_back) {
   twice([] {
     const Ref<AddressSpace> space = new_space();

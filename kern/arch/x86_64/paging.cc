@@ -29,6 +29,7 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/table_walk.h"
 #include "core/boot.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
@@ -46,6 +47,8 @@ namespace {
 constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3,
                    kUncached = 1 << 4, kLarge = 1 << 7, kGlobal = 1 << 8,
                    kNoExecute = uint64_t{1} << 63;
+// Of what is not present: kept by PageTables::protect. The processor ignores the bit.
+constexpr uint64_t kKept = kKeptEntry;
 constexpr uint64_t kAddressMask = 0x000ffffffffff000;
 constexpr unsigned kEntries = 512;
 constexpr unsigned kUserEntries = 256;
@@ -178,8 +181,12 @@ void invalidate(void* argument) {
 }
 
 PageTables::Entry decode(uint64_t entry) {
-  if (!(entry & kPresent)) return {};
-  return {{entry & kAddressMask}, true, (entry & kWritable) != 0, (entry & kNoExecute) == 0};
+  if (!(entry & (kPresent | kKept))) return {};
+  return {{entry & kAddressMask},
+          true,
+          (entry & kPresent) != 0,
+          (entry & kWritable) != 0,
+          (entry & kNoExecute) == 0};
 }
 
 void free_tables(PhysAddr table, unsigned level, unsigned entries) {
@@ -380,6 +387,16 @@ void PageTables::write_protect(uint64_t address) {
   }
 }
 
+void PageTables::protect(uint64_t address, bool readable, bool writable, bool executable) {
+  uint64_t* entry = find_entry(root_, address);
+  if (!entry || !decode(*entry).present) return;
+  const uint64_t bits = kUser | (readable ? kPresent : kKept) | (writable ? kWritable : 0) |
+                        (executable ? 0 : kNoExecute);
+  // At once: the processor may set bits of the entry meanwhile.
+  __atomic_exchange_n(entry, (*entry & kAddressMask) | bits, __ATOMIC_RELAXED);
+  invalidate_page(address);
+}
+
 PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) const {
   uint64_t at = *address;
   while (at < end) {
@@ -390,7 +407,7 @@ PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) cons
       level--;
     }
     const uint64_t entry = table[index_at(at, level)];
-    if (level == 0 && (entry & kPresent)) {
+    if (level == 0 && decode(entry).present) {
       *address = at;
       return decode(entry);
     }

@@ -61,6 +61,7 @@ class PageTables {
   struct Entry {
     PhysAddr physical;
     bool present = false;
+    bool readable = false;  // false: the page is only kept here (protect())
     bool writable = false;
     bool executable = false;
   };
@@ -76,6 +77,9 @@ class PageTables {
                     void* argument);
   // Makes a present page read-only.
   void write_protect(uint64_t address);
+  // What a present page can be used for. If it is not readable nobody can use it at all, but it
+  // stays what for_each and lookup find here.
+  void protect(uint64_t address, bool readable, bool writable, bool executable);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>
   void for_each(uint64_t start, uint64_t end, Visit visit) const;

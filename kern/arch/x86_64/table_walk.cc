@@ -26,7 +26,7 @@ void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& v
   if (!visitor.table(table)) return;
   const uint64_t* const entry = entries_of(table);
   for (unsigned i = 0; i < entries; i++) {
-    if (!(entry[i] & kPresent)) continue;
+    if (!(entry[i] & (level > 0 ? kPresent : kPresent | kKeptEntry))) continue;
     if (level > 0) {
       walk_user(physical(entry[i]), level - 1, kEntries, visitor);
     } else {

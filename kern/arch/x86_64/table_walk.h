@@ -3,6 +3,9 @@
 
 #include "lib/units.h"
 
+// The bit of a user page's entry that says, if it is not present, that the page is kept there.
+inline constexpr uint64_t kKeptEntry = 1 << 9;
+
 struct TableVisitor {
   // A page that is a table. Whether to look into it.
   virtual bool table(PhysAddr page) = 0;

@@ -88,10 +88,37 @@ Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
   return {};
 }
 
-// Never writable, so that its pages are shared after fork for good.
-bool is_code_region(const VmRegion& region) {
-  return region.file && (region.protection & ABI_PROT_EXEC) &&
-         !(region.protection & ABI_PROT_WRITE);
+// The part [start, end) of `region`, as a region of its own, not in any space. ENOMEM.
+Result<VmRegion*> part_of(const VmRegion& region, uint64_t start, uint64_t end) {
+  VmRegion* const part = TRY(region_cache.make(KM_SLEEP, start, end, region.protection));
+  const uint64_t before = start - region.start;
+  part->heap = region.heap;
+  part->code = region.code;
+  part->file = region.file;
+  part->file_offset = region.file_offset + before;
+  part->file_bytes =
+      region.file_bytes > before ? std::min(region.file_bytes - before, end - start) : 0;
+  return part;
+}
+
+// Makes the region its own part [start, end).
+void trim(VmRegion& region, uint64_t start, uint64_t end) {
+  const uint64_t before = start - region.start;
+  region.file_offset += before;
+  region.file_bytes =
+      region.file_bytes > before ? std::min(region.file_bytes - before, end - start) : 0;
+  region.start = start;
+  region.end = end;
+}
+
+// Whether the two could as well be one.
+bool continues(const VmRegion& region, const VmRegion& next) {
+  if (region.end != next.start || region.protection != next.protection ||
+      region.heap != next.heap || region.code != next.code || region.file.get() != next.file.get())
+    return false;
+  const uint64_t size = region.end - region.start;
+  return !region.file || (region.file_offset + size == next.file_offset &&
+                          (region.file_bytes == size || next.file_bytes == 0));
 }
 
 uint64_t page_down(uint64_t address) {
@@ -233,6 +260,7 @@ Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t pro
                                       Ref<Chan> file, uint64_t file_offset, uint64_t file_bytes) {
   if (start < kLowestUserAddress || end <= start || end > kStackTop) return Errno::EINVAL;
   VmRegion* const region = TRY(region_cache.make(KM_SLEEP, start, end, protection));
+  region->code = file && (protection & ABI_PROT_EXEC) && !(protection & ABI_PROT_WRITE);
   region->file = std::move(file);
   region->file_offset = file_offset;
   region->file_bytes = file_bytes;
@@ -267,13 +295,7 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
   child->code_replaced_ = code_replaced();
   Removal removal(tables_);
   for (VmRegion& region : regions_) {
-    VmRegion* const copy =
-        TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
-    copy->heap = region.heap;
-    copy->file = region.file;
-    copy->file_offset = region.file_offset;
-    copy->file_bytes = region.file_bytes;
-    child->regions_.push_back(*copy);
+    child->regions_.push_back(*TRY(part_of(region, region.start, region.end)));
     Result<void> result;
     tables_.for_each(
         region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
@@ -282,6 +304,7 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
           if (!result) return;
           page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
           child->count_page();
+          if (!entry.readable) child->tables_.protect(address, false, false, entry.executable);
           if (!entry.writable) return;
           tables_.write_protect(address);
           removal.changed(address);
@@ -305,39 +328,105 @@ Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end, Regions& g
   VmRegion* rest = nullptr;  // of a region that loses its middle: made first, so that nothing has
                              // changed when there is no memory
   if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
-    rest = TRY(region_cache.make(KM_SLEEP, end, around->end, around->protection));
+    rest = TRY(part_of(*around, end, around->end));
   }
   Removal removal(tables_);
   for (VmRegion& region : regions_) {
     if (region.end <= start) continue;
     if (region.start >= end) break;
     drop_pages(std::max(region.start, start), std::min(region.end, end), removal);
-    if (is_code_region(region)) code_replaced_ = true;
+    if (region.code) code_replaced_ = true;
     if (region.start >= start && region.end <= end) {
       Regions::remove(region);
       gone.push_back(region);
       continue;
     }
-    if (region.start >= start || rest) {
-      // What is above `end` stays: in place, or as the new region.
-      VmRegion& upper = rest ? *rest : region;
-      const uint64_t cut = end - region.start;
-      upper.file = region.file;
-      upper.file_offset = region.file_offset + cut;
-      upper.file_bytes = region.file_bytes > cut ? region.file_bytes - cut : 0;
-      upper.heap = region.heap && !rest;
-      upper.start = end;
-    }
-    if (region.start < start) {
-      region.end = start;
-      region.file_bytes = std::min(region.file_bytes, start - region.start);
-    }
+    trim(region, region.start < start ? region.start : end,
+         region.start < start ? start : region.end);
     if (rest) {
       insert(*rest);
       break;
     }
   }
   return {};
+}
+
+Result<void> AddressSpace::cut(uint64_t address) {
+  VmRegion* const region = find(address);
+  if (!region || region->start == address) return {};
+  VmRegion* const upper = TRY(part_of(*region, address, region->end));
+  trim(*region, region->start, address);
+  insert(*upper);
+  return {};
+}
+
+// Makes one region of neighbours in [start, end], and at its edges, that differ in nothing.
+void AddressSpace::merge(uint64_t start, uint64_t end, Regions& gone) {
+  VmRegion* region = first_after(start > 0 ? start - 1 : 0);
+  while (region && region->start <= end) {
+    VmRegion* const next = regions_.next(*region);
+    if (!next || !continues(*region, *next)) {
+      region = next;
+      continue;
+    }
+    region->file_bytes += next->file_bytes;
+    region->end = next->end;
+    Regions::remove(*next);
+    gone.push_back(*next);
+  }
+}
+
+void AddressSpace::protect_region(VmRegion& region, uint32_t protection, Removal& removal) {
+  if (region.protection == protection) return;
+  region.protection = protection;
+  if (region.code && (protection & ABI_PROT_WRITE)) {
+    // From now on its pages are like those of data, without breakpoints.
+    region.code = false;
+    code_replaced_ = true;
+    drop_pages(region.start, region.end, removal);
+    return;
+  }
+  const bool readable = protection != 0, executable = protection & ABI_PROT_EXEC;
+  tables_.for_each(region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
+    // A page that may be written to again, but is not, is so at the next fault.
+    tables_.protect(address, readable, entry.writable && (protection & ABI_PROT_WRITE), executable);
+    removal.changed(address);
+  });
+}
+
+Result<void> AddressSpace::protect(uint64_t address, uint64_t size, uint32_t protection) {
+  if (address % kPageSize != 0 || size > kUserEnd) return Errno::EINVAL;
+  const uint64_t end = address + align_up(size, kPageSize);
+  if (end > kUserEnd) return Errno::ENOMEM;
+  if (size == 0) return {};
+  GoneRegions gone;
+  const MutexGuard guard(mutex_);
+  uint64_t mapped = address;
+  for (VmRegion* region = find(address); region && region->start <= mapped;
+       region = regions_.next(*region)) {
+    mapped = region->end;
+    if (mapped >= end) break;
+  }
+  if (mapped < end) return Errno::ENOMEM;
+  TRY(cut(address));
+  TRY(cut(end));
+  Removal removal(tables_);
+  for (VmRegion& region : regions_) {
+    if (region.start >= address && region.end <= end) protect_region(region, protection, removal);
+  }
+  merge(address, end, gone.list);
+  return {};
+}
+
+uint64_t AddressSpace::unwritable_bytes(uint64_t address, uint64_t size) {
+  const MutexGuard guard(mutex_);
+  const uint64_t end = size > kUserEnd - std::min(address, kUserEnd) ? kUserEnd : address + size;
+  uint64_t bytes = 0;
+  for (const VmRegion& region : regions_) {
+    const uint64_t from = std::max(region.start, address), to = std::min(region.end, end);
+    if (from < to && !(region.protection & ABI_PROT_WRITE)) bytes += to - from;
+  }
+  return bytes;
 }
 
 uint64_t AddressSpace::find_room(uint64_t size) {
@@ -404,7 +493,7 @@ uint64_t AddressSpace::move_break(uint64_t end) {
   } else if (top > old_top) {
     if (!is_free(old_top, top)) return break_;
     VmRegion* const heap = old_top > heap_start_ ? find(old_top - 1) : nullptr;
-    if (heap && heap->heap) {
+    if (heap && heap->heap && heap->protection == (ABI_PROT_READ | ABI_PROT_WRITE)) {
       heap->end = top;
     } else {
       Result<VmRegion*> region =
@@ -451,7 +540,7 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
         (access == FaultAccess::kExecute && !executable))
       return Errno::EFAULT;
     const PageTables::Entry entry = tables_.lookup(page);
-    if (entry.present) {
+    if (entry.present && entry.readable) {
       if (access == FaultAccess::kWrite && !entry.writable)
         return make_writable(page, entry, executable);
       return {};
@@ -484,7 +573,7 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
            region->file_bytes - (page - region->start) >= bytes;
   };
   if (!region || !is_same() || tables_.lookup(page).present) return {};
-  if (is_code_region(*region)) user_probes_page_filled(program, page, fresh.bytes());
+  if (region->code) user_probes_page_filled(program, page, fresh.bytes());
   TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE,
                   region->protection & ABI_PROT_EXEC));
   fresh.release();
@@ -548,7 +637,7 @@ AddressSpace::Sizes AddressSpace::sizes() {
   Sizes sizes{};
   const MutexGuard guard(mutex_);
   for (const VmRegion& region : regions_) {
-    if (region.end == kStackTop) continue;
+    if (region.start >= kStackTop - kStackSize) continue;
     sizes.all += region.end - region.start;
     if (region.protection & ABI_PROT_WRITE) sizes.data += region.end - region.start;
   }
@@ -558,7 +647,7 @@ AddressSpace::Sizes AddressSpace::sizes() {
 bool AddressSpace::is_code(uint64_t address) {
   const MutexGuard guard(mutex_);
   const VmRegion* const region = find(address);
-  return region && is_code_region(*region);
+  return region && region->code;
 }
 
 void AddressSpace::announce() {
@@ -581,7 +670,7 @@ void AddressSpace::visit_code(void (*visit)(void* argument, uint64_t page, uint8
                               void* argument) {
   const MutexGuard guard(mutex_);
   for (VmRegion& region : regions_) {
-    if (!is_code_region(region)) continue;
+    if (!region.code) continue;
     tables_.for_each(region.start, region.end, [&](uint64_t page, const PageTables::Entry& entry) {
       visit(argument, page, static_cast<uint8_t*>(direct_map(entry.physical)));
     });

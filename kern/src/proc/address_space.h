@@ -22,7 +22,8 @@ inline constexpr uint64_t kLowestUserAddress = 0x10000;
 struct VmRegion {
   uint64_t start = 0, end = 0;
   uint32_t protection = 0;  // ABI_PROT_*
-  bool heap = false;        // the region that brk moves the end of
+  bool heap = false;        // made by brk
+  bool code = false;        // the program's own, to be executed and never written to
   Ref<Chan> file;           // open; empty for anonymous memory
   uint64_t file_offset = 0;
   uint64_t file_bytes = 0;  // from `start`
@@ -67,6 +68,11 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // where there is room. ENOMEM, EINVAL.
   Result<uint64_t> map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed);
   Result<void> unmap(uint64_t address, uint64_t size);
+  // Changes what may be done with [address, address + size). ENOMEM, also where nothing is mapped;
+  // then nothing has changed. EINVAL.
+  Result<void> protect(uint64_t address, uint64_t size, uint32_t protection);
+  // Bytes of it that cannot be written to now, for limits.
+  uint64_t unwritable_bytes(uint64_t address, uint64_t size);
   // The end of the heap, moved to `end` if that is possible; 0 asks.
   uint64_t move_break(uint64_t end);
 
@@ -135,6 +141,10 @@ class AddressSpace : public RefCounted<AddressSpace> {
   bool is_free(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void insert(VmRegion& region) REQUIRES(mutex_);
   uint64_t find_room(uint64_t size) REQUIRES(mutex_);
+  // Makes `address` a place where a region begins, if there is one. ENOMEM.
+  Result<void> cut(uint64_t address) REQUIRES(mutex_);
+  void merge(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
+  void protect_region(VmRegion& region, uint32_t protection, Removal& removal) REQUIRES(mutex_);
   // What is left of regions comes into `gone`, to be destroyed with no lock held.
   Result<void> unmap_locked(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
   void drop_pages(uint64_t start, uint64_t end, Removal& removal) REQUIRES(mutex_);

@@ -1,9 +1,12 @@
 // System calls on memory.
+#include "core/errstr.h"
 #include "core/planted.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 
 namespace {
+
+constexpr uint32_t kProtection = ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC;
 
 Result<uint64_t> map(Process& process, uint64_t address, uint64_t size, uint32_t protection,
                      bool fixed) {
@@ -27,7 +30,6 @@ Result<int64_t> sys_brk(const SystemCall& call) {
 
 Result<int64_t> sys_mmap(const SystemCall& call) {
   const uint32_t protection = call.word(2), flags = call.word(3);
-  constexpr uint32_t kProtection = ABI_PROT_READ | ABI_PROT_WRITE | ABI_PROT_EXEC;
   if ((protection & ~kProtection) || !(flags & ABI_MAP_ANONYMOUS) || !(flags & ABI_MAP_PRIVATE))
     return Errno::EINVAL;
   const uint64_t address = call.arguments[0], size = call.arguments[1];
@@ -46,8 +48,18 @@ Result<int64_t> sys_munmap(const SystemCall& call) {
   return 0;
 }
 
-Result<int64_t> sys_mprotect(const SystemCall&) {
-  return Errno::ENOSYS;
+Result<int64_t> sys_mprotect(const SystemCall& call) {
+  const uint64_t address = call.arguments[0], size = call.arguments[1];
+  const uint32_t protection = call.word(2);
+  if (protection & ~kProtection) return Errno::EINVAL;
+  AddressSpace& space = *call.process.space;
+  const uint64_t limit = call.process.limits.soft(ABI_RLIMIT_DATA);
+  if ((protection & ABI_PROT_WRITE) && limit != ABI_RLIM_INFINITY) {
+    const uint64_t data = space.sizes().data + space.unwritable_bytes(address, size);
+    if (data > limit) return fail(Errno::ENOMEM, "the limit of data is %lu bytes", limit);
+  }
+  TRY(space.protect(address, size, protection));
+  return 0;
 }
 
 Result<int64_t> sys_msync(const SystemCall&) {
