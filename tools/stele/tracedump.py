@@ -50,9 +50,12 @@ class Context:
     name: str
     path: str
     build_id: str  # hexadecimal; "" if it is not known
+    thread: int = 0  # 0: the first one of its process, or no process
 
     def __str__(self):
-        return f"pid {self.pid} {self.name}" if self.kind == "process" else f"{self.kind} {self.name}"
+        if self.kind != "process":
+            return f"{self.kind} {self.name}"
+        return f"pid {self.pid} thread {self.thread} {self.name}" if self.thread else f"pid {self.pid} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -217,10 +220,10 @@ class TraceDump:
             raise TraceDumpError(f"strings of {string_item} bytes a character")
         strings = Strings(bytes(data[strings_at:strings_at + strings_size]))
         self._read_stacks([frame for (frame,) in items(FRAMES, FRAME)], items(STACKS, STACK))
-        for number, kind, pid, name, path, build_id_size, _, _, build_id in items(CONTEXTS, CONTEXT):
+        for number, kind, pid, name, path, build_id_size, thread, _, build_id in items(CONTEXTS, CONTEXT):
             check_order(self.contexts, number, "context")
             self.contexts[number] = Context(number, named(CONTEXT_KINDS, kind, "context"), pid, strings.at(name), strings.at(path),
-                                            self._build_id(build_id, build_id_size))
+                                            self._build_id(build_id, build_id_size), thread)
         for index, item in enumerate(items(SOURCES, SOURCE)):
             if (RECORDS, index) not in parts:
                 raise TraceDumpError(f"source {index} has no records")

@@ -53,7 +53,7 @@ def _number(names, name):
 def _context(context, strings):
     build_id = bytes.fromhex(context.build_id)[:_BUILD_ID_MAX]
     return CONTEXT.pack(context.id, _number(CONTEXT_KINDS, context.kind), context.pid & _U32, strings.add(context.name), strings.add(context.path),
-                        len(build_id), 0, 0, build_id.ljust(_BUILD_ID_MAX, b"\0"))
+                        len(build_id), context.thread & _U32, 0, build_id.ljust(_BUILD_ID_MAX, b"\0"))
 
 
 def _source(source, strings):

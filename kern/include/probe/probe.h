@@ -45,9 +45,12 @@ enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
 class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
-  // The process, which is the current one, ends or becomes another program (interrupts on, may
-  // sleep): what it has entered will not return, its memory is gone. Only for consumers with user
-  // probes or watching memory.
+  // The current thread of a process, the task with this id, runs its program no longer (interrupts
+  // on, may sleep): what it has entered will not return. Here and below: only for consumers with
+  // user probes or watching memory.
+  virtual void thread_left(uint32_t id) { static_cast<void>(id); }
+  // The current process ends or becomes another program (interrupts on, may sleep): its memory is
+  // gone. Its threads have left before.
   virtual void process_left(uint32_t pid, ProcessLeft how) {
     static_cast<void>(pid), static_cast<void>(how);
   }
@@ -68,7 +71,7 @@ class ProbeConsumer {
   struct UserPart {
     ListNode link;
     ProbeConsumer* consumer = nullptr;
-    uint32_t calls = 0;  // of process_left and the two below it that are under way
+    uint32_t calls = 0;  // of thread_left and the three below it that are under way
     bool watches_memory = false;
     bool leaving = false;
   } user_part;
@@ -113,7 +116,7 @@ struct UserProbe {
 Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program,
                              std::span<const UserProbe> probes);
 // All of the consumer's, on all programs, and its watching of memory. Waits for hit(),
-// process_left() and memory_…() that are under way: no lock is held that these take.
+// …_left() and memory_…() that are under way: no lock is held that these take.
 void user_probes_disarm(ProbeConsumer& consumer);
 // The consumer is told of mmap and munmap by all processes. Cannot fail.
 void user_probes_watch_memory(ProbeConsumer& consumer);

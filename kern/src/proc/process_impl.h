@@ -68,6 +68,7 @@ struct Process {
   Limits limits = kFirstLimits;  // word by word
   Mutex timers_mutex{LockRank::kProcessTimers};
   ProcessTimers timers;
+  Mutex memory_mutex{LockRank::kProcessMemory};  // MemoryOrder
 
   // Changed with paths_lock held; by process_lock's rule for `who`, too.
   mutable Spinlock paths_lock{LockRank::kProcessPaths};

@@ -277,7 +277,9 @@ void TraceText::print_user_stack() {
     const Share& share = shares_[item_];
     const ContextTable::Context& context = *contexts_.get(share.context);
     const ContextTable::Program& program = *context.program;
-    print("\tuser stack of pid %u %s", unsigned{context.pid}, program.name);
+    char owner[kContextText];
+    ContextTable::format(owner, sizeof(owner), &context);
+    print("\tuser stack of %s", owner);
     if (share.processes > 1) print(" and %u more", share.processes - 1);
     print(", ");
     print_amount(share.bytes, share.count);
