@@ -30,7 +30,7 @@ class Memory {
         stack_(kStackEntries) {}
 
   explicit operator bool() const { return frames_ && runs_ && states_ && sources_ && stack_; }
-  // What the last try needed.
+  // The needs of the last try.
   const Needs& missing() const { return missing_; }
 
   // False if there was too little memory.
