@@ -8,7 +8,8 @@
 
 namespace reach {
 
-// Writes "ADDRESS is …" and lines with whatever else is known. Takes any number. All CPUs are
+// Writes "ADDRESS is …" and lines with everything else that is known. Takes any number. All CPUs
+// are
 // stopped. Time in proportion to caches, arenas with their boundary tags, tasks, and the slabs of
 // one cache.
 void describe(Writer& to, uint64_t address);

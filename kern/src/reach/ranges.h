@@ -14,7 +14,7 @@
 
 namespace reach {
 
-// What a range lies in.
+// The memory that a range lies in.
 struct Place {
   enum class Kind : uint8_t { kObject, kStatic, kStack };
 

@@ -1,7 +1,6 @@
 // A reference is two neighbouring words: the address of its object and the number of its record
-// (core/ref.h). So each such pair in scanned memory is a reference, whatever holder it was moved
-// to. A reference whose pair is found nowhere is in registers, or was lost.
-//
+// (core/ref.h). So each such pair in scanned memory is a reference, even if it was moved to another
+// holder. A reference whose pair is found nowhere is in registers, or was lost.
 // The record numbers are collected from the trace tables at the same moment. A number alone proves
 // nothing: the word before it must be the address of the object that the record names. Objects with
 // known references have a state bit in the index, so that most words are dismissed early.
@@ -153,7 +152,7 @@ Result<void> find_references(RefPlaces& places, const RefClass* of) {
     }
     room = places.wanted() + places.wanted() / 4;
   }
-  return fail(Errno::ENOMEM, "there are more references each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of references keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

@@ -1,4 +1,4 @@
-// What an address is, what points to it, and the shortest path to it from a root.
+// Describes an address, what points to it, and the shortest path to it from a root.
 //
 // The answer is made at one moment, with all CPUs stopped, in memory that was allocated before. It
 // begins with a description (describe). If the address lies in an object, live or free, a survey is
