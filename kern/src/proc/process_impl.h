@@ -122,7 +122,7 @@ struct Process {
 // one pass over processes.
 extern Spinlock process_lock;
 
-// Finds a process by PID, or zombie; nullptr if there is none.
+// Finds a process by PID, zombies included; nullptr if there is none.
 Process* process_find(uint32_t pid) REQUIRES(process_lock);
 Process* process_find(ProcessId id) REQUIRES(process_lock);
 using AllProcesses = List<Process, &Process::all_link>;
