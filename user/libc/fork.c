@@ -78,7 +78,6 @@ static void forget_others(void) {
   __stele_stacks_after_fork();
   __stele_threads = self->next = self->previous = self;
   __stele_thread_count = 1;
-  __libc_single_threaded = 1;
 }
 
 int __stele_fork(void) {
@@ -94,6 +93,7 @@ int __stele_fork(void) {
   const pid_t child = (pid_t)SYSCALL0(fork);
   if (child == 0) forget_others();
   unlock_all();
+  if (child == 0) __libc_single_threaded = 1;
   syscall6(ABI_SYS_sigprocmask, SIG_SETMASK, (long)&before, 0, 0, 0, 0);
   return child;
 }

@@ -11,14 +11,15 @@
 
 __LOCK_INIT(static, lock);
 
-/* malloc takes it again when realloc has it. */
+/* malloc takes it again when realloc has it. Nobody makes a process's second thread while the heap
+ * is locked, so a process with one thread need not note that it is. */
 void __malloc_lock(struct _reent* reent) {
   (void)reent;
-  __stele_lock(&lock);
+  if (!__libc_single_threaded) __stele_lock(&lock);
 }
 void __malloc_unlock(struct _reent* reent) {
   (void)reent;
-  __stele_unlock(&lock);
+  if (!__libc_single_threaded) __stele_unlock(&lock);
 }
 
 /* Where the kernel has the heap's end; 0 before the first call. */

@@ -9,7 +9,7 @@
 
 #include <reent.h>
 #include <stdarg.h>
-#include <sys/stat.h>
+#include <sys/single_threaded.h>
 #include <sys/stdio.h>
 
 #include "syscall.h"
@@ -25,14 +25,15 @@ void funlockfile(FILE* stream) {
 }
 
 /* Called for each stream when the program ends (newlib/newlib.patch). A thread that waits for input
- * has its stream locked and need not come back; there is nothing to write out. */
+ * has its stream locked and need not come back; there is nothing to write out. Streams that other
+ * threads may still use are not closed. */
 int __stele_close_at_exit(struct _reent* reent, FILE* stream);
 int __stele_close_at_exit(struct _reent* reent, FILE* stream) {
   if (ftrylockfile(stream) != 0) {
     if (stream->_flags & __SRD) return 0;
     flockfile(stream);
   }
-  const int result = _fclose_r(reent, stream);
+  const int result = __libc_single_threaded ? _fclose_r(reent, stream) : _fflush_r(reent, stream);
   funlockfile(stream);
   return result;
 }
