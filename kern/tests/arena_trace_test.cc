@@ -37,7 +37,7 @@ size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCou
   TraceSnapshot snapshot;
   EXPECT(snapshot.open(*table).ok());
   *counters = snapshot.counters();
-  EXPECT(records.reserve(counters->live() + 1).ok());
+  EXPECT(records.reserve(counters->live + 1).ok());
   size_t count = 0;
   snapshot.visit([&](const TraceRecord& record) { records[count++] = record; });
   std::sort(records.data(), records.data() + count,
@@ -55,7 +55,7 @@ const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t co
 
 void expect_identities(const TraceCounters& counters) {
   EXPECT(counters.seen == counters.recorded + counters.dropped + counters.filtered);
-  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live());
+  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live);
 }
 
 // How many records of the address there are in all traces, and whether the only one is the
@@ -446,7 +446,7 @@ void compare() {
   TraceCounters counters;
   const size_t count = records_of(load.ids, records, &counters);
   expect_identities(counters);
-  EXPECT(counters.live() == count && counters.dropped == 0);
+  EXPECT(counters.live == count && counters.dropped == 0);
   size_t matched = 0, live = 0;
   for (auto& slots : load.slots) {
     for (Slot& slot : slots) {

@@ -115,11 +115,11 @@ Outcome live(kmem_cache* cache) {
   if (started.ok()) {
     EXPECT(counters.seen == kObjects - outcome.failed);
     EXPECT(counters.seen == counters.recorded + counters.dropped);
-    EXPECT(counters.live() == counters.recorded);
+    EXPECT(counters.live == counters.recorded);
     outcome.lost = counters.dropped + counters.stacks_lost + counters.contexts_lost;
   }
   for (void* object : objects) kmem_cache_free(cache, object);
-  EXPECT(counters_of(cache).live() == 0);
+  EXPECT(counters_of(cache).live == 0);
   EXPECT(trace_command_all("stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);
   return outcome;

@@ -117,9 +117,8 @@ void TraceBinary::collect(uint32_t index) {
     estimate.add(record.size());
   });
   header.counters = source.snapshot.counters();
-  header.estimate = estimate.sum();
-  const uint64_t live = header.counters.live();
-  header.untracked = header.untracked > live ? header.untracked - live : 0;
+  header.counters.set_untracked(header.objects);
+  header.counters.set_estimate(estimate.sum());
 }
 
 // False if there is no memory for one of them.
@@ -176,7 +175,7 @@ void TraceBinary::add_section(uint32_t tag, uint32_t item_size, uint64_t count) 
 
 abi_tracedump_section TraceBinary::records_section(uint32_t source) const {
   static_assert(sizeof(abi_tracedump_record) % kAlignment == 0);
-  const uint64_t count = sources_[source].header.counters.live();
+  const uint64_t count = sources_[source].header.counters.live;
   return {.tag = ABI_TRACEDUMP_RECORDS,
           .item_size = sizeof(abi_tracedump_record),
           .count = count,
@@ -307,34 +306,23 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
   const Source& source = sources_[index];
   const TraceHeader& header = source.header;
   const TraceOptions& options = header.state.options;
-  const TraceCounters& counters = header.counters;
-  return {.name = source_name(index),
-          .kind = source.kind,
-          .state = state_of(header.state.phase),
-          .flags = source.flags,
-          .object_size = header.object_size,
-          .min_size = options.min_size,
-          .max_size = options.max_size == TraceOptions::kAnySize ? UINT64_MAX : options.max_size,
-          .sample = options.sample,
-          .depth = options.depth,
-          .pid = options.pid,
-          .mark = header.state.mark,
-          .stacks = source.stacks,
-          .seen = counters.seen,
-          .recorded = counters.recorded,
-          .dropped = counters.dropped,
-          .filtered = counters.filtered,
-          .freed = counters.freed,
-          .cleared = counters.cleared,
-          .live = counters.live(),
-          .bytes = counters.live_bytes,
-          .untracked = header.untracked,
-          .unmatched = counters.unmatched,
-          .stacks_lost = counters.stacks_lost,
-          .contexts_lost = counters.contexts_lost,
-          .truncated = counters.truncated,
-          .estimated_bytes = header.estimate.whole_bytes(),
-          .estimated_objects = header.estimate.whole_objects()};
+  abi_tracedump_source item = {
+      .name = source_name(index),
+      .kind = source.kind,
+      .state = state_of(header.state.phase),
+      .flags = source.flags,
+      .object_size = header.object_size,
+      .min_size = options.min_size,
+      .max_size = options.max_size == TraceOptions::kAnySize ? UINT64_MAX : options.max_size,
+      .sample = options.sample,
+      .depth = options.depth,
+      .pid = options.pid,
+      .mark = header.state.mark,
+      .stacks = source.stacks};
+#define COPY(name) item.name = header.counters.name;
+  ABI_TRACEDUMP_COUNTERS(COPY, COPY, COPY)
+#undef COPY
+  return item;
 }
 
 abi_tracedump_context TraceBinary::context_item(uint32_t index) const {

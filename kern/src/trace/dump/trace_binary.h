@@ -47,8 +47,7 @@ class TraceBinary {
   // First, and again to begin anew: makes room for so many traces. ENOMEM. May sleep.
   Result<void> begin(uint32_t sources);
   // Chooses one trace (TraceSnapshot::choose), one of as many as there is room for. `header`: all
-  // but the counters and what they count; `untracked` is the number of live objects, with a record
-  // or without. `kind` and `flags`: ABI_TRACEDUMP_*.
+  // but the counters and what they count. `kind` and `flags`: ABI_TRACEDUMP_*.
   void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
   // After the last: opens the snapshots. What TraceSnapshot::open() gives.
   Result<void> open();

@@ -24,19 +24,18 @@ int TraceHeader::format_state(char* buffer, size_t size) const {
 }
 
 int TraceHeader::format_counters(char* buffer, size_t size) const {
-  char stacks_text[24] = "";
-  if (stacks) format(stacks_text, sizeof(stacks_text), " stacks %u", *stacks);
-  char rest[40] = "";
-  if (unattributed > 0) format(rest, sizeof(rest), " unattributed %lu", unattributed);
-  return format(buffer, size,
-                "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu "
-                "bytes %lu untracked %lu "
-                "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu estimated_bytes "
-                "%lu estimated_objects %lu%s",
-                counters.seen, counters.recorded, counters.dropped, counters.filtered,
-                counters.freed, counters.cleared, counters.live(), counters.live_bytes, untracked,
-                counters.unmatched, stacks_text, counters.stacks_lost, counters.contexts_lost,
-                counters.truncated, estimate.whole_bytes(), estimate.whole_objects(), rest);
+  size_t length = 0;
+  const auto put = [&](const char* name, uint64_t value) {
+    const size_t at = std::min(length, size);
+    length += static_cast<size_t>(
+        format(buffer + at, size - at, "%s%s %lu", length > 0 ? " " : "", name, value));
+  };
+  for (const TraceCounter& counter : kTraceCounters) {
+    if (counter.value == &TraceCounters::stacks_lost && stacks) put("stacks", *stacks);
+    put(counter.name, counters.*counter.value);
+  }
+  if (unattributed > 0) put("unattributed", unattributed);
+  return static_cast<int>(length);
 }
 
 TraceText::TraceText(std::span<std::byte> memory, const StackTable& stacks,
@@ -51,8 +50,9 @@ void TraceText::make(uint64_t now) {
   now_ = now;
   groups_.add_up(snapshot_, stacks_, header.state.options.sample);
   header.counters = snapshot_.counters();
+  header.counters.set_untracked(header.objects);
+  header.counters.set_estimate(groups_.estimate());
   header.stacks = groups_.stacks();
-  header.estimate = groups_.estimate();
   header.unattributed = groups_.rest().objects;
   collect(0);
 }

@@ -30,11 +30,10 @@ struct TraceHeader {
   char name[64];
   TraceState state;
   uint64_t object_size;
-  bool of_references;  // which have no size
-  uint64_t untracked;
+  bool of_references;              // which have no size
+  uint64_t objects;                // that are live, with a record or without
   std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
   TraceCounters counters;
-  SampleWeight estimate;  // what the live records stand for
   uint64_t unattributed;  // live records of stacks for which a dump has no group
 
   // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters
@@ -68,8 +67,7 @@ class TraceText {
   template <typename Mark>
   void mark(Mark& mark) const;
 
-  // The caller fills in name, state and object size before make(), which does the rest but
-  // `untracked`.
+  // The caller fills in name, state, object size and `objects` before make(), which does the rest.
   TraceHeader header = {};
   // Of references: where they lie, a moment later. There until the text has been read.
   const RefPlaces* places = nullptr;
