@@ -24,7 +24,7 @@ enum {
   KMC_QCACHE = 0x8,     /* quantum cache of an arena */
   KMC_TRACED = 0x10,    /* record allocations (state; the tracer sets it) */
   KMC_EVER_TRACED = 0x20, /* look records up on free (state; the tracer sets it) */
-  KMC_FAULTS = 0x40, /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
+  KMC_INJECT = 0x40, /* ask whether an allocation shall fail (state; kmem_inject_begin sets it) */
   KMC_CHECKED =
       0x80, /* what is freed may lie in a checked slab (state; kmem_cache_check_start sets it) */
 };
@@ -147,11 +147,13 @@ void kmem_cache_unused_flags(struct kmem_cache* cache, int set);
 /* The same bits in the flags that kmem_cache_flags shows. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
-/* What is in it, in one instruction: it lies at a fixed place (slab.c). */
-enum { KMEM_CACHE_TRACE_OFFSET = 120 };
-static inline struct trace_table* kmem_cache_trace(struct kmem_cache* cache) {
-  return __atomic_load_n((struct trace_table**)((char*)cache + KMEM_CACHE_TRACE_OFFSET),
-                         __ATOMIC_ACQUIRE);
+/* The first member of struct kmem_cache, the rest of which is the allocator's own. */
+struct kmem_cache_head {
+  struct trace_table* trace; /* atomic; the tracer's */
+};
+/* What is in the slot, in one instruction. */
+static inline struct trace_table* kmem_cache_trace(const struct kmem_cache* cache) {
+  return __atomic_load_n(&((const struct kmem_cache_head*)cache)->trace, __ATOMIC_ACQUIRE);
 }
 
 /* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16
@@ -167,30 +169,30 @@ int kmem_trace_print(struct kmem_cache* cache); /* the dump to the kernel log */
  * context but NMI. Implemented in src/trace/. */
 void kmem_not_leak(const void* object);
 
-/* Allocations that fail on purpose, for tests of what their callers do then: whoever does not ask
- * for it pays nothing, since the question is asked where the tracer's hook is. */
-enum kmem_fault_site {
-  KMEM_FAULT_CACHE, /* `source` is the cache: KMC_NOTRACE ones too, but no quantum cache, for which
+/* Fault injection: a function makes allocations fail, for tests of what their callers do then.
+ * Without a function it costs nothing, since the allocator asks where the tracer's hook is. */
+enum kmem_inject_site {
+  KMEM_INJECT_CACHE, /* `source` is the cache: KMC_NOTRACE ones too, but no quantum cache, for which
                        its arena asks */
-  KMEM_FAULT_ARENA, /* `source` is the arena, asked by a direct caller */
-  KMEM_FAULT_TRACE, /* a page for the tracer; `source` is NULL */
+  KMEM_INJECT_ARENA, /* `source` is the arena, asked by a direct caller */
+  KMEM_INJECT_TRACE, /* a page for the tracer; `source` is NULL */
 };
 /* Whether this allocation shall fail: 0 if not. Interrupts off, any context, any lock but those of
  * this file's order below a cache's: it takes none and allocates nothing. */
-typedef int (*kmem_fault_function)(enum kmem_fault_site site, const void* source, size_t size,
-                                   int flags);
+typedef int (*kmem_inject_function)(enum kmem_inject_site site, const void* source, size_t size,
+                                    int flags);
 /* From now on `function` is asked before each allocation, on every CPU. 0, with nothing done, if
  * there is another already. What it makes fail gives NULL, is counted as a failure of its cache or
  * arena, and is never seen by the tracer. May sleep. */
-int kmem_faults_begin(kmem_fault_function function);
+int kmem_inject_begin(kmem_inject_function function);
 /* Nobody is asked any more; when it returns the function is not running on any CPU. May sleep. */
-void kmem_faults_end(void);
+void kmem_inject_end(void);
 /* Asks. 0 without a function. For those who have allocations to fail; any context but NMI. */
-int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags);
+int kmem_inject(enum kmem_inject_site site, const void* source, size_t size, int flags);
 /* Whether there is a function: one look, for those who allocate often. Any context. */
-extern kmem_fault_function kmem_fault_asked; /* atomic */
-static inline int kmem_faults_wanted(void) {
-  return __atomic_load_n(&kmem_fault_asked, __ATOMIC_RELAXED) != 0;
+extern kmem_inject_function kmem_injector; /* atomic */
+static inline int kmem_inject_wanted(void) {
+  return __atomic_load_n(&kmem_injector, __ATOMIC_RELAXED) != 0;
 }
 
 /* Run-time checking. While a cache is checked a write past the end of its objects, before them or

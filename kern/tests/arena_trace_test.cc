@@ -304,12 +304,12 @@ std::atomic<bool> churn_stop;
 // Everything that takes memory: sizes of caches and beyond, pages, kernel stacks with their tasks,
 // an arena with quantum caches.
 void churn(void*) {
-  struct Piece {
+  struct Span {
     void* memory = nullptr;
     bool page = false;
   };
-  Piece pieces[48];
-  const auto give = [](Piece& piece) {
+  Span pieces[48];
+  const auto give = [](Span& piece) {
     if (!piece.memory) return;
     if (piece.page) {
       page_free(direct_map_phys(piece.memory));
@@ -319,7 +319,7 @@ void churn(void*) {
     piece.memory = nullptr;
   };
   while (!churn_stop) {
-    Piece& piece = pieces[ktest_random() % std::size(pieces)];
+    Span& piece = pieces[ktest_random() % std::size(pieces)];
     give(piece);
     piece.page = ktest_random() % 4 == 0;
     piece.memory = piece.page ? ktest_leak_page() : kmalloc(1 + ktest_random() % 60'000, KM_SLEEP);
@@ -328,7 +328,7 @@ void churn(void*) {
     }
     if (ktest_random() % 64 == 0) task_yield();
   }
-  for (Piece& piece : pieces) give(piece);
+  for (Span& piece : pieces) give(piece);
 }
 
 }  // namespace

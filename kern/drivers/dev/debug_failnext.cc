@@ -3,9 +3,9 @@
 //
 // A sweep is a process and all that it and its descendants fork, numbered in that order: an order
 // for number K is given to the first of them and reaches the K-th when that is forked. Each carries
-// its number in its own FaultOrder; what they share, the numbers given and where the first failure
-// was, is that of the one sweep at a time. Of the shared fields only atomic ones change while more
-// than one process of the sweep lives.
+// its number in its own FaultInjection; what they share, the numbers given and where the first
+// failure was, is that of the one sweep at a time. Of the shared fields only atomic ones change
+// while more than one process of the sweep lives.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
@@ -43,14 +43,14 @@ struct Sweep {
 };
 constinit Sweep sweep{};
 
-const char* name_of(kmem_fault_site site, const void* source) {
-  if (site == KMEM_FAULT_TRACE) return "trace";
-  return site == KMEM_FAULT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
-                                  : arena_name(static_cast<const struct arena*>(source));
+const char* name_of(kmem_inject_site site, const void* source) {
+  if (site == KMEM_INJECT_TRACE) return "trace";
+  return site == KMEM_INJECT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
+                                   : arena_name(static_cast<const struct arena*>(source));
 }
 
 // The name is copied: a cache may be gone when it is read.
-void note_failure(kmem_fault_site site, const void* source, size_t size) {
+void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.number = sweep.skip + 1;
   sweep.size = size;
   format(sweep.source, sizeof(sweep.source), "%s", name_of(site, source));
@@ -60,15 +60,15 @@ void note_failure(kmem_fault_site site, const void* source, size_t size) {
 
 // What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is
 // not.
-int fails_for_task(kmem_fault_site site, const void* source, size_t size, int flags) {
+int fails_for_task(kmem_inject_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultOrder& order = task_on(cpu)->fault_order;
+  FaultInjection& order = task_on(cpu)->fault_injection;
   if (order.fail == 0) return 0;
   // A sweep hits what dumps and sessions of probes take of the tracer's memory. What its hooks take
   // is nobody's doing, and not the same without a trace.
-  if (site == KMEM_FAULT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
-  if (site == KMEM_FAULT_CACHE &&
+  if (site == KMEM_INJECT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
+  if (site == KMEM_INJECT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
   if (order.skip > 0) {
@@ -97,11 +97,12 @@ bool any_task(Predicate predicate) {
 
 // The allocator asks as long as any task has an order, or can fork one that gets it.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
-  const bool wanted = any_task(
-      [](const Task& task) { return task.fault_order.fail > 0 || task.fault_order.process != 0; });
+  const bool wanted = any_task([](const Task& task) {
+    return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
+  });
   if (asking && !wanted) {
-    kmem_faults_end();
-  } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
+    kmem_inject_end();
+  } else if (!asking && wanted && !kmem_inject_begin(fails_for_task)) {
     return fail(Errno::EBUSY, "something else makes allocations fail");
   }
   asking = wanted;
@@ -109,19 +110,19 @@ Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
 }
 
 void on_exit(Task& task) {
-  if (task.fault_order.fail == 0 && task.fault_order.process == 0) return;
+  if (task.fault_injection.fail == 0 && task.fault_injection.process == 0) return;
   const MutexGuard guard(failnext_mutex);
-  task.fault_order = {};
+  task.fault_injection = {};
   static_cast<void>(ask_if_wanted());  // it can only end
 }
 
 void on_fork(Task& parent, Task& child) {
-  if (parent.fault_order.process == 0) return;
+  if (parent.fault_injection.process == 0) return;
   const uint32_t number = ++sweep.processes;
-  child.fault_order = {.process = number};
+  child.fault_injection = {.process = number};
   if (number == sweep.process) {
-    child.fault_order.skip = sweep.skip;
-    child.fault_order.fail = sweep.fail;
+    child.fault_injection.skip = sweep.skip;
+    child.fault_injection.fail = sweep.fail;
   }
 }
 
@@ -135,7 +136,7 @@ struct Members {
 
 Result<void> debug_fail_next(uint64_t count, uint64_t after) {
   const MutexGuard guard(failnext_mutex);
-  FaultOrder& order = current_task()->fault_order;
+  FaultInjection& order = current_task()->fault_injection;
   // The end of an order leaves the number of its failures to be read.
   order = {.skip = after, .fail = count, .failed = count == 0 ? order.failed : 0};
   Result<void> done = ask_if_wanted();
@@ -146,26 +147,27 @@ Result<void> debug_fail_next(uint64_t count, uint64_t after) {
 Result<void> debug_fail_in_process(uint64_t count, uint64_t after, uint32_t process) {
   const MutexGuard guard(failnext_mutex);
   Task* const task = current_task();
-  if (any_task(
-          [task](const Task& other) { return &other != task && other.fault_order.process != 0; }))
+  if (any_task([task](const Task& other) {
+        return &other != task && other.fault_injection.process != 0;
+      }))
     return fail(Errno::EBUSY, "processes of another sweep are still there");
   sweep.process = process;
   sweep.skip = after;
   sweep.fail = count;
   sweep.processes = 1;
   sweep.failed = false;
-  task->fault_order = {.process = 1};
+  task->fault_injection = {.process = 1};
   if (process == 1) {
-    task->fault_order.skip = after;
-    task->fault_order.fail = count;
+    task->fault_injection.skip = after;
+    task->fault_injection.fail = count;
   }
   Result<void> done = ask_if_wanted();
-  if (!done) task->fault_order = {};
+  if (!done) task->fault_injection = {};
   return done;
 }
 
 void debug_failnext_print(Text& text) {
-  const FaultOrder& order = current_task()->fault_order;
+  const FaultInjection& order = current_task()->fault_injection;
   if (order.fail + order.failed > 0)
     text.print("failnext %lu failed %lu\n", order.fail, order.failed);
   const MutexGuard guard(failnext_mutex);
@@ -174,7 +176,7 @@ void debug_failnext_print(Text& text) {
   task_for_each(
       [](Task& task, void* argument) {
         auto& found = *static_cast<Members*>(argument);
-        if (task.fault_order.process != 0 && found.count < std::size(found.pids))
+        if (task.fault_injection.process != 0 && found.count < std::size(found.pids))
           found.pids[found.count++] = task.pid;
       },
       &members);

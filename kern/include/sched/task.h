@@ -21,7 +21,7 @@ struct Thread;
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
 // Which of its allocations a task wants to fail (`failnext` of #debug).
-struct FaultOrder {
+struct FaultInjection {
   uint64_t skip = 0;    // the next ones that succeed
   uint64_t fail = 0;    // after them, those that fail
   uint64_t failed = 0;  // since the order was given
@@ -33,7 +33,7 @@ struct Task : TaskHead {
   Thread* thread;  // of the process; nullptr for a kernel task
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
-  FaultOrder fault_order;  // the task's own
+  FaultInjection fault_injection;  // the task's own
 #ifdef CONFIG_COVERAGE
   HeldRef<CoverageMap> coverage;  // where the task records (sched/coverage.h). Its own
 #endif
