@@ -48,6 +48,7 @@
   X(kTraceReader)   /* a dump, or the events of a session: one reader at a time */                 \
   X(kProbeSession)  /* commands of a session of #probe: around arming, and around kTraceStore */   \
   X(kProcessTimers) /* POSIX timers of a process: around user memory */                            \
+  X(kProcessMemory) /* mmap and munmap of a process, while probes watch them */                    \
   X(kFailNext)      /* #debug: the tasks whose allocations shall fail */                           \
   X(kDebugDevice)   /* #debug: held around its commands */
 
