@@ -283,7 +283,7 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
   }
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);
-  EXPECT_EQ(counters.live_bytes, bytes);
+  EXPECT_EQ(counters.bytes, bytes);
   return found;
 }
 

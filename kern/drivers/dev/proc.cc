@@ -1,15 +1,14 @@
 // #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof,
-// kill, uptime and free read them.
+// kill, uptime and free can read them.
 //
-//   N/stat N/status N/cmdline N/comm   of process N; `self` is the one that asks
-//   N/threads                          not Linux's: a line for each thread
+//   N/stat N/status N/cmdline N/comm   of process N; `self` is the caller
 //   N/ctl                              takes a signal by name or number: kill, term, stop, cont,
-//                                      int, … Its owner's and root's
+//                                      int, … For its owner and root
 //   uptime meminfo stat loadavg version
 //
-// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is
-// the process (PID and generation) and the number of the file, and a process that is gone is found
-// out when its information is asked for, also when another has its PID.
+// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path
+// contains the process (PID and generation) and the number of the file. A request for a process
+// that has ended fails, even if another has its PID.
 
 #include <algorithm>
 
@@ -52,7 +51,7 @@ constexpr ProcessFileEntry kProcessTable[kProcessFiles] = {
     {"ctl", ABI_S_IFREG | 0200},
 };
 
-constexpr uint64_t kLinuxTickHz = 100;  // in which programs expect times
+constexpr uint64_t kLinuxTickHz = 100;  // the unit in which programs expect times
 uint64_t linux_ticks(uint64_t ticks) {
   return ticks * kLinuxTickHz / kTickHz;
 }
@@ -130,7 +129,7 @@ void print_status(const ProcessInfo& info, Text& text) {
   text.print("\n");
   text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", info.memory_bytes / 1024,
              info.memory_bytes / 1024, info.threads);
-  // Not Linux's: which file it runs.
+  // Not in Linux: the executable.
   text.print("Path:\t%s\nBuild:\t", info.program);
   for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
   text.print("\n");
@@ -178,7 +177,7 @@ Totals all_processes() {
   return totals;
 }
 
-// The CPUs' times are those of the processes that are alive; the rest counts as idle.
+// The CPUs' times are the sums of the living processes; the rest counts as idle.
 void print_stat(Text& text) {
   const Totals totals = all_processes();
   const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
@@ -296,7 +295,7 @@ class ProcDevice final : public TableDevice {
     if (!pid || *pid == 0 || name.front() == '0') return Errno::ENOENT;
     return pid;
   }
-  // In a file's name a process that is gone is a file that is not there.
+  // In a path, a process that has ended is a missing file.
   static Result<ProcessInfo> gone_is_missing(Result<ProcessInfo> info) {
     if (!info) return Errno::ENOENT;
     return info;

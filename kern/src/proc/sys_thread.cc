@@ -40,7 +40,7 @@ Result<int64_t> sys_thread_create(const SystemCall& call) {
     const Guard guard(process_lock);
     thread.blocked = call.thread.blocked;
     memcpy(thread.task->name, call.process.name, sizeof(call.process.name));
-    // What came to the process while it could not be told.
+    // Signals may have reached the process while the thread could not be told.
     thread.task->interrupted = signal_deliverable(thread);
   }
   task_forked(*call.thread.task, *thread.task);
