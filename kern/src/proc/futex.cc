@@ -9,7 +9,8 @@
 // waiter, which is then taken off its list and woken for good, wherever it is by then. So no
 // wake-up is lost, and none is used up by a thread that is not there any more: one that leaves
 // because of the word's value, a signal or its deadline, but was woken before, says that it was
-// woken.
+// woken. A wake does not count those that still look: they may find another value and were not
+// waiting then, while one behind them is.
 #include "proc/futex.h"
 
 #include <bit>
@@ -33,6 +34,7 @@ struct Key {
 struct Waiter {
   explicit Waiter(const Key& word) : key(word) {}
   Key key;
+  bool asleep = false;  // the word had the value
   bool woken = false;
   WaitQueue queue;
   ListNode link;
@@ -86,6 +88,7 @@ Result<void> futex_wait(AddressSpace& space, uint64_t address, FutexScope scope,
   Result<void> result = !found            ? Result<void>(found.error())
                         : *found != value ? Result<void>(Errno::EAGAIN)
                                           : Result<void>();
+  waiter.asleep = static_cast<bool>(result);
   if (result)
     result = waiter.queue.wait(
         bucket.lock, [&waiter] { return waiter.woken; }, deadline);
@@ -106,7 +109,7 @@ Result<uint32_t> futex_wake(AddressSpace& space, uint64_t address, FutexScope sc
     waiter.link.unlink();
     waiter.woken = true;
     waiter.queue.wake_one();
-    woken++;
+    if (waiter.asleep) woken++;
   }
   return woken;
 }
