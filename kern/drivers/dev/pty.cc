@@ -8,8 +8,7 @@
 //   master closed        the slave has hung up: reads give 0, writes EIO; its session loses it, and
 //                        gets SIGHUP. The name is gone.
 //   last slave closed    master reads give EIO when all output has been read, until a slave is
-//   opened
-//                        again.
+//                        opened again.
 //
 // A pair is one object, which the channels of both ends refer to. It goes with the last of them,
 // and its number with it. Output waits in a ring until the master reads; a writer waits while the
