@@ -101,7 +101,7 @@ int pclose(FILE* stream) {
   const pid_t pid = command->pid;
   int status, cancel_state;
   free(command);
-  /* Whoever is cancelled here would leave a child that nobody waits for. */
+  /* A cancellation here would leave a zombie. */
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   pid_t ended;
   do {
