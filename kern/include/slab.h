@@ -216,6 +216,10 @@ enum kmem_reap_extent {
   KMEM_REAP_DEPOTS,  /* all that the depots have */
   KMEM_REAP_ALL,     /* what CPUs have in their magazines, too */
 };
+/* `reap` is called before each reap: who keeps memory only because it may be wanted again gives up
+ * what has not been used since the last reap of the surplus, or all. It takes no sleeping lock, and
+ * allocates nothing. Once, at boot. */
+void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent));
 /* An allocation that may sleep and finds no memory does it, in this order until it finds some. May
  * sleep: interrupts on, no spinlock held. */
 void kmem_reap_some(enum kmem_reap_extent extent);

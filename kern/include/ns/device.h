@@ -18,6 +18,7 @@
 class Device;
 class PollWaiter;
 struct Process;
+struct CachedFile;
 struct UsedFile;
 
 // Names a file of a device for as long as the system runs: two channels with equal device and qid
@@ -74,8 +75,10 @@ class Chan : public RefCounted<Chan> {
   uint64_t mount_path = 0;
   Ref<Chan> union_next;  // an open directory of a union: the next member, open too
 
-  UsedFile* used_file = nullptr;  // file_use_begin's
-  bool may_have_lock = false;     // open_file_lock_set's
+  UsedFile* used_file = nullptr;             // file_use_begin's
+  bool may_have_lock = false;                // open_file_lock_set's
+  std::atomic<CachedFile*> cached{nullptr};  // the page cache's; stays when it is set
+  std::atomic<bool> writes_pages{false};     // the page cache's: a shared map may write through it
 
   // ENOMEM. May sleep, as all three.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
@@ -127,6 +130,19 @@ struct Place {
   Chan& directory;
   std::string_view name;
 };
+
+// A page of a file for an address space. The caller has a mapping of it (Page::mappings), to keep
+// in page tables or to give back (page_unmapped).
+struct FilePage {
+  PhysAddr physical;
+  // Counts what may make the page another one or no one; lives as long as the channel.
+  const std::atomic<uint64_t>* changes;
+  uint64_t change;  // when the page was looked up
+};
+
+// What becomes of errors of the device when pages are written back, now or earlier: somebody is
+// told, once, or they are kept for who asks next.
+enum class SyncErrors : uint8_t { kTell, kKeep };
 
 // A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
 // open unless said. What a device does not support it does not override: the error is given below.
@@ -194,6 +210,15 @@ class Device {
   // Open file: what was written is where it survives what the device can survive. `data_only`:
   // times need not be. Nothing here: it is there when write returns.
   virtual Result<void> sync(Chan& chan, bool data_only);
+  // Open file: makes it ready to be mapped; with `writes` through shared maps that may be written
+  // to. ENODEV here: no file of it can be mapped; ENOMEM, and what the device has to say.
+  virtual Result<void> map(Chan& chan, bool writes);
+  // A file that can be mapped: page `index`, which is made if `chan` is mapped for writing. ENXIO
+  // if the file ends before it; ENOMEM, ENOSPC, EIO, EINTR.
+  virtual Result<FilePage> page(Chan& chan, uint64_t index);
+  // The same: what shared maps have changed of `size` bytes from `offset` on is where write() would
+  // have put it. Nothing here.
+  virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
   // How much the device's files have and may have. Here: a device without blocks.
   virtual Result<void> statfs(Chan& chan, abi_statfs& result);
   virtual Result<void> ioctl(
