@@ -92,7 +92,7 @@ void ProbeCountsText::print_stack(std::string_view kind, const StackTable::View&
   }
 }
 
-// Without blanks.
+// Prints without blanks.
 void ProbeCountsText::print_word(std::string_view key, const char* value) {
   append(key);
   for (const char* c = value; *c; c++) piece_[length_++] = *c > ' ' && *c <= '~' ? *c : '?';

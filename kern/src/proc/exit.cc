@@ -89,6 +89,7 @@ void process_end(Process& process) {
     task_will_exit();
     process.ended_usage = process_usage(process);
     thread.link.unlink();
+    process.thread_count--;
     task_leave_process();
     process.state = ProcessState::kZombie;
     Process& parent = *process.parent;
@@ -109,7 +110,7 @@ bool has_news(Process& child, uint32_t options, int& status) REQUIRES(process_lo
     status = child.exit_status;
     return options & ABI_WEXITED;
   }
-  if ((options & ABI_WUNTRACED) && child.stopped && !child.stop_reported) {
+  if ((options & ABI_WUNTRACED) && child.stopped && child.stop_told && !child.stop_reported) {
     child.stop_reported = counts;
     status = child.stop_signal << 8 | 0x7f;
     return true;

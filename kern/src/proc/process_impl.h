@@ -75,12 +75,13 @@ struct Process {
   Credentials who;
 
   // Under process_lock.
-  List<Thread, &Thread::link> threads;  // none in a zombie
-  bool ending = false;                  // all threads are to end; exit_status says with what
-  Thread* survivor = nullptr;           // all others are to end
-  WaitQueue thread_left;                // for the survivor
-  Usage ended_usage;                    // of threads that have ended
-  bool secure = false;                  // its program has rights that its real user may not have
+  List<Thread, &Thread::link> threads;
+  uint32_t thread_count = 0;   // 0: a zombie
+  bool ending = false;         // all threads are to end; exit_status says with what
+  Thread* survivor = nullptr;  // all others are to end
+  WaitQueue thread_left;       // for the survivor
+  Usage ended_usage;           // of threads that have ended
+  bool secure = false;         // its program has rights that its real user may not have
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
@@ -103,7 +104,9 @@ struct Process {
   PendingSignals signals;      // for whichever thread takes them first
   uint64_t group_signals = 0;  // what came to its group since its last fork began
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
-  bool stopped = false;
+  bool stopped = false;         // all threads are to wait until it goes on
+  uint32_t halted_threads = 0;  // those that do
+  bool stop_told = false;       // the parent knows that all do
   bool stop_reported = false;
   bool continued = false;  // and not yet reported
   int stop_signal = 0;
@@ -244,7 +247,8 @@ TakenSignal signal_take(Thread& thread, uint64_t mask, SignalQueue& dropped) REQ
 uint64_t signals_pending(const Thread& thread) REQUIRES(process_lock);
 // Blocks what is in `mask` and nothing else, in the current thread.
 void signal_set_mask(Thread& thread, uint64_t mask) REQUIRES(process_lock);
-// The thread will take no signals any more: others take what waits for the process.
+// The thread, which has left its process, takes no signals any more: others take what waits for the
+// process.
 void signals_thread_left(Thread& thread) REQUIRES(process_lock);
 // Whether the thread has to look at its signals before it is in user mode again.
 bool signal_deliverable(const Thread& thread) REQUIRES(process_lock);

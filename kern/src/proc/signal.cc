@@ -108,19 +108,30 @@ void tell_one(Process& process, int signal, const Thread* but = nullptr) REQUIRE
 
 void stop(Process& process, int signal) REQUIRES(process_lock) {
   process.stopped = true;
+  process.stop_told = false;
   process.stop_reported = false;
   process.continued = false;
   process.stop_signal = signal;
-  signal_parent(process, stopped_status(signal));
   threads_interrupt(process);
+}
+
+// Tells the parent when the last thread has halted.
+void tell_stop(Process& process) REQUIRES(process_lock) {
+  if (!process.stopped || process.stop_told || process.halted_threads < process.thread_count)
+    return;
+  process.stop_told = true;
+  signal_parent(process, stopped_status(process.stop_signal));
 }
 
 void wait_while_stopped(Thread& thread) REQUIRES(process_lock) {
   Process& process = thread.process;
+  process.halted_threads++;
+  tell_stop(process);
   process.stop_wait.wait_uninterruptible(
       process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
         return !process.stopped || thread_ends(thread);
       });
+  process.halted_threads--;
 }
 
 void make_call_again(Thread& thread, TrapFrame& frame) {
@@ -310,7 +321,8 @@ void signal_set_mask(Thread& thread, uint64_t mask) {
 
 void signals_thread_left(Thread& thread) {
   uint64_t left = thread.process.signals.mask() & ~thread.blocked;
-  for (; left != 0; left &= left - 1) tell_one(thread.process, __builtin_ctzll(left), &thread);
+  for (; left != 0; left &= left - 1) tell_one(thread.process, __builtin_ctzll(left));
+  tell_stop(thread.process);
 }
 
 void signals_before_user(TrapFrame& frame) {

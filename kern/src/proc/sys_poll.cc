@@ -112,6 +112,7 @@ Result<int> PollSet::wait(Nanoseconds deadline) {
 }  // namespace
 
 Result<int64_t> sys_poll(const SystemCall& call) {
+  call.thread.restart = Restart::kUnlessHandled;
   Thread& thread = call.thread;
   PollSet set;
   TRY(set.make(*call.process.fds, call.arguments[0], call.arguments[1]));

@@ -69,6 +69,7 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 }
 
 Result<int64_t> sys_fork(const SystemCall& call) {
+  call.thread.restart = Restart::kAlways;
   TRY(begin_fork(call.thread));
   TRY(limit_allows_process(call.process));
   Process* const child = TRY(process_create());

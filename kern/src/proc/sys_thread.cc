@@ -8,18 +8,6 @@ namespace {
 
 constexpr uint32_t kMaxThreads = 1024;  // of a process
 
-// EAGAIN.
-Result<void> check_count(const Process& process) {
-  uint32_t count = 0;
-  const Guard guard(process_lock);
-  for (const Thread& thread : process.threads) {
-    static_cast<void>(thread);
-    count++;
-  }
-  if (count < kMaxThreads) return {};
-  return fail(Errno::EAGAIN, "a process has at most %u threads", kMaxThreads);
-}
-
 Thread* find_thread(Process& process, uint32_t id) REQUIRES(process_lock) {
   for (Thread& thread : process.threads) {
     if (thread.id() == id) return &thread;
@@ -33,7 +21,8 @@ Result<int64_t> sys_thread_create(const SystemCall& call) {
   abi_thread how;
   TRY(get_user(call.arguments[0], how));
   if (how.entry >= kUserEnd || how.stack > kUserEnd || how.tls >= kUserEnd) return Errno::EINVAL;
-  TRY(check_count(call.process));
+  if (call.process.thread_count >= kMaxThreads)
+    return fail(Errno::EAGAIN, "a process has at most %u threads", kMaxThreads);
   TrapFrame frame = user_frame(how.entry, how.stack);
   frame.rdi = how.argument;
   Thread& thread = *TRY(thread_create(call.process, frame));

@@ -70,6 +70,7 @@ Nanoseconds deadline_at(int clock, Nanoseconds time) {
 }
 
 Result<int64_t> sys_nanosleep(const SystemCall& call) {
+  call.thread.restart = Restart::kUnlessHandled;
   const int clock = call.integer(0);
   const bool absolute = call.integer(1) & ABI_TIMER_ABSTIME;
   const uint64_t left = call.arguments[3];

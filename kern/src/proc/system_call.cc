@@ -14,20 +14,7 @@ constexpr Handler kHandlers[] = {
 };
 static_assert(sizeof(kHandlers) / sizeof(kHandlers[0]) == ABI_SYS_COUNT);
 
-// How the call goes on after a signal.
-Restart restart_of(int64_t number) {
-  switch (number) {
-    case ABI_SYS_fork:
-      return Restart::kAlways;
-    case ABI_SYS_sigsuspend:
-    case ABI_SYS_nanosleep:
-    case ABI_SYS_poll:
-    case ABI_SYS_sigtimedwait:
-      return Restart::kUnlessHandled;
-    default:
-      return Restart::kAfterHandler;
-  }
-}
+
 
 }  // namespace
 
@@ -41,15 +28,15 @@ void system_call(TrapFrame& frame) {
     return;
   }
   thread.call_number = static_cast<int64_t>(number);
-  thread.restart = Restart::kNone;
+  thread.restart = Restart::kAfterHandler;  // unless the call says otherwise
   const SystemCall call{thread.process,
                         thread,
                         frame,
                         {frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9}};
   Result<int64_t> result = kHandlers[number](call);
   thread.restarted = false;
+  if (result || result.error() != Errno::EINTR) thread.restart = Restart::kNone;
   if (!result) {
-    if (result.error() == Errno::EINTR) thread.restart = restart_of(thread.call_number);
     frame.rax = static_cast<uint64_t>(-static_cast<int64_t>(result.error()));
     return;
   }

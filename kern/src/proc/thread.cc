@@ -29,6 +29,15 @@ void run_thread(void*) {
   enter_user(self_thread().start_frame);
 }
 
+// The thread is not among those of its process any more.
+void leave(Thread& thread) REQUIRES(process_lock) {
+  Process& process = thread.process;
+  thread.link.unlink();
+  process.thread_count--;
+  signals_thread_left(thread);
+  process.thread_left.wake_all();
+}
+
 // Tells those who wait for the thread's end. The address is the program's, and may be anything.
 void clear_id(Thread& thread) {
   constexpr uint32_t kNobody = 0;
@@ -58,6 +67,7 @@ Result<Thread*> thread_create(Process& process, const TrapFrame& frame) {
     const Guard guard(process_lock);
     if (!process.ending && !process.survivor) {
       process.threads.push_back(*thread);
+      process.thread_count++;
       return thread;
     }
   }
@@ -70,10 +80,8 @@ void thread_discard(Thread* thread) {
   SignalQueue dropped;
   {
     const Guard guard(process_lock);
-    signals_thread_left(*thread);
-    thread->link.unlink();
+    leave(*thread);
     thread->signals.discard(~uint64_t{0}, dropped);
-    if (thread->process.survivor) thread->process.thread_left.wake_all();
   }
   signal_queue_free(dropped);
   task_discard(thread->task);
@@ -113,13 +121,11 @@ void thread_exit() {
   bool is_last;
   {
     const Guard guard(process_lock);
-    is_last = process.threads.front() == &thread && process.threads.back() == &thread;
+    is_last = process.thread_count == 1;
     if (!is_last) {
       task_will_exit();
-      signals_thread_left(thread);
       process.ended_usage.add(thread_usage(thread));
-      thread.link.unlink();
-      process.thread_left.wake_all();
+      leave(thread);
       // From here on the process may go at any time.
       task_leave_process();
     }
@@ -137,13 +143,12 @@ Result<void> threads_end_others() {
   Process& process = thread.process;
   const Guard guard(process_lock);
   if (thread_ends(thread)) return Errno::EINTR;
-  if (process.threads.front() == process.threads.back()) return {};
+  if (process.thread_count == 1) return {};
   process.survivor = &thread;
   threads_interrupt(process, &thread);
   process.stop_wait.wake_all();
-  process.thread_left.wait_uninterruptible(process_lock, [&] {
-    return process.ending || process.threads.front() == process.threads.back();
-  });
+  process.thread_left.wait_uninterruptible(
+      process_lock, [&] { return process.ending || process.thread_count == 1; });
   process.survivor = nullptr;
   return process.ending ? Errno::EINTR : Result<void>();
 }

@@ -15,7 +15,8 @@
 struct Process;
 struct Usage;
 
-// What becomes of a system call that a signal interrupted.
+// What becomes of a system call that a signal interrupted: Thread.restart, which a call that
+// differs from most sets when it begins.
 enum class Restart : uint8_t {
   kNone,           // it was not interrupted
   kAfterHandler,   // made again, after a handler too if that has SA_RESTART
