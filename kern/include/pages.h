@@ -10,7 +10,7 @@
 
 struct Page {
   void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
-  std::atomic<uint32_t> mappings{0};  // user page: how many address spaces map it, and kPage*
+  std::atomic<uint32_t> mappings{0};  // user page: address spaces that map it, and kPage*
   uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
 };
 
@@ -19,7 +19,8 @@ struct Page {
 inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
 // It may differ from what the file's device keeps:
 inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
-// It is not of the page arena: page_unmapped() gives it to whoever page_set_owner() has named.
+// It is not of the page arena: page_unmapped() gives it to the owner that page_set_owner() has
+// named.
 inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
 // Somebody waits for it by its physical address, so it stays in memory while it is mapped:
 inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
@@ -29,21 +30,21 @@ inline constexpr uint32_t kPageMappings = kPageNamed - 1;
 void page_unmapped(PhysAddr page);
 // The file has it no more: the last mapping gives it back, now if there is none.
 void page_leaves_file(PhysAddr page);
-// Whom pages with kPageOwned go to. Once, at boot.
+// Names the owner of pages with kPageOwned. Once, at boot.
 void page_set_owner(void (*free)(PhysAddr page));
 
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab
-// allocator and kmalloc. Once, one CPU.
+// allocator and kmalloc. Called once, with one CPU.
 void memory_init();
 
 // The descriptor of a frame, or of an address in the direct map; nullptr if it is not memory.
 Page* page_of(PhysAddr address);
 Page* page_of(const void* direct_map_address);
 
-// All of them, in the order of frames.
+// All descriptors, by frame number.
 std::span<const Page> page_descriptors();
 
-// One page from the page arena. With KM_ZERO zeroed. ENOMEM. `flags`: KM_*.
+// One page from the page arena; zeroed with KM_ZERO. `flags`: KM_*. ENOMEM.
 Result<PhysAddr> page_alloc(int flags);
 void page_free(PhysAddr page);
 

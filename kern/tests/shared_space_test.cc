@@ -35,7 +35,7 @@ class Users {
   static void run(void* argument) {
     auto* const self = static_cast<Users*>(argument);
     while (!self->end_) {
-      // What runs between has the kernel's tables, as a task without a process.
+      // Tasks without a process that run between have the kernel's tables.
       const PreemptOff preempt_off;
       {
         const InterruptsOff off;

@@ -81,8 +81,8 @@ class PageTables {
   // Forgets that a page has been written to. CPUs that may write to it do not notice again before
   // flush().
   void clean(uint64_t address);
-  // What a present page can be used for. If it is not readable nobody can use it at all, but it
-  // stays what for_each and lookup find here.
+  // Sets what a present page can be used for. If it is not readable nobody can use it at all, but
+  // it stays what for_each and lookup find here.
   void protect(uint64_t address, bool readable, bool writable, bool executable);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>

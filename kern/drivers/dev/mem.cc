@@ -204,7 +204,7 @@ class MemDevice final : public TableDevice {
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
-      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
+      return fail(Errno::EACCES, "%s is read-only: write commands to the files of kmemtrace",
                   kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
@@ -282,8 +282,7 @@ class MemDevice final : public TableDevice {
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
   static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT,
-                "nothing that can be traced is called %.*s: `ls '#mem/kmemtrace'` names them",
+    return fail(Errno::ENOENT, "no trace is called %.*s: `ls '#mem/kmemtrace'` lists them",
                 static_cast<int>(name.size()), name.data());
   }
 

@@ -79,8 +79,7 @@ Result<ProbeSession*> make_session() {
     next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
     return one.session;
   }
-  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one",
-              kMaxSessions);
+  return fail(Errno::ENOSPC, "all %zu sessions are in use: close one", kMaxSessions);
 }
 
 // Returns it with a reference. ENOENT.

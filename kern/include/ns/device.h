@@ -140,8 +140,8 @@ struct FilePage {
   uint64_t change;  // when the page was looked up
 };
 
-// What becomes of errors of the device when pages are written back, now or earlier: somebody is
-// told, once, or they are kept for who asks next.
+// Errors of the device when pages are written back, now or earlier: the caller is told, once, or
+// they are kept for the next one who asks.
 enum class SyncErrors : uint8_t { kTell, kKeep };
 
 // A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
@@ -216,8 +216,8 @@ class Device {
   // A file that can be mapped: page `index`, which is made if `chan` is mapped for writing. ENXIO
   // if the file ends before it; ENOMEM, ENOSPC, EIO, EINTR.
   virtual Result<FilePage> page(Chan& chan, uint64_t index);
-  // The same: what shared maps have changed of `size` bytes from `offset` on is where write() would
-  // have put it. Nothing here.
+  // The same: makes the device have what shared maps have changed of `size` bytes from `offset` on,
+  // as write() would. Nothing here.
   virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
   // How much the device's files have and may have. Here: a device without blocks.
   virtual Result<void> statfs(Chan& chan, abi_statfs& result);

@@ -7,7 +7,7 @@
 #include "lib/result.h"
 #include "ns/device.h"
 
-// What a device with cached files does itself: transfers that know nothing of the cache. As the
+// A device with cached files: transfers that know nothing of the cache. As the
 // device's read, write and truncate.
 class PageSource {
  public:
@@ -46,13 +46,13 @@ void page_cache_drop(Chan& chan);
 inline void page_cache_leave(Chan& chan) {
   if (chan.cached.load(std::memory_order_relaxed)) page_cache_drop(chan);
 }
-// What could not be written back through `chan`, whose last shared map is gone, because nobody
-// waits for it any more: it is tried again later.
+// A write-back through `chan`, whose last shared map is gone, was given up because nobody waits for
+// it any more: it is tried again later.
 void page_cache_sync_later(Ref<Chan> chan);
 // Writes back all that has been changed. May sleep.
 void page_cache_sync_all();
 // Memory is out, and the caller holds no lock: writes back, and takes pages out of address spaces.
-// Whether it helped enough to try again. May sleep.
+// True if it helped enough to try again. May sleep.
 bool page_cache_relieve();
 // Pages in the cache, and those of them that some address space maps.
 struct PageCacheCounts {

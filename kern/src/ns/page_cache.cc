@@ -6,36 +6,35 @@
 // on as without a cache, but where a page is cached they use the page, so they see the same bytes
 // as maps do; write() changes page and device, in this order: the device, then the page.
 //
-// Which page a part of a file has: a file is known by device and qid path, and has a digital search
-// tree (Knuth, vol. 3, 6.3) of its pages by index. A channel remembers its file once it has used it
+// A file is known by device and qid path, and has a digital search tree (Knuth, vol. 3, 6.3) of its
+// pages by index. A channel remembers its file once it has used it
 // (Chan::cached). A file stays in the cache with its pages when the last channel goes.
 //
 // Pages and address spaces. Page::mappings counts the page tables that have a page, and users for a
 // moment ("pins"). A pin is taken under page_cache_lock, and so is the decision to give up a page
 // without mappings; an address space takes further mappings only from one that it has. So a page
-// goes only when nobody uses it. Whoever makes a page another one (truncation, write) changes
-// CachedFile::changes first, then what address spaces have: a fault that has looked the page up
-// before compares under its space's lock and begins again. The same count makes a page that was
-// being read meanwhile be read again.
+// goes only when nobody uses it. A truncation or a write first changes CachedFile::changes, then
+// what address spaces have: a fault that has looked the page up before compares under its space's
+// lock and begins again. For the same reason a page that was being read meanwhile is read again.
 //
-// What maps have written (page_cache_sync.cc). The processor notes it in the page tables. When a
-// map goes, or a file is synced, the note becomes kPageDirty, and dirty pages are written back: by
-// msync, fsync and close, when the last map of a region goes (munmap, exec, exit, kill), by a task
+// Writing back (page_cache_sync.cc). The processor notes in the page tables which pages maps have
+// written. When a map goes, or a file is synced, the note becomes kPageDirty, and dirty pages are
+// written back: by msync, fsync and close, when a map goes (munmap, exec, exit, kill), by a task
 // when memory is low, and before power goes off. One write-back or truncation of a file is under
-// way at a time (sync_lock). An error is kept with the file until somebody is told by msync, fsync
-// or close; the page counts as written then. If nobody waits for the device any more (a killed
-// process) the channel is kept, and the task tries again.
+// way at a time (sync_lock). An error is kept with the file until msync, fsync or close tells
+// somebody; the page counts as written then. If a killed process does not wait for the device any
+// more, the channel is kept, and the task tries again.
 //
-// What others than this system do to a file is seen when it is opened anew and then mapped, or read
+// Changes by others than this system are seen when a file is opened anew and then mapped, or read
 // while it is cached: the cache compares time of change and size with those that it knows, and
-// forgets its pages if they differ. Who maps the old file keeps that. While a file has shared maps
-// that may be written to, its pages stay the truth.
+// forgets its pages if they differ. Maps that are there keep the old pages. While a file has shared
+// maps that may be written to, its pages stay the truth.
 //
 // Memory. Pages that are clean and not mapped are given up by each reap (kmem_set_reaper): by one
 // of the surplus those that nobody has used since the last one, otherwise all. This takes a
 // spinlock and nothing else, so any allocation that may sleep can do it. A fault that finds no
-// memory has the rest written back and taken out of address spaces, but programs' own code, before
-// a process is killed (page_cache_relieve). Writing back allocates nothing.
+// memory has the rest written back and taken out of address spaces, but programs' own segments,
+// before a process is killed (page_cache_relieve). Writing back allocates nothing.
 //
 // Locks: sync_lock, then those of address spaces; page_cache_lock inside all, for a walk down a
 // tree (64 steps) or some pages of a list.
@@ -248,7 +247,7 @@ void written(CachedFile& file, const char* data, size_t size, uint64_t offset) {
     if (done == 0 && offset > file.size) clear_tail(file, file.size);
     if (CachedPage* const page = cached_page_find(file, at / kPageSize)) {
       memcpy(page->bytes + in_page, data + done, part);
-      // What is being written back may be from before.
+      // A write-back under way may have the bytes from before.
       if (file.writers > 0 || file.late)
         mappings_of(*page).fetch_or(kPageDirty, std::memory_order_relaxed);
     }
@@ -311,7 +310,7 @@ CachedPage* cached_page_find(CachedFile& file, uint64_t index) {
 
 void cached_file_refresh(CachedFile& file, Chan& chan) {
   Result<FileVersion> version = version_of(chan);
-  if (!version) return;  // then it is another one for whoever opens it next
+  if (!version) return;  // then the next open finds it changed
   const Guard guard(page_cache_lock);
   file.version = *version;
 }

@@ -1,4 +1,4 @@
-// What the files of the page cache share. The theory is in page_cache.cc.
+// Shared by the files of the page cache. The theory is in page_cache.cc.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct CachedPage {
   bool used = true;  // since the last reap of the surplus
 };
 
-// What a file was when it was looked at: another one when its device says something else.
+// A file as its device described it: with another description it is another file.
 struct FileVersion {
   int64_t seconds = 0, nanoseconds = 0;
   uint64_t size = 0;

@@ -67,8 +67,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // The stack, and where the heap begins. Once, when all segments are there.
   Result<void> add_stack_and_heap();
 
-  // What map() maps: anonymous memory of the space's own, or of a file that has been prepared
-  // (Device::map) pages from `offset` on.
+  // For map(): anonymous memory of the space's own, or pages from `offset` on of a file that has
+  // been prepared (Device::map).
   struct Mapping {
     Ref<Chan> file;
     uint64_t offset = 0;
@@ -108,14 +108,14 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Reads pages that are present, from outside; ends at the first that is not.
   size_t read(uint64_t address, void* data, size_t size);
 
-  // Whether `address` is in the program's code: what was mapped from its file to be executed and
+  // True if `address` is in the program's code: what was mapped from its file to be executed and
   // not written to. No page of it ever differs from the file, but by probes.
   bool is_code(uint64_t address);
-  // Whether any of the code has been unmapped. For the space's own tasks.
+  // True if any of the code has been unmapped. For the space's own tasks.
   bool code_replaced() const { return code_replaced_.load(std::memory_order_relaxed); }
   // Others may find the space from now on. Before its first page of code.
   void announce();
-  // What a walk over code does with its pages, each at address `page`, with its space locked.
+  // Called by a walk over code for its pages, each at address `page`, with its space locked.
   struct CodeVisitor {
     // A page that others of the file share, and that the space then has not, so that it gets one of
     // its own at the next fault: whether that is wanted.
@@ -144,7 +144,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Takes pages of the page cache out of all spaces, but programs' own segments.
   static void unmap_file_pages();
 
-  // Whether `address` is in a region, whatever may be done there.
+  // True if `address` is in a region, even one that nobody may touch.
   bool is_mapped(uint64_t address);
   // Bytes of all regions, and of those that can be written, for limits; without the stack.
   struct Sizes {
@@ -168,7 +168,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Where the program's arguments stand, one after the other with their NULs. Set before the space
   // is used.
   uint64_t arguments_start = 0, arguments_size = 0;
-  // What its code is of. Set before announce().
+  // Its program. Set before announce().
   ProgramId program;
 
  private:
@@ -186,7 +186,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   Result<void> cut(uint64_t address) REQUIRES(mutex_);
   void merge(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
   void protect_region(VmRegion& region, uint32_t protection, Removal& removal) REQUIRES(mutex_);
-  // What is left of regions comes into `gone`, to be destroyed with no lock held.
+  // Regions that are left over come into `gone`, to be destroyed with no lock held.
   Result<void> unmap_locked(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
   void drop_pages(const VmRegion& region, uint64_t start, uint64_t end, Removal& removal)
       REQUIRES(mutex_);
@@ -201,7 +201,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   template <typename Take>
   void unmap_pages_of_file(VmRegion& region, uint64_t start, uint64_t end, Take take)
       REQUIRES(mutex_);
-  // What fault() does where pages come from a file.
+  // fault(), where pages come from a file.
   Result<void> fault_from_file(uint64_t address, FaultAccess access, Ref<Chan> file,
                                uint64_t offset) EXCLUDES(mutex_);
   Result<void> fault_partly_from_file(uint64_t address, FaultAccess access, Ref<Chan> file,

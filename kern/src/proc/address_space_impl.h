@@ -1,4 +1,4 @@
-// What the files of address spaces share. The theory is in address_space.cc.
+// Shared by the files of address spaces. The theory is in address_space.cc.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ inline uint64_t page_down(uint64_t address) {
 // The part [start, end) of `region`, as a region of its own, not in any space. ENOMEM.
 Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_t end);
 
-// What a change takes out of the page tables. Other CPUs have forgotten it when it is given back,
-// at the latest when the removal ends, before the space's mutex is dropped.
+// Pages and tables that a change takes out of the page tables. Other CPUs have forgotten it when it
+// is given back, at the latest when the removal ends, before the space's mutex is dropped.
 class AddressSpace::Removal {
  public:
   explicit Removal(const PageTables& tables) : tables_(tables) {}

@@ -20,7 +20,7 @@ void trim(VmRegion& region, uint64_t start, uint64_t end) {
   region.end = end;
 }
 
-// Whether the two could as well be one.
+// True if the two could as well be one.
 bool continues(const VmRegion& region, const VmRegion& next) {
   if (region.end != next.start || region.protection != next.protection ||
       region.heap != next.heap || region.program != next.program || region.code != next.code ||

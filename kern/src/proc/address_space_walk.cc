@@ -1,7 +1,7 @@
 // Address spaces: walks over all of them, for probes and for the pages of files.
 //
-// Whoever walks holds walk_lock, without which no space ends, and takes the lock of one space after
-// the other. A space that fork makes is announced before its parent is unlocked, at the end of the
+// A walk holds walk_lock, without which no space ends, and takes the lock of one space after the
+// other. A space that fork makes is announced before its parent is unlocked, at the end of the
 // list: what both have in common is found in one of the two.
 #include "proc/address_space_impl.h"
 

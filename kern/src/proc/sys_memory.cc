@@ -20,7 +20,7 @@ Result<uint64_t> map(Process& process, uint64_t address, uint64_t size, uint32_t
   return mapped;
 }
 
-// What mmap's flags, descriptor and offset say.
+// The mapping that mmap's flags, descriptor and offset describe.
 Result<AddressSpace::Mapping> mapping_of(const SystemCall& call, uint64_t size,
                                          uint32_t protection) {
   const uint32_t flags = call.word(3);

@@ -48,7 +48,7 @@ class ProbeTable {
   // Whether it had any.
   bool remove(const ProbeConsumer& consumer);
   bool empty() const;
-  // Whether the page at address `page` has a site with a consumer.
+  // True if the page at address `page` has a site with a consumer.
   bool is_in(uint64_t page) const;
 
   // Puts the breakpoints of sites that have a consumer into `bytes`, the page of code at address

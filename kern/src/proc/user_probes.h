@@ -45,7 +45,7 @@ inline const ProbeTable* user_probes_of(const ProgramId& id) {
 bool user_probes_breakpoint(TrapFrame& frame);
 
 bool user_probes_want_page(const ProgramId& program, uint64_t page);
-// Whether a page of `program`'s code, at address `page`, has probes, so that its space, which is
+// True if a page of `program`'s code, at address `page`, has probes, so that its space, which is
 // locked, needs it alone.
 inline bool user_probes_in_page(const ProgramId& program, uint64_t page) {
   return user_probes_in_use.programs.load(std::memory_order_relaxed) != 0 &&

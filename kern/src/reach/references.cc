@@ -152,7 +152,7 @@ Result<void> find_references(RefPlaces& places, const RefClass* of) {
     }
     room = places.wanted() + places.wanted() / 4;
   }
-  return fail(Errno::ENOMEM, "there are more references each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of references keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

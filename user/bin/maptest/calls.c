@@ -1,12 +1,15 @@
 /* Calls that the C library is about to get. */
-#include <sys/mman.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "abi/syscall.h"
 
 static long call(long number, uint64_t a, uint64_t b, uint64_t c) {
   long result;
-  __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c)
+                   : "rcx", "r11", "memory");
   return result;
 }
 #include <errno.h>

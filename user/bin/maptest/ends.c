@@ -14,12 +14,13 @@ void test_ends(void) {
   char* own = map(4 * PAGE, READ_WRITE, MAP_PRIVATE, fd, 0);
   char found[10];
   CHECK(at[PAGE + 99] == byte_at(PAGE + 99) && only_zeros(at + PAGE + 100, PAGE - 100));
-  CHECK(signal_of_read(at + 2 * PAGE) == BEYOND_END && signal_of_write(at + 3 * PAGE) == BEYOND_END);
+  CHECK(signal_of_read(at + 2 * PAGE) == BEYOND_END &&
+        signal_of_write(at + 3 * PAGE) == BEYOND_END);
   CHECK(signal_of_read(own + 2 * PAGE) == BEYOND_END);
   CHECK(FAILS(read(fd, at + 2 * PAGE, 1), EFAULT) || lseek(fd, 0, SEEK_CUR) == PAGE + 100);
   CHECK(FAILS(pwrite(fd, at + 2 * PAGE, 1, 0), EFAULT));
 
-  /* What is written behind the end is in no file, not even when that grows. */
+  /* Bytes written behind the end are in no file, not even when that grows. */
   strcpy(at + PAGE + 200, "behind");
   CHECK(msync(at, 2 * PAGE, MS_SYNC) == 0);
   CHECK(ftruncate(fd, 3 * PAGE + 1) == 0 && only_zeros(at + PAGE + 100, PAGE - 100));
@@ -32,7 +33,8 @@ void test_ends(void) {
   at[PAGE + 50] = 'c';
   own[2 * PAGE] = 'o';
   CHECK(ftruncate(fd, PAGE + 10) == 0);
-  CHECK(signal_of_read(at + 2 * PAGE) == BEYOND_END && signal_of_write(at + 3 * PAGE) == BEYOND_END);
+  CHECK(signal_of_read(at + 2 * PAGE) == BEYOND_END &&
+        signal_of_write(at + 3 * PAGE) == BEYOND_END);
   CHECK(only_zeros(at + PAGE + 10, PAGE - 10) && at[PAGE + 9] == byte_at(PAGE + 9));
   CHECK(ftruncate(fd, 4 * PAGE) == 0 && only_zeros(at + PAGE + 10, 3 * PAGE - 10));
   CHECK(own[2 * PAGE] == 'o');

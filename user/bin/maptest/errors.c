@@ -1,4 +1,4 @@
-/* What is refused. */
+/* Calls that are refused. */
 #include <sys/resource.h>
 
 #include "maptest.h"

@@ -13,7 +13,7 @@ static void test_private(void) {
   char* at = map(3 * PAGE, READ_WRITE, MAP_PRIVATE, fd, 0);
   char* offset = map(PAGE, PROT_READ, MAP_PRIVATE, fd, 2 * PAGE);
   CHECK(is_as_made(at, 0, 3 * PAGE) && is_as_made(offset, 2 * PAGE, PAGE));
-  at[5] = 'x';             /* of a page that has been read */
+  at[5] = 'x'; /* of a page that has been read */
   at[2 * PAGE + 5] = 'y';
   char found[2];
   CHECK(pread(fd, found, 1, 5) == 1 && found[0] == byte_at(5) &&
@@ -80,7 +80,8 @@ static void test_fixed(void) {
   memset(at, 'a', 8 * PAGE);
   CHECK(mmap(at + 2 * PAGE, 3 * PAGE, READ_WRITE, MAP_SHARED | MAP_FIXED, fd, PAGE) ==
         at + 2 * PAGE);
-  CHECK(at[2 * PAGE - 1] == 'a' && at[5 * PAGE] == 'a' && is_as_made(at + 2 * PAGE, PAGE, 3 * PAGE));
+  CHECK(at[2 * PAGE - 1] == 'a' && at[5 * PAGE] == 'a' &&
+        is_as_made(at + 2 * PAGE, PAGE, 3 * PAGE));
   /* The middle goes; what is behind it has its place in the file still. */
   CHECK(munmap(at + 3 * PAGE, PAGE) == 0 && signal_of_read(at + 3 * PAGE) == NOT_MAPPED);
   at[4 * PAGE] = 'f';

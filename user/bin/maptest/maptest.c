@@ -2,8 +2,8 @@
  * standard output; status 1 if a check fails.
  * maptest change FILE: maps FILE shared, changes each page of its first half, msyncs it, changes
  * each page of the other half, says so on standard output, and waits to be killed.
- * maptest press FILE MIB: the same without msync, then touches MIB of memory again and again while it reads
- * the map back; status 1 if the map is not what has been written. */
+ * maptest press FILE MIB: the same without msync, then touches MIB of memory again and again while
+ * it reads the map back; status 1 if the map is not what has been written. */
 #include "maptest.h"
 
 static int number, failures;

@@ -1,4 +1,4 @@
-/* What the files of maptest share. */
+/* Shared by the files of maptest. */
 #pragma once
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum { PAGE = 4096, READ_WRITE = PROT_READ | PROT_WRITE };
 
 #define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
 void check(int good, const char* what, const char* file, int line);
-/* Whether a call gave -1 (mmap: MAP_FAILED) with this error number. */
+/* True if a call gave -1 (mmap: MAP_FAILED) with this error number. */
 #define FAILS(call, error) ((long)(call) == -1 && errno == (error))
 
 /* Makes an open file of `size` bytes in the folder: byte i is i / PAGE + i % 251. */
