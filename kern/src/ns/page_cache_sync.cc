@@ -135,14 +135,18 @@ void for_each_written(Visit visit) {
 
 void write_back_all() {
   for_each_written([](CachedFile& file) {
-    HeldRef<Chan> late;
+    Ref<Chan> late;
     {
       const Guard guard(page_cache_lock);
-      std::swap(late, file.late);
+      if (file.late) late = Ref<Chan>(file.late.object);
     }
-    Ref<Chan> writer = Ref<Chan>::adopt(late);
-    const Result<void> written = write_back(file, writer.get(), 0, UINT64_MAX);
-    if (!written && writer) page_cache_sync_later(std::move(writer));
+    if (!write_back(file, late.get(), 0, UINT64_MAX) || !late) return;
+    HeldRef<Chan> done;
+    {
+      const Guard guard(page_cache_lock);
+      if (file.late.object == late.get()) std::swap(done, file.late);
+    }
+    Ref<Chan>::adopt(done).reset();
   });
 }
 
