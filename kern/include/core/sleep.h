@@ -31,6 +31,9 @@ class WaitQueue {
   // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by
   // the caller when called and on return, and dropped while asleep. Interruptible: EINTR when a
   // signal waits (the lock is held then too). Deadline: ETIMEDOUT.
+  //
+  // A condition is annotated REQUIRES(the lock). In here the lock has another name, which is why
+  // these functions are not analysed.
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
@@ -62,7 +65,8 @@ class WaitQueue {
   void wake_pollers() REQUIRES(lock_);
   // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be
   // called with interrupts off by exactly one Guard on guard_lock.
-  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
+  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline)
+      REQUIRES(guard_lock);
 
   Spinlock lock_{LockRank::kWaitQueue};
   List<TaskHead, &TaskHead::wait_link> waiters_;
@@ -126,6 +130,7 @@ class CAPABILITY("mutex") Mutex {
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }
+  void known_held() const ASSERT_CAPABILITY(this) {}  // as Spinlock's
   // The task that has it; nullptr if it is free. It may be another the next moment, unless all CPUs
   // are stopped.
   const TaskHead* owner() const { return owner_; }
