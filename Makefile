@@ -85,9 +85,10 @@ $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
-lint: kernel ## formatting, layers, thread-safety analysis, clang-tidy
+lint: kernel ## formatting, layers, words, thread-safety analysis, clang-tidy
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format --dry-run -Werror
 	@scripts/check-layers
+	@scripts/check-words
 	@scripts/lint $(BASE)/compile_commands.json
 
 clean: ## remove everything that was made

@@ -132,7 +132,8 @@ struct abi_tracedump_context {
   uint32_t name; /* offset in STRINGS: of the program, kernel task or interrupt */
   uint32_t path; /* offset in STRINGS: of the program's file; "" if it is not known */
   uint32_t build_id_size;
-  uint32_t reserved[2];
+  uint32_t thread; /* of a process, but for its first one, the thread's id; otherwise 0 */
+  uint32_t reserved;
   uint8_t build_id[ABI_BUILD_ID_MAX]; /* of the program */
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_context, 64);

@@ -1,4 +1,4 @@
-// failnext of #debug on the live system: an order goes with its task.
+// failnext of #debug on the live system: an order belongs to its task.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "core/ktest.h"
@@ -12,7 +12,7 @@ int fails_none(kmem_inject_site, const void*, size_t, int) {
   return 0;
 }
 
-// Whether nobody makes allocations fail.
+// True if no order is active.
 bool nobody_asks() {
   if (!kmem_inject_begin(fails_none)) return false;
   kmem_inject_end();
@@ -52,7 +52,7 @@ namespace {
 
 void never_runs(void*) {}
 
-// What a fork makes of the current task.
+// Returns a fork of the current task.
 Task* forked() {
   Result<Task*> child = task_create("forked", never_runs, nullptr);
   EXPECT(child.ok());
@@ -71,7 +71,8 @@ KTEST(failnext_of_a_sweep_is_inherited_by_number) {
   EXPECT(second->fault_injection.process == 2 && second->fault_injection.fail == 0);
   EXPECT(third->fault_injection.process == 3);
   EXPECT(third->fault_injection.fail == 7 && third->fault_injection.skip == 5);
-  // Nobody asks for another while one of them lives, wherever the first has gone.
+  // While one of the sweep lives, another sweep is refused, even after the first process has left
+  // it.
   EXPECT(debug_fail_next(0, 0).ok());
   EXPECT(current_task()->fault_injection.process == 0);
   EXPECT(!nobody_asks());

@@ -1,6 +1,6 @@
-// Under load on all CPUs too each reference to what was made while its kind is traced has a record:
-// at rest an object has as many as it counts. Here address spaces, of real processes;
-// coverage_test.cc has coverage maps.
+// While a kind is traced, each reference to its objects has a record, also under load on all CPUs:
+// at rest an object has as many records as its count. This test has address spaces of real
+// processes; coverage_test.cc has coverage maps.
 #include "arch/x86_64/time.h"
 #include "core/ktest.h"
 #include "proc/process_impl.h"
@@ -10,8 +10,8 @@
 namespace {
 
 constexpr unsigned kShells = 8;
-// Forks, execs, memory that is mapped, execs that fail, children that are killed, a space that
-// another process reads; then a process that stays.
+// Forks, execs, mapped memory, execs that fail, children that are killed, a space that another
+// process reads; then a process that stays.
 constexpr const char* kStorm =
     "i=0; while [ $i -lt 6 ]; do i=$((i + 1));"
     " (:); (/bin/true; exit 1); /bin/dd if=/bin/sh of='#null/null' bs=400k;"
@@ -27,7 +27,7 @@ struct Running {
   uint32_t sleepers[kShells];
 };
 
-// All processes but process 1, and those of them that run /bin/sleep and do so.
+// Counts all processes but process 1, and those among them that run /bin/sleep.
 Running running() {
   Running now;
   for (uint32_t pid = process_next(kInitPid); pid; pid = process_next(pid)) {
@@ -41,7 +41,7 @@ Running running() {
   return now;
 }
 
-// How many processes have a space of which each reference has a record.
+// Counts the processes whose space has a record of each reference.
 unsigned recorded_spaces() {
   unsigned count = 0;
   for (uint32_t pid = process_next(kInitPid); pid; pid = process_next(pid)) {

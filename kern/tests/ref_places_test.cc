@@ -1,4 +1,4 @@
-// Where references lie (reach/references.cc): in each kind of place, after moves, and nowhere.
+// Places of references (reach/references.cc): in each kind of place, after moves, and nowhere.
 #include <array>
 #include <atomic>
 #include <utility>
@@ -16,8 +16,8 @@ namespace {
 
 using Where = RefPlaces::Where;
 
-// The places of all references of the tests' kind, and the one of a reference to an object that has
-// no other.
+// Finds the places of all references of the tests' kind. Gives the place of the only reference to
+// an object.
 class Places {
  public:
   Places() { EXPECT(reach::find_references(places_, kind().references()).ok()); }
@@ -43,7 +43,7 @@ class Places {
   RefPlaces places_;
 };
 
-// A reference that nobody has: not even the test, which has its words complemented.
+// A reference that nobody has: even the test has only complements of its words.
 struct HiddenRef {
   Hidden object;
   uint64_t complement = 0;
@@ -88,7 +88,7 @@ void put_static() {
   Ref<Counted>::adopt(std::exchange(static_ref, {})).reset();
 }
 constinit volatile uint64_t static_words[2] = {};
-// Without the words on the stack of the test.
+// Leaves none of the words on the stack of the test.
 [[gnu::noinline]] void set_static_words(const uint64_t& first, const uint64_t& second) {
   static_words[0] = ~first;
   static_words[1] = ~second;
@@ -141,7 +141,7 @@ KTEST(ref_places_are_objects_and_static_data) {
   Holder::destroy(other);
 }
 
-// ---- The stack of a task that sleeps.
+// ---- The stack of a sleeping task.
 
 namespace {
 
@@ -151,7 +151,7 @@ struct Sleeper {
   HiddenRef hidden;
   bool has = false, over = false;
 
-  // `words`, which are somewhere on the caller's stack.
+  // Sleeps with `words` somewhere on the caller's stack.
   void sleep(const volatile void* words) {
     asm volatile("" ::"r"(words) : "memory");
     const Guard guard(lock);
@@ -226,7 +226,7 @@ KTEST(ref_places_are_stacks) {
   put(sleeper.hidden);
 }
 
-// What a stack has may be what is left of a reference that lies elsewhere now.
+// A stack may contain a stale copy of a reference that lies elsewhere now.
 KTEST(ref_places_on_a_stack_come_last) {
   const Traced traced;
   Sleeper one, other;
@@ -239,7 +239,7 @@ KTEST(ref_places_on_a_stack_come_last) {
   put(other.hidden);
 }
 
-// Wherever its words are, but not both; and with a number that is another's.
+// With one of its words anywhere, but not both; and with another reference's number.
 KTEST(ref_places_of_a_lost_reference) {
   const Traced traced;
   const HiddenRef lost = make_hidden(), other = make_hidden();
@@ -265,7 +265,7 @@ KTEST(ref_places_of_a_lost_reference) {
   put(other);
 }
 
-// In an object that is lost itself, until the reference is in another one too.
+// In a lost object, until the reference is in another object too.
 KTEST(ref_places_in_an_object_that_nobody_reaches) {
   const Traced traced;
   Hidden holder;
@@ -331,7 +331,7 @@ KTEST(ref_places_under_load) {
     RefPlaces places;
     EXPECT(reach::find_references(places, kind().references()).ok());
     EXPECT(places.all().size() <= Churn::kPlaces + 1 + 2 * kTasks);
-    // A task has at most two that are under way.
+    // A task has at most two references in registers or on its stack.
     unsigned elsewhere = 0;
     for (const RefPlaces::Entry& entry : places.all()) {
       EXPECT(entry.object == reinterpret_cast<uint64_t>(churn->object.get()));
@@ -362,7 +362,7 @@ int fails(kmem_inject_site site, const void*, size_t, int flags) {
 
 }  // namespace
 
-// A dump is made all the same, and says so.
+// A dump is made all the same, and reports it.
 KTEST(ref_places_without_memory) {
   const Traced traced;
   static_ref = Counted::make().release();

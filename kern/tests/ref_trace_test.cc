@@ -1,6 +1,5 @@
-// Traces of references: while a kind is traced each live reference that was taken since has a
-// record, of the one who took it, wherever it has been moved to; and no reference leaves one
-// behind.
+// Traces of references. While a kind is traced, each reference that was taken since and is live has
+// a record of where it was taken, even after moves; and no reference leaves a record behind.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -45,7 +44,7 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
       EXPECT(text.has("\n10 references from stack\n\tktest_takes_reference+0x"));
       EXPECT(!text.has(" size "));
     }
-    // The same in all ways to assign.
+    // The same for all ways to assign.
     copies[0] = copies[1];
     copies[1] = std::move(copies[2]);
     Ref<Counted>& same = copies[3];
@@ -63,7 +62,7 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
   EXPECT(Counted::destroyed == before + 2);
 }
 
-// release() and adopt() are no putting and taking.
+// release() and adopt() neither put nor take a reference.
 KTEST(ref_trace_goes_with_a_reference_that_is_released) {
   const Traced traced;
   Ref<Counted> one = Counted::make();
@@ -118,7 +117,7 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
     const TraceCounters counters = counters_of(kind());
     EXPECT(counters.filtered == 2 && counters.recorded == 0);
   }
-  // `start` of all is not of references, `refs` is of nothing else.
+  // `start` of all excludes references; `refs` means references only.
   EXPECT(trace_command_all("start").ok() && !trace_table_of(kind()));
   EXPECT(trace_command_all("stop\nreset\nrefs depth=5").ok() && trace_table_of(kind()));
   EXPECT(!trace_table_of(TraceSource::find("chan")));
@@ -128,7 +127,7 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Every kind, while the objects of each come and go: what is live has a record.
+// All kinds, while objects of each come and go: every live reference has a record.
 KTEST(ref_trace_counts_as_the_objects_do) {
   EXPECT(trace_command_all("refs").ok());
   {
@@ -162,7 +161,7 @@ KTEST(ref_trace_counts_as_the_objects_do) {
 
 namespace {
 
-// Tasks that hand references to each other, while the trace goes on and off.
+// Tasks that exchange references, while the trace starts and stops.
 struct Exchange {
   static constexpr unsigned kPlaces = 16, kRounds = 20'000;
   Ref<Counted> object;

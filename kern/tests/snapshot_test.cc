@@ -1,5 +1,5 @@
-// Snapshots in the kernel: CPUs that record and free while one is read, and a reader that is
-// interrupted while it waits for its turn.
+// Snapshots in the kernel: CPUs record and free while one is read; and a reader is interrupted
+// while it waits for a snapshot.
 #include "trace/snapshot.h"
 
 #include <atomic>
@@ -64,7 +64,7 @@ struct Writers {
   std::atomic<unsigned> number{0};
 };
 
-// Frees what there was, each its part, and records something else.
+// Frees the existing records, each task its share, and records others.
 void free_and_record(void* argument) {
   auto& writers = *static_cast<Writers*>(argument);
   const uint64_t first = writers.number++;
@@ -138,7 +138,7 @@ KTEST(snapshot_waits_for_the_one_before_it_and_can_be_killed) {
   task_interrupt(shared.waiter);
   killed.join();
   EXPECT(shared.error == static_cast<int>(Errno::EINTR));
-  // The next one gets its turn, and sees what has come since.
+  // The next reader gets the snapshot, and sees all changes since.
   shared.waiter = nullptr;
   Team next(
       [](void*) {

@@ -32,7 +32,7 @@ PathContext root() {
   return {.ns = names.object, .cwd = {}, .who = {}};
 }
 
-// A process 1 that is never started: what tests start are its children.
+// Makes a process 1 that is never started: the parent of all programs that tests start.
 void make_parent() {
   if (parent) return;
   parent = process_create().take();

@@ -1,6 +1,6 @@
-// What an address is, what points to it, and the path to it (reach/whatis.h).
+// An address, its holders, and the path to it (reach/whatis.h).
 //
-// The stack of whoever asks is no root, so a test may know the addresses of its objects.
+// The stack of the asking task is no root, so a test may know the addresses of its objects.
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -47,7 +47,7 @@ class Answer {
     va_end(arguments);
     return found;
   }
-  // Whether the first line is "ADDRESS is WORDS".
+  // True if the first line is "ADDRESS is WORDS".
   bool is(const char* pattern, ...) const __attribute__((format(printf, 2, 3))) {
     char first[64];
     format(first, sizeof(first), "0x%lx is ", address_);
@@ -95,8 +95,8 @@ class TestCache {
     *node = {};
     return node;
   }
-  // Such as no root knows. Others may have left words in static memory or on stacks that were
-  // addresses of what lay here before.
+  // Makes nodes that no root leads to. Stale words in static memory or on stacks may be addresses
+  // of objects that lay here before, so more are made.
   template <size_t kCount>
   void make_unknown(Node* (&nodes)[kCount]) const {
     Candidate candidates[kCount + 32];
@@ -152,7 +152,7 @@ KTEST(whatis_path_is_the_shortest) {
                    "whatis_test 0x%lx\n",
                    number(nodes[0]), number(nodes[1]), number(nodes[6])));
   }
-  planted = nullptr;  // the longer one is left
+  planted = nullptr;  // the longer path remains
   {
     const Answer answer(nodes[6]);
     EXPECT(
@@ -166,7 +166,7 @@ KTEST(whatis_path_is_the_shortest) {
     EXPECT(answer.has("\n  no path from a root leads to it\n"));
     EXPECT(answer.count("  pointed to by ") == 3);
   }
-  cache.free(nodes[6]);  // what points to it now is dangling
+  cache.free(nodes[6]);  // pointers to it are dangling now
   {
     const Answer answer(nodes[6]);
     EXPECT(answer.has(": free, in the loaded magazine of CPU "));
@@ -205,7 +205,7 @@ KTEST(whatis_many_holders_and_a_long_path) {
 
 namespace {
 
-// In a task that sleeps, so on its stack.
+// In a sleeping task, so on its stack.
 struct Keeper {
   Node* node = nullptr;
   Spinlock lock{LockRank::kDevice};
@@ -390,7 +390,7 @@ KTEST(whatis_code_data_and_stacks) {
   EXPECT(Answer(number(const_cast<Node**>(&planted)) + 3).is("data: planted+0x3 in .bss"));
 }
 
-// ---- Any number is a question.
+// ---- Any number is a valid question.
 
 KTEST(whatis_any_number) {
   const uint64_t end = kDirectMapBase + boot_info().highest.value;
@@ -420,7 +420,7 @@ struct Asking {
 };
 constexpr unsigned kAskers = 4, kQuestions = 4;
 
-// Half of them ask, the others change what is asked about.
+// Half of the tasks ask, the others change the memory in question.
 void ask_or_allocate(void* argument) {
   auto& asking = *static_cast<Asking*>(argument);
   if (asking.number++ % 2 == 0) {
@@ -479,7 +479,7 @@ KTEST(whatis_answer_begins_where_it_is_first_read) {
 
 namespace {
 
-constinit std::atomic<uint64_t> left_to_succeed{0};  // before each fails
+constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before each fails
 constinit std::atomic<const TaskHead*> failing_task{nullptr};
 
 int fails(kmem_inject_site site, const void*, size_t, int flags) {

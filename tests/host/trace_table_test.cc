@@ -520,8 +520,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
     while (!done) {
       TraceCounters counters;
       const std::vector<TraceRecord> records = copy_of(*table_, &counters);
-      if (counters.live != records.size() || counters.bytes != 64 * records.size())
-        ADD_FAILURE();
+      if (counters.live != records.size() || counters.bytes != 64 * records.size()) ADD_FAILURE();
       expect_identities(counters);
     }
   });

@@ -41,9 +41,12 @@ class Context:
     name: str
     path: str
     build_id: str  # hexadecimal; "" if it is not known
+    thread: int = 0  # 0: the first one of its process, or no process
 
     def __str__(self):
-        return f"pid {self.pid} {self.name}" if self.kind == "process" else f"{self.kind} {self.name}"
+        if self.kind != "process":
+            return f"{self.kind} {self.name}"
+        return f"pid {self.pid} thread {self.thread} {self.name}" if self.thread else f"pid {self.pid} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,7 @@ class TraceDump:
         for item in items(CONTEXTS, CONTEXT):
             check_order(self.contexts, item.id, "context")
             self.contexts[item.id] = Context(item.id, named(CONTEXT_KINDS, item.kind, "context"), item.pid, strings.at(item.name),
-                                             strings.at(item.path), self._build_id(item))
+                                             strings.at(item.path), self._build_id(item), item.thread)
         for index, item in enumerate(items(SOURCES, SOURCE)):
             if (RECORDS, index) not in parts:
                 raise TraceDumpError(f"source {index} has no records")

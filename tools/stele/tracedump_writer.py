@@ -54,7 +54,7 @@ def _number(names, name):
 def _context(context, strings):
     build_id = bytes.fromhex(context.build_id)[:_BUILD_ID_MAX]
     return CONTEXT.pack(id=context.id, kind=_number(CONTEXT_KINDS, context.kind), pid=context.pid & _U32, name=strings.add(context.name),
-                        path=strings.add(context.path), build_id_size=len(build_id), build_id=build_id)
+                        path=strings.add(context.path), build_id_size=len(build_id), thread=context.thread & _U32, build_id=build_id)
 
 
 def _source(source, strings):

@@ -1,6 +1,6 @@
-// The first instructions: both boot protocols enter here in 32-bit protected mode with paging off,
-// and leave for kernel_main(protocol, physical address of the loader's information) in the higher
-// half.
+// The first instructions. Both boot protocols enter here in 32-bit protected mode with paging off.
+// The code leaves for kernel_main(protocol, physical address of the loader's information) in the
+// higher half.
 //
 // The boot page tables map the first 4 GiB three times: at 0 (for this code), in the direct map,
 // and (the first GiB) at the image's address. paging_init replaces them; other processors pass

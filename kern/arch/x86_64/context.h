@@ -11,17 +11,16 @@ inline constexpr size_t kKernelStackSize = 32 * 1024;
 inline constexpr size_t kKernelStackSize = 16 * 1024;
 #endif
 
-// The callee-saved registers lie on the stack that `stack_pointer` points at.
+// The callee-saved registers lie on the stack, at `stack_pointer`.
 struct Context {
   uint64_t stack_pointer = 0;
 };
 
 // Saves the caller's registers in *from and continues as *to. Interrupts off on both sides.
 extern "C" void context_switch(Context* from, const Context* to);
-// Makes a context that calls entry(argument) on the stack that ends at `stack_top`, interrupts off;
-// entry must not return. The frame pointer chain ends there.
+// Makes a context that calls entry(argument) on the stack below `stack_top`, interrupts off; entry
+// must not return. The chain of frame pointers ends there.
 void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), void* argument);
 
-// Per-CPU things that go with the task that runs next: where traps from user mode find its kernel
-// stack.
+// Sets per-CPU state of the task that runs next: the kernel stack for traps from user mode.
 void set_kernel_stack(uint64_t stack_top);

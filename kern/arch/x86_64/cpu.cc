@@ -1,6 +1,6 @@
-// Processors: the per-CPU structures, segment descriptors, and the features that the kernel turns
-// on. Segments exist only because the architecture wants them; SYSCALL needs kernel code and data
-// next to each other (Intel SDM volume 3, section 5.8.8).
+// Processors: the per-CPU structures, segment descriptors, and CPU features. The architecture
+// requires segments; SYSCALL requires kernel code and data next to each other (Intel SDM volume 3,
+// section 5.8.8).
 #include "core/cpu.h"
 
 #include "arch/x86_64/context.h"
@@ -58,7 +58,7 @@ void cpu_find_features() {
   has_smap = features.ebx & (1 << 20);
   has_umip = features.ecx & (1 << 2);
   if (!has_smap) return;
-  // Each site is a three-byte nop until here.
+  // Each site is a three-byte nop before this.
   for (const uint64_t* site = smap_sites_start; site < smap_sites_end; site += 2) {
     auto* code = reinterpret_cast<uint8_t*>(site[0]);
     code[0] = 0x0f;

@@ -34,15 +34,15 @@ struct alignas(64) CpuTables {
 };
 CpuTables& cpu_tables(unsigned id);
 
-// Makes the CPU that runs this number `id`: descriptors, GS, interrupt table, features. `ist_tops`
-// are kIstCount addresses.
+// Makes the current CPU number `id`: descriptors, GS, interrupt table, features. `ist_tops` are
+// kIstCount addresses.
 void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
-// Before anything else on the boot CPU: GS, so that locks work.
+// Sets up GS, so that locks work. First on the boot CPU.
 void cpu_early_setup();
-// Finds what the processors can do, and patches the access-control instructions in when they have
-// them. Once, with the boot tables.
+// Finds the processors' features, and patches in the access-control instructions if they are
+// available. Once, with the boot tables.
 void cpu_find_features();
 // Loads the interrupt descriptor table (trap.cc).
 void trap_load_table();
-// Number of CPUs while they are being found and started.
+// The number of CPUs, while they are being found and started.
 void cpu_set_count(unsigned count);

@@ -14,17 +14,17 @@ void interrupt_controllers_init();
 void local_apic_init();
 uint32_t local_apic_id();
 void local_apic_end_of_interrupt();
-// To the CPU with local APIC `apic_id`.
+// Sends `vector` to the CPU with local APIC `apic_id`.
 void local_apic_send(uint32_t apic_id, uint8_t vector);
-// In an NMI's handler too, wherever that has come.
+// May be called in an NMI's handler, at any point of the interrupted code.
 void local_apic_send_nmi_to_others();
 void local_apic_send_init(uint32_t apic_id);
 void local_apic_send_startup(uint32_t apic_id, uint8_t page);
-// Timer: counts down once from 2^32-1 (for calibration), what is left, and periodic interrupts
-// kVectorTimer every `count`.
+// Timer: starts counting down once from 2^32-1 (for calibration); the remaining count; and an
+// interrupt kVectorTimer every `count`.
 void local_apic_timer_run();
 uint32_t local_apic_timer_left();
 void local_apic_timer_periodic(uint32_t count);
 
-// Sends ISA interrupt `irq` as `vector` to the boot CPU. ENODEV when no I/O APIC has the line.
+// Sends ISA interrupt `irq` as `vector` to the boot CPU. ENODEV if no I/O APIC has the line.
 Result<void> io_apic_route_isa(unsigned irq, uint8_t vector);

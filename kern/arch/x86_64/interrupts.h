@@ -28,7 +28,7 @@ IRQ_OFF_INLINE inline void interrupts_enable() {
   asm volatile("sti" ::: "memory");
 }
 
-// Turns interrupts off for the life of a scope, and back to what they were.
+// Turns interrupts off for the life of a scope, and restores them at its end.
 class InterruptsOff {
  public:
   IRQ_OFF_INLINE InterruptsOff() : were_on_(interrupts_enabled()) { interrupts_disable(); }
@@ -42,8 +42,8 @@ class InterruptsOff {
   const bool were_on_;
 };
 
-// For the life of a scope in which interrupts are off because of how it was entered: by a trap or a
-// probe, which finds `flags` again where it leaves. For irq_off.h; nothing otherwise.
+// For the life of a scope that was entered with interrupts off, by a trap or a probe, whose return
+// restores `flags`. Measures for irq_off.h; does nothing otherwise.
 class EnteredInterruptsOff {
  public:
 #ifdef CONFIG_IRQ_OFF_TRACE

@@ -5,8 +5,8 @@
 
 #include "lib/units.h"
 
-// Bytes of those made since the page arena has been in use. They are made as stacks come to lie
-// where none has been, and never given back; the next stacks there use them again. Any context.
+// Bytes of page tables that have been allocated from the page arena. A table is made when a stack
+// first lies in its range. It is never freed; later stacks in the range reuse it. Any context.
 uint64_t kernel_table_bytes();
-// The page that the kernel's own tables begin with.
+// The kernel's root page table.
 PhysAddr kernel_root_table();

@@ -1,4 +1,4 @@
-// Time. The time stamp counter is measured once against the 8254 timer, together with the local
+// Time. The time stamp counter is calibrated once against the 8254 timer, together with the local
 // APIC's timer, which then gives each CPU its periodic tick. Under QEMU -icount a tick of the
 // counter is one instruction.
 #include "arch/x86_64/time.h"
@@ -34,9 +34,8 @@ void on_timer(TrapFrame&, void*) {
   }
 }
 
-// What one run of the 8254's counter took, and by how much both may be wrong because something came
-// between the counter's start or end and our reading of it: under an emulator a CPU can lose its
-// thread for long.
+// One run of the 8254's counter, with a bound of the error: something may delay the readings of the
+// counter's start and end. Under an emulator a CPU can lose its thread for a long time.
 struct Calibration {
   uint64_t ticks, start;  // of the time stamp counter
   uint32_t timer_ticks;   // of the local APIC's timer
@@ -66,7 +65,7 @@ Calibration calibrate_once() {
 
 void calibrate() {
   constexpr int kTries = 20;
-  constexpr uint64_t kGoodEnough = 200;  // a doubt of 1/200
+  constexpr uint64_t kGoodEnough = 200;  // an error of 1/200
   Calibration best = calibrate_once();
   for (int i = 1; i < kTries && best.doubt > best.ticks / kGoodEnough; i++) {
     const Calibration next = calibrate_once();
@@ -102,7 +101,7 @@ uint64_t read_clock() {
   uint8_t raw[6], again[6];
   constexpr uint8_t kRegisters[6] = {0, 2, 4, 7, 8, 9};
   bool same;
-  do {  // until two readings agree, so that none was taken in the middle of an update
+  do {  // until two readings agree; none of them was then taken during an update
     same = true;
     for (int i = 0; i < 6; i++) raw[i] = clock_register(kRegisters[i]);
     for (int i = 0; i < 6; i++) {

@@ -1,19 +1,18 @@
-// #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests
-// can see what is said about it.
+// #debug: makes the kernel misbehave on request, so that tests can check how it reports that.
 //
 //   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N,
 //                churn NAME N, cache NAME BYTES N, destroy NAME, failnext N [after=M] [process=K],
-//                one a line; reading shows what is held (debug_alloc.cc), the reader's own
-//                failnext, and the last sweep (debug_failnext.cc)
+//                one a line; reads as what is held (debug_alloc.cc), the reader's own failnext, and
+//                the last sweep (debug_failnext.cc)
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
 //   leaky/leak   … and closing forgets it
 //   crime        see debug_crime.cc
 //   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc); deadlock
 //                N [behind=M], tasks that wait for each other's locks (debug_deadlock.h)
-//   stacks       where tasks are that do not run (debug_stacks.cc)
-//   text         the checksum of the kernel's code, which is what it was when nothing is probed
+//   stacks       the kernel stacks of tasks that do not run (debug_stacks.cc)
+//   text         the checksum of the kernel's code, which is constant while nothing is probed
 //
-// The name leaky_open is what tests and README look for in traces.
+// Tests and README look for the name leaky_open in traces.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "core/errstr.h"
@@ -56,7 +55,7 @@ constexpr TableEntry kTable[] = {
 
 }  // namespace
 
-// --- leaky: a device of the kind that forgets a reference.
+// --- leaky: a device that forgets an object.
 
 struct Leaky {
   char byte;
@@ -73,7 +72,7 @@ static constinit kmem_cache* leaky_cache = nullptr;
 }
 
 static void leaky_close(Chan& chan) {
-  if (chan.qid.path == kLeakyLeak) return;  // on purpose
+  if (chan.qid.path == kLeakyLeak) return;  // leaks on purpose
   kmem_cache_free(leaky_cache, chan.state);
 }
 
@@ -160,7 +159,7 @@ class DebugDevice final : public TableDevice {
     return keep(chan, text);
   }
 
-  // A line for each name: how many of its objects are held. And what has become of failnext.
+  // Lists the number of objects held of each name, and the state of failnext.
   static Result<void> show_held(Chan& chan) {
     Text* const text = TRY(Text::create());
     debug_alloc_print(*text);

@@ -1,10 +1,10 @@
 // #debug/alloc: objects that are leaked, freed and churned on request.
 //
 // NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
-// 20000 bytes), or `kernel_stack`. The objects that `leak` allocates are held, by name, in the
-// order in which they came. The lists that hold them lie in pages of an arena of their own, so that
-// they show in no other counts. The names of functions here are what tests and README look for in
-// traces: leak_at_depth, debug_alloc_write, debug_interrupt.
+// 20000 bytes), or `kernel_stack`. The objects that `leak` allocates are held by name, oldest
+// first. The lists of held objects lie in pages of their own arena, so that they show in no other
+// counts. Tests and README look for the names of these functions in traces: leak_at_depth,
+// debug_alloc_write, debug_interrupt.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_alloc.h"
@@ -37,11 +37,11 @@ constexpr const char* kAllocSyntax =
 constexpr uint64_t kMaxObjects = 100'000'000;
 constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
 constexpr uint64_t kMaxSize = 1 << 30;
-constexpr uint64_t kUsualKmalloc = 20'000;  // more than any cache of kmalloc has
+constexpr uint64_t kUsualKmalloc = 20'000;  // larger than any cache of kmalloc
 
 constinit Mutex debug_mutex{LockRank::kDebugDevice};
 
-// --- What can be leaked.
+// --- Sources of leaked objects.
 
 constinit arena* notes_arena = nullptr;  // pages for lists
 
@@ -49,7 +49,7 @@ enum class Kind : uint8_t { kNone, kSource, kKmalloc, kKernelStack };
 
 struct Origin {
   Kind kind = Kind::kNone;
-  TraceSource source = {};  // of kSource
+  TraceSource source = {};  // for kSource
 
   bool operator==(const Origin&) const = default;
   const char* name() const {
@@ -66,15 +66,15 @@ struct Origin {
   }
 };
 
-// What leak_at_depth returns.
+// The result of leak_at_depth.
 struct Leaked {
   void* object;     // nullptr: out of memory
-  uint64_t detail;  // of an arena's the size, of a kernel stack the memory
+  uint64_t detail;  // an arena's: the size; a kernel stack's: the memory
 };
 
 }  // namespace
 
-// Bytes asked for are `size`, where the origin leaves a choice.
+// `size` in bytes is used where the origin leaves a choice.
 [[gnu::always_inline]] static inline Leaked allocate(const Origin& origin, uint64_t size,
                                                      int flags) {
   switch (origin.kind) {
@@ -95,8 +95,8 @@ struct Leaked {
   return {};
 }
 
-// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making
-// a loop or a jump of the call.
+// Allocates below `depth` frames of this function. The asm keeps the compiler from turning the call
+// into a loop or a jump.
 [[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
                                                             int flags, uint64_t depth) {
   Leaked leaked =
@@ -128,7 +128,7 @@ void give_back(const Origin& origin, const Leaked& leaked) {
   }
 }
 
-// --- What is held.
+// --- Held objects.
 
 // A page of objects, filled and emptied from the front.
 struct Chunk {
@@ -142,10 +142,10 @@ static_assert(sizeof(Chunk) == kPageSize);
 // The objects of one origin, oldest first.
 class Holding {
  public:
-  Origin origin;  // held; kNone: the slot is free
+  Origin origin;  // holds a reference; kNone: the slot is free
   uint64_t count = 0;
 
-  // Makes room for one more: add cannot fail then. ENOMEM.
+  // Makes room for one more object, so that add cannot fail. ENOMEM.
   Result<void> reserve() {
     if (last_ && last_->end < Chunk::kRoom) return {};
     auto* chunk = static_cast<Chunk*>(arena_alloc(notes_arena, kPageSize, KM_SLEEP));
@@ -184,7 +184,7 @@ class Holding {
     }
     count = kept;
   }
-  // Gives the slot back if nothing is held.
+  // Frees the slot if it holds no objects.
   void settle() {
     if (count > 0) return;
     while (first_) drop_first();
@@ -226,13 +226,13 @@ struct AllocCommand {
   ~AllocCommand() { origin.release(); }
 
   Verb verb = Verb::kLeak;
-  Origin origin;          // held; of kCache none until it is made
+  Origin origin;          // holds a reference; kCache: none until the cache is made
   std::string_view name;  // of kCache
   uint64_t count = 0;
   uint64_t depth = 1;
-  uint64_t size = 0;  // 0: the usual one
+  uint64_t size = 0;  // 0: the default
   uint64_t after = 0;
-  uint64_t process = 0;  // 0: failnext is for the writer alone
+  uint64_t process = 0;  // 0: failnext applies to the writer alone
   bool irq = false;
   bool atomic = false;
   bool stays = false;  // kmem_not_leak
@@ -272,7 +272,7 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
   return {};
 }
 
-// With a reference. A cache or arena comes before what else has the name.
+// Returns it with a reference. A cache or arena takes precedence over the other names.
 Result<Origin> find_origin(std::string_view name) {
   if (const TraceSource source = TraceSource::find(name)) return Origin{Kind::kSource, source};
   if (name == "kmalloc") return Origin{Kind::kKmalloc};
@@ -300,7 +300,7 @@ Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
   return fail(Errno::EINVAL, "expected failnext N [after=M] [process=K]");
 }
 
-// Fills in the size, or finds that it cannot be chosen.
+// Fills in the default size, or rejects a size that cannot be chosen.
 Result<void> check_size(AllocCommand& command) {
   const Origin& origin = command.origin;
   const bool choice = origin.kind == Kind::kKmalloc || origin.source.arena();
@@ -309,7 +309,7 @@ Result<void> check_size(AllocCommand& command) {
   }
   if (origin.kind == Kind::kKernelStack && (command.irq || command.atomic)) {
     return fail(Errno::EINVAL,
-                "a kernel_stack is made only where one may sleep: not with irq or atomic");
+                "kernel_stack takes neither irq nor atomic: its allocation may sleep");
   }
   if (command.size == 0 && choice) {
     command.size = origin.kind == Kind::kKmalloc ? kUsualKmalloc : origin.source.object_size();
@@ -365,7 +365,7 @@ Result<void> parse(const CommandLine& line, AllocCommand& command) {
   return check_size(command);
 }
 
-// What debug_interrupt is asked to do, by one task at a time, and what it did.
+// A request to debug_interrupt, from one task at a time, and its result.
 struct InterruptRequest {
   const AllocCommand* command;
   unsigned wanted, got;
@@ -390,7 +390,7 @@ constinit InterruptRequest interrupt_request{};
 
 namespace {
 
-// Allocates up to `wanted` objects in an interrupt on this CPU and holds them; how many.
+// Allocates up to `wanted` objects in an interrupt on this CPU, and holds them. Returns how many.
 unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding& holding) {
   InterruptRequest& request = interrupt_request;
   request.command = &command;
@@ -405,7 +405,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
     holding.add(request.objects[held]);
   }
   for (unsigned i = held; i < request.got; i++) give_back(command.origin, request.objects[i]);
-  for (Leaked& leaked : request.objects) leaked = {};  // nothing here leads to what is leaked
+  for (Leaked& leaked : request.objects) leaked = {};  // no stale pointers to leaked objects
   return held;
 }
 
@@ -444,7 +444,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
               command.count);
 }
 
-// With its objects, which are held as leaked ones are.
+// Makes a cache and its objects, which are held as leaked ones are.
 [[gnu::always_inline]] inline Result<void> make_cache(AllocCommand& command) {
   kmem_cache* const cache = TRY(debug_cache_make(command.name, command.size));
   command.origin = Origin{Kind::kSource, cache};
@@ -455,7 +455,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   return leaked;
 }
 
-// With what is held of its objects.
+// Destroys a cache, with its held objects.
 Result<void> destroy_cache(const AllocCommand& command) {
   kmem_cache* const cache = command.origin.source.cache();
   if (!debug_cache_is_made(cache)) {
@@ -495,7 +495,7 @@ Result<void> churn(const AllocCommand& command) {
 
 }  // namespace
 
-// All lines are parsed before the first is done.
+// Parses all lines before it executes the first.
 [[gnu::noinline, gnu::noclone]] Result<void> debug_alloc_write(std::string_view text) {
   TRY(check_command_text(text, kAllocSyntax));
   CommandLine line;

@@ -1,4 +1,4 @@
-// #debug/crime: what must not be done to objects, for the tests of run-time checking.
+// #debug/crime: misuse of objects, for the tests of run-time checking.
 //
 //   overrun CACHE          writes the byte after an object, then frees it
 //   usefree CACHE          frees an object and writes to it
@@ -6,10 +6,10 @@
 //   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; it stays allocated
 //   overflow               adds one to the largest int
 //
-// Only with a cache that is checked (wrongfree: one of the two): elsewhere the system would not
-// survive it. With KernelAddressSanitizer the first three are for any cache, and overflow is for
-// UndefinedBehaviorSanitizer: there the system is not to survive it. The names of functions here
-// are what tests look for in reports.
+// The first four require a checked cache (wrongfree: one of the two), since the system would not
+// survive them otherwise. With KernelAddressSanitizer the first three take any cache; overflow
+// requires UndefinedBehaviorSanitizer. Both end the system. Tests look for the names of these
+// functions in reports.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_crime.h"
@@ -38,7 +38,7 @@ constexpr bool kUbsan = true;
 constexpr bool kUbsan = false;
 #endif
 
-// A cache by name, held.
+// A cache found by name, held.
 class Named {
  public:
   Named() = default;

@@ -15,12 +15,12 @@ namespace {
 
 constexpr unsigned kMost = 100;
 
-// One of those that wait. They lie in one array that is never freed, since nobody gets on.
+// A waiting task. The array of all is never freed, since the tasks wait forever.
 struct Philosopher {
   Mutex fork{LockRank::kDeviceMutex};
   Philosopher *neighbour = nullptr, *first = nullptr;
-  std::atomic<unsigned> without{0};  // of the first: how many have no fork yet
-  Task* task = nullptr;              // not of the first, which is the caller
+  std::atomic<unsigned> without{0};  // in the first: tasks without a fork yet
+  Task* task = nullptr;              // not in the first, which is the caller
 };
 
 // It takes two locks of one rank in the wrong order, and may never give them back.
@@ -38,7 +38,7 @@ bool parse(std::string_view text, unsigned& number) {
   return error == std::errc() && at == end && number <= kMost;
 }
 
-// ENOMEM: there are none.
+// ENOMEM, with no tasks left.
 Result<void> make_tasks(Philosopher* table, unsigned count) {
   for (unsigned i = 1; i < count; i++) {
     Result<Task*> task = task_create("deadlock", deadlock_dine, &table[i]);

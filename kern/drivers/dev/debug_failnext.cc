@@ -1,11 +1,12 @@
-// failnext: the allocations of one process fail. The order is its task's, so that it ends with it
-// and nobody else is hit. While any task has one, the allocator asks before each allocation.
+// failnext: makes allocations of one process fail. The order is stored in its task, so it ends with
+// the task and hits nobody else. While any task has an order, the allocator asks before each
+// allocation.
 //
-// A sweep is a process and all that it and its descendants fork, numbered in that order: an order
-// for number K is given to the first of them and reaches the K-th when that is forked. Each carries
-// its number in its own FaultInjection; what they share, the numbers given and where the first
-// failure was, is that of the one sweep at a time. Of the shared fields only atomic ones change
-// while more than one process of the sweep lives.
+// A sweep is a process and all descendants that it forks, numbered in the order of their forks. An
+// order for number K is given to the first process and takes effect when the K-th is forked. Each
+// process has its number in its own FaultInjection. The shared fields, the highest number and the
+// first failure, belong to the one sweep at a time. While more than one process of the sweep lives,
+// only the atomic ones change, and those of the first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
@@ -29,12 +30,12 @@ constinit Mutex failnext_mutex{LockRank::kFailNext};
 constinit bool asking GUARDED_BY(failnext_mutex) = false;
 
 struct Sweep {
-  // What number `process` gets.
+  // The order for number `process`.
   uint32_t process;
   uint64_t skip, fail;
-  std::atomic<uint32_t> processes;  // numbers given; 0: there has been no sweep
+  std::atomic<uint32_t> processes;  // highest number; 0: there has been no sweep
 
-  // The first failure, written by the one task that has the order.
+  // The first failure, written only by the task with the order.
   std::atomic<bool> failed;
   uint64_t number;  // of the allocation, from 1 on
   uint64_t size;    // bytes asked for
@@ -49,7 +50,7 @@ const char* name_of(kmem_inject_site site, const void* source) {
                                    : arena_name(static_cast<const struct arena*>(source));
 }
 
-// The name is copied: a cache may be gone when it is read.
+// Copies the name: the cache may be destroyed before the name is read.
 void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.number = sweep.skip + 1;
   sweep.size = size;
@@ -58,15 +59,15 @@ void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.failed.store(true, std::memory_order_release);
 }
 
-// What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is
+// Called by the allocator. Exceptions in the kernel count, as the task causes them; interrupts do
 // not.
 int fails_for_task(kmem_inject_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
   FaultInjection& order = task_on(cpu)->fault_injection;
   if (order.fail == 0) return 0;
-  // A sweep hits what dumps and sessions of probes take of the tracer's memory. What its hooks take
-  // is nobody's doing, and not the same without a trace.
+  // A sweep hits memory that dumps and probe sessions take from the tracer. It spares the tracer's
+  // hooks: no caller is at fault there, and without a trace they would not allocate.
   if (site == KMEM_INJECT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
   if (site == KMEM_INJECT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
@@ -95,7 +96,7 @@ bool any_task(Predicate predicate) {
   return search.found;
 }
 
-// The allocator asks as long as any task has an order, or can fork one that gets it.
+// The allocator asks as long as any task has an order, or can fork a process that gets one.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
   const bool wanted = any_task([](const Task& task) {
     return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
@@ -113,7 +114,7 @@ void on_exit(Task& task) {
   if (task.fault_injection.fail == 0 && task.fault_injection.process == 0) return;
   const MutexGuard guard(failnext_mutex);
   task.fault_injection = {};
-  static_cast<void>(ask_if_wanted());  // it can only end
+  static_cast<void>(ask_if_wanted());  // can only end the asking
 }
 
 void on_fork(Task& parent, Task& child) {
@@ -126,7 +127,7 @@ void on_fork(Task& parent, Task& child) {
   }
 }
 
-// The PIDs of those that live. What does not fit is left out.
+// The PIDs of living processes, as far as there is room.
 struct Members {
   uint32_t pids[64];
   size_t count = 0;
@@ -137,7 +138,7 @@ struct Members {
 Result<void> debug_fail_next(uint64_t count, uint64_t after) {
   const MutexGuard guard(failnext_mutex);
   FaultInjection& order = current_task()->fault_injection;
-  // The end of an order leaves the number of its failures to be read.
+  // Ending an order leaves its number of failures readable.
   order = {.skip = after, .fail = count, .failed = count == 0 ? order.failed : 0};
   Result<void> done = ask_if_wanted();
   if (!done) order = {};

@@ -1,8 +1,8 @@
-// The kernel stacks of all tasks that sleep or wait for a CPU, for who asks why a process does not
-// go on. One that runs is named only: its stack changes.
+// The kernel stacks of all tasks that sleep or wait for a CPU: they show why a process does not go
+// on. For a running task only the name is given, since its stack changes.
 //
-// The stacks are walked under the list lock, which keeps tasks and their stacks, and printed after
-// it. A task that gets a CPU meanwhile shows frames that are no more.
+// Stacks are walked under the list lock, which keeps tasks and their stacks, and printed after it
+// is released. A task that runs meanwhile may show stale frames.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_stacks.h"

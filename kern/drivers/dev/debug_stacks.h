@@ -1,4 +1,4 @@
-// #debug/stacks: where tasks are that do not run.
+// #debug/stacks: the kernel stacks of tasks that do not run.
 #pragma once
 
 #include "lib/result.h"

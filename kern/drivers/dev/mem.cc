@@ -1,27 +1,26 @@
-// #mem: what the kernel's memory is used for, and the tracer's files.
+// #mem: memory use of the kernel, and the tracer's files.
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
-//   kmemtrace/NAME        the trace of the cache or arena NAME: reading gives the dump taken at
-//                         open, writing commands it
+//   kmemtrace/NAME        the trace of the cache or arena NAME: reads as a dump taken at open;
+//                         takes commands
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
-//   unreachable           what nobody can reach any more, and tasks that wait for each other's
-//                         locks, found when it is opened; `confirm=N` (reach/reach.h)
-//   whatis                write an address; what it is reads from the same open file
-//                         (mem_whatis.h)
+//   unreachable           unreachable objects, and tasks that wait for each other's locks, found
+//                         when it is opened; `confirm=N` (reach/reach.h)
+//   whatis                takes an address; describes it in the same open file (mem_whatis.h)
 //   references            where each traced reference lies, found when it is opened
 //                         (trace/dump/ref_places.h)
 //   irqoff                the longest stretches with interrupts off; `reset` forgets them
 //                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
-// A file's text belongs to the open file and is made when it is opened, so that a reader in small
-// pieces sees one moment. Their nodes are dynamic: a channel to one holds a reference to the cache
-// or arena, which keeps the structure when it is destroyed. What is destroyed does not show, though
-// open files of theirs go on.
+// A text belongs to the open file and is made at open, so that a reader in small pieces sees one
+// moment. Files of kmemtrace are dynamic: a channel to one holds a reference to the cache or arena,
+// which keeps the structure after its destruction. Destroyed caches and arenas are not listed,
+// though files of theirs that are open stay usable.
 //
-// What is everyone's shows no kernel addresses.
+// Files that everyone may read show no kernel addresses.
 #include <algorithm>
 #include <charconv>
 
@@ -79,7 +78,7 @@ constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
 // --- The tracer's files.
 
-// The state of every trace, which may grow while it is asked for.
+// Prints the state of every trace, whose length may grow between two calls.
 Result<void> print_trace_status(Text& text) {
   for (size_t size = TRY(trace_status(nullptr, 0)) + kPageSize;;) {
     auto* buffer = static_cast<char*>(kmalloc(size, KM_SLEEP));
@@ -100,7 +99,7 @@ void print_symbols(Text& text) {
   }
 }
 
-// A line for each, with the number that its stack has in #mem/tracedump.
+// Prints a line for each reference, with its stack's number in #mem/tracedump.
 Result<void> print_references(Text& text) {
   RefPlaces places;
   TRY(trace_ref_finder()(places, nullptr));
@@ -115,7 +114,7 @@ Result<void> print_references(Text& text) {
   return {};
 }
 
-// confirm=N: so many looks for each report from now on.
+// confirm=N: each later report makes N looks.
 Result<void> unreachable_command(std::string_view text) {
   constexpr std::string_view kConfirm = "confirm=";
   TRY(check_command_text(text, "confirm=N"));
@@ -132,16 +131,16 @@ Result<void> unreachable_command(std::string_view text) {
 
 // An open file of kmemtrace/NAME.
 struct OpenTrace {
-  TraceSource source;                     // held
+  TraceSource source;                     // holds a reference
   TraceDump* dump = nullptr;              // if it was opened for reading
-  Mutex reading{LockRank::kTraceReader};  // a dump is read by one at a time
+  Mutex reading{LockRank::kTraceReader};  // serialises readers of the dump
 };
 
 class MemDevice final : public TableDevice {
  public:
   constexpr MemDevice() : TableDevice("mem", kTable) {}
 
-  // Nothing can be made here; what a shell's `>` did not find gets the message of the walk.
+  // No files can be created. A shell's `>` to a missing name gets the error string of the walk.
   Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t, uint32_t,
                            const Credentials&) override {
     if (directory.qid.path == kTraceDirectory) return no_such_trace(name);
@@ -203,7 +202,7 @@ class MemDevice final : public TableDevice {
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
-      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
+      return fail(Errno::EACCES, "%s is read-only: write commands to the files of kmemtrace",
                   kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
@@ -281,13 +280,11 @@ class MemDevice final : public TableDevice {
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
   static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT,
-                "nothing that can be traced is called %.*s: `ls '#mem/kmemtrace'` names them",
+    return fail(Errno::ENOENT, "no trace is called %.*s: `ls '#mem/kmemtrace'` lists them",
                 static_cast<int>(name.size()), name.data());
   }
 
-  // From the name, which is its own as long as it exists (FNV-1a), not from its address, which is
-  // nobody's business.
+  // Hashes the name (FNV-1a), which is unique while the source exists; the address must not leak.
   static uint64_t path_of(TraceSource source) {
     uint64_t hash = 0xcbf29ce484222325;
     for (const char* c = source.name(); *c; c++)
@@ -317,8 +314,9 @@ class MemDevice final : public TableDevice {
     kfree(&open);
   }
 
-  // A text that takes memory while it is printed would count it in some lines and not in others, a
-  // slab among the caches of an arena that had not got it yet. So it is printed until it has room.
+  // Printing into a growing text allocates, so some lines would count that memory and others not,
+  // such as a slab counted by its cache but not yet by its arena. So the text is printed again
+  // until it does not grow.
   static void fill_settled(Text& text, void (*print)(Text& text)) {
     for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
       before = text.capacity();

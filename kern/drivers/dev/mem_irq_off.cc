@@ -12,7 +12,7 @@
 
 namespace {
 
-// An address of the kernel's code as it is: it may be a function's first.
+// Takes the address itself, not a return address: it may be the first of a function.
 void print_place(Text& text, const char* before, uint64_t address) {
   const Symbol symbol = symbol_lookup(address);
   if (symbol.name) {

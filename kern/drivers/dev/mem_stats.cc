@@ -8,7 +8,7 @@
 
 namespace {
 
-// Width of the column of names, indentation included.
+// Width of the names' column, indentation included.
 constexpr int kNameWidth = 34;
 
 const char* traced_flag(int flags) {
@@ -35,8 +35,8 @@ void for_each_cache(Visit visit) {
   }
 }
 
-// The arena, its caches, and the arenas that import from it. As deep as arenas import from each
-// other: three or four.
+// Prints the arena, its caches, and the arenas that import from it. The recursion is as deep as the
+// chain of imports: three or four.
 void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
   struct arena_stats stats;
   arena_stats(arena, &stats);
@@ -59,7 +59,8 @@ void print_references(RefClass& references, Text& text) {
              totals.taken - totals.put, totals.taken, totals.put, traced_flag(references.flags));
 }
 
-// "left": not any more, but objects from then are out, and checked when they are freed.
+// "left": checking has ended, but checked objects are still allocated and will be checked when
+// freed.
 const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stats) {
   if (!kmem_cache_can_be_checked(cache)) return "never";
   return stats.checked ? "on" : stats.checked_out > 0 ? "left" : "off";

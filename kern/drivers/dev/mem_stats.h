@@ -1,5 +1,5 @@
-// The texts of the files of #mem that are everyone's: what memory is used for, without kernel
-// addresses. May sleep.
+// The texts of the files of #mem that everyone may read: memory use, without kernel addresses. May
+// sleep.
 #pragma once
 
 #include "ns/device.h"
@@ -8,6 +8,6 @@
 void mem_print_kmemstat(Text& text);
 // A line for each cache: slabs, magazines, depot, hash, checking.
 void mem_print_slab_stats(Text& text);
-// Of each arena what it has handed out, and its free segments by size.
+// For each arena its counts, and its free segments by size.
 void mem_print_arena_stats(Text& text);
 void mem_print_free(Text& text);

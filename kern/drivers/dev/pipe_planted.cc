@@ -21,7 +21,7 @@ constinit std::atomic<unsigned> ended{0}, written{0};
 
 }  // namespace
 
-// The asm keeps what is lost from being left out, and calls from becoming jumps.
+// The asm keeps the compiler from removing the lost allocation, and from turning calls into jumps.
 [[gnu::noinline, gnu::noclone]] static void planted_lose() {
   const void* lost = kmalloc(kLost, KM_SLEEP);
   asm volatile("" : "+r"(lost)::"memory");

@@ -1,13 +1,13 @@
-// #probe: sessions that are told when functions are called; docs/probes.md is the manual.
+// #probe: sessions that record calls of functions; docs/probes.md is the manual.
 //
 //   functions   the kernel functions that can be probed
 //   clone       opening it makes a session and gives its ctl
 //   N/ctl N/counts N/events N/outstanding
 //
-// A session lives as long as one of its files is open, whoever has it open: an open file holds a
-// reference, a channel that is not open holds none and looks its session up again when it is
-// opened. Numbers are not used twice. The last reference that goes takes the probes off and gives
-// the memory back, in the close of whoever had it, also when it is killed.
+// A session lives as long as one of its files is open, in any process. An open file holds a
+// reference; a channel that is not open holds none, and looks its session up again at open. Numbers
+// are not reused. Dropping the last reference removes the probes and frees the memory, in the close
+// of its holder, also when that is killed.
 #include <algorithm>
 #include <array>
 
@@ -46,16 +46,16 @@ constexpr PartName kParts[] = {
     {"events", ABI_S_IFREG | 0400},
     {"outstanding", ABI_S_IFREG | 0400},
 };
-constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
+constexpr uint64_t kPartsOfSession = 8;  // in qid numbers
 static_assert(std::size(kParts) <= kPartsOfSession);
 
 constexpr size_t kMaxCommand = Device::kLargestCommand;
 
-// --- Sessions that live.
+// --- Living sessions.
 
 struct Living {
   ProbeSession* session = nullptr;
-  uint32_t files = 0;  // that are open
+  uint32_t files = 0;  // open files
 };
 constexpr size_t kMaxSessions = 64;
 constinit Mutex living_mutex{LockRank::kDeviceMutex};
@@ -69,7 +69,7 @@ Living* find_living(uint32_t number) REQUIRES(living_mutex) {
   return nullptr;
 }
 
-// A new session, with a reference.
+// Makes a session. Returns it with a reference.
 Result<ProbeSession*> make_session() {
   const MutexGuard guard(living_mutex);
   for (Living& one : living) {
@@ -79,11 +79,10 @@ Result<ProbeSession*> make_session() {
     next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
     return one.session;
   }
-  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one",
-              kMaxSessions);
+  return fail(Errno::ENOSPC, "all %zu sessions are in use: close one", kMaxSessions);
 }
 
-// With a reference. ENOENT.
+// Returns it with a reference. ENOENT.
 Result<ProbeSession*> hold_session(uint32_t number) {
   const MutexGuard guard(living_mutex);
   Living* const one = find_living(number);
@@ -106,17 +105,17 @@ void release_session(ProbeSession* session) {
 
 struct OpenPart {
   ProbeSession* session = nullptr;
-  // Made at open, of the files that have them.
+  // Made at open, for the files that have them.
   ProbeCountsText* counts = nullptr;
   TraceBinaryDump* outstanding = nullptr;
-  // Of counts and events one reads at a time. Of events: what of a line has not been read yet; of
-  // ctl `begin` is what has been.
+  // Serialises readers of counts and events. `begin` and `end` of events bound the unread rest of
+  // `line`; `begin` of ctl is how much has been read.
   Mutex reading{LockRank::kTraceReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
 };
 
-// As many lines as fit, or a part of one; 0 if there is no event.
+// Reads as many lines as fit, or part of one; 0 if there is no event.
 size_t take_lines(OpenPart& open, char* buffer, size_t size) {
   const MutexGuard guard(open.reading);
   size_t done = 0;
@@ -141,7 +140,7 @@ size_t take_lines(OpenPart& open, char* buffer, size_t size) {
   return done;
 }
 
-// What has been written moves the file's offset too, so how much has been read is known here.
+// Tracks the reading position itself, since writes move the file's offset too.
 size_t read_number(OpenPart& open, char* buffer, size_t size, uint64_t offset) {
   const MutexGuard guard(open.reading);
   if (offset == 0) open.begin = 0;
@@ -152,12 +151,12 @@ size_t read_number(OpenPart& open, char* buffer, size_t size, uint64_t offset) {
   return part;
 }
 
-// How long a reader sleeps before it looks again.
+// A reader's sleep between two checks for events.
 constexpr Nanoseconds kStep{8'000'000};
 
 Result<size_t> read_events(Chan& chan, OpenPart& open, char* buffer, size_t size) {
   for (;;) {
-    // What comes after this has been seen when nothing is left.
+    // Asked first: events recorded before the end are then still found.
     const bool ended = open.session->events_ended();
     const size_t length = take_lines(open, buffer, size);
     if (length > 0 || ended || size == 0) return length;
@@ -166,7 +165,7 @@ Result<size_t> read_events(Chan& chan, OpenPart& open, char* buffer, size_t size
   }
 }
 
-// Programs, as the process that starts a session sees them.
+// Opens programs as the process that starts a session sees them.
 class Programs final : public ProbePrograms {
  public:
   Result<HeldRef<Chan>> open(std::string_view path) override {
@@ -239,7 +238,7 @@ class ProbeDevice final : public TableDevice {
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     if (!is_dynamic(chan) || !chan.state || part_of(chan) != SessionFile::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
-    if (waiter) waiter->look_again();  // nobody is woken by a hit (probe_events.h)
+    if (waiter) waiter->look_again();  // hits wake nobody (probe_events.h)
     OpenPart& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }

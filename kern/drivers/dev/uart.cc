@@ -1,9 +1,8 @@
-// #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the
-// host. Root's.
+// #uart: the serial ports `0` to `3`, raw, for programs that talk to the host. Root's.
 //
-// A write returns when all has been handed to the port, or a signal comes. A read blocks until
-// there is a byte; bytes are kept from the first open of the port on, and the newest are lost when
-// nobody reads. Port 0 is the console's: it can be written here, and read at #cons.
+// A write returns when the port has taken everything, or a signal comes. A read blocks until there
+// is a byte. Input is buffered from the first open of the port on; when the buffer is full, new
+// bytes are lost. Port 0 is the console's: it can be written here, and read at #cons.
 
 #include <algorithm>
 

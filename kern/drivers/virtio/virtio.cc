@@ -1,11 +1,9 @@
-// The queue lies in memory that driver and device share: descriptors, each naming a piece of
-// memory; the available ring, in which the driver names chains of descriptors; the used ring, in
-// which the device names those that it is done with. Slot s always uses descriptors 2s (the
-// request, which the device reads) and 2s + 1 (the reply, which it writes), so there is nothing to
-// allocate.
+// The queue lies in memory that driver and device share. Descriptors describe memory ranges. In the
+// available ring the driver lists chains of descriptors; in the used ring the device lists those
+// that it is done with. Slot s always uses descriptors 2s (the request, which the device reads) and
+// 2s + 1 (the reply, which it writes), so descriptors need no allocation.
 //
-// The lock is held for the filling of one chain, or in the interrupt for a look at at most kSlots
-// replies.
+// The lock is held to fill one chain, or in the interrupt to process at most kSlots replies.
 
 #include "drivers/virtio/virtio.h"
 
@@ -41,8 +39,8 @@ enum Status : uint8_t { kAcknowledge = 1, kDriver = 2, kDriverOk = 4 };
 enum DescriptorFlag : uint16_t { kNext = 1, kDeviceWrites = 2 };
 constexpr uint16_t kNoVector = 0xffff;
 
-constexpr Nanoseconds kSilence{60'000'000'000};  // after which nobody waits any longer
-constexpr Nanoseconds kLook{100'000'000};        // how often who waits looks whether it shall end
+constexpr Nanoseconds kSilence{60'000'000'000};  // after which callers give up
+constexpr Nanoseconds kLook{100'000'000};        // between checks for the end of the process
 
 }  // namespace
 
@@ -154,7 +152,7 @@ Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_
   return waited.error();
 }
 
-// The device may name what it was not asked for, and say so any number of times.
+// The device may report slots that were not sent, any number of times.
 void VirtioChannel::on_interrupt() {
   Guard guard(lock_);
   while (used_seen_ != used_header_[1]) {

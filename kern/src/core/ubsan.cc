@@ -1,10 +1,10 @@
-// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls where a program
-// has done what the language does not define. Each report names what, the place in the source, and
-// the values where they help; then the kernel panics (core/sanitizer.h).
+// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls on undefined
+// behaviour. Each report has the kind, the place in the source, and the values where they help;
+// then the kernel panics (core/sanitizer.h).
 //
-// The compiler lays down a structure for each place and passes values as words: an integer of up to
-// 64 bits as it is, a wider one by its address. The layouts are those of compiler-rt and
-// libsanitizer (ubsan/ubsan_handlers.h, ubsan_value.h).
+// The compiler emits a structure for each place and passes values as words: an integer of up to 64
+// bits directly, a wider one by its address. The layouts are those of compiler-rt and libsanitizer
+// (ubsan/ubsan_handlers.h, ubsan_value.h).
 #ifdef CONFIG_UBSAN
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct TypeMismatch {
   Location location;
   const Type* type;
   uint8_t alignment;  // its logarithm
-  uint8_t kind;       // what was done
+  uint8_t kind;       // of access
 };
 struct Shift {
   Location location;
@@ -53,7 +53,7 @@ struct NonNullArgument {
   int number;
 };
 
-// A value in decimal, or its address.
+// A value as text: in decimal, or by its address.
 class Value {
  public:
   Value(const Type& type, uintptr_t word) {
@@ -73,7 +73,7 @@ class Value {
   char text_[24];
 };
 
-// file:line:column, a blank, and what it is.
+// Reports file:line:column, a blank, and the message.
 #define REPORT(location, pattern, ...)                                                \
   sanitizer_report("UndefinedBehaviorSanitizer: %s:%u:%u: " pattern, (location).file, \
                    (location).line, (location).column __VA_OPT__(, ) __VA_ARGS__)
@@ -161,7 +161,7 @@ void __ubsan_handle_invalid_builtin(const LocationOnly* at) {
   REPORT(at->location, "the number of zeros of 0 is asked for");
 }
 
-// The compiler has left nothing behind these that could go on.
+// The compiler has emitted no code after a call of these.
 [[noreturn]] void __ubsan_handle_builtin_unreachable(const LocationOnly* at) {
   for (;;) REPORT(at->location, "what cannot be reached is reached");
 }

@@ -1,8 +1,8 @@
-// Descriptor tables. A process has one; fork copies it, and the copies share the open files,
+// Descriptor tables. Each process has one; fork copies it, and the copies share the open files,
 // offsets included.
 //
-// The lock is held for a few loads and stores, or for one pass over the table; channels that lose
-// their last reference are let go after it has been dropped, because closing may sleep.
+// The lock is held for a few loads and stores, or for one pass over the table. A channel's last
+// reference is dropped after the lock is released, because closing may sleep.
 
 #include "ns/fd_table.h"
 
@@ -19,7 +19,7 @@ class FdTable {
   bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
   int limit GUARDED_BY(lock) = kMaxFds;
 
-  // The process may have record locks; its own task sets it.
+  // True if the process may have record locks; only its own task sets it.
   std::atomic<bool> may_have_locks{false};
 
   bool is_open(int fd) REQUIRES(lock) { return fd >= 0 && fd < kMaxFds && chans[fd]; }
@@ -29,7 +29,7 @@ namespace {
 
 constinit ObjectCache<FdTable> fd_table_cache;
 
-// A channel that leaves a table: with it go the record locks that the process has on its file.
+// A channel that leaves a table. The record locks of the process on its file go with it.
 class Closing {
  public:
   explicit Closing(FdTable& table) : table_(table) {}
@@ -98,7 +98,7 @@ Result<Ref<Chan>> fd_get(FdTable& table, int fd) {
 }
 
 Result<void> fd_close(FdTable& table, int fd) {
-  Closing closing(table);  // let go after the lock
+  Closing closing(table);  // its destructor runs after the lock is released
   Guard guard(table.lock);
   if (!table.is_open(fd)) return Errno::EBADF;
   closing.chan = std::move(table.chans[fd]);

@@ -1,4 +1,4 @@
-// Devices whose tree is a table, and the texts and command lines that their files are made of.
+// Devices whose tree is a table; the texts and command lines of their files.
 
 #include <algorithm>
 #include <cstdarg>
@@ -61,8 +61,7 @@ uint16_t TableDevice::poll(Chan& chan, PollWaiter* waiter) {
 }
 
 Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // Positions below the size of the table are indices in it; those from there on number the dynamic
-  // entries.
+  // Positions below the table's size are indices in it; those above number the dynamic entries.
   for (; position < table_.size(); ++position) {
     if (position == 0 || table_[position].parent != directory.qid.path) continue;
     fill_stat(entry, position, table_[position].mode);
@@ -129,7 +128,7 @@ bool Text::reserve(size_t more) {
 }
 
 void Text::print(const char* pattern, ...) {
-  size_t more = 1;  // with the NUL that is not kept
+  size_t more = 1;  // with the NUL, which is not kept
   while (reserve(more)) {
     va_list arguments;
     va_start(arguments, pattern);

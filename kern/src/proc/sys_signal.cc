@@ -114,6 +114,7 @@ Result<void> TemporaryMask::set(uint64_t address) {
 }
 
 Result<int64_t> sys_sigsuspend(const SystemCall& call) {
+  call.thread.restart = Restart::kUnlessHandled;
   TemporaryMask mask(call.thread);
   TRY(mask.set(call.arguments[0]));
   mask.keep();
@@ -134,6 +135,7 @@ Result<int64_t> sys_sigpending(const SystemCall& call) {
 }
 
 Result<int64_t> sys_sigtimedwait(const SystemCall& call) {
+  call.thread.restart = Restart::kUnlessHandled;
   Thread& thread = call.thread;
   uint64_t wanted;
   TRY(get_user(call.arguments[0], wanted));

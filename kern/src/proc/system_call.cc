@@ -1,4 +1,4 @@
-// From the trap to the function of a system call, and back.
+// The way from the trap to the function of a system call, and back.
 #include "proc/system_call.h"
 
 #include "arch/x86_64/time.h"
@@ -14,21 +14,6 @@ constexpr Handler kHandlers[] = {
 };
 static_assert(sizeof(kHandlers) / sizeof(kHandlers[0]) == ABI_SYS_COUNT);
 
-// How the call goes on after a signal.
-Restart restart_of(int64_t number) {
-  switch (number) {
-    case ABI_SYS_fork:
-      return Restart::kAlways;
-    case ABI_SYS_sigsuspend:
-    case ABI_SYS_nanosleep:
-    case ABI_SYS_poll:
-    case ABI_SYS_sigtimedwait:
-      return Restart::kUnlessHandled;
-    default:
-      return Restart::kAfterHandler;
-  }
-}
-
 }  // namespace
 
 void system_call(TrapFrame& frame) {
@@ -41,19 +26,19 @@ void system_call(TrapFrame& frame) {
     return;
   }
   thread.call_number = static_cast<int64_t>(number);
-  thread.restart = Restart::kNone;
+  thread.restart = Restart::kAfterHandler;  // unless the call changes it
   const SystemCall call{thread.process,
                         thread,
                         frame,
                         {frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9}};
   Result<int64_t> result = kHandlers[number](call);
   thread.restarted = false;
+  if (result || result.error() != Errno::EINTR) thread.restart = Restart::kNone;
   if (!result) {
-    if (result.error() == Errno::EINTR) thread.restart = restart_of(thread.call_number);
     frame.rax = static_cast<uint64_t>(-static_cast<int64_t>(result.error()));
     return;
   }
-  // sigreturn has put back all registers.
+  // sigreturn has restored all registers.
   if (number != ABI_SYS_sigreturn) frame.rax = static_cast<uint64_t>(*result);
 }
 

@@ -1,4 +1,4 @@
-// Memory of the tracer's arena, which the index leaves out. Undefined contents.
+// An array in the tracer's arena, which the index leaves out. Its contents are undefined.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace reach {
 template <typename T>
 class Block {
  public:
-  // May sleep.
+  // May sleep. False as a bool if there was no memory.
   explicit Block(uint64_t count)
       : count_(count), memory_(static_cast<T*>(trace_copy_alloc(count * sizeof(T)))) {}
   ~Block() {

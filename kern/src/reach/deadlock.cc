@@ -1,9 +1,10 @@
-// Who waits for what is exact while all CPUs are stopped: no spinlock is held then, and a task
-// writes down which Mutex it waits for, and a Mutex its owner, under the spinlock of the Mutex. A
-// task that has been woken waits all the same if another has taken the Mutex meanwhile; otherwise
-// the Mutex has no owner, and nobody is in a circle because of it.
+// The wait graph is exact while all CPUs are stopped. No spinlock is held then, and both sides of
+// an edge are written under the spinlock of the Mutex: the task notes which Mutex it waits for, the
+// Mutex notes its owner. A woken task still counts as waiting if another task took the Mutex first.
+// Otherwise the Mutex has no owner, and adds no edge.
 //
-// The memory for all that wait is there before; if they were more, the look is made again.
+// Memory for the waits is allocated before CPUs stop. If it is too small, the look is repeated with
+// more.
 #include "reach/deadlock.h"
 
 #include "core/errstr.h"
@@ -46,7 +47,7 @@ class DeadlockLook {
   DeadlockLook& operator=(const DeadlockLook&) = delete;
 
   bool has_memory() const { return waits_ != nullptr; }
-  // How many wait. If there is no room for them nothing was looked for.
+  // Returns the number of waiting tasks. If they exceed the room, no search was made.
   size_t make() {
     with_world_stopped([](void* self) { static_cast<DeadlockLook*>(self)->stopped(); }, this);
     return count_;
@@ -104,7 +105,7 @@ Result<void> look_for_deadlocks(Deadlocks& deadlocks) {
     if (count <= room) return {};
     room = count + count / 4;
   }
-  return fail(Errno::ENOMEM, "more tasks wait for locks each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of waiting tasks keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

@@ -11,14 +11,14 @@
 
 namespace reach {
 
-// What was found, as far as there is room.
+// The circles that were found, as far as there is room.
 class Deadlocks {
  public:
   static constexpr unsigned kMostCircles = 16, kMostTasks = 64, kMostFrames = 24;
   struct Member {
     char name[32];
-    uint32_t id, pid;  // 0: of no process
-    uint32_t owner;    // id of the task that has the lock
+    uint32_t id, pid;  // 0: a task without a process
+    uint32_t owner;    // id of the task that holds the lock
     LockRank rank;
     uint64_t lock;  // address
     size_t frame_count;
@@ -26,10 +26,10 @@ class Deadlocks {
   };
   struct Circle {
     size_t size;
-    uint32_t first, shown;  // of the members
+    uint32_t first, shown;  // index into the members; how many
   };
 
-  uint64_t circles = 0, tasks = 0;  // all; tasks that are in circles
+  uint64_t circles = 0, tasks = 0;  // totals of circles and of their tasks
   std::span<const Circle> shown() const { return {shown_.data(), shown_count_}; }
   std::span<const Member> members_of(const Circle& circle) const {
     return std::span(members_).subspan(circle.first, circle.shown);
@@ -45,8 +45,8 @@ class Deadlocks {
   uint32_t shown_count_ = 0, member_count_ = 0;
 };
 
-// Stops all CPUs and looks. ENOMEM with the error string set. May sleep, interrupts on, no spinlock
-// held; waits for no sleeping lock.
+// Stops all CPUs and searches. ENOMEM with the error string set. May sleep; interrupts on, no
+// spinlock held. Takes no sleeping lock.
 Result<void> look_for_deadlocks(Deadlocks& deadlocks);
 
 }  // namespace reach

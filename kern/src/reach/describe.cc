@@ -1,11 +1,11 @@
-// What lies at an address. The words are those of kmem-whatis (tools/stele/debugger/whatis.py),
-// which finds the same in memory that it reads from outside.
+// Describes what lies at an address. The wording is that of kmem-whatis
+// (tools/stele/debugger/whatis.py), which finds the same in memory that it reads from outside.
 //
-// The address is any number, so nothing is read there. Whose memory it is say the linker's symbols,
-// the descriptor of its page, the slabs, the boundary tags, and for stacks whoever made them
-// (ReachProvider::describe). Objects of page-backed caches are found by their page's descriptor,
-// which names the slab. Other memory of the direct map belongs to a segment of an arena, or to an
-// object of one of its quantum caches; the arena that is farthest from base is asked first, as it
+// The address may be any number, so it is never dereferenced. The owner of the memory is found in
+// the linker's symbols, the page's descriptor, the slabs, the boundary tags, and, for stacks, by
+// asking providers (ReachProvider::describe). The page's descriptor names the slab of a page-backed
+// cache. Other memory of the direct map belongs to a segment of an arena, or to an object of one of
+// its quantum caches. Arenas are asked from the farthest from base to the nearest, as the farthest
 // knows most.
 #include "reach/describe.h"
 
@@ -39,7 +39,7 @@ void print_into(Writer& to, uint64_t address, uint64_t start) {
   if (address > start) to.print("0x%lx bytes into ", address - start);
 }
 
-// What the providers know; false if nothing.
+// Prints a provider's description. False if no provider knows the address.
 bool print_provided(Writer& to, uint64_t address) {
   char words[kWords];
   if (describe_provided(address, words, sizeof(words)) == 0) return false;
@@ -98,7 +98,7 @@ void print_slab(Writer& to, const kmem_located& slab) {
            kmem_cache_name(slab.cache), slab.out, slab.count);
 }
 
-// Whether a caller has the object.
+// True if a caller holds the object.
 bool is_live(const kmem_located& object) {
   return object.state == KMEM_LOCATED_LIVE || object.state == KMEM_LOCATED_LIVE_DAMAGED;
 }
@@ -128,7 +128,7 @@ void print_state(Writer& to, const kmem_located& object) {
   }
 }
 
-// What some objects are, which lead to others.
+// Prints what an object is if it describes other memory: a slab structure, a bufctl, a cache.
 void print_meaning(Writer& to, const kmem_located& object) {
   kmem_located slab;
   const void* structure;
@@ -208,7 +208,7 @@ void print_user_page(Writer& to, const Page& page) {
              mappings > 1 ? "s map" : " maps");
 }
 
-// True if it is one.
+// False if the page begins no large kmalloc.
 bool print_large_kmalloc(Writer& to, uint64_t start) {
   const Page* const page = page_of(reinterpret_cast<const void*>(start));
   if (!page || page->large_pages == 0) return false;
@@ -236,7 +236,7 @@ void print_in_quantum_cache(Writer& to, struct arena* arena, const kmem_located&
   if (is_live(at)) describe_origin(to, arena, value(at.object));
 }
 
-// What the allocator and the tracer take for themselves.
+// Says what memory of the allocator and the tracer is used for.
 void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& segment) {
   if (arena_walk_holds_tags(segment)) {
     to.print("  it holds boundary tags\n");
@@ -251,7 +251,7 @@ void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& s
   if (any) to.print(", which keeps no account of its own\n");
 }
 
-// False if it is in none of the arena's segments.
+// False if the address is in none of the arena's segments.
 bool print_in_arena(Writer& to, struct arena* arena, uint64_t address, const Page& page) {
   const ArenaSegment segment = arena_locate(arena, address);
   if (segment.size == 0) return false;
@@ -279,7 +279,7 @@ bool print_in_arena(Writer& to, struct arena* arena, uint64_t address, const Pag
   return true;
 }
 
-// How many arenas its memory comes through.
+// Returns the number of arenas between this one and base.
 unsigned distance_from_base(const struct arena* arena) {
   unsigned steps = 0;
   while ((arena = arena_source(arena))) steps++;

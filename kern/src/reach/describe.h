@@ -1,4 +1,4 @@
-// What lies at an address, in words.
+// Descriptions of addresses, as text.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,17 @@
 
 namespace reach {
 
-// "ADDRESS is …" and lines that say what else is known: for any number. All CPUs are stopped. Time
-// in proportion to caches, arenas with their boundary tags, tasks, and the slabs of one cache.
+// Writes "ADDRESS is …" and lines with everything else that is known. Takes any number. All CPUs
+// are
+// stopped. Time in proportion to caches, arenas with their boundary tags, tasks, and the slabs of
+// one cache.
 void describe(Writer& to, uint64_t address);
-// Where a word lies that is a root: "VARIABLE+0x8", or on which stack. The same context.
+// Says where a root word lies: "VARIABLE+0x8", or on which stack. Same context.
 void describe_root(Writer& to, uint64_t address);
-// The line that says who allocated an object of `source`, and the stack: if that is traced
-// (origin.cc). The same context.
+// Writes who allocated an object of `source`, and the stack, if a trace knows it (origin.cc). Same
+// context.
 void describe_origin(Writer& to, TraceSource source, uint64_t object);
-// A line of a stack: the address and its function.
+// Writes a line of a stack: the address and its function.
 void describe_frame(Writer& to, uint64_t return_address);
 
 }  // namespace reach

@@ -11,7 +11,7 @@ TraceSource source_of(const Source& source) {
   return source.cache ? TraceSource(source.cache) : TraceSource(source.arena);
 }
 
-// What a trace has recorded of the object.
+// A trace's record of an object.
 struct Recorded {
   uint32_t stack = 0;  // 0: none
   bool stays = false;  // kmem_not_leak
@@ -59,7 +59,7 @@ void Groups::keeps(const Object& object) {
   }
 }
 
-// Found, or made; nullptr if there is no room.
+// Finds or makes the group. nullptr if there is no room.
 Group* Groups::group_of(const Object& object, uint32_t holder) {
   const TraceSource source = source_of(sources_[object.run->source]);
   const auto [stack, stays] = holder == 0 ? recorded(source, object.address()) : Recorded{};

@@ -1,10 +1,10 @@
-// What was found unreached, in groups: heads of one cache or arena and, where a trace knows them,
-// of one stack, those declared to stay apart; and under each group what its heads keep, by cache
-// and arena.
+// Unreached objects in groups. Heads are grouped by cache or arena, by stack where a trace knows
+// it, and by whether they were declared to stay. Under each group stand the objects that its heads
+// keep, by cache and arena.
 //
-// Filled while all CPUs are stopped, so in memory that was there before, and without a number that
-// means something to others: names and frames are copied. When there is no room for another group
-// what belongs there is counted as not shown.
+// Groups are filled while all CPUs are stopped, in memory that was allocated before. Names and
+// frames are copied, because identifiers may be reused once CPUs run again. An object whose group
+// has no room is counted as not shown.
 #pragma once
 
 #include <array>
@@ -33,13 +33,13 @@ struct Group {
     Tally keeps;
   };
 
-  uint32_t holder = 0;  // number of the group that keeps it, from 1 on; 0: of heads
+  uint32_t holder = 0;  // number of the group that keeps it, from 1 on; 0: a group of heads
   TraceSource source;
-  uint32_t stack = 0;  // its number while it was looked at; 0: not known
-  bool stays = false;  // the kernel has declared so (kmem_not_leak)
+  uint32_t stack = 0;  // its number at the time of the look; 0: not known
+  bool stays = false;  // declared by the kernel (kmem_not_leak)
   char name[ARENA_NAME_MAX] = {};
   Tally own, keeps;
-  std::array<Head, kShown> shown;  // of heads, the first ones
+  std::array<Head, kShown> shown;  // the first ones, in a group of heads
   uint32_t first_frame = 0, frames = 0;
 };
 
@@ -48,7 +48,7 @@ class Groups {
   static constexpr uint32_t kMost = 512, kMostFrames = 16384;
   struct Memory {
     std::array<Group, kMost> groups;
-    std::array<uint32_t, 2 * kMost> places;  // hash: number of a group from 1 on
+    std::array<uint32_t, 2 * kMost> places;  // hash table of group numbers, from 1 on
     std::array<uint32_t, kMostFrames> frames;
   };
 
@@ -77,7 +77,7 @@ class Groups {
   Memory& memory_;
   const std::span<const Source> sources_;
   uint32_t count_ = 0, frames_ = 0;
-  Group* current_ = nullptr;  // of the last head
+  Group* current_ = nullptr;  // of the last head; nullptr: not shown
   Group::Head* shown_ = nullptr;
   Tally unreached_, not_shown_;
   uint64_t heads_ = 0;

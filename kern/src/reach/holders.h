@@ -1,8 +1,7 @@
-// What points to an object: every word that leads to it, in roots and in live objects.
+// Finds every word, in roots and in live objects, that leads to an object.
 //
-// Reachable or not: what an unreachable object leads to is still its own. What holds an object
-// without a word, a walker or the owner of a root says, as in paths.h. Nothing here depends on the
-// kernel.
+// Unreachable holders count: they still hold what they lead to. A holder without a word is reported
+// by a walker or by the owner of a root, as in paths.h. Nothing here depends on the kernel.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +14,12 @@
 
 namespace reach {
 
-// Calls visit(link) for each, roots first: they are shown before finish(), by the calls that show
-// them to a Marker. A walker that leads to the object more than once counts once.
+// Calls visit(link) for each holder, roots first: the caller shows roots before finish(), by the
+// same calls as to a Marker. A walker that leads to the object more than once is counted once.
 template <typename Space, typename Visit>
 class Holders {
  public:
-  // `target` need not be live: what points to a free object may be about to use it.
+  // `target` need not be live: a holder of a free object may be about to use it.
   Holders(const Index& index, Space& space, const Object& target, Visit visit)
       : index_(index),
         space_(space),
@@ -28,7 +27,7 @@ class Holders {
         size_(target.size()),
         visit_(visit) {}
 
-  // Roots, or what a walker shows: as those of Paths.
+  // A root, or a word that a walker shows, as in Paths.
   void word_at(uint64_t address, uint64_t word) {
     if (is_target(word)) found(Link(Link::kRoot, address));
   }
@@ -47,7 +46,7 @@ class Holders {
   }
   const Index& index() const { return index_; }
 
-  // Looks through all live objects.
+  // Searches all live objects.
   void finish() {
     const auto no_roots = [](const auto&) {};
     for_each_range(index_, space_, no_roots,

@@ -1,4 +1,4 @@
-// A look: a survey, and of what was not reached the heads.
+// A look: a survey, and the heads among the unreached objects.
 #include "reach/look.h"
 
 #include "arch/x86_64/time.h"
@@ -35,8 +35,8 @@ class Look final : public SurveyWork {
     find_heads(index, survey.space, survey.stack, report);
   }
 
-  // What is nobody's in particular: slabs on their way between a cache and its source, and
-  // magazines and slab structures that are not on their way.
+  // Marks as reached what has no owner of interest: slabs on their way between a cache and its
+  // source, and magazines and slab structures that are in use.
   static void pass_over(const Index& index, std::span<const Source> sources) {
     index.for_each(kLive | kReached, kLive, [&](const Object& object) {
       const Source& source = sources[object.run->source];
@@ -46,7 +46,7 @@ class Look final : public SurveyWork {
     });
   }
 
-  // What was unreached in the look before and is reached now.
+  // Counts objects that were unreached in the look before and are reached now.
   void compare(const Index& index, std::span<const Source> sources) {
     findings_.returned = 0;
     for (uint32_t i = 0; i < findings_.remembered_count; i++) {

@@ -1,4 +1,4 @@
-// The kernel's live objects, put into the index.
+// Puts the kernel's live objects into the index.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace reach {
 
-// Whose objects the runs are; a run names it by its number.
+// The owner of the objects of a run, which names it by its number.
 struct Source {
-  kmem_cache* cache;    // nullptr: of the arena, straight
-  struct arena* arena;  // that the memory comes from
-  bool listed;          // they show when they are not reached
+  kmem_cache* cache;    // nullptr: allocated directly from the arena
+  struct arena* arena;  // source of the memory
+  bool listed;          // listed when unreached
 };
 
-// How much memory an index of what there is now needs, and some more, for what comes meanwhile.
+// The size of an index of what exists now, with a margin for growth.
 struct Needs {
   uint64_t frames, runs, objects, sources;
 };
 Needs estimate();
-// Fills the index with all live objects. All other CPUs are stopped, interrupts off. Time in
-// proportion to slabs, free objects and pages. How many sources there are; what `sources` has no
-// room for is not in the index.
+// Fills the index with all live objects, and returns the number of sources. Objects of sources for
+// which `sources` has no room are left out. All other CPUs are stopped, interrupts off. Time in
+// proportion to slabs, free objects and pages.
 uint32_t index_objects(Index& index, std::span<Source> sources);
 
 }  // namespace reach

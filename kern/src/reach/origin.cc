@@ -1,4 +1,4 @@
-// Who allocated an object, as its trace has recorded it.
+// Prints who allocated an object, from its trace record.
 #include "arch/x86_64/time.h"
 #include "reach/describe.h"
 #include "store/shared_tables.h"

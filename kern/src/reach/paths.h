@@ -1,15 +1,14 @@
 // Why an object is alive: the shortest path to it from a root.
 //
-// A search breadth first: from all roots at once, object by object in the order in which they were
-// found, so that each is first found over as few others as can be (Moore, "The shortest path
-// through a maze", 1959). For every object it remembers by which word it was found, its link; going
-// back from link to link gives the path. What counts as a pointer, what is followed and what only a
-// walker knows is as in mark.h; objects that are kOpaque end a path.
+// The search is breadth first, from all roots at once, so each object is first found over as few
+// others as possible (Moore, "The shortest path through a maze", 1959). Each object gets a link:
+// the word that it was first found by. Following links backwards gives the path. Pointers, followed
+// contents and walkers are those of mark.h; a path never leads through an object that is kOpaque.
 //
-// Roots are shown before finish(), by the same calls that show them to a Marker: those shown first
-// win among paths of one length.
+// The caller shows roots before finish(), by the same calls as to a Marker. Among paths of equal
+// length, the root that was shown first wins.
 //
-// Its memory is brought: two links for each object of the index, live or not.
+// The caller supplies the memory: two links for each object of the index, live or not.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +19,15 @@
 
 namespace reach {
 
-// What leads to an object.
+// The predecessor of an object on a path.
 class Link {
  public:
   enum Kind : uint8_t {
-    kNone,    // nothing has been found
-    kRoot,    // a word that is a root, at address()
-    kOwner,   // a root without a word: its owner names the object (ReachVisitor::object and page)
+    kNone,    // not found yet
+    kRoot,    // a root word, at address()
+    kOwner,   // a root without a word: its owner reports the object (ReachVisitor::object and page)
     kWord,    // a word of another object, at address()
-    kWalker,  // what the walker says of the object at address()
+    kWalker,  // reported by the walker of the object at address()
   };
 
   Link() = default;
@@ -45,12 +44,12 @@ class Link {
   uint64_t value_ = 0;
 };
 
-// A Space is what mark.h says. The states of objects are only read, apart from what a walker sets
-// (kWalked): one search for each index, or those bits cleared between two.
+// Space is as in mark.h. The search changes no state of objects but kWalked, which walkers set.
+// Clear it between two searches over one index.
 template <typename Space>
 class Paths {
  public:
-  // Of `memory` the contents do not matter.
+  // `memory` need not be initialised.
   Paths(const Index& index, Space& space, std::span<Link> memory) : index_(index), space_(space) {
     const size_t objects = index.complete() ? index.object_count() : 0;
     complete_ = index.complete() && memory.size() >= memory_for(index);
@@ -59,31 +58,31 @@ class Paths {
     queue_ = memory.subspan(objects, objects);
     for (Link& link : links_) link = {};
   }
-  // How many links are needed.
+  // Returns the number of links needed.
   static size_t memory_for(const Index& index) { return 2 * size_t{index.object_count()}; }
-  // Whether the index is whole and the memory enough. If not, nothing is found.
+  // False if the index is incomplete or the memory too small. Then nothing is found.
   bool complete() const { return complete_; }
 
-  // Roots, or what a walker shows. A word that stands at `address`:
+  // Takes a word at `address`: a root, or shown by a walker.
   void word_at(uint64_t address, uint64_t word) {
     if (const Object object = index_.find(word)) reach(object, from(Link::kRoot, address));
   }
-  // The words from `from` up to `end`, as they stand at `address`.
+  // Takes the words from `from` up to `end`, which stand at `address`.
   void words(const uint64_t* from, const uint64_t* end, uint64_t address) {
     for (; from != end; from++, address += sizeof(uint64_t)) word_at(address, *from);
   }
-  // Those of this program's own memory.
+  // The same for this program's own memory.
   void words(const uint64_t* from, const uint64_t* end) {
     words(from, end, reinterpret_cast<uint64_t>(from));
   }
-  // What only its owner knows.
+  // Takes a word whose address only its owner knows.
   void word(uint64_t word) {
     if (const Object object = index_.find(word)) mark(object);
   }
   bool mark(const Object& object) { return reach(object, from(Link::kOwner, 0)); }
   const Index& index() const { return index_; }
 
-  // Follows all that has been shown. Time in proportion to what can be reached.
+  // Follows everything that has been shown. Time in proportion to what can be reached.
   void finish() {
     while (head_ != tail_) {
       const Object object = index_.find(queue_[head_++].address());
@@ -103,8 +102,8 @@ class Paths {
     }
   }
 
-  // The links of a shortest path, after finish(): the first is of a root, the last leads to
-  // `object`. Empty if it cannot be reached. Valid until the next call.
+  // Returns the links of a shortest path, after finish(): the first is a root, the last leads to
+  // `object`. Empty if the object cannot be reached. Valid until the next call.
   std::span<const Link> path(const Object& object) {
     if (!complete_ || !object) return {};
     size_t first = queue_.size();
@@ -120,7 +119,7 @@ class Paths {
   Link from(Link::Kind root, uint64_t address) const {
     return walking_ ? walking_ : Link(root, address);
   }
-  // True if it has been found now, and not before.
+  // True if this call found the object.
   bool reach(const Object& object, Link by) {
     if (!complete_ || !(object.state() & kLive)) return false;
     Link& link = link_of(object);
@@ -133,10 +132,10 @@ class Paths {
   const Index& index_;
   Space& space_;
   bool complete_ = false;
-  std::span<Link> links_;  // by number of object
+  std::span<Link> links_;  // by object number
   std::span<Link> queue_;  // addresses of objects, each once; then a path
   size_t head_ = 0, tail_ = 0;
-  Link walking_;  // while a walker is asked
+  Link walking_;  // set while a walker runs
 };
 
 }  // namespace reach

@@ -1,9 +1,9 @@
-// Ranges of words that the marking looks through, and what each lies in: for whoever wants to know
-// what leads to an object, or where something is kept.
+// The ranges of words that marking scans, each with what it lies in. Searches for the holder of an
+// object or a reference use them.
 //
-// They are the roots, which the caller has, and the contents of all live objects that are not
-// opaque. Page tables become opaque when they are marked, so who does not want their entries marks
-// first. Nothing here depends on the kernel (index.h).
+// The ranges are the roots, which the caller supplies, and the contents of all live objects that
+// are not opaque. Marking makes page tables opaque; to skip their entries, mark first. Nothing here
+// depends on the kernel (index.h).
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace reach {
 
-// What a range lies in.
+// The memory that a range lies in.
 struct RangeOwner {
   enum class Kind : uint8_t { kObject, kStatic, kStack };
 
   Kind kind;
   Object object;      // kObject
-  uint64_t task = 0;  // kStack: address of the task whose kernel stack it is; 0: of none
+  uint64_t task = 0;  // kStack: address of the task of this kernel stack; 0: of no task
 
   static RangeOwner of_object(const Object& object) { return {Kind::kObject, object}; }
   static RangeOwner of_static() { return {Kind::kStatic, {}}; }
@@ -28,8 +28,8 @@ struct RangeOwner {
 };
 
 // Calls visit(place, address, words) for each range; `address` is that of the first word, `words`
-// what space.at() makes of it (mark.h). Roots come first: roots(root) calls
-// root(place, from, to) for each, with addresses that are multiples of eight.
+// is the result of space.at() (mark.h). Roots come first: roots(root) calls root(place, from, to)
+// for each, with addresses that are multiples of eight.
 template <typename Space, typename Roots, typename Visit>
 void for_each_range(const Index& index, Space& space, Roots roots, Visit visit) {
   const auto show = [&](const RangeOwner& place, uint64_t from, uint64_t to) {

@@ -1,18 +1,17 @@
-// A reference is two neighbouring words, the address of its object and the number of its record
-// (core/ref.h). So in what a survey looks through each such pair is a reference that is there,
-// whatever holder it was moved to; and one whose pair is nowhere is in registers, or was lost.
+// A reference is two neighbouring words: the address of its object and the number of its record
+// (core/ref.h). So each such pair in scanned memory is a reference, even if it was moved to another
+// holder. A reference whose pair is found nowhere is in registers, or was lost.
+// The record numbers are collected from the trace tables at the same moment. A number alone proves
+// nothing: the word before it must be the address of the object that the record names. Objects with
+// known references have a state bit in the index, so that most words are dismissed early.
 //
-// The numbers come from the trace tables at the same moment. A number alone is nothing: the word
-// before it must be the address of the object that the record of that number knows. Most words are
-// no address of an object that a reference is known of, which the state in the index says.
+// The compiler may keep a local reference in two registers, and store these in any order. So on a
+// stack the two words are also searched for separately. Such a match may be chance, and is reported
+// as kStackApart.
 //
-// The compiler may keep a reference that is a local variable in two registers, and store these in
-// any order. So on a stack the two words are looked for apart too; that may be chance, and it is
-// said.
-//
-// A pair may be left where a reference has been: on a stack, in an object that has been released
-// from (HeldRef). Of several places a reachable object or static data counts before an object that
-// nobody can reach, and that before a stack.
+// A stale pair may remain where a reference has been: on a stack, or in an object that has released
+// it (HeldRef). Of several places, a reachable object or static data is preferred to an unreachable
+// object, and that to a stack.
 #include "reach/references.h"
 
 #include <algorithm>
@@ -40,7 +39,7 @@ void for_each_class(const RefClass* of, Visit visit) {
   }
 }
 
-// All that are live, of which at most so many have a record.
+// Counts live references, an upper bound of those with a record.
 uint64_t live(const RefClass* of) {
   uint64_t sum = 0;
   for_each_class(of, [&](RefClass& one) { sum += TraceSource(&one).live(); });
@@ -65,7 +64,7 @@ class Search final : public SurveyWork {
   }
 
  private:
-  // No hook is under way, since hooks have interrupts off.
+  // No tracing hook is running, since hooks run with interrupts off.
   void collect() {
     for_each_class(of_, [&](RefClass& one) {
       const RefKind kind = ref_kind_of(one);
@@ -139,7 +138,7 @@ class Search final : public SurveyWork {
 
 }  // namespace
 
-// References that are taken until CPUs stop need room too.
+// Has spare room for references that are taken before CPUs stop.
 Result<void> find_references(RefPlaces& places, const RefClass* of) {
   constexpr size_t kSpare = 256;
   size_t room = live(of) + kSpare;
@@ -153,7 +152,7 @@ Result<void> find_references(RefPlaces& places, const RefClass* of) {
     }
     room = places.wanted() + places.wanted() / 4;
   }
-  return fail(Errno::ENOMEM, "there are more references each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of references keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

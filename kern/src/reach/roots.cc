@@ -1,14 +1,14 @@
 // Roots: words from which everything in use can be reached.
 //
-// - Static data, whole: also the structures of CPUs and of idle tasks, which lie there. The first
-//   stacks at its end do not belong to it, nor does what is NOT_ROOTS (core/not_roots.h).
-// - What each CPU was stopped in: its stack from where it stands still, with all registers
+// - Static data, all of it, with the structures of CPUs and idle tasks. Excluded are the boot
+//   stacks at its end and what is NOT_ROOTS (core/not_roots.h).
+// - The interrupted context of each CPU: its stack from where the CPU stopped, with all registers
 //   (stop.h).
 // - The stacks of tasks that do not run, which the scheduler shows.
 // - Page tables of the kernel and the first stacks of CPUs, which are known by physical addresses.
 //
-// A page on its way between the arena and a page table is known to a register or to a stack by its
-// physical address alone. So on a stack the address of a page is taken for that page.
+// A page on its way between the arena and a page table may be known only by its physical address,
+// in a register or on a stack. So on stacks a page's physical address counts as a pointer to it.
 #include "reach/roots.h"
 
 #include "arch/x86_64/table_walk.h"

@@ -13,15 +13,15 @@ struct Stop {
   void (*work)(void*);
   void* argument;
   unsigned leader;
-  unsigned others;  // CPUs that are to wait
+  unsigned others;  // CPUs that must wait
   std::atomic<unsigned> waiting{0};
   std::atomic<bool> over{false};
 };
 
 constinit uint64_t stack_pointers[kMaxCpus] = {};
 
-// On each CPU, interrupts off. The registers that a function keeps for its caller are stored on the
-// stack, so that everything is there.
+// Runs on each CPU, interrupts off. Stores the callee-saved registers on the stack, so that the
+// stack holds all registers.
 [[gnu::noinline]] void world_stopped(void* argument) {
   Stop& stop = *static_cast<Stop*>(argument);
   uint64_t registers[6];
@@ -41,7 +41,7 @@ constinit uint64_t stack_pointers[kMaxCpus] = {};
     stop.work(stop.argument);
     stop.over.store(true, std::memory_order_release);
   }
-  asm volatile("" ::"r"(registers) : "memory");  // they stay where they are until here
+  asm volatile("" ::"r"(registers) : "memory");  // the stored registers stay in use until here
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// A survey: memory for it, then with all CPUs stopped the index, and marking from the roots.
+// A survey allocates its memory, then stops all CPUs, builds the index, and marks from the roots.
 //
-// The index is built while nothing changes; so how large it will be is estimated before, with some
-// to spare, and if that was not enough it is made again with more.
+// The size of the index is known only once CPUs are stopped. It is estimated before, with a margin;
+// if that was too small, the survey is repeated with more.
 #include "reach/survey.h"
 
 #include "arch/x86_64/paging.h"
@@ -30,7 +30,7 @@ class Memory {
         stack_(kStackEntries) {}
 
   explicit operator bool() const { return frames_ && runs_ && states_ && sources_ && stack_; }
-  // What was missing.
+  // The needs of the last try.
   const Needs& missing() const { return missing_; }
 
   // False if there was too little memory.
@@ -88,7 +88,7 @@ Result<void> survey(SurveyWork& work) {
     needs.objects = with_some_to_spare(missing.objects, needs.objects);
     needs.sources = with_some_to_spare(missing.sources, needs.sources);
   }
-  return fail(Errno::ENOMEM, "there are more objects each time: %lu and more", needs.objects);
+  return fail(Errno::ENOMEM, "the number of objects keeps growing: at least %lu", needs.objects);
 }
 
 }  // namespace reach

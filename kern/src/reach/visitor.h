@@ -1,4 +1,5 @@
-// What providers and walkers are given: the kernel's way to a marker, or to the ranges of roots.
+// Visitors for providers and walkers: they pass what they are shown to a marker, or collect the
+// ranges of roots.
 #pragma once
 
 #include "arch/x86_64/paging.h"
@@ -38,8 +39,8 @@ class MarkingVisitor final : public ReachVisitor {
     marker_.mark(object);
   }
 
-  // What a stale entry leads to may be anything by now: a slab is no object of a page, and a
-  // program's page has mappings.
+  // A stale entry may lead to anything by now. A slab is rejected as it is no object of one page, a
+  // program's page because it has mappings.
   bool table(PhysAddr page) override {
     const Object object = find(page);
     if (!object || object.size() != kPageSize || object.address() % kPageSize != 0) return false;
@@ -63,8 +64,7 @@ class MarkingVisitor final : public ReachVisitor {
   const Index& index_;
 };
 
-// Calls root(place, from, to) for each range of words that belongs to the roots (ranges.h). All
-// CPUs are stopped.
+// Calls root(place, from, to) for each range of root words (ranges.h). All CPUs are stopped.
 template <typename Root>
 void for_each_root(Root root) {
   class RootVisitor final : public ReachVisitor {

@@ -1,13 +1,12 @@
-// What an address is, what points to it, and the shortest path to it from a root.
+// Describes an address, what points to it, and the shortest path to it from a root.
 //
-// All of that at one moment, with all CPUs stopped; the text is made then, in memory that was there
-// before. The first lines say what it is (describe). If it lies in an object, live or free, words
-// that lead there follow (holders), and for a live one the shortest path (paths): a survey is made
-// for these. Any other number needs no survey.
+// The answer is made at one moment, with all CPUs stopped, in memory that was allocated before. It
+// begins with a description (describe). If the address lies in an object, live or free, a survey is
+// made: the answer then lists the words that point to the object (holders), and for a live object
+// the shortest path to it (paths). An address outside of the direct map needs no survey.
 //
-// Whoever asks knows the address, so a word on his stack always leads there. Therefore that stack
-// is no root here. Words that are left on others' stacks are told as any other: who reads the
-// answer sees that they lie there.
+// The stacks of asking tasks always hold the address, so they are no roots here. Stale words on
+// other stacks are listed as any other: the answer shows that they lie on a stack.
 #include "reach/whatis.h"
 
 #include <algorithm>
@@ -39,9 +38,9 @@ namespace {
 
 using namespace reach;
 
-constexpr size_t kTextSize = size_t{64} << 10;  // more than the longest answer has
+constexpr size_t kTextSize = size_t{64} << 10;  // more than the longest answer
 constexpr unsigned kHoldersShown = 16;
-constexpr size_t kStepsShown = 16;  // of a path, at either end
+constexpr size_t kStepsShown = 16;  // at either end of a path
 
 constinit Mutex asking{LockRank::kReach};
 
@@ -53,7 +52,7 @@ struct Asker {
 constinit Spinlock askers_lock{LockRank::kDevice};
 constinit List<Asker, &Asker::link> askers;
 
-// For the life of a scope.
+// Lists the current task as asking, for the life of a scope.
 class Asks {
  public:
   Asks() {
@@ -71,7 +70,7 @@ class Asks {
   Asker asker_;
 };
 
-// All CPUs are stopped: nobody has the lock.
+// All CPUs are stopped, so the lock is free.
 bool does_ask(const TaskHead& task) {
   for (const Asker& asker : askers) {
     if (asker.task == &task) return true;
@@ -79,7 +78,7 @@ bool does_ask(const TaskHead& task) {
   return false;
 }
 
-// Shows roots on, but for the stacks of tasks that ask.
+// Passes roots on to a visitor, but not the stacks of asking tasks.
 class OthersRoots final : public ReachVisitor {
  public:
   explicit OthersRoots(ReachVisitor& to) : to_(to) {}
@@ -164,8 +163,8 @@ class Question final : public SurveyWork {
     }
   }
 
-  // Those found are printed afterwards: whoever shows a root may hold a lock that saying what it is
-  // takes.
+  // Collects holders first and prints them later: a provider may hold a lock while it shows roots,
+  // and describing a root may take the same lock.
   void print_holders(const Survey& survey, const Object& object) {
     std::array<Link, kHoldersShown> shown;
     uint64_t found = 0;

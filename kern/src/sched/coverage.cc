@@ -46,7 +46,7 @@ size_t CoverageMap::read(char* buffer, size_t size, uint64_t offset) const {
   return done;
 }
 
-// What the task records from here on, while it lets go of the old map, goes nowhere.
+// Clears the task's map before releasing it: code that runs during the release records nothing.
 void coverage_use(CoverageMap* map) {
   Task& task = *current_task();
   if (!map || !planted(Planted::kCoverageAgain))
@@ -54,7 +54,7 @@ void coverage_use(CoverageMap* map) {
   task.coverage = Ref<CoverageMap>(map).release();
 }
 
-// An exception is the task's own doing; an interrupt is not.
+// Exceptions count, as the task causes them; interrupts do not.
 NOT_PROBED void __sanitizer_cov_trace_pc() {
   const Task* const task = current_task();
   if (!task || !task->coverage.object || this_cpu().interrupt_depth > 0) return;

@@ -1,4 +1,4 @@
-// Which tasks wait for sleeping locks, for reach/reach.h. All CPUs are stopped.
+// Shows the tasks that wait for sleeping locks to reach/reach.h. All CPUs are stopped.
 #include "arch/x86_64/frames.h"
 #include "reach/reach.h"
 #include "sched/sched.h"

@@ -1,7 +1,6 @@
-// The task that keeps the time of the memory core, which has none of its own: it ends the intervals
-// over which depots watch their working sets (kmem_update), and when little memory is free it has
-// reaped what they do not use, before those come to want who cannot wait for a reap: atomic
-// allocations.
+// The memory core has no timer of its own; this task runs it. It ends the intervals over which
+// depots measure their working sets (kmem_update). When free memory is low, it reaps the depots'
+// surplus early, for the benefit of atomic allocations, which cannot reap.
 #include <atomic>
 
 #include "arch/x86_64/dead_frames.h"
@@ -16,7 +15,7 @@
 namespace {
 
 constexpr unsigned kLooksInInterval = 15;
-constexpr uint64_t kLowDivisor = 16;  // memory is low when less than this part of it is free
+constexpr uint64_t kLowDivisor = 16;  // memory is low when less than 1/kLowDivisor is free
 
 constinit std::atomic<Nanoseconds> look{kMemoryLook};
 

@@ -1,57 +1,57 @@
-// What the files of the scheduler share.
+// Shared by the files of the scheduler.
 #pragma once
 
 #include "sched/task.h"
 #include "store/current_context.h"
 
-// How the current task leaves the CPU.
+// The state in which the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
 
-// Locks the run queue of this CPU. Interrupts off. The lock is what keeps the current task from
-// being run elsewhere before it has left this CPU: who wakes it waits for the lock.
+// Locks the run queue of this CPU. Interrupts off. Waking a task takes the same lock, so the
+// current task cannot run elsewhere before it has left this CPU.
 void run_queue_lock();
 void run_queue_unlock();
-// Runs the next task. The run queue is locked; it is unlocked when the current task runs again and
-// this returns, maybe on another CPU. Interrupts off on both sides.
+// Runs the next task. The caller has locked the run queue; it is unlocked when the current task
+// runs again and this returns, maybe on another CPU. Interrupts off on both sides.
 void run_queue_switch(Leave leave);
-// Makes a task runnable that has its state kSleeping; whoever comes first does it, all others find
-// it done. Any context.
+// Makes a sleeping task (kSleeping) runnable. Of several callers the first succeeds, the others do
+// nothing. Any context.
 void run_queue_wake(Task& task);
-// Puts a task that is not on any queue onto one. Any context.
+// Puts a task that is on no queue onto one. Any context.
 void run_queue_add(Task& task);
 
-// Where a task begins, on its own stack.
+// Entry of each task, on its own stack.
 void task_begin(void* task);
-// Hands a task that has left its CPU for ever to the reaper. Interrupts off, no locks.
+// Hands a dead task, which has left its CPU, to the reaper. Interrupts off, no locks.
 void reaper_take(Task& task);
-// Task cache, task list, reaper.
+// Sets up task cache, task list and reaper.
 void tasks_init();
-// Which tasks wait for sleeping locks, for #mem/unreachable.
+// Registers the tasks that wait for sleeping locks, for #mem/unreachable.
 void lock_waits_init();
-// The task that keeps the time of the memory core.
+// Starts the task that runs the memory core's timer.
 void memory_task_init();
-// How long it sleeps, from its next sleep on, between two looks whether memory is low; fifteen make
-// an interval. A second, but in tests.
+// The task's sleep between two checks for low memory; a change takes effect with the next sleep.
+// Fifteen sleeps make an interval. A second, but in tests.
 inline constexpr Nanoseconds kMemoryLook{1'000'000'000};
 void memory_task_set_look(Nanoseconds look);
 
-// The task that the sweeper of stacks and contexts (store/sweeper.h) runs in; and in each tick on
-// each CPU, interrupts off, whether it is time for that.
+// Starts the task that runs the sweeper of stacks and contexts (store/sweeper.h). The second runs
+// in each tick on each CPU, interrupts off, and wakes the task if a sweep is wanted.
 void sweep_task_init();
 void sweep_task_tick();
-// What the next tasks remember for the tracer, from the first one on if it is `first`: how many;
-// none at the end. Idle tasks are not among them. By one at a time; the list's lock is held for
-// them.
+// Gets the trace numbers that the next tasks remember, beginning with the first task if `first`.
+// Returns how many; 0 at the end. Idle tasks are excluded. One caller at a time; takes the list's
+// lock.
 inline constexpr size_t kRememberedAtOnce = 32;
 size_t tasks_remembered(bool first, TraceNumbers (&numbers)[kRememberedAtOnce]);
-// That of a CPU, which may not have come up.
+// The idle task of a CPU, which may be offline.
 const Task& idle_task(unsigned cpu);
 
-// Waits for an interrupt on a CPU that has no task to run; interrupts off before, on after.
+// Waits for an interrupt on a CPU without runnable tasks; interrupts off before, on after.
 void idle_wait();
-// Under an emulator that counts instructions: icount.cc. The second in each tick, interrupts off.
+// For emulators that count instructions: icount.cc. The second runs in each tick, interrupts off.
 void icount_init();
 void icount_tick();
 
-// Calls what is due on this CPU. In the tick.
+// Runs the due timers of this CPU. In the tick.
 void timers_run();

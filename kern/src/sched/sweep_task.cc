@@ -1,9 +1,9 @@
-// The task in which the sweeper of stacks and contexts runs (store/sweeper.h), and what that cannot
-// reach itself: the tasks, which remember numbers.
+// Runs the sweeper of stacks and contexts (store/sweeper.h) in a task, and marks for it the numbers
+// that tasks remember.
 //
-// Hooks of the allocator may be called with any lock of the scheduler held, so they wake nobody:
-// the tick of any CPU sees that a sweep is wanted. The task that a tick wakes goes to the head of
-// its queue and has the CPU at once, so the sweep comes before who fills the tables goes on.
+// Allocator hooks may run under any lock of the scheduler, so they wake nobody: the tick of any CPU
+// sees that a sweep is wanted. A task that a tick wakes goes to the head of its queue and runs at
+// once. So the sweep comes before the task that fills the tables continues.
 #include <atomic>
 
 #include "arch/x86_64/dead_frames.h"

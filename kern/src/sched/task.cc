@@ -1,13 +1,13 @@
-// Making and ending tasks.
+// Creation and end of tasks.
 //
-// A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that
-// is never mapped, so that a stack that overflows faults instead of writing over its neighbour.
-// Taking a mapping away interrupts every CPU, so up to kMaxFreeStacks stacks that are not in use
-// are kept, mapped; `settle` gives them back. To traces of the arenas they come from, such a stack
-// is free, and whoever makes a task with it has allocated it.
+// A kernel stack is four pages of memory, mapped into the kernel's virtual range above an unmapped
+// guard page, so that an overflow faults instead of overwriting its neighbour. Unmapping interrupts
+// every CPU, so up to kMaxFreeStacks free stacks are cached, mapped; `settle` releases them. In
+// traces of the arenas a cached stack is free, and the creator of the next task with this stack has
+// allocated it.
 //
-// A task that ends cannot free the stack it stands on: the task that comes after it on the CPU
-// hands it to the reaper, a kernel task.
+// A dead task cannot free the stack that it runs on: the next task on the CPU hands it to the
+// reaper, a kernel task.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/dead_frames.h"
 #include "arch/x86_64/paging.h"
@@ -34,9 +34,9 @@ constinit std::atomic<uint32_t> last_task_id{0};
 
 constinit Spinlock list_lock{LockRank::kTaskList};
 constinit List<Task, &Task::all_link> all_tasks;
-constinit Task* next_remembered GUARDED_BY(list_lock) = nullptr;  // of tasks_remembered()
+constinit Task* next_remembered GUARDED_BY(list_lock) = nullptr;  // next task of tasks_remembered()
 
-// Lies in the free stack itself.
+// Stored in the free stack itself.
 struct FreeStack {
   FreeStack* next;
   void* memory;
@@ -53,7 +53,7 @@ constinit uint32_t exiting_count =
     0;  // tasks that have called task_will_exit and are not freed yet
 constinit WaitQueue reaper_wait, drain_wait;
 
-// With its guard.
+// The stack's virtual range with its guard page.
 void* range_of(const KernelStack& stack) {
   return reinterpret_cast<void*>(stack.base - kGuardSize);
 }
@@ -67,7 +67,7 @@ bool take_free_stack(KernelStack& stack) {
   return true;
 }
 
-// False if there are enough.
+// False if the list of free stacks is full.
 bool keep_free_stack(const KernelStack& stack) {
   const Guard guard(stacks_lock);
   if (free_stack_count == kMaxFreeStacks) return false;
@@ -78,7 +78,7 @@ bool keep_free_stack(const KernelStack& stack) {
   return true;
 }
 
-// One that is set aside.
+// Frees a stack that is set aside in both arenas.
 void stack_release(const KernelStack& stack) {
   unmap_kernel(stack.base, kKernelStackSize);
   arena_free_set_aside(kernel_virtual_arena, range_of(stack), kGuardSize + kKernelStackSize);
@@ -117,15 +117,15 @@ void kernel_stack_free(const KernelStack& stack) {
 
 namespace {
 
-// `settle`: nothing that ended tasks held is kept.
+// For `settle`: frees everything that dead tasks held.
 void settle() {
   task_drain_dead();
   KernelStack stack;
   while (take_free_stack(stack)) stack_release(stack);
 }
 
-// ---- For reach.h. Of a kernel stack only what a task that does not run has saved is in use;
-// stacks that are kept for tasks to come are the scheduler's, though only they themselves lead to
+// ---- For reach.h. In the kernel stack of a task that does not run, only the part above its saved
+// stack pointer is in use. Cached stacks are roots of the scheduler's, since only they point to
 // each other.
 
 void hide_task(Task& task, void* visitor) {
@@ -177,7 +177,7 @@ int format_task(char* buffer, size_t size, const Task& task) {
                 state_name(task), task.cpu);
 }
 
-// What a task has to do with an address.
+// A request to describe an address, and the answer.
 struct Described {
   uint64_t address;
   char* buffer;
@@ -223,7 +223,7 @@ int describe_stack(uint64_t address, char* buffer, size_t size) {
   return described.length;
 }
 
-// One that is being made says nothing yet: it is in no list.
+// Only listed tasks are described: one that is being created is in no list yet.
 int describe_object(const kmem_cache* cache, const void* object, char* buffer, size_t size) {
   if (cache != task_cache.cache()) return 0;
   Described described{reinterpret_cast<uint64_t>(object), buffer, size};
@@ -375,7 +375,7 @@ size_t tasks_remembered(bool first, TraceNumbers (&numbers)[kRememberedAtOnce]) 
   return count;
 }
 
-// Before there are tasks.
+// Used before there are tasks.
 static constinit char boot_error_string[ABI_ERRSTR_MAX] = {};
 
 static char* place_of_error_string() {

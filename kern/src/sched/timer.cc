@@ -1,7 +1,8 @@
-// Timers: a list for each CPU, by deadline; the tick calls what is due.
+// Timers: each CPU has a list by deadline; its tick runs the due ones.
 //
-// Few timers are armed at a time (sleeping tasks), so inserting walks the list. A callback runs
-// with the queue unlocked; `running` names it, so that timer_cancel can wait for its end.
+// Only few timers are armed at a time (sleeping tasks), so insertion walks the list. A callback
+// runs with the queue unlocked; `running` names its timer, so that timer_cancel can wait for its
+// end.
 #include "sched/timer.h"
 
 #include "arch/x86_64/time.h"
@@ -19,7 +20,7 @@ struct alignas(64) TimerQueue {
 
 constinit TimerQueue queues[kMaxCpus];
 
-// Takes the first timer that is due off the queue and says that it runs; ends the one that ran.
+// Takes the first due timer off the queue and sets `running` to it; nullptr if none is due.
 Timer* next_due(TimerQueue& queue, Nanoseconds now) {
   const Guard guard(queue.lock);
   Timer* first = queue.timers.front();
@@ -53,7 +54,7 @@ void timer_arm(Timer& timer, Nanoseconds deadline) {
   timer.deadline = deadline;
   TimerQueue& queue = queues[timer.cpu];
   const Guard guard(queue.lock);
-  // After the last that is not later.
+  // After all timers that are due no later.
   for (Timer& other : queue.timers) {
     if (other.deadline <= deadline) continue;
     List<Timer, &Timer::link>::insert_before(other, timer);

@@ -1,21 +1,20 @@
 // Sleeping: wait queues and mutexes.
 //
-// No wake-up is lost. Who changes what a condition reads holds the guard lock; the sleeper holds it
-// from looking at the condition until it is on the queue. It is then asleep, for everybody, at the
-// moment when it sets its state, with its CPU's run queue locked; who wakes it from then on waits
-// until it has left the CPU (run_queue.cc).
+// No wake-up is lost. A waker changes the condition's data under the guard lock. The sleeper holds
+// that lock from its check of the condition until it is on the queue. It counts as asleep from the
+// moment when it sets its state, with its CPU's run queue locked; from then on a waker waits until
+// the sleeper has left the CPU (run_queue.cc).
 //
-// A sleeper can be woken from three sides: the queue, its deadline, task_interrupt. The first to
-// change its state from kSleeping wins; the two latter leave it on the queue, and it takes itself
-// off. So whatever woke it, it looks at its condition again before it looks at the deadline or for
-// a signal, and a wake_one that met a sleeper whose time was up is not lost.
+// Three sources can wake a sleeper: the queue, its deadline, and task_interrupt. The first to
+// change its state from kSleeping wins. The last two leave it on the queue, and it takes itself
+// off. A woken sleeper always checks its condition first, before the deadline and signals. So a
+// wake_one for a sleeper whose deadline has just passed is not lost.
 //
-// Who polls waits in several queues at once. It stands in each with a PollLink, which stays there
-// while it looks, sleeps and looks again. To wake it, a queue first marks the waiter and the poller
-// as woken, then wakes the task; the poller sets its state to kSleeping first and looks at the mark
-// then. So one of the two sees the other, and a wake-up between look and sleep is not lost. The
-// queue's lock keeps the poller from leaving meanwhile. A poller that wakes looks only at what is
-// marked.
+// A poller waits in several queues at once. It has a PollLink in each, which stays there while it
+// checks, sleeps and checks again. To wake it, a queue first marks the waiter and the poller as
+// woken, then wakes the task; the poller sets its state to kSleeping first and checks the mark
+// then. So one of the two sees the other, and a wake-up between check and sleep is not lost. The
+// queue's lock keeps the poller from leaving meanwhile. A woken poller checks only what is marked.
 //
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
@@ -55,7 +54,7 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseco
   run_queue_lock();
   task.interruptible = interruptible;
   task.state = TaskState::kSleeping;
-  // task_interrupt sets `interrupted` first and looks at the state then: one of the two sees the
+  // task_interrupt sets `interrupted` first and checks the state then: one of the two sees the
   // other.
   TaskState expected = TaskState::kSleeping;
   const bool stay = interruptible && task.interrupted &&

@@ -321,6 +321,23 @@ void TraceTable::note_not_leak(uint64_t object) {
   }
 }
 
+// A snapshot need not see it as it was: what owns an object is in no dump.
+bool TraceTable::reown(uint16_t from, uint64_t object, uint16_t to) {
+  if (!holds(object)) return false;
+  const uint64_t word = TraceRecord::word_of(object, from);
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object_mark != word) record = record->next();
+    if (!record) continue;
+    record->object_mark = TraceRecord::word_of(object, to);
+    return true;
+  }
+  return false;
+}
+
 bool TraceTable::find(uint64_t object, TraceRecord& found) {
   if (!holds(object)) return false;
   const uint32_t hash = hash_of(object);

@@ -282,6 +282,9 @@ class alignas(64) TraceTable {
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was none, which is counted.
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
+  // From now on the object is another owner's. False if there was none. The bounds of
+  // note_not_leak().
+  bool reown(uint16_t from, uint64_t object, uint16_t to);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
   // The process is no more. Its records stay, as nobody's, or are cleared. In slices, here and in

@@ -102,7 +102,7 @@ def _user_stacks(traces, source, records):
         context = traces.contexts[number]
         others = f" and {processes - 1} more" if processes > 1 else ""
         build_id = f", build id {context.build_id}" if context.build_id else ""
-        yield f"\tuser stack of pid {context.pid} {context.name}{others}, {_amount(source, size, count)}{build_id}"
+        yield f"\tuser stack of {context}{others}, {_amount(source, size, count)}{build_id}"
         yield from (f"\t\t{frame:#x} [{context.path}]" for frame in traces.stacks[stack].frames)
     if len(found) > USER_STACKS_SHOWN:
         yield f"\t… {len(found) - USER_STACKS_SHOWN} more user stacks"

@@ -178,7 +178,8 @@ class Traces:
         program = self.kernel.at("ContextTable::Program", context.program)
         kind = {"kProcess": "process", "kInterrupt": "irq"}.get(enumerators("ContextKind").get(context.kind), "task")
         build_id = self.kernel.read(context.program + layout.offset("build_id"), program.build_id_size).hex()
-        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id)
+        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id,
+                       context.thread)
 
     def context_name(self, number):
         return str(self.contexts[number]) if number else "unknown"

@@ -331,6 +331,7 @@ abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
   item.id = contexts_[index].id;
   item.kind = kind_of(context.kind);
   item.pid = context.pid;
+  item.thread = context.thread;
   item.name = name;
   item.path = name + kStringRoom;
   item.build_id_size = program.build_id_size;

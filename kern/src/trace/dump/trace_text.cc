@@ -277,7 +277,9 @@ void TraceText::print_user_stack() {
     const UserStackSum& sum = user_stack_sums_[item_];
     const ContextTable::Context& context = *contexts_.get(sum.context);
     const ContextTable::Program& program = *context.program;
-    print("\tuser stack of pid %u %s", unsigned{context.pid}, program.name);
+    char owner[kContextText];
+    ContextTable::format(owner, sizeof(owner), &context);
+    print("\tuser stack of %s", owner);
     if (sum.processes > 1) print(" and %u more", sum.processes - 1);
     print(", ");
     print_amount(sum.bytes, sum.count);
