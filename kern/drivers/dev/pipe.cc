@@ -144,8 +144,8 @@ Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t)
   Pipe& pipe = pipe_of(chan);
   Guard guard(pipe.lock);
   if (pipe.count == 0 && pipe.writer && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-  TRY(pipe.readers.wait(
-      pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return pipe.count > 0 || !pipe.writer; }));
+  TRY(pipe.readers.wait(pipe.lock,
+                        [&]() REQUIRES(pipe.lock) { return pipe.count > 0 || !pipe.writer; }));
   const size_t length = take(pipe, buffer, size);
   pipe.writers.wake_all();
   return length;
@@ -160,7 +160,7 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   Guard guard(pipe.lock);
   while (done < size) {
     const size_t room_wanted = size <= kAtomic ? size - done : 1;
-    const auto ready = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    const auto ready = [&]() REQUIRES(pipe.lock) {
       return kCapacity - pipe.count >= room_wanted || !pipe.reader;
     };
     if (!ready()) {
@@ -301,7 +301,7 @@ Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, boo
   if (!is_reader && !may_wait && pipe.reader == 0)
     return fail(Errno::ENXIO, "nobody has the FIFO open to read");
   if (!may_wait) return {};
-  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() REQUIRES(pipe.lock) {
     return is_reader ? pipe.writer > 0 || pipe.opened_writers != before
                      : pipe.reader > 0 || pipe.opened_readers != before;
   });

@@ -111,7 +111,7 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
 // that have been reached and not been looked at, their own waits are followed.
 bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   for (Wait& other : waits) other.reached = false;
-  const auto reach = [&](const void* owner) NO_THREAD_SAFETY_ANALYSIS {
+  const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
     bool found = false;
     for (Wait& other : waits) {
       if (other.owner != owner || other.reached) continue;
@@ -119,18 +119,18 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
     }
     return found;
   };
-  const auto blocked_by = [&](const Wait& one, auto&& each) {
+  const auto blocked_by = [&](const Wait& one, auto&& each) REQUIRES(locks_mutex) {
     for (Lock* lock = nullptr;
          (lock = next_in_the_way(*one.file, lock, true, one.owner, one.kind, one.range));)
       each(*lock);
   };
-  blocked_by(wait, [&](const Lock& lock) { reach(lock.owner.owner); });
+  blocked_by(wait, [&](const Lock& lock) REQUIRES(locks_mutex) { reach(lock.owner.owner); });
   for (bool more = true; more;) {
     more = false;
     for (Wait& other : waits) {
       if (!other.reached) continue;
       bool found = false;
-      blocked_by(other, [&](const Lock& lock) {
+      blocked_by(other, [&](const Lock& lock) REQUIRES(locks_mutex) {
         found |= lock.owner.owner == wait.owner;
         more |= reach(lock.owner.owner);
       });

@@ -55,7 +55,7 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
     shard().sampler.undo_pass(distance);
     return false;
   }
-  count(shard().tally.filtered);
+  shard().count_filtered();
   return true;
 }
 
@@ -125,7 +125,7 @@ inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
   // Where homes_ tells of what is not there any more, forget() corrects it.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
-  count(shard.tally.unmatched);
+  shard.count_unmatched();
   return true;
 }
 

@@ -8,7 +8,8 @@
 void TraceTable::leave(uint16_t owner, Leave how) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
-    walk(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
+    walk(shard, [&](Record& record) {
+      shard.lock.known_held();
       if (record.mark() != owner) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
@@ -22,7 +23,7 @@ void TraceTable::leave(uint16_t owner, Leave how) {
   }
 }
 
-void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
   shard.tally.bytes -= record->bytes() - size;
   if (!record->is_large()) {
     record->size = static_cast<uint32_t>(size);
@@ -42,8 +43,7 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_
 
 // The rest behind the range is recorded before its record goes, under the same lock, so that a walk
 // that marks stacks finds one of the two.
-void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
-                            uint64_t to) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
   if (end > to) {
     const TraceEvent behind = {.object = to,
@@ -93,6 +93,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
+      shard.lock.known_held();
       if (record.mark() != owner) return;
       if (record.object() >= end || record.object() + record.bytes() <= address) return;
       any = true;

@@ -57,7 +57,7 @@ void TraceTable::set_running(bool runs) {
   has_few_ = selects_ || (!runs && counters().live <= kHomes);
 }
 
-void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::seed_samplers(uint64_t seed) {
   for (Shard& shard : all_shards()) {
     if (!shard.sampler.seeded()) shard.sampler.seed(seed++);
   }
@@ -107,7 +107,7 @@ void TraceTable::Shard::retire(Record* record) {
   moment.held = record;
 }
 
-TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) {
   if (shard.moment.number == 0 || shard.is_newer(record)) return record;
   Record* const copy = shard.take(true);
   if (!copy) return nullptr;
@@ -145,7 +145,7 @@ void TraceTable::replace(Store& store, Record* record, Record* other) {
   before->set_next(other);
 }
 
-void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::free_record(Shard& shard, Record* record) {
   replace(shard.store, record, record->next());
   shard.tally.freed++;
   shard.tally.bytes -= record->bytes();
@@ -184,8 +184,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
 }
 
 [[gnu::always_inline]] inline bool TraceTable::record_in(Shard& shard, const TraceEvent& event,
-                                                         uint64_t word,
-                                                         bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+                                                         uint64_t word, bool fresh) {
   if (event.size >= kLargeSize) [[unlikely]]
     return record_large_in(shard, event, word, fresh);
   Record* const record = shard.take(fresh);
@@ -193,8 +192,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   return record;
 }
 
-void TraceTable::record_rest(Shard& shard, const TraceEvent& event,
-                             uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::record_rest(Shard& shard, const TraceEvent& event, uint64_t word) {
   if (!record_in(shard, event, word, true)) shard.tally.dropped++;
 }
 
@@ -217,16 +215,18 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!done && !record_in_any(event, word)) drop(event.cpu);
 }
 
-bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
   for (Shard& shard : all_shards()) {
     const TryGuard guard(shard.lock);
-    if (guard && record_in(shard, event, word, false)) return true;
+    if (!guard) continue;
+    shard.lock.known_held();
+    if (record_in(shard, event, word, false)) return true;
   }
   return false;
 }
 
-[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(
-    Shard& shard, const TraceEvent& event, uint64_t word, bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(Shard& shard, const TraceEvent& event,
+                                                              uint64_t word, bool fresh) {
   Record* const place = event.size <= kMaxSize ? shard.take(fresh) : nullptr;
   if (!place) return false;
   Record* const record = shard.take(fresh);
@@ -248,8 +248,7 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
 }
 
 // Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
-bool TraceTable::forget_of(uint16_t owner, uint64_t object,
-                           uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) {
   if (!holds(object)) [[unlikely]] {
     count_unmatched(cpu);
     return false;

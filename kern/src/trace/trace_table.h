@@ -192,12 +192,12 @@ class alignas(64) TraceTable {
   uint64_t step() const { return sample_step_; }
   // Whether sampling takes an allocation of `size` bytes, which is not 0: always, if the trace is
   // not sampled. With interrupts off, without a lock.
-  bool samples(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+  bool samples(uint64_t size, uint64_t cpu) {
     return sample_step_ == 0 || shard_of(cpu).sampler.take(size, sample_step_);
   }
   // For a trace that selects: whether nothing but sampling decides, and passes over the allocation,
   // which is counted then; otherwise nothing is done. The same.
-  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu);
 
   // Whether a record can hold the number of an object: 48 bits, the highest of which is repeated
   // above, as in any address. Numbers of arenas that hand out something else need not be so.
@@ -220,7 +220,7 @@ class alignas(64) TraceTable {
   // `cpu` is the caller's, here and below.
 
   // Counts an allocation that is not wanted. With interrupts off, without a lock.
-  void filter(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS { count(shard_of(cpu).tally.filtered); }
+  void filter(uint64_t cpu) { shard_of(cpu).count_filtered(); }
   // Records an allocation, or counts that it could not be: there is no memory, or a record cannot
   // hold the object. Any context but NMI, after
   // trace_memory_prepare(); takes kTraceShard. Bound: the split of one bucket (two for a large
@@ -250,7 +250,7 @@ class alignas(64) TraceTable {
   template <typename Marked, typename Stack, typename Context, typename Stamped>
   [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, uint64_t cpu,
                                            Marked marked, Stack stack, Context context,
-                                           Stamped stamped) NO_THREAD_SAFETY_ANALYSIS;
+                                           Stamped stamped);
   // What is recorded of an object that is marked as those are now.
   uint64_t marked(uint64_t object) const {
     asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
@@ -261,20 +261,16 @@ class alignas(64) TraceTable {
   void forget(uint64_t object, uint32_t cpu);
   // The same, with interrupts off, unless it would have to wait or look elsewhere: false, with
   // nothing done.
-  [[gnu::always_inline]] bool forget_at_once(uint64_t object,
-                                             uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool forget_at_once(uint64_t object, uint64_t cpu);
   // Of an object whose record is not in the CPU's own shard: drops it if the first shard that is
   // looked in has it, which is the one where the last such record was found. Otherwise false, with
   // nothing done. With interrupts off. Bound: one chain.
-  [[gnu::always_inline]] bool forget_elsewhere(uint64_t object,
-                                               uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool forget_elsewhere(uint64_t object, uint64_t cpu);
   // Whether no shard has a record with the object's hash, which is seen without a lock. It is being
   // freed, with interrupts off.
   [[gnu::always_inline]] bool has_none(uint64_t object) const;
   // Counts the free of an object without a record.
-  void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    count(first_shard()[cpu].tally.unmatched);
-  }
+  void count_unmatched(uint64_t cpu) { first_shard()[cpu].count_unmatched(); }
   // Notes in the object's record, if it has one, that the object stays. Any context but NMI; takes
   // kTraceShard. Bound: a chain of each shard that may have it.
   void note_not_leak(uint64_t object);
@@ -432,8 +428,7 @@ class alignas(64) TraceTable {
     void release(const RecordPage* kept);
   };
 
-  // What is counted of a shard, first what changes with every record. count() changes `filtered`
-  // and `unmatched`.
+  // What is counted of a shard, first what changes with every record.
   struct Tally {
     ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_NO_COUNTER,
                            ABI_TRACEDUMP_NO_COUNTER)
@@ -441,7 +436,7 @@ class alignas(64) TraceTable {
                            ABI_TRACEDUMP_NO_COUNTER)
     uint64_t cut_nothing;  // cut() that found no record
   };
-  // One more of what is counted without the lock, by the CPU whose shard it is. Interrupts off.
+  // One more, in one instruction.
   static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }
 
   // Of a shard of which a snapshot is open: its number, or 0.
@@ -464,6 +459,11 @@ class alignas(64) TraceTable {
     // Where its CPU has found the last record that was not here.
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // of the CPU alone
+
+    // Without the lock, which is why they are not analysed: by the CPU whose shard it is, with
+    // interrupts off.
+    void count_filtered() NO_THREAD_SAFETY_ANALYSIS { count(tally.filtered); }
+    void count_unmatched() NO_THREAD_SAFETY_ANALYSIS { count(tally.unmatched); }
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
@@ -495,38 +495,38 @@ class alignas(64) TraceTable {
   };
 
   // Takes the record of an object out of the shard, whose lock is held; false if there is none.
-  [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
-                                                 uint64_t object) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash, uint64_t object)
+      REQUIRES(shard.lock);
   // Of an object that the CPU's own shard has no record of: whether it is seen at once that no
   // other has one either, which is counted.
-  [[gnu::always_inline]] bool none_elsewhere(Shard& shard,
-                                             uint64_t object) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool none_elsewhere(Shard& shard, uint64_t object) REQUIRES(shard.lock);
   // It is in no chain any more.
-  [[gnu::always_inline]] static void count_freed(Shard& shard,
-                                                 Record* record) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] static void count_freed(Shard& shard, Record* record) REQUIRES(shard.lock);
 
   // Records an allocation, without memory, in a shard in which there is a record that was freed;
   // false if there is none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
   // Records an allocation in the shard, whose lock is held, if it has a record; one that was freed,
   // unless `fresh` ones may be taken too.
-  bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
-  bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
+  bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh)
+      REQUIRES(shard.lock);
+  bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh)
+      REQUIRES(shard.lock);
   // In this shard, or counts that it could not be.
-  void record_rest(Shard& shard, const TraceEvent& event, uint64_t word);
+  void record_rest(Shard& shard, const TraceEvent& event, uint64_t word) REQUIRES(shard.lock);
   void put_record(Shard& shard, Record* record, const TraceEvent& event, Large* large,
-                  uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
+                  uint64_t word) REQUIRES(shard.lock);
   // Takes a record out of its chain and counts it as freed. It is in the shard, whose lock is held.
-  static void free_record(Shard& shard, Record* record);
+  static void free_record(Shard& shard, Record* record) REQUIRES(shard.lock);
   // Puts another in its place in the chain, or with nullptr what follows.
   static void replace(Store& store, Record* record, Record* other);
   // What is to be changed of a record: the record, or if a snapshot needs it as it is, a copy that
   // takes its place. nullptr without memory.
-  Record* changeable(Shard& shard, Record* record);
+  Record* changeable(Shard& shard, Record* record) REQUIRES(shard.lock);
   // What is left of a range is its first `size` bytes.
-  static void shorten(Shard& shard, Record* record, uint64_t size);
+  static void shorten(Shard& shard, Record* record, uint64_t size) REQUIRES(shard.lock);
   // Gives back what of a range lies between `from` and `to`.
-  void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to);
+  void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) REQUIRES(shard.lock);
   // The same of the owner's range that begins at `from`, if it reaches as far as `to`.
   bool cut_first(uint64_t from, uint64_t to, uint16_t owner);
 
