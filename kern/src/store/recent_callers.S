@@ -1,5 +1,5 @@
-// Searches for the caller of the current task among the CPU's recent ones (recent_callers.h). Calls no
-// function and changes few registers, so that a hook saves none for it. Cannot be probed.
+// Searches for the caller of the current task among the CPU's recent ones (recent_callers.h). Calls
+// no function and changes few registers, so that a hook saves none for it. Cannot be probed.
 
 #include "arch/x86_64/may_fault.h"
 #include "arch/x86_64/smap.h"

@@ -15,9 +15,9 @@
         .text
 // Compares frame pointer and return address of the frames before the last one, as many as the entry
 // point gives (recent_stack_compare), then the return address of the last one. rcx and r10: the
-// first frame on the stack; r9: the last frame of the entry. If all are equal returns with ZF set
-// and the last frame on the stack in r10. Otherwise ZF is clear and r11 is the distance of the first
-// differing frame from the last. Changes rcx, r10 and r11.
+// first frame on the stack; r9: the last frame of the entry. If all are equal, returns with ZF set
+// and the last frame on the stack in r10. Otherwise ZF is clear, and r11 is the distance of the
+// first differing frame from the last. Changes rcx, r10 and r11.
         .type compare_recent_stack, @function
 compare_recent_stack:
         .altmacro

@@ -63,7 +63,7 @@ void TraceSummary::add_record(const char* name, uint32_t stack, const Sum& sum) 
     }
     if (!place.name) {
       smallest = &place;
-      break;  // places are filled from the front
+      break;  // entries are filled from the front
     }
     if (!smallest || place.sum.estimate.bytes < smallest->sum.estimate.bytes) smallest = &place;
   }
