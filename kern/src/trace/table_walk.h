@@ -1,8 +1,8 @@
-// Walks over the records of a table: the templates of trace_table.h, which includes this.
+// Walks over the records of a table: the templates of trace_table.h, which includes this file.
 //
-// A walk looks at one slice of a page of records after another, with the shard's lock held, and
-// keeps its place in between. Pages are only added in front of those that there are, so what was
-// there when a walk began is met; unless the shard is emptied: then it begins anew.
+// A walk visits the pages of records slice by slice, with the shard's lock held, and keeps its
+// position in between. New pages are added in front of the existing ones, so a walk visits all
+// records that were there when it began. If the shard is emptied, the walk restarts.
 #pragma once
 
 #include "trace/trace_table.h"
@@ -59,13 +59,13 @@ void TraceTable::visit_references(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   }
 }
 
-// Where a walk of a shard is, so that the lock need not be held from one slice to the next.
+// The position of a walk in a shard, so that the lock is not held between slices.
 struct TraceTable::Walk {
-  enum class Of : uint8_t { kStore, kMoment };  // the latter: what the snapshot owns
+  enum class Of : uint8_t { kStore, kMoment };  // kMoment: the pages that the snapshot owns
   Of of = Of::kStore;
   bool begun = false;
   uint32_t slot = 0;
-  uint32_t key = 0;  // of the pages: where it is another, these are not there any more
+  uint32_t key = 0;  // of the pages; a change means that they are gone
   RecordPage* page = nullptr;
 
   // Calls visit(record, slot) for the next records in use; false at the end.
