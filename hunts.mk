@@ -44,7 +44,7 @@ unexport CMD
 
 $(HUNTS):
 	$(call as-verdict,$(shell cat $(call status-of,$@); rm -f $(call status-of,$@)))
-as-verdict = $(if $(filter 0,$(1)),,$(if $(filter 1,$(1)),@false,$(error it cannot be said)))
+as-verdict = $(if $(filter 0,$(1)),,$(if $(filter 1,$(1)),@false,$(error the verdict is unknown)))
 status-of = $(BASE)/$(1)/status.$$PPID
 
 # A make of its own builds each kernel: two makes in one folder at once would disturb each other.

@@ -18,9 +18,9 @@ def build_folder(variant=""):
 
 def add_target(parser):
     """The options that say what is looked at."""
-    parser.add_argument("--guest", metavar="N", help="the guest of this number, if several run (scripts/guest --debug and make run say it)")
-    parser.add_argument("--core", metavar="FILE", help="a core instead of a guest that runs")
-    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (that of the guest; of a core whichever of build/ it is of)")
+    parser.add_argument("--guest", metavar="N", help="the guest of this number, if several run (printed by scripts/guest --debug and make run)")
+    parser.add_argument("--core", metavar="FILE", help="a core instead of a running guest")
+    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (the guest's; for a core the one in build/ with its build id)")
 
 
 def target(options):
