@@ -46,6 +46,8 @@ $(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h k
 	@cp -pR kern/abi $(SYSROOT)/include/abi
 	@touch $@
 
+# An exception of C++ passes through pthread_once.
+$(USER_OUT)/libc/once.o: USER_CFLAGS += -fexceptions
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)

@@ -1,5 +1,5 @@
-// Names for clang's thread-safety analysis (clang.llvm.org/docs/ThreadSafetyAnalysis.html); nothing
-// for other compilers.
+// Attributes for clang's thread-safety analysis (clang.llvm.org/docs/ThreadSafetyAnalysis.html);
+// empty for other compilers.
 #pragma once
 
 #if defined(__clang__)

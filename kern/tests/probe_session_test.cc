@@ -146,7 +146,7 @@ KTEST(probe_session_is_cleared_and_read_under_load) {
     for (int i = 0; i < 40; i++) {
       uint64_t before = 0;
       for (int j = 0; j < 3; j++) {
-        ProbeCounts counts(trace_stacks, trace_contexts, true);
+        ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
         const ProbeSession::State state = session.counts(counts);
         EXPECT(state.tallies.counted >= before && state.tallies.lost == 0);
         before = state.tallies.counted;
@@ -158,10 +158,10 @@ KTEST(probe_session_is_cleared_and_read_under_load) {
     EXPECT(session.does("clear"));
     done = true;
     team.join();
-    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     EXPECT(session.counts(counts).tallies.counted + cleared <= calls);
     EXPECT(session.does("stop\nclear"));
-    ProbeCounts none(trace_stacks, trace_contexts, true);
+    ProbeCounts none(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     EXPECT(session.counts(none).tallies.hits() == 0 && none.size() == 0);
   }
   EXPECT(trace_memory_used() == 0);
@@ -374,7 +374,7 @@ KTEST(probe_session_counts_everything_with_little_memory) {
           for (int i = 0; i < 200; i++) task_yield();
         },
         nullptr);
-    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     const ProbeSession::State state = session.counts(counts);
     EXPECT(state.tallies.hits() ==
            state.tallies.counted + state.tallies.filtered + state.tallies.lost);

@@ -136,12 +136,12 @@ void search(Graph& graph) {
 
 // The nodes by address.
 struct Places {
-  struct Place {
+  struct Placed {
     uint64_t address;
     Graph::Node* node;
   };
   unsigned count = 0;
-  std::array<Place, kGraphs * kMostObjects> all;
+  std::array<Placed, kGraphs * kMostObjects> all;
 
   void collect() {
     count = 0;
@@ -150,13 +150,13 @@ struct Places {
         all[count++] = {graphs[i].nodes[j].object.value(), &graphs[i].nodes[j]};
     }
     std::sort(all.data(), all.data() + count,
-              [](const Place& a, const Place& b) { return a.address < b.address; });
+              [](const Placed& a, const Placed& b) { return a.address < b.address; });
   }
   // nullptr if the address is in none.
   Graph::Node* find(uint64_t address) {
-    Place* const after =
+    Placed* const after =
         std::upper_bound(all.data(), all.data() + count, address,
-                         [](uint64_t value, const Place& place) { return value < place.address; });
+                         [](uint64_t value, const Placed& place) { return value < place.address; });
     if (after == all.data() || address - after[-1].address >= after[-1].node->size) return nullptr;
     return after[-1].node;
   }

@@ -482,10 +482,10 @@ namespace {
 constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before each fails
 constinit std::atomic<const TaskHead*> failing_task{nullptr};
 
-int fails(kmem_fault_site site, const void*, size_t, int flags) {
+int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_FAULT_TRACE && site != KMEM_FAULT_CACHE) return 0;
-  if (site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP)) return 0;
+  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
+  if (site == KMEM_INJECT_TRACE && !(flags & KM_SLEEP)) return 0;
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
   return 0;
@@ -497,7 +497,7 @@ KTEST(whatis_without_memory) {
   const TestCache cache(sizeof(Node));
   Node* const node = cache.make();
   unsigned failed = 0;
-  EXPECT(kmem_faults_begin(fails));
+  EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();
   for (unsigned succeed = 0;; succeed++) {
     left_to_succeed = succeed;
@@ -511,7 +511,7 @@ KTEST(whatis_without_memory) {
     failed++;
   }
   failing_task = nullptr;
-  kmem_faults_end();
+  kmem_inject_end();
   // The text; page frames, runs, states, sources, stack; links; the answer.
   EXPECT(failed == 8);
   cache.free(node);

@@ -7,7 +7,7 @@ TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S r
 # Who allocates: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Records, and which allocations get one.
-TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_table.cc)
+TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
 # The hooks that the memory core calls for each allocation that is traced.
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 # The commands that users write, and the dumps that they read.

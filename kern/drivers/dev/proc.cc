@@ -37,6 +37,7 @@ enum ProcessFile : uint8_t {
   kStatus,
   kCommandLine,
   kComm,
+  kThreads,
   kCtl,
   kProcessFiles
 };
@@ -46,7 +47,8 @@ struct ProcessFileEntry {
 };
 constexpr ProcessFileEntry kProcessTable[kProcessFiles] = {
     {"", ABI_S_IFDIR | 0555},        {"stat", ABI_S_IFREG | 0444}, {"status", ABI_S_IFREG | 0444},
-    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"ctl", ABI_S_IFREG | 0200},
+    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"threads", ABI_S_IFREG | 0444},
+    {"ctl", ABI_S_IFREG | 0200},
 };
 
 constexpr uint64_t kLinuxTickHz = 100;  // the unit in which programs expect times
@@ -94,9 +96,9 @@ Result<int> parse_signal(std::string_view text) {
 }
 
 void print_process_stat(const ProcessInfo& info, Text& text) {
-  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid,
+  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 %u 0 %lu %lu %lu", info.pid,
              info.name, info.state, info.parent, info.group, info.session, info.terminal, -1,
-             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks),
+             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks), info.threads,
              linux_ticks(info.start_ticks), info.memory_bytes, info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
   text.print("\n");
@@ -125,12 +127,23 @@ void print_status(const ProcessInfo& info, Text& text) {
              who.saved_uid, who.uid, who.real_gid, who.gid, who.saved_gid, who.gid);
   for (uint32_t i = 0; i < who.group_count; ++i) text.print("%u ", who.groups[i]);
   text.print("\n");
-  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024,
-             info.memory_bytes / 1024);
+  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", info.memory_bytes / 1024,
+             info.memory_bytes / 1024, info.threads);
   // Not in Linux: the executable.
   text.print("Path:\t%s\nBuild:\t", info.program);
   for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
   text.print("\n");
+}
+
+// Those that come and go meanwhile may have a line or not.
+void print_threads(ProcessId process, Text& text) {
+  for (uint32_t id = 0;;) {
+    Result<ThreadInfo> info = process_next_thread(process, id);
+    if (!info) return;
+    id = info->id;
+    text.print("%u %c %lu %lu %s\n", id, info->state, linux_ticks(info->user_ticks),
+               linux_ticks(info->system_ticks), info->name);
+  }
 }
 
 void print_uptime(Text& text) {
@@ -332,6 +345,9 @@ class ProcDevice final : public TableDevice {
         if (length) text.append({line, *length});
         return {};
       }
+      case kThreads:
+        print_threads(id, text);
+        return {};
       default:
         return Errno::EACCES;
     }

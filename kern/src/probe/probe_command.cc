@@ -11,9 +11,8 @@ namespace {
 
 // Fits into an error string, with a word of eight characters before it.
 constexpr const char* kWords =
-    "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, "
-    "start, stop, "
-    "clear";
+    "count, event, alloc, free, watch, stacks, depth, processes, threads, pid, cpu, min, max, "
+    "sample, start, stop, clear";
 
 bool parse_hex(std::string_view text, uint64_t* number) {
   if (text.starts_with("0x")) text.remove_prefix(2);
@@ -149,6 +148,8 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     TRY(parse_stacks(next_word(&line), &command->stacks));
   } else if (word == "processes") {
     command->word = ProbeWord::kProcesses;
+  } else if (word == "threads") {
+    command->word = ProbeWord::kThreads;
   } else if (word == "start") {
     command->word = ProbeWord::kStart;
   } else if (word == "stop") {

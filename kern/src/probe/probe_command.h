@@ -19,6 +19,7 @@ enum class ProbeWord : uint8_t {
   kStacks,
   kDepth,
   kProcesses,
+  kThreads,
   kPid,
   kCpu,
   kMin,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "probe/probe_options.h"
 #include "probe/stack_counts.h"
 #include "store/context_table.h"
 #include "store/page_array.h"
@@ -18,10 +19,9 @@ class ProbeCounts {
     uint64_t count;
   };
 
-  // The tables must keep their numbers as long as it is used. `processes`: different ones are told
-  // apart, otherwise different programs whose stacks are.
-  ProbeCounts(const StackTable& stacks, const ContextTable& contexts, bool processes)
-      : stacks_(stacks), contexts_(contexts), processes_(processes) {}
+  // The tables must keep their numbers as long as it is used.
+  ProbeCounts(const StackTable& stacks, const ContextTable& contexts, ProbeApart apart)
+      : stacks_(stacks), contexts_(contexts), apart_(apart) {}
 
   // Adds a CPU's counts, which may be changing. ENOMEM. May sleep.
   Result<void> add(const StackCounts::Part& part);
@@ -35,7 +35,7 @@ class ProbeCounts {
   uint64_t total() const { return total_; }
   const StackTable& stacks() const { return stacks_; }
   const ContextTable& contexts() const { return contexts_; }
-  bool processes() const { return processes_; }
+  ProbeApart apart() const { return apart_; }
 
  private:
   Row row_of(StackCounts::Key key, uint64_t count) const;
@@ -43,7 +43,7 @@ class ProbeCounts {
 
   const StackTable& stacks_;
   const ContextTable& contexts_;
-  const bool processes_;
+  const ProbeApart apart_;
   PageArray<Row> rows_;
   uint64_t total_ = 0;
 };

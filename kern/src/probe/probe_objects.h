@@ -2,8 +2,8 @@
 // freed.
 //
 // A call of an allocation function is kept (probe_pairs.h) until it returns with the object: the
-// outermost one of each process, kernel task or CPU's interrupts. What is called from within is
-// part of it. The object then is a record of a trace table, with the stack of the call. An object
+// outermost one of each thread, kernel task or CPU's interrupts. What is called from within is part
+// of it. The object then is a record of a trace table, with the stack of the call. An object
 // of a program belongs to the process, whose PID is in the record; an object of the kernel belongs
 // to nobody, and anybody frees it.
 //
@@ -59,6 +59,7 @@ class ProbeObjects {
 
   // --- The current process, beside hits. Interrupts on, unless a line says otherwise.
 
+  void thread_left(uint32_t id);
   void process_left(uint32_t pid, ProcessLeft how);
   // With watch_memory only, as the one below. Interrupts and probes off.
   void memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu, ProbePerCpu& per_cpu);
@@ -67,6 +68,11 @@ class ProbeObjects {
  private:
   Result<void> make_table(TraceTable** table);
   void release();
+  // For calls that do not free the object that they could have freed.
+  auto put_back() {
+    return [this](const ProbeCall& call) { keep_old(call); };
+  }
+  void keep_old(const ProbeCall& call);
   bool allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                          ProbePerCpu& per_cpu);
   bool allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);

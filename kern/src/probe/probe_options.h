@@ -13,6 +13,9 @@ constexpr bool has_user(ProbeStacks stacks) {
   return (static_cast<unsigned>(stacks) & 2) != 0;
 }
 
+// Whose counts are told apart. Of programs only those whose stacks are.
+enum class ProbeApart : uint8_t { kPrograms, kProcesses, kThreads };
+
 // Frames of a stack.
 inline constexpr uint32_t kProbeMaxDepth = 61;
 
@@ -21,7 +24,7 @@ struct ProbeOptions {
 
   // Counts of different ones are told apart.
   ProbeStacks stacks = ProbeStacks::kKernel;
-  bool processes = false;
+  ProbeApart apart = ProbeApart::kPrograms;
   // Memory from mmap is an object.
   bool watch_memory = false;
   // Hits elsewhere are filtered.
@@ -35,5 +38,7 @@ struct ProbeOptions {
   // Some hits are not wanted.
   bool selects() const { return trace.pid != 0 || cpu != kAnyCpu; }
   // A count needs no more than the kernel stack.
-  bool plain() const { return !selects() && !processes && stacks == ProbeStacks::kKernel; }
+  bool plain() const {
+    return !selects() && apart == ProbeApart::kPrograms && stacks == ProbeStacks::kKernel;
+  }
 };

@@ -121,14 +121,14 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
   const bool of_kernel = !rule.user && has_kernel(stacks),
              of_caller = !rule.user && has_user(stacks),
              of_program = rule.user && stacks != ProbeStacks::kNone;
+  const bool of_process = options_.apart != ProbeApart::kPrograms;
   CurrentContext context = {0, 0};
   if (of_caller) {
     context = trace_find_context();
-  } else if ((options_.processes || of_program) && !remembered_context(cpu, &context.id)) {
+  } else if ((of_process || of_program) && !remembered_context(cpu, &context.id)) {
     context.id = trace_find_base();
   }
-  if ((of_caller || options_.processes || of_program) && context.id == 0)
-    per_cpu.contexts_lost.increment();
+  if ((of_caller || of_process || of_program) && context.id == 0) per_cpu.contexts_lost.increment();
 
   RecordedStack stack(context.caller & ~kTraceFromUser);
   if (of_program) {
@@ -215,6 +215,10 @@ void ProbeRecorder::hit(const ProbeHit& hit) {
 }
 
 // --- The current process, beside hits.
+
+void ProbeRecorder::thread_left(uint32_t id) {
+  objects_.thread_left(id);
+}
 
 void ProbeRecorder::process_left(uint32_t pid, ProcessLeft how) {
   objects_.process_left(pid, how);

@@ -67,6 +67,7 @@ class ProbeRecorder final : public ProbeConsumer {
   // --- Probes.
 
   void hit(const ProbeHit& hit) override;
+  void thread_left(uint32_t id) override;
   void process_left(uint32_t pid, ProcessLeft how) override;
   void memory_mapped(uint64_t address, uint64_t size) override;
   void memory_unmapped(uint64_t address, uint64_t size) override;

@@ -1,5 +1,6 @@
 #include "probe/probe_session.h"
 
+#include <algorithm>
 #include <new>
 
 #include "arch/x86_64/time.h"
@@ -118,7 +119,10 @@ Result<void> ProbeSession::set_option(const ProbeCommand& command) {
       options_.trace.depth = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kProcesses:
-      options_.processes = true;
+      options_.apart = std::max(options_.apart, ProbeApart::kProcesses);
+      return {};
+    case ProbeWord::kThreads:
+      options_.apart = ProbeApart::kThreads;
       return {};
     case ProbeWord::kPid:
       options_.trace.pid = static_cast<uint32_t>(command.number);
@@ -215,9 +219,9 @@ Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
                .tallies = TRY(recorder_.copy_counts(counts))};
 }
 
-bool ProbeSession::tells_processes_apart() {
+ProbeApart ProbeSession::tells_apart() {
   const MutexGuard guard(mutex_);
-  return options_.processes;
+  return options_.apart;
 }
 
 Result<void> ProbeSession::open_events() {

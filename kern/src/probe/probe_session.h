@@ -65,7 +65,7 @@ class ProbeSession {
   // All counts, added up and sorted, and what belongs to them. In a StoreReading, unless there are
   // none yet. ENOMEM.
   Result<State> copy_counts(ProbeCounts& counts);
-  bool tells_processes_apart();
+  ProbeApart tells_apart();
   // From now on what is allocated and freed is an event too. ENOMEM.
   Result<void> open_events();
   // The next event, as ProbeEvents::take(); false if there is none.

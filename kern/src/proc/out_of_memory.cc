@@ -4,7 +4,7 @@
 //
 // There is one victim at a time: while a process is ending, the others wait for it. Process 1 is
 // never a victim, since the system ends with it. A process that has asked for its allocations to
-// fail (FaultOrder) is always its own victim.
+// fail (FaultInjection) is always its own victim.
 #include "proc/out_of_memory.h"
 
 #include "arch/x86_64/time.h"
@@ -50,7 +50,7 @@ bool out_of_memory(Thread& thread, uint64_t address) {
   {
     const Guard guard(process_lock);
     if (signal_ends(thread)) return false;
-    const bool asked_for = thread.task->fault_order.failed > 0 && process.pid != kInitPid;
+    const bool asked_for = thread.task->fault_injection.failed > 0 && process.pid != kInitPid;
     if (Process* const victim = asked_for ? &process : choose_victim(&one_is_ending)) {
       victim_pid = victim->pid;
       victim_bytes = victim->space->resident_bytes();

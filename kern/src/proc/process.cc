@@ -315,6 +315,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.start_ticks = process->start_ticks;
   const SessionTerminal* const terminal = process_terminal(*process);
   info.terminal = terminal ? terminal->number() : 0;
+  for (const Thread& thread : process->threads) info.threads += thread.id() != 0;
   return info;
 }
 
@@ -328,6 +329,26 @@ Result<ProcessInfo> process_info(uint32_t pid) {
 Result<ProcessInfo> process_info(ProcessId id) {
   const Guard guard(process_lock);
   return info_of(process_find(id));
+}
+
+Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
+  const Guard guard(process_lock);
+  const Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  const Thread* next = nullptr;
+  for (const Thread& thread : process->threads) {
+    if (thread.id() > after && (!next || thread.id() < next->id())) next = &thread;
+  }
+  if (!next) return Errno::ESRCH;
+  const Task& task = *next->task;
+  const char state = process->stopped ? 'T' : task.state == TaskState::kSleeping ? 'S' : 'R';
+  ThreadInfo info{.id = task.id,
+                  .state = state,
+                  .name = {},
+                  .user_ticks = task.user_ticks,
+                  .system_ticks = task.system_ticks};
+  memcpy(info.name, task.name, sizeof(info.name));
+  return info;
 }
 
 uint32_t process_next(uint32_t pid) {

@@ -68,6 +68,7 @@ struct Process {
   Limits limits = kFirstLimits;  // word by word
   Mutex timers_mutex{LockRank::kProcessTimers};
   ProcessTimers timers;
+  Mutex memory_mutex{LockRank::kProcessMemory};  // MemoryOrder
 
   // Changed with paths_lock held; `who` also needs process_lock.
   mutable Spinlock paths_lock{LockRank::kProcessPaths};

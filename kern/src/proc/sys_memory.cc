@@ -35,6 +35,7 @@ Result<int64_t> sys_mmap(const SystemCall& call) {
   const uint64_t address = call.arguments[0], size = call.arguments[1];
   const bool fixed = flags & ABI_MAP_FIXED;
   TRY(limit_allows_memory(call.process, size, protection & ABI_PROT_WRITE));
+  const MemoryOrder order(call.process.memory_mutex);
   const uint64_t mapped = TRY(map(call.process, address, size, protection, fixed));
   if (fixed) user_probes_memory(MemoryChange::kUnmapped, mapped, align_up(size, kPageSize));
   user_probes_memory(MemoryChange::kMapped, mapped, size);
@@ -43,6 +44,7 @@ Result<int64_t> sys_mmap(const SystemCall& call) {
 
 Result<int64_t> sys_munmap(const SystemCall& call) {
   const uint64_t address = call.arguments[0], size = call.arguments[1];
+  const MemoryOrder order(call.process.memory_mutex);
   TRY(call.process.space->unmap(address, size));
   user_probes_memory(MemoryChange::kUnmapped, address, align_up(size, kPageSize));
   return 0;

@@ -104,6 +104,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
   }
   TRY(threads_end_others());
   // Nothing fails from here on.
+  user_probes_thread_left(call.thread.id());
   user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
   posix_timers_delete(process);
   fd_close_for_exec(*process.fds);
@@ -124,6 +125,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     const Guard paths_guard(process.paths_lock);
     process.who = program.who;
     process.secure = program.secure;
+    thread.task->thread_in_context = 0;
     trace_program_changed(*thread.task);
   }
   call.frame = program.frame;

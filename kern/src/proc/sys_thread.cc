@@ -34,6 +34,7 @@ Result<int64_t> sys_thread_create(const SystemCall& call) {
   }
   thread.id_address = how.id;
   thread.user_registers.fs_base = how.tls;
+  thread.task->thread_in_context = id;
   thread.task->extra_slice = call.thread.task->extra_slice;
   {
     const Guard guard(process_lock);

@@ -19,6 +19,7 @@
 #include "kmalloc.h"
 #include "proc/futex.h"
 #include "proc/process_impl.h"
+#include "proc/user_probes.h"
 
 namespace {
 
@@ -116,6 +117,7 @@ Usage thread_usage(const Thread& thread) {
 void thread_exit() {
   Thread& thread = self_thread();
   Process& process = thread.process;
+  user_probes_thread_left(thread.id());
   clear_id(thread);
   SignalQueue dropped;
   bool is_last;

@@ -227,6 +227,10 @@ void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* by
   if (const ProbeTable* const table = user_probes_of(program)) table->patch(page, bytes);
 }
 
+void user_probes_tell_thread_left(uint32_t id) {
+  for_each_consumer(false, [&](ProbeConsumer& consumer) { consumer.thread_left(id); });
+}
+
 void user_probes_tell_left(uint32_t pid, ProcessLeft how) {
   for_each_consumer(false, [&](ProbeConsumer& consumer) { consumer.process_left(pid, how); });
 }

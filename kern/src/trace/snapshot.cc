@@ -29,7 +29,7 @@ Result<void> TraceSnapshot::open() {
     shard.update_lock();
     counters_ += shard.counters();
   }
-  if (table_->source.references()) counters_.live_bytes = 0;
+  if (table_->source.references()) counters_.bytes = 0;
   open_.store(true, std::memory_order_release);
   return {};
 }

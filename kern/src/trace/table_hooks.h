@@ -23,7 +23,7 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   }
   store.free = record->next_free();
   shard.tally.recorded++;
-  shard.tally.live_bytes += size;
+  shard.tally.bytes += size;
   record->object_mark = marked(object);
   asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
   Store::Bucket bucket = store.bucket_in_hook(hash);
@@ -131,7 +131,7 @@ inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
 
 inline void TraceTable::count_freed(Shard& shard, Record* record) {
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->size;
+  shard.tally.bytes -= record->size;
   record->object_mark = 0;
   record->set_next_free(shard.store.free);
   shard.store.free = record;

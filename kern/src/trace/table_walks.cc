@@ -23,7 +23,7 @@ void TraceTable::leave(uint16_t owner, Leave how) {
 }
 
 void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
-  shard.tally.live_bytes -= record->bytes() - size;
+  shard.tally.bytes -= record->bytes() - size;
   if (!record->is_large()) {
     record->size = static_cast<uint32_t>(size);
   } else if (size >= kLargeSize) {
@@ -130,7 +130,7 @@ void TraceTable::clear() {
       Guard guard(shard.lock);
       shard.store.move_to(old);
       shard.tally.cleared += shard.live();
-      shard.tally.live_bytes = 0;
+      shard.tally.bytes = 0;
       shard.larges = 0;
       shard.generation++;
       if (shard.moment.number != 0 && !shard.moment.owns) {
@@ -146,7 +146,7 @@ void TraceTable::clear() {
 
 SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   if (options_.sample == 0) {
-    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
+    return {counters.bytes << SampleWeight::kShift, counters.live << SampleWeight::kShift};
   }
   SampleSum sum(options_.sample);
   for (Shard& shard : all_shards())
@@ -161,7 +161,7 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
-  if (source.references()) sum.live_bytes = 0;  // sums of place_of()
+  if (source.references()) sum.bytes = 0;  // sums of place_of()
   return sum;
 }
 

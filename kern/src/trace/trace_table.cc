@@ -7,21 +7,6 @@
 #include "core/planted.h"
 #include "store/trace_memory.h"
 
-TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
-  seen += other.seen;
-  recorded += other.recorded;
-  dropped += other.dropped;
-  filtered += other.filtered;
-  freed += other.freed;
-  cleared += other.cleared;
-  unmatched += other.unmatched;
-  live_bytes += other.live_bytes;
-  stacks_lost += other.stacks_lost;
-  contexts_lost += other.contexts_lost;
-  truncated += other.truncated;
-  return *this;
-}
-
 TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
   for (unsigned i = 0; i < shards; i++) {
     Shard* const shard = new (first_shard() + i) Shard;
@@ -69,7 +54,7 @@ void TraceTable::set_options(const TraceOptions& options) {
 // With more records there is one with nearly every word of homes_.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);
-  has_few_ = selects_ || (!runs && counters().live() <= kHomes);
+  has_few_ = selects_ || (!runs && counters().live <= kHomes);
 }
 
 void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
@@ -79,19 +64,14 @@ void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
 }
 
 TraceCounters TraceTable::Shard::counters() const {
-  const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
-                 unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
-  return {.seen = tally.recorded + tally.dropped + filtered,
-          .recorded = tally.recorded,
-          .dropped = tally.dropped,
-          .filtered = filtered,
-          .freed = tally.freed,
-          .cleared = tally.cleared,
-          .unmatched = unmatched + tally.cut_nothing,
-          .live_bytes = tally.live_bytes,
-          .stacks_lost = tally.stacks_lost,
-          .contexts_lost = tally.contexts_lost,
-          .truncated = tally.truncated};
+  TraceCounters sum = {};
+#define READ(name) sum.name = __atomic_load_n(&tally.name, __ATOMIC_RELAXED);
+  ABI_TRACEDUMP_COUNTERS(READ, READ, ABI_TRACEDUMP_NO_COUNTER)
+#undef READ
+  sum.seen = sum.recorded + sum.dropped + sum.filtered;
+  sum.live = live();
+  sum.unmatched += tally.cut_nothing;
+  return sum;
 }
 
 // --- The way of a record through a shard.
@@ -168,7 +148,7 @@ void TraceTable::replace(Store& store, Record* record, Record* other) {
 void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
   replace(shard.store, record, record->next());
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->bytes();
+  shard.tally.bytes -= record->bytes();
   shard.retire(record);
 }
 
@@ -180,7 +160,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   Store& store = shard.store;
   Tally& tally = shard.tally;
   tally.recorded++;
-  tally.live_bytes += event.size;
+  tally.bytes += event.size;
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
@@ -340,6 +320,23 @@ void TraceTable::note_not_leak(uint64_t object) {
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
+}
+
+// A snapshot need not see it as it was: what owns an object is in no dump.
+bool TraceTable::reown(uint16_t from, uint64_t object, uint16_t to) {
+  if (!holds(object)) return false;
+  const uint64_t word = TraceRecord::word_of(object, from);
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object_mark != word) record = record->next();
+    if (!record) continue;
+    record->object_mark = TraceRecord::word_of(object, to);
+    return true;
+  }
+  return false;
 }
 
 bool TraceTable::find(uint64_t object, TraceRecord& found) {

@@ -54,6 +54,7 @@
 #include "store/stack_scope.h"
 #include "trace/sampler.h"
 #include "trace/trace.h"
+#include "trace/trace_counters.h"
 #include "trace/trace_options.h"
 #include "trace/trace_record.h"
 
@@ -285,6 +286,9 @@ class alignas(64) TraceTable {
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was none, which is counted.
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
+  // From now on the object is another owner's. False if there was none. The bounds of
+  // note_not_leak().
+  bool reown(uint16_t from, uint64_t object, uint16_t to);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
   // The process is no more. Its records stay, as nobody's, or are cleared. In slices, here and in
@@ -428,14 +432,14 @@ class alignas(64) TraceTable {
     void release(const RecordPage* kept);
   };
 
-  // What is counted of a shard, first what changes with every record; `seen` and what is live
-  // follow from it.
+  // What is counted of a shard, first what changes with every record. count() changes `filtered`
+  // and `unmatched`.
   struct Tally {
-    uint64_t recorded, freed, live_bytes;
-    uint64_t dropped, cleared;
-    uint64_t stacks_lost, contexts_lost, truncated;
-    uint64_t cut_nothing;          // cut() that found no record
-    uint64_t filtered, unmatched;  // count()
+    ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_NO_COUNTER,
+                           ABI_TRACEDUMP_NO_COUNTER)
+    ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_NO_COUNTER, ABI_TRACEDUMP_COUNTER,
+                           ABI_TRACEDUMP_NO_COUNTER)
+    uint64_t cut_nothing;  // cut() that found no record
   };
   // One more of what is counted without the lock, by the CPU whose shard it is. Interrupts off.
   static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }

@@ -23,7 +23,7 @@ from stele.report.profile import Amount, Key, Profile, ReportError
 MOST_STACKS = 1 << 17
 MOST_LOST = 20  # lines of what was lost
 FILES_OF_ONE = 50  # so few files that a process for each CPU is not worth its start
-PID = re.compile(r"^pid \d+ ")
+PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 

@@ -30,11 +30,10 @@ struct TraceHeader {
   char name[64];
   TraceState state;
   uint64_t object_size;
-  bool of_references;  // which have no size
-  uint64_t untracked;
+  bool of_references;              // which have no size
+  uint64_t objects;                // that are live, with a record or without
   std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
   TraceCounters counters;
-  SampleWeight estimate;  // what the live records stand for
   uint64_t unattributed;  // live records of stacks for which a dump has no group
 
   // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters
@@ -68,8 +67,7 @@ class TraceText {
   template <typename Mark>
   void mark(Mark& mark) const;
 
-  // The caller fills in name, state and object size before make(), which does the rest but
-  // `untracked`.
+  // The caller fills in name, state, object size and `objects` before make(), which does the rest.
   TraceHeader header = {};
   // Of references: where they lie, a moment later. There until the text has been read.
   const RefPlaces* places = nullptr;
@@ -80,14 +78,14 @@ class TraceText {
 
  private:
   // Of the records of a group, those of all contexts with the same user stack in the same program.
-  struct Share {
+  struct UserStackSum {
     uint64_t bytes;
     uint64_t count;
     uint32_t user_stack;
     uint32_t context;    // the first
     uint32_t processes;  // how many contexts
   };
-  enum class Part : uint8_t {
+  enum class Section : uint8_t {
     kHeader,
     kGroup,
     kFrames,
@@ -109,8 +107,8 @@ class TraceText {
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);
-  void collect_shares();
-  void add_share(const Share& share);
+  void collect_user_stacks();
+  void add_user_stack(const UserStackSum& sum);
   const TraceGroup& group() const { return groups_[group_]; }
   uint32_t index() const { return group_ - first_collected_; }  // of the group's details
 
@@ -156,12 +154,12 @@ class TraceText {
   // Of the group being printed: how many user stacks it has, and those with most bytes; the oldest
   // records.
   uint32_t user_stacks_ = 0;
-  Share shares_[kUserStacksShown];
+  UserStackSum user_stack_sums_[kUserStacksShown];
   std::span<const TraceRecord> oldest_;
 
   // Where the text is.
   uint64_t position_ = 0;  // of piece_ in the text
-  Part part_ = Part::kHeader;
+  Section section_ = Section::kHeader;
   uint32_t group_ = 0;
   uint32_t item_ = 0;     // in the part
   uint32_t printed_ = 0;  // items of a list
