@@ -56,7 +56,7 @@ class Session {
 };
 
 ProbeCounts no_counts() {
-  return {trace_stacks, trace_contexts, false};
+  return {trace_stacks, trace_contexts, ProbeApart::kPrograms};
 }
 
 void all_cpus(void (*body)(void*), void* argument) {
