@@ -15,6 +15,7 @@
 #include "drivers/dev/terminal.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -89,6 +90,7 @@ class ConsDevice final : public TableDevice {
     if (!next_command(text, line) || (line.word != "off" && line.word != "halt") ||
         !line.rest.empty())
       return fail(Errno::EINVAL, "power takes: off, halt");
+    page_cache_sync_all();
     klog("power off after %lu ticks of the time stamp counter",
          tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);

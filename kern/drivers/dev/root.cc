@@ -19,6 +19,7 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -110,7 +111,7 @@ std::string_view next_name(std::string_view& path) {
   }
 }
 
-class RootDevice final : public Device {
+class RootDevice final : public Device, public PageSource {
  public:
   constexpr RootDevice() : Device("root") {}
   void init();
@@ -123,6 +124,13 @@ class RootDevice final : public Device {
     return read_only();
   }
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override {
+    return page_cache_page(chan, *this, index);
+  }
+  Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    return read(chan, buffer, size, offset);
+  }
   Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return read_only(); }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   Result<void> remove(Chan&, const Place&, const Credentials&) override { return read_only(); }
@@ -311,6 +319,11 @@ Result<size_t> RootDevice::read(Chan& chan, char* buffer, size_t size, uint64_t 
   if (chan.qid.directory) return Errno::EISDIR;
   const Node& node = node_of(chan);
   return read_text({node.data, node.size}, buffer, size, offset);
+}
+
+Result<void> RootDevice::map(Chan& chan, bool writes) {
+  if (chan.qid.directory) return Errno::ENODEV;
+  return page_cache_map(chan, *this, writes);
 }
 
 Result<void> RootDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {

@@ -134,7 +134,11 @@ Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec
 }  // namespace
 
 Result<int64_t> sys_close(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
   TRY(fd_close(*call.process.fds, call.integer(0)));
+  if (chan->cached.load(std::memory_order_relaxed) &&
+      (chan->open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY)
+    TRY(chan->device->sync_pages(*chan, 0, UINT64_MAX, SyncErrors::kTell));
   return 0;
 }
 

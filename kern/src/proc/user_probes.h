@@ -46,6 +46,13 @@ inline const ProbeTable* user_probes_of(const ProgramId& id) {
 // For TrapHandlers: false if the breakpoint is the program's own. user_probe_hit.cc.
 bool user_probes_breakpoint(TrapFrame& frame);
 
+bool user_probes_want_page(const ProgramId& program, uint64_t page);
+// True if a page of `program`'s code, at address `page`, has probes, so that its space, which is
+// locked, needs it alone.
+inline bool user_probes_in_page(const ProgramId& program, uint64_t page) {
+  return user_probes_in_use.programs.load(std::memory_order_relaxed) != 0 &&
+         user_probes_want_page(program, page);
+}
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes);
 // A page of `program`'s code, at address `page`, is about to be mapped for the first time; its
 // space is locked.
