@@ -160,7 +160,7 @@ class Spares {
   }
   bool has(const Wanted& wanted) const {
     return (file_ || !wanted.file) &&
-           (locks_[0] != nullptr) + (locks_[1] != nullptr) >= wanted.locks;
+           unsigned{locks_[0] != nullptr} + unsigned{locks_[1] != nullptr} >= wanted.locks;
   }
   // ENOLCK.
   Result<void> fill(const Wanted& wanted) {
