@@ -282,8 +282,8 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it wants
-// memory.
+// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it
+// wants memory.
 enum class Tried { kSet, kWaits, kWants };
 
 Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
