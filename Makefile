@@ -1,7 +1,7 @@
-# Stele. `make help` lists the targets. All output is under $(BASE).
+# Stele. `make help` lists the targets. Everything that is built goes to $(BASE).
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
-#   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
+#   TOOLCHAIN=dir   newlib, libstdc++ and the ports, built once for all variants ($(BASE)/toolchain)
 
 # As many jobs as CPUs; a nested make shares those of the outer one.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
@@ -27,8 +27,8 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# Installs the packages that the goals need, by groups of scripts/setup, before everything else: `make` restarts when it has made the
-# stamp.
+# Installs the packages of the goals, by the groups of scripts/setup, before everything else: `make`
+# restarts after it has made the stamp.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
   $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
@@ -91,7 +91,7 @@ lint: kernel ## formatting, layers, words, thread-safety analysis, clang-tidy
 	@scripts/check-words
 	@scripts/lint $(BASE)/compile_commands.json
 
-clean: ## remove all output
+clean: ## remove everything that was made
 	rm -rf $(BASE)
 
 help:

@@ -3,5 +3,5 @@
 
 #include "slab_impl.h"
 
-const unsigned bench_cache_bytes = sizeof(((struct kmem_cache*)0)->trace);
+const unsigned bench_cache_bytes = sizeof(((struct kmem_cache*)0)->head);
 const unsigned bench_cpu_bytes = sizeof(((struct kmem_cpu*)0)->flags);

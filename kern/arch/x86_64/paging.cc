@@ -45,7 +45,7 @@ extern "C" char boot_stacks[], boot_stack_top[];
 namespace {
 
 constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3,
-                   kUncached = 1 << 4, kLarge = 1 << 7, kGlobal = 1 << 8,
+                   kUncached = 1 << 4, kDirty = 1 << 6, kLarge = 1 << 7, kGlobal = 1 << 8,
                    kNoExecute = uint64_t{1} << 63;
 // Of what is not present: kept by PageTables::protect. The processor ignores the bit.
 constexpr uint64_t kKept = kKeptEntry;
@@ -182,11 +182,9 @@ void invalidate(void* argument) {
 
 PageTables::Entry decode(uint64_t entry) {
   if (!(entry & (kPresent | kKept))) return {};
-  return {{entry & kAddressMask},
-          true,
-          (entry & kPresent) != 0,
-          (entry & kWritable) != 0,
-          (entry & kNoExecute) == 0};
+  return {{entry & kAddressMask},    true,
+          (entry & kPresent) != 0,   (entry & kWritable) != 0,
+          (entry & kNoExecute) == 0, (entry & kDirty) != 0};
 }
 
 void free_tables(PhysAddr table, unsigned level, unsigned entries) {
@@ -392,9 +390,19 @@ void PageTables::protect(uint64_t address, bool readable, bool writable, bool ex
   if (!entry || !decode(*entry).present) return;
   const uint64_t bits = kUser | (readable ? kPresent : kKept) | (writable ? kWritable : 0) |
                         (executable ? 0 : kNoExecute);
-  // At once: the processor may set bits of the entry meanwhile.
-  __atomic_exchange_n(entry, (*entry & kAddressMask) | bits, __ATOMIC_RELAXED);
+  // The processor may set kDirty meanwhile.
+  uint64_t before = __atomic_load_n(entry, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(entry, &before, (before & (kAddressMask | kDirty)) | bits,
+                                      false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    continue;
   invalidate_page(address);
+}
+
+void PageTables::clean(uint64_t address) {
+  if (uint64_t* entry = find_entry(root_, address)) {
+    __atomic_fetch_and(entry, ~kDirty, __ATOMIC_RELAXED);
+    invalidate_page(address);
+  }
 }
 
 PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) const {

@@ -64,6 +64,7 @@ class PageTables {
     bool readable = false;  // false: the page is only kept here (protect())
     bool writable = false;
     bool executable = false;
+    bool dirty = false;  // written to since clean(), or since it was mapped
   };
   // One 4 KiB page of user space. Replaces what was mapped there. ENOMEM.
   Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable);
@@ -77,8 +78,11 @@ class PageTables {
                     void* argument);
   // Makes a present page read-only.
   void write_protect(uint64_t address);
-  // What a present page can be used for. If it is not readable nobody can use it at all, but it
-  // stays what for_each and lookup find here.
+  // Forgets that a page has been written to. CPUs that may write to it do not notice again before
+  // flush().
+  void clean(uint64_t address);
+  // Sets what a present page can be used for. If it is not readable nobody can use it at all, but
+  // it stays what for_each and lookup find here.
   void protect(uint64_t address, bool readable, bool writable, bool executable);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>

@@ -27,6 +27,7 @@
 #include "lib/format.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "ns/page_cache.h"
 #include "proc/process.h"
 #include "sched/task.h"
 
@@ -136,7 +137,7 @@ class NameListing final : public P9Listing {
   char* const name_;
 };
 
-class P9Device final : public Device {
+class P9Device final : public Device, public PageSource {
  public:
   constexpr P9Device() : Device("p9") {}
   // ENODEV if the machine has no such device.
@@ -150,6 +151,20 @@ class P9Device final : public Device {
                            const Credentials& who) override;
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override {
+    return page_cache_page(chan, *this, index);
+  }
+  Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors) override {
+    return page_cache_sync(chan, offset, size, errors);
+  }
+  Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    return client.read(number_of(chan), buffer, size, offset);
+  }
+  Result<size_t> write_source(Chan& chan, const char* buffer, size_t size,
+                              uint64_t offset) override {
+    return client.write(number_of(chan), buffer, size, offset);
+  }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
@@ -287,6 +302,7 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   const P9Qid qid =
       TRY(client.create(number_of(*made), name, linux_flags, mode & kModeBits, who.gid));
   made->qid = {.path = qid.path, .version = qid.version, .directory = false};
+  page_cache_forget(*this, qid.path);  // a file that is gone may have had this number
   made->is_open = true;
   made->open_flags = flags;
   return made;
@@ -294,14 +310,19 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
 
 Result<size_t> P9Device::read(Chan& chan, char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
-  return client.read(number_of(chan), buffer, size, offset);
+  return page_cache_read(chan, *this, buffer, size, offset);
+}
+
+Result<void> P9Device::map(Chan& chan, bool writes) {
+  if (chan.qid.directory || chan.qid.symlink) return Errno::ENODEV;
+  return page_cache_map(chan, *this, writes);
 }
 
 Result<size_t> P9Device::write(Chan& chan, const char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
   const bool append = chan.open_flags & ABI_O_APPEND;
   if (append) offset = TRY(client.attributes(number_of(chan))).size;
-  const size_t done = TRY(client.write(number_of(chan), buffer, size, offset));
+  const size_t done = TRY(page_cache_write(chan, *this, buffer, size, offset));
   if (append) chan.offset = offset + done;
   return done;
 }
@@ -384,9 +405,17 @@ Result<void> P9Device::truncate(Chan& chan, uint64_t size, const Credentials& wh
     TRY(stat(chan, now));
     if (!permitted(now.mode, now.uid, now.gid, who, 2)) return Errno::EACCES;
   }
-  P9Change change;
-  change.size = size;
-  return client.set_attributes(number_of(chan), change);
+  struct Cut {
+    uint32_t fid;
+    uint64_t size;
+  } cut{number_of(chan), size};
+  const auto do_cut = [](void* argument) {
+    const Cut& what = *static_cast<Cut*>(argument);
+    P9Change change;
+    change.size = what.size;
+    return client.set_attributes(what.fid, change);
+  };
+  return page_cache_truncate(chan, *this, size, do_cut, &cut);
 }
 
 Result<void> P9Device::symlink(Chan& directory, std::string_view name, std::string_view target,
@@ -426,6 +455,7 @@ Result<void> P9Device::set_attributes(Chan& chan, const AttributeChange& change,
 }
 
 Result<void> P9Device::sync(Chan& chan, bool data_only) {
+  TRY(page_cache_sync(chan, 0, UINT64_MAX, SyncErrors::kTell));
   return client.sync(number_of(chan), data_only);
 }
 

@@ -19,6 +19,7 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -110,7 +111,7 @@ std::string_view next_name(std::string_view& path) {
   }
 }
 
-class RootDevice final : public Device {
+class RootDevice final : public Device, public PageSource {
  public:
   constexpr RootDevice() : Device("root") {}
   void init();
@@ -123,6 +124,13 @@ class RootDevice final : public Device {
     return read_only();
   }
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override {
+    return page_cache_page(chan, *this, index);
+  }
+  Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    return read(chan, buffer, size, offset);
+  }
   Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return read_only(); }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   Result<void> remove(Chan&, const Place&, const Credentials&) override { return read_only(); }
@@ -148,6 +156,7 @@ class RootDevice final : public Device {
   uint32_t add(uint32_t directory, std::string_view name);
   void enter(const Entry& entry, uint32_t archive);
   void join_links();
+  void count_subdirectories();
   void stat_node(const Node& node, abi_stat& stat) const;
 
   // Written at boot only.
@@ -241,6 +250,14 @@ void RootDevice::join_links() {
   }
 }
 
+// The archives' own counts are those of the folders that they were made of.
+void RootDevice::count_subdirectories() {
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].is_directory()) nodes_[i].links = 2;
+  for (uint32_t i = 1; i < count_; ++i)
+    if (nodes_[i].is_directory()) ++nodes_[nodes_[i].parent].links;
+}
+
 void RootDevice::init() {
   const std::span<const std::byte> archive = boot_info().archive;
   Entry entry;
@@ -253,6 +270,7 @@ void RootDevice::init() {
   Reader reader(archive);
   while (reader.next(entry)) enter(entry, reader.archive());
   join_links();
+  count_subdirectories();
 }
 
 Result<Ref<Chan>> RootDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
@@ -311,6 +329,11 @@ Result<size_t> RootDevice::read(Chan& chan, char* buffer, size_t size, uint64_t 
   if (chan.qid.directory) return Errno::EISDIR;
   const Node& node = node_of(chan);
   return read_text({node.data, node.size}, buffer, size, offset);
+}
+
+Result<void> RootDevice::map(Chan& chan, bool writes) {
+  if (chan.qid.directory) return Errno::ENODEV;
+  return page_cache_map(chan, *this, writes);
 }
 
 Result<void> RootDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {

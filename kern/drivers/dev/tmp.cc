@@ -7,7 +7,9 @@
 // through an array that doubles as the file grows and shrinks with it; a page that was never
 // written is a hole and reads as zeros. All files together have at most half of memory, with
 // everything that they are made of counted, so that with a full #tmp there is enough left to run
-// the `rm` that empties it. What is in a FIFO is not here (pipe.cc).
+// the `rm` that empties it. Address spaces map the pages themselves; a file that is cut takes them
+// away again. Anonymous memory that processes share is a file without a name. What is in a FIFO is
+// not here (pipe.cc).
 //
 // One sleeping lock for the device guards names, contents and attributes; it is held for the
 // copying of one read or write, and while a directory is searched for one name or for the next that
@@ -22,6 +24,7 @@
 
 #include <algorithm>
 
+#include "arch/x86_64/paging.h"
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "drivers/dev/devices.h"
@@ -29,6 +32,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
+#include "pages.h"
 #include "sched/task.h"
 
 namespace {
@@ -104,7 +108,11 @@ class TmpDevice final : public Device {
                            const Credentials& who) override;
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override;
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
+  // shared_memory_create.
+  Result<Ref<Chan>> create_nameless(uint64_t size);
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
   Result<void> remove(Chan& chan, const Place& from, const Credentials& who) override;
@@ -147,7 +155,7 @@ class TmpDevice final : public Device {
 constinit TmpDevice device;
 
 void TmpDevice::init() {
-  tmp::nodes_init();
+  tmp::nodes_init(*this);
   reader_cache.init("tmp_reader");
   Result<Ref<Node>> root = make_node(ABI_S_IFDIR | 01777, {});
   if (!root) panic_no_cache("tmp_node");
@@ -180,7 +188,7 @@ Result<Ref<Chan>> TmpDevice::walk(Chan& chan, std::string_view name, const Crede
 
 void TmpDevice::stat_node(const Node& node, abi_stat& stat) const {
   fill_stat(stat, node.number, node.mode, node.size);
-  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 : node.links;
+  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 + node.subdirectories : node.links;
   stat.uid = node.uid;
   stat.gid = node.gid;
   stat.blocks = node.page_count * (kPageSize / 512);
@@ -313,6 +321,34 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
   if (append) chan.offset = offset + done;
   was_written(node, chan.opener.uid);
   return done;
+}
+
+Result<void> TmpDevice::map(Chan& chan, bool) {
+  return chan.qid.directory || chan.qid.symlink || chan.qid.fifo ? Result<void>(Errno::ENODEV)
+                                                                 : Result<void>();
+}
+
+Result<FilePage> TmpDevice::page(Chan& chan, uint64_t index) {
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (index >= align_up(node.size, kPageSize) / kPageSize) return Errno::ENXIO;
+  const PhysAddr page = direct_map_phys(TRY(tmp::page_at(node, index)));
+  page_of(page)->mappings.fetch_add(1, std::memory_order_relaxed);
+  return FilePage{page, &node.changes, node.changes.load(std::memory_order_relaxed)};
+}
+
+Result<Ref<Chan>> TmpDevice::create_nameless(uint64_t size) {
+  if (size > tmp::kMaxFileSize) return Errno::ENOMEM;
+  Ref<Node> node = TRY(make_node(ABI_S_IFREG, {}));
+  Ref<Chan> chan;
+  {
+    MutexGuard guard(lock_);
+    node->number = next_number_++;
+    node->size = size;
+    chan = TRY(channel(*node));
+  }
+  TRY(set_open(*chan, ABI_O_RDWR));
+  return chan;
 }
 
 Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
@@ -453,6 +489,10 @@ Result<void> TmpDevice::statfs(Chan& chan, abi_statfs& result) {
 }
 
 }  // namespace
+
+Result<Ref<Chan>> shared_memory_create(uint64_t size) {
+  return device.create_nameless(size);
+}
 
 void tmp_device_init() {
   device.init();

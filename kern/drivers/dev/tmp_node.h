@@ -3,6 +3,7 @@
 // nobody else knows yet.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -64,6 +65,7 @@ struct Node : RefCounted<Node> {
   uint32_t links = 0;  // how many
 
   // A directory's.
+  uint32_t subdirectories = 0;  // how many of the children are directories
   List<Entry, &Entry::in_directory> children;
   uint64_t next_position = 1;
   uint64_t removals = 0;  // entries that have been taken out
@@ -71,9 +73,10 @@ struct Node : RefCounted<Node> {
   // A symbolic link's.
   Name target;
 
-  // A file's.
+  // A file's. Its pages are mapped as they are: Page::mappings has kPageOfFile and kPageOwned.
   uint64_t size = 0;
-  char** pages = nullptr;  // kmalloc'ed
+  std::atomic<uint64_t> changes{0};  // FilePage's: how often pages have been taken away
+  char** pages = nullptr;            // kmalloc'ed
   size_t page_slots = 0;
   size_t page_count = 0;  // pages that are there
 
@@ -85,8 +88,8 @@ struct Node : RefCounted<Node> {
   Node* parent() { return entries.empty() ? nullptr : entries.front()->directory; }
 };
 
-// The caches, and how much memory there is. Once, at boot.
-void nodes_init();
+// The caches, and how much memory there is; whose nodes these are. Once, at boot.
+void nodes_init(const Device& device);
 // Bytes that all files together may have, and have.
 uint64_t bytes_allowed();
 uint64_t bytes_used();
@@ -105,5 +108,7 @@ void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset);
 // How many bytes, `size` unless memory ran out; the file's size grows with them. ENOMEM, ENOSPC.
 Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset);
 void resize(Node& node, uint64_t size);
+// The page with number `index` of a file that reaches there, made if it is a hole. ENOMEM, ENOSPC.
+Result<char*> page_at(Node& node, size_t index);
 
 }  // namespace tmp

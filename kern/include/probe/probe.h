@@ -45,8 +45,12 @@ enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
 class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
-  // The current process ends or becomes another program: its calls will not return, its memory is
-  // gone. Interrupts on, may sleep. Only for consumers with user probes or watching memory.
+  // The current thread, the task with this id, will not run its program any more: its calls will
+  // not return. Interrupts on, may sleep. Here and below: only for consumers with user probes or
+  // watching memory.
+  virtual void thread_left(uint32_t id) { static_cast<void>(id); }
+  // The current process ends or becomes another program: its memory is gone. All its threads, or
+  // all but the current one, have ended; thread_left() was called for each, the current one too.
   virtual void process_left(uint32_t pid, ProcessLeft how) {
     static_cast<void>(pid), static_cast<void>(how);
   }
@@ -67,7 +71,7 @@ class ProbeConsumer {
   struct UserPart {
     ListNode link;
     ProbeConsumer* consumer = nullptr;
-    uint32_t calls = 0;  // calls under way of process_left and the two functions below it
+    uint32_t calls = 0;  // calls under way of thread_left and the three functions below it
     bool watches_memory = false;
     bool leaving = false;
   } user_part;
@@ -111,7 +115,7 @@ struct UserProbe {
 Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program,
                              std::span<const UserProbe> probes);
 // Removes all probes of the consumer, on all programs, and its watch of memory. Waits for calls of
-// hit(), process_left() and memory_…() under way: the caller holds no lock that these take.
+// hit(), …_left() and memory_…() under way: the caller holds no lock that these take.
 void user_probes_disarm(ProbeConsumer& consumer);
 // Calls memory_…() of the consumer for mmap and munmap by all processes. Cannot fail.
 void user_probes_watch_memory(ProbeConsumer& consumer);

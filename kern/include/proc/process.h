@@ -40,10 +40,19 @@ struct ProcessInfo {
   uint64_t user_ticks, system_ticks;  // kTickHz a second
   uint64_t start_ticks;               // since boot
   uint32_t terminal;                  // (major << 8) | minor; 0: none
+  uint32_t threads;                   // 0 in a zombie
 };
 // ESRCH.
 Result<ProcessInfo> process_info(uint32_t pid);
 Result<ProcessInfo> process_info(ProcessId id);
+struct ThreadInfo {
+  uint32_t id;
+  char state;  // R S T
+  char name[32];
+  uint64_t user_ticks, system_ticks;  // kTickHz a second
+};
+// The process's thread with the smallest id greater than `id`; ESRCH if there is none.
+Result<ThreadInfo> process_next_thread(ProcessId process, uint32_t id);
 // The smallest PID greater than `pid`; 0 if there is none. Zombies included.
 uint32_t process_next(uint32_t pid);
 // Copies the arguments from the process's memory, separated by NULs. ESRCH. May sleep.

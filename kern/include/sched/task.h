@@ -21,7 +21,7 @@ struct Thread;
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
 // Fault injection for a task: the allocations that shall fail (`failnext` of #debug).
-struct FaultOrder {
+struct FaultInjection {
   uint64_t skip = 0;    // the number of allocations that still succeed
   uint64_t fail = 0;    // after them, the number of those that fail
   uint64_t failed = 0;  // failures since the order was given
@@ -33,7 +33,7 @@ struct Task : TaskHead {
   Thread* thread;  // of the process; nullptr for a kernel task
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
-  FaultOrder fault_order;  // only the task uses it
+  FaultInjection fault_injection;  // only the task uses it
 #ifdef CONFIG_COVERAGE
   HeldRef<CoverageMap> coverage;  // that the task records in (sched/coverage.h). Only it uses it
 #endif

@@ -45,7 +45,7 @@ struct OutOfBounds {
   Location location;
   const Type *array, *index;
 };
-struct Place {
+struct LocationOnly {
   Location location;
 };
 struct NonNullArgument {
@@ -137,7 +137,7 @@ void __ubsan_handle_type_mismatch_v1(const TypeMismatch* at, uintptr_t address) 
          what, alignment);
 }
 
-void __ubsan_handle_pointer_overflow(const Place* at, uintptr_t base, uintptr_t result) {
+void __ubsan_handle_pointer_overflow(const LocationOnly* at, uintptr_t base, uintptr_t result) {
   REPORT(at->location, "pointer overflow: from 0x%lx to 0x%lx", base, result);
 }
 
@@ -153,19 +153,19 @@ void __ubsan_handle_nonnull_arg(const NonNullArgument* at) {
   REPORT(at->location, "argument %d is a null pointer", at->number);
 }
 
-void __ubsan_handle_nonnull_return_v1(const Place* /*attribute*/, const Location* at) {
+void __ubsan_handle_nonnull_return_v1(const LocationOnly* /*attribute*/, const Location* at) {
   REPORT(*at, "a null pointer is returned");
 }
 
-void __ubsan_handle_invalid_builtin(const Place* at) {
+void __ubsan_handle_invalid_builtin(const LocationOnly* at) {
   REPORT(at->location, "the number of zeros of 0 is asked for");
 }
 
 // The compiler has emitted no code after a call of these.
-[[noreturn]] void __ubsan_handle_builtin_unreachable(const Place* at) {
+[[noreturn]] void __ubsan_handle_builtin_unreachable(const LocationOnly* at) {
   for (;;) REPORT(at->location, "what cannot be reached is reached");
 }
-[[noreturn]] void __ubsan_handle_missing_return(const Place* at) {
+[[noreturn]] void __ubsan_handle_missing_return(const LocationOnly* at) {
   for (;;) REPORT(at->location, "a function ends without its value");
 }
 }

@@ -21,6 +21,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/file_lock.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -53,6 +54,7 @@ Result<Ref<Chan>> Chan::clone() {
 void Chan::destroy(Chan* chan) {
   file_use_end(*chan);
   open_file_lock_drop(*chan);
+  page_cache_leave(*chan);
   chan->device->close(*chan);
   kfree(chan->path);
   const Ref<Chan> next = std::move(chan->union_next);
@@ -217,6 +219,15 @@ Result<void> Device::set_attributes(Chan&, const AttributeChange&, const Credent
   return fail(Errno::EPERM, "#%s: owners, permissions and times are fixed here", name_);
 }
 Result<void> Device::sync(Chan&, bool) {
+  return {};
+}
+Result<void> Device::map(Chan&, bool) {
+  return fail(Errno::ENODEV, "#%s: files cannot be mapped", name_);
+}
+Result<FilePage> Device::page(Chan&, uint64_t) {
+  return Errno::ENODEV;
+}
+Result<void> Device::sync_pages(Chan&, uint64_t, uint64_t, SyncErrors) {
   return {};
 }
 Result<void> Device::statfs(Chan&, abi_statfs& result) {

@@ -127,11 +127,21 @@ bool ProbeTable::is_live(const ProbeSite& site) const {
   });
 }
 
-void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
+std::span<const ProbeSite> ProbeTable::sites_in(uint64_t page) const {
   const std::span<const ProbeSite> sites(sites_, site_count_);
   const auto below = [](const ProbeSite& site, uint64_t address) { return site.address < address; };
-  for (auto site = std::lower_bound(sites.begin(), sites.end(), page, below);
-       site != sites.end() && site->address < page + kPageSize; ++site) {
+  return {std::lower_bound(sites.begin(), sites.end(), page, below),
+          std::lower_bound(sites.begin(), sites.end(), page + kPageSize, below)};
+}
+
+bool ProbeTable::is_in(uint64_t page) const {
+  return std::ranges::any_of(sites_in(page),
+                             [this](const ProbeSite& site) { return is_live(site); });
+}
+
+void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
+  for (const ProbeSite& in_page : sites_in(page)) {
+    const ProbeSite* const site = &in_page;
     const size_t at = site->address - page;
     const uint8_t original = site->returns ? kReturnInstruction : kFunctionNop[0];
     if (!stands_at(bytes, at, original, site->returns) &&

@@ -48,6 +48,8 @@ class ProbeTable {
   // Whether it had any.
   bool remove(const ProbeConsumer& consumer);
   bool empty() const;
+  // True if the page at address `page` has a site with a consumer.
+  bool is_in(uint64_t page) const;
 
   // Puts the breakpoints of sites that have a consumer into `bytes`, the page of code at address
   // `page`, and takes out those of sites that have none any more; also writes what is there
@@ -57,6 +59,7 @@ class ProbeTable {
  private:
   static constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;
 
+  std::span<const ProbeSite> sites_in(uint64_t page) const;
   bool is_live(const ProbeSite& site) const;
   void fill_slots();
 

@@ -14,11 +14,14 @@
 // stand.
 //
 // Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other
-// segments are never patched), and is shared after fork. So a page of code has the same content in
-// all spaces that map it, and is patched where it lies, by the direct map. Two happenings put
-// breakpoints there: a page that is filled is patched before it is mapped, under its space's lock;
-// and arming first makes the probes known and then goes through the pages present in all spaces,
-// taking the lock of each. Whichever comes second under that lock sees what the other did. Spaces
+// segments are never patched), and is shared after fork. A page without probes may be the page
+// cache's, which all readers of the file see. A page with probes is the space's own, and stays that
+// when they are gone; it has the same content in all spaces that map it, and is patched where it
+// lies, by the direct map. Two happenings put breakpoints there: a page that is copied or filled is
+// patched before it is mapped, under its space's lock; and arming first makes the probes known and
+// then goes through the pages present in all spaces, taking the lock of each: it patches those that
+// are the space's own, and takes those of the page cache away, to be copied at the next fault.
+// Whichever comes second under that lock sees what the other did. Spaces
 // that fork makes become known to the walk before their parent is unlocked.
 //
 // Being found. A hit looks for its probe with interrupts off and without a lock: program by hash,
@@ -77,12 +80,14 @@ void round_of_interrupts() {
 
 // Makes all code of `program` what its table says; ends with a round.
 void patch_all_pages(const ProbedProgram& program) {
-  const auto patch = [](void* table, uint64_t page, uint8_t* bytes) {
-    static_cast<const ProbeTable*>(table)->patch(page, bytes);
-  };
+  struct Patch final : AddressSpace::CodeVisitor {
+    explicit Patch(const ProbeTable& in) : table(in) {}
+    bool wants_own(uint64_t page) override { return table.is_in(page); }
+    void visit(uint64_t page, uint8_t* bytes) override { table.patch(page, bytes); }
+    const ProbeTable& table;
+  } patch(*program.table.load(std::memory_order_relaxed));
   for (unsigned pass = 0; pass < 2; pass++) {
-    AddressSpace::for_each_code_page(program.id, patch,
-                                     program.table.load(std::memory_order_relaxed));
+    AddressSpace::for_each_code_page(program.id, patch);
     round_of_interrupts();
   }
 }
@@ -222,9 +227,19 @@ void user_probes_watch_memory(ProbeConsumer& consumer) {
   user_probes_in_use.watchers.fetch_add(1, std::memory_order_relaxed);
 }
 
+bool user_probes_want_page(const ProgramId& program, uint64_t page) {
+  const InterruptsOff off;
+  const ProbeTable* const table = user_probes_of(program);
+  return table && table->is_in(page);
+}
+
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes) {
   const InterruptsOff off;
   if (const ProbeTable* const table = user_probes_of(program)) table->patch(page, bytes);
+}
+
+void user_probes_tell_thread_left(uint32_t id) {
+  for_each_consumer(false, [&](ProbeConsumer& consumer) { consumer.thread_left(id); });
 }
 
 void user_probes_tell_left(uint32_t pid, ProcessLeft how) {

@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
+#include "core/sleep.h"
 #include "probe/probe.h"
 #include "proc/address_space.h"
 
@@ -44,6 +46,13 @@ inline const ProbeTable* user_probes_of(const ProgramId& id) {
 // For TrapHandlers: false if the breakpoint is the program's own. user_probe_hit.cc.
 bool user_probes_breakpoint(TrapFrame& frame);
 
+bool user_probes_want_page(const ProgramId& program, uint64_t page);
+// True if a page of `program`'s code, at address `page`, has probes, so that its space, which is
+// locked, needs it alone.
+inline bool user_probes_in_page(const ProgramId& program, uint64_t page) {
+  return user_probes_in_use.programs.load(std::memory_order_relaxed) != 0 &&
+         user_probes_want_page(program, page);
+}
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes);
 // A page of `program`'s code, at address `page`, is about to be mapped for the first time; its
 // space is locked.
@@ -55,12 +64,29 @@ inline void user_probes_page_filled(const ProgramId& program, uint64_t page, voi
 
 // The current process's own doings, in its own task; may sleep.
 enum class MemoryChange : uint8_t { kMapped, kUnmapped };
+void user_probes_tell_thread_left(uint32_t id);
 void user_probes_tell_left(uint32_t pid, ProcessLeft how);
 void user_probes_tell_memory(MemoryChange change, uint64_t address, uint64_t size);
+inline void user_probes_thread_left(uint32_t id) {
+  if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    user_probes_tell_thread_left(id);
+}
 inline void user_probes_process_left(uint32_t pid, ProcessLeft how) {
   if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
     user_probes_tell_left(pid, how);
 }
+// Around a change of a process's memory and what is told of it, so that what its threads change at
+// the same addresses is told in the order in which it happens.
+class MemoryOrder {
+ public:
+  explicit MemoryOrder(Mutex& mutex) {
+    if (user_probes_in_use.watchers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      guard_.emplace(mutex);
+  }
+
+ private:
+  std::optional<MutexGuard> guard_;
+};
 inline void user_probes_memory(MemoryChange change, uint64_t address, uint64_t size) {
   if (user_probes_in_use.watchers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     user_probes_tell_memory(change, address, size);

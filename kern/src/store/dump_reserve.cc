@@ -65,7 +65,7 @@ Result<std::span<std::byte>> dump_workspace_take() {
   if (auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace)))
     return std::span(memory, kDumpWorkspace);
   const Guard guard(lock);
-  TRY(waiters.wait(lock, []() NO_THREAD_SAFETY_ANALYSIS { return !in_use || holders == 0; }));
+  TRY(waiters.wait(lock, []() REQUIRES(lock) { return !in_use || holders == 0; }));
   if (holders == 0) return Errno::ENOMEM;
   in_use = true;
   return std::span(reserve, kDumpWorkspace);

@@ -119,6 +119,7 @@ void trace_users_drop(StoreHolder& holder) {
   close_tables();
 }
 
+// The lock is this file's own, and so has no name where the class is declared.
 StoreMarkingStopped::StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.lock();
 }
@@ -182,7 +183,8 @@ void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark)
 void trace_users_forget_recent() {
   const MutexGuard guard(lock);
   on_each_cpu(
-      [](void*) NO_THREAD_SAFETY_ANALYSIS {
+      [](void*) {
+        lock.known_held();  // by the CPU that has sent this
         recent_stacks_forget();
         recent_callers_forget();
         holders.forget_recent();

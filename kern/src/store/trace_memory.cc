@@ -19,7 +19,7 @@ constinit std::atomic<bool> had_none{false};
 constexpr uint64_t kShortDivisor = 16;  // memory is short when less than this part is left
 
 void* pages_within_limit(size_t size) {
-  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_ATOMIC)) return nullptr;
+  if (kmem_inject(KMEM_INJECT_TRACE, nullptr, size, KM_ATOMIC)) return nullptr;
   // The used bytes never exceed the limit, not even for a moment.
   uint64_t before = used.load(std::memory_order_relaxed);
   do {
@@ -100,7 +100,7 @@ void trace_block_free(void* block, size_t size) {
 }
 
 ALLOCATOR_TEXT void* trace_copy_alloc(size_t size) {
-  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
+  if (kmem_inject(KMEM_INJECT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
   return arena_alloc(trace_arena, size, KM_SLEEP);
 }
 void trace_copy_free(void* memory, size_t size) {

@@ -29,7 +29,7 @@ Result<void> TraceSnapshot::open() {
     shard.update_lock();
     counters_ += shard.counters();
   }
-  if (table_->source.references()) counters_.live_bytes = 0;
+  if (table_->source.references()) counters_.bytes = 0;
   open_.store(true, std::memory_order_release);
   return {};
 }
@@ -47,7 +47,7 @@ Result<void> TraceSnapshot::take_turn() {
   TraceTable& table = *table_;
   Guard guard(table.turn_lock_);
   TRY(table.turn_.wait(table.turn_lock_,
-                       [&]() NO_THREAD_SAFETY_ANALYSIS { return !table.taken_ || table.ended_; }));
+                       [&]() REQUIRES(table.turn_lock_) { return !table.taken_ || table.ended_; }));
   if (table.ended_) return Errno::ENOENT;
   table.taken_ = true;
   if (++table.number_ == 0) table.number_++;  // 0 is none

@@ -23,7 +23,7 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   }
   store.free = record->next_free();
   shard.tally.recorded++;
-  shard.tally.live_bytes += size;
+  shard.tally.bytes += size;
   record->object_mark = marked(object);
   asm("" : "+m"(record->object_mark));  // stored here: `this` is not needed any more
   Store::Bucket bucket = store.bucket_in_hook(hash);
@@ -56,7 +56,7 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
     shard().sampler.undo_pass(distance);
     return false;
   }
-  count(shard().tally.filtered);
+  shard().count_filtered();
   return true;
 }
 
@@ -126,13 +126,13 @@ inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
   // forget() corrects stale bits of homes_.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
-  count(shard.tally.unmatched);
+  shard.count_unmatched();
   return true;
 }
 
 inline void TraceTable::count_freed(Shard& shard, Record* record) {
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->size;
+  shard.tally.bytes -= record->size;
   record->object_mark = 0;
   record->set_next_free(shard.store.free);
   shard.store.free = record;

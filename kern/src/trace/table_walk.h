@@ -34,8 +34,8 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
   return copy;
 }
 
-// The list of pages is consistent at every moment, and their used records are initialised
-// (take_fresh_record).
+// The list of pages is whole at every moment, and what is used of them has been filled in
+// (take_fresh_record). Nobody else runs, which the analysis does not know; below neither.
 template <typename Visit>
 void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
@@ -68,9 +68,9 @@ struct TraceTable::Walk {
   uint32_t key = 0;  // of the pages; a change means that they are gone
   RecordPage* page = nullptr;
 
-  // Calls visit(record, slot) for the next records in use; false at the end. The lock is held.
+  // Calls visit(record, slot) for the next records in use; false at the end.
   template <typename Visit>
-  bool slice(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  bool slice(Shard& shard, Visit visit) REQUIRES(shard.lock) {
     const bool store = of == Of::kStore, owns = shard.moment.owns;
     const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
     if (!begun || key != now) {
@@ -105,7 +105,7 @@ void TraceTable::walk(Shard& shard, Visit visit) {
 }
 
 template <typename Visit>
-bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::try_visit(unsigned index, Visit visit) {
   Shard& shard = first_shard()[index];
   for (Walk walk;;) {
     const ProbesOff no_hit;
@@ -114,6 +114,7 @@ bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSI
       if (!walk.begun) return false;
       continue;
     }
+    shard.lock.known_held();
     if (!walk.slice(shard, [&](const Record& record) {
           if (!record.is_held()) visit(copy_of(record));
         }))

@@ -8,7 +8,8 @@
 void TraceTable::leave(uint16_t owner, Leave how) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
-    walk(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
+    walk(shard, [&](Record& record) {
+      shard.lock.known_held();
       if (record.mark() != owner) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
@@ -22,8 +23,8 @@ void TraceTable::leave(uint16_t owner, Leave how) {
   }
 }
 
-void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
-  shard.tally.live_bytes -= record->bytes() - size;
+void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
+  shard.tally.bytes -= record->bytes() - size;
   if (!record->is_large()) {
     record->size = static_cast<uint32_t>(size);
   } else if (size >= kLargeSize) {
@@ -42,8 +43,7 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_
 
 // Records the rest behind the range before it frees the record, under the same lock, so that a walk
 // that marks stacks finds one of the two.
-void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
-                            uint64_t to) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
   if (end > to) {
     const TraceEvent behind = {.object = to,
@@ -93,6 +93,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
+      shard.lock.known_held();
       if (record.mark() != owner) return;
       if (record.object() >= end || record.object() + record.bytes() <= address) return;
       any = true;
@@ -130,7 +131,7 @@ void TraceTable::clear() {
       Guard guard(shard.lock);
       shard.store.move_to(old);
       shard.tally.cleared += shard.live();
-      shard.tally.live_bytes = 0;
+      shard.tally.bytes = 0;
       shard.larges = 0;
       shard.generation++;
       if (shard.moment.number != 0 && !shard.moment.owns) {
@@ -146,7 +147,7 @@ void TraceTable::clear() {
 
 SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   if (options_.sample == 0) {
-    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
+    return {counters.bytes << SampleWeight::kShift, counters.live << SampleWeight::kShift};
   }
   SampleSum sum(options_.sample);
   for (Shard& shard : all_shards())
@@ -161,7 +162,7 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
-  if (source.references()) sum.live_bytes = 0;  // a sum of place_of() has no meaning
+  if (source.references()) sum.bytes = 0;  // a sum of place_of() has no meaning
   return sum;
 }
 

@@ -1,5 +1,4 @@
-// Records of outstanding objects as they go into a table and come out of one, and a table's
-// counters.
+// What is known of an outstanding object, as it goes into a table and as it comes out of one.
 #pragma once
 
 #include <cstdint>
@@ -50,18 +49,6 @@ class TraceRecord {
   uint64_t object_mark_, size_cpu_;
 };
 static_assert(sizeof(TraceRecord) == 32);
-
-// A table's counters since it was made. Every field is a sum over the shards.
-struct TraceCounters {
-  uint64_t seen, recorded, dropped, filtered;
-  uint64_t freed, cleared;
-  uint64_t unmatched;   // frees without a record
-  uint64_t live_bytes;  // requested bytes of the live records
-  uint64_t stacks_lost, contexts_lost, truncated;
-
-  uint64_t live() const { return recorded - freed - cleared; }
-  TraceCounters& operator+=(const TraceCounters& other);
-};
 
 // An allocation.
 struct TraceEvent {

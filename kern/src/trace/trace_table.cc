@@ -7,21 +7,6 @@
 #include "core/planted.h"
 #include "store/trace_memory.h"
 
-TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
-  seen += other.seen;
-  recorded += other.recorded;
-  dropped += other.dropped;
-  filtered += other.filtered;
-  freed += other.freed;
-  cleared += other.cleared;
-  unmatched += other.unmatched;
-  live_bytes += other.live_bytes;
-  stacks_lost += other.stacks_lost;
-  contexts_lost += other.contexts_lost;
-  truncated += other.truncated;
-  return *this;
-}
-
 TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
   for (unsigned i = 0; i < shards; i++) {
     Shard* const shard = new (first_shard() + i) Shard;
@@ -69,29 +54,24 @@ void TraceTable::set_options(const TraceOptions& options) {
 // With more records, nearly every word of homes_ has one.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);
-  has_few_ = selects_ || (!runs && counters().live() <= kHomes);
+  has_few_ = selects_ || (!runs && counters().live <= kHomes);
 }
 
-void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::seed_samplers(uint64_t seed) {
   for (Shard& shard : all_shards()) {
     if (!shard.sampler.seeded()) shard.sampler.seed(seed++);
   }
 }
 
 TraceCounters TraceTable::Shard::counters() const {
-  const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
-                 unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
-  return {.seen = tally.recorded + tally.dropped + filtered,
-          .recorded = tally.recorded,
-          .dropped = tally.dropped,
-          .filtered = filtered,
-          .freed = tally.freed,
-          .cleared = tally.cleared,
-          .unmatched = unmatched + tally.cut_nothing,
-          .live_bytes = tally.live_bytes,
-          .stacks_lost = tally.stacks_lost,
-          .contexts_lost = tally.contexts_lost,
-          .truncated = tally.truncated};
+  TraceCounters sum = {};
+#define READ(name) sum.name = __atomic_load_n(&tally.name, __ATOMIC_RELAXED);
+  ABI_TRACEDUMP_COUNTERS(READ, READ, ABI_TRACEDUMP_NO_COUNTER)
+#undef READ
+  sum.seen = sum.recorded + sum.dropped + sum.filtered;
+  sum.live = live();
+  sum.unmatched += tally.cut_nothing;
+  return sum;
 }
 
 // --- Records in a shard.
@@ -128,7 +108,7 @@ void TraceTable::Shard::retire(Record* record) {
   moment.held = record;
 }
 
-TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) {
   if (shard.moment.number == 0 || shard.is_newer(record)) return record;
   Record* const copy = shard.take(true);
   if (!copy) return nullptr;
@@ -166,10 +146,10 @@ void TraceTable::replace(Store& store, Record* record, Record* other) {
   before->set_next(other);
 }
 
-void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::free_record(Shard& shard, Record* record) {
   replace(shard.store, record, record->next());
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->bytes();
+  shard.tally.bytes -= record->bytes();
   shard.retire(record);
 }
 
@@ -182,7 +162,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   Store& store = shard.store;
   Tally& tally = shard.tally;
   tally.recorded++;
-  tally.live_bytes += event.size;
+  tally.bytes += event.size;
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
@@ -206,8 +186,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
 }
 
 [[gnu::always_inline]] inline bool TraceTable::record_in(Shard& shard, const TraceEvent& event,
-                                                         uint64_t word,
-                                                         bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+                                                         uint64_t word, bool fresh) {
   if (event.size >= kLargeSize) [[unlikely]]
     return record_large_in(shard, event, word, fresh);
   Record* const record = shard.take(fresh);
@@ -215,8 +194,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   return record;
 }
 
-void TraceTable::record_rest(Shard& shard, const TraceEvent& event,
-                             uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::record_rest(Shard& shard, const TraceEvent& event, uint64_t word) {
   if (!record_in(shard, event, word, true)) shard.tally.dropped++;
 }
 
@@ -239,16 +217,18 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!done && !record_in_any(event, word)) drop(event.cpu);
 }
 
-bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
   for (Shard& shard : all_shards()) {
     const TryGuard guard(shard.lock);
-    if (guard && record_in(shard, event, word, false)) return true;
+    if (!guard) continue;
+    shard.lock.known_held();
+    if (record_in(shard, event, word, false)) return true;
   }
   return false;
 }
 
-[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(
-    Shard& shard, const TraceEvent& event, uint64_t word, bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(Shard& shard, const TraceEvent& event,
+                                                              uint64_t word, bool fresh) {
   Record* const place = event.size <= kMaxSize ? shard.take(fresh) : nullptr;
   if (!place) return false;
   Record* const record = shard.take(fresh);
@@ -270,8 +250,7 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
 }
 
 // Fast path: the record is the first of its chain in the CPU's own shard, whose lock is free.
-bool TraceTable::forget_of(uint16_t owner, uint64_t object,
-                           uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) {
   if (!holds(object)) [[unlikely]] {
     count_unmatched(cpu);
     return false;
@@ -343,6 +322,23 @@ void TraceTable::note_not_leak(uint64_t object) {
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
+}
+
+// A snapshot need not see it as it was: what owns an object is in no dump.
+bool TraceTable::reown(uint16_t from, uint64_t object, uint16_t to) {
+  if (!holds(object)) return false;
+  const uint64_t word = TraceRecord::word_of(object, from);
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object_mark != word) record = record->next();
+    if (!record) continue;
+    record->object_mark = TraceRecord::word_of(object, to);
+    return true;
+  }
+  return false;
 }
 
 bool TraceTable::find(uint64_t object, TraceRecord& found) {

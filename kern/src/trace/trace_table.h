@@ -52,6 +52,7 @@
 #include "store/stack_scope.h"
 #include "trace/sampler.h"
 #include "trace/trace.h"
+#include "trace/trace_counters.h"
 #include "trace/trace_options.h"
 #include "trace/trace_record.h"
 
@@ -190,12 +191,12 @@ class alignas(64) TraceTable {
   uint64_t step() const { return sample_step_; }
   // True if sampling takes an allocation of `size` bytes, which is not 0; always true if the trace
   // is not sampled. With interrupts off, without a lock.
-  bool samples(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+  bool samples(uint64_t size, uint64_t cpu) {
     return sample_step_ == 0 || shard_of(cpu).sampler.take(size, sample_step_);
   }
   // For a trace that selects: if there is no filter and sampling skips the allocation, counts it
   // and returns true; otherwise does nothing. With interrupts off, without a lock.
-  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool passes_over(uint64_t size, uint64_t cpu);
 
   // True if a record can hold the object's number: 48 bits, sign-extended, as in a canonical
   // address. Numbers from an arena that does not hand out addresses may differ.
@@ -218,7 +219,7 @@ class alignas(64) TraceTable {
   // `cpu` is the calling CPU, here and below.
 
   // Counts an allocation that is not wanted. With interrupts off, without a lock.
-  void filter(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS { count(shard_of(cpu).tally.filtered); }
+  void filter(uint64_t cpu) { shard_of(cpu).count_filtered(); }
   // Records an allocation, or counts it as dropped if there is no memory or a record cannot hold
   // the object. Any context but NMI, after trace_memory_prepare(); takes kTraceShard. Bound: the
   // split of one bucket (two for a large one), or one search of each shard.
@@ -247,7 +248,7 @@ class alignas(64) TraceTable {
   template <typename Marked, typename Stack, typename Context, typename Stamped>
   [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, uint64_t cpu,
                                            Marked marked, Stack stack, Context context,
-                                           Stamped stamped) NO_THREAD_SAFETY_ANALYSIS;
+                                           Stamped stamped);
   // The word of an object with the current mark.
   uint64_t marked(uint64_t object) const {
     asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
@@ -258,20 +259,16 @@ class alignas(64) TraceTable {
   void forget(uint64_t object, uint32_t cpu);
   // The same, with interrupts off, unless it would have to wait or search other shards: then false,
   // with nothing done.
-  [[gnu::always_inline]] bool forget_at_once(uint64_t object,
-                                             uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool forget_at_once(uint64_t object, uint64_t cpu);
   // For an object whose record is not in the CPU's own shard: searches the shard where the last
   // such record was found, and drops the record if it is there. Otherwise false, with nothing done.
   // With interrupts off. Bound: one chain.
-  [[gnu::always_inline]] bool forget_elsewhere(uint64_t object,
-                                               uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool forget_elsewhere(uint64_t object, uint64_t cpu);
   // True if no shard has a record with the hash of an object that is being freed. Takes no lock;
   // with interrupts off.
   [[gnu::always_inline]] bool has_none(uint64_t object) const;
   // Counts the free of an object without a record.
-  void count_unmatched(uint64_t cpu) NO_THREAD_SAFETY_ANALYSIS {
-    count(first_shard()[cpu].tally.unmatched);
-  }
+  void count_unmatched(uint64_t cpu) { first_shard()[cpu].count_unmatched(); }
   // Marks the object's record, if there is one, as no leak. Any context but NMI; takes kTraceShard.
   // Bound: a chain of each shard that may have it.
   void note_not_leak(uint64_t object);
@@ -283,6 +280,9 @@ class alignas(64) TraceTable {
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was no record, which is counted.
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
+  // From now on the object is another owner's. False if there was none. The bounds of
+  // note_not_leak().
+  bool reown(uint16_t from, uint64_t object, uint16_t to);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
   // The process has ended: keeps its records, without an owner, or clears them. Works in slices, as
@@ -429,16 +429,15 @@ class alignas(64) TraceTable {
     void release(const RecordPage* kept);
   };
 
-  // A shard's counters, those that change with every record first; `seen` and `live` are computed
-  // from them.
+  // What is counted of a shard, first what changes with every record.
   struct Tally {
-    uint64_t recorded, freed, live_bytes;
-    uint64_t dropped, cleared;
-    uint64_t stacks_lost, contexts_lost, truncated;
-    uint64_t cut_nothing;          // cut() that found no record
-    uint64_t filtered, unmatched;  // count()
+    ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_NO_COUNTER,
+                           ABI_TRACEDUMP_NO_COUNTER)
+    ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_NO_COUNTER, ABI_TRACEDUMP_COUNTER,
+                           ABI_TRACEDUMP_NO_COUNTER)
+    uint64_t cut_nothing;  // cut() that found no record
   };
-  // Increments a counter that the shard's CPU changes without the lock. Interrupts off.
+  // One more, in one instruction.
   static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }
 
   // A shard's state for an open snapshot.
@@ -461,6 +460,11 @@ class alignas(64) TraceTable {
     // The shard where the CPU has found the last record that was not in its own.
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // used only by the CPU
+
+    // Without the lock, which is why they are not analysed: by the CPU whose shard it is, with
+    // interrupts off.
+    void count_filtered() NO_THREAD_SAFETY_ANALYSIS { count(tally.filtered); }
+    void count_unmatched() NO_THREAD_SAFETY_ANALYSIS { count(tally.unmatched); }
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
@@ -492,38 +496,38 @@ class alignas(64) TraceTable {
   };
 
   // Removes the record of an object from the shard, whose lock is held; false if there is none.
-  [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash,
-                                                 uint64_t object) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] static bool drop_record(Shard& shard, uint32_t hash, uint64_t object)
+      REQUIRES(shard.lock);
   // For an object without a record in the CPU's own shard: if homes_ shows that no other shard has
   // one, counts that and returns true.
-  [[gnu::always_inline]] bool none_elsewhere(Shard& shard,
-                                             uint64_t object) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] bool none_elsewhere(Shard& shard, uint64_t object) REQUIRES(shard.lock);
   // Frees a record that is not in a chain any more.
-  [[gnu::always_inline]] static void count_freed(Shard& shard,
-                                                 Record* record) NO_THREAD_SAFETY_ANALYSIS;
+  [[gnu::always_inline]] static void count_freed(Shard& shard, Record* record) REQUIRES(shard.lock);
 
   // When out of memory: records an allocation in any shard with a freed record; false if there is
   // none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
   // Records an allocation in the shard, whose lock is held, if it has a freed record, or with
   // `fresh` also an unused one.
-  bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
-  bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh);
+  bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh)
+      REQUIRES(shard.lock);
+  bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh)
+      REQUIRES(shard.lock);
   // Records the rest of a cut range in this shard, or counts it as dropped.
-  void record_rest(Shard& shard, const TraceEvent& event, uint64_t word);
+  void record_rest(Shard& shard, const TraceEvent& event, uint64_t word) REQUIRES(shard.lock);
   void put_record(Shard& shard, Record* record, const TraceEvent& event, Large* large,
-                  uint64_t word) NO_THREAD_SAFETY_ANALYSIS;
+                  uint64_t word) REQUIRES(shard.lock);
   // Takes a record of the shard, whose lock is held, out of its chain and counts it as freed.
-  static void free_record(Shard& shard, Record* record);
+  static void free_record(Shard& shard, Record* record) REQUIRES(shard.lock);
   // Replaces a record in its chain by another; nullptr removes it.
   static void replace(Store& store, Record* record, Record* other);
   // The record to be changed: `record` itself, or a copy that replaces it if a snapshot needs
   // `record` unchanged. nullptr when out of memory.
-  Record* changeable(Shard& shard, Record* record);
+  Record* changeable(Shard& shard, Record* record) REQUIRES(shard.lock);
   // Shortens a range to its first `size` bytes.
-  static void shorten(Shard& shard, Record* record, uint64_t size);
+  static void shorten(Shard& shard, Record* record, uint64_t size) REQUIRES(shard.lock);
   // Removes the part of a range between `from` and `to`.
-  void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to);
+  void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) REQUIRES(shard.lock);
   // The same for the owner's range that begins at `from`, if it reaches `to`.
   bool cut_first(uint64_t from, uint64_t to, uint16_t owner);
 

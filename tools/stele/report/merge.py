@@ -23,7 +23,7 @@ from stele.report.profile import Amount, Key, Profile, ReportError
 MOST_STACKS = 1 << 17
 MOST_LOST = 20  # lines of what was lost
 FILES_OF_ONE = 50  # so few files that a process for each CPU is not worth its start
-PID = re.compile(r"^pid \d+ ")
+PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 
@@ -150,8 +150,8 @@ def added(first, any_build, paths):
 
 def main(words):
     parser = argparse.ArgumentParser(prog="report merge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="where the sum goes")
-    parser.add_argument("--any-build", action="store_true", help="profiles of different kernels too")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the merged profile")
+    parser.add_argument("--any-build", action="store_true", help="also merge profiles of different kernels")
     parser.add_argument("files", nargs="+", metavar="FILE", help="a pprof profile, as scripts/report --format pprof writes it")
     options = parser.parse_args(words)
     try:

@@ -40,12 +40,6 @@ static_assert(sizeof(TraceDump) <= kDumpWorkspace - TraceText::kRoom);
 
 namespace {
 
-// The number of live objects without a record; exact when the source is quiet.
-uint64_t untracked(TraceSource source, const TraceCounters& counters) {
-  const uint64_t live = source.live();
-  return live > counters.live() ? live - counters.live() : 0;
-}
-
 TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
   TraceHeader header = {};
   format(header.name, sizeof(header.name), "%s", source.name());
@@ -123,7 +117,7 @@ Result<void> make_text(TraceDump& dump, TraceSource source) {
     print_off(dump, text.header, source.can_be_traced());
     return {};
   }
-  text.header.untracked = untracked(source, text.snapshot().counters());
+  text.header.objects = source.live();
   text.make(coarse_milliseconds());
   if (!text.needs_snapshot()) close_snapshot(dump);
   find_places(dump, source);
@@ -151,7 +145,7 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
     TraceTable* const table = trace_table_of(source);
     if (!table) continue;
     TraceHeader header = header_of(source);
-    header.untracked = source.live();
+    header.objects = source.live();
     dump.binary.add(header, kind_of(source), source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
   }
   return {};
@@ -263,8 +257,8 @@ Result<size_t> trace_status(char* buffer, size_t size) {
     if (!table) continue;
     TraceHeader header = header_of(source);
     header.counters = table->counters();
-    header.untracked = untracked(source, header.counters);
-    header.estimate = table->estimate(header.counters);
+    header.counters.set_untracked(source.live());
+    header.counters.set_estimate(table->estimate(header.counters));
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));
     length += static_cast<size_t>(header.format_counters(place(), rest()));

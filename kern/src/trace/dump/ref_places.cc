@@ -62,7 +62,7 @@ std::span<const RefPlaces::Entry> RefPlaces::of_stack(uint32_t stack) const {
   return {first, std::ranges::upper_bound(first, all().end(), stack, {}, &Entry::stack)};
 }
 
-int RefPlaces::format(char* buffer, size_t size, const Place& place) const {
+int RefPlaces::format(char* buffer, size_t size, const Location& place) const {
   const char* const name = place.name == kNoName ? "?" : names_[place.name].text;
   switch (place.where) {
     case Where::kNowhere:

@@ -27,7 +27,7 @@ class RefPlaces {
     kStatic
   };
   static constexpr uint16_t kNoName = UINT16_MAX;
-  struct Place {
+  struct Location {
     Where where;
     uint16_t name;     // kObject: of its cache or arena; kStack: of the task. add_name()
     uint32_t pid;      // kStack: of the task's process; 0: it has none
@@ -39,7 +39,7 @@ class RefPlaces {
     uint64_t object;  // that it refers to
     uint32_t stack;   // that took it: a number of a kernel stack
     RefKind kind;
-    Place place;
+    Location place;
 
     bool is_found() const { return place.where != Where::kNowhere; }
   };
@@ -70,7 +70,7 @@ class RefPlaces {
   // The references that `stack` took, if there is only one kind.
   std::span<const Entry> of_stack(uint32_t stack) const;
   // Writes "at +0x18 of vm_region 0x…"; returns the length of the whole text.
-  int format(char* buffer, size_t size, const Place& place) const;
+  int format(char* buffer, size_t size, const Location& place) const;
 
  private:
   static constexpr uint16_t kNames = 512;

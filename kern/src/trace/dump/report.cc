@@ -56,7 +56,7 @@ void print(const char* pattern, ...) {
 
 // Clears the summary for a report. False if another report is being made, or a trace is being
 // changed. Stacks are printed within a StoreReading, since their records may be freed meanwhile.
-bool begin() NO_THREAD_SAFETY_ANALYSIS {
+bool begin() TRY_ACQUIRE(true, trace_control) {
   if (summary_in_use.exchange(true, std::memory_order_acquire)) return false;
   if (trace_control.try_lock()) {
     summary.clear();
@@ -65,7 +65,7 @@ bool begin() NO_THREAD_SAFETY_ANALYSIS {
   summary_in_use.store(false, std::memory_order_release);
   return false;
 }
-void end() NO_THREAD_SAFETY_ANALYSIS {
+void end() RELEASE(trace_control) {
   trace_control.unlock();
   summary_in_use.store(false, std::memory_order_release);
 }

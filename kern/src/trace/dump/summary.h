@@ -58,18 +58,18 @@ class TraceSummary {
   void print(unsigned top, const StackTable& stacks, void (*line)(const char* text));
 
  private:
-  struct Place {
+  struct Slot {
     const char* name = nullptr;  // free if it has none
     uint32_t stack = 0;
     Sum sum = {};
   };
 
   void add_record(const char* name, uint32_t stack, const Sum& sum);
-  Place* largest();
+  Slot* largest();
   void print_unsure(void (*line)(const char* text)) const;
-  void print_stack(const Place& place, const StackTable& stacks, void (*line)(const char* text));
+  void print_stack(const Slot& slot, const StackTable& stacks, void (*line)(const char* text));
 
-  Place places_[kSets][kWays] = {};
+  Slot slots_[kSets][kWays] = {};
   Sum total_ = {}, others_ = {};
   unsigned tables_ = 0;
   unsigned shards_ = 0;  // of the tables

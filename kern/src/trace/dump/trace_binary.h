@@ -45,9 +45,8 @@ class TraceBinary {
 
   // Makes room for so many traces; also restarts. First. ENOMEM. May sleep.
   Result<void> begin(uint32_t sources);
-  // Adds a trace (TraceSnapshot::choose), within the room. `header`: everything except the counters
-  // and their sums; `untracked` is the number of live objects, with a record or without. `kind` and
-  // `flags`: ABI_TRACEDUMP_*.
+  // Chooses one trace (TraceSnapshot::choose), one of as many as there is room for. `header`: all
+  // but the counters and what they count. `kind` and `flags`: ABI_TRACEDUMP_*.
   void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
   // Opens the snapshots, after the last add(). Errors of TraceSnapshot::open().
   Result<void> open();
@@ -105,14 +104,14 @@ class TraceBinary {
     Key its;
   };
   // The position in the records: a slice of a source's snapshot.
-  struct Place {
+  struct RecordCursor {
     uint32_t source;
     TraceSnapshot::Walk walk;
     std::span<const TraceRecord> slice;
     uint64_t first;  // index of the slice's first record in the source
   };
-  // A piece of the file, and its offset in its section.
-  struct Piece {
+  // A stretch of the file, and its offset in its section.
+  struct Extent {
     static constexpr size_t kMax = StackTable::kMaxFrames * sizeof(uint64_t);
     uint64_t offset;
     size_t size;
@@ -121,7 +120,7 @@ class TraceBinary {
     template <typename Item>
     void set(uint64_t index, const Item& item);
   };
-  static_assert(sizeof(abi_tracedump_source) <= Piece::kMax);
+  static_assert(sizeof(abi_tracedump_source) <= Extent::kMax);
 
   // Strings lie at fixed distances: "" first, then the names of sources, then name and path of each
   // program of the dump's contexts.
@@ -142,13 +141,13 @@ class TraceBinary {
   void lay_out();
   void add_section(uint32_t tag, uint32_t item_size, uint64_t count);
   abi_tracedump_section records_section(uint32_t source) const;
-  // The piece at `offset` of the file, which is before its end and not in a record.
-  void make_piece(uint64_t offset, Piece& piece) const;
-  void make_item(const Section& section, uint64_t offset, Piece& piece) const;
+  // The extent at `offset` of the file, which is before its end and not in a record.
+  void make_extent(uint64_t offset, Extent& extent) const;
+  void make_item(const Section& section, uint64_t offset, Extent& extent) const;
   abi_tracedump_source source_item(uint32_t index) const;
   abi_tracedump_context context_item(uint32_t index) const;
   abi_tracedump_stack stack_item(uint32_t index) const;
-  void make_frames(uint64_t offset, Piece& piece) const;
+  void make_frames(uint64_t offset, Extent& extent) const;
 
   // The source whose section of records, including the header, contains `offset`.
   uint32_t source_at(uint64_t offset) const;
@@ -172,5 +171,5 @@ class TraceBinary {
   DumpSet<Context> contexts_;
   DumpSet<Program> programs_;
   uint64_t frame_count_ = 0;
-  std::optional<Place> place_;
+  std::optional<RecordCursor> cursor_;
 };

@@ -29,11 +29,10 @@ struct TraceHeader {
   char name[64];
   TraceState state;
   uint64_t object_size;
-  bool of_references;  // these have no size
-  uint64_t untracked;
+  bool of_references;              // these have no size
+  uint64_t objects;                // live ones, with a record or without
   std::optional<uint32_t> stacks;  // number of different stacks of the live records, if counted
   TraceCounters counters;
-  SampleWeight estimate;  // the weight of the live records
   uint64_t unattributed;  // live records of stacks for which a dump has no group
 
   // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters, which end a line,
@@ -67,8 +66,7 @@ class TraceText {
   template <typename Mark>
   void mark(Mark& mark) const;
 
-  // The caller fills in name, state and object size before make(), which fills in the rest except
-  // `untracked`.
+  // The caller fills in name, state, object size and `objects` before make(), which does the rest.
   TraceHeader header = {};
   // For references: their places, found shortly after the snapshot. Valid until the text is read.
   const RefPlaces* places = nullptr;
@@ -79,14 +77,14 @@ class TraceText {
 
  private:
   // The records of a group that have the same user stack in the same program, in any context.
-  struct Share {
+  struct UserStackSum {
     uint64_t bytes;
     uint64_t count;
     uint32_t user_stack;
     uint32_t context;    // the first
     uint32_t processes;  // number of contexts
   };
-  enum class Part : uint8_t {
+  enum class Section : uint8_t {
     kHeader,
     kGroup,
     kFrames,
@@ -108,8 +106,8 @@ class TraceText {
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);
-  void collect_shares();
-  void add_share(const Share& share);
+  void collect_user_stacks();
+  void add_user_stack(const UserStackSum& sum);
   const TraceGroup& group() const { return groups_[group_]; }
   uint32_t index() const { return group_ - first_collected_; }  // of the group's details
 
@@ -154,12 +152,12 @@ class TraceText {
   // The group being printed: its number of user stacks, and those with most bytes; its oldest
   // records.
   uint32_t user_stacks_ = 0;
-  Share shares_[kUserStacksShown];
+  UserStackSum user_stack_sums_[kUserStacksShown];
   std::span<const TraceRecord> oldest_;
 
   // The position in the text.
   uint64_t position_ = 0;  // of piece_
-  Part part_ = Part::kHeader;
+  Section section_ = Section::kHeader;
   uint32_t group_ = 0;
   uint32_t item_ = 0;     // in the part
   uint32_t printed_ = 0;  // items of a list
