@@ -64,7 +64,8 @@ constinit kmem_cache* buffer_cache = nullptr;
 constinit std::atomic<uint64_t> next_number{1};
 
 // A pipe's two files have the qid paths 2n, the reading, and 2n + 1, the writing end. A FIFO's has
-// its file's.
+// its file's, and as the version of a reading end how many writers had come and gone before it:
+// only writers after those can hang up on it.
 bool reads(const Chan& chan) {
   return (chan.open_flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
 }
@@ -143,8 +144,8 @@ Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t)
   Pipe& pipe = pipe_of(chan);
   Guard guard(pipe.lock);
   if (pipe.count == 0 && pipe.writer && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-  TRY(pipe.readers.wait(
-      pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return pipe.count > 0 || !pipe.writer; }));
+  TRY(pipe.readers.wait(pipe.lock,
+                        [&]() REQUIRES(pipe.lock) { return pipe.count > 0 || !pipe.writer; }));
   const size_t length = take(pipe, buffer, size);
   pipe.writers.wake_all();
   return length;
@@ -159,7 +160,7 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   Guard guard(pipe.lock);
   while (done < size) {
     const size_t room_wanted = size <= kAtomic ? size - done : 1;
-    const auto ready = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    const auto ready = [&]() REQUIRES(pipe.lock) {
       return kCapacity - pipe.count >= room_wanted || !pipe.reader;
     };
     if (!ready()) {
@@ -176,10 +177,17 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   return done;
 }
 
-// One more end that reads, writes or does both. How many of the other direction there have been.
-uint64_t open_end(Pipe& pipe, bool is_reader, bool is_writer) {
+// Of one direction: how many ends are open, and have ever been.
+struct Ends {
+  unsigned open;
+  uint64_t opened;
+};
+
+// One more end that reads, writes or does both. Those of the other direction.
+Ends open_end(Pipe& pipe, bool is_reader, bool is_writer) {
   const Guard guard(pipe.lock);
-  const uint64_t others = is_reader ? pipe.opened_writers : pipe.opened_readers;
+  const Ends others =
+      is_reader ? Ends{pipe.writer, pipe.opened_writers} : Ends{pipe.reader, pipe.opened_readers};
   if (is_reader) {
     ++pipe.reader;
     ++pipe.opened_readers;
@@ -246,7 +254,8 @@ uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   }
   if (reads(chan)) {
     if (pipe.count > 0) ready |= ABI_POLLIN;
-    if (pipe.writer == 0) ready |= ABI_POLLHUP;
+    if (pipe.writer == 0 && static_cast<uint32_t>(pipe.opened_writers) != chan.qid.version)
+      ready |= ABI_POLLHUP;
   }
   return ready;
 }
@@ -292,7 +301,7 @@ Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, boo
   if (!is_reader && !may_wait && pipe.reader == 0)
     return fail(Errno::ENXIO, "nobody has the FIFO open to read");
   if (!may_wait) return {};
-  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() REQUIRES(pipe.lock) {
     return is_reader ? pipe.writer > 0 || pipe.opened_writers != before
                      : pipe.reader > 0 || pipe.opened_readers != before;
   });
@@ -331,13 +340,14 @@ Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& w
   Ref<Chan> chan =
       TRY(Chan::create(&device, {.path = file->qid.path, .version = 0, .directory = false}));
   Pipe& pipe = *TRY(enter_fifo(std::move(file)));
-  const uint64_t others = open_end(pipe, is_reader, is_writer);
+  const Ends others = open_end(pipe, is_reader, is_writer);
+  if (is_reader) chan->qid.version = static_cast<uint32_t>(others.opened - others.open);
   // From here on letting the channel go closes the end.
   chan->state = &pipe;
   chan->open_flags = flags;
   TRY(bring_ring(pipe));
   if (is_reader != is_writer)
-    TRY(wait_for_other_end(pipe, is_reader, others, !(flags & ABI_O_NONBLOCK)));
+    TRY(wait_for_other_end(pipe, is_reader, others.opened, !(flags & ABI_O_NONBLOCK)));
   chan->is_open = true;
   return chan;
 }

@@ -156,6 +156,7 @@ class RootDevice final : public Device, public PageSource {
   uint32_t add(uint32_t directory, std::string_view name);
   void enter(const Entry& entry, uint32_t archive);
   void join_links();
+  void count_subdirectories();
   void stat_node(const Node& node, abi_stat& stat) const;
 
   // Written at boot only.
@@ -249,6 +250,14 @@ void RootDevice::join_links() {
   }
 }
 
+// The archives' own counts are those of the folders that they were made of.
+void RootDevice::count_subdirectories() {
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].is_directory()) nodes_[i].links = 2;
+  for (uint32_t i = 1; i < count_; ++i)
+    if (nodes_[i].is_directory()) ++nodes_[nodes_[i].parent].links;
+}
+
 void RootDevice::init() {
   const std::span<const std::byte> archive = boot_info().archive;
   Entry entry;
@@ -261,6 +270,7 @@ void RootDevice::init() {
   Reader reader(archive);
   while (reader.next(entry)) enter(entry, reader.archive());
   join_links();
+  count_subdirectories();
 }
 
 Result<Ref<Chan>> RootDevice::walk(Chan& chan, std::string_view name, const Credentials&) {

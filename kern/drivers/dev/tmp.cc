@@ -188,7 +188,7 @@ Result<Ref<Chan>> TmpDevice::walk(Chan& chan, std::string_view name, const Crede
 
 void TmpDevice::stat_node(const Node& node, abi_stat& stat) const {
   fill_stat(stat, node.number, node.mode, node.size);
-  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 : node.links;
+  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 + node.subdirectories : node.links;
   stat.uid = node.uid;
   stat.gid = node.gid;
   stat.blocks = node.page_count * (kPageSize / 512);

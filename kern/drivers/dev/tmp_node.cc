@@ -185,6 +185,7 @@ void insert(Node& directory, Entry& entry, Ref<Node> node) {
   directory.children.push_back(entry);
   node->entries.push_back(entry);
   ++node->links;
+  directory.subdirectories += node->is_directory();
   directory.modified = directory.changed = node->changed = now();
   entry.node = std::move(node);
 }
@@ -198,6 +199,7 @@ Ref<Node> detach(Entry& entry) {
   entry.of_node.unlink();
   entry.directory = nullptr;
   --node.links;
+  directory.subdirectories -= node.is_directory();
   return std::move(entry.node);
 }
 

@@ -65,6 +65,7 @@ struct Node : RefCounted<Node> {
   uint32_t links = 0;  // how many
 
   // A directory's.
+  uint32_t subdirectories = 0;  // how many of the children are directories
   List<Entry, &Entry::in_directory> children;
   uint64_t next_position = 1;
   uint64_t removals = 0;  // entries that have been taken out

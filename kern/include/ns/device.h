@@ -114,8 +114,8 @@ struct AttributeChange {
 // Checks that `who` may make the change to a file whose attributes are `now`. The owner and root
 // may set mode and times; a user with write permission, the times to the present; root, the owner;
 // the owner, the group, to one of his own. Adjusts `change` to the resulting attributes: setting an
-// owner clears the set-user-id and set-group-id bits, and so does the second a mode set by a user
-// who is not in the file's group. EPERM, EACCES.
+// owner clears the set-user-id and set-group-id bits; a mode set by a user who is not in the file's
+// group loses set-group-id. EPERM, EACCES.
 Result<void> check_attributes(const abi_stat& now, AttributeChange& change, const Credentials& who);
 // True if `who` has all of the rights `want` (4 read, 2 write, 1 execute or search) to a file with
 // these permissions.

@@ -8,7 +8,8 @@
 //
 // Of one owner no two record locks overlap, and none that lie side by side are of one kind: setting
 // a range cuts what the owner had there, which makes at most one lock more than before besides the
-// new one, and joins neighbours. The memory of both is there before anything changes. A process
+// new one, and joins neighbours. Locks that this takes away are used again, so that most calls
+// allocate nothing; what more is wanted is counted, and there before anything changes. A process
 // loses its record locks on a file when it closes any descriptor of it, as POSIX has it, and all
 // when it ends; a child has none, and a program that is executed keeps them. A descriptor table
 // knows whether its owner may have locks, so that close looks for them only then.
@@ -110,7 +111,7 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
 // that have been reached and not been looked at, their own waits are followed.
 bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   for (Wait& other : waits) other.reached = false;
-  const auto reach = [&](const void* owner) NO_THREAD_SAFETY_ANALYSIS {
+  const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
     bool found = false;
     for (Wait& other : waits) {
       if (other.owner != owner || other.reached) continue;
@@ -118,18 +119,18 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
     }
     return found;
   };
-  const auto blocked_by = [&](const Wait& one, auto&& each) {
+  const auto blocked_by = [&](const Wait& one, auto&& each) REQUIRES(locks_mutex) {
     for (Lock* lock = nullptr;
          (lock = next_in_the_way(*one.file, lock, true, one.owner, one.kind, one.range));)
       each(*lock);
   };
-  blocked_by(wait, [&](const Lock& lock) { reach(lock.owner.owner); });
+  blocked_by(wait, [&](const Lock& lock) REQUIRES(locks_mutex) { reach(lock.owner.owner); });
   for (bool more = true; more;) {
     more = false;
     for (Wait& other : waits) {
       if (!other.reached) continue;
       bool found = false;
-      blocked_by(other, [&](const Lock& lock) {
+      blocked_by(other, [&](const Lock& lock) REQUIRES(locks_mutex) {
         found |= lock.owner.owner == wait.owner;
         more |= reach(lock.owner.owner);
       });
@@ -139,7 +140,14 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   return false;
 }
 
-// What setting a lock may need: the file's entry, the lock, and one more when a lock is cut in two.
+// The memory that setting a lock takes: the file's entry, and up to two locks. The second holds the
+// rest of a lock that is cut.
+struct Wanted {
+  bool file = false;
+  unsigned locks = 0;
+};
+
+// That memory, until it is used.
 class Spares {
  public:
   Spares() = default;
@@ -150,15 +158,28 @@ class Spares {
       if (lock) lock_cache.destroy(lock);
     if (file_) file_cache.destroy(file_);
   }
+  bool has(const Wanted& wanted) const {
+    return (file_ || !wanted.file) &&
+           (locks_[0] != nullptr) + (locks_[1] != nullptr) >= wanted.locks;
+  }
   // ENOLCK.
-  Result<void> fill() {
-    if (!file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
-    for (Lock*& lock : locks_)
-      if (!lock) lock = TRY(made(lock_cache.make(KM_SLEEP)));
+  Result<void> fill(const Wanted& wanted) {
+    if (wanted.file && !file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
+    for (unsigned i = 0; i < wanted.locks; ++i)
+      if (!locks_[i]) locks_[i] = TRY(made(lock_cache.make(KM_SLEEP)));
     return {};
   }
   Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }
   LockedFile& file() { return *std::exchange(file_, nullptr); }
+  // A lock that is in no list, to be used again or freed.
+  void keep(Lock& lock) {
+    for (Lock*& place : locks_) {
+      if (place) continue;
+      place = &lock;
+      return;
+    }
+    lock_cache.destroy(&lock);
+  }
 
  private:
   template <typename T>
@@ -179,9 +200,30 @@ void wake_waiters(LockedFile& file) REQUIRES(locks_mutex) {
   waiters.wake_all();
 }
 
-void remove(Lock& lock) {
+Lock& taken_out(Lock& lock) {
   lock.link.unlink();
-  lock_cache.destroy(&lock);
+  return lock;
+}
+
+// The memory that set_range will take. A lock that it cuts in two is the only one of the owner's in
+// its way.
+Wanted wanted_by(LockedFile* file, const Wait& wait) {
+  const bool asks = wait.kind != LockKind::kNone;
+  if (!file) return {.file = asks, .locks = asks};
+  unsigned given_back = 0, cut = 0;
+  for (const Lock& lock : file->locks) {
+    if (lock.is_record != wait.is_record || lock.owner.owner != wait.owner) continue;
+    const ByteRange& old = lock.range;
+    if (lock.kind == wait.kind) {
+      given_back += old.touches(wait.range);
+    } else if (old.overlaps(wait.range)) {
+      const bool before = old.first<wait.range.first, after = old.last> wait.range.last;
+      cut += before && after;
+      given_back += !before && !after;
+    }
+  }
+  const unsigned needed = asks + cut;
+  return {.locks = needed - std::min(needed, given_back)};
 }
 
 // Gives the owner the range; nothing is in the way.
@@ -193,7 +235,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
     if (lock.kind == kind) {
       if (!old.touches(range)) continue;
       range = {std::min(old.first, range.first), std::max(old.last, range.last)};
-      remove(lock);
+      spares.keep(taken_out(lock));
     } else if (old.overlaps(range)) {
       const bool before = old.first<range.first, after = old.last> range.last;
       if (before && after) {
@@ -209,7 +251,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
       else if (after)
         old.first = range.last + 1;
       else
-        remove(lock);
+        spares.keep(taken_out(lock));
     }
   }
   if (kind == LockKind::kNone) return;
@@ -226,7 +268,7 @@ bool drop(LockedFile& file, bool is_record, const void* owner) {
   bool any = false;
   for (Lock& lock : file.locks) {
     if (lock.is_record != is_record || lock.owner.owner != owner) continue;
-    remove(lock);
+    lock_cache.destroy(&taken_out(lock));
     any = true;
   }
   return any;
@@ -240,19 +282,17 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// One look at whether the lock can be had. False: the caller waits now, with `wait` in the list.
-Result<bool> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
-                     Spares& spares) REQUIRES(locks_mutex) {
+// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it wants
+// memory.
+enum class Tried { kSet, kWaits, kWants };
+
+Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
+                      Spares& spares, Wanted& wanted) REQUIRES(locks_mutex) {
   LockedFile* file = find_file(chan);
-  if (!file && wait.kind == LockKind::kNone) return true;
-  if (!file) {
-    file = &spares.file();
-    file->device = chan.device;
-    file->path = chan.qid.path;
-    files[bucket_of(chan)].push_back(*file);
-  }
+  if (!file && wait.kind == LockKind::kNone) return Tried::kSet;
   const bool asks = wait.kind != LockKind::kNone;
-  if (asks && next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
+  if (file && asks &&
+      next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
     if (may_wait == LockWait::kNo) return Errno::EAGAIN;
     wait.file = file;
     if (wait.is_record && would_deadlock(wait))
@@ -262,12 +302,23 @@ Result<bool> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockW
     wait.woken = false;
     waits.push_back(wait);
     ++file->waits;
-    return false;
+    return Tried::kWaits;
+  }
+  wanted = wanted_by(file, wait);
+  if (!spares.has(wanted)) {
+    if (file) forget_if_idle(file);
+    return Tried::kWants;
+  }
+  if (!file) {
+    file = &spares.file();
+    file->device = chan.device;
+    file->path = chan.qid.path;
+    files[bucket_of(chan)].push_back(*file);
   }
   set_range(*file, wait.is_record, owner, wait.kind, wait.range, spares);
   wake_waiters(*file);
   forget_if_idle(file);
-  return true;
+  return Tried::kSet;
 }
 
 void stop_waiting(Wait& wait) REQUIRES(locks_mutex) {
@@ -283,14 +334,18 @@ Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, 
   wait.is_record = is_record;
   wait.kind = kind;
   wait.range = range;
-  TRY(spares.fill());
   for (;;) {
+    Wanted wanted;
+    Tried tried;
     {
       const MutexGuard guard(locks_mutex);
       if (wait.link.linked()) stop_waiting(wait);
-      Result<bool> is_set = try_set(chan, owner, wait, may_wait, spares);
-      if (!is_set) return is_set.error();
-      if (*is_set) return {};
+      tried = TRY(try_set(chan, owner, wait, may_wait, spares, wanted));
+    }
+    if (tried == Tried::kSet) return {};
+    if (tried == Tried::kWants) {
+      TRY(spares.fill(wanted));
+      continue;
     }
     Result<void> waited;
     {

@@ -3,10 +3,10 @@
 // A namespace is a root channel and a list of places that are covered by other channels. A place is
 // named by the covered file's device and qid path, not by its path name, so it is found however one
 // comes to it. The path walk asks after each step; if the file just reached is covered, the walk
-// goes on with (a clone of) the first channel that stands there, and the clone remembers the
-// covered file, by which later steps find the other members of the union. Crossing is done once for
-// each step, so what is mounted on the root of a device shows at #device and wherever that root is
-// bound, and no loop can arise.
+// goes on with the first channel that stands there and remembers the covered file, by which later
+// steps find the other members of the union; so does the channel that a walk ends with. Crossing is
+// done once for each step, so what is mounted on the root of a device shows at #device and wherever
+// that root is bound, and no loop can arise.
 //
 // The table has some ten entries and changes at boot; a list under a spinlock serves. Channels
 // leave the table under the lock and are let go after it, because closing may sleep.

@@ -19,7 +19,8 @@
 // Search permission is checked in every directory on the way.
 //
 // Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a
-// walk ends they are let go.
+// walk ends they are let go. A walk passes through the channels that others have, the current
+// directory's and what is mounted, as they are; only a result is copied, since it gets a name.
 
 #include "ns/walk.h"
 
@@ -86,8 +87,9 @@ Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& 
 }
 
 Result<Ref<Chan>> Walk::finish() {
-  const bool is_shared = at_ == context_.cwd || at_.get() == &context_.ns->root();
-  Ref<Chan> result = is_shared ? TRY(at_->clone()) : std::move(at_);
+  Ref<Chan> result = at_.is_shared ? TRY(at_->clone()) : std::move(at_.chan);
+  result->mount_device = at_.mount_device;
+  result->mount_path = at_.mount_path;
   TRY(chan_set_path(*result, {name_, length_}));
   result->named_at = named_at_;
   return result;
@@ -95,17 +97,16 @@ Result<Ref<Chan>> Walk::finish() {
 
 Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
   if (name.size() > kMaxName) return Errno::ENAMETOOLONG;
-  Chan& directory = *at_;
+  Chan& directory = *at_.chan;
   if (!directory.qid.directory) return Errno::ENOTDIR;
   TRY(check(directory, 1));
   Namespace& ns = *context_.ns;
-  if (!directory.mount_device ||
-      ns.member_count(directory.mount_device, directory.mount_path) <= 1) {
-    found_in = at_;
+  if (!at_.mount_device || ns.member_count(at_.mount_device, at_.mount_path) <= 1) {
+    found_in = at_.chan;
     return directory.device->walk(directory, name, context_.who);
   }
   for (size_t i = 0;; ++i) {
-    Ref<Chan> member = ns.member(directory.mount_device, directory.mount_path, i);
+    Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i);
     if (!member) return Errno::ENOENT;
     Result<Ref<Chan>> next = member->device->walk(*member, name, context_.who);
     if (!next && next.error() == Errno::ENOENT) continue;
@@ -115,13 +116,12 @@ Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
 }
 
 Result<Ref<Chan>> Walk::creation_member() {
-  Chan& directory = *at_;
   Namespace& ns = *context_.ns;
-  if (!directory.mount_device || ns.member_count(directory.mount_device, directory.mount_path) <= 1)
-    return Ref<Chan>(at_);
+  if (!at_.mount_device || ns.member_count(at_.mount_device, at_.mount_path) <= 1)
+    return Ref<Chan>(at_.chan);
   bool create = false;
   for (size_t i = 0;; ++i) {
-    Ref<Chan> member = ns.member(directory.mount_device, directory.mount_path, i, &create);
+    Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i, &create);
     if (!member) return fail(Errno::EPERM, "no part of this union takes new files");
     if (create) return member;
   }
@@ -139,15 +139,15 @@ Result<void> Walk::start(std::string_view& path) {
   if (path.front() == '#') return start_device(path);
   if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
   Chan& cwd = *context_.cwd;
-  at_ = context_.cwd;
+  at_ = Reached::shared(cwd);
   length_ = chan_copy_path(cwd, name_, named_at_);
   if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
   return {};
 }
 
 Result<void> Walk::start_root() {
-  at_ = Ref<Chan>(&context_.ns->root());
-  TRY(cross());
+  at_ = Reached::shared(context_.ns->root());
+  cross();
   return set_name("/");
 }
 
@@ -159,8 +159,8 @@ Result<void> Walk::start_device(std::string_view& path) {
   Device* const device = device_find(name);
   if (!device)
     return fail(Errno::ENXIO, "#%.*s: no such device", static_cast<int>(name.size()), name.data());
-  at_ = TRY(device->attach(spec));
-  TRY(cross());
+  at_ = {.chan = TRY(device->attach(spec))};
+  cross();
   TRY(set_name(whole));
   path.remove_prefix(whole.size());
   return {};
@@ -170,10 +170,10 @@ Result<void> Walk::start_device(std::string_view& path) {
 Result<void> Walk::mend_name() {
   const uint64_t renames = directory_renames();
   if (named_at_ == renames) return {};
-  const Result<void> mended = present_name(*context_.ns, *at_, named_at_, name_, length_);
+  const Result<void> mended = present_name(*context_.ns, *at_.chan, named_at_, name_, length_);
   if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
   named_at_ = renames;
-  if (at_ == context_.cwd) chan_keep_path(*at_, {name_, length_}, named_at_);
+  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {name_, length_}, named_at_);
   return {};
 }
 
@@ -204,14 +204,14 @@ Result<void> Walk::steps(std::string_view path, Last last, Links links) {
       if (!at_->qid.directory) return Errno::ENOTDIR;
       TRY(to_parent(here));
     } else {
-      Ref<Chan> before;
+      Reached before;
       const size_t length = length_;
       TRY(step(name, here, before));
       if (!at_->qid.symlink || links == Links::kNone || (is_last && links == Links::kNotLast))
         continue;
-      const Ref<Chan> link = std::exchange(at_, std::move(before));
+      const Reached link = std::exchange(at_, std::move(before));
       length_ = length;
-      TRY(read_link(*link, path, path));
+      TRY(read_link(*link.chan, path, path));
       if (path.front() == '/' || path.front() == '#') TRY(start(path));
     }
   }
@@ -219,18 +219,19 @@ Result<void> Walk::steps(std::string_view path, Last last, Links links) {
   return {};
 }
 
-Result<void> Walk::step(std::string_view name, Last last, Ref<Chan>& before) {
+Result<void> Walk::step(std::string_view name, Last last, Reached& before) {
   Ref<Chan> found_in;
   Result<Ref<Chan>> found = lookup(name, found_in);
-  if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_).release());
-  before = std::exchange(at_, TRY(std::move(found)));
+  if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_.chan).release());
+  before = std::exchange(at_, {.chan = TRY(std::move(found))});
   found_in_ = std::move(found_in);
   const bool slash = length_ > 0 && name_[length_ - 1] != '/';
   if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
   if (slash) name_[length_++] = '/';
   memcpy(name_ + length_, name.data(), name.size());
   length_ += name.size();
-  return last == Last::kCross ? cross() : Result<void>{};
+  if (last == Last::kCross) cross();
+  return {};
 }
 
 // `rest` lies in the text that the link's target takes the place of, or in the caller's path.
@@ -271,12 +272,8 @@ Result<void> Walk::to_parent(Last last) {
 }
 
 // If something is mounted at the file reached, goes there.
-Result<void> Walk::cross() {
+void Walk::cross() {
   Ref<Chan> mounted = context_.ns->member(at_->device, at_->qid.path, 0);
-  if (!mounted) return {};
-  Ref<Chan> crossed = TRY(mounted->clone());
-  crossed->mount_device = at_->device;
-  crossed->mount_path = at_->qid.path;
-  at_ = std::move(crossed);
-  return {};
+  if (!mounted) return;
+  at_ = {std::move(mounted), at_->device, at_->qid.path, true};
 }

@@ -38,7 +38,7 @@ class Walk {
   // The result with its name in it, held by nobody else.
   Result<Ref<Chan>> finish();
 
-  Chan& at() { return *at_; }
+  Chan& at() { return *at_.chan; }
   // The directory, a member of the union if it is one, in which the last step found `at`; nothing
   // after `.`, `..` or no step.
   Chan* found_in() { return found_in_.get(); }
@@ -49,6 +49,20 @@ class Walk {
   Result<void> check(Chan& chan, uint32_t want);
 
  private:
+  // How far a walk has come.
+  struct Reached {
+    Ref<Chan> chan;
+    // The mount point, if the channel is what is mounted there.
+    Device* mount_device = nullptr;
+    uint64_t mount_path = 0;
+    bool is_shared = false;  // others hold the channel too: it is the current directory, or mounted
+
+    static Reached shared(Chan& chan) {
+      return {Ref<Chan>(&chan), chan.mount_device, chan.mount_path, true};
+    }
+    Chan* operator->() const { return chan.get(); }
+  };
+
   // Sets at_ and the name to where `path` begins and takes that off `path`.
   Result<void> start(std::string_view& path);
   Result<void> start_root();
@@ -57,15 +71,16 @@ class Walk {
   Result<void> set_name(std::string_view name);
   Result<void> steps(std::string_view path, Last last, Links links);
   // `before` becomes the directory that the step is taken in.
-  Result<void> step(std::string_view name, Last last, Ref<Chan>& before);
+  Result<void> step(std::string_view name, Last last, Reached& before);
   // `path` becomes the target of `link` with `rest` after it. ELOOP.
   Result<void> read_link(Chan& link, std::string_view rest, std::string_view& path);
   Result<void> to_parent(Last last);
-  Result<void> cross();
+  void cross();
 
   const PathContext& context_;
   const Name name_kind_;
-  Ref<Chan> at_, found_in_;
+  Reached at_;
+  Ref<Chan> found_in_;
   uint64_t named_at_ = directory_renames();
   unsigned links_followed_ = 0;
   char* link_text_ = nullptr;  // what is left of the path since a link was followed; kmalloc'ed

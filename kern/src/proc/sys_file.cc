@@ -313,6 +313,7 @@ Result<int64_t> sys_fsync(const SystemCall& call) {
 Result<int64_t> sys_ftruncate(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
+  TRY(limit_allows_size(call.process, *chan, call.arguments[1]));
   TRY(chan->device->truncate(*chan, call.arguments[1], chan->opener));
   return 0;
 }

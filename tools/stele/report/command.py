@@ -28,18 +28,18 @@ FORMATS = {"text": ".txt", "folded": ".folded", "pprof": ".pb.gz", "html": ".htm
 def arguments(words):
     parser = argparse.ArgumentParser(prog="report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--format", choices=[*FORMATS, "all"], default="text", help="of the report (text); all: each, beside the others")
-    parser.add_argument("--base", metavar="FILE", help="show the difference to this one, which is of any form too")
-    parser.add_argument("--by", choices=text.BY, default="stack", help="text: group by it (stack)")
-    parser.add_argument("--measure", choices=("bytes", "objects"), help="folded: what the numbers are, also those that are read (bytes, unless nothing has a size)")
-    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (whichever of build/ has the build id)")
+    parser.add_argument("--base", metavar="FILE", help="show the difference from FILE, in any format that can be read")
+    parser.add_argument("--by", choices=text.BY, default="stack", help="text: group by (stack)")
+    parser.add_argument("--measure", choices=("bytes", "objects"), help="folded: unit of the numbers, also of input (bytes, or objects if nothing has a size)")
+    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (the one in build/ with the build id)")
     parser.add_argument("--programs", metavar="DIR", help="a folder with the programs' ELF files (build/user/bin)")
-    parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path, help="where the report goes (standard output); with all: FILE.txt, FILE.folded, …")
-    parser.add_argument("file", metavar="FILE", help="what is to be read")
+    parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path, help="write the report to FILE (standard output); with all: FILE.txt, FILE.folded, …")
+    parser.add_argument("file", metavar="FILE", help="the file to read")
     options = parser.parse_args(words)
     if options.format in ("pprof", "html", "all") and not options.output:
         parser.error(f"--format {options.format} needs -o FILE")
     if options.base and options.by == "process":
-        parser.error("--by process: two files have other processes, which are not compared")
+        parser.error("--by process: processes of two files cannot be compared")
     return options
 
 
@@ -100,7 +100,7 @@ def write(kind, profile, path, options):
             lines, left_out = folded.lines_of(profile, options.measure)
             put(lines, path)
             if left_out:
-                print(f"report: {left_out} {folded.measure_of(profile, options.measure)} that became less are not in the folded stacks,"
+                print(f"report: {left_out} {folded.measure_of(profile, options.measure)} less are not in the folded stacks,"
                       " which have no negative numbers", file=sys.stderr)
         elif kind == "pprof":
             with needs("pprof"):

@@ -213,8 +213,8 @@ def in_line(text):
 
 def main(words):
     parser = argparse.ArgumentParser(prog="report history", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--command", default="", metavar="TEXT", help="only runs whose command contains it; with --add, the command")
-    parser.add_argument("--add", metavar="FILE", help="record what is outstanding in it")
+    parser.add_argument("--command", default="", metavar="TEXT", help="only runs whose command contains TEXT; with --add, the command")
+    parser.add_argument("--add", metavar="FILE", help="record the outstanding objects of FILE")
     parser.add_argument("--database", type=pathlib.Path, default=default_path(), metavar="FILE", help="instead of build/history.db")
     parser.add_argument("stack", nargs="?", default="", metavar="STACK", help="a function, or several: outer;inner")
     options = parser.parse_args(words)
@@ -225,5 +225,5 @@ def main(words):
         return 0
     with opened(options.database) as connection:
         lines = list(over_commits(connection, options.command, options.stack) if options.stack else list_of_runs(connection, options.command))
-    print("\n".join(lines or ["nothing of that in " + str(options.database)]))
+    print("\n".join(lines or ["no such runs in " + str(options.database)]))
     return 0

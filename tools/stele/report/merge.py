@@ -150,8 +150,8 @@ def added(first, any_build, paths):
 
 def main(words):
     parser = argparse.ArgumentParser(prog="report merge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="where the sum goes")
-    parser.add_argument("--any-build", action="store_true", help="profiles of different kernels too")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the merged profile")
+    parser.add_argument("--any-build", action="store_true", help="also merge profiles of different kernels")
     parser.add_argument("files", nargs="+", metavar="FILE", help="a pprof profile, as scripts/report --format pprof writes it")
     options = parser.parse_args(words)
     try:
