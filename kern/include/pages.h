@@ -10,9 +10,28 @@
 
 struct Page {
   void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
-  std::atomic<uint32_t> mappings{0};  // user page: address spaces that map it (copy on write)
+  std::atomic<uint32_t> mappings{0};  // user page: address spaces that map it, and kPage*
   uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
 };
+
+// Of a user page besides the count in Page::mappings. A file has it too, so the last address space
+// does not give it back:
+inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
+// It may differ from what the file's device keeps:
+inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
+// It is not of the page arena: page_unmapped() gives it to the owner that page_set_owner() has
+// named.
+inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
+// Somebody waits for it by its physical address, so it stays in memory while it is mapped:
+inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
+inline constexpr uint32_t kPageMappings = kPageNamed - 1;
+
+// One mapping less; nobody's page is given back.
+void page_unmapped(PhysAddr page);
+// The file has it no more: the last mapping gives it back, now if there is none.
+void page_leaves_file(PhysAddr page);
+// Names the owner of pages with kPageOwned. Once, at boot.
+void page_set_owner(void (*free)(PhysAddr page));
 
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab
 // allocator and kmalloc. Called once, with one CPU.

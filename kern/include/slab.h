@@ -216,6 +216,10 @@ enum kmem_reap_extent {
   KMEM_REAP_DEPOTS,  /* all magazines of the depots */
   KMEM_REAP_ALL,     /* the CPUs' magazines, too */
 };
+/* `reap` is called before each reap: a holder of memory that may be wanted again gives up the memory
+ * that has not been used since the last reap of the surplus, or all. It takes no sleeping lock, and
+ * allocates nothing. Once, at boot. */
+void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent));
 /* An allocation that may sleep and finds no memory calls it with each extent, in this order, until
  * it finds some. May sleep: interrupts on, no spinlock held. */
 void kmem_reap_some(enum kmem_reap_extent extent);

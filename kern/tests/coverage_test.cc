@@ -66,8 +66,8 @@ struct Storm {
       EXPECT(file->device->read(*file, places, sizeof(places), 0).ok());
     }
   }
-  // Counts references to the maps of the remaining files, when no task runs any more: each has its
-  // record.
+  // Counts references to the maps of the remaining files, when no task runs any more (so without a
+  // lock): each has its record.
   uint64_t references() NO_THREAD_SAFETY_ANALYSIS {
     uint64_t sum = 0;
     for (const Ref<Chan>& file : files) {

@@ -181,7 +181,7 @@ void Pty::discard_output() {
 Result<size_t> Pty::read_output(char* buffer, size_t size, bool nonblock) {
   if (size == 0) return size_t{0};
   Guard guard(lock_);
-  const auto due = [this]() NO_THREAD_SAFETY_ANALYSIS { return output_count_ > 0 || left_alone(); };
+  const auto due = [this]() REQUIRES(lock_) { return output_count_ > 0 || left_alone(); };
   if (nonblock && !due()) return Errno::EAGAIN;
   TRY(master_readers_.wait(lock_, due));
   if (output_count_ == 0) return Errno::EIO;
@@ -197,7 +197,7 @@ Result<size_t> Pty::type(const char* data, size_t size, bool nonblock) {
   for (size_t done = 0; done < size; ++done) {
     {
       Guard guard(lock_);
-      const auto due = [this]() NO_THREAD_SAFETY_ANALYSIS { return !is_full(); };
+      const auto due = [this]() REQUIRES(lock_) { return !is_full(); };
       const Result<void> waited = due()      ? Result<void>()
                                   : nonblock ? Result<void>(Errno::EAGAIN)
                                              : typists_.wait(lock_, due);

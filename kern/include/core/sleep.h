@@ -31,6 +31,9 @@ class WaitQueue {
   // Sleeps until condition() is true. `guard_lock` protects the condition's data; the caller holds
   // it at the call and on every return, and it is dropped while asleep. Interruptible: EINTR when a
   // signal is pending. Deadline: ETIMEDOUT.
+  //
+  // A condition is annotated REQUIRES(the lock). In here the lock has another name, which is why
+  // these functions are not analysed.
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
@@ -62,7 +65,8 @@ class WaitQueue {
   void wake_pollers() REQUIRES(lock_);
   // Drops the lock and goes to sleep in one step; takes the lock again before it returns. Exactly
   // one Guard, on guard_lock, has turned interrupts off.
-  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
+  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline)
+      REQUIRES(guard_lock);
 
   Spinlock lock_{LockRank::kWaitQueue};
   List<TaskHead, &TaskHead::wait_link> waiters_;
@@ -126,6 +130,7 @@ class CAPABILITY("mutex") Mutex {
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }
+  void known_held() const ASSERT_CAPABILITY(this) {}  // as Spinlock's
   // The task that holds the lock; nullptr if it is free. Stable only while all CPUs are stopped.
   const TaskHead* owner() const { return owner_; }
   LockRank rank() const { return rank_; }

@@ -202,10 +202,11 @@ void print_in_slab(Writer& to, const kmem_located& at, uint64_t address) {
 // ---- Arenas.
 
 void print_user_page(Writer& to, const Page& page) {
-  const uint32_t mappings = page.mappings.load(std::memory_order_relaxed);
-  if (mappings > 0)
-    to.print(": a page of programs, which %u address space%s", mappings,
-             mappings > 1 ? "s map" : " maps");
+  const uint32_t all = page.mappings.load(std::memory_order_relaxed);
+  const uint32_t mappings = all & kPageMappings;
+  if (all == 0) return;
+  to.print(": a page of %s, which %u address space%s", all & kPageOfFile ? "a file" : "programs",
+           mappings, mappings == 1 ? " maps" : "s map");
 }
 
 // False if the page begins no large kmalloc.
