@@ -22,9 +22,9 @@ RULES = "\n".join(f"alloc {PROGRAM.at(name, True)} size={size}" for name, size i
 
 def session(folder, commands, work):
     """What work leaves outstanding, its counts, and all that was written."""
-    (folder / "commands").write_text(commands + "\nstart\n")
+    (folder / "commands").write_text(commands + "\n")
     output = run_guest(f"""exec 3<>#probe/clone; read n <&3
-cat /host/commands >&3 || exit 90
+cat /host/commands >&3 && echo start >&3 || exit 90
 {work}
 cat "#probe/$n/outstanding" > /host/dump; cat "#probe/$n/counts" > /host/counts; exec 3>&-{ENDS}""", "--share", str(folder))
     check_nothing_left(output)
@@ -130,7 +130,7 @@ def test_exec_by_a_thread(tmp_path):
 def test_killed_within_calls(tmp_path):
     """A process whose threads are within calls is killed; the next one begins with nothing entered."""
     work = """mkfifo /tmp/line; probethreads inside < /tmp/line > /tmp/said & exec 4> /tmp/line
-until grep -q inside /tmp/said; do :; done; kill -9 $!; wait $!; exec 4>&-; probethreads leaks"""
+until grep -q inside /tmp/said; do :; done; kill -9 $!; wait $! 2> /dev/null; exec 4>&-; probethreads leaks"""
     dump, counts, _ = session(tmp_path, RULES, work)
     assert sizes(dump) == {100: THREADS * ROUNDS}
     assert counts.header["abandoned"] == THREADS

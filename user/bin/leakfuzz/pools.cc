@@ -246,7 +246,7 @@ constexpr size_t kBuffers = 6;  // with two addresses inside of them
 constexpr size_t kThreads = kThreadsToMake + 3;  // and itself, nobody, a kernel task
 // What fs points at in each of them is the last word.
 constexpr size_t kStackSize = 16 << 10;
-char stacks[kThreadsToMake][kStackSize] __attribute__((aligned(16)));
+char thread_stacks[kThreadsToMake][kStackSize] __attribute__((aligned(16)));
 
 constexpr size_t kAddresses = 8;
 constexpr uint64_t kMapBase = 0x20000000;
@@ -491,7 +491,7 @@ void make_pools() {
   };
   memcpy(structures.locks, locks, sizeof locks);
   for (size_t i = 0; i < std::size(structures.threads); i++) {
-    char* const stack = stacks[i % kThreadsToMake];
+    char* const stack = thread_stacks[i % kThreadsToMake];
     char* const tls = stack + kStackSize - 16;
     structures.threads[i] = {.entry = address_of(empty),  // set_thread_entry()
                              .argument = i,
@@ -556,11 +556,12 @@ void set_thread_entry(void (*entry)(uint64_t argument)) {
 }
 
 size_t pool_stack_at(uint64_t address) {
-  const uint64_t first = address_of(stacks);
-  return address >= first && address < first + sizeof stacks ? (address - first) / kStackSize + 1
-                                                             : 0;
+  const uint64_t first = address_of(thread_stacks);
+  return address >= first && address < first + sizeof thread_stacks
+             ? (address - first) / kStackSize + 1
+             : 0;
 }
 
 size_t pool_stack_offset(uint64_t address) {
-  return (address - address_of(stacks)) % kStackSize;
+  return (address - address_of(thread_stacks)) % kStackSize;
 }
