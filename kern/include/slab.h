@@ -24,7 +24,7 @@ enum {
   KMC_QCACHE = 0x8,       /* quantum cache of an arena */
   KMC_TRACED = 0x10,      /* record allocations (state; the tracer sets it) */
   KMC_EVER_TRACED = 0x20, /* look records up on free (state; the tracer sets it) */
-  KMC_FAULTS = 0x40, /* ask whether an allocation shall fail (state; kmem_faults_begin sets it) */
+  KMC_INJECT = 0x40, /* ask whether an allocation shall fail (state; kmem_inject_begin sets it) */
   KMC_CHECKED =
       0x80, /* a freed object may lie in a checked slab (state; kmem_cache_check_start sets it) */
 };
@@ -145,11 +145,13 @@ void kmem_cache_unused_flags(struct kmem_cache* cache, int set);
 /* Sets and clears the same bits in the flags that kmem_cache_flags returns. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
-/* The slot's content, in one instruction: the slot has a fixed offset (asserted in slab.c). */
-enum { KMEM_CACHE_TRACE_OFFSET = 120 };
-static inline struct trace_table* kmem_cache_trace(struct kmem_cache* cache) {
-  return __atomic_load_n((struct trace_table**)((char*)cache + KMEM_CACHE_TRACE_OFFSET),
-                         __ATOMIC_ACQUIRE);
+/* The first member of struct kmem_cache; the rest is the allocator's own. */
+struct kmem_cache_head {
+  struct trace_table* trace; /* atomic; the tracer's */
+};
+/* The slot's content, in one instruction. */
+static inline struct trace_table* kmem_cache_trace(const struct kmem_cache* cache) {
+  return __atomic_load_n(&((const struct kmem_cache_head*)cache)->trace, __ATOMIC_ACQUIRE);
 }
 
 /* Tracing for callers inside the kernel. `options` as in a write to #mem/kmemtrace/NAME ("depth=16
@@ -167,28 +169,28 @@ void kmem_not_leak(const void* object);
 
 /* Fault injection: makes allocations fail, to test how their callers handle that. It shares the
  * tracer's flag test on the fast path, so it costs nothing while it is off. */
-enum kmem_fault_site {
-  KMEM_FAULT_CACHE, /* `source` is the cache, KMC_NOTRACE or not; for quantum caches the arena
+enum kmem_inject_site {
+  KMEM_INJECT_CACHE, /* `source` is the cache, KMC_NOTRACE or not; for quantum caches the arena
                        asks instead */
-  KMEM_FAULT_ARENA, /* `source` is the arena, asked by a direct caller */
-  KMEM_FAULT_TRACE, /* a page for the tracer; `source` is NULL */
+  KMEM_INJECT_ARENA, /* `source` is the arena, asked by a direct caller */
+  KMEM_INJECT_TRACE, /* a page for the tracer; `source` is NULL */
 };
 /* Returns 0 to let the allocation succeed. Called with interrupts off, in any context, with any
  * lock held that ranks above a cache's. Takes no lock and allocates nothing. */
-typedef int (*kmem_fault_function)(enum kmem_fault_site site, const void* source, size_t size,
-                                   int flags);
+typedef int (*kmem_inject_function)(enum kmem_inject_site site, const void* source, size_t size,
+                                    int flags);
 /* From now on every CPU calls `function` before each allocation. Returns 0, with nothing done, if
  * there is another function already. An injected failure returns NULL and is counted as a failure
  * of its cache or arena; the tracer does not see it. May sleep. */
-int kmem_faults_begin(kmem_fault_function function);
+int kmem_inject_begin(kmem_inject_function function);
 /* Ends fault injection. When it returns, no CPU runs the function. May sleep. */
-void kmem_faults_end(void);
+void kmem_inject_end(void);
 /* Calls the function; returns 0 if there is none. For allocators; any context but NMI. */
-int kmem_fault(enum kmem_fault_site site, const void* source, size_t size, int flags);
+int kmem_inject(enum kmem_inject_site site, const void* source, size_t size, int flags);
 /* Not 0 if there is a function. A cheap test for frequent allocators. Any context. */
-extern kmem_fault_function kmem_fault_asked; /* atomic */
-static inline int kmem_faults_wanted(void) {
-  return __atomic_load_n(&kmem_fault_asked, __ATOMIC_RELAXED) != 0;
+extern kmem_inject_function kmem_injector; /* atomic */
+static inline int kmem_inject_wanted(void) {
+  return __atomic_load_n(&kmem_injector, __ATOMIC_RELAXED) != 0;
 }
 
 /* Run-time checking. A checked cache reports on the log writes past the end of its objects, before

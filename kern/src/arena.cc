@@ -254,18 +254,18 @@ void arena_impl::note_cached(const struct arena& arena, const void* address, siz
 }
 #endif
 
-// The tracer's own arena is excluded: the tracer calls kmem_fault itself.
-[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool asked_to_fail(struct arena& arena,
-                                                                      size_t size, int flags) {
-  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
+// The tracer's own arena is excluded: the tracer calls kmem_inject itself.
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool ask_to_fail(struct arena& arena,
+                                                                    size_t size, int flags) {
+  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_inject(KMEM_INJECT_ARENA, &arena, size, flags))
     return false;
   note_failure(arena);
   return true;
 }
 
-[[gnu::always_inline]] static inline bool fails_on_purpose(struct arena& arena, size_t size,
+[[gnu::always_inline]] static inline bool injected_failure(struct arena& arena, size_t size,
                                                            int flags) {
-  return SLAB_OS_FLAG_TESTS && kmem_faults_wanted() && asked_to_fail(arena, size, flags);
+  return SLAB_OS_FLAG_TESTS && kmem_inject_wanted() && ask_to_fail(arena, size, flags);
 }
 
 // ---- Hooks for KernelAddressSanitizer (kasan.h).
@@ -422,7 +422,7 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
 [[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT void* arena_impl::alloc_anyhow(struct arena& arena,
                                                                            size_t size, int flags,
                                                                            const void* frame) {
-  if (fails_on_purpose(arena, size, flags)) return nullptr;
+  if (injected_failure(arena, size, flags)) return nullptr;
   void* const address = take(arena, align_up(size, arena.quantum), flags);
   open_memory(arena, address, size);
   return note_allocation(arena, address, size, frame);
@@ -439,7 +439,7 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   const size_t whole = align_up(size, arena->quantum);
   if ((flags & (KM_BESTFIT | KM_NEXTFIT)) && !is_cached(*arena, whole))
     return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
-  if (SLAB_OS_FLAG_TESTS && kmem_faults_wanted()) [[unlikely]]
+  if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted()) [[unlikely]]
     return arena_impl::alloc_anyhow(*arena, size, flags, __builtin_frame_address(0));
   if (has_flag(*arena, KMC_TRACED)) [[unlikely]]
     return arena_impl::alloc_traced(*arena, size, whole, flags, __builtin_frame_address(0));
@@ -477,7 +477,7 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   const Constraints wanted{whole, align, phase, nocross, min, max};
   ASSERT(!arena->passes_on);
   arena_impl::check(*arena, wanted, flags);
-  if (fails_on_purpose(*arena, size, flags)) return nullptr;
+  if (injected_failure(*arena, size, flags)) return nullptr;
   void* const address =
       reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
   open_memory(*arena, address, size);

@@ -67,9 +67,9 @@
 #include "slab_walk.h"
 
 _Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED |
-                KMC_EVER_TRACED | KMC_FAULTS | KMC_CHECKED) ==
+                KMC_EVER_TRACED | KMC_INJECT | KMC_CHECKED) ==
                    KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED +
-                       KMC_EVER_TRACED + KMC_FAULTS + KMC_CHECKED,
+                       KMC_EVER_TRACED + KMC_INJECT + KMC_CHECKED,
                "flags are distinct bits");
 
 /* ---- The allocator's own caches. */
@@ -130,15 +130,15 @@ static void name_make(char* to, const char* name, unsigned number) {
   to[length] = '\0';
 }
 
-kmem_fault_function kmem_fault_asked;
+kmem_inject_function kmem_injector;
 
 /* Gives the cache a unique name and appends it to the list. Nobody has used it yet. */
 static void list_add(struct kmem_cache* cache, const char* name) {
   slab_check_new_cache(cache, name);
   LOCK_GUARD(&list_lock);
-  if (kmem_faults_wanted() && !(cache->flags & KMC_QCACHE)) {
+  if (kmem_inject_wanted() && !(cache->flags & KMC_QCACHE)) {
     const unsigned cpus = slab_os_cpu_count();
-    for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_FAULTS;
+    for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_INJECT;
   }
   name_make(cache->name, name, 0);
   for (unsigned number = 2; name_taken(cache->name); number++) name_make(cache->name, name, number);
@@ -356,42 +356,42 @@ void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {
   __atomic_fetch_or(&cache->flags, (uint32_t)set, __ATOMIC_RELAXED);
 }
 
-_Static_assert(offsetof(struct kmem_cache, trace) == KMEM_CACHE_TRACE_OFFSET, "kmem_cache_trace");
+_Static_assert(offsetof(struct kmem_cache, head) == 0, "kmem_cache_trace");
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
-  return &cache->trace;
+  return &cache->head.trace;
 }
 
 /* ---- Fault injection. */
 
 /* On each CPU, interrupts off. A cache that enters the list after this CPU's walk gets the flag
  * from list_add, which tests for the function under the list lock. */
-static void set_fault_flags(void* argument) {
+static void set_inject_flags(void* argument) {
   (void)argument;
-  const bool wanted = __atomic_load_n(&kmem_fault_asked, __ATOMIC_ACQUIRE);
+  const bool wanted = __atomic_load_n(&kmem_injector, __ATOMIC_ACQUIRE);
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
     if (!(kmem_cache_flags(cache) & KMC_QCACHE))
-      kmem_cache_cpu_flags(cache, wanted ? KMC_FAULTS : 0, wanted ? 0 : KMC_FAULTS);
+      kmem_cache_cpu_flags(cache, wanted ? KMC_INJECT : 0, wanted ? 0 : KMC_INJECT);
 }
 
-int kmem_faults_begin(kmem_fault_function function) {
-  kmem_fault_function none = NULL;
-  if (!__atomic_compare_exchange_n(&kmem_fault_asked, &none, function, false, __ATOMIC_ACQ_REL,
+int kmem_inject_begin(kmem_inject_function function) {
+  kmem_inject_function none = NULL;
+  if (!__atomic_compare_exchange_n(&kmem_injector, &none, function, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_RELAXED))
     return 0;
-  slab_os_on_each_cpu(set_fault_flags, NULL);
+  slab_os_on_each_cpu(set_inject_flags, NULL);
   return 1;
 }
 
-void kmem_faults_end(void) {
-  __atomic_store_n(&kmem_fault_asked, NULL, __ATOMIC_RELEASE);
-  slab_os_on_each_cpu(set_fault_flags, NULL);
+void kmem_inject_end(void) {
+  __atomic_store_n(&kmem_injector, NULL, __ATOMIC_RELEASE);
+  slab_os_on_each_cpu(set_inject_flags, NULL);
 }
 
-ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, size_t size,
-                              int flags) {
-  if (!kmem_faults_wanted()) return 0;
+ALLOCATOR_TEXT int kmem_inject(enum kmem_inject_site site, const void* source, size_t size,
+                               int flags) {
+  if (!kmem_inject_wanted()) return 0;
   const uint64_t saved = slab_os_irq_save();
-  const kmem_fault_function function = __atomic_load_n(&kmem_fault_asked, __ATOMIC_ACQUIRE);
+  const kmem_inject_function function = __atomic_load_n(&kmem_injector, __ATOMIC_ACQUIRE);
   const int fails = function && function(site, source, size, flags);
   slab_os_irq_restore(saved);
   return fails;

@@ -16,7 +16,7 @@ extern "C" {
 
 /* The flags that take an allocation or a free off the fast path, in one test. */
 enum {
-  KMC_ALLOC_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_TRACED | KMC_FAULTS : 0,
+  KMC_ALLOC_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_TRACED | KMC_INJECT : 0,
   KMC_FREE_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_EVER_TRACED | KMC_CHECKED : 0
 };
 
@@ -41,7 +41,7 @@ struct magazine_list {
 /* The CPU's part of a cache. Only that CPU touches it, with interrupts off; others read the
  * statistics. */
 struct kmem_cpu {
-  uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_FAULTS and KMC_CHECKED */
+  uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_INJECT and KMC_CHECKED */
   uint32_t rounds;   /* objects in `loaded` */
   uint32_t capacity; /* of `loaded`; 0 while there is none */
   uint32_t previous_rounds;
@@ -100,6 +100,8 @@ struct kmem_checks {
 };
 
 struct kmem_cache {
+  struct kmem_cache_head head;
+
   /* Fixed at creation. */
   size_t object_size; /* as requested */
   size_t stride;      /* from object to object */
@@ -118,9 +120,6 @@ struct kmem_cache {
   uint32_t flags;
   uint32_t zombie; /* destroyed: magazines are not used any more */
   uint64_t failures;
-
-  /* The tracer. */
-  struct trace_table* trace;
 
   /* Lock of the list of caches. */
   struct kmem_cache* next;

@@ -172,11 +172,11 @@ ALLOCATOR_TEXT static void* alloc_failed(struct kmem_cache* cache, uint64_t save
   return NULL;
 }
 
-ALLOCATOR_TEXT static bool fails_on_purpose(const struct kmem_cache* cache,
+ALLOCATOR_TEXT static bool injected_failure(const struct kmem_cache* cache,
                                             const struct kmem_cpu* cpu, size_t requested,
                                             int flags) {
-  return UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_FAULTS) &&
-         kmem_fault(KMEM_FAULT_CACHE, cache, requested, flags);
+  return UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_INJECT) &&
+         kmem_inject(KMEM_INJECT_CACHE, cache, requested, flags);
 }
 
 /* The loaded magazine is empty. Leaves the interrupts-off region for the slab layer; CPU and flags
@@ -186,7 +186,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
                                                                        const void* frame,
                                                                        uint64_t saved) {
   struct kmem_cpu* cpu = cpu_part(cache);
-  if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
+  if (injected_failure(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
   if (uses_magazines(cache) && load_full(cache, cpu)) {
     choose_object(cpu);
@@ -209,13 +209,13 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   return object;
 }
 
-/* KMC_FAULTS is set, and KMC_TRACED perhaps. The object has left the loaded magazine. If the
+/* KMC_INJECT is set, and KMC_TRACED perhaps. The object has left the loaded magazine. If the
  * allocation shall fail, the object goes back by counting it again: it is still in the array. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_injected(
     struct kmem_cache* cache, void* object, size_t requested, int flags, const void* frame,
     uint64_t saved) {
   struct kmem_cpu* const cpu = cpu_part(cache);
-  if (fails_on_purpose(cache, cpu, requested, flags)) {
+  if (injected_failure(cache, cpu, requested, flags)) {
     set_rounds(cpu, cpu->rounds + 1);
     slab_os_count(&cpu->allocations, -1);
     return alloc_failed(cache, saved);
@@ -240,8 +240,8 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   void* const object = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) {
-    if (UNLIKELY(flags_again(cpu) & KMC_FAULTS))
-      return alloc_faulty(cache, object, *requested, flags, frame, saved);
+    if (UNLIKELY(flags_again(cpu) & KMC_INJECT))
+      return alloc_injected(cache, object, *requested, flags, frame, saved);
     return slab_trace_alloc(cache, object, *requested, frame, saved);
   }
   slab_os_irq_restore(saved);

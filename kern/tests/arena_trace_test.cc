@@ -36,7 +36,7 @@ size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCou
   TraceSnapshot snapshot;
   EXPECT(snapshot.open(*table).ok());
   *counters = snapshot.counters();
-  EXPECT(records.reserve(counters->live() + 1).ok());
+  EXPECT(records.reserve(counters->live + 1).ok());
   size_t count = 0;
   snapshot.visit([&](const TraceRecord& record) { records[count++] = record; });
   std::sort(records.data(), records.data() + count,
@@ -54,7 +54,7 @@ const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t co
 
 void expect_identities(const TraceCounters& counters) {
   EXPECT(counters.seen == counters.recorded + counters.dropped + counters.filtered);
-  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live());
+  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live);
 }
 
 // True if the address has one record in all traces, and that is the source's, with this size.
@@ -303,12 +303,12 @@ std::atomic<bool> churn_stop;
 // Allocates memory of all kinds: of caches and larger, pages, kernel stacks with their tasks, and
 // from an arena with quantum caches.
 void churn(void*) {
-  struct Piece {
+  struct Span {
     void* memory = nullptr;
     bool page = false;
   };
-  Piece pieces[48];
-  const auto give = [](Piece& piece) {
+  Span pieces[48];
+  const auto give = [](Span& piece) {
     if (!piece.memory) return;
     if (piece.page) {
       page_free(direct_map_phys(piece.memory));
@@ -318,7 +318,7 @@ void churn(void*) {
     piece.memory = nullptr;
   };
   while (!churn_stop) {
-    Piece& piece = pieces[ktest_random() % std::size(pieces)];
+    Span& piece = pieces[ktest_random() % std::size(pieces)];
     give(piece);
     piece.page = ktest_random() % 4 == 0;
     piece.memory = piece.page ? ktest_leak_page() : kmalloc(1 + ktest_random() % 60'000, KM_SLEEP);
@@ -327,7 +327,7 @@ void churn(void*) {
     }
     if (ktest_random() % 64 == 0) task_yield();
   }
-  for (Piece& piece : pieces) give(piece);
+  for (Span& piece : pieces) give(piece);
 }
 
 }  // namespace
@@ -447,7 +447,7 @@ void compare() {
   TraceCounters counters;
   const size_t count = records_of(load.ids, records, &counters);
   expect_identities(counters);
-  EXPECT(counters.live() == count && counters.dropped == 0);
+  EXPECT(counters.live == count && counters.dropped == 0);
   size_t matched = 0, live = 0;
   for (auto& slots : load.slots) {
     for (Slot& slot : slots) {

@@ -66,8 +66,8 @@ struct Storm {
       EXPECT(file->device->read(*file, places, sizeof(places), 0).ok());
     }
   }
-  // Counts references to the maps of the remaining files, when no task runs any more: each has its
-  // record.
+  // Counts references to the maps of the remaining files, when no task runs any more (so without a
+  // lock): each has its record.
   uint64_t references() NO_THREAD_SAFETY_ANALYSIS {
     uint64_t sum = 0;
     for (const Ref<Chan>& file : files) {
@@ -91,20 +91,20 @@ KTEST(coverage_maps_have_as_many_records_as_references) {
     team.join();
     task_drain_dead();
     EXPECT(storm.references() > 0);
-    EXPECT(counters_of(maps()).live() == storm.references());
+    EXPECT(counters_of(maps()).live == storm.references());
     // This task records in one map after the other, and keeps neither file.
     command(storm.open(), "start");
-    EXPECT(counters_of(maps()).live() == storm.references() + 1);
+    EXPECT(counters_of(maps()).live == storm.references() + 1);
     const Ref<Chan> mine = storm.open();
     command(mine, "start");
     EXPECT(map_of(mine).ref_count() == 2 && is_recorded(map_of(mine)));
-    EXPECT(counters_of(maps()).live() == storm.references() + 2);
+    EXPECT(counters_of(maps()).live == storm.references() + 2);
     EXPECT(maps().live() == before + storm.references() + 2);
     command(mine, "stop");
   }
   const TraceCounters counters = counters_of(maps());
   EXPECT(counters.recorded > Storm::kTasks * Storm::kRounds / 2);
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && counters.dropped == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && counters.dropped == 0);
   EXPECT(maps().live() == before);
   EXPECT(trace_command(maps(), "stop\nreset").ok());
 }

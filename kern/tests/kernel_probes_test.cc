@@ -389,7 +389,7 @@ KTEST(kernel_probes_without_memory) {
   refused = current_task();
   asked = 0;
   const uint64_t text = kernel_text_checksum();
-  EXPECT(kmem_faults_begin([](kmem_fault_site, const void*, size_t, int) -> int {
+  EXPECT(kmem_inject_begin([](kmem_inject_site, const void*, size_t, int) -> int {
     if (this_cpu().current != refused || this_cpu().interrupt_depth > 0) return 0;
     asked++;
     return 1;
@@ -397,7 +397,7 @@ KTEST(kernel_probes_without_memory) {
   Counting counting;
   const KernelProbe probe = {index_of(probed), 0, true};
   const Result<void> armed = kernel_probes_arm(counting, {&probe, 1});
-  kmem_faults_end();
+  kmem_inject_end();
   // Arming makes one allocation, so this covers every failure.
   EXPECT(!armed.ok() && armed.error() == Errno::ENOMEM && asked == 1);
   EXPECT(kernel_text_checksum() == text && kernel_function(probe.function).consumers == 0);

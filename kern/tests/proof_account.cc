@@ -319,14 +319,14 @@ size_t Account::copy(PageBuffer<TraceRecord>& records, TraceCounters* counters) 
   TraceSnapshot snapshot;
   if (!snapshot.open(*table)) panic("interrupted while comparing");
   *counters = snapshot.counters();
-  if (!records.reserve(counters->live() + 1)) panic("no memory to compare");
+  if (!records.reserve(counters->live + 1)) panic("no memory to compare");
   size_t count = 0;
   const bool all = snapshot.visit([&](const TraceRecord& record) {
     if (count == records.capacity()) return false;
     records[count++] = record;
     return true;
   });
-  if (!all || count != counters->live()) difference("records and counters do not agree");
+  if (!all || count != counters->live) difference("records and counters do not agree");
   std::sort(records.data(), records.data() + count,
             [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
   return count;
@@ -371,10 +371,10 @@ unsigned Account::compare(Hash& hash) {
     const uint64_t missing = compare_records(records.data(), count);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += records[i].size();
-    if (counters.live() != count)
-      difference("live %lu, but there are %lu records", counters.live(), count);
-    if (counters.live_bytes != bytes)
-      difference("bytes %lu, but the records have %lu", counters.live_bytes, bytes);
+    if (counters.live != count)
+      difference("live %lu, but there are %lu records", counters.live, count);
+    if (counters.bytes != bytes)
+      difference("bytes %lu, but the records have %lu", counters.bytes, bytes);
     compare_counters(counters, missing);
     compare_dump(counters);
   } else if (count > 0) {
@@ -383,7 +383,7 @@ unsigned Account::compare(Hash& hash) {
   hash.add(live());
   for (const uint64_t word :
        {counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed,
-        counters.cleared, counters.unmatched, counters.live_bytes, counters.truncated}) {
+        counters.cleared, counters.unmatched, counters.bytes, counters.truncated}) {
     hash.add(word);
   }
   forget_old_generations();
@@ -499,7 +499,7 @@ void Account::compare_counters(const TraceCounters& counters, uint64_t missing) 
   };
   if (counters.seen != counters.recorded + counters.dropped + counters.filtered)
     difference("seen is no sum");
-  if (counters.live() > counters.recorded) difference("recorded is no sum");
+  if (counters.live > counters.recorded) difference("recorded is no sum");
   within("seen", counters.seen, counts.seen, counts.maybe_allocations);
   within("filtered", counters.filtered, counts.filtered,
          counts.unsure_filtered + counts.maybe_allocations);
@@ -542,10 +542,10 @@ void Account::compare_dump(const TraceCounters& counters) {
                     number_after(head, " filtered ") == counters.filtered &&
                     number_after(head, " freed ") == counters.freed &&
                     number_after(head, " cleared ") == counters.cleared &&
-                    number_after(head, " live ") == counters.live() &&
-                    number_after(head, " bytes ") == counters.live_bytes &&
+                    number_after(head, " live ") == counters.live &&
+                    number_after(head, " bytes ") == counters.bytes &&
                     number_after(head, " unmatched ") == counters.unmatched &&
-                    number_after(head, " untracked ") == live() - counters.live();
+                    number_after(head, " untracked ") == live() - counters.live;
   if (!same) difference("the dump says otherwise than the table: %.*s", 120, text);
   trace_dump_close(*dump);
 }

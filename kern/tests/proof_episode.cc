@@ -71,7 +71,7 @@ Episode::Episode(uint64_t seed) {
 
 // Frees everything.
 Episode::~Episode() {
-  if (faults.on) kmem_faults_end();
+  if (faults.on) kmem_inject_end();
   faults.on = false;
   faults.caches_one_in = faults.pages_one_in = 0;
   workload.stop = true;
@@ -241,8 +241,8 @@ void Episode::change_faults() {
   faults.caches_one_in = fail_caches ? 2 + random_.below(60) : 0;
   faults.pages_one_in = fail_pages ? 1 + random_.below(10) : 0;
   const bool wanted = fail_caches || fail_pages;
-  if (wanted && !faults.on) EXPECT(kmem_faults_begin(shall_fail));
-  if (!wanted && faults.on) kmem_faults_end();
+  if (wanted && !faults.on) EXPECT(kmem_inject_begin(shall_fail));
+  if (!wanted && faults.on) kmem_inject_end();
   faults.on = wanted;
   if (!fail_pages) {
     on_each_cpu([](void*) {}, nullptr);

@@ -137,14 +137,14 @@ void reader(void*) {
   }
 }
 
-int shall_fail(kmem_fault_site site, const void* source, size_t, int flags) {
-  const bool is_page_of_trace = site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP);
+int shall_fail(kmem_inject_site site, const void* source, size_t, int flags) {
+  const bool is_page_of_trace = site == KMEM_INJECT_TRACE && !(flags & KM_SLEEP);
   if (faults.none || (!is_page_of_trace && current_task() == faults.controller)) return 0;
   uint32_t one_in = 0;
   const auto is_one_of = [source](const auto& known) {
     return std::find(std::begin(known), std::end(known), source) != std::end(known);
   };
-  if (site == KMEM_FAULT_TRACE || is_one_of(faults.own_caches)) {
+  if (site == KMEM_INJECT_TRACE || is_one_of(faults.own_caches)) {
     one_in = faults.pages_one_in;
   } else if (is_one_of(faults.sources)) {
     one_in = faults.caches_one_in;

@@ -61,7 +61,7 @@ struct Faults {
   bool on = false;  // the controller's own
 };
 extern Faults faults;
-// For kmem_faults_begin().
-int shall_fail(kmem_fault_site site, const void* source, size_t size, int flags);
+// For kmem_inject_begin().
+int shall_fail(kmem_inject_site site, const void* source, size_t size, int flags);
 
 }  // namespace proof

@@ -473,9 +473,9 @@ namespace {
 constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before each fails
 constinit std::atomic<const TaskHead*> failing_task{nullptr};
 
-int fails(kmem_fault_site site, const void*, size_t, int flags) {
+int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_FAULT_TRACE && site != KMEM_FAULT_CACHE) return 0;
+  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
   if (!(flags & KM_SLEEP)) return 0;  // the allocator's own, which it can do without
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
@@ -487,7 +487,7 @@ int fails(kmem_fault_site site, const void*, size_t, int flags) {
 // If any allocation fails, there is no report, and nothing is kept.
 KTEST(reach_without_memory) {
   uint64_t failed = 0;
-  EXPECT(kmem_faults_begin(fails));
+  EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();
   for (unsigned succeed = 0;; succeed++) {
     left_to_succeed = succeed;
@@ -501,7 +501,7 @@ KTEST(reach_without_memory) {
     failed++;
   }
   failing_task = nullptr;
-  kmem_faults_end();
+  kmem_inject_end();
   // Findings; page frames, runs, states, sources, stack, perhaps once more with larger ones; tasks
   // that wait for locks; the text.
   EXPECT(failed == 8 || failed == 13);

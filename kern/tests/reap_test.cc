@@ -154,7 +154,7 @@ class MostOfMemory {
   }
   ~MostOfMemory() {
     while (count_ > 0) {
-      const Piece& piece = pieces_[--count_];
+      const Span& piece = pieces_[--count_];
       arena_free(page_arena, piece.memory, piece.size);
     }
   }
@@ -166,11 +166,11 @@ class MostOfMemory {
 
  private:
   static constexpr size_t kLargest = 16 << 20, kSmallest = 64 << 10, kLeft = 2 << 20;
-  struct Piece {
+  struct Span {
     void* memory;
     size_t size;
   };
-  NOT_ROOTS static inline Piece
+  NOT_ROOTS static inline Span
       pieces_[512];  // too many for a stack; used by one instance at a time
   size_t count_ = 0;
 };

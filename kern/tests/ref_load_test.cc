@@ -71,7 +71,7 @@ KTEST(ref_trace_counts_address_spaces_under_load) {
     static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}));
   }
   EXPECT(recorded_spaces() == 2 * kShells);
-  EXPECT(counters_of(spaces()).live() == spaces().live() - before);
+  EXPECT(counters_of(spaces()).live == spaces().live() - before);
   EXPECT(spaces().live() - before == 2 * kShells);
 
   for (const uint32_t sleeper : now.sleepers)
@@ -79,7 +79,7 @@ KTEST(ref_trace_counts_address_spaces_under_load) {
   for (const uint32_t shell : shells) EXPECT(wait_for_program(shell) == exited_status(3));
   task_drain_dead();
   const TraceCounters counters = counters_of(spaces());
-  EXPECT(counters.recorded > 50 * kShells && counters.live() == 0 && counters.unmatched == 0);
+  EXPECT(counters.recorded > 50 * kShells && counters.live == 0 && counters.unmatched == 0);
   EXPECT(spaces().live() == before);
   EXPECT(trace_command_all("stop\nreset").ok());
 }

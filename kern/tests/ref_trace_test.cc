@@ -38,7 +38,7 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
     for (Ref<Counted>& copy : copies) copy = ktest_takes_reference(one);
     EXPECT(one->ref_count() == 11 && records_of(kind(), one.get()) == 11);
     EXPECT(records_of(kind(), other.get()) == 1);
-    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).live_bytes == 0);
+    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).bytes == 0);
     {
       const DumpText text(kind());
       EXPECT(text.has("\n10 references from stack\n\tktest_takes_reference+0x"));
@@ -58,7 +58,7 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
     EXPECT(records_of(kind(), one.get()) == one->ref_count());
   }
   const TraceCounters counters = counters_of(kind());
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
   EXPECT(Counted::destroyed == before + 2);
 }
 
@@ -133,7 +133,7 @@ KTEST(ref_trace_counts_as_the_objects_do) {
   {
     TestNamespace names;
     const uint64_t live = TraceSource(&ref_class(RefKind::kChan)).live();
-    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live();
+    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live;
     {
       Result<Ref<Chan>> file =
           path_open(names.context(), "#tmp/ktest_ref", ABI_O_CREAT | ABI_O_RDWR, 0600);
@@ -148,9 +148,9 @@ KTEST(ref_trace_counts_as_the_objects_do) {
     }
     EXPECT(path_remove(names.context(), "#tmp/ktest_ref", false).ok());
     EXPECT(TraceSource(&ref_class(RefKind::kChan)).live() == live);
-    EXPECT(counters_of(&ref_class(RefKind::kChan)).live() == recorded);
-    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live() == 0);
-    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live() == 1);
+    EXPECT(counters_of(&ref_class(RefKind::kChan)).live == recorded);
+    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live == 0);
+    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live == 1);
   }
   for (unsigned i = 0; const RefClass* const kind = ref_class_at(i); i++) {
     const TraceCounters counters = counters_of(const_cast<RefClass*>(kind));
@@ -203,7 +203,7 @@ KTEST(ref_trace_survives_starts_and_stops_under_load) {
   EXPECT(trace_command(kind(), "reset\nstart").ok());
   team.join();
   exchange.clear();
-  EXPECT(counters_of(kind()).live() == 0);
+  EXPECT(counters_of(kind()).live == 0);
   EXPECT(exchange.object->ref_count() == 1 && kind().live() == 1);
   EXPECT(trace_command(kind(), "stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);

@@ -102,7 +102,7 @@ class Records {
     TraceSnapshot snapshot;
     const MutexGuard guard(trace_control);
     EXPECT(snapshot.open(*trace_table_of(cache)).ok());
-    EXPECT(records_.reserve(snapshot.counters().live() + 1).ok());
+    EXPECT(records_.reserve(snapshot.counters().live + 1).ok());
     snapshot.visit([this](const TraceRecord& record) { records_[count_++] = record; });
   }
   size_t size() const { return count_; }

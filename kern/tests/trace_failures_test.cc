@@ -23,7 +23,7 @@ struct Order {
 };
 constinit Order order;
 
-int fails_nth(kmem_fault_site, const void*, size_t, int) {
+int fails_nth(kmem_inject_site, const void*, size_t, int) {
   const Cpu& cpu = this_cpu();
   if (cpu.current != order.task || cpu.interrupt_depth > 0) return 0;
   if (order.asked.fetch_add(1, std::memory_order_relaxed) !=
@@ -115,11 +115,11 @@ Outcome live(kmem_cache* cache) {
   if (started.ok()) {
     EXPECT(counters.seen == kObjects - outcome.failed);
     EXPECT(counters.seen == counters.recorded + counters.dropped);
-    EXPECT(counters.live() == counters.recorded);
+    EXPECT(counters.live == counters.recorded);
     outcome.lost = counters.dropped + counters.stacks_lost + counters.contexts_lost;
   }
   for (void* object : objects) kmem_cache_free(cache, object);
-  EXPECT(counters_of(cache).live() == 0);
+  EXPECT(counters_of(cache).live == 0);
   EXPECT(trace_command_all("stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);
   return outcome;
@@ -134,7 +134,7 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
   if (!cache) return;
   order.task = current_task();
   order.failing = UINT64_MAX;
-  EXPECT(kmem_faults_begin(fails_nth));
+  EXPECT(kmem_inject_begin(fails_nth));
   unsigned refused = 0, failed = 0;
   uint64_t nth = 0;
   for (bool reached = true; reached && nth < 10'000; nth++) {
@@ -148,7 +148,7 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
     failed += outcome.failed;
     reached = order.failed;
   }
-  kmem_faults_end();
+  kmem_inject_end();
   EXPECT(nth > kObjects && nth < 10'000);
   // The number of allocations varies: it depends on the state of magazines.
   EXPECT(failed > kObjects / 2);

@@ -227,7 +227,7 @@ void make_and_look(Made& made) {
     return;
   }
   const TraceCounters counters = table->counters();
-  makers.wrong += !makers.traced || counters.seen != 1 || counters.live() != 1;
+  makers.wrong += !makers.traced || counters.seen != 1 || counters.live != 1;
 }
 
 void make_many(void*) {

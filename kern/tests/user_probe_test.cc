@@ -155,18 +155,18 @@ class OneFails {
     task_ = current_task();
     skip_ = skip;
     failed_ = false;
-    EXPECT(kmem_faults_begin(fails));
+    EXPECT(kmem_inject_begin(fails));
   }
-  ~OneFails() { kmem_faults_end(); }
+  ~OneFails() { kmem_inject_end(); }
   static bool failed() { return failed_; }
 
  private:
   // Spares allocations that the allocator makes for itself and can do without.
-  static int fails(kmem_fault_site site, const void* source, size_t, int) {
+  static int fails(kmem_inject_site site, const void* source, size_t, int) {
     if (current_task() != task_ || this_cpu().interrupt_depth > 0 || failed_ ||
-        site == KMEM_FAULT_TRACE)
+        site == KMEM_INJECT_TRACE)
       return 0;
-    if (site == KMEM_FAULT_CACHE &&
+    if (site == KMEM_INJECT_CACHE &&
         (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
       return 0;
     if (skip_-- > 0) return 0;

@@ -1,4 +1,4 @@
-"""Allocations that fail on purpose: `failnext`, and every system call with each of its allocations failing in turn."""
+"""Fault injection: `failnext`, and every system call with each of its allocations failing in turn."""
 import re
 
 import pytest

@@ -73,8 +73,8 @@ def test_stack_over_commits(checkout, database, capfd):
         assert lines[2].startswith(f"    first in {commits[2][:12]}, ") and f"not yet in {commits[0][:12]}, " in lines[2]
         assert [(line.split()[2], line.split()[3]) for line in lines[3:] if line] == [
             (commit[:12], size) for commit, size in zip(commits, ("0", "?", "96", "320", "?", "0"))]
-    assert "nothing of that" in shown(capfd, "--command", "cat", "Tmp::create;sys_open", database=database)
-    assert "nothing of that" in shown(capfd, "--command", "cat", "other", database=database)
+    assert "no such runs" in shown(capfd, "--command", "cat", "Tmp::create;sys_open", database=database)
+    assert "no such runs" in shown(capfd, "--command", "cat", "other", database=database)
     assert "no run before that tells" in shown(capfd, "other", database=database)
 
 

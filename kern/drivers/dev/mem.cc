@@ -3,14 +3,12 @@
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
 //   kmemtrace/NAME        the trace of the cache or arena NAME: reads as a dump taken at open;
-//   takes
-//                         commands
+//                         takes commands
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
 //   unreachable           unreachable objects, and tasks that wait for each other's locks, found
-//   when
-//                         it is opened; `confirm=N` (reach/reach.h)
+//                         when it is opened; `confirm=N` (reach/reach.h)
 //   whatis                takes an address; describes it in the same open file (mem_whatis.h)
 //   references            where each traced reference lies, found when it is opened
 //                         (trace/dump/ref_places.h)
