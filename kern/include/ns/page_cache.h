@@ -46,8 +46,8 @@ void page_cache_drop(Chan& chan);
 inline void page_cache_leave(Chan& chan) {
   if (chan.cached.load(std::memory_order_relaxed)) page_cache_drop(chan);
 }
-// Retries later a write-back through `chan`, whose last shared map is gone and which was given up
-// because nobody waits for it any more.
+// Schedules another write-back through `chan`, whose last shared map is gone. The first one was
+// given up because nobody waits for it any more.
 void page_cache_sync_later(Ref<Chan> chan);
 // Writes back all changed pages. May sleep.
 void page_cache_sync_all();

@@ -2,7 +2,7 @@
 //
 // A command for all holds the control lock while it lists the sources and until it is done. A new
 // cache or arena enters its list under the same lock (slab_trace_entering). So each source is
-// started either by the command or by its order for later ones (later.h), and nobody can allocate
+// started either by the command or by its request for later ones (later.h), and nobody can allocate
 // from a new cache before its trace has begun.
 #include "trace/control.h"
 
@@ -392,7 +392,7 @@ Result<void> run(TraceSource source, std::string_view text) {
   }
 }
 
-// Starts the source, which nobody else uses yet (at boot there is one CPU), if an order for `name`
+// Starts the source, which nobody else uses yet (at boot there is one CPU), if a request for `name`
 // exists. Without memory, logs that and leaves the source untraced.
 void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_control) {
   const std::optional<TraceOptions> options = trace_later.wants(name);

@@ -518,7 +518,7 @@ class alignas(64) TraceTable {
                   uint64_t word) REQUIRES(shard.lock);
   // Takes a record of the shard, whose lock is held, out of its chain and counts it as freed.
   static void free_record(Shard& shard, Record* record) REQUIRES(shard.lock);
-  // Replaces a record in its chain by another; nullptr removes it.
+  // Makes the predecessor of a record in its chain point to `other` instead.
   static void replace(Store& store, Record* record, Record* other);
   // The record to be changed: `record` itself, or a copy that replaces it if a snapshot needs
   // `record` unchanged. nullptr when out of memory.
