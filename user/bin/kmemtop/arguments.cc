@@ -90,7 +90,7 @@ void parse_option(int option, Arguments& arguments) {
         kLine.bad("argument -s/--sort: \"" + std::string(value) +
                   "\": name, live, bytes, rate or change is wanted");
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }

@@ -66,7 +66,7 @@ constexpr double kLeastAlpha = 1e-9, kMostAlpha = 0.5;
 constexpr uint64_t kMostSamples = 100'000, kMost = 1'000'000'000, kMostDepth = 64;
 constexpr uint64_t kMostSample = 4ul << 30, kMostBytes = 1ul << 48;
 
-// As the kernel takes it: what it would refuse is refused now, not when something grows one night.
+// As the kernel parses it: errors are found now, not when something grows one night.
 std::string trace_option(std::string_view text) {
   const std::string_view key = text.substr(0, text.find('='));
   const std::string_view value = text.substr(std::min(key.size() + 1, text.size()));
@@ -111,7 +111,7 @@ void parse_option(int option, Arguments& arguments) {
     case 'v':
       arguments.verbose = true;
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }

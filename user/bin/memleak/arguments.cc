@@ -141,7 +141,7 @@ void parse_option(int option, Arguments& arguments) {
     case 't':
       arguments.trace = true;
       break;
-    case 'i':  // which the original's manual page has, and the original has not
+    case 'i':  // in the original's manual page, but refused by the original
       arguments.interval = kLine.number("-i", value, 1, kMost);
       break;
     case 'O':
@@ -205,12 +205,12 @@ void parse_option(int option, Arguments& arguments) {
     case kWithSelf:
       arguments.with_self = true;
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }
 
-// What goes together.
+// Checks combinations of options.
 void check(const Arguments& arguments) {
   if (arguments.min_size > arguments.max_size)
     kLine.bad("min_size (-z) can't be greater than max_size (-Z)");

@@ -126,7 +126,7 @@ void parse_option(int option, Arguments& arguments) {
     case kDebug:
       arguments.debug = true;
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }
