@@ -50,8 +50,8 @@ static int switches_append(void* argument) {
   return 0;
 }
 
-/* A write is at the end or at the offset, and moves the offset to its own end: atomically, whoever
- * changes the flag meanwhile. */
+/* A write is at the end or at the offset, and moves the offset to its own end: atomically, even
+ * if the flag changes meanwhile. */
 static void test_append_switched(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   EXPECT(ftruncate(fd, 100) == 0);

@@ -18,7 +18,7 @@ Count calls of functions and their stack traces.
 
 positional arguments:
   pattern               functions: NAME of the kernel, PROGRAM:NAME, or c:NAME
-                        for the C library; "*" stands for any characters
+                        for the C library; "*" matches any characters
 
 options:
   -h, --help            show this help message and exit
@@ -32,7 +32,7 @@ options:
   -r, --regexp          the pattern is a regular expression, for the beginning
                         of a name
   -s, --offset          show offsets in functions
-  -P, --perpid          count each process for itself
+  -P, --perpid          count each process separately
   -K, --kernel-stacks-only
                         kernel stacks only
   -U, --user-stacks-only
