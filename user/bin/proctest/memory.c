@@ -86,7 +86,7 @@ void test_memory(void) {
   EXPECT(RAW(munmap, 123, PAGE, 0) == -EINVAL);
   EXPECT(RAW(munmap, 0xffff800000000000, PAGE, 0) == -EINVAL);
 
-  /* Who wants more than there is dies; the others and the system go on. */
+  /* A process that wants more than there is dies; the others and the system go on. */
   int status = in_child(takes_all_memory, NULL);
   EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
