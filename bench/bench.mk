@@ -51,9 +51,9 @@ PROCESSES ?= 5000
 RECORDS   ?= 1000000
 
 .PHONY: bench bench-baseline bench-where bench-scale
-bench: all port-sqlite3 $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of the peers; build/bench/
+bench: all port-sqlite3 $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of other kernels; build/bench/
 	@bench/bench.py
-bench-baseline: all ## the counts as they are now become what `make test` compares with
+bench-baseline: all ## makes the present counts the baseline of `make test`
 	@bench/bench.py --counts-only --write-baseline
 bench-where: all $(BENCH_PLUGIN) ## where the instructions are that traces add to whole loads
 	@bench/where.py

@@ -13,8 +13,8 @@ from counts import LOAD_ROWS, ROOT
 
 CTL = "'#mem/kmemtrace/ctl'"
 LOADS = {"pipeline": "ls / | cat > /dev/null", "file": "echo something > /tmp/file; read line < /tmp/file"}
-# Commands before the load, after a round of each load, in which the shell allocates its permanent memory. A stopped trace has the
-# records of a round.
+# Commands that run before the load. A round of each load runs even earlier, so that the shell has allocated its permanent memory. A
+# stopped trace has the records of a round.
 ROUND = "; ".join(LOADS.values())
 STATES = {
     "untraced": "",

@@ -151,7 +151,7 @@ template <typename Body>
       asm volatile("# 3");
   }
 }
-// The levels are enough for these stacks.
+// kStackLevels levels are enough for kStacks stacks.
 inline constexpr unsigned kStacks = 1000, kStackLevels = 5;
 
 // The number of objects to average over: an object's address determines the place of its record,

@@ -52,7 +52,7 @@ class Strangers {
   Strangers& operator=(const Strangers&) = delete;
 
   enum class Order : uint8_t { kAsNumbered, kRandom };
-  // Frees an object and allocates it again as the same process, which is another one each time.
+  // Frees objects and allocates each again as the process that had it, a different one each time.
   [[gnu::noinline]] Cost renew(unsigned operations, Order order) {
     uint32_t seed = 1;
     return mean(operations, [&](unsigned i) BENCH_INLINE {

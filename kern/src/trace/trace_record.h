@@ -1,4 +1,4 @@
-// What is known of an outstanding object, as it goes into a table and as it comes out of one.
+// Records of outstanding objects, as they go into a table and come out of one.
 #pragma once
 
 #include <cstdint>

@@ -324,7 +324,7 @@ void TraceTable::note_not_leak(uint64_t object) {
   }
 }
 
-// A snapshot need not see it as it was: what owns an object is in no dump.
+// Changes records that a snapshot needs, too: owners are in no dump.
 bool TraceTable::reown(uint16_t from, uint64_t object, uint16_t to) {
   if (!holds(object)) return false;
   const uint64_t word = TraceRecord::word_of(object, from);

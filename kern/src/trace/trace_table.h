@@ -280,7 +280,7 @@ class alignas(64) TraceTable {
   void record(const TraceEvent& event, uint16_t owner);
   // False if there was no record, which is counted.
   bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
-  // From now on the object is another owner's. False if there was none. The bounds of
+  // Changes the owner of the object's record; false if there is none. The bounds of
   // note_not_leak().
   bool reown(uint16_t from, uint64_t object, uint16_t to);
   // Counts an allocation that could not be followed.
@@ -429,7 +429,7 @@ class alignas(64) TraceTable {
     void release(const RecordPage* kept);
   };
 
-  // What is counted of a shard, first what changes with every record.
+  // A shard's counters, those that change with every record first.
   struct Tally {
     ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_NO_COUNTER,
                            ABI_TRACEDUMP_NO_COUNTER)
@@ -437,7 +437,7 @@ class alignas(64) TraceTable {
                            ABI_TRACEDUMP_NO_COUNTER)
     uint64_t cut_nothing;  // cut() that found no record
   };
-  // One more, in one instruction.
+  // Increments a counter in one instruction.
   static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }
 
   // A shard's state for an open snapshot.
@@ -461,8 +461,7 @@ class alignas(64) TraceTable {
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // used only by the CPU
 
-    // Without the lock, which is why they are not analysed: by the CPU whose shard it is, with
-    // interrupts off.
+    // Called by the shard's CPU with interrupts off, without the lock; so they are not analysed.
     void count_filtered() NO_THREAD_SAFETY_ANALYSIS { count(tally.filtered); }
     void count_unmatched() NO_THREAD_SAFETY_ANALYSIS { count(tally.unmatched); }
 
@@ -519,7 +518,7 @@ class alignas(64) TraceTable {
                   uint64_t word) REQUIRES(shard.lock);
   // Takes a record of the shard, whose lock is held, out of its chain and counts it as freed.
   static void free_record(Shard& shard, Record* record) REQUIRES(shard.lock);
-  // Replaces a record in its chain by another; nullptr removes it.
+  // Makes the predecessor of a record in its chain point to `other` instead.
   static void replace(Store& store, Record* record, Record* other);
   // The record to be changed: `record` itself, or a copy that replaces it if a snapshot needs
   // `record` unchanged. nullptr when out of memory.

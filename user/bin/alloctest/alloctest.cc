@@ -1,17 +1,17 @@
-// alloctest: leaks exactly so many bytes through each allocator that it is told, in a function
-// named for it, for the test of memleak.
+// alloctest: leaks a given number of bytes through each given allocator, in a function named for
+// it, for the test of memleak.
 //
-//   alloctest [--leak BYTES] [--threads N] [--go] [--stay] KIND…
-//   alloctest --time                                 what malloc and free cost, before and after a
-//                                                    line has come
+//   alloctest [--leak BYTES] [--go] [--stay] KIND…
+//   alloctest --time                                 the cost of malloc and free, before and after
+//   a
+//                                                    line on standard input
 //   alloctest --as UID PROGRAM ARGUMENT…             runs a program as another user
 //
-//   --leak BYTES  that each leaks; 30000
-//   --threads N   does all kinds in N threads at once, and not in the main one
+//   --leak BYTES  leaked by each; 30000
 //   --go          says `ready` and waits for a line on standard input before it allocates
 //   --stay        says `done` and waits for a line, or the end of standard input, before it ends
 //
-// What it writes and reads passes by the C library's buffers: they would be allocations of its own.
+// It reads and writes without the C library's buffers, which would be allocations of its own.
 #include "alloctest.h"
 
 #include <pthread.h>
@@ -50,7 +50,7 @@ void await_line() {
 }
 
 [[noreturn]] void time_pairs() {
-  std::free(must(std::malloc(100'000)));  // the heap is there now
+  std::free(must(std::malloc(100'000)));  // the heap exists now
   for (const char* const state : {"before", "after"}) {
     char line[64];
     std::snprintf(line, sizeof(line), "%s %lu\n", state, time_of_pair());

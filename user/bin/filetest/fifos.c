@@ -39,7 +39,7 @@ void test_fifos(void) {
   CHECK(fstat(fd, &now) == 0 && S_ISFIFO(now.st_mode) && now.st_nlink == 1);
   CHECK(fchmod(fd, 0600) == 0 && stat("fifo", &now) == 0 && (now.st_mode & 0777) == 0600);
   CHECK(wait_for(child) == 0 && close(fd) == 0);
-  /* Without waiting; by another name; what is in it when nobody reads is gone with the last end. */
+  /* Without waiting; by another name; unread contents are lost with the last end. */
   CHECK(link("fifo", "name") == 0);
   int reader = open("fifo", O_RDONLY | O_NONBLOCK);
   struct pollfd ready = {.fd = reader, .events = POLLIN};

@@ -1,15 +1,15 @@
 /* Record locks and locks of open files. */
 #include "filetest.h"
 
-static int ready[2]; /* a child tells that it has its lock */
+static int ready[2]; /* a child reports that it has its lock */
 
 static int set(int fd, int command, short type, off_t from, off_t size) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
   return fcntl(fd, command, &lock);
 }
 
-/* What is in the way of an exclusive lock on [from, from + size): type, first byte, length, and
- * whether `owner` has it. */
+/* The conflict with an exclusive lock on [from, from + size): type, first byte, length, and is
+ * `owner` its owner? */
 static int is_locked(int fd, off_t from, off_t size, short type, off_t first, off_t length,
                      pid_t owner) {
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
@@ -62,7 +62,7 @@ static void ranges(void) {
   close(reader);
 }
 
-/* Whether another process finds the file locked. */
+/* Does another process find the file locked? */
 static int sees_lock(void* argument) {
   int fd = open(argument, O_RDWR);
   return !is_locked(fd, 0, 0, F_UNLCK, 0, 0, 0);
@@ -78,7 +78,7 @@ static void closing(void) {
   CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && close(other) == 0 && is_seen() == 0);
   CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && dup2(0, fd) == fd && is_seen() == 0);
   close(fd);
-  /* A program that is executed keeps them. */
+  /* An executed program keeps them. */
   fd = open("file", O_RDWR);
   CHECK(lseek(fd, 3, SEEK_SET) == 3 && lockf(fd, F_TLOCK, 4) == 0 && lockf(fd, F_TEST, 0) == 0);
   CHECK(is_seen() == 1 && lockf(fd, F_ULOCK, 0) == 0 && is_seen() == 0);
@@ -185,7 +185,7 @@ static void waiting(void) {
 }
 
 static int takes_flock(void* argument) {
-  for (int fd = 3; fd < 20; fd++) close(fd); /* what it has of its parent's open files */
+  for (int fd = 3; fd < 20; fd++) close(fd); /* its copies of its parent's open files */
   int fd = open("file", O_RDONLY);
   return flock(fd, *(int*)argument) == 0 ? 7 : errno == EWOULDBLOCK ? 8 : 9;
 }
@@ -206,7 +206,7 @@ static void open_file_locks(void) {
   CHECK(flock(copy, LOCK_EX) == 0);
   pid_t child = start(takes_flock, &wanted);
   wait_until_asleep(child);
-  CHECK(is_seen() == 0); /* the two sorts do not see each other */
+  CHECK(is_seen() == 0); /* the two kinds do not see each other */
   CHECK(close(copy) == 0 && wait_for(child) == 7);
   CHECK(FAILS(flock(999, LOCK_SH), EBADF) && FAILS(flock(0, 99), EINVAL));
   int ends[2];

@@ -79,7 +79,7 @@ static void kill_group_that_forks(void) {
     EXPECT(read(ready[0], &byte, 1) == 1);
     EXPECT(kill(-leader, SIGKILL) == 0);
     EXPECT(wait_for(leader) == SIGKILL);
-    /* The end of the file comes when the last of them has ended. */
+    /* The end of the file comes when the last child has ended. */
     struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
     int ended = poll_ms(&end, 1, 20000) == 1;
     EXPECT(ended);
@@ -105,7 +105,7 @@ static int sends_signals(void* argument) {
   return 0;
 }
 
-/* A fork that takes long comes to an end though signals come all the time. */
+/* A slow fork completes although signals arrive all the time. */
 static void fork_under_signals(void) {
   enum { kSize = 64 << 20 };
   char* memory = malloc(kSize);

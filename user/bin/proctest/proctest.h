@@ -1,4 +1,4 @@
-/* What the files of proctest share. */
+/* Shared by the files of proctest. */
 #pragma once
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 
-/* The call as it is: the kernel's result, not errno. */
+/* The raw call: the kernel's result, not errno. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -40,7 +40,7 @@ extern const char* program;
 void expect(int good, const char* what, const char* file, int line);
 #define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
 
-/* Runs function(argument) in a child; the child's status as wait gives it. What it returns is its
+/* Runs function(argument) in a child; returns the child's wait status. The function's result is the
  * exit code. */
 int in_child(int (*function)(void*), void* argument);
 /* Forks a child that runs the function; the parent gets its PID. */
@@ -65,5 +65,5 @@ int make_known_frames(void);
 /* proctest walk. */
 int walk_as(uid_t uid, int count, char** paths);
 int crowd_as(uid_t uid, int users, int count, char** paths);
-/* What a program that test_exec starts does with its arguments. */
+/* The work of a program that test_exec starts, with its arguments. */
 int exec_helper(int argc, char** argv);

@@ -1,5 +1,5 @@
-/* sessiontest [TEST…]: users, terminals and sessions, as programs meet them. Root's.
- * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
+/* sessiontest [TEST…]: users, terminals and sessions, as programs meet them. Root only. Prints a
+ * line for each test, and each failed expectation. Status 0 if there is none.
  */
 #include "sessiontest.h"
 
@@ -37,7 +37,7 @@ pid_t start_child(int (*function)(void)) {
   pid_t child = fork();
   if (child == 0) _exit(run(function));
   EXPECT(child > 0);
-  if (child < 0) exit(99); /* what the child should do would be waited for */
+  if (child < 0) exit(99); /* the test would wait for the child's work */
   return child;
 }
 

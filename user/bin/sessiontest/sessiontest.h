@@ -1,4 +1,4 @@
-/* What the files of sessiontest share. */
+/* Shared by the files of sessiontest. */
 #pragma once
 
 #include <errno.h>
@@ -17,9 +17,10 @@
 void expect(int good, const char* what, const char* file, int line);
 #define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
 
-/* Runs the function in a child; what it expects in vain fails the test. Its exit code, or -1. */
+/* Runs the function in a child; a failed expectation there fails the test. Returns its exit code,
+ * or -1. */
 int in_child(int (*function)(void));
-/* The exit code of a child that would end with this one: 99 if something was expected in vain. */
+/* The exit code of a child that would end with this one: 99 after a failed expectation. */
 int code(int wanted);
 /* Calls the function, for a child's exit code. */
 int run(int (*function)(void));
@@ -44,12 +45,12 @@ struct pair {
 };
 struct pair open_pair(void);
 void close_pair(struct pair* pair);
-/* The next that is read is `text`, or waited for. */
+/* The next text read is `text`; waits for it. */
 int reads(int fd, const char* text);
 /* All of it is written at once. */
 int types(int fd, const char* text);
-/* What poll says of it at once. */
+/* The result of poll for it, without waiting. */
 short ready(int fd);
 
-/* What the program does that a test has executed. */
+/* The work of the program that a test has executed. */
 int helper(int argc, char** argv);

@@ -1,4 +1,4 @@
-/* What the files of sigtest share. */
+/* Shared by the files of sigtest. */
 #pragma once
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
 void check(int good, const char* what, const char* file, int line);
 
-/* Runs function() in a child, which ends with what it returns; its status. */
+/* Runs function() in a child, which exits with its result; returns the child's status. */
 int in_child(int (*function)(void));
 pid_t start_child(int (*function)(void));
 int status_of(pid_t child);
@@ -37,5 +37,5 @@ void test_timers(void);
 void test_clocks(void);
 void test_polls(void);
 void test_limits(void);
-/* What the program that test_timers executes finds. */
+/* The checks of the program that test_timers executes. */
 int after_exec(void);
