@@ -24,7 +24,7 @@ class ProbeCounts {
       : stacks_(stacks), contexts_(contexts), apart_(apart) {}
 
   // Adds a CPU's counts, which may be changing. ENOMEM. May sleep.
-  Result<void> add(const StackCounts::Part& part);
+  Result<void> add(const StackCounts::CpuTable& part);
   // After the last: rows that say the same become one.
   void finish();
   // Marks the numbers of its rows. After finish().

@@ -21,12 +21,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/trace_record.h"
+
 struct ProbeCall {
   uint64_t stack_pointer;
   uint64_t return_address;  // what stands there, in a program
   uint64_t size;            // bytes
   uint64_t old;             // object that is freed if the call succeeds; 0: none
-  uint16_t owner;           // of the objects
+  TraceOwner owner;         // of the objects
   bool has_old;             // `old` is one, with a record that waits for the call's end
   uint64_t where;           // where the object will stand, if it is not the result
   uint32_t tag;

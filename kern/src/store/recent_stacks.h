@@ -113,15 +113,14 @@ class RecentStack {
   bool begins_at(uint64_t frame_pointer) const {
     return first_ == frame_pointer;
   }
-  // What it found: the number of the stack, with kTruncated if that is not all of it.
-  static constexpr uint64_t kTruncated = uint64_t{1} << 32;
+  // What it found: the number of the stack, with kStackTruncated if that is not all of it.
   uint64_t stack() const {
     return stack_;
   }
 
   // Whether it knows what a record names of this stack and a caller (TaskHead::trace_call); and
   // what that is: the number of a pair, or of the stack alone if there is no caller; with
-  // kTruncated if it is not all of either.
+  // kStackTruncated if it is not all of either.
   bool knows(uint64_t caller) const {
     return caller_ == caller;
   }
@@ -136,7 +135,7 @@ class RecentStack {
   // `pair` is the number for this caller, which has a user stack.
   void pair(uint64_t caller, uint32_t pair) {
     caller_ = caller;
-    named_ = ((stack_ | caller) & kTruncated) | pair;
+    named_ = ((stack_ | caller) & kStackTruncated) | pair;
   }
 
   // Whether it is of a stack that begins at the frame, maybe of another task: with the same return
@@ -162,11 +161,11 @@ class RecentStack {
   }
   // Whether there was more.
   bool truncated() const {
-    return stack_ >= kTruncated;
+    return stack_ >= kStackTruncated;
   }
   // The number of what was found. Of its pairs none is known.
   void name(uint32_t id) {
-    stack_ = (stack_ & kTruncated) | id;
+    stack_ = (stack_ & kStackTruncated) | id;
     unpair();
     key_ = top_ + scope_.word();
   }
@@ -223,7 +222,7 @@ class RecentStack {
 
   uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry does not match anything
   uint64_t first_ = 0;  // frame pointer
-  uint64_t named_ = 0;  // pair and kTruncated, for `caller_`
+  uint64_t named_ = 0;  // pair and kStackTruncated, for `caller_`
   uint64_t caller_ = 0;
   const void* compare_ = nullptr;  // the code that compares as many frames as there are
   const Frame* last_ = frames_;
@@ -232,7 +231,7 @@ class RecentStack {
   // What may be followed, and become another stack.
   uint64_t top_ = 0;    // of the stack
   uint64_t sum_ = 0;    // of the weights of what is recorded
-  uint64_t stack_ = 0;  // number and kTruncated
+  uint64_t stack_ = 0;  // number and kStackTruncated
   StackScope scope_;
   uint32_t skip_ = 0;              // frames of the allocator that are skipped
   uint32_t recorded_ = 0;          // behind them
@@ -338,7 +337,7 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
     return false;
   }
   recorded_ = std::min(walked - skip_, scope.depth());
-  stack_ = walked - skip_ > scope.depth() ? kTruncated : 0;
+  stack_ = walked - skip_ > scope.depth() ? kStackTruncated : 0;
   return true;
 }
 

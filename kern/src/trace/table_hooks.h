@@ -25,17 +25,15 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   shard.tally.recorded++;
   shard.tally.bytes += size;
   record->object_mark = marked(object);
-  asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
   Store::Bucket bucket = store.bucket_in_hook(hash);
   record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
   bucket.set_head(record);
   const uint64_t named = stack();
   record->stack = static_cast<uint32_t>(named);
-  if ((named & kFlag) != 0) [[unlikely]]
+  if ((named & kStackTruncated) != 0) [[unlikely]]
     shard.tally.truncated++;
   record->size = static_cast<uint32_t>(size);
   record->time = static_cast<uint32_t>(coarse_milliseconds());
-  asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
   record->context = context();
   shard.lock.unlock_in_hook();
   return true;
@@ -45,17 +43,12 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
   int64_t distance;
   if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
     return false;
-  uint64_t place = cpu * sizeof(Shard);
-  // A field by this and the place, in one instruction: the compiler would add them first.
-  const auto shard = [this, &place]() -> Shard& {
-    asm("" : "+r"(place));
-    return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
-  };
-  if (!shard().sampler.pass(distance)) [[unlikely]] {
-    shard().sampler.undo_pass(distance);
+  Shard& shard = shard_at(cpu);
+  if (!shard.sampler.pass(distance)) [[unlikely]] {
+    shard.sampler.undo_pass(distance);
     return false;
   }
-  shard().count_filtered();
+  shard.count_filtered();
   return true;
 }
 
@@ -104,16 +97,17 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
     bucket.set_head(record->next());
   } else {
     if (!record) return false;
-    asm("" : "+r"(record));  // what goes on here is not begun before
+    hide_value(record);  // traced, free_after_stop: what goes on here is not begun before
     Record* before = record;
     while ((record = before->next())) {
       if (record->is_of(object)) [[unlikely]]
         break;
       before = record;
-      asm("" : "+r"(before));  // in one register
+      hide_value(before);  // traced_oldest_of_*, free_after_stop: in one register
     }
     if (!record) return false;
-    asm("" : "+m"(before->next_stamp));  // read again: to keep it would be an instruction a round
+    // traced_oldest_of_*, free_after_stop: to keep it would be an instruction a round.
+    hide_object(before->next_stamp);
     before->set_next(record->next());
   }
   count_freed(shard, record);
@@ -121,7 +115,8 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
 }
 
 inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
-  asm("" : "+m"(shard.store.buckets), "+r"(object));  // nothing is kept for this
+  hide_object(shard.store.buckets);  // traced: nothing is kept for this
+  hide_value(object);                // traced
   // Where homes_ tells of what is not there any more, forget() corrects it.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;

@@ -5,12 +5,12 @@
 #include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
-void TraceTable::leave(uint16_t owner, Leave how) {
+void TraceTable::leave(TraceOwner owner, Leave how) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
       shard.lock.known_held();
-      if (record.mark() != owner) return;
+      if (!record.is_owned_by(owner)) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
         (changed ? changed : &record)->object_mark = record.object();
@@ -63,7 +63,7 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_
   free_record(shard, record);
 }
 
-bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
+bool TraceTable::cut_first(uint64_t from, uint64_t to, TraceOwner owner) {
   if (!holds(from)) return false;
   const uint64_t word = TraceRecord::word_of(from, owner);
   const uint32_t hash = hash_of(from);
@@ -85,7 +85,7 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
 // and as ranges of one process have nothing in common there is no other to look for. Otherwise it
 // takes a walk over all records. An index by address would make that shorter, but has to be kept in
 // order where ranges are made, in memory that each record would have to have.
-bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
+bool TraceTable::cut(uint64_t address, uint64_t size, TraceOwner owner) {
   const uint64_t end = address + size;
   trace_memory_prepare();
   if (cut_first(address, end, owner)) return true;
@@ -94,7 +94,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
       shard.lock.known_held();
-      if (record.mark() != owner) return;
+      if (!record.is_owned_by(owner)) return;
       if (record.object() >= end || record.object() + record.bytes() <= address) return;
       any = true;
       cut_record(shard, &record, address, end);

@@ -49,6 +49,7 @@
 #include "core/hook_lock.h"
 #include "core/probe_guard.h"
 #include "core/sleep.h"
+#include "lib/optimizer.h"
 #include "lib/units.h"
 #include "store/shared_tables.h"
 #include "store/stack_scope.h"
@@ -78,6 +79,7 @@ class alignas(64) TraceTable {
     bool is_large() const { return size == kLarge; }
     uint64_t object() const { return TraceRecord::object_of(object_mark); }
     uint32_t mark() const { return TraceRecord::mark_of(object_mark); }
+    bool is_owned_by(TraceOwner owner) const { return mark() == static_cast<uint32_t>(owner); }
     bool is_of(uint64_t object) const {
       return (object_mark ^ object) << TraceRecord::kMarkBits == 0;
     }
@@ -227,10 +229,9 @@ class alignas(64) TraceTable {
   // one), or one look at each shard.
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that takes no waiting and no memory; false, with nothing
-  // done, if it does. `stack` and `context` are known; with kFlag the stack was deeper. A record
+  // done, if it does. `stack` and `context` are known; `stack` may have kStackTruncated. A record
   // can hold `object`, and `size` is below kLargeSize. `stamp` is that of the CPU (Cpu::stamp).
   // Bound: some 50 instructions.
-  static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t stamp) {
     return record_at_once(object, size, stack, context, stamp, [this] { return mark(); });
@@ -279,23 +280,23 @@ class alignas(64) TraceTable {
   // For probes on programs, whose objects are known by a process too: an object of `owner`, a PID,
   // is another than that of another process at the same address. The owner stands where else the
   // mark does. With interrupts off; the same bounds.
-  void record(const TraceEvent& event, uint16_t owner);
+  void record(const TraceEvent& event, TraceOwner owner);
   // False if there was none, which is counted.
-  bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
+  bool forget_of(TraceOwner owner, uint64_t object, uint32_t cpu);
   // From now on the object is another owner's. False if there was none. The bounds of
   // note_not_leak().
-  bool reown(uint16_t from, uint64_t object, uint16_t to);
+  bool reown(TraceOwner from, uint64_t object, TraceOwner to);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
   // The process is no more. Its records stay, as nobody's, or are cleared. In slices, here and in
   // cut(). Task context.
   enum class Leave : uint8_t { kKeep, kClear };
-  void leave(uint16_t owner, Leave how);
+  void leave(TraceOwner owner, Leave how);
   // Ranges of memory, whole pages, of which a record says how many bytes were asked for (so its end
   // is in the last page): gives back what of `owner`'s lies in `size` bytes, whole pages, from
   // `address` on. What is left before it of a range is a shorter one, what is left behind it is
   // recorded anew. False if there was none, which is counted.
-  bool cut(uint64_t address, uint64_t size, uint16_t owner);
+  bool cut(uint64_t address, uint64_t size, TraceOwner owner);
   // Drops all records (they become `cleared`). No tracer lock held.
   void clear();
   // Gives back the memory for records of shards that have none. The same context.
@@ -381,7 +382,7 @@ class alignas(64) TraceTable {
       uint64_t index;
       Record* head() const { return segment[index]; }
       void set_head(Record* record) {
-        asm("" : "+r"(index));
+        hide_value(index);  // traced, free_after_stop: an address would be made of both
         segment[index] = record;
       }
     };
@@ -503,6 +504,7 @@ class alignas(64) TraceTable {
   // It is in no chain any more.
   [[gnu::always_inline]] static void count_freed(Shard& shard, Record* record) REQUIRES(shard.lock);
 
+  void record_marked(const TraceEvent& event, uint16_t mark_or_owner);
   // Records an allocation, without memory, in a shard in which there is a record that was freed;
   // false if there is none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
@@ -528,7 +530,7 @@ class alignas(64) TraceTable {
   // Gives back what of a range lies between `from` and `to`.
   void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) REQUIRES(shard.lock);
   // The same of the owner's range that begins at `from`, if it reaches as far as `to`.
-  bool cut_first(uint64_t from, uint64_t to, uint16_t owner);
+  bool cut_first(uint64_t from, uint64_t to, TraceOwner owner);
 
   struct Walk;
   // Calls visit(record), which may free it, for each live record of the shard: slice after slice,
@@ -550,7 +552,7 @@ class alignas(64) TraceTable {
   // The bytes of the product in reverse, so that the best mixed bits come first.
   static uint32_t hash_of(uint64_t object) {
     uint64_t hash = __builtin_bswap64(object * kHashFactor);
-    asm("" : "+r"(hash));  // one value for all, not the product and parts of it
+    hide_value(hash);  // traced: one value for all, not the product and parts of it
     return static_cast<uint32_t>(hash);
   }
   static constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
@@ -559,11 +561,7 @@ class alignas(64) TraceTable {
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
   // `cpu` may be a stamp.
   Shard& shard_of(uint64_t cpu) { return shard_at(cpu & TraceRecord::kCpu); }
-  Shard& shard_at(uint64_t cpu) {
-    Shard* shard = &first_shard()[cpu];
-    asm("" : "+r"(shard));  // one base for all its fields, not an index for each
-    return *shard;
-  }
+  Shard& shard_at(uint64_t cpu) { return first_shard()[cpu]; }
   uint64_t home(uint32_t hash) const {
     return homes_[hash % kHomes].load(std::memory_order_relaxed);
   }
