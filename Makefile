@@ -1,9 +1,9 @@
-# Stele. `make help` lists the targets. Everything that is made lies under $(BASE).
+# Stele. `make help` lists the targets. Everything that is built goes to $(BASE).
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
-#   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
+#   TOOLCHAIN=dir   newlib, libstdc++ and the ports, built once for all variants ($(BASE)/toolchain)
 
-# As many jobs as CPUs; a make within make shares those of the outer one.
+# As many jobs as CPUs; a nested make shares those of the outer one.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -27,8 +27,8 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# The packages that the goals need, by the groups of scripts/setup, come before everything else: `make` starts again when the
-# stamp was made.
+# Installs the packages of the goals, by the groups of scripts/setup, before everything else: `make`
+# restarts after it has made the stamp.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
   $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
@@ -51,7 +51,7 @@ $(SETUP): scripts/setup
 	@mkdir -p $(@D) && touch $@
 endif
 
-# The initial archive first: what it needs takes longest.
+# The initial archive first: its prerequisites take longest.
 all: initrd kernel tools
 
 include kern/kconfig.mk

@@ -1,4 +1,5 @@
-# What scripts/report needs besides Python: pprof's messages, out of the profile.proto of Debian's package of pprof.
+# Needed by scripts/report besides Python: pprof's messages, from the profile.proto of Debian's
+# package of pprof.
 PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
 PPROF_MESSAGES := $(BASE)/report/profile_pb2.py
 

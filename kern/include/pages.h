@@ -10,9 +10,28 @@
 
 struct Page {
   void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
-  std::atomic<uint32_t> mappings{0};  // user page: address spaces that map it (copy on write)
+  std::atomic<uint32_t> mappings{0};  // user page: address spaces that map it, and kPage*
   uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
 };
+
+// Flags of a user page, beside the count in Page::mappings.
+// A file has the page as well, so the last address space does not free it.
+inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
+// The page may differ from the file's content on the device.
+inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
+// The page is not from the page arena: page_unmapped() gives it to the function of
+// page_set_owner().
+inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
+// A task waits on the page's physical address, so the page stays in memory while it is mapped.
+inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
+inline constexpr uint32_t kPageMappings = kPageNamed - 1;
+
+// Removes a mapping; frees the page if it was the last and no file has the page.
+void page_unmapped(PhysAddr page);
+// Removes the page from its file; frees it now, or with its last mapping.
+void page_leaves_file(PhysAddr page);
+// Sets the function that frees pages with kPageOwned. Once, at boot.
+void page_set_owner(void (*free)(PhysAddr page));
 
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab
 // allocator and kmalloc. Called once, with one CPU.

@@ -29,6 +29,8 @@ constexpr size_t kQuantumCacheMax = 8 * kPageSize;
 constinit Page* descriptors = nullptr;
 constinit uint64_t frames = 0;
 constinit uint64_t total_bytes = 0;
+using FreePage = void (*)(PhysAddr page);
+constinit FreePage owner_free = nullptr;
 
 uintptr_t direct_map_address(PhysAddr address) {
   return reinterpret_cast<uintptr_t>(direct_map(address));
@@ -106,6 +108,30 @@ ALLOCATOR_TEXT Result<PhysAddr> page_alloc(int flags) {
 
 ALLOCATOR_TEXT void page_free(PhysAddr page) {
   arena_free(page_arena, direct_map(page), kPageSize);
+}
+
+namespace {
+
+void give_back_unused(PhysAddr page, uint32_t left) {
+  left &= ~(kPageNamed | kPageDirty);  // without meaning if there are no mappings and no file
+  if (left != 0 && left != kPageOwned) return;
+  page_of(page)->mappings.store(0, std::memory_order_relaxed);
+  left == 0 ? page_free(page) : owner_free(page);
+}
+
+}  // namespace
+
+void page_unmapped(PhysAddr page) {
+  give_back_unused(page, page_of(page)->mappings.fetch_sub(1, std::memory_order_acq_rel) - 1);
+}
+
+void page_leaves_file(PhysAddr page) {
+  give_back_unused(page, page_of(page)->mappings.fetch_sub(kPageOfFile, std::memory_order_acq_rel) -
+                             kPageOfFile);
+}
+
+void page_set_owner(void (*free)(PhysAddr page)) {
+  owner_free = free;
 }
 
 MemoryTotals memory_totals() {

@@ -430,8 +430,15 @@ static void unload_turn(enum reap_turn turn) {
   if (batch.count > 0) unload_batch(&batch);
 }
 
+static void (*registered_reaper)(enum kmem_reap_extent extent);
+
+void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent)) {
+  registered_reaper = reap;
+}
+
 /* Frees no cache structures: the caller of an allocation may hold any sleeping lock. */
 void kmem_reap_some(enum kmem_reap_extent extent) {
+  if (registered_reaper) registered_reaper(extent);
   for (enum reap_turn turn = REAP_ORDINARY; turn < REAP_TURNS; turn++) {
     if (extent == KMEM_REAP_ALL) unload_turn(turn);
     for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {

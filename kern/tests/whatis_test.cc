@@ -395,7 +395,7 @@ KTEST(whatis_code_data_and_stacks) {
 KTEST(whatis_any_number) {
   const uint64_t end = kDirectMapBase + boot_info().highest.value;
   for (const uint64_t address : {uint64_t{0}, uint64_t{8}, kUserEnd - 1})
-    EXPECT(Answer(address).is("an address of programs, not of the kernel"));
+    EXPECT(Answer(address).is("an address of user space"));
   for (const uint64_t address :
        {kUserEnd + kPageSize, uint64_t{1} << 47, uint64_t{1} << 63, kDirectMapBase - 1,
         end + (uint64_t{1} << 40), kKernelVirtualBase + kKernelVirtualSize - 8,
@@ -468,7 +468,7 @@ KTEST(whatis_answer_begins_where_it_is_first_read) {
   EXPECT(file->write("0x10\n").ok());
   EXPECT(reads(4, 5) == "0x10" && reads(4, 9) == " is " && reads(4, 5) == "0x10");
   EXPECT(reads(4, 4).empty() && reads(4, uint64_t{1} << 40).empty());
-  EXPECT(reads(sizeof(buffer), 13) == "an address of programs, not of the kernel\n");
+  EXPECT(reads(sizeof(buffer), 13) == "an address of user space\n");
   EXPECT(file->write("  4097  \n\n").ok());
   EXPECT(reads(7, 0) == "0x1001 " && reads(sizeof(buffer), 1000).empty());
   EXPECT(file->write("0x").error() == Errno::EINVAL && reads(6, 0) == "0x1001");

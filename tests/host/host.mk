@@ -1,9 +1,11 @@
-# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer. Tests named
-# NAME_threads_test run under ThreadSanitizer instead (a program can have one of the two).
+# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and
+# UndefinedBehaviorSanitizer. Tests named NAME_threads_test run under ThreadSanitizer instead (a
+# program can have only one of the two).
 #
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. It is linked with its world, which plays the rest of the kernel, and with
-# tested.a, which has all sources under test (sources.mk), compiled once for each kind of sanitizer. The linker takes from the
-# archive only what is still undefined, so a world's functions replace the kernel's; it reports a function that it got twice.
+# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. It is linked with its world, which plays
+# the rest of the kernel, and with tested.a, which has all sources under test (sources.mk), compiled
+# once for each kind of sanitizer. The linker takes from the archive only undefined symbols, so a
+# world's functions replace the kernel's; it reports a function that it got twice.
 
 include tests/host/sources.mk
 
@@ -25,12 +27,13 @@ $(call host_world,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,  
 recent_stacks_test_LINK := -no-pie
 trace_context_test_LINK := -no-pie
 
-# -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.
+# -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of
+# the kernel with the same path.
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
-# The checks of callers take locks, which would hide from ThreadSanitizer what is not ordered without.
+# The checks of callers take locks, which would hide missing synchronisation from ThreadSanitizer.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
   $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
@@ -60,8 +63,8 @@ $(BUILD)/host/$(1)/%.S.o: %.S tests/host/host.mk
 	@echo "  HOST  $(1): $$<"
 	@gcc -I kern -MMD -MP -c $$< -o $$@
 
-# Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take -O1 twice as long.
-# gcc finds prelude.h.gch where it looks for prelude.h.
+# Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take
+# -O1 twice as long. gcc finds prelude.h.gch on the path of prelude.h.
 $$(HOST_$(1)_TEST_OBJ): HOST_TEST_FLAGS := -Og -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
 $$(HOST_$(1)_TEST_OBJ): $(BUILD)/host/$(1)/prelude.h.gch
 $(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
@@ -70,7 +73,7 @@ $(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
 	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) -Og -MD -MP -x c++-header $$< -o $$@
 -include $$(HOST_$(1)_TESTED_OBJ:.o=.d) $$(HOST_$(1)_TEST_OBJ:.o=.d) $(BUILD)/host/$(1)/prelude.h.d
 
-# The archive is made again when a source comes or goes.
+# The archive is made again when a source is added or removed.
 $(BUILD)/host/$(1)/tested: TEXT := $$(HOST_$(1)_SRC)
 $(BUILD)/host/$(1)/tested: FORCE
 	@mkdir -p $$(@D)
@@ -88,7 +91,7 @@ $(foreach kind,address thread,$(eval $(call HOST_KIND_RULES,$(kind))))
 .PHONY: host-tests
 host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)
 
-# speedscope, whose importer reads what scripts/report writes (pprof_tools_test.py).
+# speedscope, whose importer reads the output of scripts/report (pprof_tools_test.py).
 SPEEDSCOPE := $(BASE)/speedscope/npm.stamp
 $(SPEEDSCOPE): tests/host/speedscope/package.json tests/host/speedscope/package-lock.json
 	$(NPM_INSTALL)

@@ -340,7 +340,7 @@ TEST_F(Owners, Ranges) {
           trace_owner(owner));
     } else {
       const bool any = std::any_of(begin, end, [](int mapped) { return mapped != 0; });
-      // What is behind a hole in a range is another one.
+      // The part behind a hole in a range is a mapping of its own.
       for (uint64_t page = first + count;
            page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1];
            page++) {

@@ -21,7 +21,7 @@ void on_cpus(Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// One CPU adds, another reads: what is read never shrinks and is never more than has been added.
+// One CPU adds, another reads: the sum never shrinks and is never more than has been added.
 TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
   constexpr uint64_t kAdds = 200000;
   StackCounts::CpuTable part;
@@ -51,7 +51,7 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
   StackCounts::CpuTable::release(taken);
 }
 
-// Each CPU's events come in its order, whole; with those lost they are all.
+// Each CPU's events come in its order, and complete; with the lost ones they are all.
 TEST(ProbeThreads, Events) {
   constexpr uint64_t kEvents = 50000;
   ProbeEvents* events = ProbeEvents::create(3, ProbeEvent::kMaxValues);

@@ -1,21 +1,22 @@
-# The kernel's sources that are compiled for the host too, by tests/host/host.mk and bench/bench.mk. Each is named once, here.
+# The kernel's sources that are also compiled for the host, by tests/host/host.mk and
+# bench/bench.mk. Each is named once, here.
 
 # Caches, arenas, pages.
 MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
-# Stacks, and the memory that they and records lie in.
+# Stacks, and the memory for them and for records.
 TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
-# Who allocates: task, program, interrupt.
+# Allocation contexts: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
-# Records, and which allocations get one.
+# Records, and the choice of the recorded allocations.
 TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
-# The hooks that the memory core calls for each allocation that is traced.
+# The hooks that the memory core calls for each traced allocation.
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 # The commands that users write, and the dumps that they read.
 TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/trace/trace_options.cc \
   $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
-# What #p9 makes of a server's answers.
+# #p9's reading of a server's answers.
 P9_SRC := kern/drivers/dev/p9_client.cc
 
 # The parts of the program stackcount that need no system.

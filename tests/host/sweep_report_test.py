@@ -1,4 +1,5 @@
-"""What the leak sweep makes of what its guests say (tools/stele/sweep.py), and scripts/leaksweep's own failures."""
+"""The leak sweep's reading of its guests' output (tools/stele/sweep.py), and scripts/leaksweep's
+own failures."""
 import os
 import subprocess
 from types import SimpleNamespace
@@ -104,7 +105,7 @@ def test_a_command_that_sways():
 
 @pytest.mark.parametrize("sways, status", [("12", 2), ("2", 2), ("", 0)], ids=["both", "one", "none"])
 def test_guests_that_sweep_nothing(tmp_path, sways, status):
-    """Of two, by a file that plays scripts/guest."""
+    """Of two guests, by a file that plays scripts/guest."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts/leaksweep").write_bytes((ROOT / "scripts/leaksweep").read_bytes())
     (tmp_path / "tools").symlink_to(ROOT / "tools")

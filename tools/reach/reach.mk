@@ -1,4 +1,5 @@
-# The program that looks through all of a core's memory for gdb's commands, with the kernel's own marking (kern/src/reach).
+# The program that searches all of a core's memory for gdb's commands, with the kernel's own marking
+# (kern/src/reach).
 REACH := $(BASE)/tools/stele-reach
 REACH_OBJ := $(patsubst %.cc,$(BASE)/%.o,$(wildcard tools/reach/*.cc))
 

@@ -1,7 +1,8 @@
 """Drives a headless Chromium, for the tests and pictures of the report's page.
 
-The browser is spoken to in the Chrome DevTools Protocol through two pipes, its descriptors 3 and 4: JSON with a zero byte behind each
-message. It is offline, and `requests` says what pages asked for all the same; `problems` are exceptions and errors of their programs.
+The browser speaks the Chrome DevTools Protocol through two pipes, its descriptors 3 and 4: JSON
+with a zero byte behind each message. It is offline. `requests` has the URLs that pages asked for
+all the same; `problems` has the exceptions and errors of their programs.
 """
 import base64
 import contextlib
@@ -17,15 +18,15 @@ import tempfile
 import time
 
 NAMES = ("chromium-headless-shell", "chromium")
-SECONDS = 60  # until an answer counts as missing; the machine may be busy
+SECONDS = 60  # after which an answer counts as missing; the machine may be busy
 
 
 class BrowserError(Exception):
-    """There is no browser, or it does not do what was asked for."""
+    """There is no browser, or it does not obey."""
 
 
 class Browser:
-    """One page. `width` and `height` in CSS pixels; `scale`: the screen's pixels for each."""
+    """One page. `width` and `height` are in CSS pixels; `scale` is the screen's pixels for each."""
 
     def __init__(self, width=1280, height=800, dark=False, scale=1):
         self.program = next(filter(None, map(shutil.which, NAMES)), None)
@@ -74,7 +75,7 @@ class Browser:
         self._open.callback(self._stop, process)
 
     def _moved(self, pair):
-        """The ends of a pipe, which are closed as soon as they have been duplicated."""
+        """The ends of a pipe, which are closed when they have been duplicated."""
         for end in pair:
             yield end
             os.close(end)
@@ -103,7 +104,7 @@ class Browser:
                 return answer["result"]
 
     def _receive(self):
-        """The next message, of which events are noted."""
+        """The next message. Events are recorded."""
         end = time.monotonic() + SECONDS
         while b"\0" not in self._received:
             if not select.select([self._from], [], [], max(0, end - time.monotonic()))[0]:
@@ -137,18 +138,18 @@ class Browser:
         self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=width < 700)
 
     def prefer(self, scheme):
-        """What prefers-color-scheme says: light, dark."""
+        """Sets prefers-color-scheme: light, dark."""
         self._ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def js(self, expression):
-        """The value of an expression; a promise's. BrowserError if it throws."""
+        """The value of an expression, or of its promise. BrowserError if it throws."""
         result = self._ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise BrowserError(result["exceptionDetails"].get("exception", {}).get("description", "exception"))
         return result["result"].get("value")
 
     def wait(self, condition):
-        """Until the expression is true. BrowserError if it does not become so."""
+        """Waits until the expression is true. BrowserError if it does not become true."""
         end = time.monotonic() + SECONDS
         while not self.js(f"Boolean({condition})"):
             if time.monotonic() > end:
@@ -156,18 +157,18 @@ class Browser:
             time.sleep(0.02)
 
     def click(self, element):
-        """Clicks at the middle of an element, an expression, as a person does."""
+        """Clicks in the middle of an element, an expression, as a person does."""
         x, y = self.js(f"(() => {{ const e = {element}; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();"
                        " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
         for kind in ("mousePressed", "mouseReleased"):
             self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def rest(self):
-        """Takes the pointer away from what it points at."""
+        """Moves the pointer away from its element."""
         self._ask("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
 
     def type(self, text):
-        """Into what has the focus."""
+        """Types into the focused element."""
         self._ask("Input.insertText", text=text)
 
     def key(self, name):
@@ -176,7 +177,7 @@ class Browser:
             self._ask("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
 
     def screenshot(self, path, whole=False):
-        """A PNG of what is seen, or of the whole page."""
+        """Saves a PNG of the visible part, or of the whole page."""
         clip = {}
         if whole:
             size = self._ask("Page.getLayoutMetrics")["cssContentSize"]

@@ -1,12 +1,11 @@
-"""Where the caller's frame is at an address of code that need not have made its own yet, out of the ELF file's call frame information.
-
-Debian's libdw reads it, by ctypes, as in dwarf.py.
+"""Finds the caller's frame at a code address where the function may not have made its own frame
+yet, from the ELF file's call frame information. Debian's libdw reads it, by ctypes, as in dwarf.py.
 """
 import ctypes
 
 from stele.dwarf import READ, library
 
-OP_BREGX = 0x92  # a register and an offset: all that a compiler says of a frame's address
+OP_BREGX = 0x92  # a register and an offset: the only form that the compiler uses for a frame's address
 RBP, RSP = 6, 7  # in DWARF's numbers
 
 
@@ -17,8 +16,8 @@ class Op(ctypes.Structure):
 
 
 def frame_addresses(path, addresses):
-    """{address: (register, offset)}: the canonical frame address there, right above the return address. Without addresses of which nothing is
-    known."""
+    """{address: (register, offset)}: the canonical frame address there, right above the return
+    address. Addresses without information are left out."""
     lib = library()
     lib.dwarf_getcfi.restype, lib.dwarf_getcfi.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     lib.dwarf_cfi_addrframe.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 MOST_MARKS = 65535
 FILTERS = ("min", "max", "pid", "sample")
-AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # of references, which have no size, only how many
+AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # number of references, which have no size
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost", "unattributed")
 
 
@@ -14,7 +14,7 @@ class DumpError(Exception):
 
 @dataclass
 class UserStack:
-    """Where in their programs some of a group's objects were allocated from."""
+    """The calls in programs that led to the allocation of some of a group's objects."""
 
     owner: str  # "pid 12 sh", "pid 12 sh and 3 more"
     bytes: int
@@ -25,13 +25,13 @@ class UserStack:
 
 @dataclass
 class Group:
-    """Outstanding objects that were allocated from one stack."""
+    """Outstanding objects that one stack allocated."""
 
     bytes: int
     objects: int
-    estimated: tuple = None  # (bytes, objects) that these stand for, if the trace is sampled
+    estimated: tuple = None  # estimates (bytes, objects), if the trace is sampled
     frames: list = field(default_factory=list)  # "function+0x12 [kernel]", innermost first
-    marks: set = field(default_factory=set)  # generations with an object alive
+    marks: set = field(default_factory=set)  # generations with a live object
     summary: str = ""  # ages, marks and contexts as the kernel wrote them
     user_stacks: list = field(default_factory=list)
 
@@ -46,11 +46,11 @@ class Dump:
     groups: list
 
     def lost(self):
-        """What the trace could not keep: {counter: number}, without those that are zero."""
+        """The trace's losses: {counter: number}, without those that are zero."""
         return {key: self.counters[key] for key in COUNTERS_THAT_LOSE if self.counters.get(key)}
 
     def broken_identities(self):
-        """The identities that do not hold, as text; empty in every true dump."""
+        """The identities that do not hold, as text; empty for every true dump."""
         c = self.counters
         broken = []
         if c["seen"] != c["recorded"] + c["dropped"] + c["filtered"]:
@@ -87,7 +87,7 @@ def parse_group(lines):
     rest = iter(lines[1:])
     for line in rest:
         text = line.strip()
-        marks = re.search(r"\bmarks? (none|[\d,-]+)", text)  # none that there was memory for
+        marks = re.search(r"\bmarks? (none|[\d,-]+)", text)  # without memory for any
         if text.startswith("age ms ") and marks:
             group.summary, group.marks = text, set() if marks[1] == "none" else parse_ranges(marks[1].rstrip(","))
             break
@@ -104,7 +104,8 @@ def parse_group(lines):
 
 
 def parse_ctl(text):
-    """What #mem/kmemtrace/ctl says: trace memory as {"limit": bytes, "used": bytes}, and the traces, whose groups it does not tell."""
+    """The contents of #mem/kmemtrace/ctl: trace memory as {"limit": bytes, "used": bytes}, and the
+    traces, without groups."""
     memory, dumps = {}, []
     for line in text.splitlines():
         words = line.split()
@@ -121,7 +122,7 @@ def parse_ctl(text):
 
 
 def parse_dumps(text):
-    """All dumps in `text`, one after the other; those of caches that are not traced are left out."""
+    """All dumps in `text`, one after the other, without those of untraced caches."""
     dumps, blocks = [], []
     for line in text.splitlines():
         if line.startswith("kmemtrace ") and " state " in line:

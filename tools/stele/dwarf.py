@@ -1,7 +1,7 @@
-"""Functions, files and lines of addresses, inlined functions too, out of an ELF file's DWARF.
+"""Functions, files and lines of addresses, inlined functions too, from an ELF file's DWARF.
 
-Debian's libdw (elfutils) reads it, by ctypes: it is small, and needs no compiler. GNU addr2line is no choice, since it gives most inlined
-functions the name of the function that they are inlined in.
+Debian's libdw (elfutils) reads it, by ctypes: it is small, and needs no compiler. GNU addr2line
+gives most inlined functions the name of the enclosing function.
 """
 import ctypes
 import functools
@@ -48,8 +48,8 @@ def library():
 
 
 def places(path, addresses):
-    """{address: [(function, file, line), …]}, inlined functions first; without addresses of which nothing is known. C++ names are
-    demangled."""
+    """{address: [(function, file, line), …]}, inlined functions first. Unknown addresses are left
+    out. C++ names are demangled."""
     lib = library()
     with open(path, "rb", buffering=0) as file:
         dwarf = lib.dwarf_begin(file.fileno(), READ)
@@ -65,7 +65,7 @@ def places(path, addresses):
 
 
 def _place(lib, dwarf, address, qualified):
-    """`qualified`: the names of declarations that were looked at."""
+    """`qualified`: a cache of the names of declarations."""
     unit = Die()
     if not lib.dwarf_addrdie(dwarf, address, unit):
         return []
@@ -84,8 +84,8 @@ def _place(lib, dwarf, address, qualified):
 
 
 def _functions_at(lib, parent, address, everywhere):
-    """The functions around `address`, the innermost first. `everywhere`: also those that are defined within others (lambdas) and within
-    namespaces and types, which takes longer."""
+    """The functions around `address`, the innermost first. `everywhere`: also those that are
+    defined within others (lambdas) and within namespaces and types, which takes longer."""
     for die in _children(lib, parent):
         tag = lib.dwarf_tag(die)
         code = tag in (TAG_SUBPROGRAM, TAG_INLINED, TAG_LEXICAL_BLOCK)
@@ -113,7 +113,8 @@ def _string(lib, die, code):
 
 
 def _qualified_name(lib, die, known):
-    """Of a function that no other file can name, so that it has no mangled name: with the types and namespaces that it is declared in."""
+    """The name of a function with internal linkage, which has no mangled name: with the enclosing
+    types and namespaces."""
     name, attribute = lib.dwarf_diename(die), Attribute()
     while lib.dwarf_attr(die, AT_ABSTRACT_ORIGIN, attribute) or lib.dwarf_attr(die, AT_SPECIFICATION, attribute):
         declaration = Die()
@@ -127,7 +128,7 @@ def _qualified_name(lib, die, known):
 
 def _scopes(lib, die):
     """The names of the types and namespaces around a declaration, the outermost first."""
-    scopes = ctypes.POINTER(Die)()  # the declaration, then what is around it
+    scopes = ctypes.POINTER(Die)()  # the declaration, then its parents
     count = lib.dwarf_getscopes_die(die, scopes)
     names = []
     for scope in scopes[1:count] if count > 0 else []:
@@ -149,7 +150,7 @@ def _libc():
 
 
 def _called_at(lib, unit, die):
-    """Where an inlined function is called."""
+    """The file and line of an inlined function's call."""
     number, line, files, count = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_size_t()
     for code, value in ((AT_CALL_FILE, number), (AT_CALL_LINE, line)):
         attribute = Attribute()
@@ -161,7 +162,7 @@ def _called_at(lib, unit, die):
 
 
 def _demangled(names):
-    """{name: name as C++ writes it}."""
+    """{name: C++ name}."""
     names = sorted(names)
     if not names:
         return {}

@@ -1,4 +1,5 @@
-"""ELF cores that QEMU writes of a guest (dump-guest-memory), as far as it takes to say whether one is whole, and of which kernel it is."""
+"""ELF cores that QEMU writes of a guest (dump-guest-memory): is a core complete, and of which
+kernel?"""
 import os
 import struct
 
@@ -10,7 +11,7 @@ _BUILD_ID = b"GNU\0"
 
 
 class CoreError(Exception):
-    """The file is no core of a guest, or not a whole one; one line."""
+    """The file is no core of a guest, or an incomplete one; one line."""
 
 
 class Elf:
@@ -36,7 +37,7 @@ class Elf:
                 raise CoreError(f"{path}: cut off: it has {self.size} bytes of {max(s[2] + s[5] for s in self.segments)}")
 
     def _at(self, offset, size):
-        # Offsets of a damaged file may be more than the system takes.
+        # Offsets of a damaged file may be larger than the system allows.
         data = os.pread(self.file.fileno(), size, offset) if offset <= self.size else b""
         if len(data) < size:
             raise CoreError(f"{self.path}: cut off")
@@ -67,7 +68,7 @@ def check_kernel(kernel):
 
 
 def kernel_of(core, kernels):
-    """The kernel's ELF file, of those that are given, that the core is of. CoreError."""
+    """The kernel's ELF file, of the given ones, that made the core. CoreError."""
     opened = Elf(core, _CORE)
     for kernel in kernels:
         address, note = Elf(kernel, _EXECUTABLE).build_id_note()

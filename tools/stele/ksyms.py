@@ -1,15 +1,18 @@
-"""Makes the assembler source of the kernel's symbol table and tables of probes (section .ksyms) out of a linked kernel.
+"""Makes the assembler source of the kernel's symbol table and tables of probes (section .ksyms)
+from a linked kernel.
 
-    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S             # --empty instead of a kernel: tables with nothing in them
+    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S             # --empty instead of a kernel: empty tables
     python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a function moved between the two links
 
-The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
-names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which. Variables have a
-table of the same form, `data_symbols`, with offsets from where the data begins: that moves when the tables before it grow. What has no
-name there belongs to none.
+The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1],
+offsets into the names; the names, each with its NUL. Functions of one name get .2, .3 … in order of
+address, so a name with an offset is unique. Variables have a table of the same form,
+`data_symbols`, with offsets from the beginning of the data, which moves when the tables before it
+grow. Nameless data belongs to no symbol.
 
-The probes, which src/probe/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
-`ret` instructions. A function has all of its own or the build fails: that it leaves in no other way is looked at instruction by instruction.
+The probes, which src/probe/probe_places.h reads: `probe_places`, the functions that begin with a
+five-byte nop, and `probe_returns`, their `ret` instructions. The build fails if a function has an
+exit that is not in the table: every instruction is checked.
 """
 import bisect
 import re
@@ -20,15 +23,16 @@ import sys
 IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
 HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/probe/kernel_probes.cc
-SANITIZERS = ("__ubsan_handle_", "kasan_report")  # what they find ends in a panic
-ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
+SANITIZERS = ("__ubsan_handle_", "kasan_report")  # their findings end in a panic
+ENTRY = bytes.fromhex("0f1f440000")  # what gcc inserts at the beginning of a function for -pg -mfentry -mnop-mcount
 BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
 GAP = 64
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 
 
 def plain_name(symbol):
-    """A function's name without parameter list, template arguments, return type and the compiler's clone suffixes."""
+    """A function's name without parameter list, template arguments, return type and the compiler's
+    clone suffixes."""
     symbol = re.sub(r" \[clone [^\]]*\]", "", symbol)
     symbol = symbol.replace("(anonymous namespace)::", "").replace(" const::", "::")
     symbol = re.sub(r"\.(part|isra|constprop|cold|lto_priv)(\.\d+)?", "", symbol)
@@ -41,7 +45,8 @@ def plain_name(symbol):
             parens += 1
         elif c == ")":
             parens -= 1
-            # The last list is the function's own; others belong to what it is defined in, or to a lambda.
+            # The last list is the function's own; others belong to the enclosing function, or to a
+            # lambda.
             if parens == 0 and angles == 0 and not re.match(r"( const)?::|#", symbol[i + 1:]):
                 break
         elif parens == 0 and c == "<":
@@ -73,8 +78,8 @@ def functions(lines):
 
 
 def variables(lines):
-    """[(offset from the beginning of the data, name)] of what can be written, in the output of nm -S, ascending. No name: nothing that
-    has one begins there, for GAP bytes or more."""
+    """[(offset from the beginning of the data, name)] of writable symbols in the output of nm -S,
+    ascending. An empty name marks a range of GAP bytes or more without a symbol."""
     found = {}
     for line in lines:
         match = re.match(r"([0-9a-f]{16}) (?:([0-9a-f]{16}) )?([bBdDuV]) (.+)", line)
@@ -98,7 +103,7 @@ def nm(path, *options):
 
 
 class Elf:
-    """What is wanted of a linked kernel: its text, and the functions in it."""
+    """The needed parts of a linked kernel: its text, and its functions."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -119,7 +124,8 @@ class Elf:
         return self.image[offset:self.image.index(b"\0", offset)].decode()
 
     def read_functions(self, symbols, strings):
-        """self.functions: [(address, size, name, file)]. Names of local symbols repeat; the file, a number, tells them apart."""
+        """self.functions: [(address, size, name, file)]. Names of local symbols repeat; the file, a
+        number, distinguishes them."""
         self.functions, file = [], 0
         for offset in range(symbols[4], symbols[4] + symbols[5], 24):
             name, info, _, _, address, size = struct.unpack_from("<IBBHQQ", self.image, offset)
@@ -135,7 +141,8 @@ class Elf:
 
 
 def parts_of(elf, places):
-    """[(start, end, index of the place)] ascending: the functions, and what gcc has moved away from them as cold."""
+    """[(start, end, index of the probe)] ascending: the functions, and their cold parts, which gcc
+    has moved."""
     index = {address: i for i, address in enumerate(places)}
     by_name = {(name, file): address for address, _, name, file in elf.functions}
     parts = {}
@@ -154,7 +161,7 @@ def disassemble(path):
 
 
 def returns_of(listing, elf, places):
-    """[(address of a `ret`, index of the place)], ascending."""
+    """[(address of a `ret`, index of the probe)], ascending."""
     parts = parts_of(elf, places)
     starts = [part[0] for part in parts]
 
@@ -176,7 +183,7 @@ def returns_of(listing, elf, places):
 
 
 def check_handlers(listing, elf, places):
-    """What is done before the guard is on, or whether it is or not, must not come to a probe again."""
+    """Code that runs before the guard is on, or independent of it, must not reach a probe."""
     at = {name: (address, address + size) for address, size, name, _ in elf.functions}
     calls = [(int(match[1], 16), int(match[2], 16))
              for match in re.finditer(r"^([0-9a-f]{16}):\tcall +([0-9a-f]+) ", listing, re.MULTILINE)]
@@ -212,7 +219,7 @@ def emit_symbols(label, symbols):
 
 
 def emit_probes(start, size, places, returns):
-    # A word more at the end of each, so that a loop that looks for an address may look one too far.
+    # One word more at the end of each, so that a search loop may read one too far.
     print(".balign 8\n.globl probe_places, probe_place_count, probe_place_blocks")
     print(".globl probe_returns, probe_return_count, probe_return_blocks, probe_return_places")
     print(f"probe_place_count: .long {len(places)}\nprobe_return_count: .long {len(returns)}\nprobe_places:")

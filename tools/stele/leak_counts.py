@@ -1,15 +1,18 @@
-"""Judges by counts: what a command that runs over and over makes grow, whatever a trace would see of it.
+"""Judges by counts: what grows when a command runs over and over, whether or not a trace sees it.
 
-#mem/kmemstat says how many objects of each cache are live and what direct callers have of each arena. It is read after each eighth of
-the runs, when nothing is under way and nothing idles (`settle`, `reap`). The first eighth is for what grows once: tables, magazines,
-files that stay. What has grown in both halves of the rest and has never become less leaks. What sways, with slabs and their structures
-for instance, falls back; what is taken once rises in one half. Three looks may show this by chance, so that with fewer than four a stack
-must speak for it, too.
+#mem/kmemstat has the number of live objects of each cache, and the bytes that direct callers have
+of each arena. It is read after each eighth of the runs, when nothing is under way and nothing idles
+(`settle`, `reap`). The first eighth is for growth that happens once: tables, magazines, files that
+stay. A count that has grown in both halves of the rest and has never fallen is a leak. Counts that
+sway, with slabs and their structures for instance, fall back; something that is taken once rises in
+one half only. Three looks may show a rise by chance, so with fewer than four a stack must confirm
+it.
 
-Memory that is reallocated goes from one of kmalloc's caches to the next, and in the end to the page arena: no count of these need rise,
-so their sum is judged too. So is that of the caches that were made under one name, if the command makes one in each run. Quantum caches
-are left out, since their arena's line has what they serve. What else serves the allocator itself is accused only if nothing of others is:
-more objects take more slabs.
+Memory that is reallocated moves from one of kmalloc's caches to the next, and in the end to the
+page arena. None of their counts need rise, so their sum is judged too. So is the sum of the caches
+that were made under one name, since a command may make one in each run. Quantum caches are left
+out: their arena's line has their objects. Other caches of the allocator itself are accused only if
+nothing else is: more objects take more slabs.
 """
 import math
 import re
@@ -19,8 +22,8 @@ KMALLOC = re.compile(r"kmalloc_\d+|page")
 QUANTUM_CACHE = re.compile(r"page_\d+")
 NUMBERED = re.compile(r"(.+?)\.\d+")  # the kernel's name for a second cache of one name
 OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)")
-FEWEST_LOOKS = 4  # of which the first does not count
-FEWEST_WITHOUT_STACK = 4  # that count, if nothing else speaks for a leak
+FEWEST_LOOKS = 4  # the first does not count
+FEWEST_WITHOUT_STACK = 4  # that count, unless a stack confirms the leak
 KMALLOC_FAMILY = "kmalloc"
 REFERENCES = "ref."  # of the objects of the cache that follows
 
@@ -32,12 +35,12 @@ class Count:
     bytes: int
     live: int
     can_be_traced: bool
-    memory: bool  # not addresses, not what another line has too, not the tracer's
+    memory: bool  # memory, and not counted in another line or the tracer's
 
 
 @dataclass
 class Look:
-    """What was live after `runs` runs."""
+    """Live counts after `runs` runs."""
 
     runs: int
     time: int  # since boot, in hundredths of a second
@@ -47,20 +50,20 @@ class Look:
 
 @dataclass
 class Growth:
-    """What is accused."""
+    """An accusation."""
 
-    name: str  # of a cache or arena; KMALLOC_FAMILY for the caches of kmalloc and the page arena together
+    name: str  # of a cache or arena; KMALLOC_FAMILY: the caches of kmalloc and the page arena together
     objects: int
     bytes: int
     runs: int
     seconds: float
-    looks: int  # that counted
+    looks: int  # looks that counted
     can_be_traced: bool
-    by_time: bool = False  # it grows when nothing runs, too
+    by_time: bool = False  # it also grows while nothing runs
 
     @property
     def rate(self):
-        """Objects in a second, or bytes if their number does not grow."""
+        """Objects in a second, or bytes if the number of objects does not grow."""
         return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
 
     def __str__(self):
@@ -73,13 +76,15 @@ class Growth:
         return f"{size} of {name} in {self.runs} untraced runs ({self.looks} looks){while_idle}"
 
     def has(self, name):
-        """Whether what leaks may be of the cache or arena: what is reallocated may still be smaller, or larger by now."""
+        """Can the leaked objects be of this cache or arena? A reallocated object may still be
+        smaller, or already larger."""
         moves = self.name == KMALLOC_FAMILY or (self.objects <= 0 and KMALLOC.fullmatch(self.name))
         return bool(KMALLOC.fullmatch(name)) if moves else name == self.name
 
 
 def family(name):
-    """The name that a cache or arena was made under: what a command makes in each run is NAME, NAME.2, NAME.3 …, and leaks together."""
+    """The name under which a cache or arena was made. A command's own caches are NAME, NAME.2,
+    NAME.3 …, and leak together."""
     numbered = NUMBERED.fullmatch(name)
     return numbered[1] if numbered and not OF_THE_ALLOCATOR.fullmatch(name) else name
 
@@ -96,7 +101,7 @@ def parse_counts(text):
 
 
 def grown(before, after):
-    """What has grown between two kmemstats, most bytes first: [(bytes, objects, name)]."""
+    """Growth between two kmemstats, most bytes first: [(bytes, objects, name)]."""
     nothing = Count(0, 0, True, True)
     lines = [(count.bytes - before.get(name, nothing).bytes, count.live - before.get(name, nothing).live, name)
              for name, count in after.items() if count.memory]
@@ -104,17 +109,18 @@ def grown(before, after):
 
 
 def reference_rises(before, after):
-    """{kind: how many references there are more} between two kmemstats."""
+    """{kind: growth of the number of references} between two kmemstats."""
     return {name: count.live - (before[name].live if name in before else 0) for name, count in after.items() if name.startswith(REFERENCES)}
 
 
 def rises(values):
-    """In both halves, without falling back."""
+    """Has it risen in both halves, without falling back?"""
     return list(values) == sorted(values) and values[0] < values[len(values) // 2] < values[-1]
 
 
 def judge_counts(looks):
-    """What is accused by the looks after each eighth: [Growth], in the order of kmemstat. [] if there are too few."""
+    """The accusations by the looks after each eighth: [Growth], in the order of kmemstat. [] if
+    there are too few looks."""
     if len(looks) < FEWEST_LOOKS:
         return []
     looks = looks[1:]
@@ -142,7 +148,8 @@ def judge_counts(looks):
 
 
 def mark_by_time(accused, idle):
-    """Notes which of the accused grow while nothing runs, too, at least half as fast: who waits there is a process that ends, eight times."""
+    """Marks accusations that also grow while nothing runs, at least half as fast. The margin is
+    for leaks by the waiting processes, of which eight end."""
     while_idle = {growth.name: growth.rate for growth in judge_counts(idle)}
     for growth in accused:
         growth.by_time = 2 * while_idle.get(growth.name, 0) >= growth.rate
@@ -152,13 +159,15 @@ MOST_RUNS, MOST_SECONDS, RUNS_FOR_AN_OBJECT = 256, 40, 3
 
 
 def runs_that_name(accused, repeat):
-    """How many traced runs should leave two objects of each of the accused, or one that has grown, with some to spare; at least `repeat`."""
+    """The number of traced runs that should leave two objects of each accusation, or one that has
+    grown, with a margin; at least `repeat`."""
     slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
     return max(repeat, min(MOST_RUNS, round(2 * RUNS_FOR_AN_OBJECT * slowest)) if accused else 0)
 
 
 def seconds_that_name(accused):
-    """How long these runs may take: of what grows by time, long enough for two objects of each, with some to spare."""
+    """The time limit of these runs. For growth by time it suffices for two objects of each, with a
+    margin."""
     named = [growth for growth in accused if growth.can_be_traced and growth.objects > 0]
     if not named or not all(growth.by_time for growth in named):
         return MOST_SECONDS

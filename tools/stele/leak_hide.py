@@ -1,28 +1,30 @@
-"""What a leak test finds and is told not to accuse. It is counted in the report.
+"""Findings that the leak test is told not to accuse. The report counts them.
 
 - Objects that the kernel's own code declares to stay (`kmem_not_leak`).
-- Suppressions: a file with a line `[CACHE:]FUNCTION REASON` for each. They hide what was allocated from stacks in which the function is,
-  by the cache or arena, or by any. `#` begins a comment.
-- A baseline: the JSON report of an earlier run. What it accused, by the same functions from the same cache, is not accused again.
+- Suppressions: a file with lines `[CACHE:]FUNCTION REASON`. A line hides objects of the cache or
+  arena, or of any, whose stack contains the function. `#` begins a comment.
+- A baseline: the JSON report of an earlier run. Its accusations, by functions and cache, are not
+  accused again.
 
-What grew in the untraced runs is hidden if the traced ones left nothing of that cache but what is hidden, and it grew in each run by no
-more than twice what the hidden objects explain, or what it grew by in the baseline. Twice, since runs differ.
+Growth in the untraced runs is hidden if the traced ones left only hidden objects of that cache, and
+if it grew in each run by at most twice the amount of the hidden objects, or of the baseline. Twice,
+since runs differ.
 """
 import json
 from dataclasses import dataclass, field, replace
 
 NOT_A_LEAK = "declared by the kernel to stay (kmem_not_leak)"
 KNOWN = "in the baseline"
-MOST_TIMES = 2  # as fast as what is known may grow what is not accused
+MOST_TIMES = 2  # allowed ratio of growth to known growth
 
 
 class HideError(Exception):
-    """A file that says what is to be hidden does not make sense."""
+    """A file of suppressions or a baseline is invalid."""
 
 
 @dataclass
 class Hidden:
-    """What was hidden for one reason."""
+    """Findings that were hidden for one reason."""
 
     why: str
     groups: list = field(default_factory=list)
@@ -52,7 +54,8 @@ class Suppression:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was accused before: (name, functions of the stack); and what grew: {name: (objects, bytes) of a run}."""
+    """Earlier accusations: (name, functions of the stack); and earlier growth: {name: (objects,
+    bytes) of a run}."""
 
     stacks: frozenset = frozenset()
     growths: dict = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Baseline:
 
 
 def functions_of(group):
-    """All of its stack, innermost first, inlined ones too, without offsets."""
+    """All of its stack, innermost first, inlined functions too, without offsets."""
     return tuple(function.partition("+0x")[0] for frame in group.frames for function, _ in frame)
 
 
@@ -101,7 +104,8 @@ def parse_baseline(text):
 
 
 def hide(groups, growths, runs, suppressions=(), baseline=Baseline()):
-    """(groups, growths, [Hidden]): what is to be judged, and what is not. `runs`: after how many traced ones there were these groups."""
+    """(groups, growths, [Hidden]): the findings to judge, and the others. `runs`: the traced runs
+    that made the groups."""
     hidden = {}
 
     def put_away(why, group):
@@ -133,15 +137,15 @@ def hide(groups, growths, runs, suppressions=(), baseline=Baseline()):
 
 
 def who_explains(growth, hidden, runs, baseline):
-    """Why what grew is hidden; None if it is not."""
+    """The reason why the growth is hidden; None if it is not."""
     if baseline.explains(growth):
         return KNOWN
     explained = [(one, [group for group in one.groups if growth.has(group.name)]) for one in hidden]
     records = [record for _, groups in explained for group in groups for record in group.records]
     if len(records) < 2:
         return None
-    # Of what leaks seldom one object more or less is left by chance. Records have the bytes that were asked for, counts those that were
-    # given, so bytes are compared only if nothing else grew.
+    # A seldom leak leaves one object more or less by chance. Records have requested bytes, counts
+    # the allocated bytes, so bytes are compared only if nothing else grew.
     grown, left = (growth.objects, len(records)) if growth.objects > 0 else (growth.bytes, sum(record.size for record in records))
     most = MOST_TIMES * left * (len(records) + 1) / len(records)
     if grown / growth.runs > most / runs:

@@ -1,4 +1,4 @@
-"""Writes what the leak test found: as text, in JSON, and in the format of JUnit."""
+"""Writes the findings of the leak test: as text, in JSON, and in the format of JUnit."""
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ STATUS_NAMES = {CLEAN: "clean", LEAKED: "leak", UNKNOWN: "unknown"}
 
 @dataclass
 class Untraced:
-    """What the untraced pass says of itself."""
+    """Facts about the untraced pass."""
 
-    wanted: int = 0  # runs; 0 if none were to be made
+    wanted: int = 0  # runs; 0 if none were wanted
     runs: int = 0
     looks: int = 0  # after runs
     seconds: float = 0
@@ -28,7 +28,7 @@ class Untraced:
 
 @dataclass
 class Result:
-    """What came of one command."""
+    """The result for one command."""
 
     command: str
     status: int
@@ -36,7 +36,7 @@ class Result:
     why: str = ""  # of a failure, one line
     facts: dict = field(default_factory=dict)  # for JSON
     seconds: float = 0
-    profile: object = None  # of what is accused, a report.profile.Profile; None: nothing could be traced
+    profile: object = None  # of the accusations, a report.profile.Profile; None: nothing could be traced
     dump: bytes = b""  # of the traced runs, as #mem/tracedump has it
 
 
@@ -58,13 +58,13 @@ def amount(group):
 
 
 def total(groups):
-    """Of references, which have no size, how many."""
+    """For references, which have no size, their number."""
     size = sum(group.bytes for group in groups)
     return f"{size} bytes" if size else f"{sum(len(group.records) for group in groups)} references"
 
 
 def places_of(group):
-    """Where references lie, as the dump of a trace says it."""
+    """Where references are, in the words of a trace's dump."""
     found = [(at, place) for at, place in group.places if place != NOWHERE]
     lines = [f"    reference to {at:#x} {place}" for at, place in found[:PLACES_SHOWN]]
     if len(found) > PLACES_SHOWN:
@@ -136,8 +136,8 @@ def describe_accusation(one, shown, places, traced=True):
 
 
 def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
-    """The report as text. `dump`: of the traced runs, None if they failed; `left`: names of the processes that the command left running;
-    `programs`: a ProgramLines."""
+    """The report as text. `dump`: of the traced runs, None if they failed; `left`: names of the
+    processes that the command left running; `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
     lost = [one.group for one in verdict.unreachable if one.group]
     places = programs.look_up([stack for group in verdict.all_groups + lost for stack in group.user_stacks])
@@ -182,7 +182,7 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
 
 
 def memory_report(command, before, after):
-    """The report if memory ran out before anything could be judged."""
+    """The report if memory ran out before a judgement."""
     lines = [f"leak test of: {command}", "", "MEMORY RAN OUT: nothing can be judged. What grew most until then:", ""]
     most = [f"    {size} bytes in {objects} allocations of {name}" for size, objects, name in grown(before, after)[:GROWTH_SHOWN]]
     lines += most or ["    it is not known: nothing could be counted any more"]
@@ -212,7 +212,7 @@ def facts(verdict, repeat, untraced):
 
 
 def printable(text):
-    """What is not UTF-8, or may not stand in XML, as question marks."""
+    """Replaces characters that are not UTF-8, or not allowed in XML, by question marks."""
     cleaned = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(c if c in "\t\n" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "?" for c in cleaned)
 
@@ -224,7 +224,7 @@ def as_json(results):
 
 
 def as_junit(results):
-    """A leak is a failure, what cannot be said an error."""
+    """A leak is a failure, an unknown verdict an error."""
     counts = Counter(result.status for result in results)
     suite = ElementTree.Element("testsuite", name="leaktest", tests=str(len(results)), failures=str(counts[LEAKED]), errors=str(counts[UNKNOWN]))
     for result in results:
@@ -237,7 +237,7 @@ def as_junit(results):
 
 
 def list_report(results):
-    """Of several commands: those that are not clean with their reports, then a line for each."""
+    """For several commands: the reports of those that are not clean, then a line for each."""
     lines = []
     for result in results:
         if result.status != CLEAN:

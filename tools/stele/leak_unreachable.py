@@ -1,7 +1,8 @@
-"""Judges by what nobody can reach any more: an object that was lost is a leak, in however few of the runs that happened.
+"""Judges by reach: an object that no pointer leads to is a leak, even if only one run lost it.
 
-#mem/unreachable (docs/unreachable.md) is read before the runs and after them. What is lost stays lost, so what there is more of afterwards
-was lost meanwhile. Of what was allocated while all is traced the dump knows the stack.
+#mem/unreachable (docs/unreachable.md) is read before the runs and after them. A lost object stays
+lost, so the increase was lost in between. The dump knows the stacks of objects that were allocated
+while all is traced.
 """
 import re
 from dataclasses import dataclass, field
@@ -19,17 +20,17 @@ NOT_KNOWN = "it is not known what nobody can reach"
 
 @dataclass
 class Lost:
-    """Objects of one cache or arena that nobody can reach, and that no other such object leads to."""
+    """Unreachable objects of one cache or arena that no other unreachable object points to."""
 
     name: str
     objects: int
     bytes: int
-    stays: bool = False  # the kernel has declared so
-    keeps: list = field(default_factory=list)  # [(name, objects, bytes)] of what only they lead to
+    stays: bool = False  # declared by the kernel
+    keeps: list = field(default_factory=list)  # [(name, objects, bytes)] that only they lead to
     addresses: list = field(default_factory=list)  # of the first ones
-    runs: int = 0  # in so many they were lost
+    runs: int = 0  # number of runs that lost them
     traced: bool = False  # these runs were traced
-    group: object = None  # Group that they are of, if they were allocated in these runs
+    group: object = None  # their Group, if they were allocated in these runs
 
     def growth(self):
         return Growth(self.name, self.objects, self.bytes, self.runs, 0, 2, True)
@@ -52,7 +53,7 @@ class Unreachable:
     returned: int  # objects that were reached again: the kernel's marking is wrong
 
     def totals(self):
-        """{name: how many objects are unreachable}"""
+        """{name: number of unreachable objects}"""
         totals = {}
         for head in self.heads:
             for name, objects in [(head.name, head.objects), *((name, objects) for name, objects, _ in head.keeps)]:
@@ -73,7 +74,7 @@ def summed(keeps):
 
 
 def parse_unreachable(text):
-    """An Unreachable; None if it is none."""
+    """An Unreachable; None if the text is none."""
     first, *lines = text.splitlines() or [""]
     begin = FIRST.match(first)
     if not begin:
@@ -92,7 +93,8 @@ def parse_unreachable(text):
 
 
 def lost_since(looks, runs, groups=None):
-    """([Lost], doubts): what was lost between the first and the last of `looks`, in so many runs. `groups`: of the dump, if these were traced."""
+    """([Lost], doubts): the objects lost between the first and the last of `looks`, in `runs` runs.
+    `groups`: of the dump, if these were traced."""
     if len(looks) != 2 or None in looks:
         return [], [f"{NOT_KNOWN}: there was no memory to look, or the output was cut"]
     before, after = looks
@@ -110,7 +112,8 @@ def lost_since(looks, runs, groups=None):
 
 
 def take_away(lost, before, after):
-    """Takes what was lost before from what was allocated before. Whether anything is left."""
+    """Subtracts earlier losses from objects that were allocated earlier. Returns whether any are
+    left."""
     name, totals = lost.name, (before.totals(), after.totals())
     if totals[0].get(name, 0) >= totals[1].get(name, 0):
         return False
@@ -123,8 +126,9 @@ def take_away(lost, before, after):
 
 
 def judge_unreachable(verdict, lost, baseline):
-    """Accuses in `verdict` what of `lost` is not to be hidden. What the untraced runs have lost is hidden with what the traced ones have lost of
-    the same name, if that is all hidden and there was not much less of it."""
+    """Accuses the objects of `lost` in `verdict` that are not hidden. Losses of the untraced runs
+    are hidden if all losses of the traced runs under the same name are hidden and not much smaller.
+    """
     hidden_groups = {key(group) for one in verdict.hidden if one.why != NOT_A_LEAK for group in one.groups}
     in_baseline = [one for one in lost if not one.group and (one.name, ()) in baseline.stacks]
     if in_baseline:
@@ -136,7 +140,7 @@ def judge_unreachable(verdict, lost, baseline):
         left = [other for other in known if other.name == one.name and other.traced]
         if one.traced or not left or any(other.name == one.name and other.traced for other in accused):
             return False
-        # Of what is lost seldom one object more or less is there by chance.
+        # A seldom loss leaves one object more or less by chance.
         return one.objects / one.runs <= MOST_TIMES * (sum(other.objects for other in left) + 1) / left[0].runs
 
     verdict.unreachable = [one for one in accused if not is_explained(one)]
@@ -159,7 +163,7 @@ def keeps_line(lost):
 
 
 def lost_lines(group):
-    """What stands under a group in the report."""
+    """The lines under a group in the report."""
     lost = group.lost
     if not lost:
         return []
@@ -168,7 +172,8 @@ def lost_lines(group):
 
 
 def accusations(verdict, shown, describe):
-    """Of the report: what nobody can reach, and who allocated it, unless that is `shown` already. `describe(group)`: its lines."""
+    """The lines of the report about unreachable objects and their allocations, except groups in
+    `shown`. `describe(group)`: its lines."""
     lines = []
     for one in sorted(verdict.unreachable, key=lambda one: not one.traced):
         lines.append(f"LEAKED (unreachable): nobody can reach {amount(one.bytes, one.objects)} of {one.name}, lost in {one.runs} "

@@ -1,22 +1,25 @@
-"""Judges a leak test: the dump of its traced runs, and what grew in the untraced ones.
+"""Judges a leak test: the dump of its traced runs, and the growth in the untraced ones.
 
-Each traced run of the command has a generation of its own, the mark of its records. Two judges accuse by the dump:
+Each traced run of the command has a generation of its own, the mark of its records. Two judges
+accuse by the dump:
 
 - by stack: objects of one stack are alive in two generations;
-- by allocating function, for what the first lets go: objects of one cache from one function, whatever leads there, are alive in more
-  than half of the generations, three at most.
+- by allocating function: objects of one cache from one function, by any callers, are alive in more
+  than half of the generations, or in three.
 
-A reference that was not put keeps its object. So what has been recorded of references to objects that are accused stands under these, and
-of the others, which are to objects from before the start, or to such as ought to stay, it is judged like objects.
+A reference that was not put keeps its object. So recorded references to accused objects are listed
+under them. The other references, to objects from before the start or to objects that should stay,
+are judged like objects.
 
-What nobody can reach any more is a leak however seldom it was lost (leak_unreachable.py).
+An unreachable object is a leak even if only one run lost it (leak_unreachable.py).
 
-What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not; but if there were few looks at
-it, it is a doubt until the dump does. What nobody accuses is shown as "not repeated" and does not count. Nothing lost may look like
-nothing leaked: whatever keeps the dump from telling all is a doubt, and with a doubt there is no "no leak".
+Growth in the untraced runs (leak_counts.py) is a leak as well, whether or not the dump names its
+stack; but with few looks it is a doubt until the dump names one. Stacks that no judge accuses are
+shown as "not repeated" and do not count. Lost records must never look like "no leak": everything
+that makes the dump incomplete is a doubt, and with a doubt there is no "no leak".
 
-Causes come before consequences. What a lost object holds is lost with it: contents are mostly made after what holds them, and are
-rather memory without a type (kmalloc, then pages) and more of it.
+Causes come before consequences. A lost object takes its contents with it. Contents are usually made
+after their holder, and are more often memory without a type (kmalloc, then pages), and more of it.
 """
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -32,7 +35,7 @@ ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/incl
 
 @dataclass
 class UserStack:
-    """Where in their programs some of a group's objects were allocated from."""
+    """The calls in programs that led to the allocation of some of a group's objects."""
 
     owners: list  # "pid 12 sh"
     build_id: str  # of the program, in hexadecimal; "" if it has none
@@ -44,18 +47,18 @@ class UserStack:
 
 @dataclass
 class Group:
-    """Outstanding objects that were allocated from one stack, of one cache or arena, or of all that were made under its name; or references
-    that were taken from one stack."""
+    """Outstanding objects that one stack allocated, of one cache or arena, or of all that were made
+    under its name; or references that one stack took."""
 
     name: str
     kind: str  # cache, arena, references
     stack: int  # 0: not recorded
-    frames: list  # [[(function, "file:line"), …]] of each return address, inlined functions first, without those of the allocator
+    frames: list  # [[(function, "file:line"), …]] of each return address, inlined functions first, without the allocator's
     records: list
     contexts: list = field(default_factory=list)  # "pid 12 sh", each once
     user_stacks: list = field(default_factory=list)  # most bytes first
-    references: list = field(default_factory=list)  # groups of those that were not put, and so keep these objects
-    lost: object = None  # leak_unreachable.Lost: what of it nobody can reach
+    references: list = field(default_factory=list)  # groups of references that were not put, and so keep these objects
+    lost: object = None  # leak_unreachable.Lost: its unreachable objects
     lying: dict = field(default_factory=dict)  # of references: {object: [place, …]}
 
     @property
@@ -68,12 +71,12 @@ class Group:
 
     @property
     def places(self):
-        """Where the references of the records lie: [(object, place), …]."""
+        """The locations of the records' references: [(object, location), …]."""
         return [(at, place) for at in dict.fromkeys(record.object for record in self.records) for place in self.lying.get(at, ())]
 
     @property
     def function(self):
-        """Who allocated; None if that is not known."""
+        """The allocating function; None if it is not known."""
         return self.frames[0][0][0].partition("+0x")[0] if self.frames else None
 
     @property
@@ -85,14 +88,15 @@ class Group:
 
 @dataclass
 class Accusation:
-    """What grew in the untraced runs, and what of it was alive after the traced ones."""
+    """Growth in the untraced runs, and the groups of it that were alive after the traced ones."""
 
     growth: Growth
     groups: list
 
     @property
     def named(self):
-        """Whether the groups say where it comes from: two objects of a stack do, or the one that is reallocated."""
+        """Do the groups explain the growth? Two objects of a stack do, or a single one that is
+        reallocated."""
         return any(len(group.records) > 1 for group in self.groups) or bool(self.growth.objects <= 0 and self.groups)
 
 
@@ -102,34 +106,35 @@ class Verdict:
     by_stack: list  # groups
     by_function: list  # [[group, …]] of one function each
     others: list  # groups that are not repeated
-    doubts: list  # why nothing can be said, as text
+    doubts: list  # reasons for an unknown verdict, as text
     by_counts: list  # Accusations
-    suspected: list  # Accusations by counts that nothing else speaks for: doubts
-    hidden: list  # what was told not to be accused: leak_hide.Hidden
-    unreachable: list = field(default_factory=list)  # what nobody can reach: leak_unreachable.Lost
+    suspected: list  # Accusations by counts that nothing confirms: doubts
+    hidden: list  # findings that are not accused: leak_hide.Hidden
+    unreachable: list = field(default_factory=list)  # unreachable objects: leak_unreachable.Lost
 
     @property
     def all_groups(self):
-        """Those that are shown; some more than once."""
+        """Groups that are shown; some more than once."""
         return (self.by_stack + [group for together in self.by_function for group in together]
                 + [group for one in self.by_counts for group in one.groups] + self.others)
 
     @property
     def accused(self):
-        """The groups that are accused by whatever judge; some more than once."""
+        """Groups that any judge accuses; some more than once."""
         return (self.by_stack + [group for together in self.by_function for group in together]
                 + [group for one in self.by_counts for group in one.groups] + [one.group for one in self.unreachable if one.group])
 
     @property
     def unnamed(self):
-        """What more traced runs might name."""
+        """Accusations that more traced runs might name."""
         named = {one.name for one in self.unreachable if one.group}
         return ([one.growth for one in self.by_counts + self.suspected if one.growth.can_be_traced and not one.named]
                 + [one.growth() for one in self.unreachable if not one.traced and one.name not in named])
 
 
 def groups_of(dump, kernel, lying=None):
-    """The groups of a TraceDump. `kernel`: a SourceLines; `lying`: where references lie, a parse_references()."""
+    """The groups of a TraceDump. `kernel`: a SourceLines; `lying`: locations of references, from
+    parse_references()."""
     lying_by_stack = {}
     for (name, stack, at), found in (with_names(lying, kernel.elf) if lying else {}).items():
         lying_by_stack.setdefault((name, stack), {})[at] = found
@@ -148,7 +153,8 @@ def groups_of(dump, kernel, lying=None):
 
 
 def without_allocator(frames):
-    """The kernel leaves the allocator's functions out; this cuts those that are inlined into their callers."""
+    """The kernel leaves the allocator's functions out; this removes those that are inlined into
+    their callers."""
     if not frames:
         return frames
     innermost = list(frames[0])
@@ -176,7 +182,8 @@ MOST_GENERATIONS = 3
 
 
 def keep_references(group, references):
-    """Puts what the groups of `references` have of the objects of `group` under it. Returns the groups that are left."""
+    """Attaches the references to objects of `group` to it, from the groups of `references`. Returns
+    the other groups."""
     objects = {record.object for record in group.records}
     left = []
     for taken in references:
@@ -193,7 +200,7 @@ def keep_references(group, references):
 
 
 def judge_groups(groups, repeat):
-    """(those accused by stack, those accused by function: [[group, …] of one function each])"""
+    """(groups accused by stack, groups accused by function: [[group, …] of one function each])"""
     by_stack = [group for group in groups if len(group.marks) >= min(2, repeat)]
     functions = {}
     for group in groups:
@@ -204,8 +211,9 @@ def judge_groups(groups, repeat):
 
 
 def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
-    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged. `rises`: how
-    many references of each kind there are more than before; of one of which there are not, those that are new are in the place of others."""
+    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced
+    ones. `hidden` is not judged. `rises`: growth of the number of references of each kind; for a
+    kind that has not grown, new references only replace old ones."""
     references = [group for group in groups if group.kind == "references"]
     groups = [group for group in groups if group.kind != "references"]
     by_stack, by_function = judge_groups(groups, repeat)
@@ -231,8 +239,9 @@ def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
 
 
 def doubts_about(before, after, repeat, commands, before_counts, after_counts):
-    """What keeps the dump `after` from telling all, as text. `before` was taken right after the start; `commands`: how many the leak test
-    itself has given in between. The counts are of kmemstat, from before the start and after the last run."""
+    """The reasons why the dump `after` may be incomplete, as text. `before` was taken right after
+    the start; `commands` is the number of commands of the leak test itself in between. The counts
+    are of kmemstat, from before the start and after the last run."""
     doubts = []
     for source in after.sources:
         doubts += [f"{source.name}: {key} {source.counters[key]}" for key in COUNTERS_THAT_LOSE if source.counters[key]]

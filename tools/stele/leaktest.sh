@@ -1,10 +1,12 @@
-# What scripts/leaktest runs in the guest. tools/stele/leak_guest.py puts calls of these functions behind it, and reads what they write:
-# lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
+# The guest's part of scripts/leaktest. tools/stele/leak_guest.py appends calls of these functions,
+# and reads their output: lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
 #
-# The command is run by a shell of its own that has ended before anything is judged, so that no page of a shell's own memory is alive by
-# then; the shell that looks does before what it does while all is traced. What the command left running is killed after each run. In the
-# traced pass every step that must not fail ends it with a status of its own kind: a failure there is not the command's. When memory has run
-# out a sleeping process is killed, which gives some back, and the shell reads the counts without another process.
+# A shell of its own runs the command and has ended before the measurement, so that no page of its
+# memory is alive by then. The measuring shell does everything once before the trace that it does
+# during it. Processes that the command left running are killed after each run. In the traced pass
+# each necessary step that fails ends the pass with a status of its own, so its failure is not taken
+# for the command's. When memory has run out a sleeping process is killed, which frees some, and the
+# shell reads the counts without another process.
 
 ctl='#mem/kmemtrace/ctl'
 
@@ -18,8 +20,8 @@ counts() {
   while IFS= read -r line; do echo "$line"; done < '#mem/kmemstat'
   echo "leaktest end"
 }
-# Without another process, which could lose something itself. Each report is of the second of two looks: words that hide something go when
-# others run.
+# This needs no other process, which could lose something itself. The report is of the second of two
+# looks: stale words that hide an object disappear while others run.
 unreachable() {
   echo confirm=2 > '#mem/unreachable'
   echo "leaktest unreachable"
@@ -31,7 +33,7 @@ reserve() {
   reserve=$!
   (:)
 }
-# For a pass that has failed, for want of memory it may be.
+# For a pass that has failed, perhaps for lack of memory.
 give_up() {
   kill -9 $reserve
   echo settle > "$ctl"
@@ -85,7 +87,7 @@ now() {
   now=$((${up%.*} * 100 + 1${up#*.} - 100))
 }
 free() { { read -r key free; read -r key free; read -r key free; } < '#mem/free'; }
-# What live objects there are with nothing under way and nothing idling.
+# Prints the live counts when nothing is under way and nothing idles.
 look() {
   resting=1
   rest
@@ -94,8 +96,9 @@ look() {
   echo "leaktest look $1 $now $resting"
   counts
 }
-# Runs the command, at least `$1` times, and looks eight times: each time after an eighth of these, which takes `$2` to `$3` unless a single
-# run takes longer. What lasts longer than eight such eighths ends after five looks; what uses up half of memory ends at once.
+# Runs the command at least `$1` times, and looks eight times, after each eighth of the runs. An
+# eighth takes `$2` to `$3`, unless a single run takes longer. The pass ends after five looks if it
+# takes longer than eight such eighths, and at once if it uses up half of memory.
 untraced_runs() {
   note_running
   unreachable
@@ -149,7 +152,8 @@ idle_pass() { quietly idle_looks "$@"; }
 
 # --- The traced pass.
 
-# Runs the command `$1` times with a mark between, and ends before if that has taken `$2` seconds and the command has run `$3` times.
+# Runs the command `$1` times with a mark between. Ends earlier if that has taken `$2` seconds and
+# the command has run `$3` times.
 traced_runs() {
   note_running
   run

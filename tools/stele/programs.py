@@ -1,12 +1,14 @@
-"""Programs of leakfuzz (user/bin/leakfuzz/program.h) as text, and how they are made smaller.
+"""Programs of leakfuzz (user/bin/leakfuzz/program.h) as text, and their reduction.
 
-A program is a line "UID CALL; CALL; …". What was found is shrunk by leaving calls out: arguments stay as they are.
+A program is a line "UID CALL; CALL; …". A finding is shrunk by leaving calls out; arguments stay as
+they are.
 """
 
 
 def without_part(items, first, in_time=lambda: True):
-    """The items without those that are not needed: delta debugging (Zeller and Hildebrandt, 2002) by complements, until no single item can
-    go or `in_time` says no. `first` gets several candidates and gives the index of one that still shows what was found, or None."""
+    """Removes the unneeded items: delta debugging (Zeller and Hildebrandt, 2002) by complements,
+    until no single item can go or `in_time` is false. `first` gets several candidates and returns
+    the index of one with the finding, or None."""
     parts = 2
     while len(items) > 1 and in_time():
         size = -(-len(items) // parts)
@@ -22,7 +24,8 @@ def without_part(items, first, in_time=lambda: True):
 
 
 def pieces(lines, most):
-    """[(index of the first, lines), …]: the lines in parts of `most` bytes at most, or of one line."""
+    """[(index of the first, lines), …]: the lines in chunks of at most `most` bytes, or of one
+    line."""
     found, size = [], most
     for index, line in enumerate(lines):
         size += len(line.encode()) + 1
@@ -43,7 +46,7 @@ def calls_of(programs):
 
 
 def programs_of(calls):
-    """The programs that have these calls."""
+    """The programs that consist of these calls."""
     programs = {}
     for number, uid, call in calls:
         programs.setdefault((number, uid), []).append(call)

@@ -21,7 +21,7 @@ class Qmp:
         self.execute("qmp_capabilities")
 
     def execute(self, command, *files, **arguments):
-        """What the command returns; it gets the file descriptors. QmpError."""
+        """Executes a command with these file descriptors and returns its result. QmpError."""
         try:
             message = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
             sent = socket.send_fds(self.connection, [message], files)
@@ -36,7 +36,7 @@ class Qmp:
                 raise QmpError(said["error"]["desc"])
 
     def wait_for(self, *names):
-        """The name of the next event that has one of these. QmpError if QEMU ends first."""
+        """The name of the next of these events. QmpError if QEMU ends first."""
         while True:
             for place, name in enumerate(self.events):
                 if name in names:
@@ -45,7 +45,7 @@ class Qmp:
             self._read()
 
     def _read(self):
-        """What QEMU says next; events are kept too."""
+        """QEMU's next message. Events are kept too."""
         try:
             line = self.lines.readline()
         except OSError as error:
@@ -62,8 +62,9 @@ class Qmp:
 
 
 def dump(qmp, core):
-    """Writes the guest's memory to the file `core`, an ELF core with the kernel's own addresses; the guest stands still meanwhile. The file
-    is there when it is whole, and takes no room on the disk for pages of zeros: QEMU writes to a pipe. QmpError."""
+    """Writes the guest's memory to the file `core`, an ELF core with the kernel's own addresses;
+    the guest stands still meanwhile. The file appears when it is complete. QEMU writes to a pipe,
+    so pages of zeros take no room on the disk. QmpError."""
     core = pathlib.Path(core).absolute()
     part = core.with_name(core.name + ".part")
     try:
@@ -91,7 +92,7 @@ def _private(path, flags):
 
 
 def _copy_sparsely(pipe, file):
-    """All that the pipe has, with holes where it has blocks of zeros."""
+    """Copies the pipe to the file, with holes for blocks of zeros."""
     zeros, none = bytes(_BLOCK), bytes(_CHUNK)
     for chunk in iter(lambda: pipe.read(_CHUNK), b""):
         if chunk == none:

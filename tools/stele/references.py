@@ -1,4 +1,4 @@
-"""Reads #mem/references: where each traced reference lies (docs/tracer.md)."""
+"""Reads #mem/references: the location of each traced reference (docs/tracer.md)."""
 import bisect
 import re
 import subprocess
@@ -9,8 +9,9 @@ STATIC = re.compile(r"in static data at 0x([0-9a-f]+)")
 
 
 def parse_references(text):
-    """{(kind, stack, object): [place, …]}: of the references of one kind to one object that were taken by one stack, which has its number in
-    #mem/tracedump. ValueError if it is not the file's text, or not all of it."""
+    """{(kind, stack, object): [location, …]} of the references of one kind to one object that one
+    stack took, which has its number in #mem/tracedump. ValueError if the text is not the file's, or
+    incomplete."""
     head, *lines = text.splitlines() or [""]
     count = re.fullmatch(r"references (\d+) nowhere \d+", head)
     found = [LINE.fullmatch(line) for line in lines]

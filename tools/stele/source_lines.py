@@ -1,4 +1,5 @@
-"""Turns addresses of the kernel and of programs into functions, files and lines, with inlined functions, by the ELF files."""
+"""Turns addresses of the kernel and of programs into functions, files and lines, with inlined
+functions, from the ELF files."""
 import os
 import pathlib
 import re
@@ -9,7 +10,7 @@ from stele.tracedump import Symbols
 
 
 class SourceLines:
-    """Look-ups in the kernel's ELF file; files are named from `root` on."""
+    """Look-ups in the kernel's ELF file. File names are relative to `root`."""
 
     def __init__(self, elf, root):
         self.elf, self.root = str(elf), pathlib.Path(root)
@@ -22,14 +23,16 @@ class SourceLines:
         result = {}
         for frame in frames:
             symbol = self.symbols.frame(frame).removesuffix(" [kernel]")
-            # Functions that the linker has left out have lines at the beginning of the address space.
+            # Functions that the linker has left out have lines at the beginning of the address
+            # space.
             *inlined, (_, place) = known.get(frame, [("", "")]) if "+0x" in symbol else [("", "")]
             result[frame] = [*inlined, (symbol, place)]
         return result
 
 
 class ProgramLines:
-    """Look-ups in programs, which are found by their build ids: files, and those that lie in folders. Lines are named from `root` on."""
+    """Look-ups in programs, found by their build ids among files and in folders. File names are
+    relative to `root`."""
 
     def __init__(self, paths, root):
         self.root = pathlib.Path(root)
@@ -38,7 +41,8 @@ class ProgramLines:
         self.programs.pop(None, None)
 
     def look_up(self, stacks):
-        """{(build id, return address): [(function, "file:line"), …]} of UserStacks, inlined functions first; without what is unknown."""
+        """{(build id, return address): [(function, "file:line"), …]} of UserStacks, inlined
+        functions first; unknown ones are left out."""
         wanted = {}
         for stack in stacks:
             if stack.build_id in self.programs:
@@ -55,14 +59,16 @@ def build_id(path):
 
 
 def places(elf, root, frames):
-    """{return address: [(function, "file:line"), …]} of those that are known: a call lies before its return address."""
+    """{return address: [(function, "file:line"), …]} of the known ones: a call is before its return
+    address."""
     found = dwarf.places(elf, [frame - 1 for frame in frames])
     return {address + 1: [(ksyms.plain_name(name), f"{shorten(file, root)}:{line}") for name, file, line in place]
             for address, place in found.items()}
 
 
 def shorten(file, root):
-    """"kern/src/pages.cc": the file as it is called below `root`, also if the ELF file was built in another checkout."""
+    """"kern/src/pages.cc": the file's name relative to `root`, also if the ELF file was built in
+    another checkout."""
     parts = pathlib.PurePath(os.path.normpath(file)).parts
     for start in range(len(parts)):
         below = pathlib.PurePath(*parts[start:])

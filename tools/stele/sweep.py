@@ -1,4 +1,5 @@
-"""What the guest's half of the leak sweep has said (user/bin/leaksweep), and the report on it."""
+"""Reads the output of the guest's half of the leak sweep (user/bin/leaksweep), and writes the
+report."""
 from dataclasses import dataclass, field
 
 from stele.leak_report import describe
@@ -15,15 +16,15 @@ class Leak:
     process: int  # number in the order of forks, from 1 on
     allocation: int  # number among the process's, from 1 on
     rises: list = field(default_factory=list)  # [(cache or arena, objects, bytes)]
-    source: str = ""  # the cache or arena that was asked,
+    source: str = ""  # the requested cache or arena,
     size: int = 0  # for so many bytes,
     name: str = ""  # by a process of this name
     frames: list = field(default_factory=list)  # return addresses, innermost first
-    dump: TraceDump = None  # of what it leaves behind; None if it was not traced
+    dump: TraceDump = None  # of the objects left behind; None if it was not traced
     sweeper: int = 0  # PID of the guest's program, whose own memory is in the dump too
 
     def left_behind(self, kernel):
-        """The groups of what has risen, causes first."""
+        """The groups of the objects left behind, causes first."""
         if not self.dump:
             return []
         own = {context.id for context in self.dump.contexts.values() if context.pid == self.sweeper}
@@ -34,38 +35,38 @@ class Leak:
 
     @property
     def key(self):
-        """The same for what fails at the same place with the same consequences."""
+        """Equal for failures in one line of code with the same consequences."""
         return tuple(self.frames), tuple(sorted(name for name, _, _ in self.rises))
 
 
 @dataclass
 class Swept:
-    """What one guest, or several, have said."""
+    """The results of one guest, or of several."""
 
     status: str = None  # the command's own, without failures
     processes: int = 0
     tried: int = 0  # allocations that have failed
-    counts: dict = field(default_factory=dict)  # {process: its allocations}, of those that were passed
+    counts: dict = field(default_factory=dict)  # {process: its allocations}, of those that were completed
     hung: list = field(default_factory=list)  # [(process, allocation)]
     leaks: list = field(default_factory=list)
     once: list = field(default_factory=list)  # Leaks that did not repeat
-    unrepeated: list = field(default_factory=list)  # Leaks whose failure could not be made again
-    cut: list = field(default_factory=list)  # [(process, allocation)] that did not come before the run was killed
-    stuck: list = field(default_factory=list)  # [(process, allocation)] after whose failure the command no longer ends
+    unrepeated: list = field(default_factory=list)  # Leaks whose failure could not be repeated
+    cut: list = field(default_factory=list)  # [(process, allocation)] that did not happen before the run was killed
+    stuck: list = field(default_factory=list)  # [(process, allocation)] after whose failure the command hangs
     grows: list = field(default_factory=list)  # [(name, objects, bytes)] of runs without failures
     panics: list = field(default_factory=list)  # [((process, allocation), text)]
-    last: tuple = None  # what was tried last
+    last: tuple = None  # the last one tried
     sweeper: int = 0  # PID of the guest's program
     current: Leak = None  # of leaks, once or unrepeated, the last
     ended: bool = False
 
     @property
     def sways(self):
-        """Whether runs without failures leave now this and now that, so that nothing was swept."""
+        """Do runs without failures leave different things, so that nothing was swept?"""
         return self.ended and self.status is None and not self.grows
 
     def add(self, other):
-        """Takes over what another guest of the same sweep has said."""
+        """Adds the results of another guest of the same sweep."""
         self.status, self.processes = other.status or self.status, max(self.processes, other.processes)
         self.tried += other.tried
         for process, allocations in other.counts.items():
@@ -76,12 +77,13 @@ class Swept:
 
 
 def place_of(found):
-    """(process, allocation) of what stands in the lists of Swept."""
+    """(process, allocation) of an item in the lists of Swept."""
     return (found.process, found.allocation) if isinstance(found, Leak) else found[0] if isinstance(found[0], tuple) else found
 
 
 def read(output):
-    """The Swept of a guest's standard output, which may end anywhere. TraceDumpError for what is no such output."""
+    """The Swept of a guest's standard output, which may end anywhere. TraceDumpError for other
+    text."""
     swept = Swept()
     while output:
         line, newline, output = output.partition(b"\n")
@@ -181,7 +183,7 @@ def leak_lines(leaks, kernel, programs):
 
 
 def doubts_about(swept):
-    """What keeps a sweep that has ended from telling all, as text."""
+    """The reasons why an ended sweep may be incomplete, as text."""
     doubts = [f"the failure could not be repeated that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
               for leak in swept.unrepeated]
     if swept.stuck:
@@ -190,7 +192,7 @@ def doubts_about(swept):
 
 
 def report(command, swept, doubts, kernel, programs):
-    """(status, text). `doubts`: why the sweep is not complete, as text."""
+    """(status, text). `doubts`: reasons why the sweep is not complete, as text."""
     counted = ", ".join(f"{process}: {allocations}" for process, allocations in sorted(swept.counts.items()))
     lines = [f"leak sweep of: {command}", f"exit status without failures: {swept.status}; processes: {swept.processes}",
              f"failures: {swept.tried}; allocations of the processes: {counted or 'not known'}", ""]

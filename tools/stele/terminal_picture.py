@@ -1,7 +1,7 @@
-"""A terminal's screen, as pyte emulates it, as a picture.
+"""A picture of a terminal's screen, as pyte emulates it.
 
-`draw(screen, path)` writes a PNG: DejaVu Sans Mono, on dark ground, each character in its cell. Block elements are drawn as the rectangles that
-they are, so that those of neighbouring cells touch, as terminals draw them.
+`draw(screen, path)` writes a PNG: DejaVu Sans Mono, on dark ground, each character in its cell.
+Block elements are drawn as rectangles, so that those of neighbouring cells touch, as on terminals.
 """
 import pathlib
 
@@ -16,14 +16,14 @@ LOWEST_BLOCK, HIGHEST_BLOCK = 0x2581, 0x2588  # eighths of a cell, from below
 
 
 def colour(name, otherwise):
-    """What pyte names: a word, or six hexadecimal digits."""
+    """Pyte's name of a colour: a word, or six hexadecimal digits."""
     if name == "default":
         return otherwise
     return COLOURS.get(name) or f"#{name}"
 
 
 def draw(screen, path):
-    """Writes the picture to `path`, whose folder is made."""
+    """Writes the picture to `path`, and makes its folder."""
     fonts = {bold: ImageFont.truetype(str(FONTS / f"DejaVuSansMono{'-Bold' if bold else ''}.ttf"), SIZE) for bold in (False, True)}
     ascent, descent = fonts[False].getmetrics()
     width, height = round(fonts[False].getlength("M")), ascent + descent + 1

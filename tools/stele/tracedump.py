@@ -30,7 +30,7 @@ KNOWN = ABI.enums["tag"].values()
 
 
 class TraceDumpError(Exception):
-    """The bytes are not a dump, not a whole one, or one of a version that is not known; one line."""
+    """The bytes are not a dump, an incomplete one, or one of an unknown version; one line."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class Record(RECORD.Item):
 
 @dataclass
 class Source:
-    """The trace of one cache, arena or kind of references, or what a session of probes has outstanding."""
+    """The trace of one cache, arena or kind of references, or the outstanding objects of a probe
+    session."""
 
     name: str
     kind: str  # cache, arena, probe, references
@@ -83,12 +84,13 @@ class Source:
     records: list = field(default_factory=list)
 
     def weight(self, record):
-        """How many allocations of its size the record stands for: 1 unless the trace is sampled."""
+        """The number of allocations of its size that the record represents: 1 unless the trace is
+        sampled."""
         rate = self.options.get("sample", 0)
         return 1.0 if not rate or not record.size else -1.0 / math.expm1(-record.size / rate)
 
     def broken_identities(self):
-        """The identities that do not hold, as text; empty in every true dump."""
+        """The identities that do not hold, as text; empty for every true dump."""
         c = self.counters
         checks = {"seen = recorded + dropped + filtered": c["seen"] == c["recorded"] + c["dropped"] + c["filtered"],
                   "recorded = freed + cleared + live": c["recorded"] == c["freed"] + c["cleared"] + c["live"],
@@ -121,16 +123,17 @@ def named(names, number, what):
 
 
 def check_order(known, number, what):
-    """Numbers ascend from 1; so none is there twice."""
+    """Numbers ascend from 1, so none is there twice."""
     if number <= next(reversed(known), 0):
         raise TraceDumpError(f"{what} {number} is out of order")
 
 
 class TraceDump:
-    """A whole dump: sources, contexts and stacks by their ids, and when and by which kernel it was taken.
+    """A whole dump: sources, contexts and stacks by their ids, its time and its kernel.
 
-    Whatever the bytes are, it either holds together or is refused: sections fill the file without gaps, everything that is named is there,
-    no frame or string belongs to two. So what it takes is in proportion to the bytes, and no number in it needs a second look.
+    Any bytes are either consistent or refused: sections fill the file without gaps, every reference
+    has its target, and no frame or string belongs to two. So memory is proportional to the bytes,
+    and no number needs a second check.
     """
 
     def __init__(self, data):
@@ -152,10 +155,10 @@ class TraceDump:
 
     @classmethod
     def load(cls, path):
-        """That in a file, which has nothing else."""
+        """The dump in a file, which has nothing else."""
         with open(path, "rb") as file:
             data = file.read(HEADER.size)
-            # What is something else may be large, or without an end.
+            # Another kind of file may be large, or endless.
             dump = cls(data + file.read() if data.startswith(MAGIC) else data)
             if file.tell() != dump.size:
                 raise TraceDumpError(f"{file.tell() - dump.size} bytes behind its end")
@@ -238,7 +241,7 @@ class TraceDump:
             self.stacks[item.id] = Stack(item.id, named(STACK_KINDS, item.kind, "stack"), tuple(frames[item.first_frame:end]))
 
     def _check_records(self, source):
-        """That what they name is there."""
+        """Checks that every reference of the records has its target."""
         for what, numbers, known in (
                 ("stack", {record.stack for record in source.records}, self.stacks.keys()),
                 ("user stack", {record.user_stack for record in source.records}, {n for n, stack in self.stacks.items() if stack.kind == "user"}),

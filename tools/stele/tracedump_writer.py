@@ -1,4 +1,5 @@
-"""Writes traces in the layout of #mem/tracedump (docs/tracedump.md), as the kernel does: of a core, whose traces the debugger reads."""
+"""Writes traces in the layout of #mem/tracedump (docs/tracedump.md), like the kernel, for the
+debugger, which reads them from a core."""
 from stele.abi import ABI
 from stele.tracedump import (CONTEXT, CONTEXT_KINDS, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE,
                              SOURCE_KINDS, SOURCES, STACK, STACK_KINDS, STACKS, STATES, STRINGS, VERSION, ZOMBIE)
@@ -8,8 +9,9 @@ _BUILD_ID_MAX = ABI.constants["ABI_BUILD_ID_MAX"]
 
 
 def tracedump_bytes(sources, stacks, contexts, time, build_id):
-    """The file. `sources`: Sources; `stacks`, `contexts`: Stacks and Contexts by their numbers, those that records name among them; `time`:
-    nanoseconds since boot; `build_id`: of the kernel, bytes."""
+    """The file. `sources`: Sources; `stacks`, `contexts`: Stacks and Contexts by their numbers,
+    including those that records name; `time`: nanoseconds since boot; `build_id`: of the kernel,
+    bytes."""
     strings = _Strings()
     named = {number for source in sources for record in source.records for number in (record.stack, record.user_stack)}
     stacks = {number: stacks[number] for number in sorted(stacks) if number in named}

@@ -1,8 +1,8 @@
 /* Barriers.
  *
- * The number of the round and how many have come to it are the halves of one word, which the last
- * one to come changes to the next round and nobody. The others sleep on the round. Destroying a
- * barrier waits for those who have been let through and are not out yet.
+ * The halves of one word are the number of the round and the number of threads that have arrived.
+ * The last thread to arrive changes it to the next round with no arrivals. The other threads sleep
+ * on the round. pthread_barrier_destroy waits until the threads of the last round have left.
  */
 #include <errno.h>
 #include <pthread.h>

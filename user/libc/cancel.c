@@ -11,8 +11,8 @@
  * that handler. It is sent again then, and blocked until the other handler returns, whereupon it
  * comes in the stretch.
  *
- * What ends a thread runs its cleanup handlers, destructors of thread_local variables and of keys.
- * Destructors of objects in the frames that it leaves are not run.
+ * A cancelled thread runs its cleanup handlers and the destructors of its thread_local variables
+ * and keys. Destructors of objects in the frames that it leaves do not run.
  */
 #include "cancel.h"
 
@@ -94,6 +94,8 @@ int pthread_cancel(pthread_t which) {
     if (SELF(cancel_asynchronously)) pthread_testcancel();
     return 0;
   }
+  /* No call of it is to be interrupted then; it looks at the flag when that has changed. */
+  if (__atomic_load_n(&thread->cancel_mode, __ATOMIC_SEQ_CST) == CANCEL_DISABLED) return 0;
   __stele_lock(&thread->signal_lock);
   if (!thread->is_ending) syscall6(ABI_SYS_thread_kill, thread->id, CANCEL_SIGNAL, 0, 0, 0, 0);
   __stele_unlock(&thread->signal_lock);
@@ -107,7 +109,8 @@ void pthread_testcancel(void) {
 int pthread_setcancelstate(int state, int* old) {
   if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE) return EINVAL;
   if (old != NULL) *old = (int)SELF(cancel_mode);
-  SELF(cancel_mode) = (enum cancel_mode)state;
+  /* Before the flag is looked at: pthread_cancel sends a signal, or the flag is seen. */
+  __atomic_store_n(&SELF(cancel_mode), (enum cancel_mode)state, __ATOMIC_SEQ_CST);
   if (SELF(cancel_asynchronously)) pthread_testcancel();
   return 0;
 }

@@ -1,20 +1,21 @@
 /* Conditions.
  *
- * Of one process: those who wait stand in a list, each with a word of its own to sleep on, in its
- * stack frame. A signal takes the first one off the list, a broadcast all, and wakes the first of
- * them; each that is woken takes the mutex and then wakes the next: nobody is woken to find the
- * mutex taken by fifty others. Who comes after a signal is in no danger of taking it. (The
- * algorithm is musl's, src/thread/pthread_cond_timedwait.c, without its requeueing.)
+ * A condition of one process keeps its waiters in a list. Each waiter has a node in its stack
+ * frame, with a word of its own to sleep on. A signal takes the first waiter off the list, a
+ * broadcast takes all; both wake the first of those. Each woken waiter locks the mutex and then
+ * wakes the next one, so that no crowd wakes to find the mutex taken. A thread that begins to wait
+ * after a signal cannot take it. (The algorithm is musl's, src/thread/pthread_cond_timedwait.c,
+ * without its requeueing.)
  *
- *   state of one who waits:  WAITING -> SIGNALLED (by a signal) | LEAVING (by itself)
+ *   states of a waiter:  WAITING -> SIGNALLED (by a signal) | LEAVING (by itself)
  *
- * Its time may be over, or it may be cancelled, while a signal comes. The change of state decides:
- * if it is SIGNALLED, the wait has succeeded, whatever else happened, so no signal is lost. If it
- * is LEAVING, it takes itself off the list, and a signal that finds it there waits until it has:
- * afterwards the condition may be destroyed, for nobody who waited touches it any more.
+ * A waiter's time may be over, or it may be cancelled, while a signal comes. The change of state
+ * decides. A SIGNALLED waiter's wait has succeeded whatever else happened, so no signal is lost. A
+ * LEAVING waiter takes itself off the list, and a signal that finds it there waits for that. So the
+ * condition may be destroyed after a broadcast: its waiters touch it no more.
  *
- * Of several processes, which cannot see each other's frames: a sequence number that each signal
- * changes is what they sleep on.
+ * Processes cannot see each other's stacks. Waiters of a shared condition sleep on a sequence
+ * number that each signal changes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@ struct waiter {
   struct waiter *next, *previous; /* in the list; next: also in the chain of those to wake */
   int state;                      /* enum state */
   unsigned turn;                  /* what it sleeps on: ASLEEP, AWAKE */
-  unsigned* leaving;              /* counts those a signal waits for; it is one */
+  unsigned* leaving;              /* the count of a signal that waits for this one to leave */
 };
 
 /* The list's lock: 0, 1, 2 as a mutex. Held for a few instructions. */
@@ -73,7 +74,7 @@ static void take_off(pthread_cond_t* condition, struct waiter* waiter) {
 
 static void wake(struct waiter* waiter) {
   __atomic_store_n(&waiter->turn, AWAKE, __ATOMIC_RELEASE);
-  /* The frame may be gone now; its word is then another's, who looks again. */
+  /* The frame may be gone now. Another owner of the word then checks its own condition again. */
   futex_wake(&waiter->turn, 1, false);
 }
 
@@ -85,7 +86,7 @@ static bool change_state(struct waiter* waiter, int to) {
 
 /* Wakes the first `count`. */
 static void signal_some(pthread_cond_t* condition, unsigned count) {
-  /* Who began to wait before this call, by the caller's own order of things, is seen. */
+  /* The caller's mutex has made visible each waiter that it must wake. */
   if (__atomic_load_n(&condition->__first, __ATOMIC_RELAXED) == NULL) return;
   struct waiter *first = NULL, *last = NULL;
   unsigned leaving = 0;
@@ -132,7 +133,7 @@ static int wait_in_list(pthread_cond_t* condition, pthread_mutex_t* mutex, clock
   }
 
   if (change_state(&waiter, LEAVING)) {
-    /* The condition is still there: who signals and sees LEAVING waits. */
+    /* The condition still exists: a signal that sees LEAVING waits. */
     lock(condition);
     take_off(condition, &waiter);
     unlock(condition);
@@ -220,7 +221,7 @@ int pthread_cond_init(pthread_cond_t* restrict condition,
   *condition = (pthread_cond_t){.__kind = attributes != NULL ? attributes->__kind : 0};
   return 0;
 }
-/* Those who were signalled may still be on their way out of a shared one. */
+/* Signalled waiters of a shared condition may still be on their way out. */
 int pthread_cond_destroy(pthread_cond_t* condition) {
   if (!(condition->__kind & KIND_SHARED)) return condition->__first == NULL ? 0 : EBUSY;
   unsigned waiters = __atomic_or_fetch(&condition->__waiters, DESTROYED, __ATOMIC_SEQ_CST);

@@ -15,8 +15,8 @@ static inline bool is_time(const struct timespec* time) {
   return time == NULL || (time->tv_nsec >= 0 && time->tv_nsec < 1000000000);
 }
 
-/* Waits while *word is `value`, until somebody wakes, or until the time of the clock; NULL: for
- * ever. 0, or an error number: EAGAIN the value is another one, EINTR, ETIMEDOUT, EINVAL. */
+/* Waits while *word is `value`, until a wake, or until the clock reaches the deadline (NULL: no
+ * deadline). 0, or an error number: EAGAIN the value is another one, EINTR, ETIMEDOUT, EINVAL. */
 static inline int futex_wait(const volatile unsigned* word, unsigned value, bool shared,
                              clockid_t clock, const struct timespec* deadline) {
   if (!is_time(deadline)) return EINVAL;
@@ -31,8 +31,8 @@ static inline int futex_wait_cancellable(const volatile unsigned* word, unsigned
                             (long)word, value, clock, (long)deadline, 0);
 }
 
-/* The word may be gone: others may have freed it as soon as it had the value that they waited for.
- * The kernel then wakes nobody, or somebody who looks again. */
+/* The word may no longer exist: other threads may have freed it as soon as it had the value that
+ * they waited for. The kernel then wakes no thread, or one that checks its condition again. */
 static inline void futex_wake(const volatile unsigned* word, unsigned count, bool shared) {
   syscall6(ABI_SYS_futex, shared ? ABI_FUTEX_WAKE_SHARED : ABI_FUTEX_WAKE, (long)word, count, 0, 0,
            0);

@@ -1,7 +1,8 @@
 /* Keys: values that each thread has of its own.
  *
  * A thread has all values in an array from its beginning, so that setting one needs no memory.
- * Deleting a key clears its value in all threads: who gets the key next finds NULL everywhere.
+ * Deleting a key clears its value in all threads. So the key is NULL everywhere when it is created
+ * again.
  */
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,9 @@
 /* Limits of the system and of a process, what it has used, and how nice it is. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,6 +77,22 @@ int getdtablesize(void) {
   return (int)soft_limit(RLIMIT_NOFILE);
 }
 
+/* Pages of memory that a line of /proc/meminfo gives in KiB; -1 with errno. */
+static long memory_pages(const char* line) {
+  char text[512];
+  int fd = open("#proc/meminfo", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t size = read(fd, text, sizeof text - 1);
+  int error = errno;
+  close(fd);
+  errno = error;
+  if (size < 0) return -1;
+  text[size] = '\0';
+  const char* at = strstr(text, line);
+  if (at == NULL) return __stele_fail(ENOSYS, "sysconf: #proc/meminfo does not say");
+  return strtol(at + strlen(line), NULL, 10) / 4;
+}
+
 long sysconf(int name) {
   switch (name) {
     case _SC_ARG_MAX:
@@ -134,6 +152,10 @@ long sysconf(int name) {
         count = 10 * count + (*digit - '0');
       return count;
     }
+    case _SC_PHYS_PAGES:
+      return memory_pages("MemTotal:");
+    case _SC_AVPHYS_PAGES:
+      return memory_pages("MemAvailable:");
     case _SC_JOB_CONTROL:
     case _SC_SAVED_IDS:
     case _SC_REGEXP:

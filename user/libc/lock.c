@@ -1,11 +1,11 @@
 /* Locks of the C library's own data (sys/lock.h): of streams, the heap, the environment and so on.
  *
- * The word is 0, or the holder's lock_id with a bit for "somebody waits": taking a lock that is
- * free, and giving one back that nobody waits for, are no system call (Drepper, "Futexes Are
- * Tricky", 2011). All are recursive, also those that newlib takes once only: a signal handler that
- * interrupts the library and calls it goes on, as long as the library is in order. While the
- * process has had one thread the word is written without atomic operations, but is written, so that
- * a thread may be made while a lock is held.
+ * The word is 0, or the holder's lock_id with a bit that says that threads wait. Taking a free
+ * lock, and releasing a lock without waiters, needs no system call (Drepper, "Futexes Are Tricky",
+ * 2011). All locks are recursive, even those that newlib takes once only: a signal handler that
+ * interrupts the library and calls it does not wait for itself. As long as the process has had one
+ * thread, the word is written without atomic operations. It is written all the same, so that a
+ * thread may be created while a lock is held.
  */
 #include <sys/lock.h>
 
@@ -28,7 +28,7 @@ __attribute__((noinline)) static void lock_slowly(_LOCK_T* lock, unsigned me) {
   }
   for (;;) {
     unsigned word = __atomic_load_n(&lock->__word, __ATOMIC_RELAXED);
-    /* Others may wait, too: whoever has waited says so. */
+    /* Other threads may wait, too: a thread that has waited sets the bit. */
     const unsigned next = (word == 0 ? me : word) | WAITED_FOR;
     if (next != word && !__atomic_compare_exchange_n(&lock->__word, &word, next, 0,
                                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))

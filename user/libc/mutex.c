@@ -1,12 +1,13 @@
 /* Mutexes.
  *
- * The word is 0 free, 1 held, 2 held and perhaps waited for; whoever has waited takes it as 2
- * (Drepper, "Futexes Are Tricky", 2011, mutex 2). Taking one that is free and giving back one that
- * nobody waits for are no system call. After the word is 0 the mutex is touched no more: the next
- * holder may destroy it.
+ * The word is 0 (free), 1 (held) or 2 (held, perhaps with waiters). A thread that has waited takes
+ * the mutex as 2 (Drepper, "Futexes Are Tricky", 2011, mutex 2). Taking a free mutex, and releasing
+ * one without waiters, needs no system call. unlock does not touch the mutex after the word is 0:
+ * the next holder may destroy it.
  *
- * The owner is kept where errors or the recursion ask for it: the thread's structure, which a fork
- * leaves as it is, or its id in the system when processes share the mutex.
+ * Recursive and error-checking mutexes also keep their owner: the address of the thread's
+ * structure, which survives a fork, or, if processes share the mutex, the thread's id in the
+ * system.
  */
 #include <errno.h>
 #include <pthread.h>

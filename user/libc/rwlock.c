@@ -1,10 +1,11 @@
-/* Locks for many who read or one who writes.
+/* Locks for many readers or one writer.
  *
- * One word has all: how many read, or that somebody writes, and whether readers and whether writers
- * wait. Who makes it free clears it: if readers waited, all who sleep are woken; otherwise one
- * writer, who says again that there may be more when he has the lock. After that the lock is
- * touched no more. Readers never wait for a writer who waits, so that a thread may read a second
- * time; many of them can keep writers out.
+ * One word has the whole state: the number of readers or "written", and two bits that say whether
+ * readers and whether writers wait. The release that makes the lock free clears the word. If
+ * readers waited, it wakes all waiters; otherwise it wakes one writer, which sets its bit again
+ * when it takes the lock, as there may be more. After that the release does not touch the lock.
+ * Readers do not wait for waiting writers, so that a thread may lock for reading twice; a steady
+ * stream of readers can keep writers out.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -70,7 +70,7 @@ int pthread_setschedprio(pthread_t thread, int priority) {
   return priority == 0 ? 0 : EINVAL;
 }
 
-/* A hint, kept for whoever asks for it: each thread is the kernel's. */
+/* A hint without effect, since each thread is a kernel thread. POSIX wants it kept. */
 static int concurrency;
 int pthread_getconcurrency(void) {
   return concurrency;

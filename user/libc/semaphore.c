@@ -1,6 +1,6 @@
-/* Semaphores: the value and the number of those who wait are the halves of one word, so that a post
- * learns whether to wake somebody by the same operation that raises the value, and touches the
- * semaphore no more (glibc's algorithm, nptl/sem_waitcommon.c). */
+/* Semaphores. The halves of one word are the value and the number of waiters. So the operation that
+ * raises the value also tells sem_post whether to wake a thread, and sem_post does not touch the
+ * semaphore afterwards (glibc's algorithm, nptl/sem_waitcommon.c). */
 #include <semaphore.h>
 
 #include <errno.h>
@@ -31,7 +31,7 @@ int sem_getvalue(sem_t* restrict semaphore, int* restrict value) {
   return 0;
 }
 
-/* Takes one, with the caller out of those who wait if `waiter` is ONE_WAITER. */
+/* Lowers the value, and the number of waiters by `waiter`, 0 or ONE_WAITER. */
 static bool take(sem_t* semaphore, unsigned long waiter) {
   unsigned long state = __atomic_load_n(&semaphore->__state, __ATOMIC_RELAXED);
   while ((unsigned)state > 0) {
@@ -53,7 +53,7 @@ int sem_clockwait(sem_t* restrict semaphore, clockid_t clock,
   if (take(semaphore, 0)) return 0;
   if (!is_time(deadline)) return fail(EINVAL);
   const bool shared = semaphore->__kind & KIND_SHARED;
-  /* Whoever is cancelled does not wait any more. */
+  /* A cancelled thread is no waiter any more. */
   const enum cancel_mode mode = SELF(cancel_mode);
   if (mode == CANCEL_ENABLED) SELF(cancel_mode) = CANCEL_REPORTED;
   __atomic_fetch_add(&semaphore->__state, ONE_WAITER, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* Spin locks. Who spins for long lets others run, since the holder may wait for the processor. */
+/* Spin locks. A thread that spins for long yields, since the holder may wait for the processor. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

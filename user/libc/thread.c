@@ -1,10 +1,10 @@
 /* Threads: how they begin and end.
  *
- * A thread's memory is given back by whoever joins or detaches it, or by itself if it is detached
- * when it ends; `state` decides between them. The structure is in the ring of all threads until
- * then. The kernel zeroes `id` and wakes those who wait on it when the thread has left its stack
- * (abi/syscall.h); only a process's first thread, and the one that a fork copied, do that
- * themselves, because their stacks stay.
+ * A thread's memory is released by pthread_join or pthread_detach, or by the thread itself if it is
+ * detached when it ends; `state` decides. Until then the structure is in the ring of all threads.
+ * The kernel zeroes `id`, and wakes the threads that wait on it, when the thread has left its stack
+ * (abi/syscall.h). A process's first thread, and the thread that a fork copied, keep their stacks
+ * and zero `id` themselves.
  *
  * Lock order: __stele_threads_lock, then a thread's signal_lock.
  */

@@ -24,15 +24,15 @@
 
 enum { ERROR_TEXT_MAX = 128, NAME_MAX_BYTES = 16 };
 
-/* Joinable until it is one of the others. Ended: whoever joins or detaches it gives back what it
- * has; a detached one does so itself. */
+/* JOINABLE changes once. An ENDED thread is released by pthread_join or pthread_detach; a DETACHED
+ * one by itself when it ends. */
 enum thread_state { THREAD_JOINABLE, THREAD_ENDED, THREAD_DETACHED };
 
 /* What a cancellation does in a cancellation point. */
 enum cancel_mode {
   CANCEL_ENABLED,
   CANCEL_DISABLED,
-  CANCEL_REPORTED /* the call gives -ECANCELED: for who has something to put in order first */
+  CANCEL_REPORTED /* the call returns -ECANCELED, and its caller cleans up first */
 };
 
 struct cxx_destructor;
@@ -64,7 +64,7 @@ struct thread {
   size_t stack_size;
   void* stack_begin;   /* where it begins, downwards */
   int is_first;        /* the kernel does not tell when it ends, and its stack stays */
-  _LOCK_T signal_lock; /* held by whoever sends it a signal: it does not end meanwhile */
+  _LOCK_T signal_lock; /* held while a signal is sent: the thread does not end meanwhile */
   int is_ending;       /* it takes no signals; guarded by signal_lock */
   char name[NAME_MAX_BYTES];
 

@@ -69,7 +69,7 @@ static void give_back(size_t limit) {
 static void* map(size_t size, size_t guard_size) {
   char* mapping = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return NULL;
-  if (guard_size > 0 && mprotect(mapping, guard_size, PROT_NONE) < 0 && errno != ENOSYS) {
+  if (guard_size > 0 && mprotect(mapping, guard_size, PROT_NONE) < 0) {
     munmap(mapping, size);
     return NULL;
   }

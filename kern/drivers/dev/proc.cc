@@ -126,7 +126,7 @@ void print_status(const ProcessInfo& info, Text& text) {
   text.print("\n");
 }
 
-// Those that come and go meanwhile may have a line or not.
+// Threads that come and go meanwhile may have a line or not.
 void print_threads(ProcessId process, Text& text) {
   for (uint32_t id = 0;;) {
     Result<ThreadInfo> info = process_next_thread(process, id);

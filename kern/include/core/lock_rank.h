@@ -25,6 +25,7 @@
   X(kWaitQueue)     /* wait queue */                                                               \
   X(kReaper)        /* tasks that have ended */                                                    \
   X(kPageTable)     /* an address space's page tables */                                           \
+  X(kPageCache)     /* the page cache */                                                           \
   X(kInterrupts)    /* interrupt routing, cross-CPU calls */                                       \
   X(kAddressSpaces) /* list of all address spaces */                                               \
   X(kConsumers)     /* of probes on programs */                                                    \
@@ -33,13 +34,15 @@
   X(kDevice)        /* state of any other device */                                                \
   X(kFdTable)       /* descriptor table */                                                         \
   X(kNamespace)     /* mount table */                                                              \
-  X(kFutex)         /* those who wait on some words of user memory */                              \
+  X(kFutex)         /* the waiters on some words of user memory */                                 \
   X(kProcessPaths)  /* a process's current directory and credentials */                            \
   X(kProcessTable)  /* process table, parent and child links */                                    \
   /* Sleeping locks. */                                                                            \
   X(kAddressSpace)  /* regions of an address space */                                              \
+  X(kSpaceWalk)     /* a walk over all address spaces */                                           \
   X(kUserProbes)    /* probes on programs */                                                       \
   X(kDeviceMutex)   /* a device that sleeps while it works */                                      \
+  X(kPageSync)      /* a file whose pages are written back */                                      \
   X(kKernelProbes)  /* which functions have probes */                                              \
   X(kTraceStore)    /* users of the tables of stacks and contexts */                               \
   X(kTraceSweep)    /* a sweep of these tables */                                                  \

@@ -20,6 +20,7 @@
 class Device;
 class PollWaiter;
 struct Process;
+struct CachedFile;
 struct UsedFile;
 
 // Identifies a file of a device: two channels with equal device and qid path refer to the same
@@ -76,8 +77,10 @@ class Chan : public RefCounted<Chan> {
   uint64_t mount_path = 0;
   Ref<Chan> union_next;  // an open directory of a union: the next member, open too
 
-  UsedFile* used_file = nullptr;  // for file_use_begin
-  bool may_have_lock = false;     // for open_file_lock_set
+  UsedFile* used_file = nullptr;             // for file_use_begin
+  bool may_have_lock = false;                // for open_file_lock_set
+  std::atomic<CachedFile*> cached{nullptr};  // for the page cache; stays when it is set
+  std::atomic<bool> writes_pages{false};  // for the page cache: a shared map may write through it
 
   // ENOMEM. All three may sleep.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
@@ -113,8 +116,8 @@ struct AttributeChange {
 // Checks that `who` may make the change to a file whose attributes are `now`. The owner and root
 // may set mode and times; a user with write permission, the times to the present; root, the owner;
 // the owner, the group, to one of his own. Adjusts `change` to the resulting attributes: setting an
-// owner clears the set-user-id and set-group-id bits, and so does the second a mode set by a user
-// who is not in the file's group. EPERM, EACCES.
+// owner clears the set-user-id and set-group-id bits; a mode set by a user who is not in the file's
+// group loses set-group-id. EPERM, EACCES.
 Result<void> check_attributes(const abi_stat& now, AttributeChange& change, const Credentials& who);
 // True if `who` has all of the rights `want` (4 read, 2 write, 1 execute or search) to a file with
 // these permissions.
@@ -130,6 +133,19 @@ struct Place {
   Chan& directory;
   std::string_view name;
 };
+
+// A page of a file for an address space. The caller has a mapping of it (Page::mappings), to keep
+// in page tables or to give back (page_unmapped).
+struct FilePage {
+  PhysAddr physical;
+  // The number of changes that may have replaced or removed the page; lives as long as the channel.
+  const std::atomic<uint64_t>* changes;
+  uint64_t change;  // `changes` when the page was looked up
+};
+
+// Errors of the device when pages are written back, now or earlier: they are returned once (kTell),
+// or kept for the next call with kTell.
+enum class SyncErrors : uint8_t { kTell, kKeep };
 
 // A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
 // open unless stated. A device does not override the calls that it does not support; the default's
@@ -199,6 +215,15 @@ class Device {
   // Open file: makes written data as durable as the device can. `data_only`: not the times. Does
   // nothing here: data is durable when write returns.
   virtual Result<void> sync(Chan& chan, bool data_only);
+  // Open file: prepares it for mapping; `writes`: for writable shared maps. ENODEV here: no file of
+  // the device can be mapped; ENOMEM, and the device's own errors.
+  virtual Result<void> map(Chan& chan, bool writes);
+  // Page `index` of a file prepared for mapping; makes the page if `chan` is mapped for writing.
+  // ENXIO if the file ends before it; ENOMEM, ENOSPC, EIO, EINTR.
+  virtual Result<FilePage> page(Chan& chan, uint64_t index);
+  // Writes changes by shared maps of `size` bytes from `offset` on back to the device, as write()
+  // would. Does nothing here.
+  virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
   // Used and free space of the device. Here: a device without blocks.
   virtual Result<void> statfs(Chan& chan, abi_statfs& result);
   virtual Result<void> ioctl(

@@ -36,7 +36,7 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
     if (of_a.kind != of_b.kind) return of_a.kind < of_b.kind ? -1 : 1;
     return &x == &y ? 0 : &x < &y ? -1 : 1;
   }
-  // The same program may be known by several names.
+  // The same program may have several names.
   if (&x == &y) return 0;
   if (const int order = strcmp(x.path, y.path)) return order;
   if (x.build_id_size != y.build_id_size) return x.build_id_size < y.build_id_size ? -1 : 1;
@@ -44,7 +44,7 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
 }
 
 void ProbeCounts::finish() {
-  // Of rows that become one, the process or thread that was seen first gives the name.
+  // When rows are merged, the process or thread that was seen first gives the name.
   std::sort(rows_.begin(), rows_.end(), [this](const Row& a, const Row& b) {
     const int order = compare(a, b);
     return order != 0 ? order < 0 : a.context < b.context;

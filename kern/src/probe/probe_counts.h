@@ -1,5 +1,4 @@
-// What a session has counted, at one moment, for reading: the counts of all CPUs added up, most
-// first.
+// A copy of a session's counts at one moment, for reading: the sums over all CPUs, largest first.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +13,18 @@
 class ProbeCounts {
  public:
   struct Row {
-    uint32_t kernel, user;  // numbers of stacks; 0: not told apart, or not recorded
+    uint32_t kernel, user;  // stack numbers; 0: not distinguished, or not recorded
     uint32_t context;       // 0 likewise
     uint64_t count;
   };
 
-  // The tables must keep their numbers as long as it is used.
+  // The tables must keep their numbers while this is used.
   ProbeCounts(const StackTable& stacks, const ContextTable& contexts, ProbeApart apart)
       : stacks_(stacks), contexts_(contexts), apart_(apart) {}
 
-  // Adds a CPU's counts, which may be changing. ENOMEM. May sleep.
+  // Adds a CPU's counts, which may change meanwhile. ENOMEM. May sleep.
   Result<void> add(const StackCounts::CpuTable& part);
-  // After the last: rows that say the same become one.
+  // Called after the last add(): merges equal rows.
   void finish();
   // Marks the numbers of its rows. After finish().
   void mark(StoreMark& mark) const;

@@ -38,7 +38,7 @@ auto stands_of(const ProbeHit& hit) {
   };
 }
 
-// The argument with this number, from 1; 0 if there is none.
+// Returns the argument with this number, from 1; 0 if there is none.
 uint64_t argument_of(const ProbeHit& hit, uint8_t number) {
   return number == 0 ? 0 : hit.registers->argument(number - 1u);
 }
@@ -50,9 +50,9 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   return overflows ? UINT64_MAX : size;
 }
 
-// The owner of an object that a call under way will free if it succeeds. Nobody else frees it
-// meanwhile; but from before the call returns on another object of the same owner may have its
-// address, and is told from it by this.
+// The owner of an object that a running call will free if it succeeds. Nobody else frees it
+// meanwhile. But before the call's return is reported, another object of the same owner may get its
+// address; this mark distinguishes the two.
 constexpr TraceOwner waiting(TraceOwner owner) {
   constexpr uint16_t kWaits = 1u << 15;
   static_assert(kMaxPid < kWaits);
@@ -187,7 +187,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   ProbeCall call;
   if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call, put_back()))
     return true;
-  trace_stacks.mark(call.stack);  // it goes from the call to the record
+  trace_stacks.mark(call.stack);  // moves from the call to the record
   uint64_t object = hit.registers->result();
   if (rule.alloc.result != 0) {
     const bool failed = static_cast<uint32_t>(object) != 0;  // an int
@@ -203,7 +203,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
     return false;
   }
   const TraceOwner owner = call.owner;
-  // realloc(p, 0) frees and returns 0; with another size 0 says that nothing has happened.
+  // realloc(p, 0) frees and returns 0; for another size, 0 means that nothing was done.
   const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
   const bool tells = events_.wants_objects();
   bool kept = true;
@@ -238,7 +238,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   return events_.put(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
 }
 
-// An event that is lost here is counted by the stream alone.
+// An event that is lost here is counted only by the stream.
 bool ProbeObjects::free_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   const uint64_t object = argument_of(hit, rule.address);
   if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit), put_back()) ||
@@ -249,7 +249,7 @@ bool ProbeObjects::free_called(const ProbeHit& hit, const ProbeRule& rule, const
   return true;
 }
 
-// No rule does both.
+// No rule has both actions.
 bool ProbeObjects::follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                           ProbePerCpu& per_cpu) {
   if ((rule.actions & kProbeFrees) != 0) return hit.returned || free_called(hit, rule, cpu);

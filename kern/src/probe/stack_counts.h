@@ -1,10 +1,10 @@
 // Counts of events by stack and context: the counts of a session of #probe.
 //
-// Each CPU has a table of its own, which it alone changes, with interrupts off: no lock is taken
-// and no line shared, and what a reader adds up is exact. A table is linear hashing with chains, as
-// in trace_table.h: a bucket is split for each key that is added, so that nobody pays for a rehash.
-// Keys are never removed; a reader on another CPU goes through the pages of entries, of which
-// `used` says how many are complete, and not through the chains.
+// Each CPU has a table, which it alone changes, with interrupts off: no lock is taken, no cache
+// line is shared, and a reader's sums are exact. A table is linear hashing with chains, as in
+// trace_table.h: each new key splits one bucket, so there is no rehash. Keys are never removed. A
+// reader on another CPU goes through the pages of entries, in which `used` counts the complete
+// ones, and not through the chains.
 //
 // Clearing takes the tables away, CPU by CPU, in interprocessor interrupts, which cannot land
 // inside add().

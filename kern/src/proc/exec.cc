@@ -65,10 +65,15 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
   if (segment.flags & kElfReadable) protection |= ABI_PROT_READ;
   if (segment.flags & kElfWritable) protection |= ABI_PROT_WRITE;
   if (segment.flags & kElfExecutable) protection |= ABI_PROT_EXEC;
+  // Behind a segment that has no zeros to follow it stands what follows it in the file, so that its
+  // last page can be the file's own.
+  const uint64_t file_bytes = segment.file_size == segment.memory_size
+                                  ? align_up(before + segment.file_size, kPageSize)
+                                  : before + segment.file_size;
   const Result<void> result =
       space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize),
                        protection, segment.file_size ? file : Ref<Chan>(), segment.offset - before,
-                       segment.file_size ? before + segment.file_size : 0);
+                       segment.file_size ? file_bytes : 0);
   if (result) return {};
   return result.error() == Errno::EINVAL
              ? not_executable("a segment lies where it cannot, or two share a page")

@@ -7,7 +7,9 @@
 // fault and sleep. A waker changes the word first. So it is either early enough for the waiter's
 // check, or finds the waiter, takes it off its list and marks it woken, even if the waiter has left
 // its sleep already. No wake-up is lost or wasted: a waiter that leaves because of the word's
-// value, a signal or its deadline, but was woken before, returns that it was woken.
+// value, a signal or its deadline, but was woken before, returns that it was woken. A wake does not
+// count waiters that still check the word: they may find another value and not wait, while a waiter
+// behind them sleeps.
 #include "proc/futex.h"
 
 #include <bit>
@@ -31,6 +33,7 @@ struct Key {
 struct Waiter {
   explicit Waiter(const Key& word) : key(word) {}
   Key key;
+  bool asleep = false;  // the word had the value
   bool woken = false;
   WaitQueue queue;
   ListNode link;
@@ -84,6 +87,7 @@ Result<void> futex_wait(AddressSpace& space, uint64_t address, FutexScope scope,
   Result<void> result = !found            ? Result<void>(found.error())
                         : *found != value ? Result<void>(Errno::EAGAIN)
                                           : Result<void>();
+  waiter.asleep = static_cast<bool>(result);
   if (result)
     result = waiter.queue.wait(
         bucket.lock, [&waiter] { return waiter.woken; }, deadline);
@@ -104,7 +108,7 @@ Result<uint32_t> futex_wake(AddressSpace& space, uint64_t address, FutexScope sc
     waiter.link.unlink();
     waiter.woken = true;
     waiter.queue.wake_one();
-    woken++;
+    if (waiter.asleep) woken++;
   }
   return woken;
 }

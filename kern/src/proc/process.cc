@@ -23,7 +23,6 @@
 //
 // PIDs count up from 1 and wrap at 32767. A PID that is still the number of a group or session is
 // not reused.
-// handed out again.
 #include "proc/process.h"
 
 #include <algorithm>
@@ -34,6 +33,7 @@
 #include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "ns/page_cache.h"
 #include "proc/job_control.h"
 #include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
@@ -137,7 +137,13 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
     result = fault_despite_signals(thread, address, access);
   }
   if (result) return true;
-  if (result.error() != Errno::ENOMEM) return false;
+  if (result.error() != Errno::ENOMEM) {
+    // There is nothing where the file should be.
+    if (result.error() == Errno::EFAULT || !frame.from_user()) return false;
+    signal_force(thread, ABI_SIGBUS, {.code = ABI_BUS_ADRERR, .word = address});
+    return true;
+  }
+  if (thread.task->fault_injection.failed == 0 && page_cache_relieve()) return true;
   // User mode, or the kernel's access, faults again.
   return out_of_memory(thread, address) || frame.from_user();
 }

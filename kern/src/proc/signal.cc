@@ -328,7 +328,6 @@ void signals_before_user(TrapFrame& frame) {
   const Task* const task = current_task();
   Thread* const thread = task->thread;
   if (!thread || (!task->interrupted && thread->restart == Restart::kNone)) return;
-  const Process& process = thread->process;
   for (;;) {
     const Due due = take_signal(*thread);
     if (due.ends) thread_exit();
@@ -340,7 +339,7 @@ void signals_before_user(TrapFrame& frame) {
     thread->restart = Restart::kNone;
     thread->restarted = false;
     if (!enter_handler(*thread, frame, due.taken.info, due.action, due.mask)) {
-      klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process.pid, process.name,
+      klog("%s: no stack for the handler of signal %d at 0x%lx", ThreadName(*thread).text,
            due.taken.signal, frame.rsp);
       process_exit(ABI_SIGSEGV);
     }

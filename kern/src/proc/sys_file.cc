@@ -134,7 +134,11 @@ Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec
 }  // namespace
 
 Result<int64_t> sys_close(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
   TRY(fd_close(*call.process.fds, call.integer(0)));
+  if (chan->cached.load(std::memory_order_relaxed) &&
+      (chan->open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY)
+    TRY(chan->device->sync_pages(*chan, 0, UINT64_MAX, SyncErrors::kTell));
   return 0;
 }
 
@@ -309,6 +313,7 @@ Result<int64_t> sys_fsync(const SystemCall& call) {
 Result<int64_t> sys_ftruncate(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
+  TRY(limit_allows_size(call.process, *chan, call.arguments[1]));
   TRY(chan->device->truncate(*chan, call.arguments[1], chan->opener));
   return 0;
 }

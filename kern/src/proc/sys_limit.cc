@@ -49,6 +49,13 @@ int32_t extra_slice_of(int nice) {
   return nice > 0 ? -((nice + 9) / 10) : (6 - nice) / 7;
 }
 
+// Signals that the current thread exceeds the limit of file sizes.
+Errno file_too_large() {
+  const Guard guard(process_lock);
+  signal_post_thread(self_thread(), ABI_SIGXFSZ);
+  return Errno::EFBIG;
+}
+
 // Calls visit(process) for each process that getpriority or setpriority selects. ESRCH.
 template <typename Visit>
 Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(process_lock) {
@@ -118,9 +125,15 @@ Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset,
     return size;
   if (chan.open_flags & ABI_O_APPEND) offset = stat.size;
   if (offset < limit) return std::min<uint64_t>(size, limit - offset);
-  const Guard guard(process_lock);
-  signal_post_thread(self_thread(), ABI_SIGXFSZ);
-  return Errno::EFBIG;
+  return file_too_large();
+}
+
+Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size) {
+  if (size <= process.limits.soft(ABI_RLIMIT_FSIZE)) return {};
+  abi_stat stat;
+  TRY(chan.device->stat(chan, stat));
+  if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG || size <= stat.size) return {};
+  return file_too_large();
 }
 
 Result<int64_t> sys_rlimit(const SystemCall& call) {

@@ -226,6 +226,10 @@ Result<int64_t> sys_truncate(const SystemCall& call) {
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
   UserPath path;
   TRY(path.copy(call.arguments[0]));
+  if (call.arguments[1] > call.process.limits.soft(ABI_RLIMIT_FSIZE)) {
+    const Ref<Chan> file = TRY(path_walk(call.process.path_context(), path.view()));
+    TRY(limit_allows_size(call.process, *file, call.arguments[1]));
+  }
   TRY(path_truncate(call.process.path_context(), path.view(), call.arguments[1]));
   return 0;
 }

@@ -34,8 +34,8 @@ Result<void> TraceSnapshot::open() {
   return {};
 }
 
-// Asked before it is open, it need not say anything: what it comes to hold then are numbers of the
-// table's, which was asked before.
+// Before the snapshot is open it has nothing to mark: it will get its numbers from the table, which
+// is marked before it.
 void TraceSnapshot::mark(StoreMark& mark) {
   visit([&mark](const TraceRecord& record) {
     mark.stack(record.stack);
@@ -55,7 +55,7 @@ Result<void> TraceSnapshot::take_turn() {
   return {};
 }
 
-// The table's memory goes with the last that knows of it.
+// The last user of an ended table frees its memory.
 void TraceSnapshot::leave() {
   TraceTable* const table = std::exchange(table_, nullptr);
   bool last;
@@ -103,8 +103,8 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
   return true;
 }
 
-// Gives the next of what is held of a shard back; false when the moment is over. When the shard has
-// been emptied, its old pages are left in *pages.
+// Gives back the next held records of a shard; false when the moment has ended. If the shard has
+// been emptied, *pages becomes its old pages.
 bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages) {
   const ProbesOff no_hit;
   Guard guard(shard.lock);

@@ -1,7 +1,7 @@
-// What hooks do with a table, inline: the declarations are in trace_table.h, which includes this.
+// The inline functions of a table for hooks. trace_table.h declares them and includes this file.
 //
-// Each instruction counts, and a hook that keeps to few registers has none to save: what the
-// compiler must not keep, or work out early, is said to it by empty `asm`s.
+// Each instruction counts, and a hook that uses few registers saves none. Empty `asm`s keep the
+// compiler from holding values in registers or computing them early.
 #pragma once
 
 #include <bit>
@@ -53,7 +53,7 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
 }
 
 inline bool TraceTable::has_none(uint64_t object) const {
-  uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
+  uint64_t product = kHashFactor;  // not hash_of(), whose product the compiler would keep
   asm("imulq %1, %0" : "+r"(product) : "r"(object));
   bool none;
   asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
@@ -97,7 +97,7 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
     bucket.set_head(record->next());
   } else {
     if (!record) return false;
-    hide_value(record);  // traced, free_after_stop: what goes on here is not begun before
+    hide_value(record);  // traced, free_after_stop: keeps the loop's loads out of the common path
     Record* before = record;
     while ((record = before->next())) {
       if (record->is_of(object)) [[unlikely]]
@@ -106,7 +106,7 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
       hide_value(before);  // traced_oldest_of_*, free_after_stop: in one register
     }
     if (!record) return false;
-    // traced_oldest_of_*, free_after_stop: to keep it would be an instruction a round.
+    // traced_oldest_of_*, free_after_stop: re-read; keeping it costs an instruction per iteration.
     hide_object(before->next_stamp);
     before->set_next(record->next());
   }
@@ -115,9 +115,9 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
 }
 
 inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
-  hide_object(shard.store.buckets);  // traced: nothing is kept for this
+  hide_object(shard.store.buckets);  // traced: no value is kept for this cold path
   hide_value(object);                // traced
-  // Where homes_ tells of what is not there any more, forget() corrects it.
+  // forget() corrects stale bits of homes_.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
   shard.count_unmatched();

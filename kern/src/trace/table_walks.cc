@@ -1,4 +1,4 @@
-// What looks at all records of a table: in slices, between which the shard is free.
+// Operations on all records of a table. They work in slices; between these the shard is free.
 #include <bit>
 #include <utility>
 
@@ -41,7 +41,7 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
   }
 }
 
-// The rest behind the range is recorded before its record goes, under the same lock, so that a walk
+// Records the rest behind the range before it frees the record, under the same lock, so that a walk
 // that marks stacks finds one of the two.
 void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
@@ -81,10 +81,10 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, TraceOwner owner) {
   return false;
 }
 
-// Usually a range is given back as it was made, or from its beginning: that is found by its hash,
-// and as ranges of one process have nothing in common there is no other to look for. Otherwise it
-// takes a walk over all records. An index by address would make that shorter, but has to be kept in
-// order where ranges are made, in memory that each record would have to have.
+// Usually a range is unmapped as a whole, or from its beginning: the hash finds it, and it is the
+// only one, since ranges of one process do not overlap. Otherwise this walks over all records. An
+// index by address would be faster here, but would cost memory in each record and time in each
+// mapping.
 bool TraceTable::cut(uint64_t address, uint64_t size, TraceOwner owner) {
   const uint64_t end = address + size;
   trace_memory_prepare();
@@ -124,7 +124,7 @@ void TraceTable::trim() {
 
 void TraceTable::clear() {
   for (Shard& shard : all_shards()) {
-    const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
+    const RecordPage* kept = nullptr;  // the snapshot owns the pages from here on
     Store old;
     {
       const ProbesOff no_hit;
@@ -162,11 +162,11 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
-  if (source.references()) sum.bytes = 0;  // sums of place_of()
+  if (source.references()) sum.bytes = 0;  // a sum of place_of() has no meaning
   return sum;
 }
 
-// A sweep comes often enough for the memory, too.
+// Sweeps are frequent enough to give back memory, too.
 void TraceTable::Names::mark(StoreMark& mark) {
   table_.trim();
   table_.visit_slices([&mark](const TraceRecord& record) {

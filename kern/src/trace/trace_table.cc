@@ -18,7 +18,7 @@ TraceTable* TraceTable::create(unsigned cpus) {
   trace_memory_prepare();
   const size_t size = size_of(cpus);
   void* memory = size == kPageSize ? trace_page_take() : trace_block_take(size);
-  // The first hook, which has a stack and a context to store, is to find the pool full.
+  // The first hook has a stack and a context to store, so it should find the pool full.
   for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
   return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
@@ -51,7 +51,7 @@ void TraceTable::set_options(const TraceOptions& options) {
   passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
 }
 
-// With more records there is one with nearly every word of homes_.
+// With more records, nearly every word of homes_ has one.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);
   has_few_ = selects_ || (!runs && counters().live <= kHomes);
@@ -74,7 +74,7 @@ TraceCounters TraceTable::Shard::counters() const {
   return sum;
 }
 
-// --- The way of a record through a shard.
+// --- Records in a shard.
 
 [[gnu::always_inline]] inline TraceTable::Record* TraceTable::Shard::take(bool fresh) {
   Record* const record = fresh ? store.take_record() : store.take_free_record();
@@ -85,7 +85,8 @@ TraceCounters TraceTable::Shard::counters() const {
   return record;
 }
 
-// Hooks that use it again fill it in with size and time last, while visit_standing() may look.
+// A hook that reuses the record stores size and time last, and visit_standing() may read it before:
+// the size must not be kLarge then.
 void TraceTable::Shard::give_back(Record* record) {
   if (record->is_large()) {
     auto* const large = reinterpret_cast<Record*>(record->large());
@@ -152,7 +153,8 @@ void TraceTable::free_record(Shard& shard, Record* record) {
   shard.retire(record);
 }
 
-// In use, for visit_standing(), when all else is there.
+// Stores object_mark, which marks the record as used, last: visit_standing() may read it at any
+// time.
 [[gnu::always_inline]] inline void TraceTable::put_record(Shard& shard, Record* record,
                                                           const TraceEvent& event, Large* large,
                                                           uint64_t word) {
@@ -251,7 +253,7 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
   forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu);
 }
 
-// Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
+// Fast path: the record is the first of its chain in the CPU's own shard, whose lock is free.
 bool TraceTable::forget_of(TraceOwner owner, uint64_t object, uint32_t cpu) {
   if (!holds(object)) [[unlikely]] {
     count_unmatched(cpu);
@@ -273,7 +275,8 @@ bool TraceTable::forget_of(TraceOwner owner, uint64_t object, uint32_t cpu) {
   return forget_word(word, 0, cpu);
 }
 
-// Whoever frees an object has been given it, and so sees the bit of the shard that has its record.
+// The freeing CPU has received the object from the allocating one, and so sees the bit that this
+// one set in homes_.
 bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
   Shard& own = shard_of(cpu);
   const uint64_t object = TraceRecord::object_of(word);
@@ -301,17 +304,17 @@ bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
     }
     is_home |= hash_of(record->object()) % kHomes == hash % kHomes;
   }
-  // As long as there are so few buckets, all such records are in one chain.
+  // With so few buckets all records with the hash value are in this chain.
   if (!is_home && store.buckets <= kHomes) {
     homes_[hash % kHomes].fetch_and(~shard.bit, std::memory_order_relaxed);
   }
   return false;
 }
 
-// Whoever has been given the object sees the bit of the shard that has its record.
+// As in forget_word(), the caller has received the object, and so sees the bit in homes_.
 void TraceTable::note_not_leak(uint64_t object) {
   if (!holds(object)) return;
-  trace_memory_prepare();  // for a copy
+  trace_memory_prepare();  // changeable() may make a copy
   const uint32_t hash = hash_of(object);
   for (uint64_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = first_shard()[std::countr_zero(left)];
@@ -325,7 +328,7 @@ void TraceTable::note_not_leak(uint64_t object) {
   }
 }
 
-// A snapshot need not see it as it was: what owns an object is in no dump.
+// Changes records that a snapshot needs, too: owners are in no dump.
 bool TraceTable::reown(TraceOwner from, uint64_t object, TraceOwner to) {
   if (!holds(object)) return false;
   const uint64_t word = TraceRecord::word_of(object, from);

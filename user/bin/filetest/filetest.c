@@ -1,5 +1,5 @@
 /* filetest FOLDER [host]: checks, in the guest, files by their names, links, attributes, locks and
- * FIFOs in an empty folder; host: one that is the host's. TAP on standard output; status 1 if a
+ * FIFOs in an empty folder; host: the folder is the host's. TAP on standard output; status 1 if a
  * check fails. */
 #include "filetest.h"
 

@@ -1,4 +1,4 @@
-/* What the files of filetest share. */
+/* Shared by the files of filetest. */
 #pragma once
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { NOBODY = 65534 };
 
-/* 1 on a device whose files all belong to who runs the emulator. */
+/* 1 on a device whose files all belong to the user who runs the emulator. */
 extern int on_host;
 
 /* Whether a call gave -1 with this error number. */
@@ -24,7 +24,7 @@ extern int on_host;
 
 /* Makes a file with this text. */
 void write_text(const char* path, const char* text);
-/* Whether the file has it. */
+/* Does the file have it? */
 int has_text(const char* path, const char* text);
 /* Waits until the process sleeps in the kernel. */
 void wait_until_asleep(pid_t child);

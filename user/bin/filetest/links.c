@@ -27,6 +27,19 @@ static void hard_links(void) {
   CHECK(rmdir("dir") == 0);
 }
 
+/* A directory has its name, "." in it, and ".." in each directory below. */
+static void links_of_directories(void) {
+  struct stat one;
+  CHECK(mkdir("dir", 0755) == 0 && stat("dir", &one) == 0 && one.st_nlink == 2);
+  CHECK(mkdir("dir/a", 0755) == 0 && mkdir("dir/b", 0755) == 0 && mkdir("dir/b/c", 0755) == 0);
+  write_text("dir/file", "text");
+  CHECK(stat("dir", &one) == 0 && one.st_nlink == 4);
+  CHECK(rename("dir/b/c", "dir/a") == 0 && stat("dir/b", &one) == 0 && one.st_nlink == 2);
+  CHECK(rename("dir/a", "c") == 0 && rmdir("dir/b") == 0 && stat("dir", &one) == 0);
+  CHECK(one.st_nlink == 2 && unlink("dir/file") == 0 && rmdir("dir") == 0 && rmdir("c") == 0);
+  CHECK(stat("/usr", &one) == 0 && one.st_nlink == 4); /* bin, man */
+}
+
 static void symbolic_links(void) {
   char here[PATH_MAX], path[2 * PATH_MAX], target[2 * PATH_MAX];
   struct stat one;
@@ -39,7 +52,7 @@ static void symbolic_links(void) {
   CHECK(stat("link", &one) == 0 && S_ISDIR(one.st_mode));
   CHECK(readlink("link", target, sizeof target) == 3 && memcmp(target, "dir", 3) == 0);
   CHECK(readlink("link", target, 2) == 2 && FAILS(readlink("dir", target, 9), EINVAL));
-  /* Relative to where the link stands, absolute, through "..", one link to another. */
+  /* Relative to the link's directory, absolute, through "..", one link to another. */
   CHECK(symlink("../dir/file", "dir/up") == 0 && has_text("link/up", "text"));
   snprintf(path, sizeof path, "%s/link/up", here);
   CHECK(symlink(path, "absolute") == 0 && has_text("absolute", "text"));
@@ -52,14 +65,14 @@ static void symbolic_links(void) {
   CHECK(chdir("..") == 0 && access("link", F_OK) == 0);
   CHECK(linkat(AT_FDCWD, "absolute", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW) == 0 &&
         lstat("followed", &one) == 0 && S_ISREG(one.st_mode));
-  /* What changes the name is about the link. */
+  /* Calls that change the name act on the link. */
   CHECK(FAILS(rmdir("link"), ENOTDIR) && FAILS(unlink("link/"), ENOTDIR));
   CHECK(rename("link", "link2") == 0 && FAILS(lstat("link", &one), ENOENT));
   CHECK(link("absolute", "hard") == 0 && lstat("hard", &one) == 0 && S_ISLNK(one.st_mode) &&
         one.st_nlink == 2);
   CHECK(unlink("link2") == 0 && has_text("dir/file", "text"));
   CHECK(FAILS(open("absolute", O_RDONLY | O_NOFOLLOW), ELOOP));
-  /* To what is not there. */
+  /* To a missing target. */
   CHECK(symlink("new", "dir/dangling") == 0 && symlink("dir/dangling", "dangling") == 0);
   CHECK(FAILS(open("dangling", O_RDONLY), ENOENT));
   CHECK(FAILS(open("dangling", O_WRONLY | O_CREAT | O_EXCL, 0644), EEXIST));
@@ -90,5 +103,6 @@ static void symbolic_links(void) {
 
 void test_links(void) {
   hard_links();
+  if (!on_host) links_of_directories();
   symbolic_links();
 }

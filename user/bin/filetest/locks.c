@@ -1,15 +1,15 @@
 /* Record locks and locks of open files. */
 #include "filetest.h"
 
-static int ready[2]; /* a child tells that it has its lock */
+static int ready[2]; /* a child reports that it has its lock */
 
 static int set(int fd, int command, short type, off_t from, off_t size) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
   return fcntl(fd, command, &lock);
 }
 
-/* What is in the way of an exclusive lock on [from, from + size): type, first byte, length, and
- * whether `owner` has it. */
+/* The conflict with an exclusive lock on [from, from + size): type, first byte, length, and is
+ * `owner` its owner? */
 static int is_locked(int fd, off_t from, off_t size, short type, off_t first, off_t length,
                      pid_t owner) {
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
@@ -62,7 +62,7 @@ static void ranges(void) {
   close(reader);
 }
 
-/* Whether another process finds the file locked. */
+/* Does another process find the file locked? */
 static int sees_lock(void* argument) {
   int fd = open(argument, O_RDWR);
   return !is_locked(fd, 0, 0, F_UNLCK, 0, 0, 0);
@@ -78,10 +78,65 @@ static void closing(void) {
   CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && close(other) == 0 && is_seen() == 0);
   CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && dup2(0, fd) == fd && is_seen() == 0);
   close(fd);
-  /* A program that is executed keeps them. */
+  /* An executed program keeps them. */
   fd = open("file", O_RDWR);
   CHECK(lseek(fd, 3, SEEK_SET) == 3 && lockf(fd, F_TLOCK, 4) == 0 && lockf(fd, F_TEST, 0) == 0);
   CHECK(is_seen() == 1 && lockf(fd, F_ULOCK, 0) == 0 && is_seen() == 0);
+  close(fd);
+}
+
+/* The locks on the first bytes of the file, as another process sees them. */
+enum { BYTES = 24 };
+struct seen {
+  char type, first, length; /* of the lock that has the byte */
+};
+static int tells_what_it_sees(void* argument) {
+  int* asked = argument;
+  int fd = open("file", O_RDWR);
+  char question;
+  while (read(asked[0], &question, 1) == 1 && question == '?') {
+    struct seen seen[BYTES] = {0};
+    for (int i = 0; i < BYTES; i++) {
+      struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+      if (fcntl(fd, F_GETLK, &lock) < 0) return 1;
+      seen[i] = (struct seen){(char)lock.l_type, (char)lock.l_start, (char)lock.l_len};
+    }
+    if (write(ready[1], seen, sizeof seen) != sizeof seen) return 2;
+  }
+  return 0;
+}
+
+/* Locks set at random are those of a plain model: a kind for each byte, equal neighbours are one.
+ */
+static void random_ranges(void) {
+  int asked[2], fd = open("file", O_RDWR);
+  CHECK(pipe(asked) == 0);
+  pid_t child = start_child_with(tells_what_it_sees, asked);
+  char model[BYTES];
+  memset(model, F_UNLCK, sizeof model);
+  int wrong = 0;
+  for (int round = 0; round < 150; round++) {
+    const short types[] = {F_RDLCK, F_WRLCK, F_UNLCK};
+    int first = (int)(random() % BYTES), size = 1 + (int)(random() % (BYTES - first));
+    short type = types[random() % 3];
+    wrong += set(fd, F_SETLK, type, first, size) != 0;
+    memset(model + first, type, (size_t)size);
+    struct seen seen[BYTES];
+    write(asked[1], "?", 1);
+    if (read(ready[0], seen, sizeof seen) != sizeof seen) break;
+    for (int i = 0; i < BYTES; i++) {
+      int from = i, to = i + 1;
+      while (from > 0 && model[from - 1] == model[i]) from--;
+      while (to < BYTES && model[to] == model[i]) to++;
+      wrong += seen[i].type != model[i] ||
+               (model[i] != F_UNLCK && (seen[i].first != from || seen[i].length != to - from));
+    }
+  }
+  CHECK(wrong == 0);
+  write(asked[1], ".", 1);
+  CHECK(exit_code_of(child) == 0);
+  close(asked[0]);
+  close(asked[1]);
   close(fd);
 }
 
@@ -131,7 +186,7 @@ static void waiting(void) {
 }
 
 static int takes_flock(void* argument) {
-  for (int fd = 3; fd < 20; fd++) close(fd); /* what it has of its parent's open files */
+  for (int fd = 3; fd < 20; fd++) close(fd); /* its copies of its parent's open files */
   int fd = open("file", O_RDONLY);
   return flock(fd, *(int*)argument) == 0 ? 7 : errno == EWOULDBLOCK ? 8 : 9;
 }
@@ -165,6 +220,7 @@ static void open_file_locks(void) {
 void test_locks(void) {
   if (pipe(ready) < 0) CHECK(!"pipe");
   ranges();
+  random_ranges();
   closing();
   waiting();
   open_file_locks();

@@ -1,8 +1,8 @@
-/* leakdemo clean | leak N: a program whose system calls leak kernel memory, or not: what to try a
- * leak hunt on.
+/* leakdemo clean | leak N: a program whose system calls leak kernel memory, or not: an exercise for
+ * leak hunts.
  *
- * #debug/leaky/leak is a file whose close forgets a reference, so that each open, read and close of
- * it leaves one object behind; #debug/leaky/clean is the same without the fault.
+ * #debug/leaky/leak is a file whose close does not free an object, so each open, read and close of
+ * it leaves one object behind; #debug/leaky/clean is the same without the bug.
  */
 #include <errno.h>
 #include <fcntl.h>

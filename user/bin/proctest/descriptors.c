@@ -11,7 +11,7 @@ static int writes_lines(void* argument) {
   return 0;
 }
 
-/* One open file that several processes write to at once loses nothing. */
+/* Several processes write to one open file at once: nothing is lost. */
 static void test_shared_position(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   pid_t writers[kWriters];
@@ -50,8 +50,8 @@ static int switches_append(void* argument) {
   return 0;
 }
 
-/* A write is at the end or where the offset is, and moves the offset to its own end: nothing in
- * between, whoever changes the flag meanwhile. */
+/* A write is at the end or at the offset, and moves the offset to its own end: atomically, even
+ * if the flag changes meanwhile. */
 static void test_append_switched(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   EXPECT(ftruncate(fd, 100) == 0);
@@ -71,7 +71,8 @@ static void test_append_switched(const char* path) {
   unlink(path);
 }
 
-/* What does not fit into the milliseconds of poll is long, or wrong, but never short. */
+/* A timeout that does not fit into the milliseconds of poll is long, or an error, but never short.
+ */
 static void test_select(void) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -101,7 +102,7 @@ static void test_select(void) {
   close(ends[1]);
 }
 
-/* A failed way home must not leave the process in the directory that the call was about. */
+/* A call that cannot return to the process's directory must not leave it in another one. */
 static void test_openat(void) {
   EXPECT(mkdir("/tmp/proctest.dir", 0755) == 0 && mkdir("/tmp/proctest.gone", 0755) == 0);
   int directory = open("/tmp/proctest.dir", O_RDONLY | O_DIRECTORY);

@@ -1,4 +1,4 @@
-/* Programs that do what they must not: each dies of the right signal, or its handler sees it. */
+/* Programs that do forbidden things: each dies of the right signal, or its handler sees it. */
 #include <setjmp.h>
 
 #include "proctest.h"
@@ -36,7 +36,7 @@ static int breakpoint(void* argument) {
 }
 static int long_breakpoint(void* argument) {
   (void)argument;
-  __asm__ volatile(".byte 0xcd, 0x03, 0xc0"); /* from its second byte on `addl %eax, %eax` */
+  __asm__ volatile(".byte 0xcd, 0x03, 0xc0"); /* starting at its second byte `addl %eax, %eax` */
   return 0;
 }
 static int asks_for_tables(void* argument) {

@@ -105,7 +105,7 @@ static int sends_signals(void* argument) {
   return 0;
 }
 
-/* A fork that takes long comes to an end though signals come all the time. */
+/* A slow fork completes although signals arrive all the time. */
 static void fork_under_signals(void) {
   enum { kSize = 64 << 20 };
   char* memory = malloc(kSize);

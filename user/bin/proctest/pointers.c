@@ -1,13 +1,12 @@
-/* Every pointer argument of every system call gets addresses that a program must not use; then
- * everything gets anything. */
+/* Every pointer argument of every system call gets addresses that a program must not use; then all
+ * arguments get random values. */
 #include "proctest.h"
 
-/* For each call which arguments point at memory that the kernel reads (r), writes (w), or takes as
- * a path (p); other arguments are fixed so that the pointer is used. */
+/* For each call the arguments that point at memory that the kernel reads (r), writes (w), or takes
+ * as a path (p); other arguments have values for which the pointer is used. */
 struct pattern {
   int number;
-  const char* kinds; /* a letter for each argument; . is the value as it is, o is a pointer that may
-                        be null */
+  const char* kinds; /* a letter for each argument; . is a value, o is a pointer that may be null */
   long values[6];
 };
 static int file, directory, ends[2], console;
@@ -119,7 +118,7 @@ static int try_calls(void* argument) {
       {ABI_SYS_ioctl, "..r", {console, ABI_TCSPGRP, good}},
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGWINSZ, good}},
   };
-  /* A page with nothing after it: a structure that begins in it and goes on outside. */
+  /* A page with nothing after it, for a structure that crosses its end. */
   char* page = (char*)raw(ABI_SYS_mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE,
                           ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
   char* read_only =
@@ -148,7 +147,7 @@ static int try_calls(void* argument) {
       }
     }
   }
-  /* wait4 has its own: there must be a child. */
+  /* wait4 has a test of its own: there must be a child. */
   if (fork() == 0) _exit(0);
   EXPECT(RAW(wait4, -1, 0x10000000000, 0) == -EFAULT);
   if (fork() == 0) _exit(0);
@@ -176,7 +175,7 @@ void test_bad_pointers(void) {
   unlink("/tmp/proctest.file");
 }
 
-/* --- Anything. */
+/* --- Random arguments. */
 
 static uint64_t random_state;
 static uint64_t random_word(void) {
@@ -213,7 +212,7 @@ static long random_argument(void) {
 static int does_anything(void* argument) {
   random_state = (uint64_t)argument;
   setsid();
-  /* Nothing that reaches others, and no way to write on what is open. */
+  /* No calls that reach other processes, and no writes to open files. */
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
   for (int i = 0; i < 3000; i++) {

@@ -1,16 +1,17 @@
 /* proctest [TEST…]: processes, memory, signals and bad pointers, as programs meet them.
- * proctest exhaust N: N times as many processes as memory has no room for, so that each step of
- * fork, exec and their own work fails somewhere; in a guest with little memory. proctest forks N:
- * makes N short-lived children, some with a program of their own, and nothing else: what must leave
- * nothing behind. proctest frames: leaks an object of the cache debug_64 by a system call from
- * under each of many broken stacks; prints how many. proctest knownframes: leaks nine from under
- * stacks that the kernel has met before, and that have changed since. proctest walk UID PATH…: all
- * that can be done to each file, as another user (walk.c); proctest crowd UID N PATH…: as several
- * at once. proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
  *
- * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
- * When a child is killed or cannot be made, as happens without memory, nobody waits for what it
- * should have done: the test fails.
+ * proctest exhaust N: N times as many processes as memory has room for, so that each step of fork,
+ * exec and their own work fails somewhere; in a guest with little memory. proctest forks N: makes N
+ * short-lived children, some with a program of their own, which must leave nothing behind. proctest
+ * frames: leaks an object of the cache debug_64 by a system call from under each of many broken
+ * stacks; prints their number. proctest knownframes: leaks nine from under stacks that the kernel
+ * has cached, and that have changed since. proctest walk UID PATH…: all calls on each file, as
+ * another user (walk.c); proctest crowd UID N PATH…: as several at once. proctest as UID PROGRAM
+ * [ARGUMENT…]: runs a program as another user.
+ *
+ * Prints a line for each test, and each failed expectation. Status 0 if there is none. When a child
+ * is killed or cannot be made, for lack of memory, the test fails at once instead of waiting for
+ * the child's work.
  */
 #include "proctest.h"
 

@@ -1,4 +1,4 @@
-/* What the files of proctest share. */
+/* Shared by the files of proctest. */
 #pragma once
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "abi/syscall.h"
 #include "testing/testing.h"
 
-/* The call as it is: the kernel's result, not errno. */
+/* The raw call: the kernel's result, not errno. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -56,5 +56,5 @@ int make_known_frames(void);
 /* proctest walk. */
 int walk_as(uid_t uid, int count, char** paths);
 int crowd_as(uid_t uid, int users, int count, char** paths);
-/* What a program that test_exec starts does with its arguments. */
+/* The work of a program that test_exec starts, with its arguments. */
 int exec_helper(int argc, char** argv);

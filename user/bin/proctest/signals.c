@@ -1,4 +1,4 @@
-/* Handlers, masks, restarted calls, stopping, and killing whatever state a process is in. */
+/* Handlers, masks, restarted calls, stopping, and killing a process in any state. */
 #include "proctest.h"
 
 static volatile int caught, last_caught, depth, deepest;
@@ -37,7 +37,7 @@ static int writes_later(void* argument) {
   return 0;
 }
 
-/* Makes a child that does so; returns where to read it. The end is seen there when the child is
+/* Makes a child that does so; returns a descriptor, on which a read shows the end when the child is
  * gone. */
 static int start_writer(pid_t* child) {
   int ends[2];
@@ -47,8 +47,8 @@ static int start_writer(pid_t* child) {
   return ends[0];
 }
 
-/* A child has ended: counted beside the signals that it may have sent, in whatever order they are
- * delivered. */
+/* A child has ended: counted separately from the signals that it may have sent, which may be
+ * delivered in any order. */
 enum { kGone = 1000 };
 static void gone(int signal) {
   (void)signal;
@@ -228,8 +228,8 @@ static int writes_much(void* argument) {
   return write(*(int*)argument, calloc(1, kMuch), kMuch) == kMuch;
 }
 
-/* A signal ends a write to a file before all is written. The writer may be the quicker one, so
- * there are several. */
+/* A signal ends a write to a file before all is written. The writer may be faster, so there are
+ * several. */
 static void test_kill_writer(void) {
   int cut = 0;
   for (int i = 0; i < 20 && !cut; i++) {

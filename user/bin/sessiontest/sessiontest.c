@@ -1,5 +1,5 @@
-/* sessiontest [TEST…]: users, terminals and sessions, as programs meet them. Root's.
- * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
+/* sessiontest [TEST…]: users, terminals and sessions, as programs meet them. Root only. Prints a
+ * line for each test, and each failed expectation. Status 0 if there is none.
  */
 #include "sessiontest.h"
 

@@ -1,4 +1,4 @@
-/* What the files of sessiontest share. */
+/* Shared by the files of sessiontest. */
 #pragma once
 
 #include <errno.h>
@@ -39,12 +39,12 @@ struct pair {
 };
 struct pair open_pair(void);
 void close_pair(struct pair* pair);
-/* The next that is read is `text`, or waited for. */
+/* The next text read is `text`; waits for it. */
 int reads(int fd, const char* text);
 /* All of it is written at once. */
 int types(int fd, const char* text);
-/* What poll says of it at once. */
+/* The result of poll for it, without waiting. */
 short ready(int fd);
 
-/* What the program does that a test has executed. */
+/* The work of the program that a test has executed. */
 int helper(int argc, char** argv);

@@ -1,4 +1,4 @@
-/* What the files of sigtest share. */
+/* Shared by the files of sigtest. */
 #pragma once
 
 #include <errno.h>
@@ -32,5 +32,5 @@ void test_timers(void);
 void test_clocks(void);
 void test_polls(void);
 void test_limits(void);
-/* What the program that test_timers executes finds. */
+/* The checks of the program that test_timers executes. */
 int after_exec(void);

@@ -120,6 +120,8 @@ static void* not_while_disabled(void* argument) {
   EXPECT(pthread_setcancelstate(9, NULL) == EINVAL && pthread_setcanceltype(9, NULL) == EINVAL);
   sem_post(&ready);
   char byte = 0;
+  const struct timespec moment = {.tv_nsec = 30000000};
+  EXPECT(nanosleep(&moment, NULL) == 0);               /* not interrupted */
   EXPECT(read(ends[0], &byte, 1) == 1 && byte == 'x'); /* comes after the cancellation */
   pthread_testcancel();
   atomic_store(&cleaned, 100);

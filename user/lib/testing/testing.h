@@ -1,4 +1,4 @@
-/* What test programs share: checks, children, and tests that are chosen by name.
+/* Shared by test programs: checks, children, and tests that are chosen by name.
  *
  * A program prints TAP, a line for each CHECK and the plan at last (tap_end); or a line for each of
  * its named tests (run_tests), in which EXPECT tells only what is not so. Both count in

@@ -40,7 +40,7 @@ RefPlaces::Entry* RefPlaces::find(uint64_t number) {
   return found != all().end() && found->number == number ? &*found : nullptr;
 }
 
-// Most often that of the one before.
+// Searches backwards, since the name is usually that of the last reference.
 uint16_t RefPlaces::add_name(uint64_t key, const char* name) {
   for (uint16_t i = name_count_; i-- > 0;) {
     if (names_[i].key == key) return i;

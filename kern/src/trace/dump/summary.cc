@@ -63,7 +63,7 @@ void TraceSummary::add_record(const char* name, uint32_t stack, const Sum& sum) 
     }
     if (!slot.name) {
       smallest = &slot;
-      break;  // places are filled from the front
+      break;  // slots are filled from the front
     }
     if (!smallest || slot.sum.estimate.bytes < smallest->sum.estimate.bytes) smallest = &slot;
   }

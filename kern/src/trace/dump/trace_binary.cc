@@ -102,7 +102,7 @@ void TraceBinary::finish(const Moment& moment) {
   lay_out();
 }
 
-// Records that lie together mostly name the same.
+// Caches the last stack and context, since adjacent records usually have the same.
 void TraceBinary::collect(uint32_t index) {
   Source& source = sources_[index];
   TraceHeader& header = source.header;
@@ -136,7 +136,7 @@ bool TraceBinary::add_stack(const StackTable::Pair& pair, uint32_t source) {
   return stacks_.find_or_add(pair.user_stack) != stacks_.kNone && added;
 }
 
-// The same, of it and its program.
+// The same for a context and its program.
 bool TraceBinary::add_context(uint32_t id) {
   if (id == 0 || contexts_.find(id) != contexts_.kNone) return true;
   const uint32_t program = programs_.find_or_add(context_table_.get(id)->program);
@@ -231,7 +231,7 @@ size_t TraceBinary::read_records(char* buffer, size_t size, uint64_t offset) {
   return done;
 }
 
-// There is such a record: the snapshot has as many as its counters say.
+// The record exists: the snapshot has as many as its counters.
 void TraceBinary::go_to(uint32_t source, uint64_t index) {
   if (!cursor_ || cursor_->source != source || index < cursor_->first) {
     cursor_ = RecordCursor{source, TraceSnapshot::Walk(sources_[source].snapshot), {}, 0};
@@ -269,7 +269,7 @@ void TraceBinary::make_extent(uint64_t offset, Extent& extent) const {
   extent.offset += contents;
 }
 
-// `offset` is in the section's contents, and the extent's offset will be too.
+// `offset`, and the resulting offset of the extent, are relative to the section's contents.
 void TraceBinary::make_item(const Section& section, uint64_t offset, Extent& extent) const {
   const auto index = static_cast<uint32_t>(offset / section.header.item_size);
   switch (section.header.tag) {
@@ -364,7 +364,7 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, const TraceR
           .stack = pair.stack,
           .context = context,
           .user_stack = pair.user_stack,
-          // Where marks are, probes have owners.
+          // Probes have an owner instead of a mark.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint8_t>(record.cpu()),
           .flags = static_cast<uint8_t>(record.not_leak() ? ABI_TRACEDUMP_NOT_LEAK : 0)};

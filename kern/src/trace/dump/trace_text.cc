@@ -9,7 +9,7 @@
 
 namespace {
 
-// Whether all that the line of an object says after its address is the same.
+// True if the lines of two objects are equal except for the address.
 bool has_same_tail(const TraceRecord& a, const TraceRecord& b) {
   return a.low_milliseconds() == b.low_milliseconds() && a.context == b.context &&
          a.mark() == b.mark() && a.size() == b.size() && a.cpu() == b.cpu() &&
@@ -115,7 +115,7 @@ void TraceText::next_piece() {
   }
 }
 
-// Appends to the piece.
+// Appends formatted text to the piece.
 void TraceText::print(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
@@ -147,7 +147,7 @@ void TraceText::print_amount(uint64_t bytes, uint64_t objects) {
   }
 }
 
-// Collects its details first if they are not there.
+// Collects the group's details first if necessary.
 void TraceText::print_group() {
   if (group_ - first_collected_ >= collected_) collect(group_);
   print("\n");
@@ -163,7 +163,7 @@ void TraceText::print_group() {
   item_ = 0;
 }
 
-// As many as there is room for.
+// Makes as many lines as fit in the piece.
 void TraceText::print_frame() {
   const StackTable::View stack = stacks_.view(group().stack);
   while (item_ < stack.size() && length_ + kFrameText + 2 < kPiece) print_symbol(stack[item_++]);
@@ -235,7 +235,7 @@ void TraceText::print_context() {
   item_ = 0;
 }
 
-// The user stacks of the group, the same stack in the same program once, most bytes first.
+// Collects the user stacks of the group, one entry for each stack of a program, most bytes first.
 void TraceText::collect_user_stacks() {
   user_stacks_ = 0;
   const std::span<const TraceDetails::Cell> origins = details_.user_origins(index());
@@ -257,7 +257,7 @@ void TraceText::collect_user_stacks() {
   }
 }
 
-// Of those with most bytes each has its place among the others; what is not shown is counted.
+// Inserts a sum in order of bytes; the ones that do not fit are only counted.
 void TraceText::add_user_stack(const UserStackSum& sum) {
   const auto before = [](const UserStackSum& a, const UserStackSum& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
@@ -309,7 +309,7 @@ void TraceText::print_user_frame() {
   item_++;
 }
 
-// Where the group's references lie, a line at a time: first those that were found.
+// Prints the places of the group's references, line by line, found ones first.
 void TraceText::print_place() {
   const std::span<const RefPlaces::Entry> taken = places->of_stack(group().stack);
   if (item_ < taken.size() && item_ < kPlacesShown && taken[item_].is_found()) {
@@ -326,7 +326,8 @@ void TraceText::print_place() {
   item_ = 0;
 }
 
-// Most of a long dump consists of these lines, and many in a row differ in nothing but the address.
+// Most lines of a long dump are of this kind, and consecutive ones often differ in the address
+// only.
 char* TraceText::put_object(char* to, const TraceRecord& at) {
   if (!tail_of_ || !has_same_tail(at, *tail_of_)) {
     tail_length_ = static_cast<size_t>(put_tail(tail_, at) - tail_);
@@ -357,7 +358,7 @@ std::string_view TraceText::context_text(uint32_t context) {
   return {context_text_, context_length_};
 }
 
-// As many as there is room for.
+// Makes as many lines as fit in the piece.
 void TraceText::print_object() {
   const auto shown = static_cast<uint32_t>(oldest_.size());
   if (item_ < shown) {
@@ -371,7 +372,7 @@ void TraceText::print_object() {
   section_ = ++group_ < groups_.size() ? Section::kGroup : Section::kRest;
 }
 
-// What there was no memory to group.
+// The records that were not grouped for lack of memory.
 void TraceText::print_rest() {
   section_ = Section::kEnd;
   const TraceGroup& rest = groups_.rest();
