@@ -17,6 +17,7 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "lib/optimizer.h"
 #include "lib/result.h"
 #include "sched/task.h"
 #include "slab.h"
@@ -123,7 +124,7 @@ template <typename Body>
   } else {
     at_depth(depth, body);
   }
-  asm volatile("");
+  keep_frame();
 }
 
 // Calls body(), which must be BENCH_INLINE, from stack number `stack` of 4^`levels`.

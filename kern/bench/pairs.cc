@@ -10,6 +10,7 @@
 #include "core/ref.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "sched/task.h"
 #include "trace/trace.h"
 
@@ -193,7 +194,7 @@ class PlainRef {
 template <typename Reference>
 BENCH_INLINE inline void copy_and_drop(const Reference& from) {
   const Reference copy(from);
-  asm volatile("" ::"r"(&copy) : "memory");
+  escape(&copy);
 }
 
 template <typename Reference>

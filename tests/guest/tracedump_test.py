@@ -11,7 +11,7 @@ from stele.tracedump import text as as_text
 
 pytestmark = pytest.mark.cpus(1)
 
-OBJECT = re.compile(r"\t0x([0-9a-f]{16}) size (\d+) age (\d+) mark (\d+) cpu (\d+) (.+)")
+OBJECT = re.compile(r"\t0x([0-9a-f]{16}) size (\d+) age (\d+) mark (\d+) cpu (\d+)\b.*? ((?:pid \d+|task|irq|unknown)\b.*)")
 
 
 def objects_of(dump_text):

@@ -210,15 +210,14 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
         entry->name(7);
       }
       ASSERT_TRUE(entry->matches(stack.bottom(), scope, top));
-      const uint64_t stack_word = 7 | (expected.truncated ? RecentStack::kTruncated : 0);
+      const uint64_t stack_word = 7 | (expected.truncated ? kStackTruncated : 0);
       ASSERT_EQ(entry->stack(), stack_word);
       if (differs) {
         ASSERT_TRUE(entry->knows(0)) << "what has no caller has no pair";
         ASSERT_EQ(entry->named(), stack_word);
       }
-      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? RecentStack::kTruncated : 0);
-      const uint64_t pair_word =
-          8 | (expected.truncated || caller > 8 ? RecentStack::kTruncated : 0);
+      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? kStackTruncated : 0);
+      const uint64_t pair_word = 8 | (expected.truncated || caller > 8 ? kStackTruncated : 0);
       if (entry->knows(caller)) ASSERT_EQ(entry->named(), pair_word) << "of this stack";
       entry->pair(caller, 8);
       ASSERT_TRUE(entry->knows(caller));

@@ -17,7 +17,7 @@ extern std::atomic<bool> host_signal_waits;
 namespace {
 
 constexpr unsigned kCpus = 64;
-constexpr uint16_t kOwner = 7;
+constexpr TraceOwner kOwner = trace_owner(7);
 constexpr uint64_t kPage = 4096;
 
 // The fields of a record that a dump shows.
@@ -99,7 +99,8 @@ class SnapshotTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  bool record(uint64_t object, uint64_t size, uint32_t cpu, uint16_t owner = 0) {
+  bool record(uint64_t object, uint64_t size, uint32_t cpu,
+              TraceOwner owner = TraceOwner::kNobody) {
     const uint64_t before = table_->counters().dropped;
     const uint32_t stack = random_() % 20 + 1, context = random_() % 5 + 1;
     coarse_time = random_() >> 24;
@@ -116,7 +117,7 @@ class SnapshotTest : public testing::Test {
                      owner);
     }
     if (table_->counters().dropped != before) return false;
-    live_[object] = {size, coarse_time, stack, context, owner, cpu, false};
+    live_[object] = {size, coarse_time, stack, context, static_cast<uint32_t>(owner), cpu, false};
     return true;
   }
   void forget(uint64_t object, uint32_t cpu) {
@@ -154,7 +155,7 @@ void SnapshotTest::step(size_t most) {
   } else if (what < 10) {
     table_->leave(kOwner, what < 6 ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
     for (auto at = live_.begin(); at != live_.end();) {
-      const bool owned = at->second.mark == kOwner;
+      const bool owned = at->second.mark == static_cast<uint32_t>(kOwner);
       if (owned && what >= 6) {
         at = live_.erase(at);
         continue;
@@ -170,7 +171,7 @@ void SnapshotTest::step(size_t most) {
   } else if (what < 60 && object != 0) {
     // The second of four pages: the first remains, and those from the third on.
     const Shown before = live_[object];
-    if (before.mark != kOwner || before.size < 4 * kPage) return;
+    if (before.mark != static_cast<uint32_t>(kOwner) || before.size < 4 * kPage) return;
     const uint64_t dropped = table_->counters().dropped;
     EXPECT_TRUE(table_->cut(object + kPage, kPage, kOwner));
     if (table_->counters().dropped != dropped) {
@@ -190,7 +191,7 @@ void SnapshotTest::step(size_t most) {
     const uint64_t size = owned                  ? 4 * kPage
                           : random_() % 100 == 0 ? TraceTable::kLargeSize + random_() % 5
                                                  : random_() % 5000;
-    record(fresh, size, cpu, owned ? kOwner : 0);
+    record(fresh, size, cpu, owned ? kOwner : TraceOwner::kNobody);
   }
 }
 

@@ -407,13 +407,13 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
   same_frames(kUserStackDepth);
   const uint32_t whole = user_stack();
   EXPECT_EQ(trace_stacks.view(whole).size(), kUserStackDepth);
-  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
   for (const size_t depth : {kUserStackDepth + 1, size_t{100}}) {
     same_frames(depth);
     return_to_user();
     walks = 0;
     for (int i = 0; i < 3; i++) {
-      EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerCut | whole)
+      EXPECT_EQ(current_context().caller, kTraceFromUser | kStackTruncated | whole)
           << "each time; what is there of it is the same";
     }
     EXPECT_EQ(walks, GetParam() && depth == 100 ? 0 : 1) << "deeper than what is looked at";
@@ -422,14 +422,14 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
   // A number from before the tables were emptied.
   close();
   open_again();
-  EXPECT_NE(current_context().caller & kCallerCut, 0u);
+  EXPECT_NE(current_context().caller & kStackTruncated, 0u);
   EXPECT_EQ(walks, 1);
   // Another program, which has not been in user mode.
   trace_program_changed(task_);
   EXPECT_EQ(current_context().caller, 0u);
   same_frames(3);
   return_to_user();
-  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
   EXPECT_EQ(trace_stacks.view(user_stack()).size(), 3u);
 }
 

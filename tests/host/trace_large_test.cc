@@ -14,7 +14,7 @@ std::atomic<uint64_t> coarse_time{0};
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr uint16_t kOwner = 7;
+constexpr TraceOwner kOwner = trace_owner(7), kOtherOwner = trace_owner(8);
 
 TraceEvent event(uint64_t object, uint64_t size, uint64_t time = 0) {
   return {.object = object,
@@ -123,7 +123,7 @@ TEST_F(TraceLargeTest, ManyRangesAreCutOneByOne) {
   const auto address = [](uint64_t i) { return (8 * i + 4) * kGiB; };
   // Among small ones of another owner, in a part of their slots.
   for (uint64_t i = 0; i < kRanges; i++) {
-    table_->record(event(i + 1, 7), kOwner + 1);
+    table_->record(event(i + 1, 7), kOtherOwner);
     table_->record(event(address(i), kSize), kOwner);
     if (i % 3 == 0) table_->forget(i + 1, 3);
   }

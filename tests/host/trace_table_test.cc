@@ -19,7 +19,7 @@ namespace {
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
   if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
-    const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
+    const uint64_t stack = event.stack | (event.truncated ? kStackTruncated : 0);
     if (event.size < TraceTable::kLargeSize &&
         table.record_at_once(event.object, event.size, stack, event.context,
                              cpu_stamp(event.cpu, event.time)))

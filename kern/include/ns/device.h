@@ -12,8 +12,10 @@
 #include "abi/syscall.h"
 #include "core/ref.h"
 #include "lib/list.h"
+#include "lib/optimizer.h"
 #include "lib/result.h"
 #include "lib/units.h"
+#include "lib/words.h"
 
 class Device;
 class PollWaiter;
@@ -361,8 +363,6 @@ struct CommandLine {
 };
 // Takes the next line that is not blank off `text`; false at the end.
 bool next_command(std::string_view& text, CommandLine& line);
-// Takes the next word off `rest`; empty at the end.
-std::string_view next_word(std::string_view& rest);
 // Checks a text written to a control file: EINVAL unless it is plain text of at most
 // kMaxCommandText bytes. `expected` is the valid form, for the error string.
 inline constexpr size_t kMaxCommandText = 4096;

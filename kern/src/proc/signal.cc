@@ -127,10 +127,9 @@ void wait_while_stopped(Thread& thread) REQUIRES(process_lock) {
   Process& process = thread.process;
   process.halted_threads++;
   tell_stop(process);
-  process.stop_wait.wait_uninterruptible(
-      process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
-        return !process.stopped || thread_ends(thread);
-      });
+  process.stop_wait.wait_uninterruptible(process_lock, [&]() REQUIRES(process_lock) {
+    return !process.stopped || thread_ends(thread);
+  });
   process.halted_threads--;
 }
 

@@ -84,7 +84,7 @@ static void users(void) {
   write_text("his", "text");
   CHECK(chmod("writable", 0666) == 0 && chown("his", NOBODY, NOBODY) == 0);
   CHECK(stat("his", &now) == 0 && now.st_uid == NOBODY && now.st_gid == NOBODY);
-  CHECK(wait_for(start(without_rights, NULL)) == 0);
+  CHECK(exit_code_of(start_child_with(without_rights, NULL)) == 0);
   CHECK(symlink("his", "link") == 0 && lchown("link", 5, 6) == 0 && lstat("link", &now) == 0 &&
         now.st_uid == 5 && now.st_gid == 6);
   CHECK(stat("link", &now) == 0 && now.st_uid == NOBODY);

@@ -15,8 +15,8 @@ static int writes_lines(void* argument) {
 static void test_shared_position(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   pid_t writers[kWriters];
-  for (int i = 0; i < kWriters; i++) writers[i] = start_child(writes_lines, &fd);
-  for (int i = 0; i < kWriters; i++) EXPECT(wait_for(writers[i]) == 0);
+  for (int i = 0; i < kWriters; i++) writers[i] = start_child_with(writes_lines, &fd);
+  for (int i = 0; i < kWriters; i++) EXPECT(status_of(writers[i]) == 0);
   struct stat status;
   EXPECT(fstat(fd, &status) == 0 && status.st_size == kWriters * kLines * 5);
   EXPECT(lseek(fd, 0, SEEK_CUR) == kWriters * kLines * 5);
@@ -55,7 +55,7 @@ static int switches_append(void* argument) {
 static void test_append_switched(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   EXPECT(ftruncate(fd, 100) == 0);
-  pid_t child = start_child(switches_append, &fd);
+  pid_t child = start_child_with(switches_append, &fd);
   int good = 1;
   for (int i = 0; good && i < 5000; i++) {
     struct stat status;
@@ -66,7 +66,7 @@ static void test_append_switched(const char* path) {
   }
   EXPECT(good);
   kill(child, SIGKILL);
-  wait_for(child);
+  status_of(child);
   close(fd);
   unlink(path);
 }
@@ -90,7 +90,7 @@ static void test_select(void) {
     EXPECT(select(ends[0] + 1, &reading, NULL, NULL, &times[i]) == 1);
     char byte;
     EXPECT(read(ends[0], &byte, 1) == 1);
-    wait_for(child);
+    status_of(child);
   }
   struct timeval wrong[] = {{-1, 0}, {0, -1}, {0, 1000000}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

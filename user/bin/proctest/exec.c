@@ -18,7 +18,7 @@ static int run(void* argument) {
 /* Exit code of the program, or the error of execve. */
 static int exec(const char* path, char* const* arguments, char* const* environment) {
   struct command command = {arguments, environment, path};
-  return WEXITSTATUS(in_child(run, &command));
+  return WEXITSTATUS(in_child_with(run, &command));
 }
 
 int exec_helper(int argc, char** argv) {
@@ -104,7 +104,7 @@ void test_exec(void) {
   EXPECT(exec(program, many, NULL) == E2BIG);
   free(many);
 
-  EXPECT(WEXITSTATUS(in_child(keeps_state, NULL)) == 44);
+  EXPECT(WEXITSTATUS(in_child_with(keeps_state, NULL)) == 44);
 
   char* script[] = {"ignored", "last", NULL};
   write_script("/tmp/proctest.script", "#!/bin/sh\nexit 46\n", 0755);

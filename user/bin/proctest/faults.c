@@ -110,7 +110,7 @@ static int blocks(void* argument) {
 }
 
 static void dies(int (*function)(void*), void* argument, int signal) {
-  int status = in_child(function, argument);
+  int status = in_child_with(function, argument);
   EXPECT(WIFSIGNALED(status));
   if (signal) EXPECT(WTERMSIG(status) == signal);
 }
@@ -146,8 +146,8 @@ void test_faults(void) {
   dies(no_stack_for_handler, NULL, SIGSEGV);
   dies(sigreturn_from_nowhere, NULL, SIGSEGV);
   for (long byte = 0; byte < 256; byte += 17) dies(made_up_sigreturn, (void*)byte, 0);
-  in_child(all_flags, NULL);
+  in_child_with(all_flags, NULL);
   dies(blocks, NULL, SIGSEGV);
-  EXPECT(WEXITSTATUS(in_child(handles, NULL)) == 7);
-  EXPECT(WEXITSTATUS(in_child(handles, (void*)0xffffffff80100000)) == 7);
+  EXPECT(WEXITSTATUS(in_child_with(handles, NULL)) == 7);
+  EXPECT(WEXITSTATUS(in_child_with(handles, (void*)0xffffffff80100000)) == 7);
 }

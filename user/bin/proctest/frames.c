@@ -60,7 +60,7 @@ int make_frames(void) {
   /* The stack below is touched, so that frames above the stack pointer can be anywhere in it. */
   char* memory = map(16 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
   EXPECT(file >= 0 && (long)memory > 0);
-  if (failures) return 1;
+  if (test_failures) return 1;
   int leaks = 0;
 
   const long garbage[] = {0,
@@ -119,7 +119,7 @@ int make_frames(void) {
 
   close(file);
   printf("%d\n", leaks);
-  return failures != 0;
+  return test_failures != 0;
 }
 
 /* Calls from one function so often that the kernel compares the frames with cached ones; then with
@@ -128,7 +128,7 @@ int make_known_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
   char* memory = map(2 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
   EXPECT(file >= 0 && (long)memory > 0);
-  if (failures) return 1;
+  if (test_failures) return 1;
   struct frame* frames = (struct frame*)(memory + 256);
   for (long i = 0; i < 5; i++) frames[i] = (struct frame){&frames[i + 1], 0x5000 + i};
   frames[4].next = 0;
@@ -145,5 +145,5 @@ int make_known_frames(void) {
   EXPECT(RAW(munmap, last, PAGE, 0) == 0);
   leak_with_frame(file, frames, memory);
   close(file);
-  return failures != 0;
+  return test_failures != 0;
 }

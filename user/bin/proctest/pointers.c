@@ -36,7 +36,7 @@ static void check(int number, const struct pattern* pattern, int argument, long 
   if (result == -EFAULT) return;
   printf("# call %d, argument %d = 0x%lx: %ld, not EFAULT\n", number, argument,
          (unsigned long)address, result);
-  failures++;
+  test_failures++;
 }
 
 static int try_calls(void* argument) {
@@ -166,7 +166,7 @@ void test_bad_pointers(void) {
   directory = open("/bin", O_RDONLY);
   console = open("#cons/cons", O_RDWR);
   EXPECT(file >= 0 && directory >= 0 && console >= 0 && pipe(ends) == 0);
-  EXPECT(in_child(try_calls, NULL) == 0);
+  EXPECT(in_child_with(try_calls, NULL) == 0);
   close(file);
   close(directory);
   close(console);
@@ -246,14 +246,14 @@ void test_fuzz(void) {
   printf("# seed 0x%lx\n", (unsigned long)seed);
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < 8; i++)
-      children[i] = start_child(does_anything,
-                                (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
-    pause_ms(300); /* waiting calls are killed */
+      children[i] = start_child_with(
+          does_anything, (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
+    pause_ms(300); /* those that wait for something are killed where they are */
     for (int i = 0; i < 8; i++) {
       kill(children[i], SIGKILL);
-      int status = wait_for(children[i]);
-      /* A read past `scratch` may overwrite the variables that decide how it ends, so only that it
-       * ends is checked. */
+      int status = status_of(children[i]);
+      /* How it ends is its own affair: a read past `scratch` may write over whatever it decides by.
+       * That it ends is ours. */
       EXPECT(WIFEXITED(status) || WIFSIGNALED(status));
     }
   }

@@ -15,13 +15,9 @@
  */
 #include "proctest.h"
 
-int failures;
 const char* program;
 
-static const struct {
-  const char* name;
-  void (*run)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     {"fork", test_fork},
     {"memory", test_memory},
     {"exec", test_exec},
@@ -33,35 +29,6 @@ static const struct {
     {"registers", test_user_registers},
     {"fuzz", test_fuzz},
 };
-
-void expect(int good, const char* what, const char* file, int line) {
-  if (good) return;
-  failures++;
-  printf("# %s:%d: not so: %s (errno %d)\n", file, line, what, errno);
-}
-
-pid_t start_child(int (*function)(void*), void* argument) {
-  fflush(stdout);
-  pid_t pid = fork();
-  if (pid == 0) {
-    int code = function(argument);
-    fflush(stdout);
-    _exit(failures ? 99 : code);
-  }
-  EXPECT(pid > 0);
-  if (pid < 0) exit(99); /* the test would wait for the child's work */
-  return pid;
-}
-
-int wait_for(pid_t pid) {
-  int status = -1;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  return status;
-}
-
-int in_child(int (*function)(void*), void* argument) {
-  return wait_for(start_child(function, argument));
-}
 
 void pause_ms(int ms) {
   struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -85,7 +52,7 @@ static int make_forks(long n) {
       if (i % 4 == 0) execve(program, arguments, NULL);
       _exit(0);
     }
-    if (wait_for(pid) != 0) return 1;
+    if (status_of(pid) != 0) return 1;
   }
   return 0;
 }
@@ -106,7 +73,7 @@ static int takes_more(void* argument) {
       execve(program, arguments, NULL);
       _exit(1);
     }
-    if (child > 0 && i != 0) wait_for(child);
+    if (child > 0 && i != 0) status_of(child);
   }
   while (wait(NULL) > 0) continue;
   return 0;
@@ -120,7 +87,7 @@ static int exhaust(long rounds) {
       if (children[i] == 0) _exit(takes_more((void*)2));
     }
     for (int i = 0; i < 30; i++) {
-      if (children[i] > 0) wait_for(children[i]);
+      if (children[i] > 0) status_of(children[i]);
     }
   }
   while (wait(NULL) > 0) continue;
@@ -144,16 +111,5 @@ int main(int argc, char** argv) {
     execvp(argv[3], argv + 3);
     return 127;
   }
-  int failed = 0;
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-    int wanted = argc == 1;
-    for (int j = 1; j < argc; j++) wanted |= strcmp(argv[j], tests[i].name) == 0;
-    if (!wanted) continue;
-    failures = 0;
-    tests[i].run();
-    printf("%s %s\n", failures ? "not ok" : "ok", tests[i].name);
-    fflush(stdout);
-    failed |= failures != 0;
-  }
-  return failed;
+  return RUN_TESTS(tests, argc, argv);
 }

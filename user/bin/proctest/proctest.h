@@ -15,6 +15,7 @@
 
 #include "abi/errno.h"
 #include "abi/syscall.h"
+#include "testing/testing.h"
 
 /* The raw call: the kernel's result, not errno. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
@@ -34,18 +35,8 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 #define RAW_AT(name, a, b, c) \
   raw(ABI_SYS_##name, ABI_AT_FDCWD, (long)(a), (long)(b), (long)(c), 0, 0)
 
-extern int failures;
 extern const char* program;
 
-void expect(int good, const char* what, const char* file, int line);
-#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
-
-/* Runs function(argument) in a child; returns the child's wait status. The function's result is the
- * exit code. */
-int in_child(int (*function)(void*), void* argument);
-/* Forks a child that runs the function; the parent gets its PID. */
-pid_t start_child(int (*function)(void*), void* argument);
-int wait_for(pid_t pid);
 void pause_ms(int ms);
 /* poll with a timeout in milliseconds; -1: none. */
 long poll_ms(struct abi_pollfd* entries, long count, int ms);

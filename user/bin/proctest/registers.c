@@ -168,16 +168,16 @@ static int forked(void* pointer) {
 void test_user_registers(void) {
   pid_t children[SPINNERS];
   EXPECT(pipe(begin) == 0);
-  for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
+  for (long i = 0; i < SPINNERS; i++) children[i] = start_child_with(spin, (void*)(i * 3));
   close(begin[0]);
   close(begin[1]);
-  for (int i = 0; i < SPINNERS; i++) EXPECT(wait_for(children[i]) == 0);
+  for (int i = 0; i < SPINNERS; i++) EXPECT(status_of(children[i]) == 0);
 
   /* Thread-local storage. */
   EXPECT(of_thread == 77);
   of_thread = 78;
   EXPECT(thread_pointer() == *(long*)thread_pointer());
-  EXPECT(in_child(forked, (void*)thread_pointer()) == 5 << 8 && of_thread == 78);
+  EXPECT(in_child_with(forked, (void*)thread_pointer()) == 5 << 8 && of_thread == 78);
   const long bad[] = {(long)0x8000000000000000, (long)0xffffffff80100000, 0x800000000000,
                       0x7ffffffff000, -1};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -189,5 +189,5 @@ void test_user_registers(void) {
   EXPECT(are_kept(100, 3, ABI_SYS_kill, getpid(), SIGUSR1));
   EXPECT(handled == 3);
   handled = 0;
-  for (long i = 0; i < 2 + 24 * 8; i++) EXPECT(in_child(returns_with_garbage, (void*)i) == 0);
+  for (long i = 0; i < 2 + 24 * 8; i++) EXPECT(in_child_with(returns_with_garbage, (void*)i) == 0);
 }

@@ -276,7 +276,7 @@ static void walk(const char* path, int depth) {
 int walk_as(uid_t uid, int count, char** paths) {
   const pid_t child = fork();
   if (child != 0) {
-    const int status = wait_for(child);
+    const int status = status_of(child);
     if (!WIFEXITED(status)) printf("ended by signal %d\n", WTERMSIG(status));
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   }
@@ -301,7 +301,7 @@ static void come_and_go(uid_t uid) {
         RAW(read, RAW_AT(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
       _exit(0);
     }
-    if (child > 0) wait_for(child);
+    if (child > 0) status_of(child);
   }
 }
 
@@ -316,10 +316,10 @@ int crowd_as(uid_t uid, int users, int count, char** paths) {
   const pid_t crowd = fork();
   if (crowd == 0) come_and_go(uid + (uid_t)users);
   int failed = crowd < 0;
-  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || wait_for(walkers[i]) != 0;
+  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || status_of(walkers[i]) != 0;
   if (crowd > 0) {
     kill(crowd, SIGKILL);
-    const int status = wait_for(crowd);
+    const int status = status_of(crowd);
     failed |= !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
   }
   return failed;

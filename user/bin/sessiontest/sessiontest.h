@@ -11,21 +11,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "testing/testing.h"
+
 #define USER 1000 /* `user` of /etc/passwd */
 #define OTHER 65534
 
-void expect(int good, const char* what, const char* file, int line);
-#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
-
-/* Runs the function in a child; a failed expectation there fails the test. Returns its exit code,
- * or -1. */
-int in_child(int (*function)(void));
-/* The exit code of a child that would end with this one: 99 after a failed expectation. */
+/* The exit code of a child that would end with this one: 99 if something was expected in vain. */
 int code(int wanted);
 /* Calls the function, for a child's exit code. */
 int run(int (*function)(void));
-pid_t start_child(int (*function)(void));
-int exit_code_of(pid_t child);
 /* For good, as a user without rights. */
 void become(uid_t uid);
 

@@ -11,14 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
-void check(int good, const char* what, const char* file, int line);
+#include "testing/testing.h"
 
-/* Runs function() in a child, which exits with its result; returns the child's status. */
-int in_child(int (*function)(void));
-pid_t start_child(int (*function)(void));
-int status_of(pid_t child);
-/* The same as user nobody. */
+/* in_child as user nobody. */
 int as_nobody(int (*function)(void));
 
 void pause_ms(long ms);

@@ -102,8 +102,8 @@ class TraceText {
 
   static constexpr size_t kContextText = 80;
   static constexpr size_t kFrameText = 256;
-  // The longest line of an object: its words and spaces, an address, five numbers, a context.
-  static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
+  // Of the line of an object: its words and numbers, with room to spare, and a context.
+  static constexpr size_t kObjectLine = 160 + kContextText;
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);
