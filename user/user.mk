@@ -24,11 +24,16 @@ USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 # scripts/toolchain had nothing to do, nor with the compilers' wrapper, whose flags newlib's stamp goes by.
 USER_TOOLCHAIN := $(USER_OUT)/newlib.stamp
 USER_CXX_TOOLCHAIN := $(USER_OUT)/libstdc++.stamp
+# Changes with TOOLCHAIN, so that another one is made and linked to.
+USER_TOOLCHAIN_PATH := $(USER_OUT)/toolchain.path
+$(USER_TOOLCHAIN_PATH): FORCE
+	@mkdir -p $(@D)
+	@echo '$(abspath $(TOOLCHAIN))' | cmp -s - $@ || echo '$(abspath $(TOOLCHAIN))' >$@
 USER_CHECKED := $(patsubst %,$(USER_OUT)/%.checked,compilers newlib libstdc++)
 $(USER_OUT)/compilers.checked: $(wildcard user/toolchain/* user/toolchain/*/*)
 $(USER_OUT)/newlib.checked: $(USER_OUT)/compilers.checked $(wildcard user/libc/newlib/* user/libc/newlib/*/*)
 $(USER_OUT)/libstdc++.checked: $(USER_OUT)/newlib.checked $(wildcard user/libstdc++/*)
-$(USER_CHECKED): $(USER_OUT)/%.checked: scripts/toolchain
+$(USER_CHECKED): $(USER_OUT)/%.checked: scripts/toolchain $(USER_TOOLCHAIN_PATH)
 	@mkdir -p $(@D)
 	@scripts/toolchain $* $(TOOLCHAIN)
 	@touch $@
@@ -37,7 +42,7 @@ $(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: $(USER_OUT)/%.chec
 
 # The C library's system side, with the toolchain's libraries beside it.
 SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
-$(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
+$(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
 	@rm -rf $(SYSROOT)/include
 	@mkdir -p $(SYSROOT)/include
 	@ln -sfnT $(abspath $(TOOLCHAIN))/sysroot/newlib $(SYSROOT)/newlib
@@ -46,6 +51,8 @@ $(SYSROOT_HEADERS): $(wildcard user/libc/include/*.h user/libc/include/sys/*.h k
 	@cp -pR kern/abi $(SYSROOT)/include/abi
 	@touch $@
 
+# An exception of C++ passes through pthread_once.
+$(USER_OUT)/libc/once.o: USER_CFLAGS += -fexceptions
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)

@@ -391,6 +391,7 @@ struct abi_siginfo {
 #define ABI_SEGV_MAPERR 1
 #define ABI_SEGV_ACCERR 2
 #define ABI_BUS_ADRALN 1
+#define ABI_BUS_ADRERR 2
 #define ABI_TRAP_BRKPT 1
 #define ABI_TRAP_TRACE 2
 #define ABI_CLD_EXITED 1

@@ -1,5 +1,5 @@
 /* The file #mem/tracedump: what the tracer knows, in binary. C and C++; shared with programs and
- * host tools.
+ * host tools. Python tools read the layout from this text (tools/stele/abi.py).
  *
  * docs/tracedump.md explains it. All numbers are little-endian, all fields lie at multiples of
  * their size, and there is no padding. The file is a header, then sections, one after the other: a
@@ -45,7 +45,7 @@ struct abi_tracedump_header {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_header, 112);
 
-enum {
+enum abi_tracedump_tag {
   ABI_TRACEDUMP_SOURCES = 1,  /* struct abi_tracedump_source: one for each trace */
   ABI_TRACEDUMP_CONTEXTS = 2, /* struct abi_tracedump_context, ids ascending */
   ABI_TRACEDUMP_STACKS = 3,   /* struct abi_tracedump_stack, ids ascending */
@@ -64,14 +64,42 @@ struct abi_tracedump_section {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_section, 32);
 
-/* Of a source: its kind, its state, its flags (destroyed, with objects that live). */
-enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2, ABI_TRACEDUMP_PROBE = 3 };
-/* Of references the records have no size, and the address is that of what they refer to. */
-enum { ABI_TRACEDUMP_REFERENCES = 4 };
-enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
-enum { ABI_TRACEDUMP_ZOMBIE = 1 };
+/* Records of references have no size, and the address of the object that they refer to. */
+enum abi_tracedump_source_kind {
+  ABI_TRACEDUMP_CACHE = 1,
+  ABI_TRACEDUMP_ARENA = 2,
+  ABI_TRACEDUMP_PROBE = 3,
+  ABI_TRACEDUMP_REFERENCES = 4,
+};
+enum abi_tracedump_state { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
+enum abi_tracedump_source_flag { ABI_TRACEDUMP_ZOMBIE = 1 }; /* destroyed, with live objects */
 
-/* A trace. The counters are those of a text dump, under the same names. */
+/* The counters of a trace, in the order and under the names of a text dump. Every structure with
+ * counters is made of this list, and so is every text: the kernel's and those of its readers.
+ *
+ * HOT(name): hooks count it for each record. COLD(name): counted less often. DERIVED(name):
+ * computed from others when the trace is read. */
+#define ABI_TRACEDUMP_COUNTERS(HOT, COLD, DERIVED)                                            \
+  DERIVED(seen) /* recorded + dropped + filtered */                                           \
+  HOT(recorded)                                                                               \
+  COLD(dropped)                                                                               \
+  COLD(filtered)                                                                              \
+  HOT(freed)                                                                                  \
+  COLD(cleared)                                                                               \
+  DERIVED(live)      /* the number of records: recorded - freed - cleared */                  \
+  HOT(bytes)         /* asked for, of the live records */                                     \
+  DERIVED(untracked) /* live objects without a record */                                      \
+  COLD(unmatched)    /* frees without a record */                                             \
+  COLD(stacks_lost)                                                                           \
+  COLD(contexts_lost)                                                                         \
+  COLD(truncated)                                                                             \
+  DERIVED(estimated_bytes) /* of the objects that the live records stand for; bytes and live, \
+                              unless the trace is sampled */                                  \
+  DERIVED(estimated_objects)
+#define ABI_TRACEDUMP_COUNTER(name) uint64_t name;
+#define ABI_TRACEDUMP_NO_COUNTER(name)
+
+/* A trace. */
 struct abi_tracedump_source {
   uint32_t name; /* offset in STRINGS */
   uint32_t kind;
@@ -86,28 +114,15 @@ struct abi_tracedump_source {
   uint32_t pid; /* 0: any */
   uint32_t mark;
   uint32_t stacks; /* different ones that its records name */
-  /* seen = recorded + dropped + filtered; recorded = freed + cleared + live */
-  uint64_t seen;
-  uint64_t recorded;
-  uint64_t dropped;
-  uint64_t filtered;
-  uint64_t freed;
-  uint64_t cleared;
-  uint64_t live; /* as many records there are */
-  uint64_t bytes;
-  uint64_t untracked;
-  uint64_t unmatched;
-  uint64_t stacks_lost;
-  uint64_t contexts_lost;
-  uint64_t truncated;
-  uint64_t estimated_bytes; /* what the records stand for; of a trace that is not sampled, bytes and
-                               live */
-  uint64_t estimated_objects;
+  ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER)
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_source, 184);
 
-/* Kind of a context. */
-enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 };
+enum abi_tracedump_context_kind {
+  ABI_TRACEDUMP_TASK = 1,
+  ABI_TRACEDUMP_PROCESS = 2,
+  ABI_TRACEDUMP_IRQ = 3,
+};
 
 /* Who allocated. */
 struct abi_tracedump_context {
@@ -117,12 +132,13 @@ struct abi_tracedump_context {
   uint32_t name; /* offset in STRINGS: of the program, kernel task or interrupt */
   uint32_t path; /* offset in STRINGS: of the program's file; "" if it is not known */
   uint32_t build_id_size;
-  uint32_t reserved[2];
+  uint32_t thread; /* of a process, but for its first one, the thread's id; otherwise 0 */
+  uint32_t reserved;
   uint8_t build_id[ABI_BUILD_ID_MAX]; /* of the program */
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_context, 64);
 
-enum { ABI_TRACEDUMP_KERNEL = 1, ABI_TRACEDUMP_USER = 2 }; /* kind of a stack */
+enum abi_tracedump_stack_kind { ABI_TRACEDUMP_KERNEL = 1, ABI_TRACEDUMP_USER = 2 };
 
 struct abi_tracedump_stack {
   uint32_t id; /* not 0 */
@@ -133,7 +149,9 @@ struct abi_tracedump_stack {
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_stack, 24);
 
-enum { ABI_TRACEDUMP_NOT_LEAK = 1 }; /* flags of a record: the kernel says that the object stays */
+enum abi_tracedump_record_flag {
+  ABI_TRACEDUMP_NOT_LEAK = 1 /* the kernel says that the object stays */
+};
 
 /* An object that is live. They come in no order. */
 struct abi_tracedump_record {

@@ -1,10 +1,9 @@
-/* A walk over the objects of all caches, with the state of each; and what an address in a slab is.
- * C and C++.
+/* A walk over the objects of all caches with the state of each, and a description of any address
+ * in a slab. C and C++.
  *
- * For who looks at memory as a whole while nothing changes (reach/reach.h): all other CPUs are
- * stopped where their interrupts were on, and so are this one's now off. The locks of caches are
- * held with interrupts off only, so nobody holds one, and none is taken here; nor is a reference.
- */
+ * For walks over all memory while nothing changes (reach/reach.h): all other CPUs are stopped where
+ * their interrupts were on, and this CPU's interrupts are off. The locks of caches are held with
+ * interrupts off only, so nobody holds one. The walk takes no lock and no reference. */
 #pragma once
 
 #include "slab.h"
@@ -17,24 +16,24 @@ extern "C" {
  * last. */
 struct kmem_cache* kmem_walk_next(struct kmem_cache* cache);
 
-/* Whose objects a cache has. */
+/* The owner of a cache's objects. */
 enum kmem_walk_kind {
-  KMEM_WALK_CALLERS, /* its callers' */
-  KMEM_WALK_QUANTA,  /* pieces of an arena: its direct callers', and spans */
-  /* The allocator's, which are followed since what leads to them may be all that leads to objects
-   * and memory on their way from one place to another. */
+  KMEM_WALK_CALLERS, /* its callers */
+  KMEM_WALK_QUANTA,  /* direct callers of an arena; spans */
+  /* The allocator. A magazine or slab in transit between two lists may hold the only pointers to
+   * its objects, so these are followed. */
   KMEM_WALK_MAGAZINES,
   KMEM_WALK_SLABS,
-  KMEM_WALK_OWN, /* the allocator's, which lead nowhere else */
+  KMEM_WALK_OWN, /* the allocator; these lead nowhere else */
 };
 enum kmem_walk_kind kmem_walk_kind_of(const struct kmem_cache* cache);
 
-/* What an object is when it is not live. */
+/* The state of an object that is not live. */
 enum kmem_walk_state {
   KMEM_WALK_FREE_IN_SLAB,
   KMEM_WALK_FREE_IN_MAGAZINE, /* of a CPU */
   KMEM_WALK_FREE_IN_DEPOT,
-  KMEM_WALK_QUARANTINED, /* damaged: nobody gets it again (src/slab_check.c) */
+  KMEM_WALK_QUARANTINED, /* damaged: never handed out again (src/slab_check.c) */
 };
 
 /* A slab: objects of `size` bytes, `stride` bytes apart. */
@@ -47,20 +46,20 @@ struct kmem_walk_slab {
 };
 
 struct kmem_walk {
-  /* A slab. What of its objects is not visited after it is live. */
+  /* A slab. Its objects are live unless not_live is called for them later. */
   void (*slab)(struct kmem_walk* walk, const struct kmem_walk_slab* slab);
-  /* An object that is not live, of a slab that has been visited. `cpu`: of
+  /* An object that is not live, of a slab that has been visited. `cpu` is valid for
    * KMEM_WALK_FREE_IN_MAGAZINE. */
   void (*not_live)(struct kmem_walk* walk, void* object, enum kmem_walk_state state, unsigned cpu);
   /* A magazine that a CPU or the depot has, or a slab's structure in a list of its cache: an object
-   * of a cache of kind KMEM_WALK_MAGAZINES or KMEM_WALK_SLABS that is where it belongs. It leads to
-   * objects that others have, and is not to be followed. */
+   * of a KMEM_WALK_MAGAZINES or KMEM_WALK_SLABS cache that is not in transit. It points to objects
+   * of other owners and must not be followed. */
   void (*in_place)(struct kmem_walk* walk, void* object);
 };
-/* Time in proportion to slabs and free objects. */
+/* Time is proportional to the number of slabs and free objects. */
 void kmem_walk_cache(struct kmem_cache* cache, struct kmem_walk* walk);
 
-/* ---- What an address in a slab is (src/slab_locate.c). */
+/* ---- Describing an address in a slab (src/slab_locate.c). */
 
 enum kmem_located_part {
   KMEM_LOCATED_OBJECT,
@@ -81,7 +80,7 @@ enum kmem_located_state {
   KMEM_LOCATED_FREEING_DAMAGED,
   KMEM_LOCATED_QUARANTINED,
 };
-/* Who had a checked object last. */
+/* The last allocation and free of a checked object. */
 struct kmem_located_audit {
   struct slab_os_place allocated, freed; /* all zero: never */
   size_t requested;                      /* bytes */
@@ -97,17 +96,18 @@ struct kmem_located {
   /* Of KMEM_LOCATED_OBJECT: */
   const void* object;
   enum kmem_located_state state;
-  unsigned cpu; /* whose magazine */
+  unsigned cpu; /* that has the magazine */
 };
-/* The slab that an address, any number, lies in: of a page-backed cache, whose pages know it, or
- * (`_of`) one of the slabs of `cache`. False if there is none. Time in proportion to the slabs, for
- * `_of`, and to the free objects of the cache. The context of a walk. */
+/* Finds the slab that contains an address, which may be any number: a slab of a page-backed cache,
+ * through its page, or (`_of`) a slab of `cache`. False if there is none. Time is proportional to
+ * the free objects of the cache, for `_of` also to its slabs. Same context as a walk. */
 bool kmem_locate(const void* address, struct kmem_located* located);
 bool kmem_locate_of(struct kmem_cache* cache, const void* address, struct kmem_located* located);
 /* Of an object in a checked slab. */
 void kmem_locate_audit(const struct kmem_located* located, struct kmem_located_audit* audit);
-/* The slab of which `object` is the structure, or (`_bufctl`) a bufctl: a live object of the cache
- * of these. False if it is not in use yet, or any more. `part` and what follows stays as it was. */
+/* Finds the slab of which `object`, a live object of kmem_slab, is the structure, or the structure
+ * of the slab of which `object`, a live object of kmem_bufctl, is a bufctl. False if the object is
+ * not in use yet, or any more. Leaves `part` and the fields behind it as they were. */
 bool kmem_locate_structure(const struct kmem_cache* cache, const void* object,
                            struct kmem_located* located);
 bool kmem_locate_bufctl(const struct kmem_cache* cache, const void* object, const void** structure);

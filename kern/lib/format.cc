@@ -31,7 +31,7 @@ class Writer {
   size_t length_ = 0;
 };
 
-// What stands between the percent sign and the letter of a conversion.
+// The fields between the percent sign and the letter of a conversion.
 struct Conversion {
   bool left = false, plus = false, zero = false;
   int width = 0;
@@ -121,7 +121,8 @@ void put_unsigned(Writer& out, const Conversion& c, char letter, ArgumentList& a
   put_number(out, c, value, base, letter == 'X', "");
 }
 
-// `p` is at the letter; of a lone % at the end, at the NUL, it stays before that.
+// `p` is at the letter. For a lone % at the end of the pattern it is at the NUL, and is put back by
+// one.
 void put_conversion(Writer& out, const Conversion& c, const char*& p, ArgumentList& arguments) {
   switch (*p) {
     case 'd':

@@ -9,7 +9,7 @@ struct ListNode {
   ListNode* prev = nullptr;
 
   bool linked() const { return next != nullptr; }
-  // Takes the element out of whatever list it is in. Only when linked().
+  // Takes the element out of its list. Only when linked().
   void unlink() {
     prev->next = next;
     next->prev = prev;
@@ -33,7 +33,7 @@ class List {
   }
   T* front() { return empty() ? nullptr : owner(head_.next); }
   T* back() { return empty() ? nullptr : owner(head_.prev); }
-  // The one behind an element of this list; nullptr for the last.
+  // The element after `element`; nullptr for the last.
   T* next(T& element) {
     ListNode* const node = (element.*Member).next;
     return node == &head_ ? nullptr : owner(node);
@@ -45,8 +45,7 @@ class List {
   }
   static void remove(T& element) { (element.*Member).unlink(); }
 
-  // Iteration. The element at hand may be removed while iterating: the next one is remembered
-  // first.
+  // Iteration. The current element may be removed: the iterator already has the next one.
   template <typename Element>
   class IteratorOf {
    public:
@@ -66,7 +65,7 @@ class List {
   using Iterator = IteratorOf<T>;
   Iterator begin() { return Iterator(head().next); }
   Iterator end() { return Iterator(&head()); }
-  // A list that nothing was ever put into has no links yet.
+  // A list that was never used has no links yet.
   IteratorOf<const T> begin() const {
     return IteratorOf<const T>(head_.next ? head_.next : end_node());
   }

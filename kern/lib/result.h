@@ -1,4 +1,4 @@
-// Errors as values: Result<T> holds a T or an Errno; TRY hands an error on to the caller.
+// Errors as values: Result<T> holds a T or an Errno; TRY returns an error to the caller.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 #include "abi/errno.h"
 
-// Headers of the C++ library bring the C library's macros of the same names; including them first
-// and undoing them here keeps the names free whatever is included later.
+// Headers of the C++ library define the C library's macros of the same names. Including <errno.h>
+// first and undefining the macros here keeps the names free in later includes.
 #include <errno.h>
 #undef EPERM
 #undef ENOENT

@@ -1,4 +1,4 @@
-// Words and numbers of commands, as people write them to files.
+// Parsing of words and numbers in commands that users write to files.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ inline bool parse_number(std::string_view text, uint64_t low, uint64_t high, uin
   for (const char c : text) {
     if (c < '0' || c > '9') return false;
     value = value * 10 + static_cast<uint64_t>(c - '0');
-    if (value > high) return false;  // also keeps it from overflowing: `high` is far from the end
+    if (value > high) return false;  // also prevents overflow: `high` is far below 2^64
   }
   *number = value;
   return value >= low;
 }
 
-// The same, in bytes, and K, M or G may follow.
+// The same for bytes; K, M or G may follow.
 inline bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {
   const char last = text.empty() ? '\0' : text.back();
   const unsigned shift = last == 'K' ? 10 : last == 'M' ? 20 : last == 'G' ? 30 : 0;

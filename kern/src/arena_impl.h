@@ -1,7 +1,7 @@
-// What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free
-// lists, hash), arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas),
-// arena_xalloc.cc (constraints and policies), arena_traced.cc (quantum caches of traced arenas).
-// The theory is in arena.cc.
+// Internals shared by arena.cc (operations), arena_segments.cc (segments, free lists, hash),
+// arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas), arena_xalloc.cc
+// (constraints and policies) and arena_traced.cc (quantum caches of traced arenas). The theory is
+// in arena.cc.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct Segment {
 inline constexpr unsigned kFreeLists = 64;
 inline constexpr size_t kQuantumCaches = 16;
 
-// Spans, for the statistics; a page of tags does not come by arena_span_alloc.
+// Counts a span in the statistics. For pages of tags, which bypass arena_span_alloc.
 void count_span(struct arena& arena, size_t size);
 
 }  // namespace arena_impl
@@ -48,18 +48,17 @@ struct arena {
   size_t quantum_cache_max;
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
 
-  // Atomic. The flags are the tracer's; the counts are of spans, handed out from segments or
-  // quantum caches.
+  // Atomic. The tracer sets the flags; the counts are of spans, from segments or quantum caches.
   uint32_t flags;
-  uint32_t zombie;   // destroyed: its quantum caches are not looked at any more
-  uint32_t lookers;  // at quantum caches, with interrupts off
+  uint32_t zombie;   // destroyed: nobody begins to read its quantum caches any more
+  uint32_t lookers;  // readers of quantum caches, with interrupts off
   trace_table* trace;
   uint64_t span_allocations, span_frees, span_bytes;
 
   // Lock of the list of arenas.
   struct arena* next_arena;
   uint64_t references;  // one for being alive, one for each holder
-  bool announced;       // made: it shows in the list; until then it only has its name
+  bool announced;       // complete and visible in the list; before, it only reserves its name
 
   alignas(Spinlock) std::array<std::byte, sizeof(Spinlock)> lock_storage;
   Spinlock& lock() { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
@@ -68,15 +67,15 @@ struct arena {
   arena_impl::Segment* first;  // lowest tag
   std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
   uint64_t free_bitmap;
-  struct linear_hash hash;  // of the allocated segments, by start; it is asked without the lock,
-                            // too, what it wants
+  struct linear_hash hash;  // of the allocated segments, by start; linear_hash_wanted is called
+                            // without the lock, too
   bool hash_growing;
   uint64_t total_bytes, allocated_bytes, imported_bytes;
   uint64_t allocations, frees, live, tags;
   std::array<uint64_t, arena_impl::kFreeLists> free_segments;
   uint64_t failures;
-  // Next fit: where its last allocation ended, and the tag that it goes on from: a segment of the
-  // rotor's span that begins no later than the rotor. nullptr for the first tag.
+  // Next fit: the end of its last allocation, and the tag where the next search starts: a segment
+  // of the rotor's span that begins no later than the rotor. nullptr: the first tag.
   uintptr_t rotor;
   arena_impl::Segment* rotor_tag;
 };
@@ -89,43 +88,43 @@ inline bool is_cached(const struct arena& arena, size_t size) {
 inline kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
   return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
 }
-// A free that cannot be would go into a magazine, and be found out only when that is emptied: with
-// CONFIG_SLAB_CHECK_CALLS each object is noted as it goes in and out. Panics.
+// Panics on an invalid allocation or free of a quantum cache's object. Without this, which needs
+// CONFIG_SLAB_CHECK_CALLS, an invalid free is found only when its magazine is emptied.
 void note_cached(const struct arena& arena, const void* address, size_t size, bool out);
 // Panics for KM_SLEEP where the caller may not sleep.
 void check_sleep(const struct arena& arena, int flags);
 
-// arena_flags() & flag, as one test in memory: for an atomic load the compiler takes a register
-// first.
+// arena_flags() & flag, as one test on memory: for an atomic load the compiler would use a
+// register.
 [[gnu::always_inline]] inline bool has_flag(const struct arena& arena, uint32_t flag) {
   bool has;
   asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
   return SLAB_OS_FLAG_TESTS && has;
 }
 
-// ---- Traced arenas (arena_traced.cc). `whole` is the size in whole quanta; the stack of what is
-// allocated begins with `frame`.
+// ---- Traced arenas (arena_traced.cc). `whole` is `size` rounded up to whole quanta; the recorded
+// stack begins at `frame`.
 
 void* alloc_traced(struct arena& arena, size_t size, size_t whole, int flags, const void* frame);
 void free_traced(struct arena& arena, void* address, size_t whole);
-// What these do not do at once (arena.cc).
+// Their general path (arena.cc).
 void* alloc_anyhow(struct arena& arena, size_t size, int flags, const void* frame);
 void free_anyhow(struct arena& arena, void* address, size_t whole);
 
 // ---- Boundary tags (arena_tags.cc).
 
-// The tags that an operation may need; what it did not use goes back to the pool with the scope.
-// Any context but NMI.
+// The tags that an operation may need. The destructor returns unused ones to the pool. Any context
+// but NMI.
 class Tags {
  public:
   Tags() = default;
   Tags(const Tags&) = delete;
   Tags& operator=(const Tags&) = delete;
   ~Tags();
-  // Of base_arena's lock and the pool's neither is held. False when out of memory.
+  // False when out of memory. Neither base_arena's lock nor the pool's is held.
   bool reserve(size_t count);
   Segment* make(uintptr_t start, size_t size, SegmentKind kind);
-  // A tag that is not needed any more.
+  // Takes back a tag.
   void put(Segment* tag);
 
  private:
@@ -134,53 +133,52 @@ class Tags {
   Segment* tags_ = nullptr;
 };
 
-// Fills the pool if an operation would soon have to. Whether it has. The same context as reserve().
+// Fills the pool if an operation would soon have to; true if it did. The same context as reserve().
 bool fill_tags_early();
-// The first tags of the pool. Once, at boot.
+// Adds the first tags to the pool. Once, at boot.
 void tags_init();
-// Of the pages that have been made into tags; they never come back.
+// Size of the pages that have become tags; they are never given back.
 uint64_t tag_bytes();
 
 // ---- Segments of an arena (arena_segments.cc). All with its lock held.
 
-// The list that segments of `size` are on, and the first whose segments are all that large (it may
-// be kFreeLists).
+// The free list for segments of `size`, and the first list whose segments all have at least `size`
+// bytes (kFreeLists if there is none).
 unsigned free_list_of(const struct arena& arena, size_t size);
 unsigned sure_list_of(const struct arena& arena, size_t size);
 // The first free segment of the lists from `list` on; nullptr if there is none.
 Segment* first_free(const struct arena& arena, unsigned list);
-// Instant fit: a free segment of `size` at least; nullptr if there is none.
+// Instant fit: a free segment of at least `size`; nullptr if there is none.
 Segment* find_free(const struct arena& arena, size_t size);
 
 // Cuts `offset` bytes off the front of a free segment. Both stay free; the second is returned.
 Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags);
 // Makes the first `size` bytes of a free segment an allocated one.
 void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
-// Enters a span with one free segment, which is returned. Spans stand in the order in which they
-// came, newest first.
+// Enters a span with one free segment, which is returned. The newest span comes first.
 Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags);
 
 struct Returned {
   uintptr_t start = 0;
   size_t size = 0;
 };
-// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported
-// span, the span leaves the arena and is returned for its source.
+// Frees an allocated segment and merges it with its neighbours. If an imported span is then all
+// free, removes it from the arena and returns it, to be exported to its source.
 Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 
 void unlink(struct arena& arena, Segment& segment);
-// The allocated segment at `start`, taken out of the hash; nullptr if there is none.
+// Takes the allocated segment at `start` out of the hash; nullptr if there is none.
 Segment* hash_remove(struct arena& arena, uintptr_t start);
 
 // ---- The list of arenas (arena_list.cc). Any context; each takes the list's lock.
 
-// Puts the arena at the list's end, with one reference, if no arena has the name.
+// Appends the arena to the list, with one reference, if no arena has the name.
 bool enlist(struct arena& arena, const char* name);
-// The same under a name of its own: NAME, NAME.2 and so on.
+// The same with a unique name: NAME, NAME.2 and so on.
 void enlist_uniquely(struct arena& arena, const char* name);
-// It is ready: arena_next and arena_find see it from now on.
+// Makes a complete arena visible to arena_next and arena_find.
 void announce(struct arena& arena);
-// Nobody refers to it: frees the structure (arena.cc).
+// Frees the structure after the last reference is gone (arena.cc).
 void bury(struct arena& arena);
 
 // ---- Constraints and policies (arena_xalloc.cc).
@@ -190,12 +188,12 @@ struct Constraints {
   size_t align, phase, nocross;
   uintptr_t min, max;
 };
-// Panics for constraints that are wrong in themselves.
+// Panics for invalid constraints.
 void check(const struct arena& arena, const Constraints& wanted, int flags);
-// From the segments that are there, or from the source; 0 when there is no memory. One try.
+// Allocates from the present segments, or from the source; 0 when there is no memory. One try.
 uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
-// An allocation of whole quanta that tries again after a reap if it may sleep, and counts what
-// fails (arena.cc). `constraints`: nullptr for none, by instant fit.
+// Allocates whole quanta; retries after reaping if it may sleep, and counts failures (arena.cc).
+// `constraints`: nullptr for none, by instant fit.
 uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                            int flags);
 

@@ -1,5 +1,5 @@
-// The list of arenas: names, and references of those who look at an arena (arena.h). With the last
-// reference an arena leaves the list and is buried.
+// The list of arenas: names, and references to arenas (arena.h). With its last reference an arena
+// leaves the list and is freed.
 //
 // Locks: list_lock, with nothing called under it.
 #include "arena_impl.h"
@@ -38,7 +38,7 @@ bool cache_has_name(const char* name) {
   return cache != nullptr;
 }
 
-// Gives up a reference. True if it was the last: the arena is out of the list then.
+// Drops a reference. True if it was the last: the arena is out of the list then.
 bool drop_reference(struct arena& arena) REQUIRES(list_lock) {
   if (--arena.references > 0) return false;
   remove(arena);
@@ -52,7 +52,7 @@ bool arena_impl::enlist(struct arena& arena, const char* name) {
   if (has_name(name)) return false;
   format(arena.name, sizeof(arena.name), "%s", name);
   arena.references = 1;
-  arena.next_arena = nullptr;  // it may have been in the list before, with others behind it
+  arena.next_arena = nullptr;  // stale if the arena was in the list before under another name
   struct arena** end = &first_arena;
   while (*end) end = &(*end)->next_arena;
   *end = &arena;
@@ -64,14 +64,14 @@ void arena_impl::announce(struct arena& arena) {
   arena.announced = true;
 }
 
-// A cache that is being made sees the arena in the list, so that of two makers of one name at least
-// one sees the other's.
+// The arena enters the list before the caches' names are checked, and a new cache checks the list
+// of arenas. So of two concurrent creations with one name at least one sees the other.
 void arena_impl::enlist_uniquely(struct arena& arena, const char* name) {
   constexpr size_t kLongestNumber = 6;
   char candidate[ARENA_NAME_MAX];
   format(candidate, sizeof(candidate), "%s", name);
   for (unsigned number = 2;; number++) {
-    // "ctl" is a file of its own where arenas and caches are.
+    // "ctl" is another file in #mem/kmemtrace.
     if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
       if (!cache_has_name(candidate)) return;
       delist(arena);
@@ -95,6 +95,7 @@ struct arena* arena_next(struct arena* arena) {
   return next;
 }
 
+// The list does not change while the caller walks.
 struct arena* arena_walk_next(struct arena* arena) NO_THREAD_SAFETY_ANALYSIS {
   return arena ? arena->next_arena : first_arena;
 }

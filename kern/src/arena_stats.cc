@@ -1,4 +1,4 @@
-// What an arena says of itself: its segments, and what of it direct callers hold.
+// Statistics of an arena: its segments, and the part that direct callers hold.
 #include "arena_impl.h"
 #include "core/spinlock.h"
 #include "linear_hash.h"
@@ -16,10 +16,11 @@ uint64_t difference(uint64_t all, uint64_t part) {
   return all > part ? all - part : 0;
 }
 
-// False if there is none, or none any more: quantum caches end with the arena, not with its
-// structure. arena_destroy waits for who looks at one; so nobody is interrupted at it.
+// False if the cache does not exist, or not any more: quantum caches end with the arena, not with
+// its structure. arena_destroy waits for a reader of a quantum cache; so readers keep interrupts
+// off.
 bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_cache_stats* stats) {
-  InterruptsOff off;  // for one cache at a time, of which each CPU has a part
+  InterruptsOff off;  // for one cache: time proportional to the CPUs
   __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
   const bool looks = cache && !arena_is_zombie(&arena);
   if (looks) kmem_cache_stats(cache, stats);
@@ -27,8 +28,7 @@ bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_c
   return looks;
 }
 
-// What quantum caches hold for direct callers and as spans is added to what segments hold, and
-// spans are taken off.
+// Direct callers hold the segments plus the objects of quantum caches minus the spans.
 void direct_stats(struct arena& arena, struct arena_stats& stats) {
   const uint64_t span_frees = count_of(arena.span_frees),
                  span_allocations = count_of(arena.span_allocations);

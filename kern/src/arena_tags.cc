@@ -12,12 +12,11 @@
 namespace arena_impl {
 namespace {
 
-// A list of runs of tags, each as long as the `size` of its first says. What is given back is a run
-// of one; a page is one run, of which tags are taken as they are wanted, so that no operation
-// touches all of them.
+// A list of runs of tags; the `size` of a run's first tag is the run's length. A returned tag is a
+// run of one. A new page is one run, so that no operation has to touch all of its tags.
 class TagPool {
  public:
-  // Takes in a run.
+  // Adds a run.
   void add(Segment* tags, size_t count) {
     Guard guard(lock_);
     push(tags, count);
@@ -42,7 +41,7 @@ class TagPool {
     return pop();
   }
 
-  // Whether one of the next few operations will have to fill it. A glance.
+  // True if one of the next few operations will have to fill the pool. A hint, without the lock.
   bool low() const { return __atomic_load_n(&free_count_, __ATOMIC_RELAXED) < kReserve + kSoon; }
 
   static constexpr size_t kReserve = kMaxCpus;
@@ -56,7 +55,7 @@ class TagPool {
     free_ = run;
     set_count(free_count_ + count);
   }
-  // The last of the first run.
+  // The last tag of the first run.
   Segment* pop() REQUIRES(lock_) {
     Segment* const run = free_;
     const size_t left = --run->size;
@@ -70,14 +69,14 @@ class TagPool {
 
   Spinlock lock_{LockRank::kArenaTags};
   Segment* free_ GUARDED_BY(lock_) = nullptr;
-  size_t free_count_ = 0;  // changed with the lock
+  size_t free_count_ = 0;  // changes under the lock
 };
 
 constinit TagPool tag_pool;
 constinit std::atomic<uint64_t> tag_pages{0};
 NOT_ROOTS constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
 
-// A page of base_arena becomes tags. False when there is none.
+// Turns a page of base_arena into tags. False when there is none.
 bool fill_tag_pool() {
   InterruptsOff off;
   Segment* page = nullptr;

@@ -1,24 +1,23 @@
 // Constrained allocation from arenas, and the policies best fit and next fit: vmem_xalloc of
 // Bonwick & Adams (2001).
 //
-// All comes down to one question: the lowest address within an interval that meets the constraints
-// (lowest_fit). It is answered by arithmetic, because align and nocross are powers of two: the
-// addresses that meet both include one residue modulo the larger of the two. So an interval that is
-// longer than the request by this period holds one wherever it begins. That gives instant fit its
-// lists on which every segment will do, and an import its size.
+// All policies use one function: the lowest address within an interval that meets the constraints
+// (lowest_fit). It is plain arithmetic, because align and nocross are powers of two: the valid
+// addresses include one residue modulo the larger of the two, the period. So an interval that is
+// longer than the request by the period contains a valid address regardless of its start. This
+// determines the lists on which every segment fits (instant fit), and the size of an import.
 //
-// The policies differ in the order in which they put the question to free segments:
-// - Instant fit: the first segment of a list where all will do; if there is none, all segments of
-// the lists upwards.
-// - Best fit: the lists upwards from that of the size; within the first list with an answer, the
-// smallest segment.
-// - Next fit: by address from the rotor, where its last allocation ended, to the end, and from the
-// first span on.
+// The policies differ in the order in which they try free segments:
+// - Instant fit: the first segment of a list on which all fit; if there is none, all segments of
+//   the list of the size and the lists above it.
+// - Best fit: the same lists; within the first list with a fit, the smallest segment.
+// - Next fit: by address from the rotor, the end of its last allocation, to the last tag, then from
+//   the first span on.
 //
-// The rotor is an address and a tag, of a segment in its span that begins no later. Where tags are
-// split the one in front keeps its place, where they are merged the one in front stays: so this
-// remains true by itself, and a search first walks from the tag to the rotor. When the span is
-// returned to its source, the rotor goes to the next one.
+// The rotor is an address and the tag of a segment in the same span that begins no later. A split
+// keeps the front tag in its place, and a merge keeps the front tag: so this invariant needs no
+// updates. A search first walks from the tag to the rotor. When the span is returned to its source,
+// the rotor moves to the next span.
 #include <algorithm>
 #include <bit>
 
@@ -29,7 +28,7 @@
 namespace arena_impl {
 namespace {
 
-// A span's tag, its segment's, and those of what is left before and after the allocation.
+// The tags of a span and its segment, and of the rests before and after the allocation.
 constexpr size_t kTagsForOperation = 4;
 
 // The distance between addresses that meet alignment, phase and nocross.
@@ -37,7 +36,7 @@ size_t period(const Constraints& wanted) {
   return std::max(wanted.align, wanted.nocross);
 }
 
-// Some address meets alignment, phase and nocross.
+// True if some address meets alignment, phase and nocross.
 bool possible(const Constraints& wanted) {
   if (wanted.nocross == 0) return true;
   return wanted.size <= wanted.nocross &&
@@ -50,8 +49,8 @@ uintptr_t lowest_fit(const Constraints& wanted, uintptr_t first, uintptr_t last)
   uintptr_t address = low + ((wanted.phase - low) & (wanted.align - 1));
   if (address < low) return 0;
   if (wanted.nocross && (address & (wanted.nocross - 1)) > wanted.nocross - wanted.size) {
-    // So nocross is larger than align: if not, all addresses with the phase would straddle, and
-    // none be possible.
+    // So nocross is larger than align: otherwise all addresses with the phase would straddle a
+    // multiple, and possible() would be false.
     const uintptr_t boundary = align_up(address, wanted.nocross);
     address = boundary + wanted.phase;
     if (address < low) return 0;
@@ -84,7 +83,7 @@ Fit instant_fit(const struct arena& arena, const Constraints& wanted) {
   return {};
 }
 
-// Of segments of one size the lowest.
+// Among segments of one size, takes the lowest.
 Fit best_fit(const struct arena& arena, const Constraints& wanted) {
   Fit best;
   for (unsigned list = free_list_of(arena, wanted.size); list < kFreeLists && !best.segment;
@@ -141,7 +140,7 @@ uintptr_t allocate_present(struct arena& arena, const Constraints& wanted, int f
   return fit.address;
 }
 
-// From a span that is imported for it. The source aligns it to its own quantum, no more.
+// Allocates from a span imported for this. The source aligns spans only to its own quantum.
 uintptr_t allocate_imported(struct arena& arena, const Constraints& wanted, int flags, Tags& tags) {
   if (!arena.source) return 0;
   const size_t granule = std::min(period(wanted), arena.source->quantum);

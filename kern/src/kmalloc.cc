@@ -1,8 +1,8 @@
-// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest class
-// that holds it, found by one of two tables; sizes between the powers of two keep the waste under a
-// quarter, mostly under an eighth. A larger one takes whole pages from the page arena, and the
-// descriptor of its first page keeps their number. kfree looks at that descriptor: the page of a
-// cache's object names its slab.
+// Memory of any size. The cache of the smallest sufficient size class serves a request of up to
+// 8192 bytes; one of two tables gives the class. Classes between the powers of two keep the waste
+// under a quarter, usually under an eighth. A larger request takes whole pages from the page arena,
+// and the descriptor of the first page keeps their number. kfree reads that descriptor: for an
+// object of a cache it names the slab.
 #include "kmalloc.h"
 
 #include <array>

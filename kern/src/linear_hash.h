@@ -1,24 +1,23 @@
 /* A hash that grows and shrinks by one bucket at a time. C and C++. After Litwin, "Linear Hashing:
- * A New Tool for File and Table Addressing" (VLDB 1980); Larson, "Dynamic Hash Tables" (CACM 1988),
- * keeps it in memory as here.
+ * A New Tool for File and Table Addressing" (VLDB 1980), kept in memory as in Larson, "Dynamic Hash
+ * Tables" (CACM 1988).
  *
- * Items are chained through a word of theirs, and found by another, the key, which no two have in
- * common. With b buckets, 2^n < b <= 2^(n+1), an item is in the bucket that the low n+1 bits of its
- * hash name, or if there is none of that number, the low n bits. So one more bucket takes items
- * from one other (a split), and one less gives its items to one (a merge); no other item moves.
+ * Each item has one word that links it into a chain and another that is its unique key. With b
+ * buckets, 2^n < b <= 2^(n+1), the low n+1 bits of an item's hash select its bucket, or the low n
+ * bits if that bucket does not exist. So adding a bucket takes items from one other bucket (a
+ * split), and removing one gives its items to one other (a merge). No other item moves.
  *
- * There are at most two items for a bucket, and at least one as long as there are more buckets than
- * the first: insert does one split, remove one merge when it would be otherwise. That is the bound
- * on any operation: the chain that it searches and the one that it splits, two items each on
- * average, whatever the hash holds.
+ * On average a bucket has at most two items, and at least one if there are more than the first
+ * buckets: insert does at most one split, remove at most one merge to keep that. So each operation
+ * touches at most two chains of two items on average, regardless of the size of the hash.
  *
- * Buckets lie in segments, each as large as all before it, which stay where they are. The owner
- * brings their memory when linear_hash_wanted asks for it, and gets it back: so the hash can be
- * used under a lock and in any context. Without memory it goes on with longer chains, and catches
- * up, two items for each that is inserted.
+ * Buckets lie in segments, each as large as all segments before it together. Segments do not move.
+ * The owner provides their memory when linear_hash_wanted asks for it, and gets it back; so the
+ * hash can be used under a lock and in any context. Without memory the chains get longer; with
+ * memory again, each insert splits one bucket until the hash has caught up.
  *
- * All but linear_hash_wanted and linear_hash_spare are called with the owner's lock held; these two
- * may be asked without it and say when to look closer.
+ * linear_hash_wanted and linear_hash_spare may be called without the owner's lock as a hint; all
+ * other functions are called with the lock held.
  */
 #pragma once
 
@@ -39,10 +38,10 @@ enum {
 };
 
 struct linear_hash {
-  size_t link, key;  /* where an item has them */
+  size_t link, key;  /* offsets in an item */
   uint64_t items;    /* read without the lock too, as the next two are */
   uint64_t buckets;  /* in use */
-  uint64_t capacity; /* for which there is memory */
+  uint64_t capacity; /* buckets that have memory */
   void** segments[LINEAR_HASH_SEGMENTS];
   void* first[LINEAR_HASH_FIRST];
 };
@@ -69,7 +68,7 @@ static inline unsigned linear_hash_bit_width(uint64_t number) {
   return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
 }
 
-/* The first segment has the buckets up to the end of its page, but for those that need none. */
+/* The first segment has a page of buckets; those that lie in `first` stay unused there. */
 static inline unsigned linear_hash_segment(uint64_t bucket) {
   return linear_hash_bit_width(bucket / LINEAR_HASH_PAGE);
 }
@@ -86,7 +85,7 @@ static inline void** linear_hash_place(struct linear_hash* hash, uint64_t bucket
   return &hash->segments[segment][bucket - linear_hash_segment_start(segment)];
 }
 
-/* The best bits of the product are the highest: they become the lowest. */
+/* The high bits of the product are mixed best: the swap makes them the low ones. */
 static inline uint64_t linear_hash_bucket(const struct linear_hash* hash, uintptr_t key) {
   const uint64_t mixed = __builtin_bswap64((uint64_t)key * 0x9e3779b97f4a7c15);
   const uint64_t mask = ((uint64_t)1 << linear_hash_bit_width(hash->buckets - 1)) - 1;
@@ -94,7 +93,7 @@ static inline uint64_t linear_hash_bucket(const struct linear_hash* hash, uintpt
   return bucket < hash->buckets ? bucket : bucket & (mask >> 1);
 }
 
-/* The one that it was split from. */
+/* The bucket that `bucket` was split from. */
 static inline uint64_t linear_hash_partner(uint64_t bucket) {
   return bucket - ((uint64_t)1 << (linear_hash_bit_width(bucket) - 1));
 }
@@ -141,7 +140,7 @@ static inline void linear_hash_insert(struct linear_hash* hash, void* item) {
   if (hash->items > 2 * hash->buckets && hash->buckets < hash->capacity) linear_hash_split(hash);
 }
 
-/* The item, which is not in the hash any more; NULL if there was none. */
+/* Removes and returns the item; NULL if there is none. */
 static inline void* linear_hash_remove(struct linear_hash* hash, uintptr_t key) {
   void** place = linear_hash_place(hash, linear_hash_bucket(hash, key));
   while (*place && linear_hash_key(hash, *place) != key) place = linear_hash_link(hash, *place);
@@ -153,7 +152,7 @@ static inline void* linear_hash_remove(struct linear_hash* hash, uintptr_t key) 
   return item;
 }
 
-/* Whether each item is in its bucket and all are counted. Takes time in proportion to them. */
+/* True if each item is in its bucket and the count is right. Time is proportional to the items. */
 static inline bool linear_hash_sound(struct linear_hash* hash) {
   uint64_t items = 0;
   for (uint64_t bucket = 0; bucket < hash->buckets; bucket++) {
@@ -168,7 +167,7 @@ static inline bool linear_hash_sound(struct linear_hash* hash) {
 
 /* ---- Memory: whole pages. */
 
-/* Bytes that linear_hash_give should bring; 0 for none. */
+/* Bytes that linear_hash_give should provide; 0 for none. */
 static inline size_t linear_hash_wanted(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   const uint64_t buckets = __atomic_load_n(&hash->buckets, __ATOMIC_RELAXED);
@@ -178,14 +177,14 @@ static inline size_t linear_hash_wanted(const struct linear_hash* hash) {
   return segment < LINEAR_HASH_SEGMENTS ? linear_hash_segment_buckets(segment) * sizeof(void*) : 0;
 }
 
-/* Bytes that it has been brought and has not given back. */
+/* Bytes that the hash has got and not given back. */
 static inline size_t linear_hash_bytes(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   return capacity > LINEAR_HASH_FIRST ? capacity * sizeof(void*) : 0;
 }
 
-/* `memory` of as many bytes as were wanted, with any content. False if it is not wanted
- * any more. */
+/* Adds `memory` of as many bytes as were wanted, with any content. False if the hash does not want
+ * it any more. */
 static inline bool linear_hash_give(struct linear_hash* hash, void* memory, size_t bytes) {
   if (linear_hash_wanted(hash) != bytes) return false;
   const unsigned segment = linear_hash_segment(hash->capacity);
@@ -201,8 +200,8 @@ static inline uint64_t linear_hash_capacity_without_last(uint64_t capacity) {
   return start > LINEAR_HASH_FIRST ? start : (uint64_t)LINEAR_HASH_FIRST;
 }
 
-/* Whether linear_hash_take has something to give back: a segment none of whose buckets is in use,
- * nor soon will be. */
+/* True if linear_hash_take has memory to give back: a segment whose buckets are not in use and will
+ * not be soon. */
 static inline bool linear_hash_spare(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   const uint64_t buckets = __atomic_load_n(&hash->buckets, __ATOMIC_RELAXED);
@@ -210,8 +209,8 @@ static inline bool linear_hash_spare(const struct linear_hash* hash) {
          __atomic_load_n(&hash->items, __ATOMIC_RELAXED) <= buckets;
 }
 
-/* Memory that is not needed any more, and its bytes; NULL if there is none. An empty hash gives all
- * back, call by call. */
+/* Takes back memory that is not needed any more, and its size; NULL if there is none. An empty hash
+ * gives all of it back, one segment per call. */
 static inline void* linear_hash_take(struct linear_hash* hash, size_t* bytes) {
   if (!linear_hash_spare(hash)) return NULL;
   const unsigned segment = linear_hash_segment(hash->capacity - 1);

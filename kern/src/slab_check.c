@@ -1,47 +1,48 @@
-/* Run-time checking of a cache: what is done to its objects that must not be done to them.
+/* Run-time checking of a cache: finds invalid writes to its objects and invalid frees.
  *
- * A cache is switched to checking, and back, while it is used. While it is checked its new objects
- * come from *checked slabs*, in which each object has a slot:
+ * A cache can be switched to checking, and back, while it is in use. While it is checked, its new
+ * objects come from *checked slabs*, in which each object has a slot:
  *
  *   | object, object_size bytes | red zone, 16 bytes or more | audit |
  *
- * The distance of two slots keeps the alignment.
+ * The stride from slot to slot keeps the alignment.
  *
- * The audit says how many bytes were asked for, and where, when and by whom the object was last
- * allocated and last freed. The red zone begins where what was asked for ends, and the last word of
- * each audit is red zone too: for what lies before the next object. A free object is full of
- * FREE_PATTERN, one that has just been allocated of FRESH_PATTERN. Slabs with free objects, and the
- * objects in them, take turns, so that who writes to a free one has time to be found out.
+ * The audit records the requested bytes, and where, when and by which task the object was last
+ * allocated and last freed. The red zone begins where the requested bytes end. The last word of
+ * each audit is red zone too: it guards the start of the next object. A free object is filled with
+ * FREE_PATTERN, a newly allocated one with FRESH_PATTERN. Allocation rotates through the slabs with
+ * free objects and through the objects in them, so that a freed object stays free for long and a
+ * late write to it is found.
  *
- * What is found when:
- *   free    double free, free to the wrong cache or of what is no object, red zone written
- *   alloc   free object written
- *   scan    both kinds of writing, in all checked slabs, on request; so too when a slab is given
- *           back
+ * Errors found:
+ *   on free   double free, free to the wrong cache or of an address that is no object, red zone
+ *             written
+ *   on alloc  free object written
+ *   by scan   both kinds of writes, in all checked slabs; on request, and when a slab is given back
  *
- * Each is reported on the log, with the stacks in the audit and of who found it. The object is
- * quarantined: it stays in its slab, which stays with the cache, and nobody gets it again. An
- * object that is freed to the wrong cache stays what it is, an allocated object of its own cache,
- * and a refused free is not counted: live counts stay exact.
+ * The log gets a report of each, with the stacks in the audit and the stack of the finder. The
+ * object is quarantined: it stays in its slab, the slab stays with the cache, and nobody gets the
+ * object again. An object that is freed to the wrong cache stays an allocated object of its own
+ * cache. A refused free is not counted, so live counts stay exact.
  *
  * A checked cache uses no magazines (uses_magazines): they are retired when checking starts, and
- * with nothing loaded allocation and free take the slow path by themselves. Objects are constructed
- * when allocated and destructed when freed. A CPU's flag KMC_CHECKED, which free looks at together
- * with KMC_EVER_TRACED, says that a checked object may come back; it is set before the first and
- * stays, when checking has stopped, as long as one is out. So objects of checked slabs never get
- * into magazines of their cache, and are checked whenever they are freed. Objects from before
- * checking go back to their own slabs, from which nothing is taken meanwhile; a double free of one
- * is seen, though not who did the first.
+ * without loaded magazines allocation and free take the slow path anyway. Objects are constructed
+ * when allocated and destructed when freed. A CPU's flag KMC_CHECKED, which free tests together
+ * with KMC_EVER_TRACED, means that a checked object may come back. It is set before the first one
+ * is allocated and stays set, even when checking has stopped, as long as one is out. So objects of
+ * checked slabs never get into magazines of their cache, and each free of one is checked. Older
+ * objects return to their own slabs, which serve no allocations meanwhile; a double free of one is
+ * found, but the first free is unknown.
  *
- * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by who
- * took it) -> freeing (compare and exchange: of two who free at once one is told) -> free (under
- * the lock). Allocated and freeing have a variant, damaged, for objects that have been reported
- * already. What is damaged and not allocated becomes quarantined (under the lock). The states are
- * kept apart from the objects, in the slab's structure.
+ * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by the CPU
+ * that took it) -> freeing (compare and exchange: of two concurrent frees one is reported) -> free
+ * (under the lock). Allocated and freeing have a damaged variant for objects that have been
+ * reported already. A damaged object that is not allocated becomes quarantined (under the lock).
+ * The states are kept apart from the objects, in the slab's structure.
  *
- * The cache's lock guards the lists. Checks are made and patterns written outside of it, but for a
- * scan, which holds it for one object. Reports are made with no lock of the allocator held; those
- * of several CPUs can mix, each line says which it belongs to.
+ * The cache's lock guards the lists. Checks and pattern writes happen outside of it, except in a
+ * scan, which holds it for one object at a time. Reports are made with no lock of the allocator
+ * held. Reports of several CPUs can mix; each line carries the number of its report.
  */
 
 #include "kasan.h"
@@ -69,12 +70,12 @@ void slab_check_init(struct kmem_cache* cache, size_t align) {
   checks->objects = (uint32_t)((checks->slab_size - extra) / each);
 }
 
-/* Where the structure begins, from the start of its pages. */
+/* Offset of the structure from the start of its pages. */
 static size_t structure_offset(const struct kmem_checks* checks) {
   return checks->slab_size - ((sizeof(struct checked_slab) + checks->objects + 7) & ~(size_t)7);
 }
 
-/* Its number in its slab; of an address that is none, that of the object in whose slot it is. */
+/* The object's index in its slab; for another address, the index of the slot that contains it. */
 static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab,
                          const void* object) {
   return (uint32_t)((size_t)((const char*)object - slab->slab.base) / cache->checks.stride);
@@ -95,8 +96,7 @@ static bool change_state(struct checked_slab* slab, uint32_t i, enum state from,
                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* ---- What can be wrong with an object that nobody else touches, or whose state is held by the
- * lock. */
+/* ---- Inspection of an object that nobody else touches, or whose state the lock protects. */
 
 static enum verdict inspect(const struct kmem_cache* cache, const struct checked_slab* slab,
                             char* object, bool free, struct damage* damage) {
@@ -134,7 +134,7 @@ static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enu
   *(next ? &next->links[which].prev : &ends[1]) = prev;
 }
 
-/* Counts objects that come or go, with the sign, and keeps the slab in the right lists. */
+/* Adds to the counts of objects out and quarantined, and moves the slab to the right lists. */
 static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, int quarantined) {
   struct kmem_checks* const checks = &cache->checks;
   const bool was_usable = is_usable(cache, slab);
@@ -152,7 +152,7 @@ static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, 
     list_append(cache, slab, USABLE);
 }
 
-/* All its objects are free. */
+/* All objects of the slab are free. */
 static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) {
   list_append(cache, slab, ALL);
   list_append(cache, slab, USABLE);
@@ -160,7 +160,7 @@ static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) {
   cache->checks.empty++;
 }
 
-/* The same. */
+/* All objects of the slab are free. */
 static void slab_remove(struct kmem_cache* cache, struct checked_slab* slab) {
   list_remove(cache, slab, ALL);
   list_remove(cache, slab, USABLE);
@@ -174,7 +174,7 @@ static void quarantine(struct kmem_cache* cache, struct checked_slab* slab, uint
   set_state(slab, i, QUARANTINED);
 }
 
-/* An empty slab, off the lists, if there are more than `kept` of them; else NULL. */
+/* Takes an empty slab off the lists if there are more than `kept` of them; otherwise NULL. */
 static struct checked_slab* take_empty(struct kmem_cache* cache, uint64_t kept) {
   if (cache->checks.empty <= kept) return NULL;
   struct checked_slab* slab = cache->checks.lists[USABLE][0];
@@ -221,8 +221,8 @@ static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* sl
   return true;
 }
 
-/* A slab off the lists, with all objects free, goes back to its source; or to the lists, if an
- * object is damaged. */
+/* Returns a slab that is off the lists, with all objects free, to its source; or to the lists, if
+ * an object is damaged. */
 static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
   bool sound = true;
   for (uint32_t i = 0; i < cache->checks.objects; i++) {
@@ -254,8 +254,8 @@ static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
   return object_at(cache, slab, i);
 }
 
-/* From the slabs that are there, or `made`, which is inserted then. False if the cache is not
- * checked any more. */
+/* Inserts the slab `made` unless it is NULL, and takes an object from the slabs in the lists. False
+ * if the cache is not checked any more. */
 static bool take(struct kmem_cache* cache, struct checked_slab* made, char** object) {
   LOCK_GUARD(&cache->lock);
   *object = NULL;
@@ -307,8 +307,8 @@ size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object
 
 /* ---- Free. */
 
-/* Nobody may get an object any more that was freed twice. It may be on its way to its slab, or have
- * been allocated again meanwhile, or its slab given back. */
+/* Prevents the reuse of an object that was freed twice. Meanwhile the object may be on its way to
+ * its slab or allocated again, or its slab may have been given back. */
 static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab,
                                const void* object) {
   LOCK_GUARD(&cache->lock);
@@ -434,7 +434,7 @@ static void clear_flag(void* cache) {
   kmem_cache_cpu_flags(cache, 0, KMC_CHECKED);
 }
 
-/* The number of checked objects that are out. */
+/* Returns the number of checked objects that are out. */
 static uint64_t switch_to(struct kmem_cache* cache, bool on) {
   LOCK_GUARD(&cache->lock);
   __atomic_store_n(&cache->checks.on, on, __ATOMIC_RELAXED);
@@ -468,9 +468,9 @@ void kmem_cache_check_stop(struct kmem_cache* cache) {
   kmem_cache_master_flags(cache, 0, KMC_CHECKED);
 }
 
-/* ---- Looking at all objects. */
+/* ---- Scanning all objects. */
 
-/* The slab after `slab`, pinned; that one's pin is taken away. */
+/* Pins and returns the slab after `slab`, and unpins `slab`. */
 static struct checked_slab* next_pinned(struct kmem_cache* cache, struct checked_slab* slab) {
   LOCK_GUARD(&cache->lock);
   struct checked_slab* const next = slab ? slab->links[ALL].next : cache->checks.lists[ALL][0];
@@ -492,7 +492,7 @@ static bool scan_object(struct kmem_cache* cache, struct checked_slab* slab, uin
     if (state == FREE)
       quarantine(cache, slab, i, 0);
     else if (!change_state(slab, i, ALLOCATED, ALLOCATED_DAMAGED))
-      return false; /* who frees it sees for himself */
+      return false; /* a concurrent free finds the damage itself */
   }
   slab_check_report(&damaged, "found in a scan", frame);
   return true;

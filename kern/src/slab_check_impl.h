@@ -1,5 +1,5 @@
-/* What slab_check.c (checked slabs), slab_check_look.c (looks at them) and slab_check_report.c
- * (patterns, reports) share. C. */
+/* Internals shared by slab_check.c (checked slabs), slab_check_look.c (read-only access) and
+ * slab_check_report.c (patterns, reports). C. */
 #pragma once
 
 #include "slab_impl.h"
@@ -24,12 +24,12 @@ enum state {
   STATES
 };
 
-/* At the end of its pages. */
+/* Lies at the end of the slab's pages. */
 struct checked_slab {
   struct kmem_slab slab;
   uint32_t quarantined;
   uint32_t next; /* object to try first */
-  uint32_t pins; /* by scans: it is not given back */
+  uint32_t pins; /* by scans: the slab is not given back */
   struct {
     struct checked_slab *next, *prev;
   } links[2];
@@ -54,9 +54,9 @@ static inline bool is_usable(const struct kmem_cache* cache, const struct checke
   return slab->slab.out + slab->quarantined < cache->checks.objects;
 }
 
-/* What stands behind an object and its red zone. */
+/* Lies behind an object and its red zone. */
 struct audit {
-  uint64_t start; /* RED_WORD too: what writes past the red zone meets it */
+  uint64_t start; /* RED_WORD too: damaged by a write past the red zone */
   size_t requested;
   struct slab_os_place allocated, freed;
   uint64_t guard; /* RED_WORD: the red zone before the next object */
@@ -66,7 +66,7 @@ static inline struct audit* audit_of(const struct kmem_cache* cache, const void*
   return (struct audit*)((char*)object + cache->checks.stride) - 1;
 }
 
-/* What was found where a pattern should be: from the first to the last byte that is another. */
+/* Damage to a pattern, from the first to the last byte that differs. */
 struct damage {
   const unsigned char *first, *last;
   uint32_t pattern;
@@ -85,21 +85,23 @@ enum verdict {
 
 struct report {
   enum verdict verdict;
-  struct kmem_cache* cache;  /* that the object belongs to; for NO_OBJECT that it was given to */
-  struct kmem_cache* given;  /* WRONG_CACHE: that it was given to */
-  const char* object;        /* or the address that is none */
-  const char* around;        /* NO_OBJECT: the object that it lies in; NULL if there is none */
+  struct kmem_cache* cache;  /* of the object; NO_OBJECT: of the slab, else that it was freed to */
+  struct kmem_cache* given;  /* the cache that it was freed to */
+  const char* object;        /* NO_OBJECT: the freed address */
+  const char* around;        /* NO_OBJECT: the object that contains the address, or NULL */
   const struct audit* audit; /* of the object; NULL if it has none */
-  struct damage damage;      /* of verdicts that have one: first is not NULL */
-  const char* found;         /* how */
+  struct damage damage;      /* first is NULL for verdicts without damage */
+  const char* found;         /* how the error was found */
   struct slab_os_place place;
 };
 
 /* ---- slab_check_report.c. Any context. */
 
-/* Writes the pattern from `from` to before `to`; looks whether it is there. */
+/* Fill: writes the pattern to [from, to). Find: true, with the damage, if the pattern is not
+ * intact there. */
 void slab_check_fill(void* from, void* to, uint32_t pattern);
 bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern,
                             struct damage* damage);
-/* Counts and logs. `frame`: of who finds it. No lock is held. */
+/* Counts and logs a report. `frame` is that of the function that found the error. No lock is
+ * held. */
 void slab_check_report(struct report* report, const char* found, const void* frame);

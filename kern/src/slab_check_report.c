@@ -1,10 +1,9 @@
-/* Patterns, and what is said on the log when one is not what it was. The theory is
- * in slab_check.c. */
+/* Patterns, and reports on the log when one is damaged. The theory is in slab_check.c. */
 
 #include "slab_check_impl.h"
 
 enum {
-  REPORTS_SHOWN = 100, /* of a cache, each time that it is switched on; the others are counted */
+  REPORTS_SHOWN = 100, /* per cache, each time that checking starts; others are only counted */
   DUMP_WIDTH = 16,
   DUMP_LINES = 4,
 };
@@ -68,7 +67,7 @@ static const char* const verdict_names[] = {
 
 static uint64_t reports_ever;
 
-/* A line of what was found, or of what should be there. */
+/* Logs a line of the bytes found, or of the expected ones. */
 static void dump_line(const char* prefix, const struct report* report, const unsigned char* line,
                       bool wanted) {
   static const char digits[] = "0123456789abcdef";

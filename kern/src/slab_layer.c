@@ -4,12 +4,12 @@
 #include "slab_impl.h"
 
 enum {
-  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8, /* larger objects get bufctls */
-  LARGE_SLAB_OBJECTS = 4,            /* what a slab of large objects should have at least … */
-  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … if it does not get larger than this */
-  COLOUR_STEP = 64,                       /* a cache line, if the alignment is not more */
-  REDZONE_ALIGN_MAX = 64, /* objects of larger alignment have no bytes between them */
-  EMPTY_SLABS_KEPT = 1, /* so that a cache on a boundary does not make and free a slab each time */
+  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,      /* larger objects get bufctls */
+  LARGE_SLAB_OBJECTS = 4,                 /* objects that a slab of large objects should have … */
+  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … unless it would be larger than this */
+  COLOUR_STEP = 64,                       /* a cache line; a larger alignment replaces it */
+  REDZONE_ALIGN_MAX = 64, /* objects of larger alignment have no red zone between them */
+  EMPTY_SLABS_KEPT = 1,   /* so that allocating and freeing one object does not make a slab */
 };
 
 static bool page_backed(const struct kmem_cache* cache) {
@@ -18,8 +18,9 @@ static bool page_backed(const struct kmem_cache* cache) {
 
 /* ---- Shape of slabs. */
 
-/* What objects and slab structure leave over is room for colours. Objects of quantum caches are
- * whole quanta of an arena: they cannot be moved by a cache line, and need not be memory. */
+/* The bytes that objects and slab structure do not use are room for colours. Objects of quantum
+ * caches are whole quanta of an arena: they cannot be shifted by a cache line, and need not be
+ * memory. */
 static void set_colours(struct kmem_cache* cache, size_t align, size_t used) {
   const size_t step = align > COLOUR_STEP ? align : COLOUR_STEP;
   const size_t spare = cache->slab_size - used;
@@ -107,12 +108,13 @@ static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
   return linear_hash_take(cache->hash, bytes);
 }
 
-/* Whether hash_fit would do something. The lock is held. */
+/* True if hash_fit would do something. The lock is held. */
 static bool hash_misfits(const struct kmem_cache* cache) {
   return cache->hash && (linear_hash_wanted(cache->hash) > 0 || linear_hash_spare(cache->hash));
 }
 
-/* Brings the memory that the hash wants, or takes away what it has too much. No lock held. */
+/* Gives the hash the memory that it wants, or takes away memory that it does not need. No lock
+ * held. */
 static void hash_fit(struct kmem_cache* cache) {
   struct arena* const source = slab_os_metadata_source();
   size_t bytes = linear_hash_wanted(cache->hash);
@@ -167,8 +169,8 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
   return slab;
 }
 
-/* Successive slabs have successive colours, so that objects at the same place in their slabs do not
- * meet in the same lines of the CPU's caches. */
+/* Successive slabs have successive colours, so that objects at the same index in their slabs do not
+ * share lines of the CPU's caches. */
 static uint16_t take_colour(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   const uint16_t colour = cache->next_colour;
@@ -186,7 +188,7 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   if (page_backed(cache))
     kasan_forbid(pages, cache->slab_size, KASAN_NO_OBJECT);
   else if (!(kmem_cache_flags(cache) & KMC_QCACHE))
-    kasan_allow(pages, cache->slab_size); /* if it is memory at all, it is the callers' */
+    kasan_allow(pages, cache->slab_size); /* memory, if any, belongs to the callers */
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);
@@ -213,13 +215,13 @@ static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
 
 /* ---- Objects. */
 
-/* From a slab that has one. The cache's lock is held. */
+/* Takes an object from a slab that has a free one. The cache's lock is held. */
 static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
   void* object;
   if (cache->small) {
     object = slab->free_objects;
     slab->free_objects = *(void**)object;
-    *(void**)object = NULL; /* or it would lead to the next one as long as nobody writes there */
+    *(void**)object = NULL; /* a stale link would look like a pointer to the next object */
   } else {
     struct kmem_bufctl* const bufctl = slab->free_bufctls;
     slab->free_bufctls = bufctl->next;
@@ -237,7 +239,7 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
   return object;
 }
 
-/* From the slabs that are there. */
+/* Takes an object from the slabs in the lists. */
 static void* take_listed(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   struct kmem_slab* const slab =
@@ -262,8 +264,8 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
   return object;
 }
 
-/* The slab of an object that comes back, and (not page-backed) its bufctl out of the hash. The
- * cache's lock is held. */
+/* The slab of an object that is being freed. If the cache is not page-backed, takes the object's
+ * bufctl out of the hash. The cache's lock is held. */
 static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object,
                                  struct kmem_bufctl** bufctl) {
   if (page_backed(cache)) return slab_os_page_slab(object);
@@ -366,7 +368,7 @@ const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int o
 }
 #endif
 
-/* ---- The end of a cache, and looking at it. */
+/* ---- The end of a cache; statistics and verification. */
 
 bool slab_layer_mourn(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);

@@ -25,7 +25,7 @@
 #include "pages.h"
 
 extern "C" {
-// Functions of the allocator lie between them (kernel.ld).
+// Functions of the allocator lie between these addresses (kernel.ld).
 extern const char allocator_text_start[];
 extern const char allocator_text_end[];
 }
@@ -52,7 +52,7 @@ constexpr LockRank rank_of(slab_os_rank rank) {
   __builtin_unreachable();
 }
 
-// Frames of the allocator that the caller of kmalloc may have below it.
+// The most allocator frames below the caller of kmalloc.
 constexpr size_t kAllocatorFrames = 6;
 
 bool in_allocator(uint64_t return_address) {
@@ -66,6 +66,7 @@ void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
   new (lock) Spinlock(rank_of(rank));
 }
 
+// Not analysed: C has no capabilities, so these locks have no name for the analysis.
 void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();
@@ -120,7 +121,7 @@ void* slab_os_page_slab(const void* object) {
   return page ? page->slab : nullptr;
 }
 
-// The word `check=NAME[,NAME…]` of the kernel command line; `all` is every cache's name.
+// The word `check=NAME[,NAME…]` of the kernel command line; `all` matches every cache.
 bool slab_os_check_new_cache(const char* name) {
 #ifdef CONFIG_SLAB_CHECK_ALL
   static_cast<void>(name);
@@ -169,7 +170,7 @@ void slab_os_log_place(const char* prefix, const char* what, const slab_os_place
   if (place->name[0] == '\0') return;
   const slab_os_place copy = *place;  // format() is not exempt from KernelAddressSanitizer
   place = &copy;
-  constexpr int kNameLength = SLAB_OS_PLACE_NAME - 1;  // it may be overwritten
+  constexpr int kNameLength = SLAB_OS_PLACE_NAME - 1;  // its end may be overwritten
   char who[64];
   if (place->pid != 0) {
     format(who, sizeof(who), "pid %u %.*s", place->pid, kNameLength, place->name);

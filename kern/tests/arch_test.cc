@@ -1,4 +1,4 @@
-// The architecture's promises to the rest of the kernel.
+// The architecture layer's guarantees to the rest of the kernel.
 #include <atomic>
 #include <bit>
 
@@ -72,7 +72,7 @@ void walk_in_interrupt(TrapFrame&, void*) {
 
 constexpr uint8_t kTestVector = 0xe1;
 
-// A page of the kernel virtual range with nothing mapped, for the life of a test.
+// An unmapped page of the kernel's virtual range, for the life of a test.
 class VirtualPage {
  public:
   VirtualPage()
@@ -93,7 +93,7 @@ constexpr uint64_t kPresentBit = 1, kWritableBit = 2, kLargeBit = 1 << 7,
                    kNoExecuteBit = uint64_t{1} << 63, kTableMask = 0x000ffffffffff000,
                    kLargePageSize = 2 << 20;
 
-// Of how many mappings in the table, and below, `is` is true.
+// Counts the mappings in the table, and below, for which `is` returns true.
 template <typename Is>
 unsigned mappings(uint64_t table, unsigned level, unsigned first, Is is) {
   const auto* entries = static_cast<const uint64_t*>(direct_map({table}));
@@ -271,8 +271,8 @@ KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
   EXPECT(strcmp(symbol_lookup(walked[interrupt_walk - 1] - 1).name, "trap_entry") == 0);
 }
 
-// An NMI's handler sends NMIs where it may have interrupted a CPU that sends something else:
-// between the writes of the destination and of the command.
+// An NMI's handler sends NMIs. The interrupted code may have been sending a message itself: it is
+// then between the writes of the destination and of the command.
 KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
   constexpr uint64_t kCommandHigh = 0x310;  // of the local APIC
   constexpr uint32_t kDestination = 0x2a << 24;
@@ -282,7 +282,7 @@ KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
   high = kDestination;
   stop_other_cpus();
   EXPECT(high == kDestination);
-  // Here comes the NMI of the one that leads, and goes on when all have shown themselves.
+  // Meanwhile the leader's NMI arrives, and continues when all CPUs have responded.
   const Nanoseconds end = monotonic_now() + Nanoseconds{100'000'000};
   while (monotonic_now() < end) cpu_relax();
   EXPECT(high == kDestination);

@@ -1,5 +1,5 @@
-// Tasks that wait for each other's sleeping locks (reach/deadlock.h). Where the order of locks is
-// checked no circle can be made; tests/guest/deadlock_test.py has those.
+// Tasks that wait for each other's sleeping locks (reach/deadlock.h). A kernel that checks the lock
+// order cannot form a circle; tests/guest/deadlock_test.py tests circles.
 #include <atomic>
 #include <memory>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Tasks in a row, of which each has a lock and waits for that of the one before.
+// A row of tasks: each has a lock and waits for the lock of the one before.
 struct Row {
   static constexpr unsigned kTasks = 100;
   struct Link {
@@ -20,6 +20,7 @@ struct Row {
   Link links[kTasks + 1];
   std::atomic<unsigned> next{1}, holding{0};
 
+  // Takes two locks of a ring, which the analysis cannot tell apart.
   void run() NO_THREAD_SAFETY_ANALYSIS {
     const unsigned i = next.fetch_add(1);
     links[i].lock.lock();
@@ -30,7 +31,7 @@ struct Row {
     links[i - 1].lock.unlock();
     links[i].lock.unlock();
   }
-  // How many of them wait for a lock by now.
+  // Counts the tasks that wait for a lock now.
   static unsigned waiting() {
     unsigned count = 0;
     task_for_each(
@@ -72,7 +73,7 @@ KTEST(deadlock_a_row_of_tasks_is_none) {
   team.join();
 }
 
-// While locks change hands on all CPUs nobody is taken for waiting who is not.
+// While locks change hands on all CPUs, no task is wrongly seen in a circle.
 KTEST(deadlock_none_while_locks_change_hands) {
   struct Shared {
     Mutex outer{LockRank::kDebugDevice}, inner{LockRank::kDeviceMutex};

@@ -1,7 +1,7 @@
-// Dumps when all memory is full: of many objects from more stacks than the reserve has room for,
+// Dumps while all memory is full: of many objects, from more stacks than the reserve has room for,
 // while other CPUs allocate and free.
 //
-// `dump_records=N` on the kernel command line says how many objects; without it they are few.
+// `dump_records=N` on the kernel command line sets the number of objects; the default is small.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -38,7 +38,7 @@ uint64_t wanted_records() {
   return count;
 }
 
-// An object from one of kStacks stacks.
+// Allocates an object from one of kStacks stacks.
 [[gnu::noinline]] void* ktest_take_by_zero(kmem_cache* cache, uint32_t which, uint32_t levels);
 [[gnu::noinline]] void* ktest_take_by_one(kmem_cache* cache, uint32_t which, uint32_t levels);
 void* take_by(kmem_cache* cache, uint32_t which, uint32_t levels) {
@@ -57,7 +57,7 @@ void* ktest_take_by_one(kmem_cache* cache, uint32_t which, uint32_t levels) {
   return object;
 }
 
-// Objects of a traced cache, each of which has its number in it.
+// Objects of a traced cache; each contains its number.
 class Outstanding {
  public:
   explicit Outstanding(uint64_t count)
@@ -83,8 +83,8 @@ class Outstanding {
   uint64_t count() const { return count_; }
 
   void show_none() { std::fill_n(shown_.data(), count_ / 64 + 1, 0); }
-  // Notes that the object at this address was shown, if it is one of these. False if it was shown
-  // before.
+  // Notes that a dump shows the object at this address, if it is one of these. False if it was
+  // shown before.
   bool show(uint64_t address) {
     const uint64_t number = *reinterpret_cast<const volatile uint64_t*>(address);
     if (number >= count_ || reinterpret_cast<uint64_t>(objects_[number]) != address) return true;
@@ -106,7 +106,7 @@ class Outstanding {
   PageBuffer<uint64_t> shown_;
 };
 
-// Allocates and frees on all CPUs but the first, as far as there is memory, until it is destroyed.
+// Allocates and frees on all CPUs but the first, as memory permits, until it is destroyed.
 class Churn {
  public:
   explicit Churn(kmem_cache* cache) : cache_(cache), team_(work, this) {
@@ -117,7 +117,7 @@ class Churn {
     stop_ = true;
     team_.join();
   }
-  // Waits until others have gone on.
+  // Waits until the others have made progress.
   void wait_for_some() const {
     const uint64_t before = frees_;
     while (cpu_count() > 1 && frees_ < before + 1000) task_yield();
@@ -146,7 +146,7 @@ class Churn {
   Team team_;
 };
 
-// All memory that there is, and trace memory at its limit.
+// Takes all memory, and sets the limit of trace memory to its use.
 class FullMemory {
  public:
   FullMemory() {
@@ -162,7 +162,7 @@ class FullMemory {
       }
     }
   }
-  // What others have given back since is taken too, until the tracer cannot have so much.
+  // Also takes memory that others have freed since, until the tracer cannot allocate `size`.
   void leave_no_room(size_t size) {
     while (void* const memory = trace_copy_alloc(size)) {
       *static_cast<Block*>(memory) = {blocks_, nullptr, size};
@@ -200,7 +200,7 @@ uint64_t number_after(std::string_view text, std::string_view key, int base = 10
   return value;
 }
 
-// What a text dump says, read from its first byte to its last.
+// The contents of a text dump, read from its first byte to its last.
 struct TextDump {
   TextDump(TraceDump* dump, Outstanding& outstanding) : outstanding_(outstanding) {
     read_lines(dump, [this](std::string_view text) { line(text); });
@@ -236,7 +236,7 @@ struct TextDump {
   Outstanding& outstanding_;
 };
 
-// What a binary dump says of the only trace.
+// The contents of a binary dump of one trace.
 struct BinaryDump {
   BinaryDump(TraceBinaryDump* dump, Outstanding& outstanding) : dump_(dump) {
     get(0, header);
@@ -283,7 +283,7 @@ struct BinaryDump {
   TraceBinaryDump* dump_;
 };
 
-// A task that opens a dump when it is told to; it begins before, as its stack takes memory.
+// A task that opens a dump on request. It is created early, as its stack takes memory.
 class Reader {
  public:
   explicit Reader(kmem_cache* cache) : cache_(cache), team_(work, this) {
@@ -332,7 +332,7 @@ void read_dumps(Outstanding& objects) {
     EXPECT(said.identities);
     EXPECT(said.live >= objects.count() && said.live <= objects.count() + kMaxCpus * 64);
     EXPECT(said.objects == said.live && said.group_bytes == said.bytes);
-    // The reserve has no room for so many stacks, and says so.
+    // The reserve has no room for all stacks, and the dump reports that.
     EXPECT(said.unattributed > 0 && said.unattributed < said.live);
     EXPECT(said.stacks > 100 && said.stacks < kStacks && said.groups == said.stacks + 1);
     EXPECT(said.shown >= said.stacks && said.again == 0);

@@ -1,4 +1,4 @@
-// Locks on files: arithmetic of ranges, locks that are cut and joined, and who is in whose way.
+// Locks on files: arithmetic of ranges, splitting and joining of locks, and conflicts.
 
 #include "ns/file_lock.h"
 #include "core/ktest.h"
@@ -42,7 +42,7 @@ struct LockedFile {
   Result<void> set(const LockOwner& owner, LockKind kind, uint64_t first, uint64_t last) {
     return record_lock_set(*chan, owner, kind, {first, last}, LockWait::kNo);
   }
-  // The first lock of anybody that touches the range.
+  // Finds anybody's first lock that touches the range.
   FoundLock find(uint64_t first, uint64_t last) {
     return record_lock_find(*chan, nobody, LockKind::kExclusive, {first, last});
   }
@@ -87,9 +87,9 @@ KTEST(file_lock_keeps_others_out) {
   EXPECT(file.set(a, shared, 0, 9) && file.set(b, shared, 5, 14));
   EXPECT(fails_with(Errno::EAGAIN, file.set(a, exclusive, 0, 9)));
   EXPECT(file.set(a, exclusive, 0, 4) && fails_with(Errno::EAGAIN, file.set(b, shared, 4, 4)));
-  // What failed has changed nothing.
+  // A failed call has changed nothing.
   EXPECT(file.is(0, 4, exclusive, 0, 4, 1));
-  // Another open of the file, by whatever channel, is the same file; an open file's own lock is of
+  // Another open of the file, by any channel, is the same file; an open file's own lock is of
   // another sort.
   Result<Ref<Chan>> again = path_open(file.ns.context(), "#tmp/locked", ABI_O_RDWR, 0);
   EXPECT(again &&

@@ -1,7 +1,7 @@
-// The stretches with interrupts off: each way to turn them off and on is seen, and says who did it.
+// Stretches with interrupts off: each way to turn them off and on is seen and attributed.
 //
 // Only lower bounds are asserted, since an emulator may take a CPU's thread away at any time; under
-// icount upper ones too.
+// icount also upper bounds.
 #include "core/irq_off.h"
 
 #ifdef CONFIG_IRQ_OFF_TRACE
@@ -29,7 +29,7 @@
 namespace {
 
 constexpr uint64_t kLong = 4'000'000;  // ticks
-constexpr uint64_t kOurs = 200;        // what a stretch has in it besides, under icount
+constexpr uint64_t kOurs = 200;        // overhead of a stretch, under icount
 constexpr uint8_t kTestVector = 0xe3;
 
 void spin(uint64_t ticks) {
@@ -60,7 +60,7 @@ constinit Spinlock lock{LockRank::kDevice};
   spin(ticks);
   slab_os_irq_restore(saved);
 }
-// What is inside does not end it.
+// Nested guards do not end the outer stretch.
 [[gnu::noinline]] void by_outer(uint64_t ticks) {
   const InterruptsOff off;
   spin(ticks / 2);
@@ -68,13 +68,13 @@ constinit Spinlock lock{LockRank::kDevice};
   by_allocator(0);
   spin(ticks / 2);
 }
-// Another task comes, with interrupts off, and turns them on.
+// Switches with interrupts off to another task, which turns them on.
 [[gnu::noinline]] void by_switch(uint64_t ticks) {
   const InterruptsOff off;
   spin(ticks);
   task_yield();
 }
-// Who calls a function for others is not the one.
+// A callee is blamed, not the code that calls it for others.
 [[gnu::noinline]] void by_call(void* ticks) {
   spin(*static_cast<uint64_t*>(ticks));
 }
@@ -88,7 +88,7 @@ std::string_view function_of(uint64_t address) {
   return name ? name : "";
 }
 
-// All that is kept, at one moment.
+// All recorded stretches, at one moment.
 class Stretches {
  public:
   Stretches()
@@ -106,7 +106,7 @@ class Stretches {
     return std::any_of(all_, all_ + count_,
                        [&](const IrqOffStretch& s) { return s.ticks != 0 && is(s); });
   }
-  // The longest that began in a function with this in its name; nullptr if there is none.
+  // Returns the longest that began in a function with this in its name; nullptr if there is none.
   const IrqOffStretch* of(std::string_view function) const {
     const IrqOffStretch* longest = nullptr;
     for (const IrqOffStretch* s = all_; s < all_ + count_; s++) {
@@ -126,7 +126,7 @@ bool exact() {
   return boot_option("icount", &length) && cpu_count() == 1;
 }
 
-// A stretch of `ticks` that began in `function`.
+// True if a stretch of `ticks` began in `function`.
 bool seen(std::string_view function, uint64_t ticks) {
   const Stretches stretches;
   const IrqOffStretch* const found = stretches.of(function);
@@ -199,7 +199,7 @@ KTEST(irq_off_forgets) {
 
 namespace {
 
-// More places than there is room for, each longer than the one before.
+// More pairs of places than there is room for, each longer than the one before.
 constexpr size_t kMany = kIrqOffPlaces + 4;
 constexpr uint64_t kStep = kLong / 16;
 template <size_t kNumber>
@@ -235,7 +235,7 @@ KTEST(irq_off_keeps_the_longest) {
     kept += here;
     EXPECT(!exact() || here == (i >= kMany - kIrqOffPlaces));
   }
-  // Others may have got in, if the host took the CPU away from them.
+  // Other stretches may have got in, if the host took the CPU away from them.
   EXPECT(kept <= kIrqOffPlaces && kept >= kIrqOffPlaces / 2);
 }
 #endif

@@ -82,7 +82,7 @@ KTEST(memory_check_switches_under_load) {
   EXPECT(interrupt_register_vector(kVector, "ktest_check", on_interrupt, nullptr).ok());
   Team team(work, nullptr);
   for (unsigned i = 0; i < kTasks; i++) team.add();
-  // Rounds in which nobody did anything would show nothing.
+  // Rounds without work by others would prove nothing.
   const auto let_work = [] {
     for (const uint32_t before = shared.operations; shared.operations - before < 100;) task_yield();
   };

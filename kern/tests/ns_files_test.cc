@@ -1,4 +1,5 @@
-// Files and directories in memory: holes, renames, reading directories that change, and long ones.
+// Files and directories in memory: holes, renames, reading of directories that change, and large
+// directories.
 
 #include <algorithm>
 #include <string_view>
@@ -35,7 +36,7 @@ KTEST(ns_tmp_holes_truncate_and_append) {
   EXPECT(Bytes(chan, far - 2).are("\0\0end"sv));
   const Bytes hole(chan, kPageSize);
   EXPECT(hole.length == sizeof hole.data && hole.data[0] == 0 && hole.data[255] == 0);
-  // What was cut off does not come back when the file grows again.
+  // Truncated bytes do not come back when the file grows again.
   EXPECT(device.truncate(chan, far + 1, {}));
   EXPECT(device.truncate(chan, far + 3, {}));
   EXPECT(Bytes(chan, far).are("e\0\0"sv));
@@ -45,7 +46,7 @@ KTEST(ns_tmp_holes_truncate_and_append) {
   EXPECT(Bytes(chan, far + 3).are("more"));
   EXPECT(fails_with(Errno::EFBIG, device.write(chan, "x", 1, uint64_t{1} << 60)));
   EXPECT(fails_with(Errno::EFBIG, device.write(chan, "x", 1, UINT64_MAX)));
-  // Removed while open: still there until the last channel is closed.
+  // Removed while open: it exists until the last channel is closed.
   EXPECT(path_remove(context, "#tmp/file", false));
   EXPECT(fails_with(Errno::ENOENT, path_walk(context, "#tmp/file")));
   EXPECT(device.stat(chan, stat) && stat.nlink == 0);
@@ -85,7 +86,8 @@ Result<size_t> write_byte(const PathContext& context, std::string_view path, uin
   return chan->device->write(*chan, "x", 1, offset);
 }
 
-// Files that are nearly all hole take what finds their pages; empty ones take nodes and names.
+// Sparse files allocate nodes of their page trees; empty files allocate inodes and names. Both
+// count.
 KTEST(ns_tmp_counts_all_that_files_take) {
   LiveCounts live;
   TestNamespace ns;
@@ -109,7 +111,7 @@ KTEST(ns_tmp_counts_all_that_files_take) {
   while (made && files < kMostFiles) made = write_file(context, next_path(), "");
   EXPECT(files < kMostFiles && made.error() == Errno::ENOSPC);
   EXPECT(fails_with(Errno::ENOSPC, path_mkdir(context, next_path(), 0755)));
-  // A longer name than what a node, for which there is no room, takes with its own.
+  // A longer name needs memory of its own, for which there is no room.
   char longest[5 + kMaxName];
   std::fill(std::begin(longest), std::end(longest), 'x');
   "#tmp/"sv.copy(longest, 5);
@@ -136,7 +138,7 @@ KTEST(ns_tmp_truncate_gives_everything_back) {
   EXPECT(path_truncate(context, "#tmp/file", 1));
   EXPECT(memory_totals().free > before - kArray / 4);
   EXPECT(file_is(context, "#tmp/file", "x"));
-  // What grows again reads as zeros, and what is written again is there.
+  // A file that grows again reads as zeros, and new data is kept.
   EXPECT(path_truncate(context, "#tmp/file", 10 * kPageSize));
   EXPECT(write_byte(context, "#tmp/file", 5 * kPageSize));
   Result<Ref<Chan>> chan = path_open(context, "#tmp/file", ABI_O_RDONLY, 0);
@@ -144,7 +146,7 @@ KTEST(ns_tmp_truncate_gives_everything_back) {
   EXPECT(path_remove(context, "#tmp/file", false));
 }
 
-// What others do between the look at who may do something and the deed.
+// Changes by others between the permission check and the operation.
 KTEST(ns_tmp_looks_and_changes_in_one_step) {
   LiveCounts live;
   TestNamespace ns;
@@ -159,7 +161,7 @@ KTEST(ns_tmp_looks_and_changes_in_one_step) {
     EXPECT(fails_with(Errno::EPERM, device.rename(*file, at, {*directory, "b"}, his.who)));
     EXPECT(file_is(hers, "#tmp/b", "hers") && file_is(his, "#tmp/a", "his"));
     EXPECT(fails_with(Errno::EPERM, device.remove(*file, at, hers.who)));
-    // Another name, and another directory, by now.
+    // It has another name by now, and then another directory.
     EXPECT(path_rename(his, "#tmp/a", "#tmp/c"));
     EXPECT(fails_with(Errno::ENOENT, device.remove(*file, at, his.who)));
     EXPECT(fails_with(Errno::ENOENT, device.rename(*file, at, {*directory, "d"}, his.who)));
@@ -197,7 +199,7 @@ KTEST(ns_a_file_is_executed_or_written) {
       EXPECT(fails_with(Errno::ETXTBSY, open(static_cast<uint32_t>(flags))));
     EXPECT(fails_with(Errno::ETXTBSY, path_truncate(context, "#tmp/program", 0)));
     EXPECT(file_is(context, "#tmp/program", "code"));
-    // Who may not write does not come so far, and so does not keep others from executing.
+    // A user without write permission fails earlier, and so does not keep others from executing.
     const PathContext nobodys = ns.context(nullptr, 1000);
     EXPECT(fails_with(Errno::EACCES, path_open(nobodys, "#tmp/program", ABI_O_WRONLY, 0)));
     EXPECT(fails_with(Errno::EACCES, path_truncate(nobodys, "#tmp/program", 0)));
@@ -222,8 +224,8 @@ KTEST(ns_a_file_is_executed_or_written) {
   EXPECT(path_remove(context, "#tmp/program", false));
 }
 
-// Two readers at different places, while what they stand on is removed, renamed and made: each sees
-// once what stays.
+// Two readers at different positions, while the entries at their positions are removed, renamed and
+// created. Each sees every lasting entry once.
 KTEST(ns_directory_readers_keep_their_places) {
   LiveCounts live;
   TestNamespace ns;
@@ -262,7 +264,7 @@ KTEST(ns_directory_readers_keep_their_places) {
       ++reader.seen[i];
       const unsigned next = i + 1;
       if (i % 3 == 0 && next < kFiles && stays[i] && stays[next]) {
-        // The entry at hand, and the next one.
+        // The current entry, and the next one.
         stays[i] = stays[next] = 0;
         EXPECT(path_remove(context, name_of(i, 'f'), false));
         format(to, sizeof to, "#tmp/many/r%u", next);
@@ -279,8 +281,8 @@ KTEST(ns_directory_readers_keep_their_places) {
   EXPECT(path_remove(context, "#tmp/many", true));
 }
 
-// The last entries of a directory take no longer to read than the first: the shortest times of
-// several tries, and several times as long is allowed.
+// The last entries of a directory take no longer to read than the first. Compares the shortest
+// times of several tries, with a large tolerance.
 KTEST(ns_directory_entries_cost_the_same) {
   LiveCounts live;
   TestNamespace ns;
@@ -331,7 +333,7 @@ KTEST(ns_files_that_cannot_run_are_not_searched_for_running_ones) {
   EXPECT(path_remove(context, "#tmp/file", false));
 }
 
-// A device of files that are numbers, for what is known of them only.
+// A device whose files have numbers and nothing else.
 class NumberedFiles final : public Device {
  public:
   constexpr NumberedFiles(const char* name) : Device(name) {}
@@ -345,7 +347,7 @@ class NumberedFiles final : public Device {
   bool one_offset() const override { return true; }
 };
 
-// Many files at once, opened and closed in any order, and with equal numbers in two devices.
+// Many files at once, opened and closed in any order, with equal numbers in two devices.
 KTEST(ns_each_file_in_use_is_known) {
   LiveCounts live;
   constexpr unsigned kFiles = 200;
@@ -356,7 +358,7 @@ KTEST(ns_each_file_in_use_is_known) {
   Ref<Chan> in_use[kFiles];
   FileUse uses[kFiles] = {};
   const auto begin = [&](unsigned file, FileUse use) -> Result<Ref<Chan>> {
-    // Numbers that agree in their lowest bits, and in all but the highest ones.
+    // Some numbers differ only in their highest bits, others have equal low bits.
     const uint64_t path = file / 2 % 3 == 0   ? uint64_t{file / 2} << 57
                           : file / 2 % 3 == 1 ? uint64_t{file / 2} << 20 | 0xfffff
                                               : file / 2;

@@ -1,4 +1,4 @@
-// Path walk, bind, permissions; many tasks at it at once; and that each leaves nothing behind.
+// Path walk, bind, permissions; many tasks at once; and all of it leaves nothing behind.
 
 #include <algorithm>
 #include <atomic>
@@ -51,8 +51,8 @@ KTEST(ns_walk_absolute_relative_and_dots) {
   EXPECT(path_remove(context, "#tmp/walk", true));
 }
 
-// A directory's name, and the way up from it, when one above has got another name, and yet another
-// one has got the old.
+// The name of a directory, and the way to its parent, after an ancestor was renamed, and another
+// directory took the old name.
 KTEST(ns_names_follow_renames) {
   LiveCounts live;
   TestNamespace ns;
@@ -88,16 +88,16 @@ KTEST(ns_names_follow_renames) {
     EXPECT(write_file(below, "file", "text") && file_is(below, "../../renamed/inner/file", "text"));
     Result<Ref<Chan>> up = path_walk(below, "..");
     EXPECT(up && (*up)->path == (bound ? "/tmp/renamed"sv : "#tmp/renamed"sv));
-    // The directory itself goes elsewhere, and its name is that of a file now.
+    // The directory itself moves elsewhere, and a file takes its name.
     EXPECT(path_rename(context, "#tmp/renamed/inner", "#tmp/other/inner"));
     EXPECT(write_file(context, "#tmp/renamed/inner", ""));
     EXPECT(is_called("other/inner"));
     Result<Ref<Chan>> above = path_walk(below, "..");
     EXPECT(above && (*above)->qid == (*path_walk(context, "#tmp/other"))->qid);
-    // Who may not search what is above gets no further.
+    // A user without search permission for an ancestor gets no further.
     EXPECT((*above)->device->set_attributes(**above, mode_change(0700), {}));
     EXPECT(fails_with(Errno::EACCES, path_walk(ns.context(inner->get(), 1000), "../inner")));
-    // What has been removed is left by the name that it had.
+    // From a removed directory, `..` follows its last name.
     EXPECT(path_remove(context, "#tmp/other/inner/file", false));
     EXPECT(path_remove(context, "#tmp/other/inner", true));
     EXPECT(path_rename(context, "#tmp/old", "#tmp/older") &&
@@ -110,7 +110,7 @@ KTEST(ns_names_follow_renames) {
   }
 }
 
-// What a rename costs is paid once, and only by those who need the name.
+// A walk after a rename costs more once, and only callers that need the name pay.
 KTEST(ns_the_current_directory_keeps_its_present_name) {
   LiveCounts live;
   TestNamespace ns;
@@ -129,7 +129,7 @@ KTEST(ns_the_current_directory_keeps_its_present_name) {
     EXPECT(write_file(below, "file", "text") && is_named("#tmp/after/inner"));
     EXPECT(path_rename(context, "#tmp/after", "#tmp/again"));
     EXPECT(path_walk(below, "..") && is_named("#tmp/again/inner"));
-    // Of a file that is not kept nobody asks for the name.
+    // Calls that keep no file under its name do not update the directory's name.
     EXPECT(path_rename(context, "#tmp/other", "#tmp/others"));
     EXPECT(path_walk(below, "file") && !is_named("#tmp/again/inner"));
     EXPECT(path_remove(below, "file", false) && !is_named("#tmp/again/inner"));
@@ -140,8 +140,8 @@ KTEST(ns_the_current_directory_keeps_its_present_name) {
     EXPECT(path_remove(context, path, true));
 }
 
-// A directory that has no name since one above it has a long one: it is not lost, but nobody gets
-// from it to where its old name leads.
+// A directory whose name has become too long, since an ancestor was renamed. It is not lost, but
+// `..` fails and does not lead where the old name leads.
 KTEST(ns_names_that_become_too_long) {
   LiveCounts live;
   TestNamespace ns;
@@ -326,9 +326,9 @@ KTEST(ns_devices_have_no_leftovers_when_opened_wrongly) {
   EXPECT(power && fails_with(Errno::EINVAL, (*power)->device->write(**power, "sideways\n", 9, 0)));
 }
 
-// Tasks on all CPUs that make, write, read, list, bind, rename and remove in one directory of one
-// namespace, and pass bytes through pipes. What each does may fail, since the others are at it too,
-// but only with the errors that this can have.
+// Tasks on all CPUs that create, write, read, list, bind, rename and remove in one directory of one
+// namespace, and send bytes through pipes. An operation may fail because of the others, but only
+// with the expected errors.
 struct Crowd {
   const TestNamespace* ns;
   std::atomic<unsigned> running{0};

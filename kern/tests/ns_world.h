@@ -1,5 +1,5 @@
-// What the tests of the name space share: namespaces of their own, what their files hold, and
-// whether anything is left behind.
+// Shared by the tests of the namespace: namespaces of their own, contents of files, and checks that
+// nothing is left behind.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@
 #include "slab.h"
 
 // The live objects of the caches that these tests use, counted at construction; the destructor
-// expects the same again.
+// expects the same counts.
 class LiveCounts {
  public:
   LiveCounts() { count(before_); }
@@ -52,7 +52,7 @@ class LiveCounts {
   size_t used_ = 0;
 };
 
-// A namespace of its own in which /dev is #null and so on, for root.
+// A private namespace with the usual binds (/dev is #null), for root.
 class TestNamespace {
  public:
   TestNamespace() {
@@ -96,7 +96,7 @@ inline bool file_is(const PathContext& context, std::string_view path, std::stri
   return length && std::string_view(buffer, *length) == text;
 }
 
-// What a read of an open file gives.
+// The result of reading an open file.
 struct Bytes {
   Bytes(Chan& chan, uint64_t offset = 0, size_t size = sizeof data) {
     Result<size_t> result = chan.device->read(chan, data, size, offset);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr Nanoseconds kPatience{20'000'000'000};
 
-// A token that goes round among pollers on all CPUs. Each has a queue for the token, and waits in
-// one that is woken all the time for nothing, too.
+// A token that circulates among pollers on all CPUs. Each has a queue for the token, and also waits
+// in one that is woken all the time for nothing.
 struct Stage {
   Spinlock lock{LockRank::kDevice};
   bool token GUARDED_BY(lock) = false;
@@ -50,7 +50,7 @@ void give_token(Stage& stage) {
   stage.arrived.wake_all();
 }
 
-// False when nothing came for very long.
+// False after a very long time without the token.
 bool wait_for_token(Round& round, Stage& stage) {
   Poller poller;
   PollWaiter token(poller), noise(poller);
@@ -78,7 +78,7 @@ void pass_tokens(void* argument) {
     if (index == 0) round.noise.wake_all();
     give_token(next);
   }
-  give_token(next);  // it may wait for one still
+  give_token(next);  // the next stage may still wait for one
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ KTEST(poll_loses_no_wakeup) {
   EXPECT(round.passed >= round.wanted);
 }
 
-// A pipe's ends wake who polls them, and an end that is let go while it is polled is another's.
+// A pipe's ends wake their pollers, also when the other end is closed while it is polled.
 KTEST(poll_is_woken_by_pipes) {
   LiveCounts live;
   Result<PipeEnds> made = pipe_create();

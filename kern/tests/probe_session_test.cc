@@ -1,4 +1,4 @@
-// Sessions of #probe, with all CPUs calling what is probed.
+// Sessions of #probe, while all CPUs call the probed functions.
 #include <algorithm>
 #include <atomic>
 
@@ -21,7 +21,7 @@ struct NoPrograms final : ProbePrograms {
   void close(HeldRef<Chan>) override {}
 };
 
-// What the tests probe.
+// The probed functions.
 [[gnu::noipa]] void session_called() {}
 [[gnu::noipa]] void session_called_deep(unsigned depth) {
   if (depth > 0) {
@@ -56,7 +56,7 @@ class Session {
 };
 
 ProbeCounts no_counts() {
-  return {trace_stacks, trace_contexts, false};
+  return {trace_stacks, trace_contexts, ProbeApart::kPrograms};
 }
 
 void all_cpus(void (*body)(void*), void* argument) {
@@ -86,7 +86,7 @@ KTEST(probe_session_counts_all_cpus) {
              state.tallies.stacks_lost == 0);
       EXPECT(counts.size() == kDepths && counts.total() == cpu_count() * kCalls);
     }
-    // The next ones are not told.
+    // Later calls are not reported.
     EXPECT(session.does("stop"));
     call_at_depths(nullptr);
     ProbeCounts counts = no_counts();
@@ -95,7 +95,7 @@ KTEST(probe_session_counts_all_cpus) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Counts, and a text of them that is open, name the stacks that they named.
+// Counts, and an open text of them, keep the stacks that they name.
 KTEST(probe_session_keeps_its_stacks_when_swept) {
   {
     Session session;
@@ -106,7 +106,7 @@ KTEST(probe_session_keeps_its_stacks_when_swept) {
     session.counts(before);
     EXPECT(before.size() == kDepths);
     {
-      Session other;  // what it makes is forgotten, and its places used again
+      Session other;  // its entries are forgotten, and reused
       for (unsigned i = 0; i < 10; i++) {
         EXPECT(other.does(i == 0 ? "count session_called\nstart" : "clear"));
         call_at_depths(nullptr);
@@ -146,7 +146,7 @@ KTEST(probe_session_is_cleared_and_read_under_load) {
     for (int i = 0; i < 40; i++) {
       uint64_t before = 0;
       for (int j = 0; j < 3; j++) {
-        ProbeCounts counts(trace_stacks, trace_contexts, true);
+        ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
         const ProbeSession::State state = session.counts(counts);
         EXPECT(state.tallies.counted >= before && state.tallies.lost == 0);
         before = state.tallies.counted;
@@ -158,10 +158,10 @@ KTEST(probe_session_is_cleared_and_read_under_load) {
     EXPECT(session.does("clear"));
     done = true;
     team.join();
-    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     EXPECT(session.counts(counts).tallies.counted + cleared <= calls);
     EXPECT(session.does("stop\nclear"));
-    ProbeCounts none(trace_stacks, trace_contexts, true);
+    ProbeCounts none(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     EXPECT(session.counts(none).tallies.hits() == 0 && none.size() == 0);
   }
   EXPECT(trace_memory_used() == 0);
@@ -210,11 +210,11 @@ KTEST(probe_session_pairs_of_all_cpus) {
             if (i % 2 == 0) {
               session_alloc(i + 1, object);
             } else {
-              session_outer_alloc(i + 1, object);  // what it does within is its own
+              session_outer_alloc(i + 1, object);  // calls within it are part of it
             }
             session_alloc(0, object);  // fails
             if (i % 3 != 0) session_free(object);
-            if (i % 3 == 2) session_free(object);  // nobody knows it
+            if (i % 3 == 2) session_free(object);  // not a known object
           }
         },
         nullptr);
@@ -255,7 +255,7 @@ void as_process(uint32_t pid, Body body) {
 
 }  // namespace
 
-// Of an object of the kernel the process that allocates decides, and anybody frees it.
+// For an object of the kernel the pid of the allocating process counts, and anybody frees it.
 KTEST(probe_session_pid_is_who_allocates) {
   constexpr uint32_t kWanted = 4711, kOther = 4712;
   const auto object = [](uintptr_t i) {
@@ -281,8 +281,8 @@ KTEST(probe_session_pid_is_who_allocates) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// A start that fails when some of its probes are there already: nothing of what they have told
-// stays, and a later start does what it would have done.
+// A start that fails after some of its probes were armed: nothing of their hits remains, and a
+// later start has its full effect.
 KTEST(probe_session_start_is_all_or_nothing) {
   struct OneProgram final : ProbePrograms {
     explicit OneProgram(TestProgram& program) : program(program) {}
@@ -328,7 +328,7 @@ KTEST(probe_session_start_is_all_or_nothing) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// What is under way at the end, or has ended by an exception, says so.
+// Calls that run at the end, or were ended by an exception, are counted as abandoned.
 KTEST(probe_session_abandoned_calls_are_counted) {
   struct Program final : ProbePrograms {
     explicit Program(TestProgram& program) : program(program) {}
@@ -362,7 +362,7 @@ KTEST(probe_session_abandoned_calls_are_counted) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Everything that the kernel does, the tracer included, while pages of trace memory run out.
+// Probes of the whole kernel, including the tracer, while trace memory runs out.
 KTEST(probe_session_counts_everything_with_little_memory) {
   const uint64_t limit = trace_memory_limit();
   for (const uint64_t bytes : {uint64_t{64} << 10, uint64_t{400} << 10, limit}) {
@@ -374,7 +374,7 @@ KTEST(probe_session_counts_everything_with_little_memory) {
           for (int i = 0; i < 200; i++) task_yield();
         },
         nullptr);
-    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     const ProbeSession::State state = session.counts(counts);
     EXPECT(state.tallies.hits() ==
            state.tallies.counted + state.tallies.filtered + state.tallies.lost);

@@ -1,5 +1,5 @@
-// Address spaces and program loading, without running a program: what is shared, copied and
-// refused, and that everything is given back.
+// Address spaces and program loading, without running a program: sharing, copying, errors; and
+// everything is freed.
 
 #include <string_view>
 
@@ -27,8 +27,8 @@ uint64_t live(const char* name) {
   return stats.live;
 }
 
-// Pages that are neither slabs' nor idle in magazines cannot be told from the outside; objects and
-// the pages of a space can.
+// Checks objects and the pages of a space. Other pages cannot be distinguished from outside from
+// those of slabs and magazines.
 class NothingLost {
  public:
   NothingLost() { count(before_); }
@@ -47,8 +47,8 @@ class NothingLost {
   static constexpr const char* kNames[kCaches] = {"address_space", "vm_region", "chan", "process",
                                                   "page_4096"};
   static void count(uint64_t* counts) {
-    // page_4096 serves slabs too: those of the caches below must be there already, which the second
-    // of two equal runs has.
+    // page_4096 serves slabs too. Of two equal runs the second finds the slabs of the caches below
+    // in place.
     for (size_t i = 0; i < kCaches; i++) counts[i] = live(kNames[i]);
   }
   uint64_t before_[kCaches];
@@ -121,7 +121,7 @@ KTEST(proc_fork_shares_until_written) {
     EXPECT(word_at(**second, kBase + kPageSize) == 1);
     uint64_t word;
     EXPECT(child.read(kBase + 5 * kPageSize, &word, sizeof(word)) == 0);
-    // The last one left writes to the page itself.
+    // The last space writes to the page itself.
     second->reset();
     first->reset();
     set_word(*parent, kBase + 2 * kPageSize, 400);
@@ -174,7 +174,7 @@ KTEST(proc_protect_cuts_and_joins_regions) {
            !may(3, FaultAccess::kWrite) && !may(3, FaultAccess::kExecute));
     EXPECT(!may(6, FaultAccess::kRead) && !may(6, FaultAccess::kWrite) &&
            may(7, FaultAccess::kWrite));
-    EXPECT(space->resident_bytes() == 8 * kPageSize);  // what nobody may touch stays
+    EXPECT(space->resident_bytes() == 8 * kPageSize);  // pages without access stay
     {
       const Ref<AddressSpace> child = space->fork().take();
       EXPECT(is_error(child->fault(kBase + 6 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
@@ -196,8 +196,8 @@ KTEST(proc_protect_cuts_and_joins_regions) {
     EXPECT(is_error(space->protect(kBase - kPageSize, 2 * kPageSize, 0), Errno::ENOMEM));
     EXPECT(space->unmap(kBase + 4 * kPageSize, kPageSize));
     EXPECT(is_error(space->protect(kBase, 8 * kPageSize, 0), Errno::ENOMEM));
-    EXPECT(may(0, FaultAccess::kWrite));  // and nothing has changed
-    // All that is left goes, whatever may be done with it.
+    EXPECT(may(0, FaultAccess::kWrite));  // nothing has changed
+    // Unmapping works for any protection.
     EXPECT(space->protect(kBase, 4 * kPageSize, 0) && space->unmap(kBase, 8 * kPageSize));
     EXPECT(space->resident_bytes() == 0 && live("vm_region") == regions - 1);
   });
@@ -206,7 +206,7 @@ KTEST(proc_protect_cuts_and_joins_regions) {
 KTEST(proc_unmap_gives_tables_back) {
   twice([] {
     const Ref<AddressSpace> space = new_space();
-    constexpr uint64_t kApart = uint64_t{1} << 30;  // what one table of tables covers
+    constexpr uint64_t kApart = uint64_t{1} << 30;  // the range of one table of tables
     constexpr uint64_t kPlaces = 20;
     EXPECT(space->map_anonymous(kBase, 2 * kPageSize, kReadWrite, true));
     set_word(*space, kBase, 1);
@@ -225,7 +225,7 @@ KTEST(proc_unmap_gives_tables_back) {
     EXPECT(space->unmap(kBase + kApart, kPlaces * kApart));
     EXPECT(live("page_4096") == before);
     EXPECT(word_at(*space, kBase) == 1);
-    // The heap gives its tables back too.
+    // The heap frees its tables too.
     EXPECT(space->unmap(kBase, 2 * kPageSize));
     const uint64_t empty = live("page_4096");
     EXPECT(space->add_stack_and_heap());
@@ -253,7 +253,7 @@ KTEST(proc_break_moves) {
     EXPECT(word_at(*space, start + 9000) == 0);
     EXPECT(space->move_break(start - 1) == start + 10000 &&
            space->move_break(UINT64_MAX) == start + 10000);
-    // Something in the way.
+    // A mapping in the way.
     EXPECT(space->map_anonymous(start + 16 * kPageSize, kPageSize, kReadWrite, true));
     EXPECT(space->move_break(start + 20 * kPageSize) == start + 10000);
     EXPECT(space->move_break(start + 16 * kPageSize) == start + 16 * kPageSize);
@@ -264,11 +264,11 @@ KTEST(proc_break_moves) {
   });
 }
 
-// Random changes against an array that says what each page should hold.
+// Random changes against an array with the expected content of each page.
 KTEST(proc_random_changes_against_a_model) {
   twice([] {
     constexpr uint64_t kPages = 40;
-    uint64_t model[kPages];  // 0: nothing there, 1: zero, else the word
+    uint64_t model[kPages];  // 0: unmapped, 1: zero, otherwise the word
     memset(model, 0, sizeof(model));
     Ref<AddressSpace> space = new_space();
     for (unsigned step = 0; step < 3000; step++) {
@@ -287,7 +287,7 @@ KTEST(proc_random_changes_against_a_model) {
         case 2: {
           Result<Ref<AddressSpace>> copy = space->fork();
           EXPECT(copy);
-          // Go on with the parent or with the child.
+          // Continue with the parent or with the child.
           if (copy && ktest_random() % 2) space = copy.take();
           break;
         }

@@ -57,7 +57,8 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, co
   failures_before_ = arena ? 0 : failures_of(source.cache());
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
-  // A busy one is somebody's who has not seen yet whether he may allocate: it stays his.
+  // A busy slot belongs to an actor that has not checked yet whether it may allocate; it stays
+  // busy.
   for (const Slot& slot : slots_) ASSERT(slot.state != SlotState::kFull);
   set_mark(mark);
   begin_change(state.generation);
@@ -121,7 +122,7 @@ Account::View Account::look() const {
 
 void Account::act(Actor& actor, bool prefers_to_free) {
   for (unsigned tries = 0; tries < 4; tries++) {
-    // Mostly from one CPU's hands into another's.
+    // Usually from one CPU's hands to another's.
     Slot& slot = slots_[actor.random.below(actor.random.one_in(2) ? kHotSlots : kSlots)];
     SlotState state = slot.state;
     if (state == SlotState::kBusy || (state == SlotState::kEmpty) == prefers_to_free) continue;
@@ -232,7 +233,7 @@ void Account::release(Slot& slot, Actor& actor) {
   actor.events++;
   actor.hash.add(reinterpret_cast<uint64_t>(slot.object));
   tally_free(slot, before, after);
-  slot.object = nullptr;  // it is another's soon, of whom nothing is to be known here
+  slot.object = nullptr;  // another actor may own it soon
   slot.state = SlotState::kEmpty;
 }
 
@@ -318,14 +319,14 @@ size_t Account::copy(PageBuffer<TraceRecord>& records, TraceCounters* counters) 
   TraceSnapshot snapshot;
   if (!snapshot.open(*table)) panic("interrupted while comparing");
   *counters = snapshot.counters();
-  if (!records.reserve(counters->live() + 1)) panic("no memory to compare");
+  if (!records.reserve(counters->live + 1)) panic("no memory to compare");
   size_t count = 0;
   const bool all = snapshot.visit([&](const TraceRecord& record) {
     if (count == records.capacity()) return false;
     records[count++] = record;
     return true;
   });
-  if (!all || count != counters->live()) difference("records and counters do not agree");
+  if (!all || count != counters->live) difference("records and counters do not agree");
   std::sort(records.data(), records.data() + count,
             [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
   return count;
@@ -350,8 +351,8 @@ void Account::compare_state() {
                                                               : KMC_TRACED | KMC_EVER_TRACED;
   if (flags != expected) difference("the flags are 0x%x", static_cast<unsigned>(flags));
   if (source_.live() != live()) difference("%lu are live, %u are held", source_.live(), live());
-  // What the quantum caches of an arena cannot serve is counted by them, so an arena's failures are
-  // not compared.
+  // Requests that an arena's quantum caches cannot serve are counted as failures of these, so an
+  // arena's failures are not compared.
   if (arena_) return;
   const uint64_t failures = failures_of(source_.cache()) - failures_before_;
   if (failures != failures_)
@@ -370,10 +371,10 @@ unsigned Account::compare(Hash& hash) {
     const uint64_t missing = compare_records(records.data(), count);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += records[i].size();
-    if (counters.live() != count)
-      difference("live %lu, but there are %lu records", counters.live(), count);
-    if (counters.live_bytes != bytes)
-      difference("bytes %lu, but the records have %lu", counters.live_bytes, bytes);
+    if (counters.live != count)
+      difference("live %lu, but there are %lu records", counters.live, count);
+    if (counters.bytes != bytes)
+      difference("bytes %lu, but the records have %lu", counters.bytes, bytes);
     compare_counters(counters, missing);
     compare_dump(counters);
   } else if (count > 0) {
@@ -382,7 +383,7 @@ unsigned Account::compare(Hash& hash) {
   hash.add(live());
   for (const uint64_t word :
        {counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed,
-        counters.cleared, counters.unmatched, counters.live_bytes, counters.truncated}) {
+        counters.cleared, counters.unmatched, counters.bytes, counters.truncated}) {
     hash.add(word);
   }
   forget_old_generations();
@@ -398,7 +399,7 @@ uint64_t Account::compare_records(TraceRecord* records, size_t count) {
     describe(records[i - 1]);
     describe(records[i]);
   }
-  // Marks those that an object has been found for.
+  // Marks the records whose object has been found.
   PageBuffer<bool> found;
   if (!found.reserve(count + 1)) panic("no memory to compare");
   std::fill_n(found.data(), count, false);
@@ -469,7 +470,7 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
 void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
   const StackTable::Pair pair = trace_stacks.split(record.stack);
   const StackTable::View stack = trace_stacks.view(pair.stack);
-  if (!stack) return;  // counted: compare_counters
+  if (!stack) return;  // was lost, which compare_counters counts
   bool right = stack.kind() == StackKind::kKernel && stack.size() > 0 && stack.size() <= slot.depth;
   for (unsigned i = 0; right && i < stack.size() && i < slot.path.frames; i++) {
     const Symbol symbol = symbol_lookup(stack[i] - 1);
@@ -480,7 +481,7 @@ void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
     const Trail trail = trail_of(stack);
     right = trail.frames == slot.trail.frames && trail.hash == slot.trail.hash;
   }
-  // One that was lost is counted too.
+  // A lost user stack is counted too.
   if (right && pair.user_stack != 0)
     right = slot.user_call != 0 &&
             UserCall::matches(slot.user_call, trace_stacks.view(pair.user_stack));
@@ -498,7 +499,7 @@ void Account::compare_counters(const TraceCounters& counters, uint64_t missing) 
   };
   if (counters.seen != counters.recorded + counters.dropped + counters.filtered)
     difference("seen is no sum");
-  if (counters.live() > counters.recorded) difference("recorded is no sum");
+  if (counters.live > counters.recorded) difference("recorded is no sum");
   within("seen", counters.seen, counts.seen, counts.maybe_allocations);
   within("filtered", counters.filtered, counts.filtered,
          counts.unsure_filtered + counts.maybe_allocations);
@@ -525,7 +526,7 @@ uint64_t number_after(std::string_view text, std::string_view key) {
   return value;
 }
 
-// What a person reads says the same as the table.
+// The text dump agrees with the table.
 void Account::compare_dump(const TraceCounters& counters) {
   Result<TraceDump*> dump = trace_dump_open(source_);
   if (!dump) {
@@ -541,15 +542,15 @@ void Account::compare_dump(const TraceCounters& counters) {
                     number_after(head, " filtered ") == counters.filtered &&
                     number_after(head, " freed ") == counters.freed &&
                     number_after(head, " cleared ") == counters.cleared &&
-                    number_after(head, " live ") == counters.live() &&
-                    number_after(head, " bytes ") == counters.live_bytes &&
+                    number_after(head, " live ") == counters.live &&
+                    number_after(head, " bytes ") == counters.bytes &&
                     number_after(head, " unmatched ") == counters.unmatched &&
-                    number_after(head, " untracked ") == live() - counters.live();
+                    number_after(head, " untracked ") == live() - counters.live;
   if (!same) difference("the dump says otherwise than the table: %.*s", 120, text);
   trace_dump_close(*dump);
 }
 
-// Everything stands still: what is to come happens to the table of now, or to later ones.
+// Everything is at rest: later events concern the current table, or later ones.
 void Account::forget_old_generations() {
   const uint32_t kept = state_.generation - first_generation_;
   const auto move = [](std::atomic<uint64_t>& to, const std::atomic<uint64_t>& from) {

@@ -1,5 +1,5 @@
-// One run of the proof of the tracer (trace_proof_test.cc) from a fresh beginning: the controller,
-// which gives commands and otherwise disturbs, has all stand still after each round, and compares.
+// One episode of the tracer's proof (trace_proof_test.cc). The controller gives commands and causes
+// other disturbances. After each round it stops all actors, and compares.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Line {
   TraceOptions options;
 };
 
-// The last commands and what came of them, for who looks for the cause of a difference.
+// The last commands and their results, to find the cause of a difference.
 class History {
  public:
   void add(const char* name, std::string_view text, int error);
@@ -39,7 +39,7 @@ class Episode {
   // False if there was a difference.
   bool round();
   uint64_t hash() const { return hash_.value(); }
-  // The sum of what each actor has counted there.
+  // Sums this count over all actors.
   uint64_t sum(uint64_t Actor::*count) const;
   void print_history() const { history_.print(); }
 
@@ -68,7 +68,7 @@ class Episode {
   Team team_{worker, nullptr};
   Team readers_{reader, nullptr};
   Team sweepers_{sweeper, nullptr};
-  Model others_;  // of all sources that have no account, and of those to come
+  Model others_;  // of all sources without an account, and of future ones
   const uint64_t usual_limit_ = trace_memory_limit();
   bool low_limit_ = false;
   bool pages_fail_ = false;

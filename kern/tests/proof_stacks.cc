@@ -60,7 +60,7 @@ PROOF_PATH(proof_path_c)
 constexpr NamedFunction kPath[kFunctions] = {
     {proof_path_a, "proof_path_a"}, {proof_path_b, "proof_path_b"}, {proof_path_c, "proof_path_c"}};
 
-// What a program's stack is in the call that a seed stands for.
+// Computes the user stack of a call from its seed.
 size_t user_frames(uint32_t seed, uint64_t (&frames)[UserCall::kMaxFrames]) {
   const size_t count = 1 + seed % UserCall::kMaxFrames;
   for (size_t i = 0; i < count; i++)
@@ -94,7 +94,7 @@ bool UserCall::enter(uint32_t seed) {
     const ProbesOff off;
     trace_memory_prepare();
     uint64_t frames[kMaxFrames];
-    // With a context what the task remembers of its caller is valid.
+    // With a context, the number that the task remembers of its caller is valid.
     if (trace_find_base() != 0)
       stack = trace_stacks.intern(StackKind::kUser, frames, user_frames(seed, frames));
     if (stack != 0) current_task()->trace_call = kTraceFromUser | stack;

@@ -28,8 +28,8 @@ void rest_while_paused() {
   workload.paused--;
 }
 
-// Opens a dump, looks at the identities, and reads on to the end. Without a rest: the other readers
-// of the same trace wait for the end of its snapshot, and could not rest either.
+// Opens a dump, checks the identities, and reads to the end. Without pauses: other readers of the
+// same trace wait for the end of its snapshot, and could not pause either.
 void read_dump(Account& account) {
   Result<TraceDump*> dump = trace_dump_open(account.source());
   if (!dump) return;  // no memory
@@ -69,7 +69,7 @@ void on_timer(void*) {
             monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
 }
 
-// The current task is another process from now on, as after exec, or a kernel task again.
+// Makes the current task another process, as after exec, or a kernel task again.
 void become(uint32_t pid) {
   Task& task = *current_task();
   task.pid = pid;
@@ -77,8 +77,8 @@ void become(uint32_t pid) {
   trace_program_changed(task);
 }
 
-// In bursts, so that magazines go to the depot and come back, slabs fill and empty. Half of the
-// workers play processes, which come and go and make system calls.
+// Works in bursts, so that magazines move to the depot and back, and slabs fill and empty. Half of
+// the workers act as processes, which come and go and make system calls.
 void worker(void*) {
   const unsigned number = workload.next_worker.fetch_add(1);
   Actor& actor = workload.workers[number];
@@ -137,14 +137,14 @@ void reader(void*) {
   }
 }
 
-int shall_fail(kmem_fault_site site, const void* source, size_t, int flags) {
-  const bool is_page_of_trace = site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP);
+int shall_fail(kmem_inject_site site, const void* source, size_t, int flags) {
+  const bool is_page_of_trace = site == KMEM_INJECT_TRACE && !(flags & KM_SLEEP);
   if (faults.none || (!is_page_of_trace && current_task() == faults.controller)) return 0;
   uint32_t one_in = 0;
   const auto is_one_of = [source](const auto& known) {
     return std::find(std::begin(known), std::end(known), source) != std::end(known);
   };
-  if (site == KMEM_FAULT_TRACE || is_one_of(faults.own_caches)) {
+  if (site == KMEM_INJECT_TRACE || is_one_of(faults.own_caches)) {
     one_in = faults.pages_one_in;
   } else if (is_one_of(faults.sources)) {
     one_in = faults.caches_one_in;

@@ -1,5 +1,4 @@
-// Pseudo-terminals below the C library: what they leave behind, for whom they are, and whose
-// terminal they become.
+// Pseudo-terminals below the C library: leftovers, ownership, and the sessions that they belong to.
 
 #include <atomic>
 
@@ -15,7 +14,7 @@ namespace {
 
 constexpr uint32_t kUser = 1000, kOther = 1001;
 
-// A pair of a user's; its slave can be opened.
+// A user's pair, with an unlocked slave.
 class Pair {
  public:
   Pair(const TestNamespace& ns, uint32_t uid) : ns_(ns) {
@@ -80,7 +79,7 @@ KTEST(pty_hangs_up) {
   EXPECT(fails_with(Errno::EIO, device.open(Ref<Chan>(walked), ABI_O_RDWR, Credentials{})));
 }
 
-// Numbers are given back, and no more pairs than there are numbers.
+// Numbers are reused, and there are no more pairs than numbers.
 KTEST(pty_numbers_run_out) {
   LiveCounts live;
   TestNamespace ns;
@@ -107,7 +106,7 @@ KTEST(pty_numbers_run_out) {
   for (HeldRef<Chan>& master : masters) close(master);
 }
 
-// A session's leader has a pointer to its terminal that is no reference.
+// The leader of a session has a pointer to its terminal that is not a reference.
 KTEST(pty_leaves_its_session) {
   LiveCounts live;
   TestNamespace ns;
@@ -121,7 +120,7 @@ KTEST(pty_leaves_its_session) {
     Pair pair(ns, 0);
     EXPECT(pair.open(0, ABI_O_RDWR | ABI_O_NOCTTY) && !leader.terminal);
     EXPECT(pair.open(0) && leader.terminal && leader.terminal->job.leader == leader.id());
-    // Nobody has it open any more, but the master is there.
+    // No slave is open any more, but the master is.
     EXPECT(job_terminal());
     pair.master.reset();
     EXPECT(!leader.terminal && !job_terminal());
@@ -137,7 +136,7 @@ KTEST(pty_leaves_its_session) {
   process_discard(&leader);
 }
 
-// Both ends on many CPUs at once, and other pairs come and go meanwhile.
+// Both ends on many CPUs at once, while other pairs come and go.
 KTEST(pty_on_all_cpus) {
   LiveCounts live;
   TestNamespace ns;

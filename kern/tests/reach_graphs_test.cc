@@ -1,4 +1,4 @@
-// What nobody can reach (reach/reach.h): random graphs, whose answer the test finds by itself.
+// Unreachable objects (reach/reach.h): random graphs, whose answer the test computes by itself.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kNoise = 32;  // words of an object that are not zero, besides pointers
 constexpr unsigned kGraphs = 50, kMostObjects = 40, kMostEdges = 80, kRoots = 4, kLooks = 20;
-// The last three are whole objects of kmalloc, so that no word of theirs is left as it was.
+// The last three are whole objects of kmalloc, which leave no stale word.
 constexpr std::array<size_t, 9> kSizes = {8, 16, 24, 64, 200, 1024, 8192, 12288, 40960};
 
 struct Graph {
@@ -53,14 +53,14 @@ void free_node(const Graph::Node& node) {
   kfree(node.object.get());
 }
 
-// An address in the object: its first, any, or one with low bits set.
+// Returns an address in the object: its first, any, or one with low bits set.
 uint64_t pointer_to(const Graph::Node& node) {
   const unsigned long random = ktest_random();
   const uint64_t offset = random % 4 == 0 ? 0 : ktest_random() % node.size;
   return node.object.value() + offset;
 }
 
-// Words that are no addresses of objects: small numbers, user addresses, those of code.
+// Returns a word that is no address of an object: a small number, a user address, one of code.
 uint64_t noise() {
   switch (ktest_random() % 4) {
     case 0:
@@ -86,7 +86,7 @@ void make_graph(Graph& graph, uint64_t (&roots)[kRoots]) {
     for (size_t word = 0; word < std::min(node.size / sizeof(uint64_t), kNoise); word++)
       words[word] = noise();
   }
-  // A later edge may be written over an earlier one: what counts is what the words say in the end.
+  // A later edge may overwrite an earlier one: the final words count.
   graph.edge_count = 0;
   struct Written {
     uint8_t from, to;
@@ -115,7 +115,7 @@ void make_graph(Graph& graph, uint64_t (&roots)[kRoots]) {
   }
 }
 
-// The test's own search: all that edges lead to, until nothing changes.
+// The test's own search: follows edges until nothing changes.
 void spread(const Graph& graph, std::array<bool, kMostObjects>& reached) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -134,14 +134,14 @@ void search(Graph& graph) {
   for (unsigned i = 0; i < graph.nodes_count; i++) graph.nodes[i].reached = reached[i];
 }
 
-// Where nodes lie, by address.
+// The nodes by address.
 struct Places {
-  struct Place {
+  struct Placed {
     uint64_t address;
     Graph::Node* node;
   };
   unsigned count = 0;
-  std::array<Place, kGraphs * kMostObjects> all;
+  std::array<Placed, kGraphs * kMostObjects> all;
 
   void collect() {
     count = 0;
@@ -150,20 +150,20 @@ struct Places {
         all[count++] = {graphs[i].nodes[j].object.value(), &graphs[i].nodes[j]};
     }
     std::sort(all.data(), all.data() + count,
-              [](const Place& a, const Place& b) { return a.address < b.address; });
+              [](const Placed& a, const Placed& b) { return a.address < b.address; });
   }
   // nullptr if the address is in none.
   Graph::Node* find(uint64_t address) {
-    Place* const after =
+    Placed* const after =
         std::upper_bound(all.data(), all.data() + count, address,
-                         [](uint64_t value, const Place& place) { return value < place.address; });
+                         [](uint64_t value, const Placed& place) { return value < place.address; });
     if (after == all.data() || address - after[-1].address >= after[-1].node->size) return nullptr;
     return after[-1].node;
   }
 };
 Places* places = nullptr;  // in the tracer's memory
 
-// What other tests have left in static memory are roots as well as the test's own.
+// Words of other tests in static memory are roots as well.
 void reach_from(const char* from, const char* end) {
   for (const auto* word = reinterpret_cast<const uint64_t*>(from);
        word < reinterpret_cast<const uint64_t*>(end); word++) {
@@ -181,7 +181,7 @@ void make_graphs(void*) {
   for (unsigned i = 0; i < kGraphs; i++) search(graphs[i]);
 }
 
-// What the look finds, as it goes; in the tracer's memory too.
+// The look's findings, as it makes them; in the tracer's memory too.
 struct Finds {
   unsigned count = 0;
   struct {
@@ -219,7 +219,7 @@ bool heads_are_right(const Graph& graph) {
     std::array<bool, kMostObjects> from_others{};
     for (unsigned j = 0; j < graph.nodes_count; j++)
       from_others[j] = j != i && graph.nodes[j].found;
-    // Whatever leads to the head must be led to by it: it is in a circle with it.
+    // A node that leads to the head must be in a circle with it.
     for (unsigned j = 0; j < graph.nodes_count; j++) {
       if (j == i || !graph.nodes[j].found) continue;
       std::array<bool, kMostObjects> from_one{}, from_head{};
@@ -234,8 +234,7 @@ bool heads_are_right(const Graph& graph) {
   return true;
 }
 
-// What a graph's nodes are after a look, and how many of them were not found although they are
-// lost.
+// Counts nodes after a look, and lost nodes that were not found.
 constinit uint64_t lost_nodes = 0, hidden_nodes = 0, unexplained_nodes = 0, left_hidden = 0;
 
 void note_all_finds(void*) {
@@ -250,8 +249,8 @@ void note_all_finds(void*) {
   }
 }
 
-// Whether there is a way to an object from the stack of a task, which is none of the test's: these
-// know no addresses.
+// True if a way leads to the object from the stack of a task. The test's own tasks know no
+// addresses.
 bool is_known_to_a_stack(Hidden object) {
   Result<WhatisAnswer*> answer = whatis_answer_make(object.value());
   EXPECT(answer);
@@ -262,7 +261,7 @@ bool is_known_to_a_stack(Hidden object) {
   return known;
 }
 
-// Looks, of each object that was not found although it is lost, why.
+// Explains each lost node that was not found.
 void explain_hidden(void*) {
   unexplained_nodes = 0;
   for (unsigned i = 0; i < kGraphs; i++) {
@@ -293,10 +292,10 @@ void check_and_free_graphs(void*) {
   EXPECT(wrong == 0);
 }
 
-// A word that something else has left on a stack can hide an object, and what that leads to.
-// Usually it goes when others run, so that one of a few looks tells all. On the stack of a task
-// that sleeps for long it stays for as long, and is found there; one that went meanwhile wants
-// another look.
+// A stale word on a stack can hide an object, and what that leads to. Usually it disappears when
+// other tasks run, so one of a few looks finds all lost objects. On the stack of a task that sleeps
+// longer it stays, and is_known_to_a_stack() finds it there. If it has disappeared meanwhile,
+// another look is made.
 void look_until_all_is_told(LookAtAll& all) {
   constexpr unsigned kFewLooks = 5, kMostLooks = 25;
   for (unsigned i = 0; i < kMostLooks; i++) {
@@ -315,8 +314,8 @@ void look_until_all_is_told(LookAtAll& all) {
 
 }  // namespace
 
-// A thousand of them, some parts of which are cut off: what is reached and what is not is told
-// right of every object, but for what a word on the stack of a sleeping task leads to.
+// Many graphs, of which some parts are cut off: each object is correctly reported as reached or
+// unreached, unless a word on the stack of a sleeping task leads to it.
 KTEST(reach_random_graphs) {
   for (size_t i = 0; i < graph_caches.size(); i++)
     graph_caches[i] =

@@ -1,4 +1,4 @@
-// What nobody can reach (reach/reach.h): pointers in every place where one may be.
+// Unreachable objects (reach/reach.h): pointers in every place where they may be.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace {
 
-// ---- Whether one object is found.
+// ---- One object is found, or not.
 
 [[gnu::noinline]] bool is_found(Hidden object) {
   Candidate one{.object = object};
@@ -38,9 +38,8 @@ void note_who_knows(Hidden object) {
   whatis_answer_free(*answer);
 }
 
-// Whether it is found when it has been lost. A word that was its address may still be on some
-// stack, in a place that has not been written since: so it is looked for again, after others have
-// used theirs.
+// True if a lost object is found. A stale word with its address may remain in an unwritten part of
+// some stack. So the search is repeated, after other tasks have used their stacks.
 bool is_found_in_time(Hidden object) {
   constexpr int kLooks = 10;
   for (int i = 0; i < kLooks; i++) {
@@ -61,8 +60,8 @@ void release(void* place) {
 void free_object(Hidden object) {
   in_another_task(release, &object);
 }
-// One that no root knows. Others may have left words in static memory or on stacks that were
-// addresses of what lay here before.
+// Makes an object that no root leads to. Stale words in static memory or on stacks may be addresses
+// of objects that lay here before, so several are tried.
 Hidden make_object() {
   Candidate candidates[8];
   for (Candidate& candidate : candidates) in_another_task(allocate, &candidate.object);
@@ -87,7 +86,7 @@ KTEST(reach_object_that_nobody_knows) {
   EXPECT(!is_found(object));  // it idles in a magazine
 }
 
-// ---- Where a pointer may be.
+// ---- Places of pointers.
 
 namespace {
 
@@ -97,7 +96,7 @@ struct Holder {
   std::atomic<bool> has{false}, over{false};
 };
 
-// In a register, all of the time: what is interrupted has it in the frame that the interrupt saves.
+// In a register, all of the time: an interrupt saves it in its frame.
 #define HOLD_IN(name, reg)                                                             \
   [[gnu::noinline]] void hold_in_##name(void* argument) {                              \
     auto& holder = *static_cast<Holder*>(argument);                                    \
@@ -112,7 +111,7 @@ HOLD_IN(callee_saved, rbx)
 HOLD_IN(caller_saved, r11)
 HOLD_IN(argument, rdi)
 
-// On the stack of a task that sleeps.
+// On the stack of a sleeping task.
 constinit Spinlock sleeper_lock{LockRank::kDevice};
 constinit WaitQueue sleeper;
 template <typename Known>
@@ -172,8 +171,8 @@ KTEST(reach_registers) {
   expect_held_by(hold_in_argument);
 }
 
-// More tasks than CPUs: at any time some of them have been interrupted and do not run, so that the
-// frame which the interrupt saved has the only pointer.
+// More tasks than CPUs: at any time some have been interrupted and do not run, so the only pointer
+// is in the frame that the interrupt saved.
 KTEST(reach_saved_interrupt_frames) {
   constexpr unsigned kMost = 16;
   static void (*const kHolds[])(void*) = {hold_in_callee_saved, hold_in_caller_saved,
@@ -204,8 +203,8 @@ namespace {
 
 constexpr uint64_t kLeft = 0x1e0f'7be4'4d00'57ac;
 
-// What an interrupt handler leaves below the frames of an idle CPU's loop, and what the frame of
-// the next one has in words that it does not write.
+// An interrupt handler leaves words below the frames of an idle CPU's loop. The next handler's
+// frame contains these words where it does not write.
 [[gnu::noinline]] void leave_words(void*) {
   volatile uint64_t words[128];
   for (volatile uint64_t& word : words) word = kLeft;
@@ -225,7 +224,7 @@ KTEST(reach_dead_frames_of_idle_cpus) {
     const PreemptOff off;
     const uint64_t others = ((uint64_t{1} << cpu_count()) - 1) & ~(uint64_t{1} << cpu_id());
     call_on_cpus(others, leave_words, nullptr);
-    // They are back in their idle loops by then.
+    // They are back in their idle loops after this time.
     for (const Nanoseconds end = monotonic_now() + Nanoseconds{20'000'000}; monotonic_now() < end;)
       ;
     call_on_cpus(others, see_words, &seen);
@@ -239,7 +238,7 @@ KTEST(reach_sleeping_stack) {
   expect_held_by(hold_tagged);
 }
 
-// In a register that is kept for callers, of the task that looks.
+// In a callee-saved register of the task that looks.
 KTEST(reach_own_register) {
   Candidate one{.object = make_object()};
   in_another_task(
@@ -257,7 +256,7 @@ KTEST(reach_own_register) {
   free_object(one.object);
 }
 
-// A page that is known by its physical address, on a stack.
+// A page known by its physical address, on a stack.
 KTEST(reach_page_on_the_way) {
   Hidden page;
   in_another_task(
@@ -275,7 +274,7 @@ KTEST(reach_page_on_the_way) {
 
 namespace {
 
-// Of a cache with a walker, which stays for good, as walkers do.
+// Of a cache with a walker, which stays registered forever.
 struct Packer {
   Hidden packed;
 };
@@ -286,7 +285,7 @@ void show_packed(const void* object, ReachVisitor& visitor) {
   visitor.object(static_cast<const Packer*>(object)->packed.get());
 }
 
-// In static memory, of which a provider knows what it means.
+// In static memory that a provider explains.
 constinit Hidden packed_in_static;
 void show_static(ReachVisitor& visitor) {
   visitor.object(packed_in_static.get());
@@ -347,7 +346,7 @@ constexpr unsigned kUserPages = 5;
 struct Space {
   Hidden space;
   uint64_t number;  // of its reference
-  Hidden page;      // of memory: one of the user's
+  Hidden page;      // a page of user memory
 };
 void make_space(void* argument) {
   auto& made = *static_cast<Space*>(argument);
@@ -407,7 +406,7 @@ KTEST(reach_user_pages) {
 
 // ---- Others.
 
-// Objects of a checked slab, which is laid out in another way.
+// Objects of a checked slab, which has another layout.
 KTEST(reach_checked_objects) {
   kmem_cache* const cache =
       kmem_cache_create("reach_test", 100, 0, 0, nullptr, nullptr, nullptr, nullptr);
@@ -434,7 +433,7 @@ KTEST(reach_checked_objects) {
 
 namespace {
 
-// How many magazines are followed: none, while nothing is on its way.
+// Counts magazines that are scanned: none, while nothing is on its way.
 class MagazinesOnTheWay final : public reach::SurveyWork {
  public:
   void look(const reach::Survey& survey) override {
@@ -449,9 +448,9 @@ class MagazinesOnTheWay final : public reach::SurveyWork {
 
 }  // namespace
 
-// Of all caches, the allocator's own too: what is left in a magazine would hide what is lost.
+// For all caches, including the allocator's own: stale words in a magazine would hide lost objects.
 KTEST(reach_magazines_in_their_places) {
-  // Objects with bufctls, which leave some of these in magazines.
+  // Objects with bufctls; freeing them leaves some bufctls in magazines.
   kmem_cache* const cache =
       kmem_cache_create("reach_test", 3000, 0, 0, nullptr, nullptr, nullptr, nullptr);
   std::array<void*, 64> objects;
@@ -460,7 +459,7 @@ KTEST(reach_magazines_in_their_places) {
   kmem_cache_destroy(cache);
   MagazinesOnTheWay work;
   bool none = false;
-  for (unsigned i = 0; i < 10 && !none; i++) {  // another CPU may be at it
+  for (unsigned i = 0; i < 10 && !none; i++) {  // another CPU may be using one
     EXPECT(reach::survey(work).ok());
     none = work.count == 0;
   }
@@ -471,12 +470,12 @@ KTEST(reach_magazines_in_their_places) {
 
 namespace {
 
-constinit std::atomic<uint64_t> left_to_succeed{0};  // before each fails
+constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before each fails
 constinit std::atomic<const TaskHead*> failing_task{nullptr};
 
-int fails(kmem_fault_site site, const void*, size_t, int flags) {
+int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_FAULT_TRACE && site != KMEM_FAULT_CACHE) return 0;
+  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
   if (!(flags & KM_SLEEP)) return 0;  // the allocator's own, which it can do without
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
@@ -485,10 +484,10 @@ int fails(kmem_fault_site site, const void*, size_t, int flags) {
 
 }  // namespace
 
-// Whatever of it cannot be had, there is no report, and nothing is kept.
+// If any allocation fails, there is no report, and nothing is kept.
 KTEST(reach_without_memory) {
   uint64_t failed = 0;
-  EXPECT(kmem_faults_begin(fails));
+  EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();
   for (unsigned succeed = 0;; succeed++) {
     left_to_succeed = succeed;
@@ -502,13 +501,13 @@ KTEST(reach_without_memory) {
     failed++;
   }
   failing_task = nullptr;
-  kmem_faults_end();
-  // What is found; page frames, runs, states, sources, stack, perhaps once more with larger ones;
-  // tasks that wait for locks; the text.
+  kmem_inject_end();
+  // Findings; page frames, runs, states, sources, stack, perhaps once more with larger ones; tasks
+  // that wait for locks; the text.
   EXPECT(failed == 8 || failed == 13);
 }
 
-// So many that neither the stack of the marker nor an index of the size before is enough.
+// More objects than fit on the marker's stack, and than an index sized before has room for.
 KTEST(reach_long_list_of_many) {
   struct Node {
     Node* next;

@@ -1,5 +1,5 @@
-// Depots on the live system: CPUs that wait for each other get larger magazines, and reaping while
-// all CPUs allocate leaves the counts of constructed and destructed objects equal.
+// Depots on the live system: CPUs that contend for a depot get larger magazines, and reaping while
+// all CPUs allocate keeps the counts of constructed and destructed objects consistent.
 #include <array>
 #include <atomic>
 #include <iterator>
@@ -22,7 +22,7 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// Waits until `condition` holds, and is false if it never does.
+// Waits until `condition` holds. False if it never does.
 template <typename Condition>
 bool comes_true(Condition condition) {
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{60'000'000'000};
@@ -32,7 +32,7 @@ bool comes_true(Condition condition) {
   return condition();
 }
 
-// With no live object. The task `memory` may be emptying a magazine still.
+// The cache has no live object. The task `memory` may still be emptying a magazine.
 void expect_sound(kmem_cache* cache) {
   if (const char* const wrong = kmem_cache_verify(cache)) {
     klog("%s: %s", kmem_cache_name(cache), wrong);
@@ -69,7 +69,7 @@ struct Objects {
 constinit kmem_cache* cache = nullptr;
 constinit std::atomic<bool> over{false};
 
-// So many that magazines come and go.
+// So many that magazines move to the depot and back.
 void churn(void*) {
   while (!over) {
     Objects objects;
@@ -79,7 +79,7 @@ void churn(void*) {
   }
 }
 
-// ---- Objects that are constructed as long as their second word says so.
+// ---- Objects whose second word says that they are constructed.
 
 constexpr uint64_t kConstructed = 0x5bd1e9955bd1e995;
 struct Thing {
@@ -118,8 +118,8 @@ void use(void*) {
   }
 }
 
-// For a while, and until it has found something in the cache's depot and the constructor has
-// failed.
+// Runs for a while, and until it has reaped something from the cache's depot and the constructor
+// has failed.
 void reap(void*) {
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
   for (unsigned i = 0;
@@ -132,7 +132,7 @@ void reap(void*) {
   over = true;
 }
 
-// ---- The task `memory`, which looks more often than it does otherwise.
+// ---- The task `memory`, with a shorter sleep.
 
 class FrequentLooks {
  public:
@@ -140,7 +140,7 @@ class FrequentLooks {
   ~FrequentLooks() { memory_task_set_look(kMemoryLook); }
 };
 
-// Nearly all of memory, in pieces that reap nothing when they are taken.
+// Takes nearly all of memory, in blocks whose allocation reaps nothing.
 class MostOfMemory {
  public:
   MostOfMemory() {
@@ -154,7 +154,7 @@ class MostOfMemory {
   }
   ~MostOfMemory() {
     while (count_ > 0) {
-      const Piece& piece = pieces_[--count_];
+      const Span& piece = pieces_[--count_];
       arena_free(page_arena, piece.memory, piece.size);
     }
   }
@@ -166,12 +166,12 @@ class MostOfMemory {
 
  private:
   static constexpr size_t kLargest = 16 << 20, kSmallest = 64 << 10, kLeft = 2 << 20;
-  struct Piece {
+  struct Span {
     void* memory;
     size_t size;
   };
-  NOT_ROOTS static inline Piece
-      pieces_[512];  // too many for a stack; there is one of these at a time
+  NOT_ROOTS static inline Span
+      pieces_[512];  // too many for a stack; used by one instance at a time
   size_t count_ = 0;
 };
 
@@ -188,7 +188,7 @@ KTEST(memory_task_ends_intervals_and_reaps_the_surplus_when_little_is_free) {
   EXPECT(full > 0);
   {
     const FrequentLooks looks;
-    // Nobody needs them in an interval, so all are surplus. There is memory enough, so they stay.
+    // Unused for an interval, all of them are surplus. There is enough memory, so they stay.
     EXPECT(comes_true([full] { return stats_of(cache).depot_surplus == full; }));
     EXPECT(stats_of(cache).depot_reaped == 0 && stats_of(cache).depot_full == full);
     const uint64_t before = MostOfMemory::free_bytes();
@@ -210,12 +210,12 @@ KTEST(memory_magazines_grow_where_cpus_wait_for_each_other) {
   Team team(churn, nullptr);
   for (unsigned i = 0; i < 4; i++) team.add(i % cpu_count());
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
-  // On one CPU nobody waits.
+  // With one CPU there is no contention.
   while (cpu_count() > 1 && stats_of(cache).magazine_resizes == 0 && monotonic_now() < deadline) {
     EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{50'000'000}).ok());
     kmem_update();
   }
-  // And go on with both sizes about.
+  // Continue with both sizes in use.
   EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{50'000'000}).ok());
   over = true;
   team.join();

@@ -1,6 +1,5 @@
-// Traces of references: while a kind is traced each live reference that was taken since has a
-// record, of the one who took it, wherever it has been moved to; and no reference leaves one
-// behind.
+// Traces of references. While a kind is traced, each reference that was taken since and is live has
+// a record of where it was taken, even after moves; and no reference leaves a record behind.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,13 +38,13 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
     for (Ref<Counted>& copy : copies) copy = ktest_takes_reference(one);
     EXPECT(one->ref_count() == 11 && records_of(kind(), one.get()) == 11);
     EXPECT(records_of(kind(), other.get()) == 1);
-    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).live_bytes == 0);
+    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).bytes == 0);
     {
       const DumpText text(kind());
       EXPECT(text.has("\n10 references from stack\n\tktest_takes_reference+0x"));
       EXPECT(!text.has(" size "));
     }
-    // The same in all ways to assign.
+    // The same for all ways to assign.
     copies[0] = copies[1];
     copies[1] = std::move(copies[2]);
     Ref<Counted>& same = copies[3];
@@ -59,11 +58,11 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
     EXPECT(records_of(kind(), one.get()) == one->ref_count());
   }
   const TraceCounters counters = counters_of(kind());
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
   EXPECT(Counted::destroyed == before + 2);
 }
 
-// release() and adopt() are no putting and taking.
+// release() and adopt() neither put nor take a reference.
 KTEST(ref_trace_goes_with_a_reference_that_is_released) {
   const Traced traced;
   Ref<Counted> one = Counted::make();
@@ -118,7 +117,7 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
     const TraceCounters counters = counters_of(kind());
     EXPECT(counters.filtered == 2 && counters.recorded == 0);
   }
-  // `start` of all is not of references, `refs` is of nothing else.
+  // `start` of all excludes references; `refs` means references only.
   EXPECT(trace_command_all("start").ok() && !trace_table_of(kind()));
   EXPECT(trace_command_all("stop\nreset\nrefs depth=5").ok() && trace_table_of(kind()));
   EXPECT(!trace_table_of(TraceSource::find("chan")));
@@ -128,13 +127,13 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Every kind, while the objects of each come and go: what is live has a record.
+// All kinds, while objects of each come and go: every live reference has a record.
 KTEST(ref_trace_counts_as_the_objects_do) {
   EXPECT(trace_command_all("refs").ok());
   {
     TestNamespace names;
     const uint64_t live = TraceSource(&ref_class(RefKind::kChan)).live();
-    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live();
+    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live;
     {
       Result<Ref<Chan>> file =
           path_open(names.context(), "#tmp/ktest_ref", ABI_O_CREAT | ABI_O_RDWR, 0600);
@@ -149,9 +148,9 @@ KTEST(ref_trace_counts_as_the_objects_do) {
     }
     EXPECT(path_remove(names.context(), "#tmp/ktest_ref", false).ok());
     EXPECT(TraceSource(&ref_class(RefKind::kChan)).live() == live);
-    EXPECT(counters_of(&ref_class(RefKind::kChan)).live() == recorded);
-    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live() == 0);
-    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live() == 1);
+    EXPECT(counters_of(&ref_class(RefKind::kChan)).live == recorded);
+    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live == 0);
+    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live == 1);
   }
   for (unsigned i = 0; const RefClass* const kind = ref_class_at(i); i++) {
     const TraceCounters counters = counters_of(const_cast<RefClass*>(kind));
@@ -162,7 +161,7 @@ KTEST(ref_trace_counts_as_the_objects_do) {
 
 namespace {
 
-// Tasks that hand references to each other, while the trace goes on and off.
+// Tasks that exchange references, while the trace starts and stops.
 struct Exchange {
   static constexpr unsigned kPlaces = 16, kRounds = 20'000;
   Ref<Counted> object;
@@ -204,7 +203,7 @@ KTEST(ref_trace_survives_starts_and_stops_under_load) {
   EXPECT(trace_command(kind(), "reset\nstart").ok());
   team.join();
   exchange.clear();
-  EXPECT(counters_of(kind()).live() == 0);
+  EXPECT(counters_of(kind()).live == 0);
   EXPECT(exchange.object->ref_count() == 1 && kind().live() == 1);
   EXPECT(trace_command(kind(), "stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);

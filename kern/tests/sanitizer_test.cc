@@ -1,4 +1,4 @@
-// What the sanitizers find, and that they leave alone what is right (variant `sanitize`).
+// Errors that the sanitizers find, and correct code without findings (variant `sanitize`).
 #include <array>
 #include <climits>
 #include <string_view>
@@ -25,7 +25,7 @@ void store(char* to) {
   *const_cast<volatile char*>(to) = 'x';
 }
 
-// Whether the last look found one thing, and says so.
+// True if there was exactly one report, which contains `what`.
 bool found(SanitizerExpected& expected, std::string_view what) {
   return expected.take_count() == 1 &&
          std::string_view(expected.last()).find(what) != std::string_view::npos;
@@ -45,7 +45,7 @@ KTEST(kasan_byte_behind_an_object) {
     for (size_t i = 0; i < size; i++) store(&object[i]);
     memset(object, 0, size);
     EXPECT(expected.take_count() == 0);
-    if (size == 4096) {  // a class with nothing between two objects
+    if (size == 4096) {  // a class without a gap between two objects
       kfree(object);
       continue;
     }
@@ -140,7 +140,7 @@ KTEST(kasan_freed_pages) {
   EXPECT(found(expected, kFreePages));
 }
 
-// Objects idle in magazines constructed, and may not be touched there but by the destructor.
+// Objects in magazines stay constructed; only the destructor may touch them there.
 KTEST(kasan_constructor_and_destructor) {
   static constinit unsigned made = 0, ended = 0;
   made = ended = 0;
@@ -169,7 +169,7 @@ KTEST(kasan_copies_from_and_to_programs) {
   auto* const object = static_cast<char*>(kmalloc(30, KM_SLEEP));
   if (!object) return ktest_fail(__FILE__, __LINE__, "memory");
   SanitizerExpected expected;
-  // A kernel task has no user memory: the copies fail, and were looked at.
+  // A kernel task has no user memory: the copies fail, but are checked first.
   static_cast<void>(copy_from_user(object, 0x1000, 30));
   EXPECT(expected.take_count() == 0);
   static_cast<void>(copy_from_user(object, 0x1000, 31));
@@ -179,7 +179,8 @@ KTEST(kasan_copies_from_and_to_programs) {
   kfree(object);
 }
 
-// What is freed is not what is allocated next, or a use of it would be one of the new object.
+// Freed objects are not allocated again at once; otherwise a use after free would hit the new
+// object.
 KTEST(kasan_does_not_hand_out_at_once) {
   std::array<void*, 16> objects;
   for (void*& object : objects) object = kmalloc(224, KM_SLEEP);
@@ -201,7 +202,7 @@ KTEST(kasan_does_not_hand_out_at_once) {
 
 namespace {
 
-// What the compiler does not know the value of.
+// Hides a value from the compiler.
 template <typename T>
 T unknown(T value) {
   asm volatile("" : "+r"(value));

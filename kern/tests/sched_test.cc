@@ -1,4 +1,4 @@
-// Tests of tasks, wait queues, mutexes and timers, with all CPUs taking part.
+// Tests of tasks, wait queues, mutexes and timers on all CPUs.
 #include <atomic>
 
 #include "arch/x86_64/interrupts.h"
@@ -31,8 +31,8 @@ uint64_t live_tasks() {
 
 }  // namespace
 
-// A task that never sleeps on each CPU, and one more for each that must get its turn: only the tick
-// can give it.
+// A task that never sleeps on each CPU, and one more for each that must run too: only the tick can
+// preempt.
 KTEST(sched_preempts_on_all_cpus) {
   struct Shared {
     std::atomic<bool> stop{false};
@@ -60,11 +60,11 @@ KTEST(sched_preempts_on_all_cpus) {
   for (unsigned i = 0; i < cpu_count(); i++) EXPECT(shared.seen[i] == 1);
 }
 
-// Unpinned tasks that are all started on one CPU's behalf spread over the others.
+// Unpinned tasks that are all started from one CPU spread over the others.
 KTEST(sched_spreads_over_cpus) {
   static std::atomic<unsigned> arrived;
   arrived = 0;
-  // Each holds its CPU until all CPUs have one: with fewer CPUs in use it would never end.
+  // Each holds its CPU until all CPUs have one. If they used fewer CPUs, this would never end.
   Team team(
       [](void*) {
         const PreemptOff stay;
@@ -77,7 +77,7 @@ KTEST(sched_spreads_over_cpus) {
   EXPECT(arrived == cpu_count());
 }
 
-// A bounded buffer with one place: every number put in comes out once, whatever the order.
+// A bounded buffer for one number: every number that is put in comes out once, in any order.
 KTEST(wait_queue_loses_no_wakeup) {
   struct Box {
     Spinlock lock{LockRank::kDevice};
@@ -135,15 +135,15 @@ KTEST(wait_queue_deadline) {
   EXPECT(!result && result.error() == Errno::ETIMEDOUT);
   EXPECT(monotonic_now() >= deadline);
   EXPECT(lock.held());
-  // A condition that holds wins over a deadline that has passed.
+  // A true condition takes precedence over a deadline that has passed.
   EXPECT(queue
              .wait(
                  lock, [] { return true; }, deadline)
              .ok());
 }
 
-// Deadlines and wake-ups that meet at random moments: the waiter always comes back, and never with
-// both or neither.
+// Deadlines and wake-ups that meet at random moments: the waiter always returns, with exactly one
+// result.
 KTEST(wait_queue_deadline_races_with_wake) {
   struct Shared {
     Spinlock lock{LockRank::kDevice};
@@ -200,7 +200,7 @@ KTEST(wait_queue_interrupt) {
           const Guard guard(shared.lock);
           const Result<void> result = shared.queue.wait(shared.lock, [] { return false; });
           shared.error = static_cast<int>(result.error());
-          // Still interrupted: an interruptible sleep ends at once, the other does not care.
+          // Still interrupted: an interruptible sleep ends at once, the other ignores it.
           EXPECT(!shared.queue.wait(shared.lock, [] { return false; }));
           shared.queue.wait_uninterruptible(shared.lock, [] { return shared.go.load(); });
         }
@@ -349,7 +349,7 @@ KTEST(task_exit_frees) {
   EXPECT(live_tasks() == before);
 }
 
-// Each task has its own stack, stack addresses and error string across switches.
+// Each task keeps its own stack, stack addresses and error string across switches.
 KTEST(task_stacks_are_their_own) {
   static std::atomic<bool> good;
   good = true;

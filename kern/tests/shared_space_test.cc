@@ -1,4 +1,4 @@
-// One address space on several CPUs: what a change takes away is gone everywhere when it returns.
+// One address space on several CPUs: on return from a change, no CPU sees the old state.
 #include <atomic>
 
 #include "arch/x86_64/interrupts.h"
@@ -16,10 +16,10 @@ constexpr uint64_t kWord = 0x10000000;
 constexpr uint32_t kReadWrite = ABI_PROT_READ | ABI_PROT_WRITE;
 constexpr unsigned kRounds = 60;
 
-// Kernel tasks on the other CPUs that use a space as a process's own would.
+// Kernel tasks on the other CPUs that use a space like a process of its own.
 class Users {
  public:
-  // use(argument) with the space active, again and again; nothing may be slept for.
+  // Calls use(argument) with the space active, repeatedly; it must not sleep.
   Users(AddressSpace& space, void (*use)(void*), void* argument)
       : space_(space), use_(use), argument_(argument), team_(run, this) {
     const unsigned me = current_task()->cpu;
@@ -35,7 +35,7 @@ class Users {
   static void run(void* argument) {
     auto* const self = static_cast<Users*>(argument);
     while (!self->end_) {
-      // What runs between has the kernel's tables, as a task without a process.
+      // Between calls the task has the kernel's tables, like a task without a process.
       const PreemptOff preempt_off;
       {
         const InterruptsOff off;

@@ -1,5 +1,5 @@
-// Snapshots in the kernel: CPUs that record and free while one is read, and a reader that is
-// interrupted while it waits for its turn.
+// Snapshots in the kernel: CPUs record and free while one is read; and a reader is interrupted
+// while it waits for a snapshot.
 #include "trace/snapshot.h"
 
 #include <atomic>
@@ -64,7 +64,7 @@ struct Writers {
   std::atomic<unsigned> number{0};
 };
 
-// Frees what there was, each its part, and records something else.
+// Frees the existing records, each task its share, and records others.
 void free_and_record(void* argument) {
   auto& writers = *static_cast<Writers*>(argument);
   const uint64_t first = writers.number++;
@@ -85,7 +85,7 @@ KTEST(snapshot_shows_what_was_there_while_others_change_it) {
   {
     TraceSnapshot snapshot;
     EXPECT(snapshot.open(*table).ok());
-    EXPECT(snapshot.counters().live() == kRecords);
+    EXPECT(snapshot.counters().live == kRecords);
     Team team(free_and_record, &writers);
     for (unsigned i = 0; i < 3; i++) team.add();
     for (unsigned pass = 0; pass < 3; pass++) {
@@ -101,11 +101,11 @@ KTEST(snapshot_shows_what_was_there_while_others_change_it) {
       EXPECT(sum == kRecords * (kRecords - 1) / 2);
     }
     team.join();
-    EXPECT(table->counters().live() == kRecords);
+    EXPECT(table->counters().live == kRecords);
   }
   for (uint64_t i = 0; i < kRecords; i++) forget(*table, kRecords + i);
   const TraceCounters counters = table->counters();
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && counters.live_bytes == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && counters.bytes == 0);
   EXPECT(counters.recorded == 2 * kRecords && counters.freed == 2 * kRecords);
 }
 
@@ -138,14 +138,14 @@ KTEST(snapshot_waits_for_the_one_before_it_and_can_be_killed) {
   task_interrupt(shared.waiter);
   killed.join();
   EXPECT(shared.error == static_cast<int>(Errno::EINTR));
-  // The next one gets its turn, and sees what has come since.
+  // The next reader gets the snapshot, and sees all changes since.
   shared.waiter = nullptr;
   Team next(
       [](void*) {
         TraceSnapshot second;
         shared.waiter = current_task();
         EXPECT(second.open(*shared.table).ok());
-        shared.live = second.counters().live();
+        shared.live = second.counters().live;
       },
       nullptr);
   next.add();

@@ -1,5 +1,5 @@
-// The sweeper of stacks and contexts: what a holder has stays what it was, whatever is allocated
-// meanwhile; what nobody has is forgotten, and its place used again.
+// The sweeper of stacks and contexts: entries that somebody holds stay intact while others
+// allocate. All other entries are forgotten, and their numbers reused.
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -34,7 +34,7 @@ Path random_path() {
   return {.word = static_cast<uint32_t>(ktest_random()), .frames = 16};
 }
 
-// A cache that is traced from the start to the end of a scope.
+// A cache that is traced for the life of a scope.
 class Traced {
  public:
   Traced()
@@ -60,7 +60,7 @@ class Traced {
 
 constexpr unsigned kMany = 2'000;
 
-// Objects that come and go, each with a stack of its own.
+// Allocates and frees objects, each with a stack of its own.
 void come_and_go(const Traced& traced, unsigned count = kMany) {
   for (unsigned i = 0; i < count; i++) {
     Trail trail;
@@ -68,8 +68,8 @@ void come_and_go(const Traced& traced, unsigned count = kMany) {
   }
 }
 
-// Sweeps, and has the places of what was forgotten used again, by another task with the name and
-// number of a process that changes.
+// Sweeps, and has the forgotten entries reused, by another task with changing process names and
+// numbers.
 void sweep_and_reuse(const Traced& traced) {
   static std::atomic<uint32_t> pid{0};
   Team team(
@@ -102,7 +102,7 @@ class Records {
     TraceSnapshot snapshot;
     const MutexGuard guard(trace_control);
     EXPECT(snapshot.open(*trace_table_of(cache)).ok());
-    EXPECT(records_.reserve(snapshot.counters().live() + 1).ok());
+    EXPECT(records_.reserve(snapshot.counters().live + 1).ok());
     snapshot.visit([this](const TraceRecord& record) { records_[count_++] = record; });
   }
   size_t size() const { return count_; }
@@ -138,7 +138,7 @@ KTEST(sweep_forgets_what_nobody_holds) {
     trace_sweep();
     EXPECT(trace_stacks.size() < 100);
     EXPECT(trace_sweeps().forgotten > forgotten + kMany / 2);
-    // So as much again needs no more memory, when what each CPU keeps of recent stacks is full.
+    // The same number again needs no more memory, once each CPU's cache of recent stacks is full.
     for (unsigned i = 0; i < 5; i++) sweep_and_reuse(traced);
     const uint64_t used = trace_memory_used();
     for (unsigned i = 0; i < 20; i++) sweep_and_reuse(traced);
@@ -223,7 +223,7 @@ KTEST(sweep_keeps_what_open_dumps_show) {
   trace_dump_close(dump);
 }
 
-// Dumps are opened, and traces begun and ended, while others sweep.
+// Opens dumps, and starts and ends traces, while others sweep.
 KTEST(sweep_beside_dumps_and_resets) {
   static std::atomic<bool> done;
   done = false;
@@ -291,7 +291,7 @@ KTEST(sweep_by_command) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Nobody asks for it: the tables grow, and a tick sees that.
+// Without a command: the tables grow, and a tick requests the sweep.
 KTEST(sweep_comes_by_itself) {
   const Traced traced;
   const uint64_t before = trace_sweeps().sweeps;

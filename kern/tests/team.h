@@ -1,4 +1,4 @@
-// Tasks that do the same thing, for tests.
+// Teams of tasks that do the same thing, for tests.
 #pragma once
 
 #include "core/ktest.h"
@@ -25,7 +25,7 @@ class Team {
 
  private:
   static void run(void* team) {
-    task_will_exit();  // so that task_drain_dead after join() waits for it
+    task_will_exit();  // makes task_drain_dead after join() wait for it
     auto* self = static_cast<Team*>(team);
     self->body_(self->argument_);
     const Guard guard(self->lock_);

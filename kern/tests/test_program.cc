@@ -32,7 +32,7 @@ PathContext root() {
   return {.ns = names.object, .cwd = {}, .who = {}};
 }
 
-// A process 1 that is never started: what tests start are its children.
+// Makes a process 1 that is never started: the parent of all programs that tests start.
 void make_parent() {
   if (parent) return;
   parent = process_create().take();
@@ -153,7 +153,7 @@ int wait_for_program(uint32_t pid) {
   int status = 0;
   {
     const Guard guard(process_lock);
-    parent->child_wait.wait_uninterruptible(process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+    parent->child_wait.wait_uninterruptible(process_lock, [&]() REQUIRES(process_lock) {
       Process* const process = process_find(pid);
       if (!process || process->state != ProcessState::kZombie) return false;
       ended = process;

@@ -7,7 +7,7 @@
 #include "ns/device.h"
 #include "probe/probe.h"
 
-// An open program; what it says of its functions. Fails the test if the program is not as expected.
+// An open program and its functions. Fails the test if the program is not as expected.
 class TestProgram {
  public:
   static constexpr size_t kMaxReturns = 8;
@@ -24,7 +24,7 @@ class TestProgram {
   TestProgram& operator=(const TestProgram&) = delete;
 
   Chan& file() { return *file_; }
-  // By its symbol, with the returns that .stele.returns has for it.
+  // Finds a function by its symbol, with its returns in .stele.returns.
   Function function(std::string_view name);
 
  private:
@@ -43,10 +43,10 @@ class TestProgram {
 struct Process;
 Process& test_process_1();
 
-// Starts the program at the path that comes first with all words as its arguments; its PID. It has
-// no open files, and nothing but #root for its names. Process 1 is one that only waits for it.
+// Starts the program whose path is the first word, with all words as its arguments. Returns its
+// PID. It has no open files and no names but #root. Process 1 does nothing but wait for it.
 uint32_t start_program(std::initializer_list<const char*> words);
-// Waits until it has ended; its status as wait4 gives it.
+// Waits until the program has ended. Returns its status as wait4 does.
 int wait_for_program(uint32_t pid);
 
 uint32_t start_probetest(const char* what, unsigned n = 1);

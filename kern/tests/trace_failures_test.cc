@@ -1,5 +1,5 @@
-// Each allocation on the way through a trace's whole life, from start to reset, fails once, in
-// turn. (What the host can build is tested there: tests/host/trace_failures_test.cc. Here it is the
+// Injects a failure into each allocation of a trace's whole life, from start to reset, one by one.
+// (tests/host/trace_failures_test.cc tests the files that the host can build. This test has the
 // rest: commands, flags, dumps, and the hooks themselves.)
 #include <atomic>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Only what this test's own task asks for fails.
+// Only allocations of this test's own task fail.
 struct Order {
   const Task* task = nullptr;
   std::atomic<uint64_t> asked = 0;
@@ -23,7 +23,7 @@ struct Order {
 };
 constinit Order order;
 
-int fails_nth(kmem_fault_site, const void*, size_t, int) {
+int fails_nth(kmem_inject_site, const void*, size_t, int) {
   const Cpu& cpu = this_cpu();
   if (cpu.current != order.task || cpu.interrupt_depth > 0) return 0;
   if (order.asked.fetch_add(1, std::memory_order_relaxed) !=
@@ -42,7 +42,7 @@ int fails_nth(kmem_fault_site, const void*, size_t, int) {
 constexpr size_t kObjects = 200;
 constexpr size_t kDepths = 24;
 
-// What happened in one life.
+// The events of one life.
 struct Outcome {
   unsigned refused;  // commands that ended with ENOMEM
   uint64_t failed;   // allocations from the cache
@@ -55,7 +55,7 @@ void expect_no_memory(const Result<void>& result, Outcome* outcome) {
   outcome->refused++;
 }
 
-// There is a reserve for dumps.
+// Dumps have a reserve, so they never fail.
 template <typename Dump>
 void expect_dump(Result<Dump*> dump, void (*read_and_close)(Dump*)) {
   EXPECT(dump.ok());
@@ -107,7 +107,7 @@ Outcome live(kmem_cache* cache) {
     expect_dump(trace_dump_open(cache), read_text);
     expect_dump(trace_binary_open(), read_binary);
   }
-  // A second one, for all: it goes on with the first or is refused as a whole.
+  // Another one, of all sources: continues the first, or is refused as a whole.
   expect_no_memory(trace_command_all("start"), &outcome);
   order.failing = UINT64_MAX;
 
@@ -115,11 +115,11 @@ Outcome live(kmem_cache* cache) {
   if (started.ok()) {
     EXPECT(counters.seen == kObjects - outcome.failed);
     EXPECT(counters.seen == counters.recorded + counters.dropped);
-    EXPECT(counters.live() == counters.recorded);
+    EXPECT(counters.live == counters.recorded);
     outcome.lost = counters.dropped + counters.stacks_lost + counters.contexts_lost;
   }
   for (void* object : objects) kmem_cache_free(cache, object);
-  EXPECT(counters_of(cache).live() == 0);
+  EXPECT(counters_of(cache).live == 0);
   EXPECT(trace_command_all("stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);
   return outcome;
@@ -134,7 +134,7 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
   if (!cache) return;
   order.task = current_task();
   order.failing = UINT64_MAX;
-  EXPECT(kmem_faults_begin(fails_nth));
+  EXPECT(kmem_inject_begin(fails_nth));
   unsigned refused = 0, failed = 0;
   uint64_t nth = 0;
   for (bool reached = true; reached && nth < 10'000; nth++) {
@@ -142,15 +142,15 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
     order.failed = false;
     order.failing = nth;
     const Outcome outcome = live(cache);
-    // One failure has one consequence at most; a page for the pool has none.
+    // One failure has at most one consequence; that of a page for the pool has none.
     EXPECT(outcome.refused + outcome.failed + outcome.lost <= 1);
     refused += outcome.refused;
     failed += outcome.failed;
     reached = order.failed;
   }
-  kmem_faults_end();
+  kmem_inject_end();
   EXPECT(nth > kObjects && nth < 10'000);
-  // A life does not always ask as often: magazines are as they are.
+  // The number of allocations varies: it depends on the state of magazines.
   EXPECT(failed > kObjects / 2);
   klog("%lu allocations failed in turn, %u of them objects; %u commands were refused", nth - 1,
        failed, refused);

@@ -1,4 +1,4 @@
-// Every cache of the system traced under load, one by one and all at once: nothing is lost, and
+// Traces every cache of the system under load, one by one and all at once: nothing is lost, and
 // nothing stays behind.
 #include <algorithm>
 #include <atomic>
@@ -26,7 +26,7 @@ unsigned rounds_wanted(unsigned usual) {
 
 bool load_stop;
 
-// A mixture of sizes through kmalloc, and tasks, so that many caches are busy.
+// Keeps many caches busy: a mixture of sizes through kmalloc, and tasks.
 void churn(void*) {
   void* objects[32] = {};
   while (!__atomic_load_n(&load_stop, __ATOMIC_RELAXED)) {

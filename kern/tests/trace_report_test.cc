@@ -1,4 +1,4 @@
-// What is said when a cache is destroyed with live objects, and when memory runs out.
+// Reports when a cache is destroyed with live objects, and when memory runs out.
 #include <algorithm>
 #include <string_view>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-// What reports say while it lives.
+// Collects the lines of reports while it lives.
 class Lines {
  public:
   Lines() {
@@ -86,7 +86,7 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   EXPECT(ns.ok());
   if (!ns) return;
   {
-    // A file of its trace that is open keeps it readable.
+    // An open file of its trace keeps the trace readable.
     Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}},
                                        "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
     EXPECT(file.ok());
@@ -104,14 +104,14 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
       EXPECT(!lines.has("kmem_cache_alloc"));
     }
     EXPECT(kmem_cache_is_zombie(cache));
-    EXPECT(path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}},
-                     "#mem/kmemtrace/ktest_mourned", ABI_O_RDONLY, 0)
+    EXPECT(path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned",
+                     ABI_O_RDONLY, 0)
                .error() == Errno::ENOENT);
     char text[1024];
     Result<size_t> got = (*file)->device->read(**file, text, sizeof(text), 0);
     EXPECT(got.ok() && std::string_view(text, *got).find(" live 34 bytes 4352 untracked 3 ") !=
                            std::string_view::npos);
-    // All come back: the file is the last that knows of it.
+    // All objects are freed: the file is the trace's last holder.
     for (void* object : objects) kmem_cache_free(cache, object);
     EXPECT(trace_memory_used() > 0);
   }
@@ -161,7 +161,7 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
         "  128 bytes in 1 allocations of ktest_first from stack\n    ktest_leaks_little+0x");
     const size_t length = lines.text().size();
     trace_report_out_of_memory();
-    EXPECT(lines.text().size() == length);  // so soon
+    EXPECT(lines.text().size() == length);  // too soon for another
   }
   {
     const MutexGuard somebody_else(trace_control);
@@ -190,7 +190,7 @@ KTEST(trace_print_is_the_dump) {
   EXPECT(trace_command(cache, "start").ok());
   void* many[120];
   for (size_t i = 0; i < std::size(many); i++) {
-    // Long lists of marks, in lines that are longer than the log's.
+    // Long lists of marks make lines that are longer than the log's.
     EXPECT(trace_command(cache, i % 2 ? "mark" : "mark\nmark").ok());
     many[i] = ktest_leaks_much(cache);
   }
@@ -207,7 +207,7 @@ KTEST(trace_print_is_the_dump) {
     const Lines lines;
     EXPECT(kmem_trace_print(cache) == 0);
     lines.expect(", marks 2-3,5-6,8-9,");
-    // But for the time that has passed since, and for the folds, it is the same.
+    // The text is the same but for ages and folded lines.
     const std::string_view printed = lines.text();
     EXPECT(lines.count("\t0xffff8") == 100 && lines.has("\t… 20 more\n"));
     EXPECT(printed.starts_with(std::string_view(text, length).substr(0, 200)));

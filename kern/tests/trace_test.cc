@@ -1,4 +1,4 @@
-// The tracer on the live system: what stands in a dump is what is live, in every context and state.
+// The tracer on the live system: a dump shows what is live, in every context and state.
 #include <string_view>
 
 #include "arch/x86_64/smp.h"
@@ -86,14 +86,14 @@ void expect_exactly_the_leaked(size_t object_size) {
   EXPECT(dump.has("echo start > #mem/kmemtrace/ktest_trace"));
 }
 
-// What an interrupt allocates and frees: one object for each CPU.
+// One object for each CPU, which interrupts allocate and free.
 struct InterruptWork {
   std::atomic<kmem_cache*> cache{nullptr};
   void* held[kMaxCpus] = {};
   bool registered = false;
 };
 constinit InterruptWork interrupt_work;
-// Nobody else's, so that the name is the test's.
+// No other user has this vector, so its interrupts have the test's name.
 constexpr uint8_t kVector = 0xf2;
 
 [[gnu::noinline]] void ktest_interrupt_allocates(TrapFrame&, void*) {
@@ -116,7 +116,7 @@ void use_interrupts(kmem_cache* cache) {
   interrupt_work.cache = cache;
 }
 
-// No interrupt is under way any more. Frees what they hold.
+// Ends the interrupts and waits until none is running. Frees their objects.
 void end_interrupts(kmem_cache* cache) {
   interrupt_work.cache = nullptr;
   on_each_cpu([](void*) {}, nullptr);
@@ -231,7 +231,7 @@ KTEST(trace_filters_by_size) {
     EXPECT(dump.has(" size 20 age ") && dump.has(" size 40 age "));
     EXPECT(!dump.has(" size 19 age ") && !dump.has(" size 41 age "));
   }
-  // Others after a stop: what there is stays.
+  // Other options after a stop: existing records stay.
   EXPECT(trace_command(cache, "stop\nstart").ok());
   void* object = kmem_cache_alloc_sized(cache, 1, KM_SLEEP);
   {
@@ -252,8 +252,7 @@ KTEST(trace_filters_by_size) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// A kernel task is no process, and what an interrupt allocates is not what the interrupted process
-// does.
+// A kernel task is no process, and an interrupt's allocation is not the interrupted process's.
 KTEST(trace_filters_by_process) {
   const TestCache cache(64);
   Task* task = current_task();
@@ -283,7 +282,7 @@ KTEST(trace_filters_by_process) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// Allocates many, of which one in 64.5 is recorded.
+// Allocates many objects, of which one in 64.5 is recorded.
 KTEST(trace_samples) {
   const TestCache cache(64);
   constexpr size_t kMany = 20'000;
@@ -322,11 +321,11 @@ KTEST(trace_samples) {
     EXPECT(dump.number(" estimated_bytes ") == 0);
     EXPECT(dump.number(" estimated_objects ") == 0);
   }
-  // What was recorded at one rate is not taken for what was recorded at another.
+  // Records of one rate cannot be mixed with those of another.
   EXPECT(trace_command(cache, "stop").ok());
   EXPECT(trace_command(cache, "start sample=8K").error() == Errno::EBUSY);
   EXPECT(trace_command(cache, "start sample=4K\nstop\nreset\nstart sample=1\n").ok());
-  // Each byte is a sampling point now, and all but one object in e^64 are seen.
+  // Each byte is a sampling point now, so all but one object in e^64 are recorded.
   void* object = kmem_cache_alloc(cache, KM_SLEEP);
   {
     const DumpText dump(cache);
@@ -352,7 +351,7 @@ KTEST(trace_limit_is_a_command) {
   const TestCache cache(64);
   EXPECT(trace_command(cache, "limit 1M").error() == Errno::EINVAL);
   EXPECT(trace_memory_limit() == 64 * 1024);
-  // Too little to begin with: nothing is begun, and nothing kept.
+  // Too little for a start: nothing is started, and nothing kept.
   EXPECT(trace_command_all("limit 4K").ok());
   EXPECT(trace_command(cache, "start").error() == Errno::ENOMEM);
   EXPECT(trace_memory_used() == 0);
@@ -391,9 +390,9 @@ KTEST(trace_counts_what_the_limit_keeps_out) {
   kfree(objects);
 }
 
-// Every way in which an allocation can fail gives no record.
+// An allocation that fails, in any way, gives no record.
 KTEST(trace_records_no_failed_allocation) {
-  // A constructor that fails now and then stands for memory that runs out.
+  // A constructor that fails now and then simulates a lack of memory.
   static bool fails;
   fails = false;
   kmem_cache* cache = kmem_cache_create(
@@ -417,8 +416,8 @@ KTEST(trace_records_no_failed_allocation) {
   kmem_cache_destroy(cache);
 }
 
-// While traced, what idles in magazines is not outstanding, and an object that goes round and round
-// has one record at a time.
+// While traced, objects that idle in magazines are not outstanding, and an object that is reused
+// repeatedly has one record at a time.
 KTEST(trace_does_not_count_what_idles_in_magazines) {
   const TestCache cache(64);
   EXPECT(trace_command(cache, "start").ok());
@@ -435,8 +434,7 @@ KTEST(trace_does_not_count_what_idles_in_magazines) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// A cache that is destroyed with objects out can still be asked about; its trace goes with it in
-// the end.
+// A cache that is destroyed with live objects can still be queried; its trace is freed with it.
 KTEST(trace_of_a_destroyed_cache) {
   kmem_cache* cache =
       kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);

@@ -1,5 +1,5 @@
 // Large dumps, text and binary, on the live system: read in any order, by root only, and while
-// other CPUs go on allocating.
+// other CPUs allocate.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -87,15 +87,14 @@ class Churn {
   Team team_;
 };
 
-// What is handed out of all memory, but for the tracer's pages: those for records stay with the
-// table.
+// Allocated memory without the tracer's pages: pages for records stay with the table.
 uint64_t bytes_in_use() {
   kmem_reap();
   struct arena_stats stats;
   arena_stats(base_arena, &stats);
   return stats.allocated_bytes - trace_memory_used();
 }
-// What may idle in the slabs that caches keep, of all of them together.
+// Tolerance for idle objects in the slabs of all caches together.
 constexpr uint64_t kSlack = 256 * 1024;
 
 uint64_t number_after(std::string_view text, std::string_view key) {
@@ -139,8 +138,7 @@ struct TextSums {
   }
 };
 
-// The same of one trace in a binary dump, whose sections are looked for as a program would that
-// seeks.
+// The same of one trace in a binary dump. Sections are found by seeking, as a program would.
 struct BinarySums {
   BinarySums(TraceBinaryDump* dump, std::string_view name) : dump_(dump) {
     abi_tracedump_header header;
@@ -199,7 +197,7 @@ struct BinarySums {
   TraceBinaryDump* dump_;
 };
 
-constexpr size_t kMaxStacks = kDepths + kMaxCpus + 1;  // those of the churn too
+constexpr size_t kMaxStacks = kDepths + kMaxCpus + 1;  // with those of the churn
 
 }  // namespace
 
@@ -228,7 +226,7 @@ KTEST(tracedump_text_of_100000_objects_while_others_allocate) {
 
 namespace {
 
-// Reads a dump of `cache`, as it is open, and closes it; returns how many allocations it has seen.
+// Reads an open dump of `cache`, and closes it. Returns the number of allocations that it has seen.
 uint64_t read_binary(TraceBinaryDump* dump, const LeakyCache& cache) {
   const BinarySums sums(dump, kmem_cache_name(cache));
   const abi_tracedump_source& source = sums.source;
@@ -298,7 +296,7 @@ KTEST(tracedump_has_what_was_destroyed) {
     trace_binary_close(*dump);
   }
   kmem_cache_free(cache, object);
-  // It is buried with the next one that comes or goes.
+  // The next creation or destruction frees it.
   kmem_cache_destroy(kmem_cache_create("ktest_next", 64, 0, 0, nullptr, nullptr, nullptr, nullptr));
   EXPECT(trace_memory_used() == 0);
 }
@@ -308,12 +306,11 @@ KTEST(tracedump_is_roots_and_is_only_read) {
   EXPECT(ns.ok());
   if (!ns) return;
   const auto open = [&](uint32_t uid, uint32_t flags) {
-    return path_open({.ns = ns->get(), .cwd = {}, .who = {uid, uid}}, "#mem/tracedump", flags,
-                     0);
+    return path_open({.ns = ns->get(), .cwd = {}, .who = {uid, uid}}, "#mem/tracedump", flags, 0);
   };
   EXPECT(open(1000, ABI_O_RDONLY).error() == Errno::EACCES);
   {
-    // Root may open what it likes, and is told what cannot be done.
+    // Root may open the file in any mode; operations that it lacks fail.
     Result<Ref<Chan>> chan = open(0, ABI_O_RDWR);
     char byte = 0;
     EXPECT(chan.ok() && (*chan)->device->write(**chan, &byte, 1, 0).error() == Errno::EACCES);

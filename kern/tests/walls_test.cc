@@ -1,5 +1,4 @@
-// Whose a process, a terminal and a processor are: what devices do for somebody, and what they keep
-// doing when a signal waits.
+// Permissions for processes and terminals, and operations of devices while a signal is pending.
 
 #include <atomic>
 
@@ -47,7 +46,7 @@ class IdleProcess {
   bool is_in_ = false;
 };
 
-// While it is there the test's task is that of a process that is ending.
+// While it lives, the test's task belongs to a process that is ending.
 class EndingTask {
  public:
   EndingTask() {
@@ -86,7 +85,7 @@ KTEST(walls_ctl_is_of_one_process) {
   EXPECT(ctl->device->write(*ctl, "term", 4, 0) && his.has(ABI_SIGTERM));
   his.leave();
   EXPECT(fails_with(Errno::ESRCH, ctl->device->write(*ctl, "kill", 4, 0)));
-  // PIDs come round.
+  // PIDs are reused.
   do {
     roots.leave();
     roots.enter();
@@ -97,7 +96,7 @@ KTEST(walls_ctl_is_of_one_process) {
   EXPECT(fails_with(Errno::ENOENT, ctl->device->stat(*ctl, stat)));
 }
 
-// What is opened keeps the rights that it was opened with.
+// An open file keeps the rights of its opener.
 KTEST(walls_ctl_has_its_openers_rights) {
   TestNamespace ns;
   IdleProcess process(kUser);
@@ -148,7 +147,7 @@ KTEST(walls_a_fork_takes_what_comes_to_the_group) {
   }
 }
 
-// A device whose files say nothing until the process that reads is to end.
+// A device whose files give nothing until the process that reads is ending.
 class SilentDevice final : public Device {
  public:
   constexpr SilentDevice() : Device("silent") {}
@@ -216,7 +215,7 @@ KTEST(walls_long_writes_look_at_signals) {
   EXPECT(*terminal.write(text, sizeof text, false, 0) == sizeof text);
   current_task()->interrupted = true;
   EXPECT(*terminal.write(text, sizeof text, false, 0) < sizeof text);
-  // Not the port of the results, nor one that scripts/guest puts among them.
+  // Neither the port of the results, nor one that scripts/guest uses with them.
   Result<Ref<Chan>> port = path_open(ns.context(), "#uart/1", ABI_O_WRONLY, 0);
   if (port) {
     Result<size_t> put = (*port)->device->write(**port, text, sizeof text, 0);
@@ -225,7 +224,7 @@ KTEST(walls_long_writes_look_at_signals) {
   current_task()->interrupted = false;
 }
 
-// Directories and the ways up from them may be as long as a user or a server likes.
+// Users and servers choose the length of directories, and of the ways up from them.
 KTEST(walls_who_ends_looks_no_further) {
   TestNamespace ns;
   const PathContext context = ns.context();
@@ -247,7 +246,7 @@ KTEST(walls_who_ends_looks_no_further) {
   EXPECT(path_remove(context, "#tmp/c/b", true) && path_remove(context, "#tmp/c", true));
 }
 
-// Programs expect that a signal does not keep a file from being written.
+// Programs expect that a signal does not interrupt a write to a file.
 KTEST(walls_who_waits_for_an_offset_gives_up_only_when_it_ends) {
   TestNamespace ns;
   Result<Ref<Chan>> file = path_open(ns.context(), "#tmp/shared", ABI_O_RDWR | ABI_O_CREAT, 0644);

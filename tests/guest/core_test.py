@@ -219,7 +219,7 @@ def expected(said, log, kernel):
     wanted[symbols(kernel)["page_arena"]] = r"data: page_arena in \.bss"
     base = symbols(kernel)["text_start"] - 0xffffffff80000000
     wanted[0xffff800000000000 + base] = r"the direct map of 0xffffffff80[0-9a-f]+, code: .*"
-    wanted[0x401000] = r"an address of programs, not of the kernel"
+    wanted[0x401000] = r"an address of user space"
     wanted[0xffffffffffff0000] = wanted[0xffff900000000000] = wanted[0xffffc0ffffff0000] = r"nothing"
     return wanted
 

@@ -143,7 +143,7 @@ class Run:
         command that kills another one after the seconds that follow."""
         self.cases = cases
         self.folder = pathlib.Path(folder)
-        self.seen_as, self.shell, self.timeout = seen_as, shell, timeout
+        self.seen_as, self.shell, self.timeout = seen_as, str(shell), timeout
         boundary = self.BOUNDARY.replace("\n", "\\n")
         script = [f"mkdir {work}; umask 022; cd {work}; printf '{boundary}errors\\n' >errors"]
         for number, case in enumerate(cases):

@@ -32,7 +32,7 @@ printf '1\\n2\\n' > '#mem/whatis'
 echo == nobody; proctest walk 65534 '#mem/whatis'; ls -l '#mem' | grep whatis
 """)
     parts = sections_of(result.stdout)
-    user = "0x{} is an address of programs, not of the kernel\n"
+    user = "0x{} is an address of user space\n"
     assert parts["none"] == parts["words"] == "", result
     assert parts["pieces"] == user.format(0), result
     assert parts["decimal"] == "0xffffffffffffffff is nothing\n", result
@@ -128,7 +128,7 @@ def test_it_says_what_kmem_whatis_says(tmp_path):
     text = waits.said["answers"]
     for words in (" bytes: live\n", ": free, in ", "bytes into the slab structure", "behind an object", "by way of page_4096",
                   "a page of programs, which", "the direct map of", "the kernel stack of task", "the guard page below", "is code: ", "is nothing\n",
-                  "an address of programs", "an allocation from the arena page", "allocated by pid 2 sh"):
+                  "an address of user space", "an allocation from the arena page", "allocated by pid 2 sh"):
         assert words in text, (words, text)
     assert len(inside) > 80
     wrong = {f"{address:#x}": (description(lines), description(outside[address])) for address, lines in inside.items()
@@ -151,7 +151,7 @@ for i in 1 2 3; do sh -c 'exec 3<> "#mem/whatis"; while :; do echo '$object' >&3
 echo == killed; ask 1; cat '#mem/unreachable'
 """)
     answers, killed = result.stdout.split("== killed\n")
-    assert re.match(r"0x1 is an address of programs, not of the kernel\nunreachable objects [0-3] bytes ", killed), result
+    assert re.match(r"0x1 is an address of user space\nunreachable objects [0-3] bytes ", killed), result
     assert set(re.findall(r"objects of (\w+)", killed)) <= {"debug_64"}, result
     assert answers.count(" of debug_64, which has 64 bytes: live\n") == 16, result
     # Unless the address is stale on the stack of an asker, or in the page of that stack, which its

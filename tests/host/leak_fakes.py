@@ -8,7 +8,7 @@ from stele.tracedump import COUNTERS, Record, Source
 
 def group(marks, name="debug_64", function="leak_at_depth", offset=0x34, kind="cache", time=0, size=64):
     frames = [[(f"{function}+{offset:#x}", "kern/a.cc:2")], [("debug_alloc_write+0x12", "kern/a.cc:9")]]
-    return Group(name, kind, offset, frames, [Record(0x1000, size, time, offset, 1, mark, 0) for mark in marks], ["pid 12 sh"])
+    return Group(name, kind, offset, frames, [Record(0x1000, size, time, offset, 1, mark=mark) for mark in marks], ["pid 12 sh"])
 
 
 def source(name="debug_64", mark=4, options=(), **counters):

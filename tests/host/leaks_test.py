@@ -2,7 +2,6 @@
 import json
 import re
 import subprocess
-from dataclasses import replace
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -16,7 +15,7 @@ from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression,
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
 from stele.references import NOWHERE, parse_references, with_names
-from stele.tracedump import Record
+from stele.tracedump import NOT_LEAK, Record
 
 
 def doubts(after, before=None, counts="", counts_after=""):
@@ -322,13 +321,13 @@ def test_report_says_what_was_not_run(untraced, line):
 
 def references(marks, objects, name="ref.chan", function="fd_get", offset=0x7):
     taken = group(marks, name=name, function=function, offset=offset, kind="references", size=0)
-    taken.records = [replace(record, object=at) for record, at in zip(taken.records, objects)]
+    taken.records = [record._replace(object=at) for record, at in zip(taken.records, objects)]
     return taken
 
 
 def test_references_stand_under_the_objects_that_they_keep():
     leaked = group([0, 1, 2], name="chan")
-    leaked.records = [replace(record, object=at) for record, at in zip(leaked.records, (0x10, 0x20, 0x30))]
+    leaked.records = [record._replace(object=at) for record, at in zip(leaked.records, (0x10, 0x20, 0x30))]
     taken = references([0, 1, 2, 2], [0x10, 0x20, 0x30, 0x40])
     verdict = judge([taken, leaked], 5)
     assert verdict.by_stack == [leaked] and [len(kept.records) for kept in leaked.references] == [3]
@@ -340,7 +339,7 @@ def test_references_stand_under_the_objects_that_they_keep():
 
 def test_references_have_places():
     leaked = group([0, 1], name="chan")
-    leaked.records = [replace(record, object=at) for record, at in zip(leaked.records, (0x10, 0x20))]
+    leaked.records = [record._replace(object=at) for record, at in zip(leaked.records, (0x10, 0x20))]
     taken = references([0, 1, 1], [0x10, 0x20, 0x30])
     taken.lying = {0x10: [f"at +{place:#x} of fd_table 0x80" for place in (8, 16, 24, 32, 40)], 0x20: [NOWHERE, NOWHERE], 0x30: ["on no stack"]}
     verdict = judge([taken, leaked], 5)
@@ -419,9 +418,9 @@ def test_what_is_suppressed_is_counted():
 
 def test_objects_that_stay():
     staying = group([0, 1, 2])
-    staying.records = [replace(record, not_leak=True) for record in staying.records]
+    staying.records = [record._replace(flags=NOT_LEAK) for record in staying.records]
     mixed = group([0, 1, 2], name="chan")
-    mixed.records[0] = Record(1, 64, 0, 1, 1, 0, 0, True)
+    mixed.records[0] = Record(1, 64, 0, 1, 1, flags=NOT_LEAK)
     kept, accused, [hidden] = hide([staying, mixed], [growth(), growth("chan")], 5)
     assert [(one.name, len(one.records)) for one in kept] == [("chan", 2)]
     assert (hidden.why, hidden.objects, [one.name for one in hidden.growths], [one.name for one in accused]) == (NOT_A_LEAK, 4, ["debug_64"], ["chan"])

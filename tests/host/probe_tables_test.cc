@@ -166,49 +166,54 @@ ProbeCall call_at(uint64_t stack_pointer, uint32_t tag) {
 }
 constexpr auto kStands = [](const ProbeCall&) { return true; };
 constexpr auto kGone = [](const ProbeCall&) { return false; };
+constexpr auto kForgotten = [](const ProbeCall&) {};
 
 TEST(Pairs, OutermostCallIsKept) {
   auto pairs = std::make_unique<ProbePairs>();
-  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::process(8);
+  const ProbeRunner a = ProbeRunner::thread(7), b = ProbeRunner::thread(8);
   ProbeCall call;
-  EXPECT_FALSE(pairs->within(a, 1000, kStands));
-  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_FALSE(pairs->within(a, 1000, kStands, kForgotten));
+  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call, kForgotten));
   ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
-  EXPECT_TRUE(pairs->within(a, 900, kStands));
-  EXPECT_FALSE(pairs->within(b, 900, kStands));
-  EXPECT_FALSE(pairs->leave(a, 900, 2, &call));  // that of a call within
-  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_TRUE(pairs->within(a, 900, kStands, kForgotten));
+  EXPECT_FALSE(pairs->within(b, 900, kStands, kForgotten));
+  EXPECT_FALSE(pairs->leave(a, 900, 2, &call, kForgotten));  // that of a call within
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call, kForgotten));
   EXPECT_EQ(call.stack_pointer, 1000u);
-  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call, kForgotten));
 }
 
 TEST(Pairs, CallsWhoseReturnIsNotToldAreCounted) {
   auto pairs = std::make_unique<ProbePairs>();
-  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::task(7);
+  const ProbeRunner a = ProbeRunner::thread(7), b = ProbeRunner::task(7);
   ProbeCall call;
   ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
-  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call, kForgotten));
   EXPECT_EQ(pairs->abandoned(), 0u);
   // Another is entered at the same place; where the call no longer stands; something else returns
   // at its place, or at a higher one; its process ends.
   uint64_t expected = 0;
+  std::vector<uint64_t> told;
+  const auto gone = [&](const ProbeCall& lost) { told.push_back(lost.stack_pointer + lost.tag); };
   const auto abandon = [&](auto how) {
     ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
     how();
-    EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+    EXPECT_FALSE(pairs->leave(a, 1000, 1, &call, kForgotten));
     EXPECT_EQ(pairs->abandoned(), ++expected);
+    EXPECT_EQ(told, std::vector<uint64_t>(expected, 1001));
   };
-  abandon([&] { EXPECT_FALSE(pairs->within(a, 1000, kStands)); });
-  abandon([&] { EXPECT_FALSE(pairs->within(a, 900, [](const ProbeCall&) { return false; })); });
-  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1000, 2, &call)); });
-  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1008, 1, &call)); });
-  abandon([&] { pairs->forget(a); });
-  pairs->forget(a);
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 1000, kStands, gone)); });
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 900, kGone, gone)); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1000, 2, &call, gone)); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1008, 1, &call, gone)); });
+  abandon([&] { pairs->forget(a, gone); });
+  pairs->forget(a, gone);
   EXPECT_EQ(pairs->abandoned(), expected) << "there was none";
   ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
   ASSERT_TRUE(pairs->enter(b, call_at(1000, 1)));
-  pairs->forget_all();
+  pairs->forget_all(gone);
   EXPECT_EQ(pairs->abandoned(), expected + 2);
+  EXPECT_EQ(told.size(), expected + 2);
 }
 
 TEST(Pairs, CallsThatEndWithoutReturn) {
@@ -217,38 +222,42 @@ TEST(Pairs, CallsThatEndWithoutReturn) {
   ProbeCall call;
   for (const uint64_t next : {1000, 1008}) {  // entered at the same place, and higher
     ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-    EXPECT_FALSE(pairs->within(runner, next, kStands));
-    EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+    EXPECT_FALSE(pairs->within(runner, next, kStands, kForgotten));
+    EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call, kForgotten));
   }
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  EXPECT_FALSE(pairs->leave(runner, 1008, 1, &call));  // something higher returns
-  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  EXPECT_FALSE(pairs->leave(runner, 1008, 1, &call, kForgotten));  // something higher returns
+  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call, kForgotten));
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  EXPECT_FALSE(pairs->leave(runner, 1000, 2, &call));  // another function at the same place
-  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  EXPECT_FALSE(
+      pairs->leave(runner, 1000, 2, &call, kForgotten));  // another function at the same place
+  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call, kForgotten));
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  EXPECT_FALSE(pairs->within(runner, 900, kGone));  // lower, and it is known that it is no more
-  EXPECT_FALSE(pairs->within(runner, 800, kStands));
+  EXPECT_FALSE(
+      pairs->within(runner, 900, kGone, kForgotten));  // lower, and it is known that it is no more
+  EXPECT_FALSE(pairs->within(runner, 800, kStands, kForgotten));
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  pairs->forget(runner);
-  EXPECT_FALSE(pairs->within(runner, 900, kStands));
+  pairs->forget(runner, kForgotten);
+  EXPECT_FALSE(pairs->within(runner, 900, kStands, kForgotten));
 }
 
 TEST(Pairs, ManyRunners) {
   auto pairs = std::make_unique<ProbePairs>();
   std::set<uint32_t> kept;
-  for (uint32_t pid = 1; pid <= 400; pid++) {
-    if (pairs->enter(ProbeRunner::process(pid), call_at(pid * 16, pid))) kept.insert(pid);
+  for (uint32_t id = 1; id <= 1200; id++) {
+    if (pairs->enter(ProbeRunner::thread(id), call_at(id * 16, id))) kept.insert(id);
+    if (id == 500) EXPECT_EQ(kept.size(), id);
   }
-  EXPECT_GT(kept.size(), 200u);
-  EXPECT_LT(kept.size(), 400u);  // it says when it is full
+  EXPECT_GT(kept.size(), 900u);
+  EXPECT_LT(kept.size(), 1200u);  // it says when it is full
   ProbeCall call;
-  for (uint32_t pid = 1; pid <= 400; pid++) {
-    EXPECT_EQ(pairs->leave(ProbeRunner::process(pid), pid * 16, pid, &call), kept.count(pid) == 1);
+  for (uint32_t id = 1; id <= 1200; id++) {
+    EXPECT_EQ(pairs->leave(ProbeRunner::thread(id), id * 16, id, &call, kForgotten),
+              kept.count(id) == 1);
   }
-  EXPECT_TRUE(pairs->enter(ProbeRunner::process(1), call_at(1, 1)));
-  pairs->forget_all();
-  EXPECT_FALSE(pairs->within(ProbeRunner::process(1), 0, kStands));
+  EXPECT_TRUE(pairs->enter(ProbeRunner::thread(1), call_at(1, 1)));
+  pairs->forget_all(kForgotten);
+  EXPECT_FALSE(pairs->within(ProbeRunner::thread(1), 0, kStands, kForgotten));
 }
 
 TraceEvent object(uint64_t address, uint32_t size) {
@@ -274,7 +283,7 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
   }
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);
-  EXPECT_EQ(counters.live_bytes, bytes);
+  EXPECT_EQ(counters.bytes, bytes);
   return found;
 }
 

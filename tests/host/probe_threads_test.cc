@@ -98,18 +98,19 @@ TEST(ProbeThreads, Events) {
 TEST(ProbeThreads, Pairs) {
   auto pairs = std::make_unique<ProbePairs>();
   const auto stands = [](const ProbeCall&) { return true; };
+  const auto forgotten = [](const ProbeCall&) {};
   on_cpus([&](int cpu) {
     for (uint32_t i = 0; i < 20000; i++) {
       const uint32_t pid = i % 50 * kCpus + static_cast<uint32_t>(cpu) + 1;
-      const ProbeRunner runner = ProbeRunner::process(pid);
-      ASSERT_FALSE(pairs->within(runner, 50, stands));
+      const ProbeRunner runner = ProbeRunner::thread(pid);
+      ASSERT_FALSE(pairs->within(runner, 50, stands, forgotten));
       ProbeCall call = {};
       call.stack_pointer = 100;
       call.size = pid;
       call.tag = i;
       ASSERT_TRUE(pairs->enter(runner, call));
-      ASSERT_TRUE(pairs->within(runner, 50, stands));
-      ASSERT_TRUE(pairs->leave(runner, 100, i, &call));
+      ASSERT_TRUE(pairs->within(runner, 50, stands, forgotten));
+      ASSERT_TRUE(pairs->leave(runner, 100, i, &call, forgotten));
       ASSERT_EQ(call.size, pid);
     }
   });

@@ -25,7 +25,7 @@ def source(name="pipe", records=(), kind="cache", **options):
 
 
 def records(count, size=64, stack=KERNEL, context=5, user_stack=USER, time=2_000_000_000, mark=0, first=0xFFFF800000001000):
-    return [Record(first + 4096 * i, size, time, stack, context, mark, 1, False, user_stack) for i in range(count)]
+    return [Record(first + 4096 * i, size, time, stack, context, user_stack, mark, cpu=1) for i in range(count)]
 
 
 def dump(*sources):

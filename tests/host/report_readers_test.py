@@ -74,8 +74,8 @@ def test_counters_that_cannot_be_are_damage(read):
 
 def test_holders_are_the_references_to_an_object(read):
     chans = records(2)
-    taken = Record(chans[1].object, 0, 0, TAKEN, 5, 0, 0)
-    other = Record(0xFFFF800000777000, 0, 0, TAKEN, 5, 0, 0)
+    taken = Record(chans[1].object, 0, 0, TAKEN, 5)
+    other = Record(0xFFFF800000777000, 0, 0, TAKEN, 5)
     profile = read(dump(source("chan", chans), source("ref.chan", [taken, other], "references")))
     [lines] = profile.holders.values()
     assert lines == [f"reference to {taken.object:#x} taken by 0xffffffff80009000"]

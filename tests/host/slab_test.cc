@@ -260,9 +260,9 @@ TEST(Slab, AConstructorThatFailsIsAnAllocationThatFails) {
 kmem_cache* faulty = nullptr;
 unsigned asked = 0, to_pass = 0, to_fail = 0;
 
-int fail_some(kmem_fault_site site, const void* source, size_t size, int flags) {
+int fail_some(kmem_inject_site site, const void* source, size_t size, int flags) {
   EXPECT_TRUE(host_cpu.interrupts_off);
-  if (site != KMEM_FAULT_CACHE || source != faulty) return 0;
+  if (site != KMEM_INJECT_CACHE || source != faulty) return 0;
   EXPECT_EQ(size, 40u);
   EXPECT_EQ(flags, KM_ATOMIC);
   asked++;
@@ -275,14 +275,14 @@ int fail_some(kmem_fault_site site, const void* source, size_t size, int flags) 
   return 1;
 }
 
-int fail_others(kmem_fault_site, const void*, size_t, int) {
+int fail_others(kmem_inject_site, const void*, size_t, int) {
   return 1;
 }
 
 TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   faulty = kmem_cache_create("faulty", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
-  ASSERT_EQ(kmem_faults_begin(fail_some), 1);
-  EXPECT_EQ(kmem_faults_begin(fail_others), 0) << "one at a time";
+  ASSERT_EQ(kmem_inject_begin(fail_some), 1);
+  EXPECT_EQ(kmem_inject_begin(fail_others), 0) << "one at a time";
   kmem_cache* const later =
       kmem_cache_create("faulty_later", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache_cpu_flags(faulty, KMC_TRACED | KMC_EVER_TRACED, 0);
@@ -312,11 +312,11 @@ TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   kmem_cache_destroy(later);
   faulty = first;
   // Nobody is asked any more.
-  kmem_faults_end();
+  kmem_inject_end();
   asked = 0, to_fail = 10;
   void* const object = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);
   EXPECT_EQ(object, fast);
-  EXPECT_EQ(kmem_fault(KMEM_FAULT_ARENA, nullptr, 1, 0), 0);
+  EXPECT_EQ(kmem_inject(KMEM_INJECT_ARENA, nullptr, 1, 0), 0);
   EXPECT_EQ(asked, 0u);
   kmem_cache_free(faulty, object);
   kmem_cache_cpu_flags(faulty, 0, KMC_TRACED | KMC_EVER_TRACED);

@@ -52,10 +52,10 @@ Records read(TraceSnapshot& snapshot) {
     }));
   }
   EXPECT_EQ(order[0], order[1]);
-  EXPECT_EQ(records.size(), snapshot.counters().live());
+  EXPECT_EQ(records.size(), snapshot.counters().live);
   uint64_t bytes = 0;
   for (const auto& [object, record] : records) bytes += record.size;
-  EXPECT_EQ(bytes, snapshot.counters().live_bytes);
+  EXPECT_EQ(bytes, snapshot.counters().bytes);
   const TraceCounters& counters = snapshot.counters();
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   return records;

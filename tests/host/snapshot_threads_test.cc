@@ -73,7 +73,7 @@ void read_once(World& world, unsigned reader) {
       if (++count % 512 == reader) sched_yield();
     });
     const TraceCounters& counters = snapshot.counters();
-    if (count != counters.live() || bytes != counters.live_bytes) world.wrong++;
+    if (count != counters.live || bytes != counters.bytes) world.wrong++;
     if (counters.seen != counters.recorded + counters.dropped + counters.filtered) world.wrong++;
   }
   uint64_t gone = 0;
@@ -122,8 +122,8 @@ TEST(SnapshotThreads, NothingIsMissedAndNothingShownTwice) {
     }
     const TraceCounters counters = world.table->counters();
     EXPECT_EQ(counters.recorded, uint64_t{kWriters} * 15'000);
-    EXPECT_EQ(counters.live(), 0u);
-    EXPECT_EQ(counters.live_bytes, 0u);
+    EXPECT_EQ(counters.live, 0u);
+    EXPECT_EQ(counters.bytes, 0u);
     EXPECT_EQ(counters.freed + counters.cleared, counters.recorded);
     EXPECT_EQ(counters.freed + counters.unmatched, counters.recorded);
     TraceTable::destroy(world.table);
@@ -150,7 +150,7 @@ TEST(SnapshotThreads, ATableThatEndsStaysForItsReaders) {
         uint64_t count = 0;
         snapshot.visit([&](const TraceRecord&) { count++; });
         // Shards are emptied, and snapshots of them opened, one after the other.
-        if (count != snapshot.counters().live() || count > 500) wrong++;
+        if (count != snapshot.counters().live || count > 500) wrong++;
         snapshot.close();
       });
     }

@@ -8,7 +8,7 @@ TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S r
 # Allocation contexts: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Records, and the choice of the recorded allocations.
-TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_table.cc)
+TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
 # The hooks that the memory core calls for each traced allocation.
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 # The commands that users write, and the dumps that they read.

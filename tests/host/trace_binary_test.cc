@@ -150,7 +150,7 @@ class TraceBinaryTest : public testing::Test {
         header.state.options = {
             .depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
-      header.untracked = 100 + 2 * tables_[i % 2]->counters().live();  // all that are live
+      header.objects = 100 + 2 * tables_[i % 2]->counters().live;  // all that are live
       binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
                    i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i]);
     }

@@ -135,7 +135,7 @@ class Life {
       return;
     }
     counters.recorded++;
-    counters.live_bytes += size;
+    counters.bytes += size;
     counters.stacks_lost += stack == 0 || user_stack_lost;
     counters.contexts_lost += context == 0;
     counters.truncated += which % 16 == 0;
@@ -146,14 +146,14 @@ class Life {
     Expected& expected = expected_[table];
     tables_[table]->forget(object, 0);
     expected.counters.freed++;
-    expected.counters.live_bytes -= expected.live[object];
+    expected.counters.bytes -= expected.live[object];
     expected.live.erase(object);
   }
 
   void clear(size_t table) {
     tables_[table]->clear();
     expected_[table].counters.cleared += expected_[table].live.size();
-    expected_[table].counters.live_bytes = 0;
+    expected_[table].counters.bytes = 0;
     expected_[table].live.clear();
   }
 
@@ -180,7 +180,7 @@ class Life {
     ASSERT_EQ(is.freed, expected.freed);
     ASSERT_EQ(is.cleared, expected.cleared);
     ASSERT_EQ(is.unmatched, 0u);
-    ASSERT_EQ(is.live_bytes, expected.live_bytes);
+    ASSERT_EQ(is.bytes, expected.bytes);
     ASSERT_EQ(is.stacks_lost, expected.stacks_lost);
     ASSERT_EQ(is.contexts_lost, expected.contexts_lost);
     ASSERT_EQ(is.truncated, expected.truncated);

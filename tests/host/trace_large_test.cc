@@ -44,7 +44,7 @@ class TraceLargeTest : public testing::Test {
     EXPECT_EQ(counters.seen, counters.recorded + counters.dropped);
     uint64_t bytes = 0;
     for (const TraceRecord& record : records) bytes += record.size();
-    EXPECT_EQ(counters.live_bytes, bytes);
+    EXPECT_EQ(counters.bytes, bytes);
     return records;
   }
 
@@ -55,7 +55,7 @@ TEST_F(TraceLargeTest, SizesThatARecordCannotHoldAreDropped) {
   table_->record(event(0x1000, TraceTable::kMaxSize));
   table_->record(event(0x2000, TraceTable::kMaxSize + 1));
   ASSERT_EQ(copy().size(), 1u);
-  EXPECT_EQ(table_->counters().live_bytes, TraceTable::kMaxSize);
+  EXPECT_EQ(table_->counters().bytes, TraceTable::kMaxSize);
   EXPECT_EQ(table_->counters().dropped, 1u);
 }
 
@@ -70,7 +70,7 @@ TEST_F(TraceLargeTest, TakeNoMoreMemoryForBeingMany) {
         0x2000, 3));  // with large records present, hooks take the general path
     table_->forget(0x2000, 3);
     table_->record(event(0x3000, 7));  // where the large one was
-    EXPECT_EQ(table_->counters().live_bytes, 5 * TraceTable::kLargeSize + 7);
+    EXPECT_EQ(table_->counters().bytes, 5 * TraceTable::kLargeSize + 7);
     table_->forget(0x3000, 3);
   }
   EXPECT_EQ(TraceWorld::pages_out(), pages);
@@ -90,7 +90,7 @@ TEST_F(TraceLargeTest, AreAsLargeAsTheyWereRecordedLast) {
       expected[object] = size;
     }
     if (step % 100 != 0) continue;
-    ASSERT_EQ(table_->counters().live(), expected.size());
+    ASSERT_EQ(table_->counters().live, expected.size());
     for (const TraceRecord& record : copy()) ASSERT_EQ(record.size(), expected[record.object()]);
   }
 }
@@ -127,10 +127,10 @@ TEST_F(TraceLargeTest, ManyRangesAreCutOneByOne) {
     table_->record(event(address(i), kSize), kOwner);
     if (i % 3 == 0) table_->forget(i + 1, 3);
   }
-  const uint64_t small = table_->counters().live() - kRanges;
+  const uint64_t small = table_->counters().live - kRanges;
   for (uint64_t left = kRanges; left > 0; left--) {
-    ASSERT_EQ(table_->counters().live(), small + left);
-    ASSERT_EQ(table_->counters().live_bytes, small * 7 + left * kSize);
+    ASSERT_EQ(table_->counters().live, small + left);
+    ASSERT_EQ(table_->counters().bytes, small * 7 + left * kSize);
     // In an order that is not that of the list.
     ASSERT_TRUE(table_->cut(address(left * 1'237 % kRanges), kSize, kOwner)) << left;
   }

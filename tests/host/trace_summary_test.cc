@@ -163,7 +163,7 @@ TEST_F(TraceSummaryTest, ManyStacks) {
   }
   EXPECT_EQ(found, 3u);
   EXPECT_EQ(sum.objects, summary_.total().objects);
-  EXPECT_EQ(sum.bytes, tables_[0]->counters().live_bytes);
+  EXPECT_EQ(sum.bytes, tables_[0]->counters().bytes);
   EXPECT_EQ(said.back(),
             "  there are more than 2048 stacks: some of the others may be from those above");
 }

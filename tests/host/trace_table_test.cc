@@ -63,7 +63,7 @@ struct Model {
 
 void expect_identities(const TraceCounters& counters) {
   ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
-  ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + counters.live());
+  ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + counters.live);
 }
 
 void expect_equal(TraceTable& table, const Model& model) {
@@ -80,7 +80,7 @@ void expect_equal(TraceTable& table, const Model& model) {
   ASSERT_EQ(counters.stacks_lost, model.counters.stacks_lost);
   ASSERT_EQ(counters.contexts_lost, model.counters.contexts_lost);
   ASSERT_EQ(counters.truncated, model.counters.truncated);
-  ASSERT_EQ(counters.live(), model.live.size());
+  ASSERT_EQ(counters.live, model.live.size());
   ASSERT_EQ(records.size(), model.live.size());
   uint64_t bytes = 0;
   for (const TraceRecord& record : records) {
@@ -95,7 +95,7 @@ void expect_equal(TraceTable& table, const Model& model) {
     ASSERT_EQ(record.cpu(), event.cpu);
     ASSERT_EQ(record.mark(), mark);
   }
-  ASSERT_EQ(counters.live_bytes, bytes);
+  ASSERT_EQ(counters.bytes, bytes);
 }
 
 class TraceTableTest : public testing::Test {
@@ -216,7 +216,7 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
     counters = table_->counters();
     EXPECT_EQ(counters.dropped, refused);
     EXPECT_EQ(counters.unmatched, 2 * refused);
-    EXPECT_EQ(counters.live(), 2u);
+    EXPECT_EQ(counters.live, 2u);
     ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
   }
   EXPECT_TRUE(table_->forget_of(7, object, 3));
@@ -224,7 +224,7 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
   // Addresses of the upper half are held.
   table_->record(event(object - (uint64_t{1} << 47)));
   EXPECT_EQ(copy_of(*table_, &counters).at(0).object(), 0xffff800000001000);
-  EXPECT_EQ(counters.live(), 1u);
+  EXPECT_EQ(counters.live, 1u);
 }
 
 TEST_F(TraceTableTest, NotesWhatStays) {
@@ -315,7 +315,7 @@ TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   EXPECT_EQ(counters.seen, 1000u);
   EXPECT_EQ(counters.dropped, 1000u);
   EXPECT_EQ(counters.unmatched, 1000u);
-  EXPECT_EQ(counters.live(), 0u);
+  EXPECT_EQ(counters.live, 0u);
 }
 
 TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
@@ -333,10 +333,10 @@ TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
   for (uint64_t i = 1; i <= 10; i++) table_->forget(i * 4096, 0);
   for (uint64_t i = 1001; i <= 1010; i++) record_on(i, 5);
   EXPECT_EQ(table_->counters().dropped, 0u);
-  EXPECT_EQ(table_->counters().live(), 10u);
+  EXPECT_EQ(table_->counters().live, 10u);
   for (uint64_t i = 1001; i <= 1010; i++) table_->forget(i * 4096, i % 2 == 0 ? 5 : 7);
   EXPECT_EQ(table_->counters().unmatched, 0u);
-  EXPECT_EQ(table_->counters().live(), 0u);
+  EXPECT_EQ(table_->counters().live, 0u);
 }
 
 // Caches give out regular addresses. Each stride must find its objects, in any order of frees, and
@@ -353,7 +353,7 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
     for (uint64_t i = 1; i <= kObjects; i++) {
       table_->forget((0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000, 0);
     }
-    ASSERT_EQ(table_->counters().live(), 0u) << "stride " << stride;
+    ASSERT_EQ(table_->counters().live, 0u) << "stride " << stride;
     table_->clear();
   }
   EXPECT_EQ(table_->counters().unmatched, 0u);
@@ -368,7 +368,7 @@ TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
     TraceWorld::fail_pages(i % 3000 < 1000 ? 40 : 0);
     do {
       table->record(small_event(object(i)));
-    } while (table->counters().live() != i);
+    } while (table->counters().live != i);
   }
   TraceWorld::fail_pages(0);
   // A record has 32.25 bytes; the rest are buckets, of 8.
@@ -411,7 +411,7 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
         ::forget(*table_, object(i), cpu);
       }
     }
-    EXPECT_EQ(table_->counters().live(), 0u);
+    EXPECT_EQ(table_->counters().live, 0u);
     EXPECT_EQ(table_->counters().unmatched, owned ? kObjects : 0);
   }
 }
@@ -483,7 +483,7 @@ TEST_F(TraceTableTest, WhatIsFilteredIsCountedAndTakesNoMemory) {
   EXPECT_EQ(counters.filtered, 1000u);
   EXPECT_EQ(counters.dropped, 0u);
   EXPECT_EQ(counters.unmatched, 1000u);
-  EXPECT_EQ(counters.live(), 0u);
+  EXPECT_EQ(counters.live, 0u);
 }
 
 TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
@@ -520,8 +520,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
     while (!done) {
       TraceCounters counters;
       const std::vector<TraceRecord> records = copy_of(*table_, &counters);
-      if (counters.live() != records.size() || counters.live_bytes != 64 * records.size())
-        ADD_FAILURE();
+      if (counters.live != records.size() || counters.bytes != 64 * records.size()) ADD_FAILURE();
       expect_identities(counters);
     }
   });

@@ -287,7 +287,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
             uint64_t count = 0;
             snapshot.visit([&](const TraceRecord& record) { count += record.size() == 64; });
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
-            if (counters.live_bytes != 64 * count) wrong++;
+            if (counters.bytes != 64 * count) wrong++;
           }
           if (table->mark() < TraceTable::kMaxMark) table->next_mark();
           if (table->mark() % 8 == 0) table->clear();
@@ -325,7 +325,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
     EXPECT_EQ(counters.seen, allocated + filtered);
     EXPECT_EQ(counters.filtered, filtered);
     EXPECT_EQ(counters.freed + counters.unmatched, freed);
-    EXPECT_EQ(counters.live(), 0u);
+    EXPECT_EQ(counters.live, 0u);
     EXPECT_LE(trace_memory_used(), most);
     TraceTable::destroy(table);
   }

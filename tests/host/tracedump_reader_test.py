@@ -1,15 +1,16 @@
 """The host's reader of the binary dump."""
-import pathlib
 import re
+import struct
 import subprocess
 
 import pytest
 
-from stele.tracedump import (CONTEXT, CONTEXTS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
+from stele.abi import ABI, Abi, AbiError
+from stele.abi import HEADER as HEADER_FILE
+from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
                              STRINGS, TraceDump, TraceDumpError, text)
 
 NO_LIMIT = (1 << 64) - 1
-ABI = pathlib.Path(__file__).resolve().parent.parent.parent / "kern/abi/tracedump.h"
 
 
 def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
@@ -68,19 +69,43 @@ def test_what_later_kernels_add_is_passed_over():
     check(binary(extra=b"\xee" * 8, unknown=[(77, b"what is this"), (1000, b"")]))
 
 
-def test_layout_is_that_of_the_abi():
-    text = ABI.read_text()
-    sizes = {name: int(size) for name, size in re.findall(r"ABI_TRACEDUMP_SIZE\(abi_tracedump_(\w+), (\d+)\)", text)}
-    assert sizes == {"header": HEADER.size, "section": SECTION.size, "source": SOURCE.size, "context": CONTEXT.size, "stack": STACK.size,
-                             "record": RECORD.size}
-    tags = {name: int(value) for name, value in re.findall(r"ABI_TRACEDUMP_(\w+) = (\d+), +/\*", text)}
-    assert tags == {"SOURCES": SOURCES, "CONTEXTS": CONTEXTS, "STACKS": STACKS, "FRAMES": FRAMES, "STRINGS": STRINGS, "RECORDS": RECORDS}
+def test_layout_is_what_a_compiler_makes_of_it(tmp_path):
+    def lines():
+        for name, layout in ABI.layouts.items():
+            yield f'printf("{name} %zu\\n", sizeof(struct abi_tracedump_{name}));'
+            for field in layout.fields:
+                place = re.sub(r"_(\d)$", r"[\1]", field)
+                yield f'printf("{name}.{field} %zu\\n", offsetof(struct abi_tracedump_{name}, {place}));'
+        for values in ABI.enums.values():
+            yield from (f'printf("{value} %d\\n", ABI_TRACEDUMP_{value.upper()});' for value in values)
+
+    def expected():
+        for name, layout in ABI.layouts.items():
+            yield f"{name} {layout.size}"
+            offsets = [struct.calcsize(layout.struct.format[:1] + "".join(codes)) for codes in prefixes(re.findall(r"\d*\w", layout.struct.format))]
+            yield from (f"{name}.{field} {offset}" for field, offset in zip(layout.fields, offsets, strict=True))
+        yield from (f"{name} {value}" for values in ABI.enums.values() for name, value in values.items())
+
+    def prefixes(codes):
+        return [codes[:i] for i in range(len(codes))]
+
+    program = f'#include <stddef.h>\n#include <stdio.h>\n#include "{HEADER_FILE}"\nint main(void) {{\n' + "\n".join(lines()) + "\n}\n"
+    subprocess.run(["gcc", "-x", "c", "-o", tmp_path / "layout", "-"], input=program, text=True, check=True)
+    said = subprocess.run([tmp_path / "layout"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said.splitlines() == list(expected())
+    assert set(COUNTERS) < set(ABI.layouts["source"].fields)
+
+
+@pytest.mark.parametrize("line", ["  uint64_t more;\n", "  void* pointer;\n", "  uint32_t a, b;\n"])
+def test_a_layout_that_is_not_understood_is_refused(line):
+    with pytest.raises(AbiError):
+        Abi(HEADER_FILE.read_text().replace("  uint16_t mark;\n", "  uint16_t mark;\n" + line))
 
 
 def test_abi_is_c_and_cpp():
     for language in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
         subprocess.run(["gcc", *language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-"], check=True,
-                       input=f'#include "{ABI}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
+                       input=f'#include "{HEADER_FILE}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
 
 
 def test_identities():

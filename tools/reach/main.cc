@@ -57,9 +57,9 @@ void unreachable(World& world) {
 // counts, since a stack may have stale words.
 enum Where : unsigned { kStackApart, kStack, kUnreachedObject, kInUse };
 
-Where where_of(const World& world, const Place& place) {
-  if (place.kind == Place::Kind::kStatic) return kInUse;
-  if (place.kind == Place::Kind::kStack) return kStack;
+Where where_of(const World& world, const RangeOwner& place) {
+  if (place.kind == RangeOwner::Kind::kStatic) return kInUse;
+  if (place.kind == RangeOwner::Kind::kStack) return kStack;
   const bool is_lost = !(place.object.state() & kReached) && world.source(place.object).listed;
   return is_lost ? kUnreachedObject : kInUse;
 }
@@ -72,7 +72,7 @@ void print_place(const World& world, uint64_t address) {
 }
 
 // Searches for traced references: for their two words, and on a stack for each alone.
-void find_references(const World& world, const Place& place, uint64_t address,
+void find_references(const World& world, const RangeOwner& place, uint64_t address,
                      std::span<const uint64_t> words) {
   const auto print = [&](const World::Reference& found, Where where, size_t i) {
     printf("place %" PRIx64 " %" PRIx64 " %x ", found.object, found.number, where);
@@ -83,7 +83,7 @@ void find_references(const World& world, const Place& place, uint64_t address,
     if (!found) continue;
     if (i > 0 && words[i - 1] == found->object) {
       print(*found, where_of(world, place), i - 1);
-    } else if (place.kind == Place::Kind::kStack &&
+    } else if (place.kind == RangeOwner::Kind::kStack &&
                std::find(words.begin(), words.end(), found->object) != words.end()) {
       print(*found, kStackApart, i);
     }
@@ -95,7 +95,7 @@ void references(World& world) {
     for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
   };
   for_each_range(world.index(), world, show_roots,
-                 [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
+                 [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
                    find_references(world, place, address, words);
                  });
 }

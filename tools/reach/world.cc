@@ -130,16 +130,16 @@ class World::Reader {
   }
 
   void object() { world_.objects_.insert(world_.objects_.end(), numbers_.begin(), numbers_.end()); }
-  void words() { add_root(Place::of_static(), numbers_[0], numbers_[1]); }
-  void stack() { add_root(Place::of_stack(numbers_[0]), numbers_[1], numbers_[2]); }
+  void words() { add_root(RangeOwner::of_static(), numbers_[0], numbers_[1]); }
+  void stack() { add_root(RangeOwner::of_stack(numbers_[0]), numbers_[1], numbers_[2]); }
   void registers() {
     world_.registers_at_ = numbers_[0];
     world_.registers_.assign(numbers_.begin() + 1, numbers_.end());
-    world_.roots_.push_back({Place::of_stack(0), numbers_[0],
+    world_.roots_.push_back({RangeOwner::of_stack(0), numbers_[0],
                              numbers_[0] + sizeof(uint64_t) * world_.registers_.size()});
   }
   // The memory mapped there, which need not be contiguous.
-  void add_root(const Place& place, uint64_t from, uint64_t to) {
+  void add_root(const RangeOwner& place, uint64_t from, uint64_t to) {
     if (to < from || to - from > world_.memory_->size()) fail("no range");
     to &= ~uint64_t{7};
     uint64_t before = 0;  // end of the previous page in the direct map

@@ -48,7 +48,7 @@ class World {
  public:
   // A range of words that belongs to the roots.
   struct Root {
-    Place place;
+    RangeOwner place;
     uint64_t from, to;
   };
 
@@ -140,7 +140,7 @@ class World::Visitor {
 template <typename Marker>
 void World::show_roots(Marker& marker) {
   for (const Root& root : roots_) {
-    const bool is_stack = root.place.kind == Place::Kind::kStack;
+    const bool is_stack = root.place.kind == RangeOwner::Kind::kStack;
     const uint64_t* word = at(root.from);
     for (uint64_t address = root.from; address < root.to; address += sizeof(*word), word++) {
       marker.word_at(address, *word);

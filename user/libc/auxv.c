@@ -13,11 +13,12 @@ unsigned long getauxval(unsigned long type) {
   return 0;
 }
 
+/* What is said of the program ends before dlpi_adds: the unwinder would keep a cache by it, one for
+ * all threads, and expects us to lock it. There is one object; it is found as fast without. */
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info* info, size_t size, void* data), void* data) {
   if (__stele_headers == NULL) return 0;
   struct dl_phdr_info program = {.dlpi_name = "",
                                  .dlpi_phdr = __stele_headers,
-                                 .dlpi_phnum = (Elf64_Half)__stele_header_count,
-                                 .dlpi_adds = 1};
-  return visit(&program, sizeof program, data);
+                                 .dlpi_phnum = (Elf64_Half)__stele_header_count};
+  return visit(&program, offsetof(struct dl_phdr_info, dlpi_adds), data);
 }

@@ -1,4 +1,5 @@
-/* Directory streams, on struct abi_dirent as getdents gives it. */
+/* Directory streams, on struct abi_dirent as getdents gives it. None of the calls is a cancellation
+ * point, so that those that walk through directories need not be prepared for one. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +35,10 @@ DIR* fdopendir(int fd) {
 }
 
 static DIR* opendir_at(int start, const char* path) {
-  int fd = openat(start, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = (int)SYSCALL4(open, start, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd < 0) return NULL;
   DIR* directory = fdopendir(fd);
-  if (directory == NULL) close(fd);
+  if (directory == NULL) SYSCALL1(close, fd);
   return directory;
 }
 
@@ -48,7 +49,7 @@ DIR* opendir(const char* path) {
 int closedir(DIR* directory) {
   int fd = directory->fd;
   free(directory);
-  return close(fd);
+  return (int)SYSCALL1(close, fd);
 }
 
 struct dirent* readdir(DIR* directory) {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /* What dlerror gives next; NULL after it was given. */
-static char* pending;
-static char message[128];
+static __thread char* pending;
+static __thread char message[128];
 
 /* No handle was ever given out, so each one is wrong. */
 static void fail(const char* format, const char* name) {

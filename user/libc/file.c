@@ -12,22 +12,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 int close(int fd) {
-  return (int)SYSCALL1(close, fd);
+  return (int)CANCELLABLE1(close, fd);
 }
 ssize_t read(int fd, void* buffer, size_t size) {
-  return SYSCALL3(read, fd, buffer, size);
+  return CANCELLABLE3(read, fd, buffer, size);
 }
 ssize_t write(int fd, const void* buffer, size_t size) {
-  return SYSCALL3(write, fd, buffer, size);
+  return CANCELLABLE3(write, fd, buffer, size);
 }
 ssize_t pread(int fd, void* buffer, size_t size, off_t offset) {
-  return SYSCALL4(pread, fd, buffer, size, offset);
+  return CANCELLABLE4(pread, fd, buffer, size, offset);
 }
 ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {
-  return SYSCALL4(pwrite, fd, buffer, size, offset);
+  return CANCELLABLE4(pwrite, fd, buffer, size, offset);
 }
 off_t lseek(int fd, off_t offset, int whence) {
   return SYSCALL3(lseek, fd, offset, whence);
@@ -80,6 +80,7 @@ int fcntl(int fd, int command, ...) {
   va_start(arguments, command);
   long argument = va_arg(arguments, long);
   va_end(arguments);
+  if (command == F_SETLKW) return (int)CANCELLABLE3(fcntl, fd, command, argument);
   return (int)SYSCALL3(fcntl, fd, command, argument);
 }
 
@@ -125,10 +126,10 @@ int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
 }
 
 int fsync(int fd) {
-  return (int)SYSCALL2(fsync, fd, 0);
+  return (int)CANCELLABLE2(fsync, fd, 0);
 }
 int fdatasync(int fd) {
-  return (int)SYSCALL2(fsync, fd, 1);
+  return (int)CANCELLABLE2(fsync, fd, 1);
 }
 /* POSIX has what was written on its way when sync returns. It is: a write to a file returns when
  * the device has it. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,15 +216,24 @@ static int begin(struct walk* walk, const char* path) {
   return result;
 }
 
+/* It has memory and an open directory, which a cancelled thread would not give back. */
+static int without_cancellation(struct walk* walk, const char* path) {
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  const int result = begin(walk, path);
+  pthread_setcancelstate(cancel_state, NULL);
+  return result;
+}
+
 int nftw(const char* path, int (*call)(const char*, const struct stat*, int, struct FTW*),
          int descriptors, int flags) {
   (void)descriptors;
   struct walk walk = {.call = call, .flags = flags};
-  return begin(&walk, path);
+  return without_cancellation(&walk, path);
 }
 
 int ftw(const char* path, int (*call)(const char*, const struct stat*, int), int descriptors) {
   (void)descriptors;
   struct walk walk = {.old_call = call};
-  return begin(&walk, path);
+  return without_cancellation(&walk, path);
 }

@@ -1,7 +1,9 @@
 /* Limits of the system and of a process, what it has used, and how nice it is. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,6 +77,22 @@ int getdtablesize(void) {
   return (int)soft_limit(RLIMIT_NOFILE);
 }
 
+/* Pages of memory that a line of /proc/meminfo gives in KiB; -1 with errno. */
+static long memory_pages(const char* line) {
+  char text[512];
+  int fd = open("#proc/meminfo", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t size = read(fd, text, sizeof text - 1);
+  int error = errno;
+  close(fd);
+  errno = error;
+  if (size < 0) return -1;
+  text[size] = '\0';
+  const char* at = strstr(text, line);
+  if (at == NULL) return __stele_fail(ENOSYS, "sysconf: #proc/meminfo does not say");
+  return strtol(at + strlen(line), NULL, 10) / 4;
+}
+
 long sysconf(int name) {
   switch (name) {
     case _SC_ARG_MAX:
@@ -134,6 +152,10 @@ long sysconf(int name) {
         count = 10 * count + (*digit - '0');
       return count;
     }
+    case _SC_PHYS_PAGES:
+      return memory_pages("MemTotal:");
+    case _SC_AVPHYS_PAGES:
+      return memory_pages("MemAvailable:");
     case _SC_JOB_CONTROL:
     case _SC_SAVED_IDS:
     case _SC_REGEXP:
@@ -148,35 +170,52 @@ long sysconf(int name) {
     case _SC_CPUTIME:
     case _SC_TIMERS:
     case _SC_REALTIME_SIGNALS:
-      return 200809L;
-    /* What there is not: -1 without an error. */
     case _SC_THREADS:
     case _SC_THREAD_SAFE_FUNCTIONS:
+    case _SC_THREAD_ATTR_STACKADDR:
+    case _SC_THREAD_ATTR_STACKSIZE:
+    case _SC_THREAD_PROCESS_SHARED:
+    case _SC_THREAD_CPUTIME:
+    case _SC_SEMAPHORES:
+    case _SC_PRIORITY_SCHEDULING:
+    case _SC_TIMEOUTS:
+    case _SC_BARRIERS:
+    case _SC_SPIN_LOCKS:
+    case _SC_READER_WRITER_LOCKS:
+      return 200809L;
+    /* What there is not: -1 without an error. */
     case _SC_MAPPED_FILES:
     case _SC_SHARED_MEMORY_OBJECTS:
-    case _SC_SEMAPHORES:
     case _SC_MESSAGE_PASSING:
     case _SC_ASYNCHRONOUS_IO:
     case _SC_PRIORITIZED_IO:
     case _SC_SYNCHRONIZED_IO:
     case _SC_MEMLOCK:
     case _SC_MEMLOCK_RANGE:
-    case _SC_PRIORITY_SCHEDULING:
     case _SC_IPV6:
     case _SC_RAW_SOCKETS:
     case _SC_SYMLOOP_MAX:
-    case _SC_TIMEOUTS:
     case _SC_TRACE:
     case _SC_TYPED_MEMORY_OBJECTS:
-    case _SC_BARRIERS:
-    case _SC_SPIN_LOCKS:
-    case _SC_READER_WRITER_LOCKS:
     case _SC_SPORADIC_SERVER:
-    case _SC_THREAD_CPUTIME:
     case _SC_XOPEN_VERSION:
     case _SC_XOPEN_UNIX:
-    case _SC_ATEXIT_MAX:
+    case _SC_THREAD_THREADS_MAX:
+    case _SC_THREAD_PRIORITY_SCHEDULING:
+    case _SC_THREAD_PRIO_INHERIT:
+    case _SC_THREAD_PRIO_PROTECT:
+    case _SC_SEM_NSEMS_MAX:
       return -1;
+    case _SC_ATEXIT_MAX:
+      return ATEXIT_MAX;
+    case _SC_SEM_VALUE_MAX:
+      return SEM_VALUE_MAX;
+    case _SC_THREAD_DESTRUCTOR_ITERATIONS:
+      return PTHREAD_DESTRUCTOR_ITERATIONS;
+    case _SC_THREAD_KEYS_MAX:
+      return PTHREAD_KEYS_MAX;
+    case _SC_THREAD_STACK_MIN:
+      return PTHREAD_STACK_MIN;
     default:
       return __stele_fail(EINVAL, "sysconf: not known here");
   }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 static mode_t mode_argument(int flags, va_list arguments) {
   return flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
@@ -23,14 +23,14 @@ int openat(int directory, const char* path, int flags, ...) {
   va_start(arguments, flags);
   mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  return (int)SYSCALL4(open, directory, path, flags, mode);
+  return (int)CANCELLABLE4(open, directory, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  return (int)SYSCALL4(open, AT_FDCWD, path, flags, mode); /* a stack has open alone */
+  return (int)CANCELLABLE4(open, AT_FDCWD, path, flags, mode); /* a stack has open alone */
 }
 int _open(const char*, int, ...) __attribute__((alias("open")));
 

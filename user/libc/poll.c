@@ -4,10 +4,11 @@
 #include <sys/select.h>
 #include <sys/time.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 int ppoll(struct pollfd* fds, nfds_t count, const struct timespec* timeout, const sigset_t* mask) {
-  return (int)SYSCALL4(poll, fds, count, timeout, mask);
+  const sigset_t others = mask != NULL ? *mask & ~CANCEL_MASK : 0;
+  return (int)CANCELLABLE4(poll, fds, count, timeout, mask != NULL ? &others : NULL);
 }
 
 int poll(struct pollfd* fds, nfds_t count, int milliseconds) {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/lock.h>
 
 static const struct kind {
   size_t bytes; /* the least size of a state array */
@@ -20,13 +21,16 @@ static int32_t own_state[32];
 static int32_t* words; /* the state array, behind its first word; NULL before the first use */
 static int kind;
 static int front, rear; /* indices of the words that are added next */
+__LOCK_INIT(static, lock);
 
 /* Puts away the position in the first word of the state array. */
 static void save(void) {
   words[-1] = kind == 0 ? 0 : rear * KINDS + kind;
 }
 
-void srandom(unsigned seed) {
+static long next(void);
+
+static void fill(unsigned seed) {
   if (words == NULL) {
     words = own_state + 1;
     kind = 3;
@@ -37,16 +41,16 @@ void srandom(unsigned seed) {
   for (int i = 1; i < degree; i++) {
     /* 16807 * x mod (2^31 - 1) without overflow (Schrage), for negative x as well. */
     int32_t x = words[i - 1];
-    int32_t next = 16807 * (x % 127773) - 2836 * (x / 127773);
-    words[i] = next < 0 ? next + INT32_MAX : next;
+    int32_t result = 16807 * (x % 127773) - 2836 * (x / 127773);
+    words[i] = result < 0 ? result + INT32_MAX : result;
   }
   front = kinds[kind].separation;
   rear = 0;
-  for (int i = 0; i < 10 * degree; i++) random();
+  for (int i = 0; i < 10 * degree; i++) next();
 }
 
-long random(void) {
-  if (words == NULL) srandom(1);
+static long next(void) {
+  if (words == NULL) fill(1);
   if (kind == 0) {
     words[0] = (int32_t)(((uint32_t)words[0] * 1103515245u + 12345u) & INT32_MAX);
     return words[0];
@@ -59,24 +63,24 @@ long random(void) {
   return (long)(sum >> 1);
 }
 
-char* initstate(unsigned seed, char* state, size_t size) {
+static char* use_new(unsigned seed, char* state, size_t size) {
   if (size < kinds[0].bytes) {
     errno = EINVAL;
     return NULL;
   }
-  if (words == NULL) srandom(1);
+  if (words == NULL) fill(1);
   save();
   int32_t* old = words - 1;
   kind = KINDS - 1;
   while (size < kinds[kind].bytes) kind--;
   words = (int32_t*)state + 1;
-  srandom(seed);
+  fill(seed);
   save();
   return (char*)old;
 }
 
-char* setstate(char* state) {
-  if (words == NULL) srandom(1);
+static char* use_again(char* state) {
+  if (words == NULL) fill(1);
   save(); /* `state` may be the present one */
   int32_t first = *(int32_t*)state;
   int32_t position = first / KINDS;
@@ -92,4 +96,30 @@ char* setstate(char* state) {
     front = (position + kinds[kind].separation) % kinds[kind].degree;
   }
   return (char*)old;
+}
+
+/* --- The same, one thread at a time. */
+
+void srandom(unsigned seed) {
+  __stele_lock(&lock);
+  fill(seed);
+  __stele_unlock(&lock);
+}
+long random(void) {
+  __stele_lock(&lock);
+  long result = next();
+  __stele_unlock(&lock);
+  return result;
+}
+char* initstate(unsigned seed, char* state, size_t size) {
+  __stele_lock(&lock);
+  char* old = use_new(seed, state, size);
+  __stele_unlock(&lock);
+  return old;
+}
+char* setstate(char* state) {
+  __stele_lock(&lock);
+  char* old = use_again(state);
+  __stele_unlock(&lock);
+  return old;
 }

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +19,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "start.h"
 
 struct __posix_spawnattr {
   short flags; /* POSIX_SPAWN_* */
@@ -221,9 +224,10 @@ static _Noreturn void child(int report, const char* file, exec_function* exec,
 static int spawn(pid_t* pid, const char* file, exec_function* exec,
                  const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                  char* const argv[], char* const envp[]) {
-  int ends[2];
+  int ends[2], cancel_state;
   if (pipe2(ends, O_CLOEXEC) < 0) return errno;
-  pid_t made = fork();
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  pid_t made = __stele_fork();
   if (made == 0) {
     close(ends[0]);
     child(ends[1], file, exec, actions, attributes, argv, envp);
@@ -241,6 +245,7 @@ static int spawn(pid_t* pid, const char* file, exec_function* exec,
     }
   }
   close(ends[0]);
+  pthread_setcancelstate(cancel_state, NULL);
   if (error == 0 && pid != NULL) *pid = made;
   return error;
 }

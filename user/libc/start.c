@@ -10,6 +10,7 @@
 
 #include "abi/start.h"
 #include "syscall.h"
+#include "thread.h"
 
 extern char** environ;
 extern void __libc_init_array(void);
@@ -68,6 +69,10 @@ _Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, cha
 }
 
 void exit(int code) {
+  /* Another thread that ends the process has no part in how this one does. */
+  __LOCK_INIT(static, exiting);
+  SELF(cancel_mode) = CANCEL_DISABLED;
+  __stele_lock(&exiting);
   __stele_tls_end();
   __call_exitprocs(code, NULL);
   if (_GLOBAL_REENT->__cleanup) _GLOBAL_REENT->__cleanup(_GLOBAL_REENT);

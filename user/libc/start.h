@@ -21,7 +21,13 @@ struct tls_layout {
   size_t size;       /* of it all, aligned or not */
 };
 struct tls_layout __stele_tls_layout(void);
-/* Makes thread-local storage in `memory`, `layout->size` bytes, that of the calling thread. */
+struct thread;
+/* Thread-local storage of a thread in `memory`, `layout->size` bytes. */
+struct thread* __stele_tls_make(const struct tls_layout* layout, void* memory);
+/* Makes it that of the process's first thread, which calls. */
 void __stele_tls_start(const struct tls_layout* layout, void* memory);
 /* Runs the destructors of the calling thread's thread_local variables. */
 void __stele_tls_end(void);
+
+/* fork without the handlers of pthread_atfork. */
+int __stele_fork(void);

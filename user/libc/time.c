@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 int clock_gettime(clockid_t clock, struct timespec* time) {
   return (int)SYSCALL3(clock_gettime, clock, time, NULL);
@@ -42,12 +42,12 @@ int settimeofday(const struct timeval* time, const struct timezone* zone) {
 /* An error number, and errno as it was. */
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec* time,
                     struct timespec* left) {
-  long result = syscall6(ABI_SYS_nanosleep, clock, flags, (long)time, (long)left, 0, 0);
+  long result = cancellable6(ABI_SYS_nanosleep, clock, flags, (long)time, (long)left, 0, 0);
   return (int)-result;
 }
 
 int nanosleep(const struct timespec* time, struct timespec* left) {
-  return (int)SYSCALL4(nanosleep, CLOCK_MONOTONIC, 0, time, left);
+  return (int)CANCELLABLE4(nanosleep, CLOCK_MONOTONIC, 0, time, left);
 }
 
 unsigned sleep(unsigned seconds) {

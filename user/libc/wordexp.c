@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,10 @@ int wordexp(const char* words, wordexp_t* result, int flags) {
 
   char* answer = NULL;
   size_t size = 0;
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   error = ask_shell(words, flags, &answer, &size);
+  pthread_setcancelstate(cancel_state, NULL);
   if (error == 0 && (size < 2 || answer[size - 1] != '\0'))
     error = flags & WRDE_UNDEF ? WRDE_BADVAL : WRDE_SYNTAX;
   size_t count = 0;

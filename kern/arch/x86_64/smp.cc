@@ -1,10 +1,10 @@
-// Other CPUs. They are started one after the other by INIT and STARTUP (Intel SDM volume 3,
-// section 9.4.4): a page below 1 MiB holds the code that takes them from real mode into the kernel
-// (trampoline.S). Their stacks lie in the kernel virtual range, each above a page that is not
-// mapped.
+// Other CPUs. They are started one after the other by INIT and STARTUP (Intel SDM volume 3, section
+// 9.4.4): a page below 1 MiB holds the code that takes them from real mode into the kernel
+// (trampoline.S). Their stacks lie in the kernel's virtual range, each above an unmapped guard
+// page.
 //
-// Cross-CPU calls go through one slot that one caller has at a time. Who waits for the slot, or for
-// the others to be done, waits with interrupts on, so that it answers the calls of others
+// Cross-CPU calls go through one slot, which one caller has at a time. A caller that waits for the
+// slot, or for the other CPUs to finish, has interrupts on, so that it can answer their calls
 // meanwhile.
 #include "arch/x86_64/smp.h"
 
@@ -62,7 +62,7 @@ void on_cross_call(TrapFrame&, void*) {
   call_pending.fetch_and(~me, std::memory_order_release);
 }
 
-void on_reschedule(TrapFrame&, void*) {}  // the end of the interrupt looks at need_resched
+void on_reschedule(TrapFrame&, void*) {}  // the interrupt's exit checks need_resched
 
 void wait(Nanoseconds time) {
   const Nanoseconds end = monotonic_now() + time;
@@ -78,7 +78,7 @@ bool wait_online(unsigned id, Nanoseconds time) {
   return true;
 }
 
-// The top of a stack of `size` bytes above a page that is not mapped. ENOMEM.
+// Makes a stack of `size` bytes above an unmapped page. Returns its top. ENOMEM.
 Result<uint64_t> make_stack(size_t size) {
   void* range = arena_alloc(kernel_virtual_arena, size + kPageSize, KM_ATOMIC);
   if (!range) return Errno::ENOMEM;
@@ -132,7 +132,7 @@ void smp_start() {
     found = id;
   }
   cpu_set_count(found);
-  memset(boot_pml4, 0, kPageSize);  // nobody passes through the boot page tables any more
+  memset(boot_pml4, 0, kPageSize);  // all CPUs have left the boot page tables
 }
 
 void ap_main(uint64_t id) {

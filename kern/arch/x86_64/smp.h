@@ -7,12 +7,12 @@
 // directly, interrupts off), and returns when all have returned. The caller has interrupts on and
 // holds no spinlock. Calls from several CPUs at once are safe.
 void on_each_cpu(void (*function)(void*), void* argument);
-// The same on those CPUs whose bit is set in `cpus`; with only this CPU's bit no other is
+// The same for the CPUs whose bit is set in `cpus`; with only this CPU's bit, no other is
 // disturbed.
 void call_on_cpus(uint64_t cpus, void (*function)(void*), void* argument);
-// Makes CPU `id` look at its need_resched soon. Any context.
+// Makes CPU `id` check its need_resched soon. Any context.
 void cpu_kick(unsigned id);
-// Stops all other CPUs for good (panic).
+// Stops all other CPUs forever (panic).
 void stop_other_cpus();
 // Starts the other CPUs; each goes to sched_start_cpu. Once, with interrupts off, after the memory
 // core and sched_init.

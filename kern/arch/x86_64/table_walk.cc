@@ -35,7 +35,7 @@ void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& v
   }
 }
 
-// What `table`, of level `level`, leads to at `first` entries up to `end`.
+// Visits `table`, of level `level`, and the tables below its entries `first` up to `end`.
 void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
                  void (*visit)(PhysAddr page, void* argument), void* argument) {
   visit(table, argument);
@@ -46,7 +46,8 @@ void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
   }
 }
 
-// The entry that maps an address of the kernel's half, a large page or one of 4 KiB; 0: nothing.
+// Returns the entry that maps an address of the kernel's half, a large page or one of 4 KiB; 0:
+// unmapped.
 uint64_t kernel_entry(uint64_t address) {
   PhysAddr at = kernel_root_table();
   for (unsigned level = kRootLevel;; level--) {

@@ -1,13 +1,13 @@
-// What page tables lead to, by physical addresses: for who looks at memory as a whole.
+// Walks of page tables by physical addresses, for searches of all memory.
 #pragma once
 
 #include "lib/units.h"
 
-// The bit of a user page's entry that says, if it is not present, that the page is kept there.
+// Set in a user page's entry that is not present but keeps its page.
 inline constexpr uint64_t kKeptEntry = 1 << 9;
 
 struct TableVisitor {
-  // A page that is a table. Whether to look into it.
+  // A page that is a table. True: walk it.
   virtual bool table(PhysAddr page) = 0;
   // A page that is mapped.
   virtual void page(PhysAddr page) = 0;
@@ -16,21 +16,21 @@ struct TableVisitor {
   ~TableVisitor() = default;
 };
 
-// The tables of user space below `root` (PageTables::root()), and the root itself. Tables that
-// change meanwhile, or have been freed, must not be looked into: that is the visitor's affair.
+// Walks the tables of user space below `root` (PageTables::root()), and the root itself. The
+// visitor must reject tables that change meanwhile, or have been freed.
 void walk_user_tables(PhysAddr root, TableVisitor& visitor);
-// The tables of the kernel's virtual range, all of which are looked into, and not what they map.
-// All other CPUs are stopped, or change nothing there.
+// Visits all tables of the kernel's virtual range, but not the pages that they map. All other CPUs
+// are stopped, or do not change these tables.
 void walk_kernel_tables(void (*table)(PhysAddr page, void* argument), void* argument);
-// The pages of the stacks on which CPUs were started; the boot CPU's are in the image. The same
+// Visits the pages of the stacks on which CPUs were started; the boot CPU's are in the image. Same
 // context.
 void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument);
 
-// Whether reading at an address, any number, of the kernel's half would find memory or a device.
+// True if an address, which may be any number, is mapped in the kernel's half.
 bool is_kernel_mapped(uint64_t address);
-// The stack of a CPU's own that an address lies in; name nullptr: none.
+// The CPU's own stack that an address lies in; name nullptr: none.
 struct CpuStack {
-  const char* name;  // what the CPU uses it for; "": it began on it
+  const char* name;  // the CPU's use of it; "": the CPU started on it
   unsigned cpu;
   uint64_t below_top;  // bytes
 };

@@ -1,8 +1,11 @@
 // #cons: the console.
 //
 // `cons` and `console` are one file, the terminal on the first serial port. Opening `tty` gives the
-// terminal of the session, whichever that is (ENXIO if it has none). `cmdline` reads as the kernel
-// command line. `power` takes `off` and `halt`, both the end of the machine, and is root's.
+// terminal of the caller's session (ENXIO if it has none). The terminal's mode can be changed
+// (mesg); its owner is always root. `cmdline` reads as the kernel command line. `power` takes `off`
+// and `halt`, which both end the machine, and is root's.
+
+#include <atomic>
 
 #include "arch/x86_64/time.h"
 #include "core/boot.h"
@@ -15,6 +18,7 @@
 #include "drivers/dev/terminal.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -60,6 +64,22 @@ class ConsDevice final : public TableDevice {
     return chan;
   }
 
+  Result<void> stat(Chan& chan, abi_stat& stat) override {
+    TRY(TableDevice::stat(chan, stat));
+    if (is_terminal(chan)) stat.mode = ABI_S_IFCHR | mode_.load(std::memory_order_relaxed);
+    return {};
+  }
+  Result<void> set_attributes(Chan& chan, const AttributeChange& change,
+                              const Credentials& who) override {
+    if (!is_terminal(chan) || change.uid || change.gid)
+      return Device::set_attributes(chan, change, who);
+    abi_stat now;
+    TRY(stat(chan, now));
+    AttributeChange allowed = change;
+    TRY(check_attributes(now, allowed, who));
+    if (allowed.mode) mode_.store(*allowed.mode & 07777, std::memory_order_relaxed);
+    return {};
+  }
   size_t longest_command(const Chan& chan) const override {
     return chan.qid.path == kPower ? kMaxCommandText : 0;
   }
@@ -89,6 +109,7 @@ class ConsDevice final : public TableDevice {
     if (!next_command(text, line) || (line.word != "off" && line.word != "halt") ||
         !line.rest.empty())
       return fail(Errno::EINVAL, "power takes: off, halt");
+    page_cache_sync_all();
     klog("power off after %lu ticks of the time stamp counter",
          tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);
@@ -106,6 +127,8 @@ class ConsDevice final : public TableDevice {
   static bool is_terminal(const Chan& chan) {
     return chan.qid.path == kCons || chan.qid.path == kConsole;
   }
+
+  std::atomic<uint32_t> mode_{0666};  // of the terminal
 };
 
 constinit ConsDevice device;

@@ -2,8 +2,7 @@
 // (sched/coverage.h). Root's.
 //
 //   places   each open file has a map of its own. `start` makes the writer record in it, without
-//   its
-//            children; `stop` ends that. Reads as 64-bit addresses, each once, in the order in
+//            its children; `stop` ends that. Reads as 64-bit addresses, each once, in the order in
 //            which they were first reached
 #include "sched/coverage.h"
 

@@ -10,8 +10,7 @@
 //   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc); deadlock
 //                N [behind=M], tasks that wait for each other's locks (debug_deadlock.h)
 //   stacks       the kernel stacks of tasks that do not run (debug_stacks.cc)
-//   text         the checksum of the kernel's code, which is the original one while nothing is
-//   probed
+//   text         the checksum of the kernel's code, which is constant while nothing is probed
 //
 // Tests and README look for the name leaky_open in traces.
 #ifdef CONFIG_DEBUG_DEVICE

@@ -309,7 +309,7 @@ Result<void> check_size(AllocCommand& command) {
   }
   if (origin.kind == Kind::kKernelStack && (command.irq || command.atomic)) {
     return fail(Errno::EINVAL,
-                "a kernel_stack is made only where one may sleep: not with irq or atomic");
+                "kernel_stack takes neither irq nor atomic: its allocation may sleep");
   }
   if (command.size == 0 && choice) {
     command.size = origin.kind == Kind::kKmalloc ? kUsualKmalloc : origin.source.object_size();

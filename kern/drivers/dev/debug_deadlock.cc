@@ -23,6 +23,7 @@ struct Philosopher {
   Task* task = nullptr;              // not in the first, which is the caller
 };
 
+// It takes two locks of one rank in the wrong order, and may never give them back.
 [[gnu::noinline]] void deadlock_dine(void* argument) NO_THREAD_SAFETY_ANALYSIS {
   auto& self = *static_cast<Philosopher*>(argument);
   self.fork.lock();

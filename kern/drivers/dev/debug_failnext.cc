@@ -4,9 +4,9 @@
 //
 // A sweep is a process and all descendants that it forks, numbered in the order of their forks. An
 // order for number K is given to the first process and takes effect when the K-th is forked. Each
-// process has its number in its own FaultOrder. The shared fields, the highest number and the first
-// failure, belong to the one sweep at a time. While more than one process of the sweep lives, only
-// the atomic ones change, and those of the first failure, which `failed` publishes.
+// process has its number in its own FaultInjection. The shared fields, the highest number and the
+// first failure, belong to the one sweep at a time. While more than one process of the sweep lives,
+// only the atomic ones change, and those of the first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
@@ -44,14 +44,14 @@ struct Sweep {
 };
 constinit Sweep sweep{};
 
-const char* name_of(kmem_fault_site site, const void* source) {
-  if (site == KMEM_FAULT_TRACE) return "trace";
-  return site == KMEM_FAULT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
-                                  : arena_name(static_cast<const struct arena*>(source));
+const char* name_of(kmem_inject_site site, const void* source) {
+  if (site == KMEM_INJECT_TRACE) return "trace";
+  return site == KMEM_INJECT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
+                                   : arena_name(static_cast<const struct arena*>(source));
 }
 
 // Copies the name: the cache may be destroyed before the name is read.
-void note_failure(kmem_fault_site site, const void* source, size_t size) {
+void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.number = sweep.skip + 1;
   sweep.size = size;
   format(sweep.source, sizeof(sweep.source), "%s", name_of(site, source));
@@ -61,15 +61,15 @@ void note_failure(kmem_fault_site site, const void* source, size_t size) {
 
 // Called by the allocator. Exceptions in the kernel count, as the task causes them; interrupts do
 // not.
-int fails_for_task(kmem_fault_site site, const void* source, size_t size, int flags) {
+int fails_for_task(kmem_inject_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultOrder& order = task_on(cpu)->fault_order;
+  FaultInjection& order = task_on(cpu)->fault_injection;
   if (order.fail == 0) return 0;
   // A sweep hits memory that dumps and probe sessions take from the tracer. It spares the tracer's
   // hooks: no caller is at fault there, and without a trace they would not allocate.
-  if (site == KMEM_FAULT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
-  if (site == KMEM_FAULT_CACHE &&
+  if (site == KMEM_INJECT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
+  if (site == KMEM_INJECT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
   if (order.skip > 0) {
@@ -98,11 +98,12 @@ bool any_task(Predicate predicate) {
 
 // The allocator asks as long as any task has an order, or can fork a process that gets one.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
-  const bool wanted = any_task(
-      [](const Task& task) { return task.fault_order.fail > 0 || task.fault_order.process != 0; });
+  const bool wanted = any_task([](const Task& task) {
+    return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
+  });
   if (asking && !wanted) {
-    kmem_faults_end();
-  } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
+    kmem_inject_end();
+  } else if (!asking && wanted && !kmem_inject_begin(fails_for_task)) {
     return fail(Errno::EBUSY, "something else makes allocations fail");
   }
   asking = wanted;
@@ -110,19 +111,19 @@ Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
 }
 
 void on_exit(Task& task) {
-  if (task.fault_order.fail == 0 && task.fault_order.process == 0) return;
+  if (task.fault_injection.fail == 0 && task.fault_injection.process == 0) return;
   const MutexGuard guard(failnext_mutex);
-  task.fault_order = {};
+  task.fault_injection = {};
   static_cast<void>(ask_if_wanted());  // can only end the asking
 }
 
 void on_fork(Task& parent, Task& child) {
-  if (parent.fault_order.process == 0) return;
+  if (parent.fault_injection.process == 0) return;
   const uint32_t number = ++sweep.processes;
-  child.fault_order = {.process = number};
+  child.fault_injection = {.process = number};
   if (number == sweep.process) {
-    child.fault_order.skip = sweep.skip;
-    child.fault_order.fail = sweep.fail;
+    child.fault_injection.skip = sweep.skip;
+    child.fault_injection.fail = sweep.fail;
   }
 }
 
@@ -136,7 +137,7 @@ struct Members {
 
 Result<void> debug_fail_next(uint64_t count, uint64_t after) {
   const MutexGuard guard(failnext_mutex);
-  FaultOrder& order = current_task()->fault_order;
+  FaultInjection& order = current_task()->fault_injection;
   // Ending an order leaves its number of failures readable.
   order = {.skip = after, .fail = count, .failed = count == 0 ? order.failed : 0};
   Result<void> done = ask_if_wanted();
@@ -147,26 +148,27 @@ Result<void> debug_fail_next(uint64_t count, uint64_t after) {
 Result<void> debug_fail_in_process(uint64_t count, uint64_t after, uint32_t process) {
   const MutexGuard guard(failnext_mutex);
   Task* const task = current_task();
-  if (any_task(
-          [task](const Task& other) { return &other != task && other.fault_order.process != 0; }))
+  if (any_task([task](const Task& other) {
+        return &other != task && other.fault_injection.process != 0;
+      }))
     return fail(Errno::EBUSY, "processes of another sweep are still there");
   sweep.process = process;
   sweep.skip = after;
   sweep.fail = count;
   sweep.processes = 1;
   sweep.failed = false;
-  task->fault_order = {.process = 1};
+  task->fault_injection = {.process = 1};
   if (process == 1) {
-    task->fault_order.skip = after;
-    task->fault_order.fail = count;
+    task->fault_injection.skip = after;
+    task->fault_injection.fail = count;
   }
   Result<void> done = ask_if_wanted();
-  if (!done) task->fault_order = {};
+  if (!done) task->fault_injection = {};
   return done;
 }
 
 void debug_failnext_print(Text& text) {
-  const FaultOrder& order = current_task()->fault_order;
+  const FaultInjection& order = current_task()->fault_injection;
   if (order.fail + order.failed > 0)
     text.print("failnext %lu failed %lu\n", order.fail, order.failed);
   const MutexGuard guard(failnext_mutex);
@@ -175,7 +177,7 @@ void debug_failnext_print(Text& text) {
   task_for_each(
       [](Task& task, void* argument) {
         auto& found = *static_cast<Members*>(argument);
-        if (task.fault_order.process != 0 && found.count < std::size(found.pids))
+        if (task.fault_injection.process != 0 && found.count < std::size(found.pids))
           found.pids[found.count++] = task.pid;
       },
       &members);

@@ -3,14 +3,12 @@
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
 //   kmemtrace/NAME        the trace of the cache or arena NAME: reads as a dump taken at open;
-//   takes
-//                         commands
+//                         takes commands
 //   kmemtrace/ctl         the states of all traces; commands for all caches
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
 //   unreachable           unreachable objects, and tasks that wait for each other's locks, found
-//   when
-//                         it is opened; `confirm=N` (reach/reach.h)
+//                         when it is opened; `confirm=N` (reach/reach.h)
 //   whatis                takes an address; describes it in the same open file (mem_whatis.h)
 //   references            where each traced reference lies, found when it is opened
 //                         (trace/dump/ref_places.h)
@@ -204,7 +202,7 @@ class MemDevice final : public TableDevice {
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
-      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
+      return fail(Errno::EACCES, "%s is read-only: write commands to the files of kmemtrace",
                   kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
@@ -282,8 +280,7 @@ class MemDevice final : public TableDevice {
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
   static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT,
-                "nothing that can be traced is called %.*s: `ls '#mem/kmemtrace'` names them",
+    return fail(Errno::ENOENT, "no trace is called %.*s: `ls '#mem/kmemtrace'` lists them",
                 static_cast<int>(name.size()), name.data());
   }
 

@@ -1,16 +1,16 @@
-// What a server says is looked at in one place for each question. The length and the tag of a
-// message: Request::send. That a value is there: P9Reader, which gives zeros and is not ok() from
-// then on. That a value is in range: the function that hands it out. That a loop ends: read and
-// write stop at the first answer that moves nothing or less than was asked for; a listing has a
-// limit, and its positions change with each answer.
+// Each property of a server's answer is checked in one function. Length and tag of a message:
+// Request::send. Presence of a value: P9Reader, which returns zeros and is not ok() from then on.
+// Range of a value: the function that returns it. End of a loop: read and write stop at the first
+// answer that transfers nothing or less than requested; a listing has a limit, and each answer must
+// change its position.
 //
-// No fid is lost. A process that ends waits for a slot for a moment only, and for the answer to a
-// request that makes a fid as well; the server then has the fid all the same. Such fids are kept,
-// and the request that gets a slot next clunks them before it is made. There is one: who has taken
-// the slots has fids to give up too.
+// No fid is lost. A process that is ending waits for a slot, and for the answer to a request that
+// makes a fid, only for a moment; the server may then have the fid all the same. Such fids are
+// kept, and the next request that gets a slot clunks them first. There always is a next request:
+// the holders of the slots have fids to clunk too.
 //
-// An error number of the server's is given on, but for EINTR, which means here that a signal waits,
-// and would let the caller try again for ever.
+// The server's error numbers are returned as they are, but for EINTR: here it means a pending
+// signal, and would make the caller retry forever.
 #include "drivers/dev/p9_client.h"
 
 #include <algorithm>
@@ -64,10 +64,10 @@ P9Time time_of(P9Reader& reply) {
 
 }  // namespace
 
-// A request being made: write it with the writer, send it, read the reply.
+// A request: write it with the writer, send it, read the reply.
 class P9Client::Request {
  public:
-  // `makes`: the fid that the server has when the request succeeds; say so with made().
+  // `makes`: the fid that the server has if the request succeeds; then call made().
   static Result<Request> make(P9Client& client, P9 type, P9Fid* makes = nullptr) {
     for (;;) {
       Result<unsigned> slot = client.transport_.acquire();
@@ -97,10 +97,10 @@ class P9Client::Request {
 
   P9Writer& writer() { return writer_; }
   void made() { makes_ = nullptr; }
-  // The reply's contents, valid as long as the request. The server's error, or EIO if it did not
-  // make sense.
+  // Returns the reply's contents, valid as long as the request. The server's error; EIO if the
+  // reply is invalid.
   Result<P9Reader> send() {
-    // Until there is an answer, whoever gets the slot next has to give the fid up.
+    // Until there is an answer, the next holder of the slot is responsible for the fid.
     client_->late_[slot_] = std::exchange(makes_, nullptr);
     const size_t received = std::min<size_t>(TRY(transact()), kP9MessageSize);
     makes_ = std::exchange(client_->late_[slot_], nullptr);
@@ -116,13 +116,13 @@ class P9Client::Request {
     if (type != static_cast<uint8_t>(type_) + 1) return Errno::EIO;
     return contents;
   }
-  // For a request to which the answer is empty.
+  // For requests with an empty answer.
   Result<void> send_only() {
     TRY(send());
     return {};
   }
-  // The server forgets the fid whatever it answers, and without anybody who waits for that. EINTR,
-  // ETIMEDOUT if it does not answer.
+  // The server forgets the fid with any answer, even if nobody waits for it. EINTR, ETIMEDOUT if it
+  // does not answer.
   Result<void> clunk(P9Fid& fid) {
     writer_.u32(fid.number);
     const Result<size_t> answered = transact();
@@ -146,7 +146,7 @@ class P9Client::Request {
   const unsigned slot_;
   const P9 type_;
   P9Writer writer_;
-  P9Fid* makes_;  // which the server does not have as far as is known
+  P9Fid* makes_;  // not known to be at the server
 };
 
 bool p9_is_name(std::string_view name) {
@@ -204,7 +204,7 @@ bool P9Client::has_left() {
 }
 
 void P9Client::clunk(P9Fid& fid) {
-  // A process that ends does not wait again for each of its files.
+  // A process that is ending does not wait again for each of its files.
   if (!transport_.is_ending() || !has_left()) {
     Result<Request> request = Request::make(*this, P9::kTclunk);
     if (request) {
@@ -221,7 +221,7 @@ Result<P9Attributes> P9Client::attributes(uint32_t fid) {
   request.writer().u32(fid).u64(kGetattrBasic);
   P9Reader reply = TRY(request.send());
   P9Attributes attributes;
-  reply.u64();  // which of it is valid
+  reply.u64();  // mask of valid fields
   attributes.qid = reply.qid();
   attributes.mode = reply.u32();
   attributes.uid = reply.u32();

@@ -34,7 +34,7 @@ constexpr TableEntry kTable[] = {
 };
 
 // Files of a session.
-enum class Part : uint64_t { kDirectory, kCtl, kCounts, kEvents, kOutstanding };
+enum class SessionFile : uint64_t { kDirectory, kCtl, kCounts, kEvents, kOutstanding };
 struct PartName {
   const char* name;
   uint32_t mode;
@@ -79,8 +79,7 @@ Result<ProbeSession*> make_session() {
     next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
     return one.session;
   }
-  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one",
-              kMaxSessions);
+  return fail(Errno::ENOSPC, "all %zu sessions are in use: close one", kMaxSessions);
 }
 
 // Returns it with a reference. ENOENT.
@@ -192,7 +191,7 @@ class ProbeDevice final : public TableDevice {
       return session.error();
     }
     open->session = *session;
-    ctl->qid = qid_of((*session)->number(), Part::kCtl);
+    ctl->qid = qid_of((*session)->number(), SessionFile::kCtl);
     ctl->state = open;
     ctl->is_open = true;
     ctl->open_flags = flags;
@@ -220,11 +219,11 @@ class ProbeDevice final : public TableDevice {
       return open.counts->read(buffer, size, offset);
     }
     if (open.outstanding) return open.outstanding->read(buffer, size, offset);
-    if (part_of(chan) == Part::kEvents) return read_events(chan, open, buffer, size);
+    if (part_of(chan) == SessionFile::kEvents) return read_events(chan, open, buffer, size);
     return read_number(open, buffer, size, offset);
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (!is_dynamic(chan) || part_of(chan) != Part::kCtl) return Errno::EACCES;
+    if (!is_dynamic(chan) || part_of(chan) != SessionFile::kCtl) return Errno::EACCES;
     const std::string_view text(buffer, size);
     const auto is_text = [](char c) {
       return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
@@ -237,7 +236,7 @@ class ProbeDevice final : public TableDevice {
     return size;
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
-    if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents)
+    if (!is_dynamic(chan) || !chan.state || part_of(chan) != SessionFile::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
     if (waiter) waiter->look_again();  // hits wake nobody (probe_events.h)
     OpenPart& open = open_of(chan);
@@ -262,12 +261,12 @@ class ProbeDevice final : public TableDevice {
       if (!parse_session(name, &number)) return Errno::ENOENT;
       const MutexGuard guard(living_mutex);
       if (!find_living(number)) return Errno::ENOENT;
-      chan.qid = qid_of(number, Part::kDirectory);
+      chan.qid = qid_of(number, SessionFile::kDirectory);
       return {};
     }
     for (uint64_t part = 1; part < std::size(kParts); part++) {
       if (name != kParts[part].name) continue;
-      chan.qid = qid_of(number_of(directory), static_cast<Part>(part));
+      chan.qid = qid_of(number_of(directory), static_cast<SessionFile>(part));
       return {};
     }
     return Errno::ENOENT;
@@ -283,7 +282,7 @@ class ProbeDevice final : public TableDevice {
     if (is_dynamic(directory)) {
       const uint64_t part = index + 1;
       if (part >= std::size(kParts)) return Errno::ENOENT;
-      fill_stat(entry, qid_of(number_of(directory), static_cast<Part>(part)).path,
+      fill_stat(entry, qid_of(number_of(directory), static_cast<SessionFile>(part)).path,
                 kParts[part].mode);
       format(name, 256, "%s", kParts[part].name);
       return {};
@@ -291,7 +290,7 @@ class ProbeDevice final : public TableDevice {
     const MutexGuard guard(living_mutex);
     for (const Living& one : living) {
       if (!one.session || index-- > 0) continue;
-      fill_stat(entry, qid_of(one.session->number(), Part::kDirectory).path, kParts[0].mode);
+      fill_stat(entry, qid_of(one.session->number(), SessionFile::kDirectory).path, kParts[0].mode);
       format(name, 256, "%u", one.session->number());
       return {};
     }
@@ -299,16 +298,16 @@ class ProbeDevice final : public TableDevice {
   }
 
  private:
-  static Qid qid_of(uint32_t number, Part part) {
+  static Qid qid_of(uint32_t number, SessionFile part) {
     return {.path = kDynamic + number * kPartsOfSession + static_cast<uint64_t>(part),
             .version = 0,
-            .directory = part == Part::kDirectory};
+            .directory = part == SessionFile::kDirectory};
   }
   static uint32_t number_of(const Chan& chan) {
     return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession);
   }
-  static Part part_of(const Chan& chan) {
-    return static_cast<Part>((chan.qid.path - kDynamic) % kPartsOfSession);
+  static SessionFile part_of(const Chan& chan) {
+    return static_cast<SessionFile>((chan.qid.path - kDynamic) % kPartsOfSession);
   }
   static OpenPart& open_of(Chan& chan) { return *static_cast<OpenPart*>(chan.state); }
 
@@ -341,16 +340,16 @@ class ProbeDevice final : public TableDevice {
     const auto fill = [&]() -> Result<void> {
       open->session = TRY(hold_session(number_of(chan)));
       switch (part_of(chan)) {
-        case Part::kCounts:
+        case SessionFile::kCounts:
           open->counts = TRY(ProbeCountsText::create(*open->session));
           return {};
-        case Part::kEvents:
+        case SessionFile::kEvents:
           return open->session->open_events();
-        case Part::kOutstanding:
+        case SessionFile::kOutstanding:
           open->outstanding = TRY(open->session->open_outstanding());
           return {};
-        case Part::kCtl:
-        case Part::kDirectory:
+        case SessionFile::kCtl:
+        case SessionFile::kDirectory:
           break;
       }
       return {};

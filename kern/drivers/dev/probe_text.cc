@@ -23,7 +23,7 @@ void probe_print_functions(Text& text) {
 Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
   void* const memory = trace_copy_alloc(sizeof(ProbeCountsText));
   if (!memory) return Errno::ENOMEM;
-  auto* const text = new (memory) ProbeCountsText(session.tells_processes_apart());
+  auto* const text = new (memory) ProbeCountsText(session.tells_apart());
   const auto copy = [&]() -> Result<void> {
     const StoreReading reading;
     text->state_ = TRY(session.copy_counts(text->counts_));
@@ -104,7 +104,7 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
   if (row.user != 0) print_stack(" user", counts_.stacks().view(row.user));
   if (const ContextTable::Context* context = counts_.contexts().get(row.context)) {
     const ContextTable::Program& program = *context->program;
-    if (counts_.processes()) {
+    if (counts_.apart() != ProbeApart::kPrograms) {
       append(" pid ");
       length_ = static_cast<size_t>(put_decimal(piece_ + length_, context->pid) - piece_);
       print_word(" name ", program.name);
@@ -115,6 +115,10 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
       constexpr const char* kDigits = "0123456789abcdef";
       piece_[length_++] = kDigits[program.build_id[i] >> 4];
       piece_[length_++] = kDigits[program.build_id[i] & 15];
+    }
+    if (counts_.apart() == ProbeApart::kThreads && context->thread != 0) {
+      append(" thread ");
+      length_ = static_cast<size_t>(put_decimal(piece_ + length_, context->thread) - piece_);
     }
   }
   piece_[length_++] = '\n';
@@ -141,7 +145,7 @@ char* put_nanoseconds(char* to, uint64_t time) {
 }
 
 constexpr size_t kLongestName = 256;
-static_assert(kProbeEventLine >= 96 + sizeof(ContextTable::Program::name) + kLongestName +
+static_assert(kProbeEventLine >= 116 + sizeof(ContextTable::Program::name) + kLongestName +
                                      size_t{17} * ProbeEvent::kMaxValues);
 
 }  // namespace
@@ -151,6 +155,7 @@ size_t probe_format_event(char* line, const ProbeEvent& event) {
   to = put_decimal(put_text(to, " cpu "), event.cpu);
   to = put_decimal(put_text(to, " pid "), event.pid);
   const ContextTable::Context* context = trace_contexts.get(event.context);
+  if (context && context->thread != 0) to = put_decimal(put_text(to, " thread "), context->thread);
   to = put_name(put_text(to, " name "), context ? context->program->name : "?",
                 sizeof(context->program->name));
   constexpr std::string_view kKinds[] = {" call ", " return ", " alloc ", " free "};

@@ -29,8 +29,8 @@ class ProbeCountsText final : public StoreHolder {
       sizeof(ContextTable::Program::path) + size_t{2} * kMaxBuildId + 128;
   static_assert(kLongestRow <= kPiece);
 
-  explicit ProbeCountsText(bool processes)
-      : StoreHolder(Holds::kCopies), counts_(trace_stacks, trace_contexts, processes) {}
+  explicit ProbeCountsText(ProbeApart apart)
+      : StoreHolder(Holds::kCopies), counts_(trace_stacks, trace_contexts, apart) {}
   void print_head();
   void print_row(const ProbeCounts::Row& row);
   void print_stack(std::string_view kind, const StackTable::View& stack);

@@ -1,14 +1,14 @@
 // #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof,
-// kill, uptime and free read them.
+// kill, uptime and free can read them.
 //
-//   N/stat N/status N/cmdline N/comm   of process N; `self` is the one that asks
+//   N/stat N/status N/cmdline N/comm   of process N; `self` is the caller
 //   N/ctl                              takes a signal by name or number: kill, term, stop, cont,
-//                                      int, … Its owner's and root's
+//                                      int, … For its owner and root
 //   uptime meminfo stat loadavg version
 //
-// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is
-// the process (PID and generation) and the number of the file, and a process that is gone is found
-// out when its information is asked for, also when another has its PID.
+// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path
+// contains the process (PID and generation) and the number of the file. A request for a process
+// that has ended fails, even if another has its PID.
 
 #include <algorithm>
 
@@ -37,6 +37,7 @@ enum ProcessFile : uint8_t {
   kStatus,
   kCommandLine,
   kComm,
+  kThreads,
   kCtl,
   kProcessFiles
 };
@@ -46,10 +47,11 @@ struct ProcessFileEntry {
 };
 constexpr ProcessFileEntry kProcessTable[kProcessFiles] = {
     {"", ABI_S_IFDIR | 0555},        {"stat", ABI_S_IFREG | 0444}, {"status", ABI_S_IFREG | 0444},
-    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"ctl", ABI_S_IFREG | 0200},
+    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"threads", ABI_S_IFREG | 0444},
+    {"ctl", ABI_S_IFREG | 0200},
 };
 
-constexpr uint64_t kLinuxTickHz = 100;  // in which programs expect times
+constexpr uint64_t kLinuxTickHz = 100;  // the unit in which programs expect times
 uint64_t linux_ticks(uint64_t ticks) {
   return ticks * kLinuxTickHz / kTickHz;
 }
@@ -94,9 +96,9 @@ Result<int> parse_signal(std::string_view text) {
 }
 
 void print_process_stat(const ProcessInfo& info, Text& text) {
-  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid,
+  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 %u 0 %lu %lu %lu", info.pid,
              info.name, info.state, info.parent, info.group, info.session, info.terminal, -1,
-             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks),
+             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks), info.threads,
              linux_ticks(info.start_ticks), info.memory_bytes, info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
   text.print("\n");
@@ -125,12 +127,23 @@ void print_status(const ProcessInfo& info, Text& text) {
              who.saved_uid, who.uid, who.real_gid, who.gid, who.saved_gid, who.gid);
   for (uint32_t i = 0; i < who.group_count; ++i) text.print("%u ", who.groups[i]);
   text.print("\n");
-  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024,
-             info.memory_bytes / 1024);
-  // Not Linux's: which file it runs.
+  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", info.memory_bytes / 1024,
+             info.memory_bytes / 1024, info.threads);
+  // Not in Linux: the executable.
   text.print("Path:\t%s\nBuild:\t", info.program);
   for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
   text.print("\n");
+}
+
+// Threads that come and go meanwhile may have a line or not.
+void print_threads(ProcessId process, Text& text) {
+  for (uint32_t id = 0;;) {
+    Result<ThreadInfo> info = process_next_thread(process, id);
+    if (!info) return;
+    id = info->id;
+    text.print("%u %c %lu %lu %s\n", id, info->state, linux_ticks(info->user_ticks),
+               linux_ticks(info->system_ticks), info->name);
+  }
 }
 
 void print_uptime(Text& text) {
@@ -164,7 +177,7 @@ Totals all_processes() {
   return totals;
 }
 
-// The CPUs' times are those of the processes that are alive; the rest counts as idle.
+// The CPUs' times are the sums of the living processes; the rest counts as idle.
 void print_stat(Text& text) {
   const Totals totals = all_processes();
   const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
@@ -282,7 +295,7 @@ class ProcDevice final : public TableDevice {
     if (!pid || *pid == 0 || name.front() == '0') return Errno::ENOENT;
     return pid;
   }
-  // In a file's name a process that is gone is a file that is not there.
+  // In a path, a process that has ended is a missing file.
   static Result<ProcessInfo> gone_is_missing(Result<ProcessInfo> info) {
     if (!info) return Errno::ENOENT;
     return info;
@@ -332,6 +345,9 @@ class ProcDevice final : public TableDevice {
         if (length) text.append({line, *length});
         return {};
       }
+      case kThreads:
+        print_threads(id, text);
+        return {};
       default:
         return Errno::EACCES;
     }

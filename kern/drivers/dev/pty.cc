@@ -8,8 +8,7 @@
 //   master closed        the slave has hung up: reads give 0, writes EIO; its session loses it, and
 //                        gets SIGHUP. The name is gone.
 //   last slave closed    master reads give EIO when all output has been read, until a slave is
-//   opened
-//                        again.
+//                        opened again.
 //
 // A pair is one object, which the channels of both ends refer to. It goes with the last of them,
 // and its number with it. Output waits in a ring until the master reads; a writer waits while the
@@ -182,7 +181,7 @@ void Pty::discard_output() {
 Result<size_t> Pty::read_output(char* buffer, size_t size, bool nonblock) {
   if (size == 0) return size_t{0};
   Guard guard(lock_);
-  const auto due = [this]() NO_THREAD_SAFETY_ANALYSIS { return output_count_ > 0 || left_alone(); };
+  const auto due = [this]() REQUIRES(lock_) { return output_count_ > 0 || left_alone(); };
   if (nonblock && !due()) return Errno::EAGAIN;
   TRY(master_readers_.wait(lock_, due));
   if (output_count_ == 0) return Errno::EIO;
@@ -198,7 +197,7 @@ Result<size_t> Pty::type(const char* data, size_t size, bool nonblock) {
   for (size_t done = 0; done < size; ++done) {
     {
       Guard guard(lock_);
-      const auto due = [this]() NO_THREAD_SAFETY_ANALYSIS { return !is_full(); };
+      const auto due = [this]() REQUIRES(lock_) { return !is_full(); };
       const Result<void> waited = due()      ? Result<void>()
                                   : nonblock ? Result<void>(Errno::EAGAIN)
                                              : typists_.wait(lock_, due);

@@ -1,12 +1,12 @@
 // #root: the initial archive, read-only.
 //
 // The archive is one or more cpio archives in the "newc" format (cpio(5)) with zeros between them.
-// The boot loader left it in memory and it stays there: files are read where they lie. At boot one
-// pass counts the names and a second makes the index, a tree of nodes in one array; directories
-// that no entry describes are made. A later entry replaces an earlier one of the same name. Hard
-// links are entries of one archive with the same inode number; the bytes come with the last of
-// them, and all get the qid of the node that has them, so that they are one file. The index never
-// changes afterwards: no lock.
+// The boot loader left it in memory and it stays there: files are read in place. At boot one pass
+// counts the names and a second makes the index, a tree of nodes in one array; directories without
+// an entry are added. A later entry replaces an earlier one of the same name. Hard links are
+// entries of one archive with the same inode number; the last of them has the bytes, and all get
+// the qid of its node, so that they are one file. The index never changes afterwards, so there is
+// no lock.
 
 #include <algorithm>
 
@@ -19,6 +19,7 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -27,9 +28,9 @@ constexpr uint32_t kNone = UINT32_MAX;
 struct Node {
   std::string_view name;  // in the archive
   uint32_t parent = 0, first_child = kNone, last_child = kNone, sibling = kNone;
-  uint32_t content = 0;  // index of the node that is the file: itself, or for a hard link another
+  uint32_t content = 0;  // index of the node with the bytes: itself, or for a hard link another
   uint32_t mode = 0, uid = 0, gid = 0, links = 1, mtime = 0;
-  uint32_t archive = 0, inode = 0;  // of the entry, to bring hard links together
+  uint32_t archive = 0, inode = 0;  // of the entry, to join hard links
   const char* data = nullptr;
   uint32_t size = 0;
 
@@ -49,7 +50,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> all)
       : all_(reinterpret_cast<const char*>(all.data()), all.size()) {}
 
-  // The next entry; false at the end, or where the archive is damaged, which the log then says.
+  // Gets the next entry; false at the end, or where the archive is damaged, which is logged.
   bool next(Entry& entry) {
     for (;;) {
       while (at_ + kHeader <= all_.size() &&
@@ -82,7 +83,7 @@ class Reader {
  private:
   static constexpr size_t kMagic = 6, kHeader = 110;
 
-  // Field number `index` of the header: eight hexadecimal digits.
+  // Returns field number `index` of the header: eight hexadecimal digits.
   uint32_t field(size_t index) const {
     uint32_t value = 0;
     for (const char digit : all_.substr(at_ + kMagic + 8 * index, 8))
@@ -100,7 +101,7 @@ class Reader {
   uint32_t archive_ = 0;
 };
 
-// Takes the first name off a path; "." and leading slashes are skipped. Empty at the end.
+// Takes the first name off a path; skips "." and leading slashes. Empty at the end.
 std::string_view next_name(std::string_view& path) {
   for (;;) {
     while (path.starts_with('/')) path.remove_prefix(1);
@@ -110,7 +111,7 @@ std::string_view next_name(std::string_view& path) {
   }
 }
 
-class RootDevice final : public Device {
+class RootDevice final : public Device, public PageSource {
  public:
   constexpr RootDevice() : Device("root") {}
   void init();
@@ -123,6 +124,13 @@ class RootDevice final : public Device {
     return read_only();
   }
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override {
+    return page_cache_page(chan, *this, index);
+  }
+  Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    return read(chan, buffer, size, offset);
+  }
   Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return read_only(); }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   Result<void> remove(Chan&, const Place&, const Credentials&) override { return read_only(); }
@@ -148,6 +156,7 @@ class RootDevice final : public Device {
   uint32_t add(uint32_t directory, std::string_view name);
   void enter(const Entry& entry, uint32_t archive);
   void join_links();
+  void count_subdirectories();
   void stat_node(const Node& node, abi_stat& stat) const;
 
   // Written at boot only.
@@ -219,9 +228,9 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
   node.size = type != ABI_S_IFDIR ? entry.size : 0;
 }
 
-// Gives hard links without bytes the content of the one that has them.
+// Gives hard links without bytes the content of the one with bytes.
 void RootDevice::join_links() {
-  uint32_t last = 0;  // most links of one file stand together
+  uint32_t last = 0;  // most links of one file are adjacent
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
     if (node.is_directory() || node.links < 2 || node.size > 0) continue;
@@ -241,6 +250,14 @@ void RootDevice::join_links() {
   }
 }
 
+// Recounts: the counts in the archives are those of the directories that these were made from.
+void RootDevice::count_subdirectories() {
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].is_directory()) nodes_[i].links = 2;
+  for (uint32_t i = 1; i < count_; ++i)
+    if (nodes_[i].is_directory()) ++nodes_[nodes_[i].parent].links;
+}
+
 void RootDevice::init() {
   const std::span<const std::byte> archive = boot_info().archive;
   Entry entry;
@@ -253,6 +270,7 @@ void RootDevice::init() {
   Reader reader(archive);
   while (reader.next(entry)) enter(entry, reader.archive());
   join_links();
+  count_subdirectories();
 }
 
 Result<Ref<Chan>> RootDevice::walk(Chan& chan, std::string_view name, const Credentials&) {
@@ -313,8 +331,13 @@ Result<size_t> RootDevice::read(Chan& chan, char* buffer, size_t size, uint64_t 
   return read_text({node.data, node.size}, buffer, size, offset);
 }
 
+Result<void> RootDevice::map(Chan& chan, bool writes) {
+  if (chan.qid.directory) return Errno::ENODEV;
+  return page_cache_map(chan, *this, writes);
+}
+
 Result<void> RootDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // A position is the index of a node: entries of one directory stand in ascending order.
+  // A position is the index of a node: the entries of a directory are in ascending order.
   uint32_t i = node_of(directory).first_child;
   if (position > i && position < count_ && nodes_[position].parent == directory.qid.path)
     i = static_cast<uint32_t>(position);

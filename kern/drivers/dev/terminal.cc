@@ -10,7 +10,6 @@
 // one byte, the transmission of its echo, or the copying of one read. Output is cooked in pieces of
 // 256 bytes, so that writers do not hold it for long. Signals are sent after it has been released,
 // since the process table's lock ranks above it.
-// been dropped, since the process table's lock ranks above it.
 
 #include "drivers/dev/terminal.h"
 

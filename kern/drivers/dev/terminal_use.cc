@@ -40,9 +40,9 @@ void Terminal::opened(uint32_t flags) {
 // Waits as the modes demand. With a timeout the input may still be empty afterwards.
 Result<void> Terminal::wait_for_input(size_t size, uint32_t opening) {
   const auto due = [this, opening](size_t wanted)
-                       NO_THREAD_SAFETY_ANALYSIS { return ready(wanted) || hang_ups_ != opening; };
+                       REQUIRES(lock_) { return ready(wanted) || hang_ups_ != opening; };
   const auto wait_for = [&](size_t wanted) REQUIRES(lock_) {
-    return readers_.wait(lock_, [&] { return due(wanted); });
+    return readers_.wait(lock_, [&]() REQUIRES(lock_) { return due(wanted); });
   };
   if (has(ABI_ICANON)) return wait_for(1);
   const size_t wanted = std::min<size_t>(modes_.cc[ABI_VMIN], std::max<size_t>(size, 1));
@@ -53,7 +53,7 @@ Result<void> Terminal::wait_for_input(size_t size, uint32_t opening) {
   while (!due(std::max<size_t>(wanted, 1))) {
     const size_t before = count_;
     const Result<void> waited = readers_.wait(
-        lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return count_ != before || hang_ups_ != opening; },
+        lock_, [&]() REQUIRES(lock_) { return count_ != before || hang_ups_ != opening; },
         monotonic_now() + patience);
     if (!waited && waited.error() == Errno::ETIMEDOUT) return {};
     TRY(Result<void>(waited));
@@ -91,7 +91,7 @@ Result<size_t> Terminal::write(const char* data, size_t size, bool nonblock, uin
   while (done < size && (done == 0 || !current_task()->interrupted)) {
     Guard guard(lock_);
     const auto due = [this, opening]()
-                         NO_THREAD_SAFETY_ANALYSIS { return writable() || hang_ups_ != opening; };
+                         REQUIRES(lock_) { return writable() || hang_ups_ != opening; };
     const Result<void> waited = due()      ? Result<void>()
                                 : nonblock ? Result<void>(Errno::EAGAIN)
                                            : writers_.wait(lock_, due);

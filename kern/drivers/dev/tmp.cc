@@ -1,27 +1,29 @@
 // #tmp: files and directories in memory.
 //
-// A node is a file, a directory, a symbolic link or a FIFO; an entry is a name that a directory has
-// for a node, of which a file may have several (hard links). A node lives as long as an entry or a
-// channel refers to it, so a file that was removed while open stays readable until it is closed,
-// and then gives everything back. A file's bytes lie in pages of the cache `tmp_page`, found
-// through an array that doubles as the file grows and shrinks with it; a page that was never
-// written is a hole and reads as zeros. All files together have at most half of memory, with
-// everything that they are made of counted, so that with a full #tmp there is enough left to run
-// the `rm` that empties it. What is in a FIFO is not here (pipe.cc).
+// A node is a file, a directory, a symbolic link or a FIFO. An entry is a name of a node in a
+// directory; a file may have several (hard links). A node lives as long as an entry or a channel
+// refers to it: a file that was removed while open stays readable until it is closed, and is then
+// freed. A file's bytes lie in pages of the cache `tmp_page`, found through an array that doubles
+// as the file grows and shrinks with it. A page that was never written is a hole and reads as
+// zeros. All files together, with all their structures, may have half of memory, so a full #tmp
+// leaves enough to run the `rm` that empties it. Address spaces map the pages themselves;
+// truncating a file unmaps them. Anonymous memory that processes share is a file without a name.
+// The contents of a FIFO are elsewhere (pipe.cc).
 //
-// One sleeping lock for the device guards names, contents and attributes; it is held for the
-// copying of one read or write, and while a directory is searched for one name or for the next that
-// a reader wants. Whether somebody may change a directory is asked with it held, in one step with
-// the change. Nodes are counted without it. A channel's state is its node; the qid path is the
-// node's number, which is never used twice. An open directory's state knows besides which entry was
-// read last, so that the next one is not searched for.
+// One sleeping lock for the device guards names, contents and attributes. It is held for the
+// copying of one read or write, and while a directory is searched for one name or for a reader's
+// next entry. Permissions for changes of a directory are checked with it held, in one step with the
+// change. Nodes are reference-counted without it. A channel's state is its node; the qid path is
+// the node's number, which is never reused. The state of an open directory also remembers the last
+// entry that was read, so that the next one need not be searched for.
 //
-// A read moves the access time only if that is not later than the last change: who asks whether a
-// file was read since it was written learns it, and the other reads cost nothing. A file that is
-// written or cut by another than root loses its set-user-id and set-group-id bits.
+// A read updates the access time only if that is not later than the last change. So a program can
+// tell whether a file was read since it was written, and other reads cost nothing. A write or
+// truncation by another user than root clears a file's set-user-id and set-group-id bits.
 
 #include <algorithm>
 
+#include "arch/x86_64/paging.h"
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "drivers/dev/devices.h"
@@ -29,6 +31,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
+#include "pages.h"
 #include "sched/task.h"
 
 namespace {
@@ -39,13 +42,13 @@ using tmp::Entry, tmp::Name, tmp::Node, tmp::now;
 struct Reader {
   Ref<Node> node;
   // Under the device's lock.
-  Entry* last = nullptr;  // the entry that was read last; good while
-  uint64_t removals = 0;  // node.removals is this
+  Entry* last = nullptr;  // the entry that was read last; valid while
+  uint64_t removals = 0;  // node.removals has this value
 };
 
 constinit ObjectCache<Reader> reader_cache;
 
-// An entry that is in no directory, until it is let go.
+// Owns an entry that is in no directory.
 class SpareEntry {
  public:
   explicit SpareEntry(Entry* entry = nullptr) : entry_(entry) {}
@@ -59,12 +62,12 @@ class SpareEntry {
   Entry* entry_;
 };
 
-// Whether `who` may make and remove names in the directory. EACCES.
+// Checks that `who` may make and remove names in the directory. EACCES.
 Result<void> check_writable(const Node& directory, const Credentials& who) {
   return permitted(directory.mode, directory.uid, directory.gid, who, 3) ? Result<void>()
                                                                          : Errno::EACCES;
 }
-// Whether `who` may take a name away, which is in a directory of his to write. EPERM.
+// Checks that `who` may remove a name from a directory that he may write. EPERM.
 Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   const Node& directory = *entry.directory;
   const bool may = who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid ||
@@ -104,7 +107,11 @@ class TmpDevice final : public Device {
                            const Credentials& who) override;
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override;
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
+  // shared_memory_create.
+  Result<Ref<Chan>> create_nameless(uint64_t size);
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
   Result<void> remove(Chan& chan, const Place& from, const Credentials& who) override;
@@ -127,13 +134,13 @@ class TmpDevice final : public Device {
   static Node& node_of(Chan& chan) {
     return has_reader(chan) ? *reader_of(chan).node : *static_cast<Node*>(chan.state);
   }
-  // Makes `chan` an open file. ENOMEM: it is as it was.
+  // Makes `chan` an open file. ENOMEM: unchanged.
   static Result<void> set_open(Chan& chan, uint32_t flags);
-  // The entry `from` if it is the node's still, and `who` may take it away.
+  // Returns the entry `from` if it is still the node's, and `who` may remove it.
   Result<Entry*> detachable(Node& node, const Place& from, const Credentials& who);
-  // A node that `who` makes, in no directory.
+  // Makes a node of `who`, in no directory.
   static Result<Ref<Node>> make_node(uint32_t mode, const Credentials& who);
-  // Whether `who` may make `name` in the directory, and it is not there.
+  // Checks that `who` may make `name` in the directory, and it does not exist.
   static Result<void> check_making(Node& directory, std::string_view name, const Credentials& who);
   Result<Ref<Chan>> channel(Node& node);
   void stat_node(const Node& node, abi_stat& stat) const;
@@ -147,14 +154,14 @@ class TmpDevice final : public Device {
 constinit TmpDevice device;
 
 void TmpDevice::init() {
-  tmp::nodes_init();
+  tmp::nodes_init(*this);
   reader_cache.init("tmp_reader");
   Result<Ref<Node>> root = make_node(ABI_S_IFDIR | 01777, {});
   if (!root) panic_no_cache("tmp_node");
   root_ = root->release();
 }
 
-// A channel with a reference to `node`.
+// Makes a channel with a reference to `node`.
 Result<Ref<Chan>> TmpDevice::channel(Node& node) {
   Ref<Chan> chan = TRY(Chan::create(this, {.path = node.number,
                                            .version = 0,
@@ -180,7 +187,7 @@ Result<Ref<Chan>> TmpDevice::walk(Chan& chan, std::string_view name, const Crede
 
 void TmpDevice::stat_node(const Node& node, abi_stat& stat) const {
   fill_stat(stat, node.number, node.mode, node.size);
-  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 : node.links;
+  stat.nlink = node.gone() ? 0 : node.is_directory() ? 2 + node.subdirectories : node.links;
   stat.uid = node.uid;
   stat.gid = node.gid;
   stat.blocks = node.page_count * (kPageSize / 512);
@@ -245,7 +252,7 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
     return Errno::ENOENT;
   }
   TRY(check_making(parent, name, who));
-  if (parent.mode & ABI_S_ISGID) {  // the group goes down the tree
+  if (parent.mode & ABI_S_ISGID) {  // the directory's group is inherited
     node->gid = parent.gid;
     if (node->is_directory()) node->mode |= ABI_S_ISGID;
   }
@@ -315,6 +322,34 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
   return done;
 }
 
+Result<void> TmpDevice::map(Chan& chan, bool) {
+  return chan.qid.directory || chan.qid.symlink || chan.qid.fifo ? Result<void>(Errno::ENODEV)
+                                                                 : Result<void>();
+}
+
+Result<FilePage> TmpDevice::page(Chan& chan, uint64_t index) {
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (index >= align_up(node.size, kPageSize) / kPageSize) return Errno::ENXIO;
+  const PhysAddr page = direct_map_phys(TRY(tmp::page_at(node, index)));
+  page_of(page)->mappings.fetch_add(1, std::memory_order_relaxed);
+  return FilePage{page, &node.changes, node.changes.load(std::memory_order_relaxed)};
+}
+
+Result<Ref<Chan>> TmpDevice::create_nameless(uint64_t size) {
+  if (size > tmp::kMaxFileSize) return Errno::ENOMEM;
+  Ref<Node> node = TRY(make_node(ABI_S_IFREG, {}));
+  Ref<Chan> chan;
+  {
+    MutexGuard guard(lock_);
+    node->number = next_number_++;
+    node->size = size;
+    chan = TRY(channel(*node));
+  }
+  TRY(set_open(*chan, ABI_O_RDWR));
+  return chan;
+}
+
 Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
   MutexGuard guard(lock_);
   Reader& reader = reader_of(directory);
@@ -361,7 +396,7 @@ Result<Entry*> TmpDevice::detachable(Node& node, const Place& from, const Creden
 }
 
 Result<void> TmpDevice::remove(Chan& chan, const Place& from, const Credentials& who) {
-  Ref<Node> removed;  // let go after the lock
+  Ref<Node> removed;  // released after the lock
   SpareEntry left;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
@@ -453,6 +488,10 @@ Result<void> TmpDevice::statfs(Chan& chan, abi_statfs& result) {
 }
 
 }  // namespace
+
+Result<Ref<Chan>> shared_memory_create(uint64_t size) {
+  return device.create_nameless(size);
+}
 
 void tmp_device_init() {
   device.init();

@@ -53,7 +53,7 @@ class UartDevice final : public TableDevice {
     Port& port = ports[number_of(chan)];
     Guard guard(port.lock);
     if (port.count == 0 && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-    TRY(port.readers.wait(port.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return port.count > 0; }));
+    TRY(port.readers.wait(port.lock, [&]() REQUIRES(port.lock) { return port.count > 0; }));
     const size_t length = std::min(size, port.count);
     for (size_t i = 0; i < length; ++i)
       buffer[i] = static_cast<char>(port.input[(port.head + i) % Port::kSize]);

@@ -106,7 +106,7 @@ Result<void> VirtioChannel::wait(WaitQueue& queue, Condition condition) {
 
 Result<unsigned> VirtioChannel::acquire() {
   unsigned free = 0;
-  TRY(wait(free_slots_, [&]() NO_THREAD_SAFETY_ANALYSIS {
+  TRY(wait(free_slots_, [&]() REQUIRES(lock_) {
     for (unsigned i = 0; i < kSlots; ++i) {
       free = (next_slot_ + i) % kSlots;
       if (slots_[free].state != SlotState::kFree) continue;
@@ -143,9 +143,8 @@ Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_
     std::atomic_thread_fence(std::memory_order_seq_cst);
     out16(port_ + kQueueNotify, 0);
   }
-  const auto answered = [&]() NO_THREAD_SAFETY_ANALYSIS {
-    return slots_[slot].state == SlotState::kAnswered;
-  };
+  const auto answered = [&]()
+                            REQUIRES(lock_) { return slots_[slot].state == SlotState::kAnswered; };
   const Result<void> waited = wait(replies_, answered);
   Guard guard(lock_);
   if (answered()) return slots_[slot].length;

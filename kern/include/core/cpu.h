@@ -1,4 +1,4 @@
-// What each CPU has for itself, reached through GS.
+// Per-CPU data, reached through GS.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@ struct UserRegisters;
 
 inline constexpr unsigned kMaxCpus = CONFIG_MAX_CPUS;
 
-// Offsets of the first fields are known to assembly (arch/x86_64/entry.S) and checked in
-// arch/x86_64/cpu.cc.
+// Assembly (arch/x86_64/entry.S) uses the offsets of the first fields; arch/x86_64/cpu.cc asserts
+// them.
 struct Cpu {
   Cpu* self;              // 0
   uint64_t kernel_stack;  // 8: top of the current task's kernel stack, for system call entry
   uint64_t user_stack;    // 16: scratch for system call entry
   TaskHead* current;      // 24
   uint32_t id;            // 32: 0..cpu_count()-1
-  uint32_t probes_off;    // 36: > 0: no probe is told what happens here (probe_guard.h)
+  uint32_t probes_off;    // 36: > 0: no probe is hit on this CPU (probe_guard.h)
   uint32_t apic_id;
   uint32_t interrupt_depth;  // interrupts and exceptions nested on this CPU, not counting those
                              // that came from user mode's system calls and faults
-  uint32_t preempt_off;      // > 0: the scheduler does not take the CPU away
+  uint32_t preempt_off;      // > 0: the current task is not preempted
   bool need_resched;
   bool online;
   bool in_nmi;               // 54: NMI or machine check: no allocation, no waiting for a lock
@@ -33,15 +33,15 @@ struct Cpu {
   uint32_t held_locks;       // number of spinlocks held
   uint64_t stamp;            // cpu_stamp() of the last tick
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
-  const UserRegisters* user_registers;  // whose the CPU holds; maybe gone since
+  const UserRegisters* user_registers;  // that the CPU's registers hold; may not exist any more
   uint64_t refs_numbered;               // references of traced kinds, ever (ref.h)
   RefCounts refs[kRefKinds];
 };
 
-// Where and in which epoch: the number of a CPU in the lowest kStampCpuBits bits of kStampBits, and
-// above it the bits from 31 on of a time in milliseconds, which change every 25 days and come round
-// after 34 years. What has the lower 32 bits of a time too knows all of it, even if this is of the
-// epoch before (TraceRecord): a CPU learns of another epoch in its next tick.
+// A stamp is a CPU and an epoch: the CPU's number in the lowest kStampCpuBits of kStampBits bits,
+// above it bits 31 and up of a time in milliseconds, which change every 25 days and wrap after 34
+// years. Together with the lower 32 bits of a time, a stamp gives the whole time, even if the stamp
+// is still of the previous epoch: a CPU updates its stamp in its next tick (see TraceRecord).
 inline constexpr unsigned kStampCpuBits = 6, kStampBits = 15, kEpochShift = 31;
 static_assert(kMaxCpus <= 1u << kStampCpuBits);
 constexpr uint32_t cpu_stamp(uint32_t id, uint64_t milliseconds) {
@@ -77,7 +77,7 @@ inline uint64_t kernel_stack_top() {
   asm volatile("movq %%gs:8, %0" : "=r"(top));
   return top;
 }
-// `link` with the stamp, where it has 0.
+// `link`, whose stamp bits are 0, with this CPU's stamp.
 inline uint64_t with_stamp(uint64_t link) {
   asm volatile("orq %%gs:%c1, %0" : "+r"(link) : "i"(offsetof(Cpu, stamp)));
   return link;
@@ -88,11 +88,11 @@ inline bool in_interrupt_or_exception() {
   return is;
 }
 
-// CPUs found and started; their numbers are 0..cpu_count()-1.
+// The CPUs found and started have the numbers 0..cpu_count()-1.
 unsigned cpu_count();
 Cpu& cpu(unsigned id);
 
-// Keeps the current task on its CPU for the life of a scope; interrupts still come.
+// Keeps the current task on its CPU for the life of a scope. Interrupts stay on.
 class PreemptOff {
  public:
   PreemptOff() { asm volatile("incl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc"); }

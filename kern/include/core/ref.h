@@ -1,9 +1,9 @@
 // Reference counting: an object that derives from RefCounted<T> lives until its last Ref is gone.
 //
-// Each CPU counts the references of each kind that are taken and put. While a kind is traced, each
-// reference that is taken gets a number, under which the tracer keeps a record of who took it. The
-// number stays with the reference: a move carries it along, release() gives it to the next holder,
-// and the end of the reference drops the record.
+// Each CPU counts the references taken and put of each kind. While a kind is traced, each taken
+// reference gets a number, and the tracer keeps a record with the taker's stack under this number.
+// The number stays with the reference: a move carries it along, release() gives it to the next
+// holder, and the end of the reference drops the record.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 struct trace_table;
 
-// What the tracer keeps of a kind.
+// A kind, for the tracer.
 struct RefClass {
   const char* name;  // "ref." and the name of the cache of its objects
   int flags;         // KMC_TRACED, KMC_EVER_TRACED
@@ -33,14 +33,14 @@ struct RefTotals {
 };
 RefTotals ref_totals(RefKind kind);
 
-// The tracer's hooks. A reference to `object` has been taken by the caller's caller: its number, 0
-// if the kind is not traced any more. Any context but NMI.
+// The tracer's hooks. Records that the caller's caller has taken a reference to `object`. Returns
+// its number, 0 if the kind is not traced any more. Any context but NMI.
 uint64_t ref_trace_take(RefKind kind, const void* object);
-// The reference with this number, which is not 0, goes.
+// Drops the record of the reference with this number, which is not 0.
 void ref_trace_put(RefKind kind, uint64_t number);
 
-// Counts a reference that is taken, and one that is put: an instruction each, and a branch that the
-// sign of the count decides.
+// Count a reference that is taken, and one that is put: one instruction each, and a branch on the
+// sign of the count.
 template <RefKind kind>
 [[gnu::always_inline]] inline uint64_t ref_count_taken(const void* object) {
   constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
@@ -90,7 +90,7 @@ class RefCounted {
   std::atomic<uint32_t> count_{1};  // Ref::first()
 };
 
-// A reference outside a Ref, for a holder that cannot have one as a member. Plain data; it has to
+// A reference outside a Ref, for a holder that cannot have a Ref as a member. Plain data; it must
 // go back into a Ref.
 template <typename T>
 struct HeldRef {
@@ -119,15 +119,15 @@ class Ref {
     object_->unref();
   }
 
-  // The first reference to an object that has just been made.
+  // The first reference to a new object.
   [[gnu::always_inline]] static Ref first(T* object) {
     Ref ref;
     ref.object_ = object;
     ref.number_ = ref_count_taken<T::kRefKind>(object);
     return ref;
   }
-  // A reference to an object that the caller found without having one, and that has not been freed
-  // yet; empty if its last reference is gone.
+  // A reference to an object that the caller found without a reference and that has not been freed
+  // yet. Empty if its last reference is gone.
   [[gnu::always_inline]] static Ref try_take(T& object) {
     return object.try_ref() ? first(&object) : Ref();
   }
@@ -138,7 +138,7 @@ class Ref {
     ref.number_ = held.number;
     return ref;
   }
-  // The caller's to adopt again.
+  // Gives the reference to the caller, who must adopt() it.
   HeldRef<T> release() { return {std::exchange(object_, nullptr), number_}; }
   void reset() { *this = Ref(); }
 
@@ -156,5 +156,5 @@ class Ref {
   }
 
   T* object_ = nullptr;
-  uint64_t number_ = 0;  // of its record; 0: it has none
+  uint64_t number_ = 0;  // of its record; 0: no record
 };

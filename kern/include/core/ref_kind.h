@@ -14,10 +14,10 @@ enum class RefKind : uint8_t {
 };
 inline constexpr unsigned kRefKinds = 7;
 
-// What a CPU counts of a kind. It changes each with a single instruction, so that a task may be
-// anywhere between two.
+// A CPU's counts of a kind. Each changes in a single instruction, so that a task may move to
+// another CPU between two.
 struct RefCounts {
-  uint64_t taken;  // with kRefTraced while the kind is traced: whoever counts sees it by the sign
+  uint64_t taken;  // with kRefTraced while the kind is traced: the sign of the sum shows it
   uint64_t put;    // with kRefTraced while there is a trace
 };
 inline constexpr uint64_t kRefTraced = uint64_t{1} << 63;

@@ -1,5 +1,5 @@
-// Sleeping: how any layer above the spinlocks waits. The scheduler makes it happen
-// (src/sched/wait.cc); before there is one, a Mutex is only taken where nobody holds it.
+// Sleeping, for all layers above the spinlocks. The scheduler implements it (src/sched/wait.cc).
+// Before the scheduler runs, nobody waits: a Mutex is always free when it is taken.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,23 @@ class Poller;
 class PollWaiter;
 class WaitQueue;
 
-// A waiter's place in one of its queues.
+// The link of a waiter in one of its queues.
 struct PollLink {
   PollWaiter* waiter = nullptr;
   WaitQueue* queue = nullptr;  // nullptr: not used
   ListNode node;
 };
 
-// Where tasks wait for something to become true.
+// A queue of tasks that wait for a condition.
 class WaitQueue {
  public:
   constexpr WaitQueue() = default;
-  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by
-  // the caller when called and on return, and dropped while asleep. Interruptible: EINTR when a
-  // signal waits (the lock is held then too). Deadline: ETIMEDOUT.
+  // Sleeps until condition() is true. `guard_lock` protects the condition's data; the caller holds
+  // it at the call and on every return, and it is dropped while asleep. Interruptible: EINTR when a
+  // signal is pending. Deadline: ETIMEDOUT.
+  //
+  // Conditions are annotated REQUIRES(the lock). These functions are not analysed because the lock
+  // has another name here.
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
@@ -44,7 +47,7 @@ class WaitQueue {
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
     while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
-  // The same until `deadline`: ETIMEDOUT.
+  // The same, until `deadline`: ETIMEDOUT.
   template <typename Condition>
   Result<void> wait_uninterruptible(Spinlock& guard_lock, Condition condition, Nanoseconds deadline)
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
@@ -53,25 +56,26 @@ class WaitQueue {
     }
     return {};
   }
-  // Both wake all who poll. Any context. The caller may hold locks of a rank above kWaitQueue.
+  // Both wake all pollers. Any context. The caller may hold locks of a rank above kWaitQueue.
   void wake_one();
   void wake_all();
 
  private:
   friend class PollWaiter;
   void wake_pollers() REQUIRES(lock_);
-  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be
-  // called with interrupts off by exactly one Guard on guard_lock.
-  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
+  // Drops the lock and goes to sleep in one step; takes the lock again before it returns. Exactly
+  // one Guard, on guard_lock, has turned interrupts off.
+  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline)
+      REQUIRES(guard_lock);
 
   Spinlock lock_{LockRank::kWaitQueue};
   List<TaskHead, &TaskHead::wait_link> waiters_;
   List<PollLink, &PollLink::node> pollers_;
 };
 
-// One of the things that a task waits for at the same time: it stands in the queues that are woken
-// when that may have happened, without a task's being asleep there. Made and used by one task; it
-// leaves its queues, which must still be there, when it is destroyed.
+// One of several conditions that a task polls. It is linked into the queues that are woken when the
+// condition may have become true; the task itself does not sleep there. Made and used by one task.
+// The destructor unlinks it from its queues, which must still exist.
 class PollWaiter {
  public:
   explicit PollWaiter(Poller& poller) : poller_(poller) {}
@@ -79,14 +83,14 @@ class PollWaiter {
   PollWaiter(const PollWaiter&) = delete;
   PollWaiter& operator=(const PollWaiter&) = delete;
 
-  // Stands in `queue` from now on; with kMaxQueues others at most. Before the condition is looked
-  // at: what makes it true later then wakes the poller.
+  // Joins `queue`, one of at most kMaxQueues. To be called before the condition is tested, so that
+  // a later change wakes the poller.
   static constexpr unsigned kMaxQueues = 2;
   void wait_on(WaitQueue& queue);
-  // Nobody tells when it happens: the poller looks again in short steps.
+  // No queue is woken for this condition: the poller tests it again at short intervals.
   void look_again() { looks_again_ = true; }
   bool looks_again() const { return looks_again_; }
-  // Whether one of the queues has been woken since the last call; true the first time.
+  // True if one of the queues has been woken since the last call, and at the first call.
   bool take_woken() { return woken_.exchange(false) || looks_again_; }
 
  private:
@@ -97,14 +101,14 @@ class PollWaiter {
   PollLink links_[kMaxQueues];
 };
 
-// The task that waits, for any of its PollWaiters.
+// The task that waits for any of its PollWaiters.
 class Poller {
  public:
   Poller() : task_(current_task_head()) {}
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
-  // Sleeps until one of the queues is woken, if none has been since the last call. May return
-  // early; then, or if nothing is true after all, it is called again. EINTR when a signal waits,
+  // Sleeps until one of the queues is woken, unless one has been since the last call. May return
+  // early; the caller calls it again until a condition is true. EINTR when a signal is pending,
   // ETIMEDOUT. No lock held.
   Result<void> sleep(Nanoseconds deadline);
 
@@ -114,20 +118,20 @@ class Poller {
   std::atomic<bool> woken_{false};
 };
 
-// A lock that sleeps. Not for interrupts.
+// A sleeping lock. Not for interrupts.
 class CAPABILITY("mutex") Mutex {
  public:
   constexpr explicit Mutex(LockRank rank) : rank_(rank), state_lock_(LockRank::kDevice) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   void lock() ACQUIRE();
-  // True if it was free, for whatever ranks are held. Task context, interrupts on or off; does not
+  // True if the lock was free; any ranks may be held. Task context, interrupts on or off; does not
   // sleep.
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }
-  // The task that has it; nullptr if it is free. It may be another the next moment, unless all CPUs
-  // are stopped.
+  void known_held() const ASSERT_CAPABILITY(this) {}  // as in Spinlock
+  // The task that holds the lock; nullptr if it is free. Stable only while all CPUs are stopped.
   const TaskHead* owner() const { return owner_; }
   LockRank rank() const { return rank_; }
 

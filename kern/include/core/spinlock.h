@@ -1,5 +1,5 @@
 // Spinlocks. Taking one turns interrupts off on this CPU until it is released, so that an interrupt
-// handler may take any lock; what runs under one is short and bounded and never sleeps.
+// handler may take any lock. Code under a spinlock is short and bounded and never sleeps.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,23 @@ class CAPABILITY("spinlock") Spinlock {
   void lock() ACQUIRE();
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // By this CPU, and not by a hook.
+  // True if this CPU holds it, except in a hook.
   bool held() const;
+  // Tells the thread-safety analysis that the lock is held where it cannot see that: in a function
+  // that a template calls with the lock held, and inside a TryGuard.
+  void known_held() const ASSERT_CAPABILITY(this) {}
   LockRank rank() const { return rank_; }
 
  protected:
   static constexpr unsigned kLockedBit = 30;
   static constexpr uint32_t kLocked = uint32_t{1} << kLockedBit;
-  // Of a HookLock that is closed and free.
+  // The value of a HookLock that is closed and free.
   static constexpr uint32_t kClosed = kLocked | uint32_t{1} << 29;
 
-  // 0 or kClosed when free, else kLocked and the CPU's number + 1, which a hook leaves out.
+  // 0 or kClosed when free, otherwise kLocked and the CPU's number + 1; a hook omits the number.
   std::atomic<uint32_t> owner_{0};
   static bool is_free(uint32_t owner) { return owner == 0 || owner == kClosed; }
-  void spin();  // until it is free, and takes it
+  void spin();  // waits until it is free, and takes it
 
   const LockRank rank_;
 };
@@ -59,7 +62,7 @@ inline void Spinlock::unlock() {
 
 #endif
 
-// Holds a lock, of its very type, with interrupts off, for the life of a scope.
+// Holds a lock, with interrupts off, for the life of a scope. `Lock` is its exact type.
 template <typename Lock = Spinlock>
 class SCOPED_CAPABILITY Guard {
  public:
@@ -73,7 +76,8 @@ class SCOPED_CAPABILITY Guard {
   Lock& lock_;
 };
 
-// The same, if the lock is free; otherwise without it.
+// The same if the lock is free; otherwise does not hold it. The analysis cannot follow a scoped
+// lock that may not be held: a caller that has it calls known_held().
 template <typename Lock = Spinlock>
 class TryGuard {
  public:

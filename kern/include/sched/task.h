@@ -1,4 +1,4 @@
-// Tasks: what the scheduler runs. Each thread of a process has one; a kernel task has no process.
+// Tasks, which the scheduler runs. Each thread of a process has one; a kernel task has no process.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ struct Thread;
 
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
-// Which of its allocations a task wants to fail (`failnext` of #debug).
-struct FaultOrder {
-  uint64_t skip = 0;    // the next ones that succeed
-  uint64_t fail = 0;    // after them, those that fail
-  uint64_t failed = 0;  // since the order was given
-  // Its number among the processes of a sweep, from 1 on; 0: it is none of them.
+// Fault injection for a task: the allocations that shall fail (`failnext` of #debug).
+struct FaultInjection {
+  uint64_t skip = 0;    // the number of allocations that still succeed
+  uint64_t fail = 0;    // after them, the number of those that fail
+  uint64_t failed = 0;  // failures since the order was given
+  // The task's number among the processes of a sweep, from 1 on; 0: it is none of them.
   uint32_t process = 0;
 };
 
@@ -33,9 +33,9 @@ struct Task : TaskHead {
   Thread* thread;  // of the process; nullptr for a kernel task
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
-  FaultOrder fault_order;  // the task's own
+  FaultInjection fault_injection;  // only the task uses it
 #ifdef CONFIG_COVERAGE
-  HeldRef<CoverageMap> coverage;  // where the task records (sched/coverage.h). Its own
+  HeldRef<CoverageMap> coverage;  // that the task records in (sched/coverage.h). Only it uses it
 #endif
 
   // Run queue lock of the CPU that the task is on.
@@ -44,20 +44,20 @@ struct Task : TaskHead {
   ListNode run_link;
   uint32_t slice;  // ticks left
 
-  std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
-  std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
-  const Mutex* waits_for;           // while the task waits for one that another task has. Its own
+  std::atomic<bool> interruptible;  // the current sleep ends when `interrupted` is set
+  std::atomic<bool> interrupted;    // a signal is pending: interruptible sleeps end at once
+  const Mutex* waits_for;           // that another task holds. Only the waiting task sets it
   uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
   uint64_t voluntary_switches, involuntary_switches;
-  int32_t extra_slice;  // ticks that it gets more, or fewer, than others
+  int32_t extra_slice;  // ticks more, or fewer, than the usual slice
 
   // Context switch only.
   Context context;
   uint64_t stack_base;            // lowest address of the kernel stack, above its guard page
   void* stack_memory;             // the same in the direct map; nullptr for an idle task
   UserRegisters* user_registers;  // saved when the task leaves the CPU, loaded when it gets it;
-                                  // nullptr for a kernel task. The thread's
+                                  // nullptr for a kernel task. Of the thread
   void (*entry)(void*);
   void* argument;
   ListNode all_link;  // list of all tasks
@@ -76,14 +76,14 @@ inline Task* current_task() {
   return static_cast<Task*>(current_task_head());
 }
 
-// Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must
-// not sleep); later each CPU calls sched_start_cpu and never returns. Memory is there, interrupts
+// Makes the boot CPU's idle task current, so that the caller has the lowest priority and must not
+// sleep. Later each CPU calls sched_start_cpu, which never returns. Memory is set up, interrupts
 // may be on or off.
 void sched_init();
 [[noreturn]] void sched_start_cpu();
-// What loads the address space of a task's process on this CPU when the task gets it; nullptr: the
-// kernel's own tables, on which kernel tasks run. Called with interrupts off and a run queue
-// locked: it takes no lock.
+// Registers the function that loads a process's address space on this CPU when one of its tasks
+// gets the CPU; nullptr: the kernel's own tables, for kernel tasks. Called with interrupts off and
+// a run queue locked: it takes no lock.
 void sched_register_activate(void (*activate)(Process* process));
 
 // A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
@@ -96,27 +96,28 @@ void kernel_stack_free(const KernelStack& stack);
 
 // Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
-// On CPU `cpu` for good, or (kAnyCpu) wherever the scheduler likes.
+// Makes the task runnable: on CPU `cpu` for good, or (kAnyCpu) on any CPU.
 inline constexpr uint32_t kAnyCpu = UINT32_MAX;
 void task_start(Task* task, uint32_t cpu = kAnyCpu);
 // Frees a task that was created and never started.
 void task_discard(Task* task);
-// Ends the current task; its stack and structure are freed by a reaper task. A thread has called
-// task_leave_process before.
+// Ends the current task; a reaper task frees its stack and structure. A thread calls
+// task_leave_process first.
 [[noreturn]] void task_exit();
-// `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
+// Registers the function that task_exit calls in each ending task; it may sleep. Only one, at boot.
 void task_register_exit(void (*leave)(Task&));
-// What a process that forks does for its child's task before that runs; the caller is `parent`.
+// Prepares the child's task of a fork before it runs; the caller is `parent`.
 void task_forked(Task& parent, Task& child);
-// `inherit` is called by task_forked; it cannot fail and must not sleep. There is one, set at boot.
+// Registers the function that task_forked calls; it cannot fail and must not sleep. Only one, at
+// boot.
 void task_register_fork(void (*inherit)(Task& parent, Task& child));
-// Makes task_drain_dead wait for the current task from now on: called before others can see that it
-// is about to end.
+// Makes task_drain_dead wait for the current task from now on. Called before others can see that
+// the task is about to end.
 void task_will_exit();
-// The current task is its thread's no more: from now on it runs on the kernel's tables, and nobody
-// goes from it to the thread or the process, which may be freed.
+// Separates the current task from its thread and process, which may then be freed: from now on the
+// task runs on the kernel's page tables and does not point to them.
 void task_leave_process();
-// Gives the CPU away.
+// Yields the CPU to other tasks.
 void task_yield();
 // Called from the tick and at the end of interrupts when need_resched is set and preemption is
 // allowed.
@@ -125,8 +126,9 @@ void schedule();
 void task_interrupt(Task* task);
 // All tasks, under the scheduler's list lock: visit must not sleep.
 void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
-// The return addresses on the kernel stack of a task that does not run, and does not begin to,
-// innermost first; how many. A list lock held, or all CPUs stopped, keeps the task.
+// Stores the return addresses on the kernel stack of a task that does not run, and cannot begin to,
+// innermost first; returns their number. The held list lock, or the stop of all CPUs, keeps the
+// task.
 size_t task_walk_stack(const Task& task, uint64_t* program_counters, size_t max);
 // Blocks until every task that has exited has been freed (for `settle`). May sleep.
 void task_drain_dead();

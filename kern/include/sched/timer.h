@@ -1,4 +1,4 @@
-// Timers: a call at a time. Resolution is one tick.
+// Timers: they call a function at a given time. The resolution is one tick.
 #pragma once
 
 #include "lib/list.h"
@@ -14,5 +14,6 @@ struct Timer {
 };
 // Arms (again) for `deadline`. Any context.
 void timer_arm(Timer& timer, Nanoseconds deadline);
-// When it returns the callback is not running and will not run. Not from the callback itself.
+// When it returns, the callback is not running and will not run. Not called from the callback
+// itself.
 void timer_cancel(Timer& timer);

@@ -1,4 +1,4 @@
-// What a CPU does, on the console. In any context: no lock is waited for, nothing is allocated.
+// Prints a CPU's state on the console. Any context: waits for no lock, allocates nothing.
 #include "core/console_print.h"
 
 #include <cstdarg>
@@ -32,7 +32,7 @@ void print_frame(uint64_t return_address) {
   console_print("    %016lx %s", return_address, text);
 }
 
-// An address that was interrupted is looked up as it is.
+// The interrupted address is no return address and is looked up unchanged.
 void print_interrupted(const TrapFrame& frame) {
   const Symbol symbol = symbol_lookup(frame.rip);
   if (symbol.name) {

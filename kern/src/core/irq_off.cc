@@ -10,19 +10,19 @@
 
 namespace {
 
-// This CPU's, with interrupts off. What begin and end run is not probed, since hits turn interrupts
-// off and on too, and ksyms.py sees to it.
+// Only its CPU uses it, with interrupts off. Functions called by begin and end are not probed,
+// since a probe's hit turns interrupts off and on itself; ksyms.py checks this.
 struct alignas(64) State {
-  uint64_t since;     // when the stretch under way began; 0: none
-  uint64_t off;       // where
+  uint64_t since;     // time when the stretch under way began; 0: none
+  uint64_t off;       // place where it began
   uint64_t shortest;  // in a full table; no shorter stretch gets into it
   IrqOffStretch table[kIrqOffPlaces];
 };
 constinit State states[kMaxCpus] = {};
 
-// The callers on this CPU's stack, from the one in whose frame the return address at `frame` lies.
-// Interrupts come on on the stack of the current task, never on those of NMIs. The walk of frames.h
-// can be probed itself, and a probe's hit comes through here.
+// Collects the callers on this CPU's stack, from the frame at `frame` on. Interrupts come on on the
+// stack of the current task, never on those of NMIs. frames.h is not used: its walk can be probed,
+// and a probe's hit runs this function.
 NOT_PROBED [[gnu::always_inline]] inline uint32_t walk(uint64_t frame, uint64_t* callers) {
   const uint64_t top = this_cpu().kernel_stack;
   uint64_t low = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
@@ -45,7 +45,7 @@ NOT_PROBED [[gnu::always_inline]] inline IrqOffStretch& shortest_of(State& state
   return *shortest;
 }
 
-// `frame` is that of who turns interrupts on.
+// `frame` is that of the function that turns interrupts on.
 NOT_PROBED [[gnu::noinline, gnu::cold]] void keep(State& state, uint64_t ticks, uint64_t on,
                                                   uint64_t frame) {
   IrqOffStretch* place = nullptr;

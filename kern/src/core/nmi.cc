@@ -1,17 +1,17 @@
-// An NMI from outside (the monitor's command `nmi`, scripts/guest when its time is over) has every
-// CPU show on the console what it does, and then those who hold most memory; then the system goes
-// on, if it can. It comes through where interrupts are off and locks are held: whatever hangs,
-// short of a CPU that is in an NMI already, is seen.
+// After an external NMI (the monitor's command `nmi`, scripts/guest at its time limit) every CPU
+// prints its state on the console, followed by the largest users of memory; then the system goes
+// on, if it can. An NMI arrives even where interrupts are off and locks are held, so it shows every
+// hang except that of a CPU in an NMI.
 //
-// The first CPU that gets one leads: it sends NMIs to the others, since a machine may have told it
-// alone. Each shows itself when it has its turn, and stays in its handler until the leader is done,
-// so that all stand still while the reports of panic.h read what they like. A CPU gets two NMIs
-// when the machine has told all: the second is late, and does nothing.
+// The first CPU that gets an NMI leads: it sends NMIs to the others, since the machine may have
+// interrupted only one. The CPUs print one after the other, and each stays in its handler until the
+// leader is done, so that the reports of panic.h can read everything. If the machine has
+// interrupted all CPUs, a CPU gets a second NMI, which comes late and does nothing.
 //
-// An NMI may have interrupted anything: no lock is waited for (uart.cc knows of NMIs), nothing is
-// allocated, and nothing faults. A breakpoint, which any function may have where it returns, must
-// not end with iretq, which would let the next NMI in on the same stack: entry.S returns from it
-// another way.
+// An NMI may interrupt any code: the handler waits for no lock (uart.cc handles NMIs), allocates
+// nothing and causes no fault. Any function may have a probe's breakpoint where it returns. Such a
+// breakpoint must not return with iretq, which would admit the next NMI on the same stack: entry.S
+// returns from it in another way.
 #include "core/nmi.h"
 
 #include <atomic>
@@ -29,11 +29,11 @@
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
-constexpr Nanoseconds kPatience{3'000'000'000};  // for the next CPU to have shown itself
-constexpr Nanoseconds kLate{1'000'000'000};      // what comes so soon after a report is late
+constexpr Nanoseconds kPatience{3'000'000'000};  // time for the next CPU to print its state
+constexpr Nanoseconds kLate{1'000'000'000};      // an NMI so soon after a report is late
 
 constinit std::atomic<uint32_t> leader{kNobody};
-constinit std::atomic<uint64_t> awaited{0};  // CPUs that have not shown themselves
+constinit std::atomic<uint64_t> awaited{0};  // CPUs that have not printed their state
 constinit std::atomic<bool> printing{false};
 constinit Backtrace backtrace = {};  // of the CPU that is printing
 constinit std::atomic<uint64_t> late_until{0};
@@ -71,7 +71,7 @@ void lead(const TrapFrame& frame) {
   awaited.store(all, std::memory_order_release);
   stop_other_cpus();
   show_this_cpu(frame);
-  // They print one after the other, so the time that all of them take is not bounded by this.
+  // The limit is for each CPU, since they print one after the other.
   uint64_t left = all;
   for (Nanoseconds end = monotonic_now() + kPatience; left != 0;) {
     const uint64_t now_left = awaited.load(std::memory_order_acquire);

@@ -1,6 +1,6 @@
-// The end, with an account of it: message, registers of what was interrupted, backtrace through all
-// traps on this stack, locks held, and what others have registered. Only this CPU runs; nothing is
-// allocated, no lock is waited for.
+// Panic: prints the message, the interrupted registers, the backtrace through all traps on this
+// stack, the locks held, and the registered reports. Only this CPU runs. Allocates nothing, waits
+// for no lock.
 #include "core/panic.h"
 
 #include <atomic>

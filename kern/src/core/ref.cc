@@ -38,7 +38,7 @@ RefTotals ref_totals(RefKind kind) {
   RefTotals totals = {};
   for (unsigned id = 0; id < cpu_count(); id++) {
     const RefCounts& counts = cpu(id).refs[static_cast<unsigned>(kind)];
-    // First what is put: it has been taken before.
+    // Puts first: each counted put is of a reference that is counted as taken by then.
     totals.put += __atomic_load_n(&counts.put, __ATOMIC_ACQUIRE) & ~kRefTraced;
   }
   for (unsigned id = 0; id < cpu_count(); id++) {

@@ -1,4 +1,4 @@
-// Where the reports of the sanitizers end: in a panic, or with the test that provoked them.
+// Reports of the sanitizers end in a panic, or in the test that provoked them.
 #include "core/sanitizer.h"
 
 #if defined(CONFIG_UBSAN) || defined(CONFIG_KASAN)
@@ -14,7 +14,7 @@
 namespace {
 
 constinit std::atomic<const TaskHead*> expecting{nullptr};
-// Of the expecting task alone.
+// Used by the expecting task only.
 constinit unsigned count = 0;
 constinit char text[256] = {};
 

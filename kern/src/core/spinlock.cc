@@ -1,5 +1,5 @@
-// Spinlocks: test and test-and-set. The owner's number is in the lock, so that a lock that is never
-// released names who has it.
+// Spinlocks: test and test-and-set. The lock holds its owner's number, so that a lock that is never
+// released names its owner.
 #include "core/spinlock.h"
 
 #include "arch/x86_64/io.h"
@@ -18,8 +18,8 @@ constexpr uint64_t rank_bit(LockRank rank) {
 
 #ifdef CONFIG_LOCK_RANK_CHECK
 void check_rank(const Cpu& cpu, LockRank rank) {
-  // Any rank held that is not above the one wanted. Two run queues may be held in order of CPU
-  // number.
+  // The ranks that must not be held: all that are not above the wanted one. Two run queues may be
+  // held in order of CPU number.
   uint64_t forbidden = rank_bit(rank) | (rank_bit(rank) - 1);
   if (rank == LockRank::kRunQueue) forbidden = rank_bit(rank) - 1;
   if ((cpu.held_ranks & forbidden) != 0 && !panicking()) [[unlikely]] {

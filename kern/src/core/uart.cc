@@ -1,5 +1,5 @@
-// Serial ports: 16550 UARTs at the four usual places. Output is polled, so that it works in any
-// context and that a panic needs nothing; input comes by interrupt.
+// Serial ports: 16550 UARTs at the four usual I/O addresses. Output is polled, so that it works in
+// any context, including a panic; input comes by interrupt.
 #include "core/uart.h"
 
 #include "arch/x86_64/io.h"
@@ -47,8 +47,8 @@ void send(const Port& port, const char* data, size_t size) {
   }
 }
 
-// An NMI may have interrupted who has the lock, and in a panic he stands still: then two lines may
-// mix.
+// Does not wait for the lock in an NMI, which may have interrupted its holder, nor in a panic,
+// which may have stopped the holder. Two lines may mix then.
 void write_part(Port& port, const char* data, size_t size) {
   if (panicking()) return send(port, data, size);
   if (this_cpu().in_nmi) {

@@ -1,10 +1,10 @@
-// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls where a program
-// has done what the language does not define. Each report names what, the place in the source, and
-// the values where they help; then the kernel panics (core/sanitizer.h).
+// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls on undefined
+// behaviour. Each report has the kind, the place in the source, and the values where they help;
+// then the kernel panics (core/sanitizer.h).
 //
-// The compiler lays down a structure for each place and passes values as words: an integer of up to
-// 64 bits as it is, a wider one by its address. The layouts are those of compiler-rt and
-// libsanitizer (ubsan/ubsan_handlers.h, ubsan_value.h).
+// The compiler emits a structure for each place and passes values as words: an integer of up to 64
+// bits directly, a wider one by its address. The layouts are those of compiler-rt and libsanitizer
+// (ubsan/ubsan_handlers.h, ubsan_value.h).
 #ifdef CONFIG_UBSAN
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct TypeMismatch {
   Location location;
   const Type* type;
   uint8_t alignment;  // its logarithm
-  uint8_t kind;       // what was done
+  uint8_t kind;       // of access
 };
 struct Shift {
   Location location;
@@ -45,7 +45,7 @@ struct OutOfBounds {
   Location location;
   const Type *array, *index;
 };
-struct Place {
+struct LocationOnly {
   Location location;
 };
 struct NonNullArgument {
@@ -53,7 +53,7 @@ struct NonNullArgument {
   int number;
 };
 
-// A value in decimal, or its address.
+// A value as text: in decimal, or by its address.
 class Value {
  public:
   Value(const Type& type, uintptr_t word) {
@@ -73,7 +73,7 @@ class Value {
   char text_[24];
 };
 
-// file:line:column, a blank, and what it is.
+// Reports file:line:column, a blank, and the message.
 #define REPORT(location, pattern, ...)                                                \
   sanitizer_report("UndefinedBehaviorSanitizer: %s:%u:%u: " pattern, (location).file, \
                    (location).line, (location).column __VA_OPT__(, ) __VA_ARGS__)
@@ -137,7 +137,7 @@ void __ubsan_handle_type_mismatch_v1(const TypeMismatch* at, uintptr_t address) 
          what, alignment);
 }
 
-void __ubsan_handle_pointer_overflow(const Place* at, uintptr_t base, uintptr_t result) {
+void __ubsan_handle_pointer_overflow(const LocationOnly* at, uintptr_t base, uintptr_t result) {
   REPORT(at->location, "pointer overflow: from 0x%lx to 0x%lx", base, result);
 }
 
@@ -153,19 +153,19 @@ void __ubsan_handle_nonnull_arg(const NonNullArgument* at) {
   REPORT(at->location, "argument %d is a null pointer", at->number);
 }
 
-void __ubsan_handle_nonnull_return_v1(const Place* /*attribute*/, const Location* at) {
+void __ubsan_handle_nonnull_return_v1(const LocationOnly* /*attribute*/, const Location* at) {
   REPORT(*at, "a null pointer is returned");
 }
 
-void __ubsan_handle_invalid_builtin(const Place* at) {
+void __ubsan_handle_invalid_builtin(const LocationOnly* at) {
   REPORT(at->location, "the number of zeros of 0 is asked for");
 }
 
-// The compiler has left nothing behind these that could go on.
-[[noreturn]] void __ubsan_handle_builtin_unreachable(const Place* at) {
+// The compiler has emitted no code after a call of these.
+[[noreturn]] void __ubsan_handle_builtin_unreachable(const LocationOnly* at) {
   for (;;) REPORT(at->location, "what cannot be reached is reached");
 }
-[[noreturn]] void __ubsan_handle_missing_return(const Place* at) {
+[[noreturn]] void __ubsan_handle_missing_return(const LocationOnly* at) {
   for (;;) REPORT(at->location, "a function ends without its value");
 }
 }

@@ -1,4 +1,4 @@
-// What the parts of the name space share about channels.
+// Functions on channels for the files of the namespace.
 #pragma once
 
 #include <string_view>
@@ -6,18 +6,18 @@
 #include "ns/device.h"
 #include "ns/namespace.h"
 
-// The cache of channels. Once, at boot.
+// Creates the cache of channels. Once, at boot.
 void chan_init();
-// Gives `chan` a copy of `path` ("": none) in place of what it had. Nobody else has the
-// channel. ENOMEM. May sleep.
+// Sets the channel's path to a copy of `path` ("": none). The caller has the only reference.
+// ENOMEM. May sleep.
 Result<void> chan_set_path(Chan& chan, std::string_view path);
-// The name, without a NUL, and in `named_at` when it led here; its length, 0 if there is none. Of a
-// channel that others may have too: any task.
+// Copies the name, without a NUL, and in `named_at` when it led here. Returns its length, 0 if
+// there is none. Any task; the channel may be shared.
 size_t chan_copy_path(const Chan& chan, char (&name)[kMaxPath], uint64_t& named_at);
-// The same channel had the name `path` when `named_at` directories had been renamed: keeps it
-// unless a later one is known or memory is out. May sleep.
+// Keeps the name `path`, which was valid when `named_at` directories had been renamed, unless a
+// later one is known or memory is out. The channel may be shared. May sleep.
 void chan_keep_path(Chan& chan, std::string_view path, uint64_t named_at);
-// Ends what file_use_begin began, if it did.
+// Ends the use of file_use_begin, if any.
 void file_use_end(Chan& chan);
-// A directory has been renamed: names of what is below it are not to be trusted any more.
+// A directory has been renamed: names of files below it may be stale.
 void directory_renamed();

@@ -1,24 +1,23 @@
 // Locks on files.
 //
-// A file that has locks, or on which somebody waits for one, is in a table by device and qid path:
-// two opens of one file are one file here, whatever they are called, on #p9 too. It goes with the
-// last of these. Its locks are of two sorts that do not see each other, as in Linux: record locks
-// (fcntl), whose owner is a process, known by its descriptor table, and locks of open files
-// (flock).
+// A file with locks, or with waiters for one, is in a table by device and qid path: two opens of
+// one file are one file here, by any name, on #p9 too. It is freed with the last lock and waiter.
+// Its locks are of two sorts that do not affect each other, as in Linux: record locks (fcntl),
+// whose owner is a process, identified by its descriptor table, and locks of open files (flock).
 //
-// Of one owner no two record locks overlap, and none that lie side by side are of one kind: setting
-// a range cuts what the owner had there, which makes at most one lock more than before besides the
-// new one, and joins neighbours. The memory of both is there before anything changes. A process
-// loses its record locks on a file when it closes any descriptor of it, as POSIX has it, and all
-// when it ends; a child has none, and a program that is executed keeps them. A descriptor table
-// knows whether its owner may have locks, so that close looks for them only then.
+// Record locks of one owner do not overlap, and adjacent ones differ in kind: setting a range cuts
+// the owner's locks there, which needs at most one lock besides the new one, and joins neighbours.
+// Locks that this removes are reused, so most calls allocate nothing; further memory is counted,
+// and allocated before anything changes. As POSIX requires, a process loses its record locks on a
+// file when it closes any descriptor of it, and all when it ends; a child has none, and exec keeps
+// them. A descriptor table knows whether its owner may have locks, so that close looks for them
+// only then.
 //
-// One sleeping lock guards everything. Who waits has a Wait on its stack, in the list of its file;
-// each change of a lock wakes those that wait on the file, who look again. Before it sleeps it
-// looks for a deadlock: from the owners of the locks in its way to those of the locks that these
-// wait for, and so on; EDEADLK if that leads back to itself. All of a file's locks are searched,
-// which are as many as processes want to have: a search gives nothing up that has no memory for
-// itself.
+// One sleeping lock guards everything. A waiter has a Wait on its stack, in the list of its file.
+// Each change of a lock wakes the file's waiters, which check again. Before it sleeps, a waiter
+// searches for a deadlock: from the owners of the locks in its way to the owners of the locks that
+// these wait for, and so on; EDEADLK if that leads back to itself. The search visits all locks of a
+// file, whose number processes choose; it needs no memory, so it is never cut short.
 //
 // Lock order: `locks_mutex`, then `wake_lock`.
 
@@ -44,7 +43,7 @@ struct Lock {
 
 struct LockedFile;
 
-// A lock that somebody waits for.
+// A waiter for a lock.
 struct Wait {
   ListNode link;
   LockedFile* file = nullptr;
@@ -94,7 +93,7 @@ bool excludes(LockKind a, LockKind b) {
   return a == LockKind::kExclusive || b == LockKind::kExclusive;
 }
 
-// The next lock in the way, after `last` (nullptr: the first).
+// Finds the next conflicting lock after `last` (nullptr: the first).
 Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* owner,
                       LockKind kind, const ByteRange& range) {
   for (Lock* lock = last ? file.locks.next(*last) : file.locks.front(); lock;
@@ -106,11 +105,11 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
   return nullptr;
 }
 
-// Whether one whom `wait` would wait for waits for the owner of `wait`. As long as there are some
-// that have been reached and not been looked at, their own waits are followed.
+// True if an owner that `wait` would wait for waits, directly or not, for the owner of `wait`.
+// Follows the waits of reached owners until no new ones are found.
 bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   for (Wait& other : waits) other.reached = false;
-  const auto reach = [&](const void* owner) NO_THREAD_SAFETY_ANALYSIS {
+  const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
     bool found = false;
     for (Wait& other : waits) {
       if (other.owner != owner || other.reached) continue;
@@ -118,18 +117,18 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
     }
     return found;
   };
-  const auto blocked_by = [&](const Wait& one, auto&& each) {
+  const auto blocked_by = [&](const Wait& one, auto&& each) REQUIRES(locks_mutex) {
     for (Lock* lock = nullptr;
          (lock = next_in_the_way(*one.file, lock, true, one.owner, one.kind, one.range));)
       each(*lock);
   };
-  blocked_by(wait, [&](const Lock& lock) { reach(lock.owner.owner); });
+  blocked_by(wait, [&](const Lock& lock) REQUIRES(locks_mutex) { reach(lock.owner.owner); });
   for (bool more = true; more;) {
     more = false;
     for (Wait& other : waits) {
       if (!other.reached) continue;
       bool found = false;
-      blocked_by(other, [&](const Lock& lock) {
+      blocked_by(other, [&](const Lock& lock) REQUIRES(locks_mutex) {
         found |= lock.owner.owner == wait.owner;
         more |= reach(lock.owner.owner);
       });
@@ -139,7 +138,14 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   return false;
 }
 
-// What setting a lock may need: the file's entry, the lock, and one more when a lock is cut in two.
+// Memory for setting a lock: the file's entry, and up to two locks. The second is for the rest of a
+// lock that is cut.
+struct Wanted {
+  bool file = false;
+  unsigned locks = 0;
+};
+
+// Owns that memory, until it is used.
 class Spares {
  public:
   Spares() = default;
@@ -150,15 +156,28 @@ class Spares {
       if (lock) lock_cache.destroy(lock);
     if (file_) file_cache.destroy(file_);
   }
+  bool has(const Wanted& wanted) const {
+    return (file_ || !wanted.file) &&
+           unsigned{locks_[0] != nullptr} + unsigned{locks_[1] != nullptr} >= wanted.locks;
+  }
   // ENOLCK.
-  Result<void> fill() {
-    if (!file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
-    for (Lock*& lock : locks_)
-      if (!lock) lock = TRY(made(lock_cache.make(KM_SLEEP)));
+  Result<void> fill(const Wanted& wanted) {
+    if (wanted.file && !file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
+    for (unsigned i = 0; i < wanted.locks; ++i)
+      if (!locks_[i]) locks_[i] = TRY(made(lock_cache.make(KM_SLEEP)));
     return {};
   }
   Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }
   LockedFile& file() { return *std::exchange(file_, nullptr); }
+  // Takes a lock that is in no list, to be reused or freed.
+  void keep(Lock& lock) {
+    for (Lock*& place : locks_) {
+      if (place) continue;
+      place = &lock;
+      return;
+    }
+    lock_cache.destroy(&lock);
+  }
 
  private:
   template <typename T>
@@ -179,12 +198,33 @@ void wake_waiters(LockedFile& file) REQUIRES(locks_mutex) {
   waiters.wake_all();
 }
 
-void remove(Lock& lock) {
+Lock& taken_out(Lock& lock) {
   lock.link.unlink();
-  lock_cache.destroy(&lock);
+  return lock;
 }
 
-// Gives the owner the range; nothing is in the way.
+// Returns the memory that set_range will need. A lock that it cuts in two is the owner's only one
+// in the range.
+Wanted wanted_by(LockedFile* file, const Wait& wait) {
+  const bool asks = wait.kind != LockKind::kNone;
+  if (!file) return {.file = asks, .locks = asks};
+  unsigned given_back = 0, cut = 0;
+  for (const Lock& lock : file->locks) {
+    if (lock.is_record != wait.is_record || lock.owner.owner != wait.owner) continue;
+    const ByteRange& old = lock.range;
+    if (lock.kind == wait.kind) {
+      given_back += old.touches(wait.range);
+    } else if (old.overlaps(wait.range)) {
+      const bool before = old.first<wait.range.first, after = old.last> wait.range.last;
+      cut += before && after;
+      given_back += !before && !after;
+    }
+  }
+  const unsigned needed = asks + cut;
+  return {.locks = needed - std::min(needed, given_back)};
+}
+
+// Gives the owner the range, which has no conflicts.
 void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKind kind,
                ByteRange range, Spares& spares) {
   for (Lock& lock : file.locks) {
@@ -193,7 +233,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
     if (lock.kind == kind) {
       if (!old.touches(range)) continue;
       range = {std::min(old.first, range.first), std::max(old.last, range.last)};
-      remove(lock);
+      spares.keep(taken_out(lock));
     } else if (old.overlaps(range)) {
       const bool before = old.first<range.first, after = old.last> range.last;
       if (before && after) {
@@ -209,7 +249,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
       else if (after)
         old.first = range.last + 1;
       else
-        remove(lock);
+        spares.keep(taken_out(lock));
     }
   }
   if (kind == LockKind::kNone) return;
@@ -221,12 +261,12 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
   file.locks.push_front(lock);
 }
 
-// Takes the locks of the owner away; whether there were any.
+// Removes the owner's locks. True if there were any.
 bool drop(LockedFile& file, bool is_record, const void* owner) {
   bool any = false;
   for (Lock& lock : file.locks) {
     if (lock.is_record != is_record || lock.owner.owner != owner) continue;
-    remove(lock);
+    lock_cache.destroy(&taken_out(lock));
     any = true;
   }
   return any;
@@ -240,34 +280,44 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// One look at whether the lock can be had. False: the caller waits now, with `wait` in the list.
-Result<bool> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
-                     Spares& spares) REQUIRES(locks_mutex) {
+// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it
+// wants memory.
+enum class Tried { kSet, kWaits, kWants };
+
+Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
+                      Spares& spares, Wanted& wanted) REQUIRES(locks_mutex) {
   LockedFile* file = find_file(chan);
-  if (!file && wait.kind == LockKind::kNone) return true;
+  if (!file && wait.kind == LockKind::kNone) return Tried::kSet;
+  const bool asks = wait.kind != LockKind::kNone;
+  if (file && asks &&
+      next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
+    if (may_wait == LockWait::kNo) return Errno::EAGAIN;
+    wait.file = file;
+    if (wait.is_record && would_deadlock(wait))
+      return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
+    // Two waiters that share an open file's lock and want it exclusively would otherwise wait
+    // forever.
+    if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
+    wait.woken = false;
+    waits.push_back(wait);
+    ++file->waits;
+    return Tried::kWaits;
+  }
+  wanted = wanted_by(file, wait);
+  if (!spares.has(wanted)) {
+    if (file) forget_if_idle(file);
+    return Tried::kWants;
+  }
   if (!file) {
     file = &spares.file();
     file->device = chan.device;
     file->path = chan.qid.path;
     files[bucket_of(chan)].push_back(*file);
   }
-  const bool asks = wait.kind != LockKind::kNone;
-  if (asks && next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
-    if (may_wait == LockWait::kNo) return Errno::EAGAIN;
-    wait.file = file;
-    if (wait.is_record && would_deadlock(wait))
-      return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
-    // Two that share an open file's lock and both want it alone would wait for ever.
-    if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
-    wait.woken = false;
-    waits.push_back(wait);
-    ++file->waits;
-    return false;
-  }
   set_range(*file, wait.is_record, owner, wait.kind, wait.range, spares);
   wake_waiters(*file);
   forget_if_idle(file);
-  return true;
+  return Tried::kSet;
 }
 
 void stop_waiting(Wait& wait) REQUIRES(locks_mutex) {
@@ -283,14 +333,18 @@ Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, 
   wait.is_record = is_record;
   wait.kind = kind;
   wait.range = range;
-  TRY(spares.fill());
   for (;;) {
+    Wanted wanted;
+    Tried tried;
     {
       const MutexGuard guard(locks_mutex);
       if (wait.link.linked()) stop_waiting(wait);
-      Result<bool> is_set = try_set(chan, owner, wait, may_wait, spares);
-      if (!is_set) return is_set.error();
-      if (*is_set) return {};
+      tried = TRY(try_set(chan, owner, wait, may_wait, spares, wanted));
+    }
+    if (tried == Tried::kSet) return {};
+    if (tried == Tried::kWants) {
+      TRY(spares.fill(wanted));
+      continue;
     }
     Result<void> waited;
     {

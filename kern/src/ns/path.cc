@@ -184,7 +184,7 @@ Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, u
     Result<Ref<Chan>> found = walk_path(context, path, Name::kPresent, links);
     if (found) {
       if (exclusive) return Errno::EEXIST;
-      if ((*found)->qid.symlink) return fail(Errno::ELOOP, "a symbolic link, not to be followed");
+      if ((*found)->qid.symlink) return fail(Errno::ELOOP, "the last name is a symbolic link");
       return open_found(context, found.take(), flags);
     }
     if (found.error() != Errno::ENOENT || !creates) return found;
@@ -220,7 +220,7 @@ Result<void> path_link(const PathContext& from_context, std::string_view from,
                        const PathContext& context, std::string_view to, Links links) {
   if (to.ends_with('/')) return Errno::ENOENT;
   Ref<Chan> chan = TRY(path_walk(from_context, from, links));
-  if (chan->qid.directory) return fail(Errno::EPERM, "a directory has one name");
+  if (chan->qid.directory) return fail(Errno::EPERM, "a directory cannot have a second name");
   Walk walk(context);
   std::string_view name;
   TRY(walk.to_new(to, Links::kNotLast, name));
@@ -277,7 +277,8 @@ Result<void> path_truncate(const PathContext& context, std::string_view path, ui
 
 Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,
                        uint32_t flags) {
-  if (context.who.uid != 0) return fail(Errno::EPERM, "the name space is shared: only root binds");
+  if (context.who.uid != 0)
+    return fail(Errno::EPERM, "the namespace is shared: only root may bind");
   const uint32_t order = flags & (ABI_BIND_BEFORE | ABI_BIND_AFTER);
   if ((flags & ~(ABI_BIND_BEFORE | ABI_BIND_AFTER | ABI_BIND_CREATE)) ||
       order == (ABI_BIND_BEFORE | ABI_BIND_AFTER))
@@ -293,13 +294,13 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
   }
   if (order && !what->qid.directory) return fail(Errno::EINVAL, "only directories make unions");
   if (what->device == where->device && what->qid == where->qid && !order)
-    return fail(Errno::EINVAL, "it is there already");
+    return fail(Errno::EINVAL, "a file cannot be bound to itself");
   return context.ns->bind(std::move(what), where, flags);
 }
 
 Result<void> path_unmount(const PathContext& context, std::string_view target) {
   if (context.who.uid != 0)
-    return fail(Errno::EPERM, "the name space is shared: only root unmounts");
+    return fail(Errno::EPERM, "the namespace is shared: only root may unmount");
   Walk walk(context);
   TRY(walk.to(target, Last::kStay));
   return context.ns->unmount(walk.at());

@@ -1,19 +1,19 @@
-// What a channel is called now.
+// Finds the current name of a channel.
 //
-// A channel keeps the name that it was reached by, and that goes stale when a directory above it is
-// renamed: the name then leads nowhere, or to another file. Renamed directories are counted, and a
-// name remembers the count that it was made at, so that in nearly all cases one comparison tells
-// that it is good. Otherwise it is walked, with root's rights, since nothing but whether it leads
-// to the same file comes of it. If it does not, the device is asked from the channel upwards which
-// name each directory has now, and the way from `/` to where the device's root is bound, or #NAME,
-// is put in front: #NAME first if the channel was reached by such a name.
+// A channel keeps the name that it was reached by. The name goes stale when a directory above it is
+// renamed: it then leads nowhere, or to another file. Renamed directories are counted, and a name
+// remembers the count at its creation, so one comparison usually shows that it is valid. Otherwise
+// the name is walked, with root's rights, since only the comparison of the result with the
+// channel's file is revealed. If they differ, the device is asked, from the channel upwards, for
+// the current name of each directory. Prepended is the path from `/` to the mount of the device's
+// root, or #NAME; #NAME is tried first if the channel was reached by such a name.
 //
-// A file of the host has no name any more when its own has gone stale, since no call says where it
-// is. The way up may be as long as a server likes, so each step looks whether the process is to
-// end.
+// A file of the host has no name any more once its own is stale, since no call of 9P gives its
+// place. The way up may be as long as a server likes, so each step checks whether the process is
+// ending.
 //
-// Nothing is locked meanwhile: a name that is given was good at some moment of the call, which is
-// all that a name can be.
+// Nothing is locked meanwhile: a returned name was valid at some moment of the call, which is all
+// that a name can promise.
 #include <atomic>
 
 #include "ns/chan.h"
@@ -35,7 +35,7 @@ bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
 // The names from the device's root down to a channel, each after a slash.
 class NamesBelow {
  public:
-  // ENOENT, ENOTSUP, ENAMETOOLONG, EINTR. `root` becomes the device's.
+  // ENOENT, ENOTSUP, ENAMETOOLONG, EINTR. Sets `root` to the device's.
   Result<void> of(Chan& chan, Ref<Chan>& root) {
     root = Ref<Chan>(&chan);
     for (;;) {

@@ -1,25 +1,26 @@
 // Path walk.
 //
 // A walk starts at the root of the namespace (/…), at the root of a device (#name/…) or at the
-// current directory and takes one step for each name: in a union the members are asked in order,
-// then mounts at the file reached are crossed. The canonical name grows beside it and ends up in
-// the channel that is returned. `.` stays; `..` takes the last name off the canonical name and
-// walks to that from the start, so that it leads out of a mounted tree the way one came in, and
-// devices need not know their parents. A name that has gone stale because a directory was renamed
-// is mended first (present_name), as is the current directory's where the result of the walk is
-// kept under its name; the current directory then keeps what it was mended to. The root is its own
-// parent, and so is the root of a device that was reached by #name.
+// current directory, and takes one step for each name: in a union the members are asked in order,
+// then mounts on the file reached are crossed. The canonical name is built along the way and
+// becomes the name of the returned channel. `.` stays. `..` removes the last name from the
+// canonical name and walks to the result from the start; so it leads out of a mounted tree by the
+// way that led in, and devices need not know their parents. A name that a renamed directory has
+// made stale is updated first (present_name). So is the current directory's name, if the walk's
+// result keeps its name; the current directory then keeps the update. The root is its own parent,
+// and so is the root of a device that was reached by #name.
 //
-// A step that finds a symbolic link is taken back: the walk goes on from the same directory, in
-// the same union, with the link's target before the rest of the path, or starts over where the
-// target says. So canonical names have no links in them. A link's target is a path as any other:
-// `/…` begins at the root of the namespace of the process that walks, on the host's files too, and
-// `#name/…` at a device. A walk follows at most 40 links.
+// A step to a symbolic link is undone: the walk continues from the same directory, in the same
+// union, with the link's target before the rest of the path, or restarts where an absolute target
+// begins. So canonical names contain no links. A link's target is a path as any other: `/…` begins
+// at the root of the walking process's namespace, for the host's files too, and `#name/…` at a
+// device. A walk follows at most 40 links.
 //
-// Search permission is checked in every directory on the way.
+// Every directory on the way requires search permission.
 //
-// Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a
-// walk ends they are let go.
+// Nothing is locked during a walk. Each channel on the way is held by a Ref, which every end of the
+// walk releases. The current directory's and mounted channels, which are shared, are used as they
+// are; only a result is copied, since it gets a name.
 
 #include "ns/walk.h"
 
@@ -65,7 +66,7 @@ Result<void> Walk::to(std::string_view path, Last last, Links links) {
 
 Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& name) {
   if (path.size() >= kMaxPath) return Errno::ENAMETOOLONG;
-  bool goes_on = false;  // from where a link stands
+  bool goes_on = false;  // continue from the link's directory
   for (;;) {
     const Split parts = TRY(split(path));
     memcpy(last_name_, parts.name.data(), parts.name.size());
@@ -86,8 +87,9 @@ Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& 
 }
 
 Result<Ref<Chan>> Walk::finish() {
-  const bool is_shared = at_ == context_.cwd || at_.get() == &context_.ns->root();
-  Ref<Chan> result = is_shared ? TRY(at_->clone()) : std::move(at_);
+  Ref<Chan> result = at_.is_shared ? TRY(at_->clone()) : std::move(at_.chan);
+  result->mount_device = at_.mount_device;
+  result->mount_path = at_.mount_path;
   TRY(chan_set_path(*result, {name_, length_}));
   result->named_at = named_at_;
   return result;
@@ -95,17 +97,16 @@ Result<Ref<Chan>> Walk::finish() {
 
 Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
   if (name.size() > kMaxName) return Errno::ENAMETOOLONG;
-  Chan& directory = *at_;
+  Chan& directory = *at_.chan;
   if (!directory.qid.directory) return Errno::ENOTDIR;
   TRY(check(directory, 1));
   Namespace& ns = *context_.ns;
-  if (!directory.mount_device ||
-      ns.member_count(directory.mount_device, directory.mount_path) <= 1) {
-    found_in = at_;
+  if (!at_.mount_device || ns.member_count(at_.mount_device, at_.mount_path) <= 1) {
+    found_in = at_.chan;
     return directory.device->walk(directory, name, context_.who);
   }
   for (size_t i = 0;; ++i) {
-    Ref<Chan> member = ns.member(directory.mount_device, directory.mount_path, i);
+    Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i);
     if (!member) return Errno::ENOENT;
     Result<Ref<Chan>> next = member->device->walk(*member, name, context_.who);
     if (!next && next.error() == Errno::ENOENT) continue;
@@ -115,13 +116,12 @@ Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
 }
 
 Result<Ref<Chan>> Walk::creation_member() {
-  Chan& directory = *at_;
   Namespace& ns = *context_.ns;
-  if (!directory.mount_device || ns.member_count(directory.mount_device, directory.mount_path) <= 1)
-    return Ref<Chan>(at_);
+  if (!at_.mount_device || ns.member_count(at_.mount_device, at_.mount_path) <= 1)
+    return Ref<Chan>(at_.chan);
   bool create = false;
   for (size_t i = 0;; ++i) {
-    Ref<Chan> member = ns.member(directory.mount_device, directory.mount_path, i, &create);
+    Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i, &create);
     if (!member) return fail(Errno::EPERM, "no part of this union takes new files");
     if (create) return member;
   }
@@ -139,15 +139,15 @@ Result<void> Walk::start(std::string_view& path) {
   if (path.front() == '#') return start_device(path);
   if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
   Chan& cwd = *context_.cwd;
-  at_ = context_.cwd;
+  at_ = Reached::shared(cwd);
   length_ = chan_copy_path(cwd, name_, named_at_);
   if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
   return {};
 }
 
 Result<void> Walk::start_root() {
-  at_ = Ref<Chan>(&context_.ns->root());
-  TRY(cross());
+  at_ = Reached::shared(context_.ns->root());
+  cross();
   return set_name("/");
 }
 
@@ -159,21 +159,21 @@ Result<void> Walk::start_device(std::string_view& path) {
   Device* const device = device_find(name);
   if (!device)
     return fail(Errno::ENXIO, "#%.*s: no such device", static_cast<int>(name.size()), name.data());
-  at_ = TRY(device->attach(spec));
-  TRY(cross());
+  at_ = {.chan = TRY(device->attach(spec))};
+  cross();
   TRY(set_name(whole));
   path.remove_prefix(whole.size());
   return {};
 }
 
-// Makes the name one that leads to at_ now. What has been removed keeps the name that it had.
+// Updates the name so that it leads to at_. A removed file keeps its name.
 Result<void> Walk::mend_name() {
   const uint64_t renames = directory_renames();
   if (named_at_ == renames) return {};
-  const Result<void> mended = present_name(*context_.ns, *at_, named_at_, name_, length_);
+  const Result<void> mended = present_name(*context_.ns, *at_.chan, named_at_, name_, length_);
   if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
   named_at_ = renames;
-  if (at_ == context_.cwd) chan_keep_path(*at_, {name_, length_}, named_at_);
+  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {name_, length_}, named_at_);
   return {};
 }
 
@@ -204,14 +204,14 @@ Result<void> Walk::steps(std::string_view path, Last last, Links links) {
       if (!at_->qid.directory) return Errno::ENOTDIR;
       TRY(to_parent(here));
     } else {
-      Ref<Chan> before;
+      Reached before;
       const size_t length = length_;
       TRY(step(name, here, before));
       if (!at_->qid.symlink || links == Links::kNone || (is_last && links == Links::kNotLast))
         continue;
-      const Ref<Chan> link = std::exchange(at_, std::move(before));
+      const Reached link = std::exchange(at_, std::move(before));
       length_ = length;
-      TRY(read_link(*link, path, path));
+      TRY(read_link(*link.chan, path, path));
       if (path.front() == '/' || path.front() == '#') TRY(start(path));
     }
   }
@@ -219,21 +219,22 @@ Result<void> Walk::steps(std::string_view path, Last last, Links links) {
   return {};
 }
 
-Result<void> Walk::step(std::string_view name, Last last, Ref<Chan>& before) {
+Result<void> Walk::step(std::string_view name, Last last, Reached& before) {
   Ref<Chan> found_in;
   Result<Ref<Chan>> found = lookup(name, found_in);
-  if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_).release());
-  before = std::exchange(at_, TRY(std::move(found)));
+  if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_.chan).release());
+  before = std::exchange(at_, {.chan = TRY(std::move(found))});
   found_in_ = std::move(found_in);
   const bool slash = length_ > 0 && name_[length_ - 1] != '/';
   if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
   if (slash) name_[length_++] = '/';
   memcpy(name_ + length_, name.data(), name.size());
   length_ += name.size();
-  return last == Last::kCross ? cross() : Result<void>{};
+  if (last == Last::kCross) cross();
+  return {};
 }
 
-// `rest` lies in the text that the link's target takes the place of, or in the caller's path.
+// `rest` lies in the text that the link's target replaces, or in the caller's path.
 Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view& path) {
   if (++links_followed_ > kMostLinks)
     return fail(Errno::ELOOP, "more than %u symbolic links on the way", kMostLinks);
@@ -252,8 +253,8 @@ Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view
   return {};
 }
 
-// Walks the canonical name without its last part. The names in it are neither `.` nor `..`, nor
-// are they links, so this does not come back here.
+// Walks the canonical name without its last part. Its names are neither `.` nor `..`, nor links, so
+// this does not recurse.
 Result<void> Walk::to_parent(Last last) {
   found_in_.reset();
   TRY(mend_name());
@@ -270,13 +271,9 @@ Result<void> Walk::to_parent(Last last) {
   return {};
 }
 
-// If something is mounted at the file reached, goes there.
-Result<void> Walk::cross() {
+// If something is mounted on the file reached, goes there.
+void Walk::cross() {
   Ref<Chan> mounted = context_.ns->member(at_->device, at_->qid.path, 0);
-  if (!mounted) return {};
-  Ref<Chan> crossed = TRY(mounted->clone());
-  crossed->mount_device = at_->device;
-  crossed->mount_path = at_->qid.path;
-  at_ = std::move(crossed);
-  return {};
+  if (!mounted) return;
+  at_ = {std::move(mounted), at_->device, at_->qid.path, true};
 }

@@ -1,35 +1,35 @@
 // Probes on kernel functions.
 //
-// Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe makes a call
-// of probe_entry of it, which tells those on the function's list, one after the other, and goes
-// back behind it. For returns the function's `ret` instructions become breakpoints: the handler
-// tells the list and does what the `ret` would have done. The build makes tables of both
-// (probe_places.h). With no probe on a function its code is what the compiler made.
+// Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe replaces it
+// with a call of probe_entry, which calls the consumers on the function's list one after the other
+// and returns behind it. To probe returns, the function's `ret` instructions become breakpoints:
+// the handler calls the consumers and then does what the `ret` would have done. The build makes
+// tables of both (probe_places.h). A function without a probe has its original code.
 //
-// Lists. Each place has a singly linked list of items. What changes lists and code has the sleeping
-// lock; who reads them does so with interrupts off and takes no lock. An item is complete when it
-// is put in front of a list; one that is taken out keeps its `next`, and is freed after a round
-// through all CPUs (text_sync), when nobody can be reading it. All items of a consumer are one
-// piece of memory, so arming can fail in one place only, before anything has changed. The code
-// follows the lists: update_text() compares each place with its list and changes what differs, all
-// together in three rounds.
+// Lists. Each place has a singly linked list of items. Writers of lists and code hold the sleeping
+// lock; readers have interrupts off and take no lock. An item is complete when it is put at the
+// front of a list. A removed item keeps its `next`, and is freed after a round through all CPUs
+// (text_sync), when no CPU can be reading it. All items of a consumer are one allocation, so arming
+// can fail at one point only, before anything has changed. The code follows the lists:
+// update_text() compares each place with its list and patches all differences together, in three
+// rounds.
 //
-// The guard. probe_entry and the breakpoint's handler look at Cpu::probes_off before anything else,
-// and raise it while consumers are told. So what a consumer calls is not told to any; it is counted
-// as kept out. NMIs, machine checks and a panic raise it too. What runs before the guard is looked
-// at, or whatever it is, has no nop (NOT_PROBED): this file's handlers; trap_dispatch and
-// exception(), which must have read a page fault's address before a consumer can fault at a user
-// stack; the handler of NMIs, as far as its guard. They call nothing else. A breakpoint in the
-// kernel has an entry of its own, so all else can be probed.
+// The guard. probe_entry and the breakpoint's handler check Cpu::probes_off first, and raise it
+// while they call consumers. So a consumer's own calls reach no consumer; they are counted as kept
+// out. NMIs, machine checks and a panic raise the guard too. Code that runs before the check, or
+// regardless of it, has no nop (NOT_PROBED): this file's handlers; trap_dispatch and exception(),
+// which must read a page fault's address before a consumer can fault at a user stack; the handler
+// of NMIs, as far as its guard. They call nothing else. A breakpoint in the kernel has an entry of
+// its own, so everything else can be probed.
 //
-// Breakpoints. At a function's entry one stands while its code is being changed: no call need be
-// told then, and it is skipped. At a `ret` it is told. A handler that finds neither list nor
-// breakpoint any more, because they have just been removed, does the same: what stands at the place
-// is known without looking.
+// Breakpoints. At a function's entry, one is there while the code is being patched: it is skipped,
+// since the call need not be reported. At a `ret` it is reported. A handler may find neither list
+// nor breakpoint, because they have just been removed; it does the same, as the original
+// instruction is known without reading it.
 //
-// Lock ranks. A hit comes whatever locks are held, of any rank, and its consumer may take locks
-// that nobody holds but hits and who keeps probes off meanwhile (ProbesOff). These nest inside
-// everything; the checker of ranks begins anew for a hit.
+// Lock ranks. A hit may come with locks of any rank held. Its consumer may take only locks whose
+// other holders are hits, or keep probes off meanwhile (ProbesOff). These locks nest inside
+// everything, so the rank checker starts afresh for a hit.
 #include "probe/kernel_probes.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@
 #include "probe/probe_places.h"
 #include "store/trace_memory.h"
 
-// One consumer's interest in one place.
+// One consumer's probe of one place.
 struct ProbeItem {
   std::atomic<ProbeItem*> next;
   ProbeConsumer* consumer;
@@ -75,7 +75,7 @@ NOT_PROBED [[gnu::always_inline]] inline const ProbeItem* after(const ProbeItem*
   return item->next.load(std::memory_order_acquire);
 }
 
-// The ranks that this CPU holds do not count in a hit.
+// Suspends rank checking against this CPU's held locks for a hit.
 class RanksAside {
  public:
 #ifdef CONFIG_LOCK_RANK_CHECK
@@ -100,7 +100,7 @@ NOT_PROBED void count_kept_out(uint32_t place, bool returned) {
   }
 }
 
-// Those that want to know, from `item` on.
+// Calls the consumers from `item` on.
 NOT_PROBED [[gnu::noinline]] void tell(const ProbeItem* item, ProbeHit& hit) {
   for (; item; item = after(item)) {
     if (hit.returned && !item->returns) continue;
@@ -126,7 +126,7 @@ NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
   tell(first_of(place), hit);
 }
 
-// --- The code, as the lists want it. Under probes_mutex.
+// --- Patches the code to match the lists. Under probes_mutex.
 
 bool wants_returns(uint32_t place) {
   for (const ProbeItem* item = first_of(place); item; item = after(item)) {
@@ -135,7 +135,7 @@ bool wants_returns(uint32_t place) {
   return false;
 }
 
-// Finds what differs from what the lists want.
+// Finds the places whose code differs from their list.
 void find_changes() {
   for (uint32_t place = 0; place < probe_place_count; place++) {
     const bool is_call = text_byte(probe_place_address(place)) == kTextCall;
@@ -155,7 +155,7 @@ void for_each_changing(Change change) {
   }
 }
 
-// Returns after entries, so that few are told without their call.
+// Writes returns after entries, so that few returns are reported without their call.
 void write_first_bytes() {
   for_each_changing(
       [](uint64_t address, bool call) { text_write_byte(address, call ? kTextCall : kTextNop); });
@@ -166,7 +166,7 @@ void write_first_bytes() {
   }
 }
 
-// When it returns, no CPU reads an item that is on no list.
+// On return no CPU reads an item that is on no list.
 void update_text() {
   find_changes();
   for_each_changing([](uint64_t address, bool) { text_write_byte(address, kTextBreakpoint); });
@@ -219,7 +219,7 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
     tell(item, hit);
 }
 
-// Interrupts are off anyway: who keeps probes out has turned them off.
+// Interrupts are off already: code that keeps probes off turns them off first.
 NOT_PROBED void probe_kept_out(uint64_t after_nop) {
   count_kept_out(probe_place_at(after_nop - kTextEntryBytes), false);
 }
@@ -255,7 +255,7 @@ KernelFunction kernel_function(uint32_t index) {
   const uint64_t address = probe_place_address(index);
   KernelFunction function = {address, symbol_lookup(address).name, 0};
   const ProbesOff reading;
-  const ProbeConsumer* before = nullptr;  // a consumer's items stand together
+  const ProbeConsumer* before = nullptr;  // a consumer's items are adjacent
   for (const ProbeItem* item = first_of(index); item; item = after(item)) {
     function.consumers += item->consumer != before;
     before = item->consumer;

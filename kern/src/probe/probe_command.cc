@@ -9,11 +9,10 @@
 
 namespace {
 
-// Fits into an error string, with a word of eight characters before it.
+// Fits into an error string, behind a word of eight characters.
 constexpr const char* kWords =
-    "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, "
-    "start, stop, "
-    "clear";
+    "count, event, alloc, free, watch, stacks, depth, processes, threads, pid, cpu, min, max, "
+    "sample, start, stop, clear";
 
 bool parse_hex(std::string_view text, uint64_t* number) {
   if (text.starts_with("0x")) text.remove_prefix(2);
@@ -149,6 +148,8 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     TRY(parse_stacks(next_word(&line), &command->stacks));
   } else if (word == "processes") {
     command->word = ProbeWord::kProcesses;
+  } else if (word == "threads") {
+    command->word = ProbeWord::kThreads;
   } else if (word == "start") {
     command->word = ProbeWord::kStart;
   } else if (word == "stop") {
@@ -177,7 +178,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
               Quoted(word).get());
 }
 
-// The last colon that is not one of a pair, as in names of C++; npos if there is none.
+// Finds the last single colon; names of C++ contain pairs. npos if there is none.
 size_t last_single_colon(std::string_view text) {
   for (size_t i = text.rfind(':'); i != text.npos;
        i = i == 0 ? text.npos : text.rfind(':', i - 1)) {
@@ -216,7 +217,7 @@ Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName*
   const std::string_view word = next_word(functions);
   if (word.empty()) return false;
   *function = {};
-  // In names of kernel functions colons come in pairs.
+  // Names of kernel functions contain colons in pairs only.
   if (word.front() != '/' && last_single_colon(word) == word.npos) {
     function->name = word;
     return true;
@@ -228,7 +229,7 @@ Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName*
                 "in hexadecimal",
                 Quoted(word).get());
   };
-  // After a path with colons comes the first thing between two of them that is an address.
+  // A path may contain colons: it ends before the first field that is an address.
   for (size_t colon = word.find(':'); colon != word.npos; colon = word.find(':', colon + 1)) {
     const size_t second = word.find(':', colon + 1);
     if (second == word.npos) return expected();

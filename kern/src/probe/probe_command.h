@@ -1,5 +1,5 @@
-// The words that are written to #probe/N/ctl: docs/probes.md is the manual. Nothing here knows
-// which functions there are.
+// Parses the commands of #probe/N/ctl: docs/probes.md is the manual. Nothing here knows which
+// functions exist.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ enum class ProbeWord : uint8_t {
   kStacks,
   kDepth,
   kProcesses,
+  kThreads,
   kPid,
   kCpu,
   kMin,
@@ -33,30 +34,30 @@ struct ProbeCommand {
   ProbeWord word;
   std::string_view functions;  // of the first five words: names, with blanks between them; one of
                                // kAlloc and kFree
-  ProbeAllocRule rule;         // of kAlloc
-  uint8_t address;             // of kFree: the argument that is the object
-  ProbeStacks stacks;          // of kStacks
-  uint64_t number;             // of kDepth, kPid, kCpu, kMin, kMax and kSample
+  ProbeAllocRule rule;         // for kAlloc
+  uint8_t address;             // for kFree: the argument that is the object
+  ProbeStacks stacks;          // for kStacks
+  uint64_t number;             // for kDepth, kPid, kCpu, kMin, kMax and kSample
 };
 
-// Cuts the next line with a command off the front of *text and parses it. False: there was none
-// left. EINVAL, with an error string.
+// Cuts the next line with a command off the front of *text and parses it. False at the end. EINVAL,
+// with an error string.
 Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command);
 
 // A function as it was typed.
 struct ProbeFunctionName {
   bool user;
-  std::string_view name;  // of a kernel function it may be a pattern
-  std::string_view path;  // of the program; all from here on only of a program's
+  std::string_view name;  // a kernel function's may be a pattern
+  std::string_view path;  // of the program; path, address and returns only of a program's function
   uint64_t address;
-  std::string_view returns;  // addresses with commas; may be empty
+  std::string_view returns;  // addresses, separated by commas; may be empty
 };
 // Cuts the next one off the front of *functions; false at the end. EINVAL, with an error string.
 Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName* function);
-// Cuts the next address off the front of what has been checked by probe_next_function; false at the
+// Cuts the next address off the front of `returns` as checked by probe_next_function; false at the
 // end.
 bool probe_next_return(std::string_view* returns, uint64_t* address);
 
-// `*` in the pattern is any characters, `?` any one. Linear but for patterns with several `*`,
-// where it is the product of the lengths.
+// In the pattern, `*` matches any characters, `?` any one. Time is linear; with several `*`, the
+// product of the lengths.
 bool probe_matches(std::string_view pattern, std::string_view name);

@@ -18,7 +18,7 @@ ProbeCounts::Row ProbeCounts::row_of(StackCounts::Key key, uint64_t count) const
   row.user = pair.user_stack;
   if (const StackTable::View view = stacks_.view(pair.stack))
     (view.kind() == StackKind::kKernel ? row.kernel : row.user) = pair.stack;
-  if (processes_ || row.user != 0) row.context = key.context;
+  if (apart_ != ProbeApart::kPrograms || row.user != 0) row.context = key.context;
   return row;
 }
 
@@ -26,10 +26,17 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
   if (a.kernel != b.kernel) return a.kernel < b.kernel ? -1 : 1;
   if (a.user != b.user) return a.user < b.user ? -1 : 1;
   if (a.context == b.context) return 0;
-  if (a.context == 0 || b.context == 0 || processes_) return a.context < b.context ? -1 : 1;
-  // The same program may be known by several names.
-  const ContextTable::Program& x = *contexts_.get(a.context)->program;
-  const ContextTable::Program& y = *contexts_.get(b.context)->program;
+  if (a.context == 0 || b.context == 0 || apart_ == ProbeApart::kThreads)
+    return a.context < b.context ? -1 : 1;
+  const ContextTable::Context& of_a = *contexts_.get(a.context);
+  const ContextTable::Context& of_b = *contexts_.get(b.context);
+  const ContextTable::Program &x = *of_a.program, &y = *of_b.program;
+  if (apart_ == ProbeApart::kProcesses) {
+    if (of_a.pid != of_b.pid) return of_a.pid < of_b.pid ? -1 : 1;
+    if (of_a.kind != of_b.kind) return of_a.kind < of_b.kind ? -1 : 1;
+    return &x == &y ? 0 : &x < &y ? -1 : 1;
+  }
+  // The same program may have several names.
   if (&x == &y) return 0;
   if (const int order = strcmp(x.path, y.path)) return order;
   if (x.build_id_size != y.build_id_size) return x.build_id_size < y.build_id_size ? -1 : 1;
@@ -37,7 +44,7 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
 }
 
 void ProbeCounts::finish() {
-  // Of programs that are the same the process that was seen first gives the name.
+  // When rows are merged, the process or thread that was seen first gives the name.
   std::sort(rows_.begin(), rows_.end(), [this](const Row& a, const Row& b) {
     const int order = compare(a, b);
     return order != 0 ? order < 0 : a.context < b.context;

@@ -70,7 +70,7 @@ bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& c
   return ring.put(event);
 }
 
-// Hits that must not allocate use the pages that others have fetched.
+// Fetches pages of trace memory first, for hits, which must not allocate.
 bool ProbeEventStream::take(ProbeEvent* event, bool* any, uint64_t* lost) {
   trace_memory_prepare();
   const MutexGuard reading(reading_);

@@ -1,18 +1,17 @@
-// The events of a session, from whoever is hit to the one who reads: a bounded queue.
+// The events of a session, from hits to their reader: a bounded queue.
 //
-// A ring of slots, each with a number that says whose turn it is (D. Vyukov's bounded queue): at
-// place p of all that ever come, the slot's number is p when it can be filled, p + 1 when it can be
-// read, and p + slots when it was read. Who has an event takes the next place by compare-and-swap
-// and then fills the slot; no lock is taken, so that it may be done with any locks held and
-// interrupts off. When the slot of the next place has not been read yet, the event is lost and
-// counted; the next one that is not takes the number along, and so the reader finds it where the
-// events were.
+// A ring of slots, each with a sequence number (D. Vyukov's bounded queue). For event p in the
+// order of arrival, the slot's number is p when the slot can be filled, p + 1 when it can be read,
+// and p + slots after it was read. A producer takes the next position by compare-and-swap and then
+// fills the slot. It takes no lock, so it may hold any lock and have interrupts off. If the next
+// slot has not been read yet, the event is lost and counted; the next event that is stored carries
+// the count, so the reader sees where events were lost.
 //
-// Slots are as long as the queue's events need: the six arguments of a call are more than an object
-// and its size.
+// The slots' length depends on the queue's events: the six arguments of a call are longer than an
+// object and its size.
 //
-// One reads at a time. Nobody is woken: that takes locks that whoever is hit may hold. The reader
-// looks again in short steps.
+// One reader at a time. Producers do not wake it, since that takes locks that a hit's context may
+// hold: the reader polls at short intervals.
 #pragma once
 
 #include <array>
@@ -30,7 +29,7 @@ struct ProbeEvent {
   static constexpr uint32_t kMaxValues = 6;
   uint64_t values[kMaxValues];  // arguments; a result; an object and its size
   uint32_t pid;
-  uint32_t context;  // a base, 0: not recorded
+  uint32_t context;  // a base context; 0: not recorded
   uint16_t cpu;
   Kind kind;
 };
@@ -39,15 +38,15 @@ class ProbeEvents {
  public:
   static constexpr size_t kMaxPages = 1024;
 
-  // A queue of as many pages of trace memory, or of fewer if there are not so many; nullptr without
-  // any. Of each event the first `values` values are kept. No tracer lock held; may sleep.
+  // Makes a queue of this many pages of trace memory, or fewer if memory is short; nullptr if there
+  // is none. Keeps the first `values` values of each event. No tracer lock held; may sleep.
   static ProbeEvents* create(size_t pages, uint32_t values);
   static void destroy(ProbeEvents* events);
 
-  // False if it is lost. Any context but NMI. Lock-free.
+  // False if the event is lost. Any context but NMI. Lock-free.
   bool put(const ProbeEvent& event);
-  // True if an event would be lost, which is counted then: asked before one is made, which costs
-  // much when all functions are probed, those that make it too. As put().
+  // True, and counted as lost, if an event would be lost. Called before an event is made: making
+  // one is expensive if the functions that do so are probed too. Context as put().
   [[gnu::always_inline]] bool lose_if_full() {
     const uint64_t place = next_.load(std::memory_order_relaxed);
     if (static_cast<int64_t>(slot_at(place).turn.load(std::memory_order_acquire) - place) >= 0)
@@ -55,11 +54,12 @@ class ProbeEvents {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
-  // The next one, and how many were lost before it; false if there is none. When only some that
-  // were lost are left, these are given without an event (`*any` is false). By one at a time.
+  // Gets the next event, and how many were lost before it; false if there is none. If only lost
+  // events remain, gives their count without an event (`*any` is false). One reader at a time.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
   bool empty() const;
-  // Calls visit(context) for each event that is there. As take(); events may be put meanwhile.
+  // Calls visit(context) for each event in the queue. Context as take(); concurrent put() is
+  // possible.
   template <typename Visit>
   void visit_contexts(Visit visit) {
     for (uint64_t place = first_; place < first_ + capacity_; place++) {
@@ -67,7 +67,7 @@ class ProbeEvents {
       if (slot.turn.load(std::memory_order_acquire) == place + 1) visit(slot.context);
     }
   }
-  // Forgets all. As take().
+  // Forgets all events. Context as take().
   void clear();
   uint32_t capacity() const { return capacity_; }
   uint32_t values() const { return values_; }
@@ -96,7 +96,7 @@ class ProbeEvents {
 
   const uint32_t values_, stride_, per_page_;
   uint32_t capacity_ = 0;
-  uint64_t first_ = 0;  // place of the oldest; the reader's
+  uint64_t first_ = 0;  // position of the oldest event; the reader's
   alignas(64) std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> lost_{0};
   std::array<uint8_t*, kMaxPages> pages_ = {};

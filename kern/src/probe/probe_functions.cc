@@ -93,7 +93,7 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
   return {};
 }
 
-// Many may be named one by one.
+// Sorts kernel functions by name: a session may name many of them one by one.
 Result<void> ProbeFunctions::make_index() {
   if (index_count_ > 0) return {};
   const uint32_t count = kernel_function_count();
@@ -116,7 +116,7 @@ Result<uint32_t> ProbeFunctions::add_text(std::string_view text) {
   return place;
 }
 
-// Those of one program mostly come one after the other.
+// Searches backwards: functions of one program usually follow each other.
 Result<uint32_t> ProbeFunctions::find_program(std::string_view path) {
   for (uint32_t i = programs_.count; i-- > 0;) {
     if (path == &texts_.items[programs_.items[i].path]) return i;

@@ -1,8 +1,8 @@
-// The functions of a session of #probe: as they were named, and what to do when one is hit.
+// The functions of a session of #probe, as users named them, and the actions of their hits.
 //
-// Each naming is kept as it came, so that commands that fail can be taken back by forgetting the
-// last of them; what is probed follows from all together, when the session is first started: one
-// rule for each function, whose number is the tag of its probe.
+// Each request is kept as it came, so that a failed command is undone by dropping the last ones.
+// The probes follow from all requests together, when the session is first started: one rule for
+// each function, whose number is the tag of its probe.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@
 class ProbeFunctions {
  public:
   struct Program {
-    uint32_t path;   // in the texts
+    uint32_t path;   // index in the texts
     uint32_t first;  // of its probes
     uint32_t count = 0;
   };
 
-  // Adds what one of the five commands with functions names. ENOENT if that is nothing, EINVAL,
-  // ENOMEM; each with an error string, and with a part of them added. May sleep.
+  // Adds the functions of one of the five commands that name some. ENOENT if nothing matches,
+  // EINVAL, ENOMEM; each with an error string, and after adding some of them. May sleep.
   Result<void> add(const ProbeCommand& command);
-  // For taking back what was added meanwhile.
+  // A state to which restore() returns.
   struct Mark {
     uint32_t namings, programs, texts, returns;
   };
   Mark mark() const { return {namings_.count, programs_.count, texts_.count, returns_.count}; }
   void restore(const Mark& mark);
-  // The namings of a write are over: what made finding them fast goes.
+  // Called at the end of a write: frees the index of kernel functions.
   void forget_index() { index_ = {}, index_count_ = 0; }
   bool empty() const { return namings_.count == 0; }
 
-  // Makes the rules and the probes, after which nothing is added. EINVAL if a function is to do
-  // what does not go together, ENOMEM.
+  // Makes the rules and the probes; nothing can be added afterwards. EINVAL if a function has
+  // incompatible actions, ENOMEM.
   Result<void> build();
   uint32_t rule_count() const { return rule_count_; }
   const ProbeRule* rules() const { return rules_.data(); }
@@ -45,24 +45,24 @@ class ProbeFunctions {
     return {user_probes_.data() + program.first, program.count};
   }
   const char* path_of(const Program& program) { return &texts_.items[program.path]; }
-  // From now on what does nothing but counting a kernel function does it plainly, or not. Hits may
-  // come meanwhile.
+  // Switches rules that only count kernel functions to plain counting, or back. Hits may come
+  // meanwhile.
   void count_plainly(bool plainly);
-  // Those of all rules.
+  // The actions of all rules.
   uint8_t actions() const { return all_actions_; }
 
  private:
   static constexpr uint32_t kKernel = UINT32_MAX;
 
   struct Naming {
-    uint64_t place;    // of a kernel function its number, of a program's its address
+    uint64_t place;    // number of a kernel function, address of a program's
     uint32_t program;  // kKernel for kernel functions
-    uint32_t name;     // in the texts, of a program's
+    uint32_t name;     // of a program's function, in the texts
     uint32_t first_return, return_count;
     ProbeRule rule;  // without name
   };
 
-  // Items that are added at the end.
+  // An array that grows at its end.
   template <typename T>
   struct Growing {
     PageBuffer<T> items;

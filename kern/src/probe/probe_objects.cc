@@ -22,7 +22,7 @@
 namespace {
 
 ProbeRunner runner_of(const ProbeHit& hit, const Cpu& cpu) {
-  if (hit.user) return ProbeRunner::process(cpu.current->pid);
+  if (hit.user) return ProbeRunner::thread(cpu.current->id);
   if (trace_in_interrupt(cpu) || !cpu.current) return ProbeRunner::interrupts(cpu.id);
   return ProbeRunner::task(cpu.current->id);
 }
@@ -38,7 +38,7 @@ auto stands_of(const ProbeHit& hit) {
   };
 }
 
-// The argument with this number, from 1; 0 if there is none.
+// Returns the argument with this number, from 1; 0 if there is none.
 uint64_t argument_of(const ProbeHit& hit, uint8_t number) {
   return number == 0 ? 0 : hit.registers->argument(number - 1u);
 }
@@ -48,6 +48,15 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   const bool overflows =
       rule.factor != 0 && __builtin_mul_overflow(size, argument_of(hit, rule.factor), &size);
   return overflows ? UINT64_MAX : size;
+}
+
+// The owner of an object that a running call will free if it succeeds. Nobody else frees it
+// meanwhile. But before the call's return is reported, another object of the same owner may get its
+// address; this mark distinguishes the two.
+constexpr uint16_t waiting(uint16_t owner) {
+  constexpr uint16_t kWaits = 1u << 15;
+  static_assert(kMaxPid < kWaits);
+  return owner | kWaits;
 }
 
 bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
@@ -106,7 +115,9 @@ void ProbeObjects::mark_calls(StoreMark& mark) {
 }
 
 void ProbeObjects::forget_calls() {
-  if (pairs_) pairs_->forget_all();
+  if (!pairs_) return;
+  const ProbesOff off;
+  pairs_->forget_all(put_back());
 }
 
 uint64_t ProbeObjects::abandoned() const {
@@ -135,14 +146,20 @@ Result<void> ProbeObjects::choose_for(TraceBinary& dump, uint32_t session, Trace
 
 // --- Hits.
 
+void ProbeObjects::keep_old(const ProbeCall& call) {
+  if (call.has_old) objects_->reown(waiting(call.owner), call.old, call.owner);
+}
+
 bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                                      ProbePerCpu& per_cpu) {
   const ProbeRunner runner = runner_of(hit, cpu);
-  if (pairs_->within(runner, hit.stack_pointer, stands_of(hit))) return true;
+  if (pairs_->within(runner, hit.stack_pointer, stands_of(hit), put_back())) return true;
   ProbeCall call = {.stack_pointer = hit.stack_pointer,
                     .return_address = 0,
                     .size = size_of(hit, rule.alloc),
                     .old = argument_of(hit, rule.alloc.old),
+                    .owner = owner_of(hit, cpu),
+                    .has_old = false,
                     .where = argument_of(hit, rule.alloc.result),
                     .tag = hit.tag,
                     .stack = 0,
@@ -159,33 +176,42 @@ bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule,
     call.truncated = stack.truncated();
   }
   if (hit.user) load_user_word(hit.stack_pointer, &call.return_address);
+  call.has_old = call.old != 0 && objects_->reown(call.owner, call.old, waiting(call.owner));
   if (pairs_->enter(runner, call)) return true;
+  put_back()(call);
   objects_->drop(cpu.id);
   return false;
 }
 
 bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   ProbeCall call;
-  if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call)) return true;
-  trace_stacks.mark(call.stack);  // it goes from the call to the record
+  if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call, put_back()))
+    return true;
+  trace_stacks.mark(call.stack);  // moves from the call to the record
   uint64_t object = hit.registers->result();
   if (rule.alloc.result != 0) {
-    if (static_cast<uint32_t>(object) != 0) return true;  // an int: it has failed
-    if (!load_user_word(call.where, &object)) {
-      objects_->drop(cpu.id);
-      return false;
+    const bool failed = static_cast<uint32_t>(object) != 0;  // an int
+    if (failed || !load_user_word(call.where, &object)) {
+      put_back()(call);
+      if (!failed) objects_->drop(cpu.id);
+      return failed;
     }
   }
   if (!TraceTable::holds(object)) {
+    put_back()(call);
     objects_->drop(cpu.id);
     return false;
   }
-  const uint16_t owner = owner_of(hit, cpu);
-  // realloc(p, 0) frees and returns 0; with another size 0 says that nothing has happened.
+  const uint16_t owner = call.owner;
+  // realloc(p, 0) frees and returns 0; for another size, 0 means that nothing was done.
   const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
   const bool tells = events_.wants_objects();
   bool kept = true;
-  if (frees_old && objects_->forget_of(owner, call.old, cpu.id) && tells) {
+  if (!frees_old) {
+    put_back()(call);
+  } else if (!call.has_old) {
+    objects_->count_unmatched(cpu.id);
+  } else if (objects_->forget_of(waiting(owner), call.old, cpu.id) && tells) {
     kept = events_.put(ProbeEvent::Kind::kFree, rule.name, cpu, &call.old, 1);
   }
   if (object == 0) return kept;
@@ -212,17 +238,18 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   return events_.put(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
 }
 
-// An event that is lost here is counted by the stream alone.
+// An event that is lost here is counted only by the stream.
 bool ProbeObjects::free_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   const uint64_t object = argument_of(hit, rule.address);
-  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit)) || object == 0)
+  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit), put_back()) ||
+      object == 0)
     return true;
   if (!objects_->forget_of(owner_of(hit, cpu), object, cpu.id)) return true;
   if (events_.wants_objects()) events_.put(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
   return true;
 }
 
-// No rule does both.
+// No rule has both actions.
 bool ProbeObjects::follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                           ProbePerCpu& per_cpu) {
   if ((rule.actions & kProbeFrees) != 0) return hit.returned || free_called(hit, rule, cpu);
@@ -232,11 +259,13 @@ bool ProbeObjects::follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
 
 // --- The current process, beside hits.
 
+void ProbeObjects::thread_left(uint32_t id) {
+  if (!pairs_) return;
+  const ProbesOff off;
+  pairs_->forget(ProbeRunner::thread(id), put_back());
+}
+
 void ProbeObjects::process_left(uint32_t pid, ProcessLeft how) {
-  if (pairs_) {
-    const ProbesOff off;
-    pairs_->forget(ProbeRunner::process(pid));
-  }
   for (TraceTable* table : {objects_, memory_}) {
     if (!table) continue;
     table->leave(static_cast<uint16_t>(pid),

@@ -1,8 +1,8 @@
-// What a session has of each CPU.
+// The per-CPU data of a session.
 //
-// The CPU alone changes it, with interrupts off, so it needs no lock and shares no line. Others
-// read tallies and counts at any time. Clearing runs on the CPU, in an interprocessor interrupt,
-// and leaves in `taken` what is freed afterwards.
+// Only its CPU changes it, with interrupts off, so it needs no lock and shares no cache line.
+// Others read tallies and counts at any time. Clearing runs on the CPU, in an interprocessor
+// interrupt, and leaves in `taken` memory that is freed afterwards.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "store/recent_user_stacks.h"
 #include "trace/sampler.h"
 
-// What has become of hits; hits = counted + filtered + lost.
+// Outcomes of hits; hits = counted + filtered + lost.
 struct ProbeTallies {
   uint64_t counted = 0, filtered = 0, lost = 0, stacks_lost = 0, contexts_lost = 0, truncated = 0;
   uint64_t hits() const { return counted + filtered + lost; }
@@ -30,18 +30,18 @@ struct alignas(64) ProbePerCpu {
     std::atomic<uint64_t> value_{0};
   };
 
-  // Cleared.
+  // Reset by clear().
   StackCounts::Part counts;
   Tally filtered, lost;
-  Tally done;  // neither, and not in `counts`: events and objects
+  Tally done;  // counted hits without an entry in `counts`: events and objects
   Tally stacks_lost, contexts_lost, truncated;
   // Kept as long as the session lives.
   Sampler sampler;
   RecentUserStacks user_stacks;
-  // Control's: freed after clear().
+  // Control's; it frees this after clear().
   StackCounts::Part::Contents taken;
 
-  // What a hit did that is not in `counts`. On the CPU itself.
+  // Counts a hit that has no entry in `counts`. On the CPU itself.
   void finish(bool kept) { (kept ? done : lost).increment(); }
   // Interrupts off, on the CPU itself. Bound: a few instructions.
   void clear() {

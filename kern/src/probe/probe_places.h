@@ -1,7 +1,7 @@
-// Where probes can be: tables that the build makes of the kernel that it has linked
+// Tables of the places where probes can be. The build makes them from the linked kernel
 // (tools/stele/ksyms.py).
 //
-// Offsets are from kProbeText, ascending; behind the last is one that is larger than all.
+// Offsets are from kProbeText, ascending; the last entry is a sentinel that is larger than all.
 #pragma once
 
 #include <atomic>
@@ -16,22 +16,22 @@ extern "C" {
 extern const char text_end[];
 
 extern const uint32_t probe_place_count;
-extern const uint32_t probe_places[];  // offset of each function that can be probed: its nop
+extern const uint32_t probe_places[];  // offset of the nop of each function that can be probed
 extern const uint16_t
     probe_place_blocks[];  // for each block of text: the first place at or behind its beginning
 
 extern const uint32_t probe_return_count;
 extern const uint32_t probe_returns[];        // offset of each `ret` of those functions
 extern const uint16_t probe_return_blocks[];  // as probe_place_blocks
-extern const uint16_t probe_return_places[];  // whose it is
+extern const uint16_t probe_return_places[];  // its function
 
-// Room beside the tables: those who want to know, for each place; whether its code is just being
-// changed, and a return's.
+// Working arrays beside the tables: the list of each place, and whether its code, or that of a
+// return, is being changed.
 extern std::atomic<ProbeItem*> probe_lists[];
 extern bool probe_places_changing[], probe_returns_changing[];
 }
 
-// Where the code begins: ksyms.py makes sure of it.
+// Start of the code; ksyms.py checks this.
 inline constexpr uint64_t kProbeText = kKernelImageBase + (1 << 20);
 inline constexpr uint32_t kProbeBlock = 64;
 
@@ -49,7 +49,7 @@ inline uint64_t probe_return_address(uint32_t index) {
   return kProbeText + probe_returns[index];
 }
 
-// The place at `address`, where one is.
+// Finds the place at `address`, which must be one.
 NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t address) {
   const uint32_t offset = probe_offset(address);
   uint32_t place = probe_place_blocks[offset / kProbeBlock];
@@ -57,7 +57,7 @@ NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t addres
   return place;
 }
 
-// The same where there may be none; false then.
+// The same for any address; false if it is no place.
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address, uint32_t* place) {
   if (!probe_in_text(address)) return false;
   const uint32_t offset = probe_offset(address);
@@ -67,7 +67,7 @@ NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address,
   return probe_places[at] == offset;
 }
 
-// Whose `ret` is at `address`; false if there is none of a place.
+// Finds the function whose `ret` is at `address`; false if there is none.
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_return(uint64_t address, uint32_t* place) {
   if (!probe_in_text(address)) return false;
   const uint32_t offset = probe_offset(address);

@@ -15,13 +15,13 @@ namespace {
 
 constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
 
-// Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or
-// be inside the allocator; then a later hit does it.
+// Taking a page from the arena takes locks and allocates. The interrupted code may hold those
+// locks, or be inside of the allocator; then a later hit does it.
 [[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
   if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
 }
 
-// The context that the current task remembers, if it is the one that is hit.
+// Gets the context that the current task remembers, unless an interrupt was hit.
 [[gnu::always_inline]] inline bool remembered_context(const Cpu& cpu, uint32_t* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
     return false;
@@ -104,13 +104,13 @@ Result<ProbeTallies> ProbeRecorder::copy_counts(ProbeCounts& counts) const {
 
 // --- Hits.
 
-// Whether a hit here is counted and an event.
+// True if a hit here is counted and makes events.
 bool ProbeRecorder::wanted(const Cpu& cpu) const {
   return options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid());
 }
 
-// Whether the objects of a rule are followed here. Of an object CPU and process of the allocation
-// decide, and whoever frees it frees it; but an object of a program is its process's alone.
+// True if the objects of a rule are followed here. The CPU and process of the allocation decide; an
+// object may be freed by any process, but a program's only by its own.
 bool ProbeRecorder::follows(const ProbeRule& rule) const {
   return (rule.actions & kObjects) != 0 && (!rule.user || options_.wants_pid(trace_current_pid()));
 }
@@ -121,14 +121,14 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
   const bool of_kernel = !rule.user && has_kernel(stacks),
              of_caller = !rule.user && has_user(stacks),
              of_program = rule.user && stacks != ProbeStacks::kNone;
+  const bool of_process = options_.apart != ProbeApart::kPrograms;
   CurrentContext context = {0, 0};
   if (of_caller) {
     context = trace_find_context();
-  } else if ((options_.processes || of_program) && !remembered_context(cpu, &context.id)) {
+  } else if ((of_process || of_program) && !remembered_context(cpu, &context.id)) {
     context.id = trace_find_base();
   }
-  if ((of_caller || options_.processes || of_program) && context.id == 0)
-    per_cpu.contexts_lost.increment();
+  if ((of_caller || of_process || of_program) && context.id == 0) per_cpu.contexts_lost.increment();
 
   RecordedStack stack(context.caller & ~kTraceFromUser);
   if (of_program) {
@@ -194,8 +194,8 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
   }
 }
 
-// Fast path: only the kernel stack is told apart, and it and its count are known. This calls
-// nothing, so no register is saved for it. Anything else restarts on the general path.
+// Fast path: only kernel stacks are distinguished, and the stack and its count are known. This
+// calls nothing, so it saves no registers. Anything else restarts on the general path.
 void ProbeRecorder::hit(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {
@@ -215,6 +215,10 @@ void ProbeRecorder::hit(const ProbeHit& hit) {
 }
 
 // --- The current process, beside hits.
+
+void ProbeRecorder::thread_left(uint32_t id) {
+  objects_.thread_left(id);
+}
 
 void ProbeRecorder::process_left(uint32_t pid, ProcessLeft how) {
   objects_.process_left(pid, how);

@@ -1,5 +1,6 @@
 #include "probe/probe_session.h"
 
+#include <algorithm>
 #include <new>
 
 #include "arch/x86_64/time.h"
@@ -118,7 +119,10 @@ Result<void> ProbeSession::set_option(const ProbeCommand& command) {
       options_.trace.depth = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kProcesses:
-      options_.processes = true;
+      options_.apart = std::max(options_.apart, ProbeApart::kProcesses);
+      return {};
+    case ProbeWord::kThreads:
+      options_.apart = ProbeApart::kThreads;
       return {};
     case ProbeWord::kPid:
       options_.trace.pid = static_cast<uint32_t>(command.number);
@@ -151,7 +155,7 @@ Result<void> ProbeSession::start(ProbePrograms& programs) {
   return {};
 }
 
-// What the first start needs. It may fail and be done again.
+// Prepares the first start. May be repeated after a failure.
 Result<void> ProbeSession::prepare() {
   if (functions_.empty() && !options_.watch_memory) {
     return fail(
@@ -167,7 +171,7 @@ Result<void> ProbeSession::prepare() {
   return recorder_.prepare(options_, functions_.rules(), functions_.actions());
 }
 
-// All or nothing: what the first probes tell is not recorded until the last one is there.
+// Arms all probes or none: hits are not recorded until the last probe is there.
 Result<void> ProbeSession::arm(ProbePrograms& programs) {
   const auto arm_programs = [&]() REQUIRES(mutex_) -> Result<void> {
     for (const ProbeFunctions::Program& program : functions_.programs()) {
@@ -206,7 +210,7 @@ void ProbeSession::disarm() {
 
 Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   const MutexGuard guard(mutex_);
-  // Hits that must not allocate use the pages that others have fetched.
+  // Fetches pages of trace memory for hits, which must not allocate.
   if (tables_.is_user()) trace_memory_prepare();
   return State{.phase = phase_,
                .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
@@ -215,9 +219,9 @@ Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
                .tallies = TRY(recorder_.copy_counts(counts))};
 }
 
-bool ProbeSession::tells_processes_apart() {
+ProbeApart ProbeSession::tells_apart() {
   const MutexGuard guard(mutex_);
-  return options_.processes;
+  return options_.apart;
 }
 
 Result<void> ProbeSession::open_events() {
@@ -238,7 +242,7 @@ bool ProbeSession::events_ended() {
   return phase_.load(std::memory_order_acquire) == TracePhase::kStopped;
 }
 
-// The tables may be made anew before the snapshots are opened, as long as there was no start.
+// Before the first start the tables may be remade until the snapshots are open.
 Result<void> ProbeSession::open_snapshots(TraceBinaryDump& dump) {
   for (;;) {
     {

@@ -1,10 +1,10 @@
-// How often something has happened, by stack and context: the counts of a session of #probe.
+// Counts of events by stack and context: the counts of a session of #probe.
 //
-// Each CPU has a table of its own, which it alone changes, with interrupts off: no lock is taken
-// and no line shared, and what a reader adds up is exact. A table is linear hashing with chains, as
-// in trace_table.h: a bucket is split for each key that is added, so that nobody pays for a rehash.
-// Keys are never removed; a reader on another CPU goes through the pages of entries, of which
-// `used` says how many are complete, and not through the chains.
+// Each CPU has a table, which it alone changes, with interrupts off: no lock is taken, no cache
+// line is shared, and a reader's sums are exact. A table is linear hashing with chains, as in
+// trace_table.h: each new key splits one bucket, so there is no rehash. Keys are never removed. A
+// reader on another CPU goes through the pages of entries, in which `used` counts the complete
+// ones, and not through the chains.
 //
 // Clearing takes the tables away, CPU by CPU, in interprocessor interrupts, which cannot land
 // inside add().
@@ -32,9 +32,9 @@ class StackCounts {
     Part(const Part&) = delete;
     Part& operator=(const Part&) = delete;
 
-    // Counts one more. False, with nothing done, if there is no memory for a key that is not there
-    // yet. Interrupts off, on the CPU whose table it is, or nobody else uses it. Bound: one chain,
-    // and the split of one bucket.
+    // Adds one. False, with nothing done, if there is no memory for an absent key. Interrupts off,
+    // on the CPU of the table, unless nobody else uses it. Bound: one chain, and the split of one
+    // bucket.
     [[gnu::always_inline]] bool add(uint32_t stack, uint32_t context) {
       const uint64_t key = uint64_t{context} << 32 | stack;
       const uint32_t hash = hash_of(key);
@@ -46,7 +46,7 @@ class StackCounts {
       }
       return add_key(key, hash);
     }
-    // The same without a context, of what mostly is there: false, with nothing done, if it is not.
+    // The same without a context, for keys that usually exist: false, with nothing done, if absent.
     [[gnu::always_inline]] bool add_known(uint32_t stack) {
       for (Entry* entry = bucket(bucket_of(hash_of(stack))); entry; entry = entry->next) {
         if (entry->key != stack) continue;
@@ -57,8 +57,7 @@ class StackCounts {
       return false;
     }
 
-    // Calls visit(key, count) for each key; also while its CPU adds. Not while clear() is under
-    // way.
+    // Calls visit(key, count) for each key; its CPU may add meanwhile. Not during take_away().
     template <typename Visit>
     void visit(Visit visit) const {
       for (const Page* page = pages_.load(std::memory_order_acquire); page; page = page->next) {
@@ -70,12 +69,12 @@ class StackCounts {
         }
       }
     }
-    // At least as many as visit() will find from now on, unless more are added.
+    // An upper bound of the keys that visit() finds, unless more are added.
     uint32_t keys() const { return keys_.load(std::memory_order_relaxed); }
 
-    // All that a table has. What was taken away is freed later, where that may be done.
+    // The contents of a table. They are freed after take_away(), where freeing is allowed.
     struct Contents;
-    // Leaves it empty. As add().
+    // Leaves the table empty. Context as add().
     void take_away(Contents& contents);
     // No tracer lock held.
     static void release(Contents& contents);

@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint8_t kVectorX87 = 16, kVectorSimd = 19;
 
-// What a floating point exception was about: the lowest flag that is set and not masked.
+// Finds the cause of a floating point exception: the lowest flag that is set and not masked.
 int32_t floating_point_code(uint8_t vector) {
   uint32_t flags, masks;
   if (vector == kVectorX87) {
@@ -74,9 +74,9 @@ void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
     fatal = signal_is_fatal(thread, kind.signal);
   }
   if (fatal)
-    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address,
+    klog("%s: %s at 0x%lx ip 0x%lx sp 0x%lx", ThreadName(thread).text, kind.what, address,
          frame.rip, frame.rsp);
-  // POSIX: of a page fault the address, of others that of the instruction.
+  // POSIX: the address of a page fault, otherwise that of the instruction.
   signal_force(thread, kind.signal,
                {.code = kind.code, .word = vector == kVectorPageFault ? address : frame.rip});
 }

@@ -1,11 +1,11 @@
 // Loading programs: static ELF64 files, and scripts that name their interpreter (#!).
 //
-// A program is loaded into an address space of its own, which nobody runs in yet: everything that
-// can fail fails before the old one is given up. Only headers are read here; text and data come in
-// page by page when they are used (AddressSpace::fault), so the file stays open as long as the
-// program runs. The stack gets, from the top: random bytes, the program's path, the strings, the
-// auxiliary vector, the pointers to environment and arguments, and their number, as the System V
-// ABI wants (abi/start.h).
+// A program is loaded into a new address space, which nobody uses yet: everything that can fail
+// fails before the old one is released. Only headers are read here; text and data are read page by
+// page on first use (AddressSpace::fault), so the file stays open as long as the program runs. The
+// stack gets, from the top: random bytes, the program's path, the strings, the auxiliary vector,
+// the pointers to environment and arguments, and their number, as the System V ABI requires
+// (abi/start.h).
 #include <algorithm>
 
 #include "abi/start.h"
@@ -32,7 +32,7 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   return file;
 }
 
-// What a program's set-user-id and set-group-id bits make of whoever starts it.
+// Applies the program's set-user-id and set-group-id bits to the rights of its starter.
 Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
   abi_stat stat;
   TRY(file.device->stat(file, stat));
@@ -40,7 +40,7 @@ Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& 
   who = starter;
   if (file.device->grants_rights()) {
     if (stat.mode & ABI_S_ISUID) who.uid = stat.uid;
-    // Without the right to execute it is a mark for locks.
+    // Without execute permission the bit is a mark for locks.
     if ((stat.mode & ABI_S_ISGID) && (stat.mode & 0010)) who.gid = stat.gid;
   }
   who.saved_uid = who.uid;
@@ -65,10 +65,15 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
   if (segment.flags & kElfReadable) protection |= ABI_PROT_READ;
   if (segment.flags & kElfWritable) protection |= ABI_PROT_WRITE;
   if (segment.flags & kElfExecutable) protection |= ABI_PROT_EXEC;
+  // Behind a segment that has no zeros to follow it stands what follows it in the file, so that its
+  // last page can be the file's own.
+  const uint64_t file_bytes = segment.file_size == segment.memory_size
+                                  ? align_up(before + segment.file_size, kPageSize)
+                                  : before + segment.file_size;
   const Result<void> result =
       space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize),
                        protection, segment.file_size ? file : Ref<Chan>(), segment.offset - before,
-                       segment.file_size ? before + segment.file_size : 0);
+                       segment.file_size ? file_bytes : 0);
   if (result) return {};
   return result.error() == Errno::EINVAL
              ? not_executable("a segment lies where it cannot, or two share a page")
@@ -80,10 +85,10 @@ struct NoteHeader {
 };
 constexpr uint32_t kNoteBuildId = 3;
 constexpr char kNoteName[] = "GNU";
-constexpr size_t kMaxNotes = 256;  // bytes that are looked at
+constexpr size_t kMaxNotes = 256;  // bytes that are searched
 
-// Looks for the build id among the notes of `segment`; a program without one, or with a broken one,
-// runs as well.
+// Looks for the build id among the notes of `segment`. A program without one, or with a malformed
+// one, runs as well.
 Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescription& program) {
   char notes[kMaxNotes];
   const size_t wanted = std::min<uint64_t>(segment.file_size, sizeof(notes));
@@ -112,7 +117,7 @@ Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescrip
 // A program in memory, for its auxiliary vector.
 struct LoadedElf {
   uint64_t entry;
-  uint64_t headers = 0;  // address of its program headers; 0 if they are in no segment
+  uint64_t headers = 0;  // address of its program headers; 0 if no segment contains them
   uint64_t header_count;
 };
 
@@ -162,8 +167,8 @@ class WordWriter {
   unsigned count_ = 0;
 };
 
-// Puts the strings and what points at them on the stack; returns the stack pointer. `path` is what
-// was asked for, for a script's interpreter too.
+// Puts the strings and the pointers to them on the stack. Returns the stack pointer. `path` is the
+// requested one, even if it is a script whose interpreter runs.
 Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, const LoadedElf& elf,
                              std::string_view path, const Credentials& who, bool secure) {
   uint8_t random_bytes[16];
@@ -171,7 +176,7 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, co
   const uint64_t random = kStackTop - sizeof(random_bytes);
   TRY(space.write(random, random_bytes, sizeof(random_bytes)));
   const uint64_t executed = random - path.size() - 1;
-  TRY(space.write(executed, path.data(), path.size()));  // its NUL is there: the page is zero
+  TRY(space.write(executed, path.data(), path.size()));  // the page is zero, so its NUL is there
   const uint64_t strings = align_down(executed - arguments.size(), 16);
   TRY(space.write(strings, arguments.data(), arguments.size()));
   const uint64_t auxiliary[][2] = {
@@ -217,7 +222,7 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, co
   return stack;
 }
 
-// The interpreter and its one argument from a script's first line, which is cut up in place.
+// Finds the interpreter and its one argument in a script's first line, which is cut up in place.
 Result<void> parse_script(char* line, size_t size, std::string_view& interpreter,
                           std::string_view& argument) {
   std::string_view text(line + 2, size - 2);

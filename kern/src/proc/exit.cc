@@ -1,4 +1,4 @@
-// How processes end, and how their parents learn of it.
+// The end of processes, and how their parents learn of it.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
 #include "proc/job_control.h"
@@ -8,13 +8,13 @@
 
 namespace {
 
-// Whether the process kept its child's group from being orphaned.
+// True if the process kept its child's group from being orphaned.
 bool was_link(const Process& process, const Process& child) REQUIRES(process_lock) {
   return child.session == process.session && child.group != process.group;
 }
 
-// Children of a process that ends go to process 1, which has to reap those that are zombies. One at
-// a time: a look at the groups that this leaves orphaned goes through all processes.
+// Gives the children of a process that ends to process 1, which reaps zombies among them. One at a
+// time: each check for groups that this orphans goes through all processes.
 void reparent_children(Process& process) {
   for (;;) {
     const Guard guard(process_lock);
@@ -30,7 +30,8 @@ void reparent_children(Process& process) {
   }
 }
 
-// From now on signals do not reach it. Its session loses the terminal if it was the leader.
+// From now on signals do not reach the process. If it leads its session, the session loses the
+// terminal.
 void begin_end(Process& process) {
   Ref<SessionTerminal> terminal;
   SignalQueue dropped;
@@ -103,7 +104,7 @@ void process_end(Process& process) {
 
 namespace {
 
-// Whether something has become of the child that is to be reported: its status.
+// True if the child has a change of state to report; gets its status.
 bool has_news(Process& child, uint32_t options, int& status) REQUIRES(process_lock) {
   const bool counts = !(options & ABI_WNOWAIT);
   if (child.state == ProcessState::kZombie) {

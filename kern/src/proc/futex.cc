@@ -1,15 +1,15 @@
 // Futexes (Franke, Russell, Kirkwood: Fuss, Futexes and Furwocks, 2002): the C library's locks are
-// words that it changes by itself; only a thread that has to wait, or leaves others waiting, calls
-// the kernel.
+// words that it changes by itself. It calls the kernel only to wait, or to wake waiting threads.
 //
-// Who waits stands, in the order of coming, in one of kBuckets lists, by a hash of the word's key,
-// with a Waiter on its kernel stack: waiting allocates nothing and leaves nothing behind. A waiter
-// enters its list before it looks at the word and looks without the lock, as the look may fault and
-// sleep. Who changes the word and then wakes either is early enough for that look, or finds the
-// waiter, which is then taken off its list and woken for good, wherever it is by then. So no
-// wake-up is lost, and none is used up by a thread that is not there any more: one that leaves
-// because of the word's value, a signal or its deadline, but was woken before, says that it was
-// woken.
+// A waiter has a Waiter on its kernel stack, in one of kBuckets lists, chosen by a hash of the
+// word's key, in order of arrival. So waiting allocates nothing and leaves nothing behind. A waiter
+// enters its list before it checks the word, and checks it without the lock, since the access may
+// fault and sleep. A waker changes the word first. So it is either early enough for the waiter's
+// check, or finds the waiter, takes it off its list and marks it woken, even if the waiter has left
+// its sleep already. No wake-up is lost or wasted: a waiter that leaves because of the word's
+// value, a signal or its deadline, but was woken before, returns that it was woken. A wake does not
+// count waiters that still check the word: they may find another value and not wait, while a waiter
+// behind them sleeps.
 #include "proc/futex.h"
 
 #include <bit>
@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kBuckets = 256;
 constexpr uint64_t kWord = sizeof(uint32_t);
 
-// A word: its address in a space, or its physical address and no space.
+// A word's key: its address in a space, or its physical address and no space.
 struct Key {
   const AddressSpace* space;
   uint64_t address;
@@ -33,6 +33,7 @@ struct Key {
 struct Waiter {
   explicit Waiter(const Key& word) : key(word) {}
   Key key;
+  bool asleep = false;  // the word had the value
   bool woken = false;
   WaitQueue queue;
   ListNode link;
@@ -57,7 +58,7 @@ Result<Key> key_of(AddressSpace& space, uint64_t address, FutexScope scope) {
   return Key{nullptr, TRY(space.physical(address)).value};
 }
 
-// The word, in one load. EFAULT.
+// Loads the word, in one access. EFAULT.
 Result<uint32_t> load(uint64_t address) {
   const uint64_t pair_at = align_down(address, sizeof(uint64_t));
   for (;;) {
@@ -86,6 +87,7 @@ Result<void> futex_wait(AddressSpace& space, uint64_t address, FutexScope scope,
   Result<void> result = !found            ? Result<void>(found.error())
                         : *found != value ? Result<void>(Errno::EAGAIN)
                                           : Result<void>();
+  waiter.asleep = static_cast<bool>(result);
   if (result)
     result = waiter.queue.wait(
         bucket.lock, [&waiter] { return waiter.woken; }, deadline);
@@ -106,7 +108,7 @@ Result<uint32_t> futex_wake(AddressSpace& space, uint64_t address, FutexScope sc
     waiter.link.unlink();
     waiter.woken = true;
     waiter.queue.wake_one();
-    woken++;
+    if (waiter.asleep) woken++;
   }
   return woken;
 }

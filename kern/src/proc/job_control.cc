@@ -27,14 +27,14 @@ void signal_group(uint32_t session, uint32_t group, int signal) REQUIRES(process
   }
 }
 
-// For a process in the background, whom `signal` stops with its group.
+// Sends `signal` to the group of a process in the background, which stops it.
 Errno stop_group(const Process& member, int signal) REQUIRES(process_lock) {
   if (job_is_orphaned(member)) return Errno::EIO;
   signal_group(member.session, member.group, signal);
   return Errno::EINTR;
 }
 
-// Of the current process.
+// Tests the current process.
 bool stops_for(const Process& process, int signal) REQUIRES(process_lock) {
   return !(self_thread().blocked & signal_bit(signal)) &&
          process.actions[signal].handler != ABI_SIG_IGN;
@@ -46,14 +46,14 @@ Result<void> check_change(const Process& process, const ForegroundJob& job) REQU
   return stop_group(process, ABI_SIGTTOU);
 }
 
-// Nobody has the terminal any more.
+// Takes the terminal from its session.
 void take_from_session(SessionTerminal& terminal) REQUIRES(process_lock) {
   Process* const leader = process_find(terminal.job.leader);
   if (leader && leader->terminal == &terminal) leader->terminal = nullptr;
   terminal.job = {};
 }
 
-// What the foreground of a session gets that has lost its terminal.
+// Sends a hang-up to the foreground of a session that has lost its terminal.
 void hang_up_foreground(const ForegroundJob& job) REQUIRES(process_lock) {
   signal_group(job.leader.pid, job.group, ABI_SIGHUP);
   signal_group(job.leader.pid, job.group, ABI_SIGCONT);

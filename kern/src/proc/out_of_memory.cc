@@ -1,10 +1,10 @@
-// When memory is out at a page fault, the process that holds most of it is killed, not the one that
-// happened to fault: otherwise a shell or a supervisor dies of what its children hold. The process
-// that faulted waits until the victim's memory has come back, and faults again.
+// When memory is out at a page fault, the largest process is killed, not the faulting one.
+// Otherwise a shell or a supervisor might die because of its children's memory. The faulting
+// process waits until the victim's memory is free, and faults again.
 //
-// There is one victim at a time: while a process is on its way to its end, the others wait for it.
-// Process 1 is never a victim, since the system ends with it. A process that has asked for its
-// allocations to fail (FaultOrder) is always its own.
+// There is one victim at a time: while a process is ending, the others wait for it. Process 1 is
+// never a victim, since the system ends with it. A process that has asked for its allocations to
+// fail (FaultInjection) is always its own victim.
 #include "proc/out_of_memory.h"
 
 #include "arch/x86_64/time.h"
@@ -15,13 +15,14 @@
 namespace {
 
 constexpr Nanoseconds kPause{10'000'000};
-constexpr unsigned kInitPausesTold = 1'000;  // one in so many is told of: 10 s
+constexpr unsigned kInitPausesTold = 1'000;  // one pause in so many is logged: 10 s
 
 bool is_ending(const Process& process) REQUIRES(process_lock) {
   return process.state == ProcessState::kExiting || signal_kills(process);
 }
 
-// The process that holds most; nullptr if there is none but process 1, or if one is ending.
+// Returns the process with the most memory; nullptr if there is none but process 1, or if one is
+// ending.
 Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
   Process* victim = nullptr;
   *one_is_ending = false;
@@ -49,7 +50,7 @@ bool out_of_memory(Thread& thread, uint64_t address) {
   {
     const Guard guard(process_lock);
     if (signal_ends(thread)) return false;
-    const bool asked_for = thread.task->fault_order.failed > 0 && process.pid != kInitPid;
+    const bool asked_for = thread.task->fault_injection.failed > 0 && process.pid != kInitPid;
     if (Process* const victim = asked_for ? &process : choose_victim(&one_is_ending)) {
       victim_pid = victim->pid;
       victim_bytes = victim->space->resident_bytes();

@@ -1,28 +1,28 @@
 // Processes.
 //
-// A process is an address space, descriptors, a namespace and a place in the tree of processes; its
-// threads are what runs in it (thread.cc). Its life:
+// A process is an address space, descriptors, a namespace and a position in the tree of processes;
+// its threads run in it (thread.cc). Its life:
 //
 //   created    process_create, filled in by fork or for process 1; nobody else knows it
 //   alive      in the table, from process_insert on, with one thread or more
 //   ending     alive, but `ending` is set: each thread ends before it is in user mode again
-//   exiting    the last thread gives back everything but the structure; signals no longer reach it
-//   zombie     without a thread; parent, table and lists are all that point at it
-//   gone       its parent's wait4 has reaped it (or nobody wants to know: SIGCHLD ignored)
+//   exiting    the last thread frees everything but the structure; signals no longer reach it
+//   zombie     without a thread; only parent, table and lists point at it
+//   gone       its parent's wait4 has reaped it (or SIGCHLD is ignored, and nobody waits)
 //
-// The last thread first takes the process off its task, so that the scheduler no longer looks at
-// it, and makes it a zombie last: from then on the parent may free it while that task still runs to
+// The last thread first takes the process off its task, so that the scheduler no longer uses it,
+// and finally makes it a zombie: from then on the parent may free it while the task still runs to
 // its end.
 //
 // One lock, process_lock, guards the tree, the table, groups, states and signals of all processes.
-// What it protects is touched rarely (fork, exit, wait, kill, change of a mask) and shortly, and
-// nearly every such act concerns two processes; the paths that each system call goes through do not
-// take it. Order: process_lock, then the scheduler's locks. Nothing is allocated or freed under it.
-// What the threads of one process share and each path needs, directory and credentials, has a lock
-// of its own, paths_lock, and is copied.
+// Its data is used rarely (fork, exit, wait, kill, change of a mask) and for a short time, and
+// nearly every such operation concerns two processes; common paths of system calls do not take it.
+// Order: process_lock, then the scheduler's locks. Nothing is allocated or freed under it.
+// Directory and credentials, which the threads of a process share and every path lookup needs, have
+// a lock of their own, paths_lock, and are copied.
 //
-// PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not
-// handed out again.
+// PIDs count up from 1 and wrap at 32767. A PID that is still the number of a group or session is
+// not reused.
 #include "proc/process.h"
 
 #include <algorithm>
@@ -33,6 +33,7 @@
 #include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "ns/page_cache.h"
 #include "proc/job_control.h"
 #include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
@@ -49,9 +50,9 @@ namespace {
 constinit ObjectCache<Process> process_cache;
 constinit Process* table[kMaxPid + 1];
 constinit uint32_t last_pid = 0;
-constinit uint32_t generation = 0;  // how often PIDs have come round
+constinit uint32_t generation = 0;  // how often PIDs have wrapped
 
-// Scheduler: the address space that goes with the task that runs next.
+// For the scheduler: activates the address space of the next task.
 void activate(Process* process) {
   if (process && process->space) {
     process->space->activate();
@@ -100,7 +101,7 @@ char state_letter(const Process& process) REQUIRES(process_lock) {
   return 'S';
 }
 
-// What a system call needs while a signal waits. EINTR only when the thread ends.
+// Resolves a fault of a system call while a signal is pending. EINTR only when the thread ends.
 Result<void> fault_despite_signals(Thread& thread, uint64_t address, FaultAccess access) {
   for (;;) {
     {
@@ -131,13 +132,19 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Result<void> result = process->space->fault(address, access);
   process->space->pages_read() == read_before ? thread.minor_faults++ : thread.major_faults++;
   if (!result && result.error() == Errno::EINTR) {
-    // User mode faults again after its signals; a system call must not fail because of them.
+    // User mode faults again after its signals; they must not make a system call fail.
     if (frame.from_user()) return true;
     result = fault_despite_signals(thread, address, access);
   }
   if (result) return true;
-  if (result.error() != Errno::ENOMEM) return false;
-  // User mode faults again, and so does an access of the kernel's.
+  if (result.error() != Errno::ENOMEM) {
+    // There is nothing where the file should be.
+    if (result.error() == Errno::EFAULT || !frame.from_user()) return false;
+    signal_force(thread, ABI_SIGBUS, {.code = ABI_BUS_ADRERR, .word = address});
+    return true;
+  }
+  if (thread.task->fault_injection.failed == 0 && page_cache_relieve()) return true;
+  // User mode, or the kernel's access, faults again.
   return out_of_memory(thread, address) || frame.from_user();
 }
 
@@ -207,7 +214,7 @@ void process_release_parts(Process& process) {
     const Guard guard(process_lock);
     process.max_resident = process_usage(process).max_resident;
     std::swap(space, process.space);
-    // Its tables must be on no CPU when they are freed.
+    // Its tables must be active on no CPU when they are freed.
     if (space && current_task()->process == &process) AddressSpace::activate_none();
   }
 }
@@ -235,7 +242,8 @@ Result<void> process_insert(Process& process, Process* parent) {
     parent->children.push_back(process);
     process.group = parent->group;
     process.session = parent->session;
-    // As if the fork had come first: the child does not escape, and the fork need not begin again.
+    // As if the fork had come first: the signal reaches the child too, and the fork need not be
+    // repeated.
     process.signals.copy(parent->signals, parent->group_signals);
     thread.task->interrupted = signal_deliverable(thread);
   } else {
@@ -300,7 +308,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));
-  // The tracer's copy knows interpreters, but is shorter.
+  // The tracer's copy names the interpreter of a script, but is shorter.
   const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
   copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
   static_assert(sizeof(info.build_id) >= kMaxBuildId);
@@ -313,6 +321,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.start_ticks = process->start_ticks;
   const SessionTerminal* const terminal = process_terminal(*process);
   info.terminal = terminal ? terminal->number() : 0;
+  for (const Thread& thread : process->threads) info.threads += thread.id() != 0;
   return info;
 }
 
@@ -326,6 +335,26 @@ Result<ProcessInfo> process_info(uint32_t pid) {
 Result<ProcessInfo> process_info(ProcessId id) {
   const Guard guard(process_lock);
   return info_of(process_find(id));
+}
+
+Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
+  const Guard guard(process_lock);
+  const Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  const Thread* next = nullptr;
+  for (const Thread& thread : process->threads) {
+    if (thread.id() > after && (!next || thread.id() < next->id())) next = &thread;
+  }
+  if (!next) return Errno::ESRCH;
+  const Task& task = *next->task;
+  const char state = process->stopped ? 'T' : task.state == TaskState::kSleeping ? 'S' : 'R';
+  ThreadInfo info{.id = task.id,
+                  .state = state,
+                  .name = {},
+                  .user_ticks = task.user_ticks,
+                  .system_ticks = task.system_ticks};
+  memcpy(info.name, task.name, sizeof(info.name));
+  return info;
 }
 
 uint32_t process_next(uint32_t pid) {

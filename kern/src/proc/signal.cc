@@ -1,24 +1,24 @@
 // Signals.
 //
-// A signal that somebody sends is pending (pending_signals.h) for a process or for one thread until
-// it is taken. Sent to a thread, it ends the interruptible sleep that this may be in, unless it is
-// blocked there (task_interrupt). Sent to a process, it interrupts one thread that does not block
-// it; if all do, whichever unblocks it first finds it. A thread that blocks a signal of the process
-// that it was interrupted for, or ends, interrupts another one in its place.
+// A sent signal is pending (pending_signals.h) for a process or for one thread until it is taken.
+// Sent to a thread, it ends the thread's interruptible sleep, unless it is blocked there
+// (task_interrupt). Sent to a process, it interrupts one thread that does not block it; if all do,
+// the first to unblock it finds it. A thread that was interrupted for a signal of the process and
+// then blocks it, or ends, interrupts another thread in its place.
 //
-// Signals in real time that sigqueue sends and those of POSIX timers carry a value of their own and
-// are queued: a node is allocated before the lock is taken (a process has at most kMaxQueued), or
-// is part of the timer.
+// Real-time signals of sigqueue and signals of POSIX timers carry a value of their own and are
+// queued. The node is allocated before the lock is taken (a process has at most kMaxQueued), or is
+// part of the timer.
 //
-// All else happens in the threads themselves, just before they go back to user mode:
+// Everything else happens in the threads themselves, before they return to user mode:
 // signals_before_user takes pending signals one by one, lowest number first but SIGKILL before all,
 // and ends the process, stops it, or builds a frame for the handler on the user stack. A process
-// that is to stop or to end interrupts all its threads, and each waits, or ends, there. Signals
-// that would be ignored anyway are dropped when they are sent, unless a thread blocks them.
+// that must stop or end interrupts all its threads, and each waits, or ends, there. Signals that
+// would be ignored are dropped when they are sent, unless a thread blocks them.
 //
-// A system call that a signal interrupted ends with EINTR, and says by Thread.restart whether it is
-// to be made again: when no handler ran, or a handler with SA_RESTART. To make it again, the
-// program counter goes back to the `syscall` instruction.
+// A system call that a signal interrupted ends with EINTR. Thread.restart says whether it is
+// restarted: when no handler ran, or a handler with SA_RESTART. For a restart the program counter
+// goes back to the `syscall` instruction.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
 #include "proc/process_impl.h"
@@ -52,12 +52,12 @@ int stopped_status(int signal) {
   return signal << 8 | 0x7f;
 }
 
-// Whether the thread blocks the signal or waits for it: it is kept even if it is ignored.
+// True if the thread blocks the signal or waits for it: it is then kept even if it is ignored.
 bool keeps(const Thread& thread, int signal) REQUIRES(process_lock) {
   return (thread.blocked | thread.awaited) & bit(signal);
 }
 
-// What a signal does when it is sent. False if the process cannot take it any more.
+// The effects of a signal when it is sent. False if the process cannot take it any more.
 bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   if (process.state != ProcessState::kAlive || process.ending) return false;
   SignalQueue dropped;  // stays empty: sigqueue queues none of these
@@ -76,7 +76,7 @@ bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   return true;
 }
 
-// The same; false too if nobody in the process will notice the signal.
+// The same; false too if no thread of the process would notice the signal.
 bool arrives_at_process(Process& process, int signal) REQUIRES(process_lock) {
   if (!arrives(process, signal)) return false;
   if (!signal_is_ignored(process, signal)) return true;
@@ -140,16 +140,16 @@ void make_call_again(Thread& thread, TrapFrame& frame) {
   thread.restart = Restart::kNone;
 }
 
-// A signal whose turn it is.
+// The next signal to handle.
 struct Due {
-  TakenSignal taken;  // none: nothing any more
-  bool ends = false;  // the thread ends, whatever is pending
+  TakenSignal taken;  // none: nothing is left
+  bool ends = false;  // the thread ends, regardless of pending signals
   Disposition what = Disposition::kIgnore;
   abi_sigaction action{};
   uint64_t mask = 0;  // before the handler
 };
 
-// Takes the next signal off that ends the process or has a handler; stops are done here.
+// Takes the next signal that ends the process or has a handler. Stops are performed here.
 Due next_due(Thread& thread, SignalQueue& dropped) REQUIRES(process_lock) {
   Process& process = thread.process;
   for (;;) {
@@ -164,7 +164,7 @@ Due next_due(Thread& thread, SignalQueue& dropped) REQUIRES(process_lock) {
     due.what = disposition(process, signal, thread.forced);
     if (due.what == Disposition::kIgnore) continue;
     if (due.what == Disposition::kStop) {
-      // Nobody would make it go on (POSIX, 2.4.3: the signal is discarded).
+      // Nobody could continue it (POSIX, 2.4.3: the signal is discarded).
       if (signal != ABI_SIGSTOP && job_is_orphaned(process)) continue;
       stop(process, signal);
       continue;
@@ -314,7 +314,7 @@ void signals_reset_for_exec(Process& process) {
 void signal_set_mask(Thread& thread, uint64_t mask) {
   const uint64_t before = std::exchange(thread.blocked, mask & ~kUnblockableSignals);
   if (signal_deliverable(thread)) thread.task->interrupted = true;
-  // It may have been the one that was told.
+  // It may have been the thread that was told.
   uint64_t left = thread.process.signals.mask() & thread.blocked & ~before;
   for (; left != 0; left &= left - 1) tell_one(thread.process, __builtin_ctzll(left), &thread);
 }
@@ -329,7 +329,6 @@ void signals_before_user(TrapFrame& frame) {
   const Task* const task = current_task();
   Thread* const thread = task->thread;
   if (!thread || (!task->interrupted && thread->restart == Restart::kNone)) return;
-  const Process& process = thread->process;
   for (;;) {
     const Due due = take_signal(*thread);
     if (due.ends) thread_exit();
@@ -341,7 +340,7 @@ void signals_before_user(TrapFrame& frame) {
     thread->restart = Restart::kNone;
     thread->restarted = false;
     if (!enter_handler(*thread, frame, due.taken.info, due.action, due.mask)) {
-      klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process.pid, process.name,
+      klog("%s: no stack for the handler of signal %d at 0x%lx", ThreadName(*thread).text,
            due.taken.signal, frame.rsp);
       process_exit(ABI_SIGSEGV);
     }

@@ -1,4 +1,4 @@
-// What a signal's handler finds on the user stack, and the way back.
+// The frame of a signal's handler on the user stack, and the return from it.
 //
 // From higher to lower addresses, below the red zone or at the top of the signal stack:
 //
@@ -6,9 +6,9 @@
 //   SignalFrame            context and info, aligned to 16 bytes
 //   return address         the restorer, which makes the sigreturn call
 //
-// The handler may change the context and the floating point state. What sigreturn reads back is
-// checked as if the program had made it up, which it may have: registers that user mode may not
-// choose are forced by return_to_user, floating point state by fpu_make_valid.
+// The handler may change the context and the floating point state. sigreturn validates what it
+// reads back, since the program may have made it up: return_to_user forces registers that user mode
+// may not choose, and fpu_make_valid the floating point state.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/user_registers.h"
 #include "core/user_memory.h"
@@ -25,7 +25,7 @@ struct SignalFrame {
   abi_siginfo info;
 };
 
-// Which register of a trap frame is which of a context.
+// Maps registers of a trap frame to those of a context.
 struct Register {
   int number;
   uint64_t TrapFrame::*field;
@@ -42,7 +42,7 @@ constexpr Register kRegisters[] = {
     {ABI_REG_RIP, &TrapFrame::rip}, {ABI_REG_EFL, &TrapFrame::rflags},
 };
 
-// Puts the floating point state of user mode below `top`; its address. EFAULT.
+// Puts the floating point state of user mode below `top`. Returns its address. EFAULT.
 Result<uint64_t> save_fpu(Thread& thread, uint64_t top) {
   FpuState& fpu = *thread.user_registers.fpu;
   {
@@ -54,9 +54,10 @@ Result<uint64_t> save_fpu(Thread& thread, uint64_t top) {
   return at;
 }
 
-// Makes what is at `address` the floating point state of user mode. EFAULT.
+// Loads the floating point state of user mode from `address`. EFAULT.
 Result<void> restore_fpu(Thread& thread, uint64_t address) {
-  // Not read into the thread's own, from which the task may be loaded in the midst of it.
+  // Copied by way of the stack: the task may be reloaded from the thread's own state during the
+  // copy.
   alignas(kFpuAlign) char bytes[kMaxFpuSize];
   TRY(copy_from_user(bytes, address, fpu_state_size()));
   fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));

@@ -1,4 +1,4 @@
-// Who may send signals to whom, and the ways to do it: kill, sigqueue.
+// Permissions for sending signals, and the ways to do it: kill, sigqueue.
 #include "arch/x86_64/interrupts.h"
 #include "kmalloc.h"
 #include "proc/process_impl.h"
@@ -14,7 +14,7 @@ SignalInfo sent_by(const Credentials& who) {
   return {.code = ABI_SI_USER, .pid = sender ? sender->pid : 0, .uid = who.real_uid};
 }
 
-// What kill gives of the processes that it found.
+// The result of kill for the processes that it finds.
 struct Sending {
   const int signal;
   const Credentials& who;
@@ -22,7 +22,7 @@ struct Sending {
   const SignalInfo info = sent_by(who);
   bool found = false, allowed = false;
 
-  // Whoever is in a session may make its processes go on.
+  // Members of a session may continue its processes.
   bool goes_on(const Process& process) const REQUIRES(process_lock) {
     const Process* const sender = current_process();
     return signal == ABI_SIGCONT && sender && sender->session == process.session;
@@ -79,7 +79,7 @@ Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t val
   SignalInfo info = sent_by(sender.who);
   info.code = ABI_SI_QUEUE;
   info.word = value;
-  SignalQueue unused;  // the node, until it is in the process's queue
+  SignalQueue unused;  // holds the node until it is in the process's queue
   if (signal >= ABI_SIGRTMIN) {
     QueuedSignal* const node = TRY(queued_cache.make(KM_SLEEP));
     node->signal = signal;

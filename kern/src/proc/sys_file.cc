@@ -1,8 +1,7 @@
-// System calls on descriptors: reading, writing, and what else is done with an open file.
+// System calls on descriptors: reading, writing, and other operations on open files.
 //
-// Devices see kernel memory only. What a program reads or writes goes through a buffer of the
-// call's own, on the stack when it is small, so that no device ever touches user memory, with
-// whatever locks it holds.
+// Devices see kernel memory only. Data of programs is copied through a buffer of the call, on the
+// stack when it is small. So no device ever touches user memory while it holds locks.
 #include <algorithm>
 
 #include "core/errstr.h"
@@ -32,8 +31,8 @@ class Bounce {
   Bounce(const Bounce&) = delete;
   Bounce& operator=(const Bounce&) = delete;
 
-  // For a transfer of `wanted` bytes; when memory is short, and it need not be `whole`, for fewer.
-  // ENOMEM.
+  // Makes room for a transfer of `wanted` bytes; for fewer if memory is short and it need not be
+  // `whole`. ENOMEM.
   Result<void> make(uint64_t wanted, bool whole = false) {
     size_ = std::min<uint64_t>(wanted, kLargestTransfer);
     if (size_ <= sizeof(small_)) return {};
@@ -58,7 +57,7 @@ Result<Ref<Chan>> get_file(const SystemCall& call) {
   return fd_get(*call.process.fds, call.integer(0));
 }
 
-// A file to read from (or write to), as it was opened. EBADF.
+// Returns a file that is open for reading (or writing). EBADF.
 Result<Ref<Chan>> get_readable(const SystemCall& call) {
   Ref<Chan> chan = TRY(get_file(call));
   if ((chan->open_flags & ABI_O_ACCMODE) == ABI_O_WRONLY) return Errno::EBADF;
@@ -71,7 +70,7 @@ Result<Ref<Chan>> get_writable(const SystemCall& call) {
 }
 
 Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t offset) {
-  if (size == 0) return size_t{0};  // which never waits
+  if (size == 0) return size_t{0};  // never waits
   Bounce buffer;
   TRY(buffer.make(size));
   const size_t got = TRY(chan.device->read(chan, buffer.data(), buffer.size(), offset));
@@ -79,15 +78,15 @@ Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t o
   return got;
 }
 
-// A signal ends a write after the part that is done. A write to a stream ends for any signal, as
-// POSIX has it for slow devices. A write to a file ends only for a signal that ends the process:
-// programs expect files to be written whole.
+// A signal ends a write after the part that is done. On a stream any signal does, as POSIX requires
+// for slow devices. On a file only a signal that ends the process does: programs expect files to be
+// written whole.
 bool is_given_up(const Chan& chan) {
   return chan.device->seekable() ? process_is_ending() : current_task()->interrupted.load();
 }
 
-// Writes everything unless the device takes less; an error after the first part is that part.
-// Commands are one part.
+// Writes everything unless the device takes less; an error after the first part returns that part.
+// A command is one part.
 Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
                                uint64_t offset) {
   const size_t longest = chan.device->longest_command(chan);
@@ -117,7 +116,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
   return done;
 }
 
-// Whether a write to it leaves chan.offset at its end.
+// True if a write to it leaves chan.offset at its end.
 bool device_moves_offset(const Chan& chan) {
   return (chan.open_flags & ABI_O_APPEND) && chan.device->one_offset();
 }
@@ -135,7 +134,11 @@ Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec
 }  // namespace
 
 Result<int64_t> sys_close(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
   TRY(fd_close(*call.process.fds, call.integer(0)));
+  if (chan->cached.load(std::memory_order_relaxed) &&
+      (chan->open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY)
+    TRY(chan->device->sync_pages(*chan, 0, UINT64_MAX, SyncErrors::kTell));
   return 0;
 }
 
@@ -237,7 +240,8 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
       const Ref<Chan> chan = TRY(get_file(call));
       OffsetHold hold;
       TRY(hold.take(*chan));
-      // Without a hold two may do this at once. The other flags never change, so one of them wins.
+      // Without a hold, two calls may do this at once. The other flags never change, so one of them
+      // wins.
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
       return 0;
     }
@@ -309,6 +313,7 @@ Result<int64_t> sys_fsync(const SystemCall& call) {
 Result<int64_t> sys_ftruncate(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
+  TRY(limit_allows_size(call.process, *chan, call.arguments[1]));
   TRY(chan->device->truncate(*chan, call.arguments[1], chan->opener));
   return 0;
 }

@@ -1,12 +1,12 @@
 // System calls on limits and priorities.
 //
-// A process has its limits from its parent. Those that the kernel can keep are kept: processor time
-// (the tick), file sizes, data and all memory (the stack does not count), processes of a user,
-// descriptors. The size of the stack and of core files (there are none) cannot be changed; what
-// nobody counts, resident and locked memory, has no limit and cannot get one.
+// A process inherits its limits. The kernel enforces processor time (the tick), file sizes, data
+// and all memory (without the stack), processes of a user, and descriptors. The sizes of the stack
+// and of core files (there are none) cannot be changed. Resident and locked memory are not counted,
+// so they have no limit and cannot get one.
 //
-// A process that is nice gets shorter slices of processor time (run_queue.cc), one that is the
-// opposite longer ones.
+// A process with a positive nice value gets shorter slices of processor time (run_queue.cc), with a
+// negative one longer slices.
 #include <algorithm>
 
 #include "core/errstr.h"
@@ -49,7 +49,14 @@ int32_t extra_slice_of(int nice) {
   return nice > 0 ? -((nice + 9) / 10) : (6 - nice) / 7;
 }
 
-// Calls visit(process) for each process that getpriority and setpriority are about. ESRCH.
+// Signals that the current thread exceeds the limit of file sizes.
+Errno file_too_large() {
+  const Guard guard(process_lock);
+  signal_post_thread(self_thread(), ABI_SIGXFSZ);
+  return Errno::EFBIG;
+}
+
+// Calls visit(process) for each process that getpriority or setpriority selects. ESRCH.
 template <typename Visit>
 Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(process_lock) {
   const int which = call.integer(0);
@@ -75,7 +82,7 @@ Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(proc
 
 }  // namespace
 
-// What process 1 begins with.
+// The limits of process 1.
 constexpr Limits kLimits = [] {
   Limits limits{};
   for (abi_rlimit& limit : limits.of) limit = kNone;
@@ -118,9 +125,15 @@ Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset,
     return size;
   if (chan.open_flags & ABI_O_APPEND) offset = stat.size;
   if (offset < limit) return std::min<uint64_t>(size, limit - offset);
-  const Guard guard(process_lock);
-  signal_post_thread(self_thread(), ABI_SIGXFSZ);
-  return Errno::EFBIG;
+  return file_too_large();
+}
+
+Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size) {
+  if (size <= process.limits.soft(ABI_RLIMIT_FSIZE)) return {};
+  abi_stat stat;
+  TRY(chan.device->stat(chan, stat));
+  if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG || size <= stat.size) return {};
+  return file_too_large();
 }
 
 Result<int64_t> sys_rlimit(const SystemCall& call) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kOpenRead = 4, kOpenWrite = 2, kOpenExecute = 1;  // access: R_OK, W_OK, X_OK
 
-// EINVAL if the call knows only `known` of the flags.
+// EINVAL if `flags` contains others than `known`.
 Result<uint32_t> known_flags(uint32_t flags, uint32_t known) {
   return flags & ~known ? Result<uint32_t>(Errno::EINVAL) : Result<uint32_t>(flags);
 }
@@ -22,18 +22,18 @@ Result<void> change_directory(Process& process, Ref<Chan> chan) {
   if (!permitted(stat.mode, stat.uid, stat.gid, process.credentials(), kOpenExecute))
     return Errno::EACCES;
   const Guard guard(process.paths_lock);
-  std::swap(process.cwd, chan);  // what it was goes after the lock
+  std::swap(process.cwd, chan);  // the old one is released after the lock
   return {};
 }
 
-// `name` of `length` bytes and its NUL into the `room` bytes at `address`. ERANGE.
+// Copies `name` of `length` bytes and its NUL to the `room` bytes at `address`. ERANGE.
 Result<int64_t> put_name(const char* name, size_t length, uint64_t address, uint64_t room) {
   if (length + 1 > room) return Errno::ERANGE;
   TRY(copy_to_user(address, name, length + 1));
   return static_cast<int64_t>(length + 1);
 }
 
-// The file of arguments 0 and 1 gets other attributes; argument `i` has the flags.
+// Changes attributes of the file of arguments 0 and 1; argument `i` has the flags.
 Result<int64_t> change_attributes(const SystemCall& call, unsigned i,
                                   const AttributeChange& change) {
   PathAt path;
@@ -90,7 +90,7 @@ Result<int64_t> sys_access(const SystemCall& call) {
   abi_stat stat;
   TRY(chan->device->stat(*chan, stat));
   if (!permitted(stat.mode, stat.uid, stat.gid, path.context().who, want)) return Errno::EACCES;
-  // Root too executes only what somebody may execute.
+  // Even root executes only files with some execute permission.
   if ((want & kOpenExecute) && !chan->qid.directory && (stat.mode & 0111) == 0)
     return Errno::EACCES;
   return 0;
@@ -226,6 +226,10 @@ Result<int64_t> sys_truncate(const SystemCall& call) {
   if (call.arguments[1] > INT64_MAX) return Errno::EINVAL;
   UserPath path;
   TRY(path.copy(call.arguments[0]));
+  if (call.arguments[1] > call.process.limits.soft(ABI_RLIMIT_FSIZE)) {
+    const Ref<Chan> file = TRY(path_walk(call.process.path_context(), path.view()));
+    TRY(limit_allows_size(call.process, *file, call.arguments[1]));
+  }
   TRY(path_truncate(call.process.path_context(), path.view(), call.arguments[1]));
   return 0;
 }

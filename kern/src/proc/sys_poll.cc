@@ -1,10 +1,9 @@
-// System call poll: waiting for any of several open files.
+// System call poll: waits for any of several open files.
 //
-// Each descriptor has a PollWaiter in the queues of its device from the first look on, until the
-// call ends (sched/wait.cc). After a sleep only those files are asked again whose device has woken
-// somebody, so a call with many descriptors costs little for one that becomes ready. The channels
-// are held for the time of the call, as by a read that waits. Everything is allocated before the
-// first look.
+// From the first check until the call ends, each descriptor has a PollWaiter in the queues of its
+// device (sched/wait.cc). After a sleep only files whose device has woken a waiter are checked
+// again, so a call with many descriptors costs little for one that becomes ready. The channels are
+// held during the call, as by a read that waits. Everything is allocated before the first check.
 #include <algorithm>
 #include <memory>
 
@@ -13,12 +12,12 @@
 
 namespace {
 
-// Between two looks at what cannot tell.
+// Between two checks of files that cannot wake pollers.
 constexpr Nanoseconds kPollStep{8'000'000};
 
 struct PolledFile {
   explicit PolledFile(Poller& poller) : waiter(poller) {}
-  Ref<Chan> chan;  // it goes after the waiter
+  Ref<Chan> chan;  // released after the waiter
   PollWaiter waiter;
 };
 
@@ -33,17 +32,17 @@ class PollSet {
   PollSet(const PollSet&) = delete;
   PollSet& operator=(const PollSet&) = delete;
 
-  // The `count` entries at `address`. EFAULT, EINVAL, ENOMEM.
+  // Copies the `count` entries at `address`. EFAULT, EINVAL, ENOMEM.
   Result<void> make(FdTable& fds, uint64_t address, uint64_t count);
-  // Until one is ready or the deadline has come; how many are. EINTR.
+  // Waits until a file is ready or the deadline has passed. Returns how many are ready. EINTR.
   Result<int> wait(Nanoseconds deadline);
-  // Gives the program the entries with what is ready. EFAULT.
+  // Copies the entries with the results to the program. EFAULT.
   Result<void> put(uint64_t address) {
     return copy_to_user(address, entries_, count_ * sizeof(abi_pollfd));
   }
 
  private:
-  static constexpr size_t kSmall = 4;  // as many need no allocation
+  static constexpr size_t kSmall = 4;  // needs no allocation
   static constexpr size_t kSize = sizeof(PolledFile) + sizeof(abi_pollfd);
 
   void look(abi_pollfd& entry, PolledFile& file, bool first);

@@ -8,8 +8,8 @@
 
 namespace {
 
-// What waits is the parent's alone, and before the fork. What comes to its group from now on is the
-// child's too (process_insert).
+// Signals that are pending now belong to the parent alone, which takes them before the fork. Later
+// signals to its group reach the child too (process_insert).
 Result<void> begin_fork(Thread& thread) {
   const Guard guard(process_lock);
   Process& parent = thread.process;
@@ -18,7 +18,7 @@ Result<void> begin_fork(Thread& thread) {
   return {};
 }
 
-// Everything that a child has of its parent, with the one thread that forks.
+// Copies everything that a child inherits, with the one thread that forks.
 Result<void> copy_process(Thread& from, Process& child, TrapFrame frame) {
   Process& parent = from.process;
   child.space = TRY(parent.space->fork());
@@ -54,7 +54,7 @@ Result<void> copy_process(Thread& from, Process& child, TrapFrame frame) {
   return process_insert(child, &parent);
 }
 
-// The process that setpgid and getpgid are about. ESRCH.
+// Returns the process that setpgid or getpgid selects. ESRCH.
 Result<Process*> process_or_self(const SystemCall& call, int pid) REQUIRES(process_lock) {
   if (pid == 0) return &call.process;
   Process* const process = pid > 0 ? process_find(static_cast<uint32_t>(pid)) : nullptr;
@@ -103,7 +103,8 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     program = TRY(program_load(process.path_context(), path.view(), arguments));
   }
   TRY(threads_end_others());
-  // From here on nothing fails.
+  // Nothing fails from here on.
+  user_probes_thread_left(call.thread.id());
   user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
   posix_timers_delete(process);
   fd_close_for_exec(*process.fds);
@@ -124,10 +125,11 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     const Guard paths_guard(process.paths_lock);
     process.who = program.who;
     process.secure = program.secure;
+    thread.task->thread_in_context = 0;
     trace_program_changed(*thread.task);
   }
   call.frame = program.frame;
-  return static_cast<int64_t>(call.frame.rax);  // and the old address space goes
+  return static_cast<int64_t>(call.frame.rax);  // the old address space is released
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
@@ -209,7 +211,7 @@ Result<int64_t> sys_getsid(const SystemCall& call) {
 
 Result<int64_t> sys_setsid(const SystemCall& call) {
   const Guard guard(process_lock);
-  // Of its own group, or one that it has left to others.
+  // It leads a group, its own or one that it has left to others.
   for (const Process& other : all_processes) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }

@@ -34,12 +34,13 @@ Result<int64_t> sys_thread_create(const SystemCall& call) {
   }
   thread.id_address = how.id;
   thread.user_registers.fs_base = how.tls;
+  thread.task->thread_in_context = id;
   thread.task->extra_slice = call.thread.task->extra_slice;
   {
     const Guard guard(process_lock);
     thread.blocked = call.thread.blocked;
     memcpy(thread.task->name, call.process.name, sizeof(call.process.name));
-    // What came to the process while it could not be told.
+    // Signals may have reached the process while the thread could not be told.
     thread.task->interrupted = signal_deliverable(thread);
   }
   task_forked(*call.thread.task, *thread.task);

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr Nanoseconds kTick{kSecond / kTickHz};
 
-// Sleepers until a time of day, who look again when the clock has been set.
+// Sleepers until a time of day; they check again when the clock has been set.
 constinit Spinlock clock_lock{LockRank::kDevice};
 constinit WaitQueue clock_sleepers;
 constinit uint64_t clock_sets GUARDED_BY(clock_lock) = 0;
@@ -60,7 +60,7 @@ Result<Nanoseconds> get_duration(uint64_t address) {
 }
 
 Nanoseconds deadline_after(Nanoseconds duration) {
-  return monotonic_now() + duration;  // neither has more than 63 bits
+  return monotonic_now() + duration;  // both have at most 63 bits
 }
 
 Nanoseconds deadline_at(int clock, Nanoseconds time) {
@@ -114,7 +114,7 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
   return 0;
 }
 
-// Timers that are armed for a time of day keep the moment that was meant before.
+// Timers that are armed for a time of day keep their absolute moment.
 Result<int64_t> sys_clock_settime(const SystemCall& call) {
   if (call.integer(0) != ABI_CLOCK_REALTIME) return Errno::EINVAL;
   const Nanoseconds time = TRY(get_duration(call.arguments[1]));

@@ -20,7 +20,7 @@ Result<TimerSetting> get_setting(uint64_t address) {
   return setting;
 }
 
-// Its process's timers_mutex keeps it.
+// The process's timers_mutex keeps it alive.
 Result<PosixTimer*> get_timer(const SystemCall& call) {
   return posix_timer_find(call.process, call.integer(0));
 }

@@ -1,9 +1,9 @@
-// System calls on users and groups: who a process is.
+// System calls on users and groups: the ids of a process.
 //
 // A process has a real user (who started it), an effective one (whose rights it has) and a saved
-// one (which a set-user-id program may become again), and the same of groups. Without being root
-// it may give each of the three the value of any of them; what the C library has besides
-// (setuid, seteuid, setreuid) is made of that.
+// one (which a set-user-id program may become again), and the same for groups. Without root's
+// rights it may set each of the three to the value of any of them. The C library implements the
+// other calls (setuid, seteuid, setreuid) with this one.
 #include <algorithm>
 
 #include "proc/system_call.h"
@@ -34,7 +34,7 @@ Result<int64_t> set_ids(const SystemCall& call, bool is_root, Ids ids) {
 
 }  // namespace
 
-// The credentials change with both locks held, so that each is enough to read them.
+// The credentials change with both locks held, so either lock is enough to read them.
 Result<int64_t> sys_getids(const SystemCall& call) {
   const Credentials who = call.process.credentials();
   const abi_ids ids = {.uid = who.real_uid,

@@ -1,4 +1,4 @@
-// From the trap to the function of a system call, and back.
+// The way from the trap to the function of a system call, and back.
 #include "proc/system_call.h"
 
 #include "arch/x86_64/time.h"
@@ -14,8 +14,6 @@ constexpr Handler kHandlers[] = {
 };
 static_assert(sizeof(kHandlers) / sizeof(kHandlers[0]) == ABI_SYS_COUNT);
 
-
-
 }  // namespace
 
 void system_call(TrapFrame& frame) {
@@ -28,7 +26,7 @@ void system_call(TrapFrame& frame) {
     return;
   }
   thread.call_number = static_cast<int64_t>(number);
-  thread.restart = Restart::kAfterHandler;  // unless the call says otherwise
+  thread.restart = Restart::kAfterHandler;  // unless the call changes it
   const SystemCall call{thread.process,
                         thread,
                         frame,
@@ -40,7 +38,7 @@ void system_call(TrapFrame& frame) {
     frame.rax = static_cast<uint64_t>(-static_cast<int64_t>(result.error()));
     return;
   }
-  // sigreturn has put back all registers.
+  // sigreturn has restored all registers.
   if (number != ABI_SYS_sigreturn) frame.rax = static_cast<uint64_t>(*result);
 }
 

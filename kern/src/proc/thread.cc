@@ -2,23 +2,25 @@
 //
 // A thread is a task in user mode, with registers, a signal mask and signals of its own. Its life:
 //
-//   created    thread_create: among the threads of its process, so that what ends or stops the
+//   created    thread_create: among the threads of its process, so that the end or a stop of the
 //              process reaches it; its task does not run yet
 //   alive      from thread_start on
-//   ended      it has taken itself off the process; its task runs to its end on the kernel's tables
+//   ended      it has left the process; its task runs to its end on the kernel's tables
 //
-// Nobody ends another thread. What ends a process (process_exit) sets `ending`, what execs sets
-// `survivor`, and both interrupt the others: each leaves its sleep, if that can be interrupted, and
-// ends itself in signals_before_user. The last one to leave takes the process with it (exit.cc).
+// No thread ends another one directly. The end of a process (process_exit) sets `ending`, exec sets
+// `survivor`, and both interrupt the other threads. Each leaves its sleep, if that can be
+// interrupted, and ends itself in signals_before_user. The last one ends the process (exit.cc).
 //
-// A thread's id is that of its task, which no other task ever has (until 2^32 have been made).
+// A thread's id is that of its task, which is never reused (until 2^32 have been made).
 #include "proc/thread.h"
 
 #include "arch/x86_64/interrupts.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
+#include "lib/format.h"
 #include "proc/futex.h"
 #include "proc/process_impl.h"
+#include "proc/user_probes.h"
 
 namespace {
 
@@ -29,7 +31,7 @@ void run_thread(void*) {
   enter_user(self_thread().start_frame);
 }
 
-// The thread is not among those of its process any more.
+// The thread leaves the list of its process.
 void leave(Thread& thread) REQUIRES(process_lock) {
   Process& process = thread.process;
   thread.link.unlink();
@@ -38,7 +40,7 @@ void leave(Thread& thread) REQUIRES(process_lock) {
   process.thread_left.wake_all();
 }
 
-// Tells those who wait for the thread's end. The address is the program's, and may be anything.
+// Wakes the waiters for the thread's end. The address is the program's, and may be invalid.
 void clear_id(Thread& thread) {
   constexpr uint32_t kNobody = 0;
   const uint64_t address = std::exchange(thread.id_address, 0);
@@ -47,6 +49,15 @@ void clear_id(Thread& thread) {
 }
 
 }  // namespace
+
+ThreadName::ThreadName(const Thread& thread) {
+  const Task& task = *thread.task;
+  if (task.thread_in_context == 0) {
+    format(text, sizeof(text), "pid %u %s", task.pid, task.name);
+  } else {
+    format(text, sizeof(text), "pid %u thread %u %s", task.pid, task.id, task.name);
+  }
+}
 
 Result<Thread*> thread_create(Process& process, const TrapFrame& frame) {
   Thread* const thread = TRY(thread_cache.make(KM_SLEEP, process, frame));
@@ -116,6 +127,7 @@ Usage thread_usage(const Thread& thread) {
 void thread_exit() {
   Thread& thread = self_thread();
   Process& process = thread.process;
+  user_probes_thread_left(thread.id());
   clear_id(thread);
   SignalQueue dropped;
   bool is_last;
@@ -126,7 +138,7 @@ void thread_exit() {
       task_will_exit();
       process.ended_usage.add(thread_usage(thread));
       leave(thread);
-      // From here on the process may go at any time.
+      // The process may be freed at any time from here on.
       task_leave_process();
     }
     thread.signals.discard(~uint64_t{0}, dropped);

@@ -1,4 +1,4 @@
-// A thread: what of a process belongs to one flow of control. The theory is in process.cc.
+// A thread: the state of one flow of control in a process. The theory is in thread.cc.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 struct Process;
 struct Usage;
 
-// What becomes of a system call that a signal interrupted: Thread.restart, which a call that
-// differs from most sets when it begins.
+// How an interrupted system call continues: Thread.restart, which a call sets at its start if it
+// differs from the usual.
 enum class Restart : uint8_t {
   kNone,           // it was not interrupted
-  kAfterHandler,   // made again, after a handler too if that has SA_RESTART
-  kUnlessHandled,  // made again unless a handler ran
-  kAlways,         // made again, after any handler
+  kAfterHandler,   // restarted, after a handler only if that has SA_RESTART
+  kUnlessHandled,  // restarted unless a handler ran
+  kAlways,         // restarted, after any handler
 };
 
 struct Thread {
@@ -36,8 +36,8 @@ struct Thread {
   TrapFrame start_frame;         // where it enters user mode
   int64_t call_number = -1;
   Restart restart = Restart::kNone;
-  bool restarted = false;      // the system call at hand is made again
-  Nanoseconds sleep_deadline;  // of the nanosleep or poll at hand, for when it is made again
+  bool restarted = false;      // the current system call is a restarted one
+  Nanoseconds sleep_deadline;  // of the current nanosleep or poll, for its restart
   abi_stack signal_stack{.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
   uint64_t id_address = 0;  // abi_thread::id
   uint64_t minor_faults = 0, major_faults = 0;
@@ -46,12 +46,17 @@ struct Thread {
   ListNode link;           // threads of the process
   PendingSignals signals;  // for this thread alone
   uint64_t blocked = 0;
-  uint64_t awaited = 0;  // what sigtimedwait waits for
+  uint64_t awaited = 0;  // signals that sigtimedwait waits for
   WaitQueue signal_wait;
-  uint64_t forced = 0;      // of the pending: because of a fault of its own, so that process 1
-                            // cannot ignore it
-  uint64_t saved_mask = 0;  // what sigsuspend put away
+  uint64_t forced = 0;      // pending ones from faults of its own; process 1 cannot ignore these
+  uint64_t saved_mask = 0;  // the mask that sigsuspend replaced
   bool has_saved_mask = false;
+};
+
+// How the log names a thread: "pid 3 sh" the first one, "pid 3 thread 17 sh" any other.
+struct ThreadName {
+  explicit ThreadName(const Thread& thread);
+  char text[64];
 };
 
 // The current thread, from its own task.
@@ -59,25 +64,25 @@ inline Thread& self_thread() {
   return *current_task()->thread;
 }
 
-// A thread of `process`, among its threads, that will enter user mode with `frame`; not started.
-// Its registers are those of a program that starts. EINTR when the process ends, ENOMEM.
+// Makes a thread of `process` that will enter user mode with `frame`; it is in the list of threads,
+// and not started. Its registers are in their initial state. EINTR when the process ends, ENOMEM.
 Result<Thread*> thread_create(Process& process, const TrapFrame& frame);
-// Takes a thread that was never started away again.
+// Removes a thread that was never started.
 void thread_discard(Thread* thread);
 // Lets the thread run.
 void thread_start(Thread& thread);
 // Ends the current thread; with the last one ends the process.
 [[noreturn]] void thread_exit();
-// Ends all other threads of the current process and waits until they have gone. EINTR when the
+// Ends all other threads of the current process and waits until they are gone. EINTR when the
 // process ends, or another thread does the same.
 Result<void> threads_end_others();
 
-// Whether the thread is to end before it goes back to user mode.
+// True if the thread must end before it returns to user mode.
 bool thread_ends(const Thread& thread) REQUIRES(process_lock);
-// Makes each thread of the process but `but` look at its signals, and what else it is to do before
-// it goes back to user mode.
+// Makes each thread of the process but `but` check its signals, and its other duties before it
+// returns to user mode.
 void threads_interrupt(Process& process, const Thread* but = nullptr) REQUIRES(process_lock);
-// What it has used so far.
+// Returns the resources that it has used so far.
 Usage thread_usage(const Thread& thread) REQUIRES(process_lock);
 
 // Once.

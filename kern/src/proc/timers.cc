@@ -1,17 +1,18 @@
 // Timers of a process.
 //
 // The alarm (ITIMER_REAL) and POSIX timers are IntervalTimers: a timer of the scheduler whose
-// callback sends the signal and arms itself again, on the CPU where it was armed first. The process
-// alone arms them, one thread at a time (timers_mutex), after timer_cancel, which waits for a
-// callback that runs; so it does when it ends or deletes one, and no callback sees a timer or a
-// process that is gone. The callback takes process_lock: timer_cancel is called without.
+// callback sends the signal and arms itself again, on the CPU where it was armed first. Only the
+// process arms them, one thread at a time (timers_mutex), after timer_cancel, which waits for a
+// running callback. It also calls timer_cancel when it ends or deletes a timer, so no callback sees
+// a timer or a process that is gone. The callback takes process_lock, so timer_cancel is called
+// without it.
 //
-// A POSIX timer carries the node that its signal is queued by, so that expiring allocates nothing.
-// While that is pending further expirations are counted as overruns.
+// A POSIX timer contains the node that its signal is queued by, so expiring allocates nothing.
+// While the signal is pending, further expirations are counted as overruns.
 //
-// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks, in which a process that uses none of them
-// costs one look. Exec deletes POSIX timers and keeps the others, as POSIX has it; a forked child
-// has none.
+// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks; a process that uses none of them costs
+// one check per tick. As POSIX requires, exec deletes POSIX timers and keeps the others, and a
+// forked child has none.
 #include "proc/timers.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ uint64_t ticks_of(Nanoseconds time) {
   return time.value / kTick + (time.value % kTick != 0);
 }
 
-// It has expired: how often by now. Arms it for the next time.
+// The timer has expired: arms it again, and returns how often it has expired by now.
 uint64_t expire(IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.interval.value == 0) {
     timer.deadline = {};
@@ -66,7 +67,7 @@ void posix_timer_expired(void* argument) {
 TimerSetting setting_of(const IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.deadline.value == 0) return {};
   const Nanoseconds now = monotonic_now();
-  // One that is about to expire is armed still: not 0.
+  // A timer that is about to expire is still armed: not 0.
   const Nanoseconds left = timer.deadline > now ? timer.deadline - now : Nanoseconds{1};
   return {.left = left, .interval = timer.interval};
 }
@@ -90,7 +91,7 @@ void count_down(Process& process, TickTimer& timer, int signal) REQUIRES(process
   signal_post(process, signal);
 }
 
-// In each tick, interrupts off.
+// Runs in each tick, interrupts off.
 void tick() {
   const Cpu& cpu = this_cpu();
   const Task* const task = task_on(cpu);

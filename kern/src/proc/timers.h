@@ -1,5 +1,5 @@
-// Timers of a process: the alarm (ITIMER_REAL), those that count processor time, and POSIX timers.
-// The theory is in timers.cc.
+// Timers of a process: the alarm (ITIMER_REAL), timers of processor time, and POSIX timers. The
+// theory is in timers.cc.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 struct Process;
 extern Spinlock process_lock;  // process_impl.h
 
-// When a timer expires next, and how often from then on.
+// The time until a timer's next expiration, and its period.
 struct TimerSetting {
   Nanoseconds left;      // 0: not armed
   Nanoseconds interval;  // 0: once
@@ -31,8 +31,8 @@ struct IntervalTimer {
   Nanoseconds interval;
 };
 
-// Counts ticks of processor time down. Under process_lock, but that the tick looks whether there is
-// anything to count.
+// Counts ticks of processor time down. Under process_lock; the tick checks without it whether there
+// is anything to count.
 struct TickTimer {
   uint64_t left = 0;  // 0: not armed
   uint64_t interval = 0;
@@ -44,7 +44,7 @@ struct PosixTimer : IntervalTimer {
   bool signals = false;  // ABI_SIGEV_SIGNAL
   // Under process_lock.
   QueuedSignal signal;         // while it is pending
-  uint64_t overruns = 0;       // expirations since the signal became pending, but for the first
+  uint64_t overruns = 0;       // expirations since the signal became pending, without the first
   uint64_t last_overruns = 0;  // of the signal that was taken last
   ListNode link;
 };
@@ -61,19 +61,20 @@ struct ProcessTimers {
 // All but the last are for the current process, with its timers_mutex held or one thread only. May
 // sleep.
 
-// ABI_ITIMER_*: what it is set to. EINVAL.
+// ABI_ITIMER_*: gets or sets a timer. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);
 Result<void> timer_set(Process& process, int which, const TimerSetting& setting);
 // EAGAIN when there are kMaxTimers, EINVAL, ENOTSUP, ENOMEM.
 Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event);
-// EINVAL when there is none.
+// EINVAL if there is none.
 Result<PosixTimer*> posix_timer_find(Process& process, int id);
-// How often it expired before its signal was taken, but for the first; at most INT32_MAX.
+// Returns how often it expired before its signal was taken, without the first time; at most
+// INT32_MAX.
 int32_t posix_timer_overrun(const PosixTimer& timer) REQUIRES(process_lock);
 TimerSetting posix_timer_get(PosixTimer& timer);
 void posix_timer_set(PosixTimer& timer, const TimerSetting& setting);
 void posix_timer_delete(PosixTimer* timer);
-// At exec, and at the end.
+// Called at exec, and at the end.
 void posix_timers_delete(Process& process);
 void timers_end(Process& process);
 // RLIMIT_CPU has been set.

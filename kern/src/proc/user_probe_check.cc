@@ -16,12 +16,12 @@ class Pages {
   explicit Pages(Chan& file) : file_(file) {}
 
   Chan& file() { return file_; }
-  // The page's room, which says nothing of the file from then on.
+  // Lends the page's memory; its cached contents are forgotten.
   std::span<char> room() {
     start_ = kNoPage;
     return page_;
   }
-  // -1 behind the end.
+  // Returns the byte; -1 behind the end.
   Result<int> byte(uint64_t offset) {
     const uint64_t start = align_down(offset, kPageSize);
     if (start != start_) {
@@ -32,7 +32,7 @@ class Pages {
     if (offset - start >= size_) return -1;
     return static_cast<uint8_t>(page_[offset - start]);
   }
-  // A little-endian number of `size` bytes; what is behind the end is ones.
+  // Reads a little-endian number of `size` bytes; bytes behind the end read as ones.
   Result<uint64_t> number(uint64_t offset, unsigned size) {
     uint64_t value = 0;
     for (unsigned i = 0; i < size; i++)
@@ -48,7 +48,7 @@ class Pages {
   char page_[kPageSize];
 };
 
-// The program's own list of its `ret` instructions, as tools/stele/returns.py makes it: addresses,
+// The program's own list of its `ret` instructions, made by tools/stele/returns.py: addresses,
 // ascending.
 class Returns {
  public:
@@ -67,7 +67,7 @@ class Returns {
     if (count_ > (section.size - kHeader) / sizeof(uint64_t)) return Errno::ENOENT;
     return {};
   }
-  // The next ones are usually behind the last one that was asked for: looks there first.
+  // Searches behind the previous address first, where the next one usually is.
   Result<bool> has(uint64_t address) {
     constexpr uint64_t kNear = 64;
     if (next_ < count_ && TRY(at(next_)) <= address) {
@@ -109,7 +109,7 @@ class Code {
     elf_ = TRY(elf_segments(pages_.file(), head.data(), size));
     return {};
   }
-  // Whether `expected` stands at `address`.
+  // True if the bytes at `address` are `expected`.
   Result<bool> matches(uint64_t address, std::span<const uint8_t> expected) {
     for (const uint8_t byte : expected) {
       const Result<int> found = byte_at(address++);
@@ -120,7 +120,7 @@ class Code {
   }
 
  private:
-  // -1 if no code is there.
+  // Returns the byte; -1 if no code is there.
   Result<int> byte_at(uint64_t address) {
     for (const ElfSegment& segment : std::span(elf_.segments, elf_.count)) {
       if (segment.type != kElfLoad || !(segment.flags & kElfExecutable) ||
@@ -143,7 +143,8 @@ struct Program {
   Returns returns;
 };
 
-// The byte of a `ret` may be a part of another instruction, so the program's list must have it too.
+// The byte of a `ret` may be part of another instruction, so the program's list must contain it
+// too.
 Result<void> check_returns(Program& program, const UserProbe& probe) {
   constexpr uint8_t kReturn[] = {kReturnInstruction};
   for (const uint64_t address : probe.returns) {

@@ -105,7 +105,7 @@ Result<void> look_for_deadlocks(Deadlocks& deadlocks) {
     if (count <= room) return {};
     room = count + count / 4;
   }
-  return fail(Errno::ENOMEM, "more tasks wait for locks each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of waiting tasks keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

@@ -202,10 +202,11 @@ void print_in_slab(Writer& to, const kmem_located& at, uint64_t address) {
 // ---- Arenas.
 
 void print_user_page(Writer& to, const Page& page) {
-  const uint32_t mappings = page.mappings.load(std::memory_order_relaxed);
-  if (mappings > 0)
-    to.print(": a page of programs, which %u address space%s", mappings,
-             mappings > 1 ? "s map" : " maps");
+  const uint32_t all = page.mappings.load(std::memory_order_relaxed);
+  const uint32_t mappings = all & kPageMappings;
+  if (all == 0) return;
+  to.print(": a page of %s, which %u address space%s", all & kPageOfFile ? "a file" : "programs",
+           mappings, mappings == 1 ? " maps" : "s map");
 }
 
 // False if the page begins no large kmalloc.
@@ -245,10 +246,10 @@ void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& s
   bool any = false;
   for (struct arena* other = arena_walk_next(nullptr); other; other = arena_walk_next(other)) {
     if (arena_source(other) != arena || !arena_walk_passes_on(other)) continue;
-    to.print("%s%s", any ? ", " : "  perhaps by way of ", arena_name(other));
+    to.print("%s%s", any ? ", " : "  perhaps through ", arena_name(other));
     any = true;
   }
-  if (any) to.print(", which keeps no account of its own\n");
+  if (any) to.print(", which does not track allocations\n");
 }
 
 // False if the address is in none of the arena's segments.
@@ -297,7 +298,7 @@ void print_in_arenas(Writer& to, uint64_t address, const Page& page) {
         return;
     }
   }
-  to.print("memory that is no arena's\n");
+  to.print("memory of no arena\n");
 }
 
 // ---- The direct map, and the kernel's virtual range.
@@ -331,7 +332,7 @@ void print_in_virtual_range(Writer& to, uint64_t address) {
   const bool mapped = is_kernel_mapped(address);
   const ArenaSegment segment = arena_locate(kernel_virtual_arena, address);
   if (segment.size == 0 || segment.free) {
-    to.print(mapped ? "mapped, but nothing that the kernel keeps account of\n" : "nothing\n");
+    to.print(mapped ? "mapped, by an unknown owner\n" : "nothing\n");
     return;
   }
   print_into(to, address, segment.start);
@@ -346,7 +347,7 @@ void print_in_virtual_range(Writer& to, uint64_t address) {
 void describe(Writer& to, uint64_t address) {
   to.print("0x%lx is ", address);
   if (address < kUserEnd) {
-    to.print("an address of programs, not of the kernel\n");
+    to.print("an address of user space\n");
   } else if (lies_in(address, image_start, image_end)) {
     print_in_image(to, address);
     to.print("\n");

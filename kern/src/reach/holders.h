@@ -50,7 +50,7 @@ class Holders {
   void finish() {
     const auto no_roots = [](const auto&) {};
     for_each_range(index_, space_, no_roots,
-                   [&](const Place&, uint64_t address, std::span<const uint64_t> words) {
+                   [&](const RangeOwner&, uint64_t address, std::span<const uint64_t> words) {
                      for (const uint64_t& word : words) {
                        if (is_target(word)) visit_(Link(Link::kWord, address));
                        address += sizeof(word);

@@ -35,7 +35,7 @@ void describe_origin(Writer& to, TraceSource source, uint64_t object) {
     to.print("  it has no record: %sallocated before its trace began, filtered or dropped\n",
              source.cache() ? "" : "a span of another arena or a cache, ");
   } else if (source.can_be_traced()) {
-    to.print("  who allocated it was not traced: echo start > #mem/kmemtrace/%s\n", source.name());
+    to.print("  its allocation was not traced: echo start > #mem/kmemtrace/%s\n", source.name());
   }
 }
 

@@ -15,16 +15,16 @@
 namespace reach {
 
 // The memory that a range lies in.
-struct Place {
+struct RangeOwner {
   enum class Kind : uint8_t { kObject, kStatic, kStack };
 
   Kind kind;
   Object object;      // kObject
   uint64_t task = 0;  // kStack: address of the task of this kernel stack; 0: of no task
 
-  static Place of_object(const Object& object) { return {Kind::kObject, object}; }
-  static Place of_static() { return {Kind::kStatic, {}}; }
-  static Place of_stack(uint64_t task) { return {Kind::kStack, {}, task}; }
+  static RangeOwner of_object(const Object& object) { return {Kind::kObject, object}; }
+  static RangeOwner of_static() { return {Kind::kStatic, {}}; }
+  static RangeOwner of_stack(uint64_t task) { return {Kind::kStack, {}, task}; }
 };
 
 // Calls visit(place, address, words) for each range; `address` is that of the first word, `words`
@@ -32,14 +32,14 @@ struct Place {
 // for each, with addresses that are multiples of eight.
 template <typename Space, typename Roots, typename Visit>
 void for_each_range(const Index& index, Space& space, Roots roots, Visit visit) {
-  const auto show = [&](const Place& place, uint64_t from, uint64_t to) {
+  const auto show = [&](const RangeOwner& place, uint64_t from, uint64_t to) {
     if (from >= to) return;
     const size_t count = (to - from) / sizeof(uint64_t);
     visit(place, from, std::span<const uint64_t>(space.at(from), count));
   };
   roots(show);
   index.for_each(kLive | kOpaque, kLive, [&](const Object& object) {
-    show(Place::of_object(object), object.address(), object.address() + object.size());
+    show(RangeOwner::of_object(object), object.address(), object.address() + object.size());
   });
 }
 

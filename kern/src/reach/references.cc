@@ -58,7 +58,7 @@ class Search final : public SurveyWork {
     }
     for_each_range(
         survey.index, survey.space, [](const auto& root) { for_each_root(root); },
-        [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
+        [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
           look_through(survey, place, address, words);
         });
   }
@@ -77,7 +77,7 @@ class Search final : public SurveyWork {
     places_.sort_by_number();
   }
 
-  void look_through(const Survey& survey, const Place& place, uint64_t address,
+  void look_through(const Survey& survey, const RangeOwner& place, uint64_t address,
                     std::span<const uint64_t> words) {
     for (size_t i = 0; i + 1 < words.size(); i++) {
       if (!may_refer(survey, words[i])) continue;
@@ -85,7 +85,7 @@ class Search final : public SurveyWork {
       if (!entry || entry->object != words[i]) continue;
       note(survey, *entry, place, where_of(survey, place), address + i * sizeof(uint64_t));
     }
-    if (place.kind != Place::Kind::kStack) return;
+    if (place.kind != RangeOwner::Kind::kStack) return;
     for (size_t i = 0; i < words.size(); i++) {
       RefPlaces::Entry* const entry = words[i] != 0 ? places_.find(words[i]) : nullptr;
       if (!entry || entry->is_found() || std::ranges::find(words, entry->object) == words.end())
@@ -100,28 +100,28 @@ class Search final : public SurveyWork {
     return object && (object.state() & kSeen);
   }
 
-  void note(const Survey& survey, RefPlaces::Entry& entry, const Place& place, Where where,
+  void note(const Survey& survey, RefPlaces::Entry& entry, const RangeOwner& place, Where where,
             uint64_t address) {
     if (where > entry.place.where) entry.place = place_of(survey, place, where, address);
   }
 
-  static Where where_of(const Survey& survey, const Place& place) {
+  static Where where_of(const Survey& survey, const RangeOwner& place) {
     switch (place.kind) {
-      case Place::Kind::kStatic:
+      case RangeOwner::Kind::kStatic:
         return Where::kStatic;
-      case Place::Kind::kStack:
+      case RangeOwner::Kind::kStack:
         return Where::kStack;
-      case Place::Kind::kObject:
+      case RangeOwner::Kind::kObject:
         break;
     }
     const bool shown = survey.sources[place.object.run->source].listed;
     return shown && !(place.object.state() & kReached) ? Where::kUnreachedObject : Where::kObject;
   }
 
-  RefPlaces::Place place_of(const Survey& survey, const Place& place, Where where,
-                            uint64_t address) {
+  RefPlaces::Location place_of(const Survey& survey, const RangeOwner& place, Where where,
+                               uint64_t address) {
     if (where == Where::kStatic) return {where, RefPlaces::kNoName, 0, address, 0};
-    if (place.kind == Place::Kind::kStack) {
+    if (place.kind == RangeOwner::Kind::kStack) {
       const auto* const task = reinterpret_cast<const TaskHead*>(place.task);
       return {where, places_.add_name(place.task, task->name), task->pid, address, 0};
     }
@@ -152,7 +152,7 @@ Result<void> find_references(RefPlaces& places, const RefClass* of) {
     }
     room = places.wanted() + places.wanted() / 4;
   }
-  return fail(Errno::ENOMEM, "there are more references each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of references keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

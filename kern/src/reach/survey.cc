@@ -88,7 +88,7 @@ Result<void> survey(SurveyWork& work) {
     needs.objects = with_some_to_spare(missing.objects, needs.objects);
     needs.sources = with_some_to_spare(missing.sources, needs.sources);
   }
-  return fail(Errno::ENOMEM, "there are more objects each time: %lu and more", needs.objects);
+  return fail(Errno::ENOMEM, "the number of objects keeps growing: at least %lu", needs.objects);
 }
 
 }  // namespace reach

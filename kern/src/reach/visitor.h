@@ -72,10 +72,11 @@ void for_each_root(Root root) {
     explicit RootVisitor(Root& root) : root_(root) {}
     void object(const void*) override {}
     void words(const void* from, const void* to) override {
-      root_(Place::of_static(), reinterpret_cast<uint64_t>(from), reinterpret_cast<uint64_t>(to));
+      root_(RangeOwner::of_static(), reinterpret_cast<uint64_t>(from),
+            reinterpret_cast<uint64_t>(to));
     }
     void stack(const TaskHead& task, uint64_t from, uint64_t to) override {
-      root_(Place::of_stack(reinterpret_cast<uint64_t>(&task)), from, to);
+      root_(RangeOwner::of_stack(reinterpret_cast<uint64_t>(&task)), from, to);
     }
     void page(PhysAddr) override {}
     bool table(PhysAddr) override { return false; }

@@ -151,7 +151,7 @@ class Question final : public SurveyWork {
       case Link::kRoot:
         return describe_root(to_, link.address());
       case Link::kOwner:
-        return to_.print("a root that its owner names");
+        return to_.print("a root that its owner reports");
       case Link::kWord: {
         const Object object = survey.index.find(link.address());
         print_object(survey, object);

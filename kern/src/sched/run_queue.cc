@@ -1,21 +1,21 @@
-// The scheduler: who runs where.
+// The scheduler: decides which task runs on which CPU.
 //
-// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an
-// empty queue it runs its idle task, which first looks for a task to steal from a CPU that has more
-// than one, then halts. A task that becomes runnable goes to the CPU where it last ran if that has
-// nothing to do, else to the one with the least to do. A task that an interrupt wakes goes to the
-// head of its queue and takes the CPU at once, so that input is answered while others compute.
+// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn. With an
+// empty queue it runs its idle task, which first tries to steal a task from a CPU with more than
+// one, then halts. A task that becomes runnable goes to the CPU where it last ran if that is idle,
+// otherwise to the least loaded one. A task that an interrupt wakes goes to the head of its queue
+// and preempts the CPU at once, so that input is answered while others compute.
 //
-// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with
-// its CPU's run queue locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in
-// run_queue_wake; the winner alone may then queue the task. kRunnable -> kRunning: the CPU that
-// takes it off its queue.
+// State changes. kRunning -> kRunnable, kSleeping or kDead: the task itself, with its CPU's run
+// queue locked. kSleeping -> kRunnable: the winner of the compare-and-exchange in run_queue_wake,
+// who alone may then queue the task. kRunnable -> kRunning: the CPU that takes the task off its
+// queue.
 //
-// The run queue's lock is held across the switch: the task that leaves takes it, the task that
-// comes releases it. So when somebody else gets the lock of the CPU that a sleeping task was last
-// on, that task's registers are saved and its stack is not in use.
+// The run queue's lock is held across the switch: the leaving task takes it, the next task releases
+// it. So the lock of a sleeping task's last CPU can be acquired only after the task's registers are
+// saved and its stack is unused.
 //
-// Idle tasks are the stacks on which the CPUs came up. They are on no queue and never sleep.
+// Idle tasks run on the stacks on which the CPUs started. They are on no queue and never sleep.
 #include <atomic>
 #include <utility>
 
@@ -35,8 +35,8 @@ struct alignas(64) RunQueue {
   Spinlock lock{LockRank::kRunQueue};
   // Under the lock.
   List<Task, &Task::run_link> ready;
-  Task* dead = nullptr;  // has just left the CPU for ever
-  // Tasks that are ready or running, idle not counted. Written under the lock, read by all.
+  Task* dead = nullptr;  // has just left the CPU forever
+  // Number of tasks that are ready or running, without idle. Written under the lock, read by all.
   std::atomic<uint32_t> load{0};
   std::atomic<bool> started{false};
 };
@@ -58,7 +58,7 @@ void ask_for_reschedule(Cpu& cpu) {
   __atomic_store_n(&cpu.need_resched, true, __ATOMIC_RELAXED);
 }
 
-// The CPU for a task that becomes runnable and last ran on `last`.
+// Chooses the CPU for a task that becomes runnable and last ran on `last`.
 unsigned choose_cpu(unsigned last) {
   unsigned best = 0;
   uint32_t best_load = UINT32_MAX;
@@ -76,7 +76,7 @@ unsigned choose_cpu(unsigned last) {
   return best;
 }
 
-// After a switch, in the task that has come: the other half of run_queue_switch.
+// Runs after a switch, in the next task: the second half of run_queue_switch.
 void finish_switch() NO_THREAD_SAFETY_ANALYSIS {  // the lock changes hands
   RunQueue& queue = queues[cpu_id()];
   Task* dead = std::exchange(queue.dead, nullptr);
@@ -113,7 +113,7 @@ bool steal() {
   return false;
 }
 
-// In each tick on each CPU, interrupts off.
+// Runs in each tick on each CPU, interrupts off.
 void tick() {
   timers_run();
   sweep_task_tick();
@@ -139,7 +139,7 @@ void tick() {
   }
 }
 
-// The stack that this CPU came up on becomes its idle task.
+// Makes the stack that this CPU started on its idle task.
 void adopt_idle_task() {
   Cpu& cpu = this_cpu();
   Task& idle = idle_tasks[cpu.id];
@@ -157,6 +157,7 @@ const Task& idle_task(unsigned cpu) {
   return idle_tasks[cpu];
 }
 
+// Both not analysed: the lock depends on the CPU, which the analysis cannot know.
 void run_queue_lock() NO_THREAD_SAFETY_ANALYSIS {
   queues[cpu_id()].lock.lock();
 }
@@ -272,8 +273,8 @@ void sched_init() {
   tick_register(tick);
 }
 
-// Runs what the CPU has to run; false at once if there is nothing. A function of its own, so that
-// nothing of its frame is left while the CPU is idle.
+// Runs other tasks; false at once if there is none. Not inlined, so that its frame is gone while
+// the CPU is idle.
 [[gnu::noinline]] static bool run_others(const RunQueue& queue) {
   if (queue.load == 0 && !steal()) return false;
   schedule();
@@ -287,8 +288,8 @@ void sched_start_cpu() {
   queue.started = true;
   for (;;) {
     interrupts_disable();
-    // What has used this stack, as the boot and the interrupts of an idle CPU, leaves nothing in
-    // the frame that stays while others run, nor in those of interrupts.
+    // Boot and interrupts have used this stack. Their stale words must not remain in frames that
+    // stay while others run, nor in those of interrupts.
     dead_frames_clear();
     if (run_others(queue)) {
       interrupts_enable();

@@ -8,8 +8,6 @@
 //
 // A dead task cannot free the stack that it runs on: the next task on the CPU hands it to the
 // reaper, a kernel task.
-// A task that ends cannot free the stack it stands on: the task that comes after it on the CPU
-// hands it to the reaper, a kernel task.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/dead_frames.h"
 #include "arch/x86_64/paging.h"

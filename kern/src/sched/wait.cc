@@ -38,8 +38,7 @@ constexpr uint64_t rank_bit(LockRank rank) {
 
 }  // namespace
 
-Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
-                              Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
+Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline) {
   Cpu& cpu = this_cpu();
   Task& task = *task_on(cpu);
   ASSERT(cpu.held_locks == 1 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
@@ -117,7 +116,7 @@ PollWaiter::~PollWaiter() {
   }
 }
 
-Result<void> Poller::sleep(Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
+Result<void> Poller::sleep(Nanoseconds deadline) {
   Task& task = static_cast<Task&>(*task_);
   if (woken_.exchange(false)) return {};
   if (task.interrupted) return Errno::EINTR;
@@ -160,6 +159,7 @@ Result<void> task_sleep_until(Nanoseconds deadline) {
   return {};
 }
 
+// The lock itself has no other that the analysis could see it take; below neither.
 void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
   Task* const task = current_task();
   const Guard guard(state_lock_);

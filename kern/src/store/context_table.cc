@@ -31,7 +31,7 @@ void ContextTable::clear() {
 // One that is made and then finds no memory for its context stays until it is swept, for the next
 // that wants it.
 uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
-                              const TraceProgram& program) {
+                              const TraceProgram& program, uint32_t thread) {
   if (!is_open()) return 0;
   Padded<Program> padded;
   Program& wanted = padded.object;
@@ -45,6 +45,7 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
   if (kept == 0) return 0;
   Padded<Context> context;
   context.object.program = reinterpret_cast<const Program*>(at(kept).data);
+  context.object.thread = thread;
   context.object.pid = static_cast<uint16_t>(pid);
   context.object.kind = kind;
   return find_or_add(Kind::kContext, context.pairs, offsetof(Context, kind) + sizeof(kind));
@@ -65,7 +66,10 @@ int ContextTable::format(char* buffer, size_t size, const Context* context) {
   const char* const name = context->program->name;
   switch (context->kind) {
     case ContextKind::kProcess:
-      return ::format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
+      if (context->thread == 0)
+        return ::format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
+      return ::format(buffer, size, "pid %u thread %u %s", unsigned{context->pid}, context->thread,
+                      name);
     case ContextKind::kInterrupt:
       return ::format(buffer, size, "irq %s", name);
     case ContextKind::kKernelTask:

@@ -1,9 +1,11 @@
 // Contexts, each kept once and named by a 32-bit number (intern_table.h): who allocated.
 //
-// A context is a process with the program that it runs, a kernel task, or an interrupt. It is small
-// and refers to its program, which is large and kept once for all its processes: a system that runs
-// the same few programs again and again needs 40 bytes for each process. From where in the program
-// a system call came says the record's stack (stack_table.h), not the context.
+// A context is a process with the program that it runs, a kernel task, or an interrupt. A process's
+// first thread is named by the process alone, so that one with a single thread has one context;
+// every other thread has a context of its own. A context is small and refers to its program, which
+// is large and kept once for all its processes: a system that runs the same few programs again and
+// again needs 40 bytes for each process. From where in the program a system call came says the
+// record's stack (stack_table.h), not the context.
 //
 // Tasks remember their numbers, so that it is asked about once for each program that a process
 // runs. What they remember is as old as they are, and nothing is done about it when the table is
@@ -31,7 +33,8 @@ class ContextTable : public InternTable {
   };
   struct Context {
     const Program* program;
-    uint16_t pid;  // 0 for what is not a process
+    uint32_t thread;  // 0 for a process's first one, and for what is not a process
+    uint16_t pid;     // 0 for what is not a process
     ContextKind kind;
   };
   static_assert(kMaxPid <= UINT16_MAX);
@@ -47,7 +50,7 @@ class ContextTable : public InternTable {
   // ids are cut, and characters that cannot be printed become '?'. Any context but NMI, interrupts
   // off, after trace_memory_prepare(); takes kInternTable. Bound: two passes over two chains.
   uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
-                  const TraceProgram& program = {});
+                  const TraceProgram& program = {}, uint32_t thread = 0);
 
   // What a task or an interrupt remembers of a number that it keeps marked; 0 for 0.
   uint64_t remember(uint32_t id) const {
@@ -65,7 +68,8 @@ class ContextTable : public InternTable {
   const Context* get(uint32_t id) const {
     return id == 0 ? nullptr : reinterpret_cast<const Context*>(at(id).data);
   }
-  // "pid 3 sh", "irq timer" or "task reaper"; "unknown" for nullptr. As ::format().
+  // "pid 3 sh", "pid 3 thread 17 sh", "irq timer" or "task reaper"; "unknown" for nullptr. As
+  // ::format().
   static int format(char* buffer, size_t size, const Context* context);
   // How many there are; exact when no intern() is under way.
   uint32_t size() const { return count(Pass::kReferring); }

@@ -48,7 +48,8 @@ uint32_t context_of(TaskHead& task) {
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
   const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
-  const uint32_t context = trace_contexts.intern(kind, task.pid, task.name, program);
+  const uint32_t context =
+      trace_contexts.intern(kind, task.pid, task.name, program, task.thread_in_context);
   task.trace_context = trace_contexts.remember(context);
   return context;
 }

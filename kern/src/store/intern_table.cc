@@ -10,7 +10,7 @@
 #include "core/probe_guard.h"
 #include "store/trace_memory.h"
 
-// Of a kind that there is not, so nothing looks like it.
+// Has a kind that does not exist, so no look-up matches it.
 constinit InternTable::Entry InternTable::unsplit = {
     .next = nullptr, .key = (1u << kKindBits) - 1, .id = 0, .stamp = kDead};
 
@@ -41,16 +41,16 @@ bool InternTable::has_own_page(uint32_t index) const {
                           heads_[parent_of(page)].load(std::memory_order_relaxed);
 }
 
-// That of the chain in which the entries of a head are, or would be. Its lock is held.
+// The head of the chain that has the entries of head `index`, or would have them. Its lock is held.
 InternTable::Head& InternTable::split_head(uint32_t index) {
   while (head_at(index).load(std::memory_order_relaxed) == &unsplit) index = parent_of(index);
   return head_at(index);
 }
 
-// Moves to a chain that is not split what belongs to it, at the end of the chain or one of its
-// descendants. The lock of both is held. Who is just looking at an entry that is moved goes on in
-// the other chain. As long as a page of heads is that of the lower half, so are the chains: then
-// what belongs to the one there is moved.
+// Splits an unsplit chain: moves its entries, and those of its descendants, there from its split
+// ancestor. The lock of both is held. A look-up that reads a moved entry continues in the new
+// chain. While a page of heads is an alias of the lower half, its chains are, too: then the chain
+// there is split.
 [[gnu::noinline]] void InternTable::split(uint32_t index) {
   while (!has_own_page(index)) index = parent_of(index);
   const uint32_t bits = 2 * std::bit_floor(index) - 1;
@@ -87,7 +87,7 @@ void InternTable::take_head_page(uint32_t index) {
   }
 }
 
-// For the entries there are, one of which has this index.
+// Grows the number of heads, by a page for this index or by one bit of the mask.
 [[gnu::noinline]] void InternTable::more_heads(uint32_t index) {
   if (has_own_page(index)) {
     grow();
@@ -96,8 +96,8 @@ void InternTable::take_head_page(uint32_t index) {
   }
 }
 
-// Takes in one bit more, if there are twice as many entries as heads, and each page of these is one
-// of its own.
+// Adds one bit to the mask if there are twice as many entries as heads, and no page of heads is an
+// alias.
 void InternTable::grow() {
   if (growing_.exchange(true, std::memory_order_acquire)) return;
   const uint32_t heads = mask_.load(std::memory_order_relaxed) + 1, pages = heads / kHeadsPerPage;
@@ -123,7 +123,8 @@ void InternTable::grow() {
   free_granules_.fetch_add(granules, std::memory_order_relaxed);
 }
 
-// What the first refers to may be anything if others have taken it; then the list has changed.
+// If others have taken the first place meanwhile, its link may be invalid; but then the list has
+// changed, and the compare-and-swap fails.
 [[gnu::noinline]] uint32_t InternTable::take_free(uint32_t granules) {
   std::atomic<FreeList>& list = free_[granules];
   FreeList before = list.load(std::memory_order_acquire), after;
@@ -136,8 +137,8 @@ void InternTable::grow() {
   return before.first;
 }
 
-// 0 if for that a page would have to be begun that is not in the directory: *missing says which.
-// What is left of the page before is a free place.
+// Returns 0 if this needs a page that is not in the directory: *missing is its number. The rest of
+// the page before becomes a free place.
 inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
   uint32_t before = end_.load(std::memory_order_acquire), id;
   do {
@@ -157,7 +158,7 @@ inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
   return id;
 }
 
-// The rest of a larger place must be one, too.
+// Divides a larger place; the rest must be large enough for a place.
 [[gnu::noinline, gnu::cold]] uint32_t InternTable::take_larger(uint32_t granules) {
   for (uint32_t larger = granules + kLeast; larger <= kMost; larger++) {
     if (const uint32_t id = take_free(larger)) {
@@ -172,7 +173,7 @@ inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
 
 namespace {
 
-// A hook's: interrupts are off. Others hold the lock for some hundred instructions.
+// For hooks, with interrupts off. Others hold the lock for some hundred instructions.
 class SCOPED_CAPABILITY HookGuard {
  public:
   explicit HookGuard(HookLock& lock) ACQUIRE(lock) : lock_(lock) {
@@ -188,8 +189,8 @@ class SCOPED_CAPABILITY HookGuard {
 
 }  // namespace
 
-// As add(). Where that would take a page, the number is 0, and *missing says which; unless `larger`
-// says that there is none.
+// As add(), but takes no page: if it needs one the number is 0, and *missing is the page's number.
+// `larger`: there is no memory for a page, so divides a larger place.
 [[gnu::always_inline]] inline InternTable::Interned InternTable::add_locked(uint64_t key,
                                                                             const uint32_t* data,
                                                                             bool larger,
@@ -227,7 +228,7 @@ class SCOPED_CAPABILITY HookGuard {
   return {id, false};
 }
 
-// For which page number `missing` is to be begun. Others may fill it before it is used here.
+// The addition needs page number `missing`. Others may fill the page before it is used here.
 [[gnu::noinline, gnu::cold]] InternTable::Interned InternTable::add_in_page(uint64_t key,
                                                                             const uint32_t* data,
                                                                             uint32_t missing) {
@@ -250,9 +251,8 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
 
 // --- Forgetting.
 
-// The bugs that are planted here show in windows of a few instructions: who is in one stays there
-// for longer. In the kernel only now and then: under --icount each pause lets all other CPUs have
-// their turn.
+// The bugs planted here show only in windows of a few instructions. This widens the windows; in the
+// kernel only now and then, since under --icount each pause lets all other CPUs run.
 [[maybe_unused]] static void linger() {
 #ifdef STELE_HOST
   constexpr int kPauses = 100;
@@ -264,7 +264,7 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
   for (int i = 0; i < kPauses; i++) __builtin_ia32_pause();
 }
 
-// False if it is dead.
+// False if the entry is dead.
 bool InternTable::stamp(Entry& entry) const {
   const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);
@@ -300,7 +300,7 @@ void InternTable::begin_epoch() {
   swept_ = 0;
 }
 
-// Whether it is dead now, and in the list.
+// True if the entry is now dead, and in the list.
 bool InternTable::kill(Entry& entry) {
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);
   if (before == epoch_.load(std::memory_order_relaxed)) return false;
@@ -316,9 +316,9 @@ bool InternTable::kill(Entry& entry) {
   return true;
 }
 
-// Returns how many entries it has looked at.
+// Returns the number of entries visited.
 uint32_t InternTable::sweep_chain(uint32_t index, Pass pass) {
-  // What comes into an empty chain now is new.
+  // Entries that come into an empty chain now have a new stamp.
   if (!head_at(index).load(std::memory_order_relaxed)) return 0;
   const ProbesOff no_hit;
   const Guard guard(lock_of(index));
@@ -366,7 +366,7 @@ bool InternTable::reuse() {
   return limbo_ != 0;
 }
 
-// --- All.
+// --- The whole table.
 
 Result<void> InternTable::open() {
   trace_memory_prepare();
@@ -376,7 +376,7 @@ Result<void> InternTable::open() {
   for (Head& head : page->heads) new (&head) Head(nullptr);
   heads_[0].store(page, std::memory_order_relaxed);
   head_pages_.store(1, std::memory_order_relaxed);
-  // No hook is to make a directory for the first entry.
+  // Makes the directory page now, so that no hook has to.
   trace_memory_prepare();
   const bool begun = pages_.obtain(0) != nullptr;
   mask_.store(kHeadsPerPage - 1, std::memory_order_release);

@@ -6,7 +6,7 @@
 #include "store/shared_tables.h"
 
 extern "C" {
-// Functions of the allocator lie between them (kernel.ld).
+// Functions of the allocator lie between these addresses (kernel.ld).
 extern const char allocator_text_start[];
 extern const char allocator_text_end[];
 }
@@ -18,7 +18,7 @@ bool in_allocator(uint64_t return_address) {
          return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
 }
 
-// Of a stack that no entry of the CPU can hold.
+// Walks and interns a stack that no entry of the CPU can hold.
 [[gnu::noinline, gnu::cold]] RecordedStack walk_stack(uint64_t frame_pointer, StackScope scope) {
   uint64_t frames[StackScope::callers(StackTable::kMaxFrames).walk()];
   const size_t count = walk_kernel_stack(frame_pointer, frames, scope.walk());
@@ -30,8 +30,8 @@ bool in_allocator(uint64_t return_address) {
           callers > scope.depth()};
 }
 
-// A stack that no entry has: `recent`, at its place, becomes it if only return addresses are
-// others.
+// The number of a stack that no entry has. If the entry at its index, `recent`, differs in return
+// addresses only, changes that entry.
 RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                RecentStack* recent, const RecentStack::Frame* from,
                                RecentStack** kept) {
@@ -49,11 +49,13 @@ RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const C
   return {id, recent->truncated()};
 }
 
-// The kernel stack, and in *kept the CPU's entry that has it now; nullptr if none has.
+// The number of the kernel stack; *kept becomes the CPU's entry that has it now, nullptr if none
+// has.
 RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                 RecentStack** kept) {
   *kept = nullptr;
-  // Before a CPU has its first task nothing is kept: a hook that finds an entry asks its task.
+  // Keeps nothing before the CPU has its first task: a hook that finds an entry uses the current
+  // task.
   if (!cpu.current) return walk_stack(frame_pointer, scope);
   RecentStack* recent = recent_place(frame_pointer, cpu);
   const RecentStack::Frame* from = nullptr;

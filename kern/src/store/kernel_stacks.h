@@ -4,7 +4,7 @@
 #include "store/current_context.h"
 #include "store/recent_stacks.h"
 
-// What is recorded of a stack, or of a pair.
+// The number of a recorded stack or pair, with flags.
 class RecordedStack {
  public:
   // As RecentStack::stack(); with kUserStackLost if the user stack, or the pair, could not be
@@ -14,7 +14,7 @@ class RecordedStack {
   RecordedStack(uint32_t id, bool truncated)
       : word_(id | (truncated ? RecentStack::kTruncated : 0)) {}
 
-  // StackTable; 0: it could not be stored.
+  // A number of StackTable; 0: it could not be stored.
   uint32_t id() const { return static_cast<uint32_t>(word_); }
   bool truncated() const {
     return (word_ & RecentStack::kTruncated) != 0;
@@ -27,10 +27,10 @@ class RecordedStack {
 };
 static_assert(RecentStack::kTruncated == kCallerCut);
 
-// The stack that begins at a frame of the current stack. Interrupts off, any context but NMI,
-// between trace_users_add() and trace_users_drop() and after trace_memory_prepare(). Cheap when it
-// differs little from one that this CPU has recorded lately. Bound: three walks of the frames asked
-// for, one chain of the stack table.
+// Records the stack that begins at a frame of the current stack. Interrupts off, any context but
+// NMI, between trace_users_add() and trace_users_drop() and after trace_memory_prepare(). Cheap if
+// the stack differs little from a recent one of this CPU. Bound: three walks of the recorded
+// frames, one chain of the stack table.
 RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu);
 // The same together with the user stack of a caller (CurrentContext): the number of the pair, or
 // of the kernel stack if there is no user stack. Bound: one chain more.

@@ -1,6 +1,6 @@
-// An array that grows at its end, in pages of memory that no trace sees, as those of page_buffer.h:
-// no piece of memory is larger than a page but the list of pages, so it grows where memory is in
-// pieces, and what it holds is never copied. May sleep.
+// An array that grows at its end, in pages of untraced memory, as page_buffer.h. Only the list of
+// pages needs more than a page, so it can grow when memory is fragmented, and items are never
+// copied. May sleep.
 #pragma once
 
 #include <compare>
@@ -21,13 +21,13 @@ class PageArray {
   T& operator[](size_t index) { return pages_[index / kItems][index % kItems]; }
   const T& operator[](size_t index) const { return pages_[index / kItems][index % kItems]; }
 
-  // ENOMEM, with all as it was.
+  // ENOMEM, with nothing changed.
   Result<void> push(const T& item) {
     if (size_ == page_count_ * kItems) TRY(add_page());
     (*this)[size_++] = item;
     return {};
   }
-  // Leaves the first `size`, and gives back the pages behind them.
+  // Keeps the first `size` items, and gives back the pages behind them.
   void shrink(size_t size) {
     size_ = size;
     while (page_count_ > (size + kItems - 1) / kItems)

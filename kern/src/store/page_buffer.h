@@ -1,4 +1,4 @@
-// Memory of any size that no trace can see: from the tracer's arena, outside its limit. May sleep.
+// Untraced memory of any size: from the tracer's arena, outside its limit. May sleep.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class PageBuffer {
     if (items_) trace_copy_free(items_, bytes());
   }
 
-  // Room for at least `count` items, undefined but for the first `kept`, which are kept. ENOMEM,
-  // with all as it was.
+  // Makes room for at least `count` items; keeps the first `kept`, the others are undefined.
+  // ENOMEM, with nothing changed.
   Result<void> reserve(size_t count, size_t kept = 0) {
     if (count <= capacity_) return {};
     PageBuffer larger;

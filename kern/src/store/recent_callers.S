@@ -1,6 +1,5 @@
-// Looks for the caller of the current task among those that the CPU has met lately: recent_callers.h
-// says what that is. No function is called and few registers are changed, so that a hook need save
-// none for it. Assembly that a probe cannot be set on, and which nothing is told of.
+// Searches for the caller of the current task among the CPU's recent ones (recent_callers.h). Calls
+// no function and changes few registers, so that a hook saves none for it. Cannot be probed.
 
 #include "arch/x86_64/may_fault.h"
 #include "arch/x86_64/smap.h"
@@ -24,7 +23,7 @@
         .set ENTRY_NEXT_END, 184
         .set ENTRY_RETURN_END, 248
 
-// The CPU's set for the trap frame in r10: in r11. Changes rax.
+// Loads the CPU's set for the trap frame in r10 into r11. Changes rax.
         .macro FIND_SET
         movl FRAME_RSP(%r10), %r11d
         shll $2, %r11d
@@ -34,8 +33,8 @@
         addq recent_callers(,%rax,8), %r11
         .endm
 
-// Compares a frame and goes on to the next: where it leads, and the return address. It is where one
-// was when the entry was made, so it lies in user space.
+// Compares a frame's pointer and return address and continues with the next. The frame's address is
+// one from the making of the entry, so it lies in user space.
         .macro FRAME left, frame, next
 .Lframes_\left:
         movq ENTRY_NEXT_END-8*\left(%r9), %\next
@@ -47,8 +46,8 @@
         .endm
 
         .text
-// In rax comes what is known of the caller, which the task then remembers, and in r9 the entry; or
-// in rax 0. Changes r9 to r11. With interrupts off, which makes a fault fail at once.
+// Returns the number of the caller in rax, cached in the task, and the entry in r9; or 0 in rax.
+// Changes r9 to r11. Interrupts are off, which makes a fault fail at once.
         .globl find_recent_caller
         .type find_recent_caller, @function
 find_recent_caller:
@@ -97,7 +96,7 @@ find_recent_caller:
         movq %gs:CPU_CURRENT, %r10
         movq %rax, TASK_TRACE_CALL(%r10)
         ret
-// The set anew, and the entry's place in it.
+// A difference: reloads the set, and finds the entry's position in it.
 .Lframes_0:
 773:    CLAC
         movq %gs:CPU_KERNEL_STACK, %r10
@@ -106,7 +105,7 @@ find_recent_caller:
         je 774f
         addq $8, %r11
         jmp 2b
-// The next of the set.
+// Continues with the next entry of the set.
 774:    addq $8, %r11
         testb $24, %r11b
         jnz 1b
@@ -114,7 +113,7 @@ find_recent_caller:
         ret
         .size find_recent_caller, . - find_recent_caller
 
-// Where an entry with so many frames is compared.
+// The entry points for entries with 0, 1, 2 … frames.
         .section .rodata
         .balign 8
         .globl recent_caller_compare

@@ -14,7 +14,7 @@ constexpr size_t kWays = 4, kSets = kPageSize / (kWays * sizeof(RecentCaller*));
 using Set = std::array<RecentCaller*, kWays>;  // the newest first
 using Sets = std::array<Set, kSets>;
 
-// What matches nothing, and the table of a CPU that has kept nothing.
+// An entry that matches nothing, and the table of a CPU that has kept nothing.
 constexpr RecentCaller nobody() {
   RecentCaller caller = {};
   caller.vector = UINT32_MAX;
@@ -40,7 +40,7 @@ constinit std::array<RecentPages<RecentCaller>, kMaxCpus> recent_pages = {};
 constexpr uint64_t kPartOfLimit = 16;
 constinit uint64_t most_pages = 0;  // of entries, for each CPU; changed while no hook runs
 
-// What recent_callers.S knows.
+// The offsets in recent_callers.S.
 constexpr size_t before_end(size_t offset) {
   return sizeof(TrapFrame) - offset;
 }
@@ -70,7 +70,7 @@ constinit std::array<Sets*, kMaxCpus> recent_callers = empty_anywhere();
 
 namespace {
 
-// The entry for one that becomes the newest of its set, nullptr if there is none.
+// Makes room for a new entry, the newest of its set; nullptr if there is no memory.
 RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
   Sets*& sets = recent_callers[cpu.id];
   if (sets == &empty) {

@@ -15,7 +15,7 @@ constexpr RecentPlaces make_empty() {
   places.fill(&no_recent_stack);
   return places;
 }
-// That of a CPU that has no page.
+// The table of CPUs that have no page.
 constinit RecentPlaces empty = make_empty();
 
 constexpr std::array<RecentPlaces*, kMaxCpus> empty_anywhere() {
@@ -31,12 +31,12 @@ struct CpuPage {
 };
 static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 
-// The pages of all CPUs are at most this part of the limit; of one CPU there are at least so many,
-// or none, and at most so many.
+// The pages of all CPUs are at most this part of the limit. One CPU has none, or at least and at
+// most so many.
 constexpr uint64_t kPartOfLimit = 16, kLeastPages = 4, kMostPages = 48;
 constinit uint64_t most_pages = 0;  // of entries; changed while no hook runs
 
-// That of the next place that has one; nullptr if none has.
+// The entry at the next index that has one; nullptr if none has.
 RecentStack* entry_nearby(const RecentPlaces& places, size_t index) {
   for (size_t i = 1; i < kRecentPlaces; i++) {
     RecentStack* const entry = places[(index + i) % kRecentPlaces];
@@ -76,7 +76,7 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
   CpuPage& page = *reinterpret_cast<CpuPage*>(recent_places[cpu.id]);
   const size_t index = recent_index(frame_pointer);
   RecentStack*& here = page.places[index];
-  // One that has taken over what cannot be found: otherwise the set would fill with such.
+  // Reuses an entry whose stack could not be stored; otherwise the set would fill with these.
   if (here->is_free() && here != &no_recent_stack) return here;
   for (size_t i = 1; i < kRecentWays && here != &no_recent_stack; i++)
     std::swap(here, page.places[index ^ i]);

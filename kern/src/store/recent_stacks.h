@@ -1,37 +1,37 @@
-// Stacks that a CPU has recorded lately, so that the next allocation from the same place need not
-// have its stack hashed.
+// A CPU's recently recorded stacks, so that another allocation from the same place need not walk
+// and hash its stack.
 //
-// Each CPU has a table, in sets of four entries. An entry holds, for each frame of a walk,
-// the frame pointer and the return address, and the number of the stack. It is valid for an
-// allocation if both are found again, for each frame, on the stack as it is now: the walk is
-// repeated by comparing, six instructions a frame (the last one may lead elsewhere than it did, if
-// that is as good), and its result is therefore the same. A shorter key would not do: stacks that
-// differ only far up have the same return addresses and frame pointers below.
+// Each CPU has a table, in sets of four entries. An entry holds the frame pointer and return
+// address of each frame of a walk, and the number of the stack. It is valid if each frame on the
+// current stack has the same values: this repeats the walk by comparing, with six instructions a
+// frame, and so has the same result. (The last frame pointer may differ if the walk would end
+// there, too.) A shorter key would not do: stacks that differ only in outer frames have the same
+// inner frames.
 //
-// Each task has a stack of its own, and tasks that do the same leave the same frames at the same
-// distance from its top. So an entry is found by where in its page the first frame lies, which is
-// the same on all stacks, and move() takes it along from one to the other: every frame pointer is
-// moved as far as the top, which is an instruction a frame, and then compared as any other.
+// Each task has a stack of its own, and tasks that do the same have the same frames at the same
+// distance from the top. So the table is indexed by the offset of the first frame in its page,
+// which is the same on all stacks, and move() adapts an entry to another stack: it adds the
+// distance of the tops to every frame pointer, with one instruction a frame. The result is then
+// compared as usual.
 //
-// A stack that differs from the entry in return addresses alone, as do those of one function that
-// is called from several places, is taken over by readdress() while it is compared: what the stack
-// table hashes by is a sum over the frames, of which only what has changed is added anew.
-// Everything else does refresh(). It, too, changes what differs: where a frame lies as it lay need
-// not be asked whether it lies on the stack. An entry that was never used is a stack in which
-// everything differs.
+// If a stack differs from the entry in return addresses only, as when one function is called from
+// several places, readdress() changes the entry while comparing. The stack table's hash is a sum
+// over the frames, so only the changed ones are added again. Everything else is done by refresh().
+// It also changes only what differs: a frame at its old address needs no bounds check. In an unused
+// entry everything differs.
 //
 // Only frames on the current task's own stack are kept, with return addresses that can be packed.
-// An entry names the top of the stack that it was made on; as long as that is the CPU's, all its
-// frame pointers lie on that stack and may be followed without looking at the bounds.
+// An entry has the top of its stack; while that is the CPU's current one, all its frame pointers
+// lie on that stack and may be followed without bounds checks.
 //
-// What a record names is a pair, of this stack and the user stack of who called (stack_table.h). An
-// entry remembers the last caller, as a task does (current_context.h), and the number of the pair,
-// so that for the same caller again, in whatever process, both are known by one compare.
+// A record names a pair of this stack and the caller's user stack (stack_table.h). An entry caches
+// the last caller, as a task does (current_context.h), and the number of the pair. For the same
+// caller again, in any process, one comparison gives both.
 //
-// An entry is used and filled by its CPU alone, with interrupts off. The pages are trace memory: of
-// each CPU one, with the table, when the first trace begins; then one after the other as entries
-// are wanted, as long as all CPUs' would be a small part of the limit; from then on places of the
-// table share the entries that there are. They are given back with the stack table.
+// Only its CPU uses and fills an entry, with interrupts off. The pages are trace memory. When the
+// first trace begins, each CPU gets one, with the table; further pages are taken as entries are
+// needed, while the pages of all CPUs are a small part of the limit. After that, several indices
+// share one entry. All pages are given back with the stack table.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@
 #include "store/stack_scope.h"
 #include "store/stack_table.h"
 
-// Where recent_stacks.S begins for a stack with so many frames before the last one.
+// The entry points of recent_stacks.S for so many frames before the last one.
 extern "C" const void* const recent_stack_compare[64];
 
 class RecentStack {
@@ -59,23 +59,23 @@ class RecentStack {
 
   constexpr RecentStack() = default;
 
-  // Whether it is of a stack that begins at the frame and has this top, and may have changed.
+  // True if the entry's stack begins at the frame and has this top. Its content may have changed.
   [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, StackScope scope, uint64_t top) const {
     return is_at(frame_pointer, top + scope.word());
   }
-  // The same by the sum of the top and the scope's word.
+  // The same with the sum of the top and the scope's word.
   [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, uint64_t key) const {
     return first_ == frame_pointer && key_ == key;
   }
-  // Of one that is_at(): nullptr if a walk would find now what it found then; if not, a frame
-  // before which it does.
+  // If is_at(): nullptr if a walk would have the same result as before; otherwise a frame up to
+  // which it would.
   const Frame* differs(uint64_t top) const {
     return differs_below([top] { return top; });
   }
-  // The same; top() is called if it must be known.
+  // The same; top() is called only if it is needed.
   template <typename Top>
   [[gnu::always_inline]] const Frame* differs_below(Top top) const {
-    // Loaded first: where a sanitizer checks loads that is a call, which changes registers.
+    // Loaded first: with a sanitizer a load calls a function, which changes registers.
     const auto* first = reinterpret_cast<const uint64_t*>(first_);
     const Frame* const behind = last_;
     register const uint64_t* memory asm("r10") = first;
@@ -97,7 +97,7 @@ class RecentStack {
       return last - left;
     return memory[0] == last->next || ends(memory, top()) ? nullptr : last;
   }
-  // Whether a walk from `frame_pointer` would find now what it found then.
+  // True if a walk from `frame_pointer` would have the same result as before.
   [[gnu::always_inline]] bool matches(uint64_t frame_pointer, StackScope scope,
                                       uint64_t top) const {
     return is_at(frame_pointer, scope, top) && !differs(top);
@@ -105,66 +105,66 @@ class RecentStack {
   const void* first_frame() const {
     return reinterpret_cast<const void*>(first_);
   }
-  // Whether nothing matches it.
+  // True if nothing matches the entry.
   bool is_free() const {
     return key_ == 0;
   }
-  // Whether it is of a stack that begins there.
+  // True if the entry's stack begins there.
   bool begins_at(uint64_t frame_pointer) const {
     return first_ == frame_pointer;
   }
-  // What it found: the number of the stack, with kTruncated if that is not all of it.
+  // The number of the stack, with kTruncated if that is not all of it.
   static constexpr uint64_t kTruncated = uint64_t{1} << 32;
   uint64_t stack() const {
     return stack_;
   }
 
-  // Whether it knows what a record names of this stack and a caller (TaskHead::trace_call); and
-  // what that is: the number of a pair, or of the stack alone if there is no caller; with
-  // kTruncated if it is not all of either.
+  // True if the entry has the number for a record with this stack and a caller
+  // (TaskHead::trace_call). named() is then that number: of a pair, or of the stack alone if there
+  // is no caller; with kTruncated if one of the two is truncated.
   bool knows(uint64_t caller) const {
     return caller_ == caller;
   }
   uint64_t named() const {
     return named_;
   }
-  // What is recorded has no user stack.
+  // Sets the number for a record without a user stack.
   void unpair() {
     caller_ = 0;
     named_ = stack_;
   }
-  // `pair` is the number for this caller, which has a user stack.
+  // Sets the number for this caller, which has a user stack.
   void pair(uint64_t caller, uint32_t pair) {
     caller_ = caller;
     named_ = ((stack_ | caller) & kTruncated) | pair;
   }
 
-  // Whether it is of a stack that begins at the frame, maybe of another task: with the same return
-  // address, as far from its top. Then it is moved to this stack, and what it holds is to be
-  // compared as always.
+  // If the entry's stack begins at the same distance from its top, with the same return address,
+  // maybe on another task's stack: moves the entry to this stack and returns true. The entry's
+  // other frames must be compared as usual.
   [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
-  // Takes over return addresses that have changed, if that is all that has: whether it is. Nothing
-  // matches before name(). `from`: what differs() has returned, or if it was not asked, nullptr.
+  // Takes over changed return addresses. False if anything else differs. The entry matches nothing
+  // before name(). `from`: the result of differs(), or nullptr if that was not called.
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
                                                StackScope scope, uint64_t top);
-  // Walks, and keeps what it finds. False, with nothing kept, if that does not lie on the task's
-  // own stack, cannot be packed or is too much. skipped(address) tells the frames that a scope may
-  // skip. Nothing matches before name().
+  // Walks the stack and keeps the result. False, with nothing kept, if frames do not lie on the
+  // task's own stack, cannot be packed or are too many. skipped(address) is true for frames that a
+  // scope may skip. The entry matches nothing before name().
   template <typename Skipped>
   [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope, uint64_t top,
                                              Skipped skipped);
-  // What was found of what is recorded, and its weights' sum.
+  // The recorded frames, and the sum of their weights.
   std::span<const uint32_t> frames() const {
     return {packed_ + skip_, recorded_};
   }
   uint64_t sum() const {
     return sum_;
   }
-  // Whether there was more.
+  // True if the stack has more frames.
   bool truncated() const {
     return stack_ >= kTruncated;
   }
-  // The number of what was found. Of its pairs none is known.
+  // Sets the number of the stack, and forgets the pair.
   void name(uint32_t id) {
     stack_ = (stack_ & kTruncated) | id;
     unpair();
@@ -172,23 +172,22 @@ class RecentStack {
   }
 
  private:
-  // Why the walk ended, when that is not where the last frame's pointer leads now as it did then.
+  // Why the walk ended at the last frame: a changed last frame pointer is then accepted.
   enum class End : uint32_t {
-    kAnywhere,  // that pointer does not matter: nothing more was wanted, or it is that of a frame
-                // without a return address
-    kOutside,   // it leads out of the stack
+    kAnywhere,  // any pointer is: no more frames were wanted, or the frame has no return address
+    kOutside,   // a pointer out of the stack is
   };
 
   static bool outside(uint64_t next, uint64_t above, uint64_t top) {
     return next < above || next + 16 > top || (next & 7) != 0;
   }
-  // The last frame leads elsewhere than it did.
+  // True if the walk ends at the last frame although its frame pointer has changed.
   bool ends(const uint64_t* last, uint64_t top) const {
     return end_ == End::kAnywhere || outside(last[0], reinterpret_cast<uint64_t>(last) + 16, top);
   }
 
-  // Whether a frame that has now this address is skipped as it was. If that is not known yet, it is
-  // now.
+  // True if a frame with this new address is skipped, or not skipped, as before. In a new entry,
+  // counts the skipped frames.
   template <typename Skipped>
   [[gnu::always_inline]] bool skips_as_before(uint32_t index, uint64_t address, Skipped skipped) {
     if (index > skip_ || !scope_.skips_allocator() || skipped(address) == (index < skip_))
@@ -198,8 +197,7 @@ class RecentStack {
     skip_++;
     return true;
   }
-  // Keeps the address of a frame, which is not what it was; 0 for a frame that is not there any
-  // more.
+  // Changes the return address of a frame; 0 for a frame that does not exist any more.
   [[gnu::always_inline]] void replace(uint32_t index, uint64_t address) {
     const uint64_t change = address - frames_[index].address;
     frames_[index].address = address;
@@ -207,7 +205,7 @@ class RecentStack {
     const uint32_t place = index - skip_;
     if (place < scope_.depth()) sum_ += StackTable::weight(change, place);
   }
-  // An entry in which every frame differs. Up to frame `last` there may be addresses.
+  // Resets the entry, so that every frame differs. Frames up to `last` may have addresses.
   [[gnu::cold]] void start_over(StackScope scope, uint32_t last) {
     for (uint32_t i = 0; i <= last; i++) frames_[i].address = 0;
     scope_ = scope;
@@ -221,29 +219,29 @@ class RecentStack {
     compare_ = recent_stack_compare[count];
   }
 
-  uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry does not match anything
+  uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry matches nothing
   uint64_t first_ = 0;  // frame pointer
   uint64_t named_ = 0;  // pair and kTruncated, for `caller_`
   uint64_t caller_ = 0;
-  const void* compare_ = nullptr;  // the code that compares as many frames as there are
+  const void* compare_ = nullptr;  // the code that compares so many frames
   const Frame* last_ = frames_;
   uint32_t inner_ = 0;       // frames before the last one
   End end_ = End::kOutside;  // of the last one
-  // What may be followed, and become another stack.
+  // For changes of the entry.
   uint64_t top_ = 0;    // of the stack
-  uint64_t sum_ = 0;    // of the weights of what is recorded
+  uint64_t sum_ = 0;    // of the recorded frames' weights
   uint64_t stack_ = 0;  // number and kTruncated
   StackScope scope_;
   uint32_t skip_ = 0;              // frames of the allocator that are skipped
-  uint32_t recorded_ = 0;          // behind them
-  uint32_t walked_ = 0;            // frames that have an address: the last one may have none
-  Frame frames_[kMaxFrames] = {};  // behind the last one addresses are 0
+  uint32_t recorded_ = 0;          // frames behind the skipped ones
+  uint32_t walked_ = 0;            // frames with an address: the last one may have none
+  Frame frames_[kMaxFrames] = {};  // addresses behind the last one are 0
   uint32_t packed_[kMaxFrames] = {};
 };
 
-// Where the last frame led may be outside of one stack and on another: what is outside of all is
-// put there instead, and ends() looks at what is found. Three frames at a time: what is behind the
-// last one does not matter.
+// The last frame pointer may lie outside of one stack and inside another. So it becomes 0, which
+// lies outside of all, and ends() checks the actual value. The loop handles three frames at a time;
+// changes behind the last one have no effect.
 inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, uint64_t top) {
   if (frames_[0].address != reinterpret_cast<const uint64_t*>(frame_pointer)[1] ||
       first_ - top_ != frame_pointer - top || key_ - top_ != scope.word() ||
@@ -296,8 +294,8 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
     return false;
   }
   if (scope_.word() != scope.word()) start_over(scope, before);
-  // Frames before this one led to frames of the stack. As long as one lies where it lay, that need
-  // not be looked at.
+  // Frame pointers before this index were on the stack. They need no check while they are
+  // unchanged.
   const uint32_t trusted = first_ == frame_pointer && top_ == top ? before : 0;
   bool in_place = true;
   first_ = frame_pointer;
@@ -342,40 +340,40 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
   return true;
 }
 
-// The table of a CPU: of each place the entry that is used for it, or no_recent_stack, which
-// nothing matches. Places come in sets: a stack is at its own or, if others were there since, at
+// The table of a CPU: for each index the entry in use, or no_recent_stack, which nothing matches.
+// Indices form sets: a stack's entry is at its own index or, after others have come there, at
 // another one of the set.
 inline constexpr size_t kRecentPlaces = 256, kRecentWays = 4;
 using RecentPlaces = std::array<RecentStack*, kRecentPlaces>;
 extern std::array<RecentPlaces*, kMaxCpus> recent_places;
 extern RecentStack no_recent_stack;
 
-// Takes a page for each of `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
+// Takes a page for each of `cpus` CPUs; CPUs without a page keep no stacks. No trace has begun, no
+// tracer lock is held.
 void recent_stacks_open(uint32_t cpus);
 void recent_stacks_close();
-// This CPU has none any more; pages that it has not used since the last time are given back, a few
-// of them. Interrupts off, in the context of trace_memory_prepare(). Bound: some 2,000
-// instructions.
+// Clears this CPU's table, and gives back a few of the pages that it has not used since the last
+// time. Interrupts off, in the context of trace_memory_prepare(). Bound: some 2,000 instructions.
 void recent_stacks_forget();
 
-// Which place is that of the stack that begins at the frame: what its address has in common with
-// that of the same frame on other stacks, whose tops are whole pages, and the return address.
+// The index of the stack that begins at the frame: a hash of the frame's offset in its page, which
+// is the same on all stacks, since their tops are page-aligned, and of the return address.
 inline size_t recent_index(uint64_t frame_pointer) {
   static_assert(kRecentPlaces << 4 <= kPageSize);
   const uint64_t mixed = frame_pointer >> 4 ^ reinterpret_cast<const uint64_t*>(frame_pointer)[1];
   return mixed % kRecentPlaces;
 }
-// What this CPU has at the place of the stack that begins at the frame, which must be on the
-// current stack. Interrupts off.
+// This CPU's entry at the index of the stack that begins at the frame, which must be on the current
+// stack. Interrupts off.
 inline RecentStack* recent_place(uint64_t frame_pointer, uint64_t cpu) {
   return (*recent_places[cpu])[recent_index(frame_pointer)];
 }
 inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   return recent_place(frame_pointer, cpu.id);
 }
-// Brings an entry of a stack that begins at the frame, as far from the top, to the stack's place,
-// where there is none: one made on another stack, or one from another place of the set. nullptr
-// if there is none; its frames may differ.
+// Searches the set for an entry whose stack begins at the frame, or at the same distance from the
+// top of another stack. Moves the entry to this stack and swaps it to the stack's index; its other
+// frames may differ. nullptr if there is none.
 [[gnu::always_inline]] inline RecentStack* bring_recent(uint64_t frame_pointer, StackScope scope,
                                                         uint64_t top, uint64_t cpu) {
   RecentPlaces& places = *recent_places[cpu];
@@ -389,9 +387,10 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   }
   return nullptr;
 }
-// The entry that has the stack, which that at its place does not, or has said of it `*from`.
-// nullptr if there is none; if *from is not nullptr then, that at the place begins alike, and this
-// is what it says: readdress().
+// Finds the entry that has the stack, after the entry at its index has failed; *from is the result
+// of that one's differs(), or nullptr if its is_at() was false. nullptr if there is no such entry.
+// If *from is not nullptr then, the entry at the index is_at() and differs there: readdress() may
+// help.
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
                                                        const RecentStack::Frame** from) {
@@ -401,6 +400,7 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   *from = entry->differs(top);
   return *from ? nullptr : entry;
 }
-// An entry for another stack at its place; nullptr if there can be none. What was there moves on in
-// the set, of which one goes if it is full. Takes a page at most. After trace_memory_prepare().
+// Makes room for a stack at its index and returns the entry; nullptr if there is no memory. Older
+// entries move along the set; if it is full, the oldest is dropped. Takes a page at most. After
+// trace_memory_prepare().
 RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu);

@@ -1,6 +1,6 @@
-// Stacks of programs that a CPU has recorded lately for a session, with their numbers: the same few
-// places allocate again and again, and to compare a stack with what was there costs a tenth of
-// looking it up. For the sweeper (sweeper.h) all is forgotten now and then.
+// A CPU's recent stacks of programs in a session of probes, with their numbers: the same few places
+// allocate again and again, and comparing a stack costs a tenth of a look-up. The sweeper
+// (sweeper.h) clears them in each sweep.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 class RecentUserStacks {
  public:
-  // The number of a stack, the innermost frame first: as it is remembered, or what make() returns,
-  // which is remembered if it is not 0. By the CPU whose it is, with interrupts off.
+  // The number of a stack, innermost frame first: the cached one, otherwise the result of make(),
+  // which is cached if it is not 0. On its CPU, with interrupts off.
   template <typename Make>
   uint32_t number(const uint64_t* frames, size_t count, Make make) {
     if (count < 2 || count > kFrames) return make();
@@ -25,7 +25,7 @@ class RecentUserStacks {
     return number;
   }
 
-  // The same CPU.
+  // On its CPU, too.
   void forget() {
     for (Stack& stack : stacks_) stack.count = 0;
   }

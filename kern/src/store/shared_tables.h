@@ -1,22 +1,22 @@
 // The tables that all traces and sessions of probes share: stacks and contexts, each kept once; and
-// who holds numbers of them.
+// the holders of their numbers.
 //
-// Whatever keeps a number of a stack, a pair or a context is a holder: a trace table, a session, an
-// open dump. As long as there is one, the pool of trace memory is filled and
-// there is a reserve for dumps; without any, all memory is given back. What no holder, no task and
-// no interrupt has a number of is forgotten by the sweeper (sweeper.h), which asks each of them. So
-// numbers keep their meaning under these rules:
+// Everything that keeps numbers of stacks, pairs or contexts is a holder: a trace table, a session,
+// an open dump. While there is a holder, the pool of trace memory is filled and there is a reserve
+// for dumps; without any, all memory is given back. The sweeper (sweeper.h) has each holder, task
+// and interrupt mark its numbers, and forgets entries that nobody has marked. So numbers stay valid
+// under these rules:
 //
 //   A hook, with interrupts off, may use any number that it has looked up, or taken from a holder,
-//   from the current task or from what the CPU remembers.
-//   Who moves a number from one holder to another has interrupts off meanwhile, and marks it: the
-//   sweeper may have asked one of them too late and the other too early.
-//   Whoever reads numbers out of a holder with interrupts on is in a StoreReading until they are
-//   used, or in a holder of copies.
+//   from the current task or from the CPU's caches.
+//   Code that moves a number from one holder to another does so with interrupts off, and marks the
+//   number: the sweeper may visit one holder too late and the other too early.
+//   Code that reads numbers from a holder with interrupts on is in a StoreReading until it has used
+//   them, or keeps them in a holder of copies.
 //
-// Locks: that of the users (kTraceStore) is held while one holder is asked, so a holder does not go
-// away under the sweeper; what it has beside is kept by its own locks, below kTraceStore, or
-// changed in a StoreMarkingStopped.
+// Locks: the sweeper holds the lock of the users (kTraceStore) while a holder marks its numbers, so
+// the holder does not go away meanwhile. The holder's data is guarded by its own locks, below
+// kTraceStore, or changes in a StoreMarkingStopped.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 extern StackTable trace_stacks;
 extern ContextTable trace_contexts;
 
-// What holders tell the sweeper: what stays.
+// Passed to holders, which mark their numbers with it.
 class StoreMark {
  public:
   StoreMark(StackTable& stacks, ContextTable& contexts) : stacks_(stacks), contexts_(contexts) {}
@@ -45,20 +45,20 @@ class StoreMark {
 
 class StoreHolder {
  public:
-  // Copies are what was taken out of originals; they do not change.
+  // Copies are numbers taken from originals; they do not change.
   enum class Holds : uint8_t { kOriginals, kCopies };
 
   StoreHolder(const StoreHolder&) = delete;
   StoreHolder& operator=(const StoreHolder&) = delete;
 
-  // Marks each number that it holds. What it comes to hold meanwhile need not be. By the sweeper,
-  // which may sleep, but allocates nothing; between trace_users_add() and trace_users_drop(), with
-  // kTraceStore held.
+  // Marks each number that it holds; numbers that it gets meanwhile need no mark. Called by the
+  // sweeper between trace_users_add() and trace_users_drop(), with kTraceStore held. May sleep, but
+  // not allocate.
   virtual void mark(StoreMark& mark) = 0;
-  // What this CPU remembers of numbers, to use them without a look-up, it remembers no more. On
-  // each CPU in an interrupt, some 100 instructions; with kTraceStore held.
+  // Clears this CPU's cached numbers, which are used without a look-up. Called on each CPU in an
+  // interrupt, with kTraceStore held; some 100 instructions.
   virtual void forget_recent() {}
-  // Whether it is one of the users, as its owner has last made it.
+  // True between trace_users_add() and trace_users_drop().
   bool is_user() const { return is_user_; }
 
  protected:
@@ -68,13 +68,13 @@ class StoreHolder {
  private:
   friend class StoreHolders;
   ListNode link_;
-  uint32_t asked_ = 0;  // the sweep that has asked it last
+  uint32_t asked_ = 0;  // the last sweep that has called mark()
   bool is_user_ = false;
   const Holds holds_;
 };
 
-// The first makes the tables ready, and may fail: ENOMEM. The last to go empties them, when a sweep
-// that is under way is over. May sleep; with no sleeping lock of a rank below kTraceSweep held.
+// The first user makes the tables ready, and may fail: ENOMEM. The last one empties them, after a
+// sweep under way. May sleep; no sleeping lock of a rank below kTraceSweep is held.
 Result<void> trace_users_add(StoreHolder& holder);
 void trace_users_drop(StoreHolder& holder);
 
@@ -90,9 +90,10 @@ class StoreUse final : public StoreHolder {
   void mark(StoreMark&) override {}
 };
 
-// While there is one, nothing is forgotten that an original holds when it begins, or comes to hold.
-// Only while what is read is a holder, so that the last user does not wait for it. Any context but
-// NMI; two locked instructions. What is done in it may sleep, but not wait for a sweep.
+// During a StoreReading no number is forgotten that an original holds at its beginning or gets
+// later. The holder that is read must stay a user, so that the last user does not wait for the
+// reading. Any context but NMI; two locked instructions. May sleep meanwhile, but not wait for a
+// sweep.
 class StoreReading {
  public:
   StoreReading();
@@ -104,7 +105,7 @@ class StoreReading {
   const uint32_t side_;
 };
 
-// Keeps the sweeper from asking any holder. For a few instructions: nothing is allocated in it.
+// Keeps the sweeper from visiting any holder. For a few instructions, without allocation.
 class StoreMarkingStopped {
  public:
   StoreMarkingStopped();
@@ -115,13 +116,13 @@ class StoreMarkingStopped {
 
 // --- For the sweeper.
 
-// Whether there are users. Any context.
+// True if there are users. Any context.
 bool trace_users_any();
-// Asks those of one kind that were not asked in this sweep, one after the other.
+// Calls mark() of all holders of one kind that this sweep has not visited, one after the other.
 void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark);
-// Calls forget_recent() of all of them, on each CPU.
+// Calls forget_recent() of all holders, on each CPU.
 void trace_users_forget_recent();
 // Keeps the last user from emptying the tables.
 extern Mutex trace_sweep_lock;
-// Waits until every StoreReading that had begun is over. By one at a time.
+// Waits until every StoreReading that had begun is over. One caller at a time.
 void trace_readings_wait();

@@ -16,7 +16,7 @@ uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count
   return intern(kind, frames, count, &known);
 }
 
-// User frames are stored as they are.
+// User frames are stored unpacked.
 uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count, bool* known) {
   count = std::min(count, kMaxFrames);
   uint64_t sum = 0;

@@ -12,9 +12,9 @@
 
 namespace {
 
-// Less than this is not worth a sweep.
+// Fewer new entries than this are not worth a sweep.
 constexpr uint32_t kLeast = 384;
-// Where memory is short: an eighth of what was left, but not less than this.
+// When memory is short: an eighth of the last survivors, but not less than this.
 constexpr uint32_t kLeastIfShort = 64;
 constexpr uint32_t kPartIfShort = 8;
 

@@ -1,45 +1,46 @@
-// The sweeper: forgets stacks and contexts that nobody has a number of any more, so that a system
-// that is always traced does not fill up with the processes and calls that come and go.
+// The sweeper: forgets stacks and contexts whose numbers nobody has any more, so that a permanently
+// traced system does not fill up with those of ended processes and calls.
 //
-// Mark and sweep, so that no hook counts references. A sweep is an epoch of the tables
-// (intern_table.h), in which a look-up stamps what it finds; what has no stamp at the end is
-// forgotten.
+// It marks and sweeps, so that no hook counts references. A sweep is an epoch of the tables
+// (intern_table.h). A look-up or mark stamps an entry with the epoch; entries without the stamp at
+// the end are forgotten.
 //
-//   1. The epoch begins. An interrupt on every CPU clears what hooks use without a look-up: recent
-//   stacks and callers, and those of sessions. Hooks have interrupts off: when the round is over
-//   each number that is in use was looked up in this epoch, or is held.
-//   2. Who hands numbers on is asked first, then who gets them: tasks and interrupts remember
-//   contexts and callers, which hooks put into records and sessions (the originals), which dumps
-//   copy. A number that is handed on before its holder is asked is found where it went, or was
-//   marked by whoever moved it. Copies being made are waited for (StoreReading).
-//   3. Pairs and contexts without a stamp are dead; those that live mark their stacks and programs.
-//   4. A round: no hook is under way that made a pair of stacks it had not looked up.
-//   5. The other entries without a stamp are dead.
-//   6. A round: no hook goes through a chain any more that has met a dead one. Now their places can
-//   be used again.
+//   1. The epoch begins. An interrupt on every CPU clears the numbers that hooks use without a
+//      look-up: recent stacks and callers, and those of sessions. Hooks have interrupts off. So
+//      after this round each number in use was looked up in this epoch, or has a holder.
+//   2. Holders mark their numbers, in the order in which numbers move: first tasks and interrupts,
+//      which cache contexts and callers; then records and sessions (the originals), where hooks
+//      store them; then dumps, which copy them. A number that moves before its holder is visited is
+//      found at its new holder, or was marked during the move. Copies in progress are waited for
+//      (StoreReading).
+//   3. Pairs and contexts without the stamp die; the living ones mark their stacks and programs.
+//   4. A round. After it, no hook is under way that makes a pair of stacks that it had not looked
+//   up.
+//   5. The other entries without the stamp die.
+//   6. A round. After it, no hook is reading a chain in which it has met a dead entry. The places
+//   of
+//      dead entries can now be reused.
 //
-// So that memory is given back as well as used again, a CPU that clears its recent stacks and
-// callers frees some of the pages that it has not needed since the last sweep, and a trace that is
-// asked to mark first frees what its empty shards have.
+// A sweep also gives back memory: a CPU that clears its recent stacks and callers frees some of the
+// pages that it has not needed since the last sweep, and a trace frees the memory of its empty
+// shards before it marks.
 //
 // Interrupts are off for slices of some 2,000 instructions. A sweep costs some 30 instructions for
-// each record and each entry, and three interrupts on every CPU. It is wanted when there is twice
-// as much as the last one left (so the cost for each entry that is added is bounded), or an eighth
-// more where trace memory is short.
+// each record and each entry, and three interrupts on every CPU. It is due when the tables have
+// twice the entries that the last sweep left (so the cost for each added entry is bounded), or an
+// eighth more when trace memory is short.
 //
-// Tests, trace_control, StoreReading and the last user: a sweep is under trace_sweep_lock, beneath
-// trace_control.
+// A sweep holds trace_sweep_lock, which ranks below trace_control.
 #pragma once
 
 #include <cstdint>
 
 #include "store/shared_tables.h"
 
-// A sweep, now, if there are users of the tables. May sleep, for as long as dumps are being opened;
-// neither trace_control nor a lock of a lower rank is held, and the caller is not in a
-// StoreReading.
+// Sweeps now, if there are users of the tables. May sleep, as long as dumps are being opened; the
+// caller holds neither trace_control nor a lock of a lower rank, and is not in a StoreReading.
 void trace_sweep();
-// Whether it is time for one. For each tick: any context, some 40 instructions, three if nothing is
+// True if a sweep is due. For each tick: any context, some 40 instructions, three if nothing is
 // traced.
 bool trace_sweep_wanted();
 
@@ -49,6 +50,6 @@ struct TraceSweeps {
 };
 TraceSweeps trace_sweeps();
 
-// Who else has numbers: `mark` is called in each sweep before the holders are asked, and must not
-// miss what was there when the sweep began, as long as it is there. At boot.
+// Registers another source of marks, at boot: `mark` is called in each sweep before the holders are
+// visited. It must mark each number that exists from the beginning of the sweep to this call.
 void trace_register_marker(void (*mark)(StoreMark& mark));

@@ -16,7 +16,7 @@ constexpr const char* words(CommandScope scope) {
              : "start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep or settle";
 }
 
-// A page, without which nothing can be had, and more than there is memory.
+// At least a page, and an upper bound beyond all memory.
 constexpr uint64_t kMinLimit = kPageSize;
 constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
 

@@ -1,22 +1,20 @@
-// What slab.c and arena.cc call: interrupts are off, on whatever stack and with whatever locks the
-// caller of the allocator held.
+// The tracer's hooks in slab.c and arena.cc. Interrupts are off; the stack and the locks held are
+// those of the allocator's caller.
 //
-// Nothing here allocates from a cache that can be traced, formats text or waits for anything but a
-// short lock. Bound of an allocation: kPagesPerHook pages from the arena (mostly none), four walks
-// of the frames asked for, two chains of the stack table, each searched twice and split, the split
-// of one bucket; once for each system call also a walk of kUserStackDepth user frames and one more
-// chain of the stack table; once for each program that a process runs two chains of the context
-// table. Bound of a free: one chain. What filters and sampling keep out costs a counter: nothing is
-// walked or made for it.
+// No hook allocates from a cache that can be traced, formats text or waits for anything but a short
+// lock. Bound of an allocation: kPagesPerHook pages from the arena (usually none), four walks of
+// the recorded frames, two chains of the stack table, each searched twice and split, and the split
+// of one bucket. Once for each system call, also a walk of kUserStackDepth user frames and one more
+// chain of the stack table. Once for each program of a process, two chains of the context table.
+// Bound of a free: one chain. An allocation skipped by filters or sampling costs one counter.
 //
-// A hit of a probe uses the same tables of stacks and contexts, and may come wherever a function is
-// called. So an allocation's hook that calls any keeps probes off, and no longer than interrupts,
-// after which the task may be on another CPU; what is mostly the case calls none. A free's has to
-// do with a trace's table alone, which no hit knows.
+// A probe's hit uses the same tables of stacks and contexts, and may occur at any function call. So
+// the hook of an allocation keeps probes off where it calls functions, and only while interrupts
+// are off, since the task may change the CPU afterwards. Its fast path calls none. The hook of a
+// free uses only a trace's table, which no hit uses.
 //
-// A hook needs no frame of its own: the recorded stack begins with that of its caller. It jumps to
-// whatever is not the usual case (kern_frames in kern.mk), which no probe could follow; so it
-// cannot be probed.
+// A hook has no frame of its own: the recorded stack begins with its caller's. It leaves the fast
+// path by a jump (kern_frames in kern.mk), which no probe could follow; so hooks cannot be probed.
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
@@ -34,20 +32,19 @@ bool wanted(const TraceOptions& options, uint64_t size) {
   return options.wants_size(size) && (options.pid == 0 || options.pid == trace_current_pid());
 }
 
-// Whether an allocation of `size` bytes is wanted, and if the table is sampled, whether a sampling
-// point lies in it.
+// True if the filters admit an allocation of `size` bytes and sampling takes it.
 [[gnu::always_inline]] inline bool selected(TraceTable& table, uint64_t size, uint32_t cpu) {
   return !(table.filters() && !wanted(table.options(), size)) && table.samples(size, cpu);
 }
 
-// One that is selected.
+// Records a selected allocation: the general path.
 [[gnu::noinline]] void record_allocation(TraceTable* table, const void* object, uint64_t size,
                                          const void* frame) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
   ASSERT(!cpu.in_nmi);
   ASSERT(table);
-  // What an arena hands out need not be an address.
+  // Arenas need not hand out addresses.
   if (!TraceTable::holds(reinterpret_cast<uint64_t>(object))) [[unlikely]]
     return table->drop(cpu.id);
   if (trace_memory_low()) [[unlikely]]
@@ -78,7 +75,7 @@ bool wanted(const TraceOptions& options, uint64_t size) {
   return object;
 }
 
-// The trace selects, and nothing has been decided yet.
+// The trace has a filter or is sampled, and the allocation is not selected yet.
 [[gnu::noinline]] void* finish_selected(TraceTable* table, void* object, uint64_t size,
                                         const void* frame, uint64_t saved) {
   const uint32_t cpu = cpu_id();
@@ -91,7 +88,7 @@ bool wanted(const TraceOptions& options, uint64_t size) {
   return object;
 }
 
-// Stack and context are known, but the shard has no record to spare, or others hold it.
+// Stack and context are known, but the shard has no free record, or another CPU holds its lock.
 void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t stack) {
   const ProbesOffHere no_hit;
   const Cpu& cpu = this_cpu();
@@ -114,8 +111,8 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-// The user stack of the current task is one that this CPU has not met lately, or the pair is.
-// False if either cannot be stored.
+// The user stack of the current task, or its pair with the kernel stack, is not in this CPU's
+// caches: stores it. False if that fails.
 [[gnu::noinline, gnu::cold]] bool make_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
   if (trace_memory_low()) trace_memory_prepare();
   uint64_t caller = task.trace_call;
@@ -132,10 +129,10 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// If this is the first thing in a system call, the caller is asked for: mostly it is one that was
-// met before, and with this stack. Then the entry, which has the kernel stack and does not know the
-// caller, knows it. Otherwise false; *met is the caller's entry if that was met before with another
-// stack. No function is called, and few registers are changed.
+// The entry has the current kernel stack, but another caller. In the first hook of a system call,
+// finds the caller: usually a recent one, recorded with this stack before. Then the entry learns
+// the caller, and the result is true. Otherwise false; *met is the caller's entry if the caller is
+// recent but was recorded with another stack. Calls no function, and changes few registers.
 [[gnu::always_inline]] inline bool learn_caller(RecentStack& recent, const TaskHead& task,
                                                 RecentCaller** met) {
   *met = nullptr;
@@ -157,7 +154,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// The same after that: looks the pair up. False as make_pair().
+// After that has failed: looks the pair up. False as make_pair().
 [[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu,
                                              RecentCaller* met) {
   const uint64_t caller = task.trace_call;
@@ -175,7 +172,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// The entry has the stack, and knows the caller if `knows`.
+// Records with the entry, which has the stack, and also the caller if `knows`.
 [[gnu::always_inline]] inline bool record_by(RecentStack& recent, TraceTable* table,
                                              const void* object, uint64_t size, const Cpu& cpu,
                                              RecentCaller* met, bool knows) {
@@ -185,7 +182,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
                                static_cast<uint32_t>(task.trace_context), cpu.stamp);
 }
 
-// The entry has the stack; learn_caller() has said no, and `met`.
+// The entry has the stack; learn_caller() has failed and returned `met`.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void* object,
                                                         uint64_t size, RecentStack* recent,
                                                         uint64_t saved, RecentCaller* met) {
@@ -200,8 +197,8 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void*
   return object;
 }
 
-// The entry has the stack, but this may not be the current task's doing, or that may not have a
-// context yet: in an exception inside the kernel, which is the task's, it may.
+// The entry has the stack, but this is an interrupt or exception, or the task has no context yet.
+// An exception inside the kernel belongs to the task.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void* object,
                                                         uint64_t size, RecentStack* recent,
                                                         uint64_t saved) {
@@ -220,8 +217,8 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void*
   return object;
 }
 
-// The entry at the stack's place, of which `from` differs, takes the stack over if only return
-// addresses are others: whether it has, and the stack is stored.
+// The entry at the stack's index differs from the stack at `from`. If only return addresses differ,
+// the entry takes over the new stack. True if it has, and the stack is in the table.
 [[gnu::always_inline]] inline bool take_over(RecentStack& recent, const RecentStack::Frame* from,
                                              StackScope scope, const Cpu& cpu) {
   if (!recent.readdress(from, reinterpret_cast<uint64_t>(recent.first_frame()), scope,
@@ -234,7 +231,7 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_task(TraceTable* table, void*
   return true;
 }
 
-// The entry at the stack's place has another one that begins there.
+// The entry at the stack's index has another stack that begins at the same frame.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_stack(TraceTable* table, void* object,
                                                          uint64_t size, RecentStack* recent,
                                                          uint64_t saved,
@@ -266,7 +263,7 @@ TraceTable* table_of(kmem_cache* cache) {
   slab_os_irq_restore(saved);
 }
 
-// The record is not in this CPU's shard, or others hold that.
+// The record is not in this CPU's shard, or another CPU holds the shard's lock.
 NOT_PROBED [[gnu::noinline]] void finish_free(TraceTable* table, const void* object,
                                               uint64_t saved) {
   if (!table->forget_elsewhere(reinterpret_cast<uint64_t>(object), cpu_index())) [[unlikely]]
@@ -274,7 +271,7 @@ NOT_PROBED [[gnu::noinline]] void finish_free(TraceTable* table, const void* obj
   slab_os_irq_restore(saved);
 }
 
-// Whether what is allocated may be more than a record can hold: it may of an arena.
+// Arenas may hand out numbers and sizes that a record cannot hold: kAsked checks for these.
 enum class Fits : uint8_t { kAlways, kAsked };
 
 // Stack, caller and context are known.
@@ -292,7 +289,7 @@ enum class Fits : uint8_t { kAlways, kAsked };
   return object;
 }
 
-// The entry has the stack, but what it remembers is another caller than that of the current task.
+// The entry has the stack, but another caller than the current task's.
 NOT_PROBED [[gnu::noinline]] void* trace_of_caller(TraceTable* table, void* object,
                                                    size_t requested, RecentStack* recent,
                                                    uint64_t saved) {
@@ -302,7 +299,7 @@ NOT_PROBED [[gnu::noinline]] void* trace_of_caller(TraceTable* table, void* obje
   return trace_known(table, object, requested, recent, saved);
 }
 
-// The entry at the stack's place is of one that begins there.
+// The entry at the stack's index has a stack that begins at the same frame.
 [[gnu::always_inline]] inline void* trace_at_place(TraceTable* table, void* object,
                                                    size_t requested, RecentStack* recent,
                                                    uint64_t saved) {
@@ -321,7 +318,8 @@ NOT_PROBED [[gnu::noinline]] void* trace_brought(TraceTable* table, void* object
   return trace_at_place(table, object, requested, recent, saved);
 }
 
-// It is not. One of another place of the set that is comes to this one, if there is one.
+// The entry at the stack's index has a stack that begins elsewhere. If another entry of the set has
+// one that begins here, the two swap.
 NOT_PROBED [[gnu::noinline]] void* trace_from_set(TraceTable* table, void* object, size_t requested,
                                                   const void* frame, uint64_t saved) {
   RecentStack* const brought = bring_recent(reinterpret_cast<uint64_t>(frame), table->scope(),
@@ -331,7 +329,7 @@ NOT_PROBED [[gnu::noinline]] void* trace_from_set(TraceTable* table, void* objec
   return trace_brought(table, object, requested, brought, saved);
 }
 
-// The entry at the stack's place is of another stack, maybe of one that begins alike.
+// The entry at the stack's index has another stack, maybe the same one of another task.
 NOT_PROBED [[gnu::noinline]] void* trace_elsewhere(TraceTable* table, void* object,
                                                    size_t requested, RecentStack* recent,
                                                    uint64_t saved, const void* frame) {
@@ -340,9 +338,9 @@ NOT_PROBED [[gnu::noinline]] void* trace_elsewhere(TraceTable* table, void* obje
   return trace_brought(table, object, requested, recent, saved);
 }
 
-// Fast path: everything is wanted, stack, caller and context are known, and the table has a record
-// to spare. It calls nothing, so that no register need be saved for it, and so does what sampling
-// passes over. Anything else begins afresh.
+// Fast path: there is no filter, stack, caller and context are known, and the table has a free
+// record. This path and that of an allocation skipped by sampling call nothing, so that no register
+// is saved. Anything else restarts on a slower path.
 template <Fits fits>
 [[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
                                                 const void* frame, uint64_t saved) {
@@ -359,7 +357,7 @@ template <Fits fits>
   RecentStack* const recent = recent_place(frame_pointer, cpu_index());
   if (!recent->is_at(frame_pointer, table->key_of(kernel_stack_top()))) [[unlikely]]
     return trace_elsewhere(table, object, requested, recent, saved, frame);
-  // The frame is in the entry too, so that nothing need keep it meanwhile.
+  // `frame` is not kept in a register from here on: the entry has it, too.
   return trace_at_place(table, object, requested, recent, saved);
 }
 
@@ -370,7 +368,7 @@ template <Fits fits>
     slab_os_irq_restore(saved);
     return;
   }
-  // The compiler would move one of them to another register, for both ways.
+  // Keeps the compiler from moving one of them to another register on both paths.
   asm("" : "+r"(table), "+r"(address), "+r"(saved));
   if (!table->forget_at_once(address, cpu_index())) [[unlikely]] {
     finish_free(table, reinterpret_cast<const void*>(address), saved);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
-// What precedes `separator`, which is cut off too; all of it if it is not there.
+// Cuts the text before `separator`, and the separator, off the front; all of it if there is none.
 std::string_view cut(std::string_view* text, char separator) {
   const size_t end = text->find(separator);
   const std::string_view front = text->substr(0, end);

@@ -1,10 +1,10 @@
-// Objects that the kernel declares to stay: their records say so (kmem_not_leak in slab.h).
+// Marks the records of objects that the kernel keeps intentionally (kmem_not_leak in slab.h).
 #include "slab.h"
 #include "slab_os.h"
 #include "trace/control.h"
 
-// With interrupts off, as a hook: the round that ends a trace waits, and its flag was cleared
-// before.
+// Tests the flag and uses the table with interrupts off, as a hook: the end of a trace clears the
+// flag first, and its round of interrupts waits for this.
 void kmem_not_leak(const void* object) {
   if (!object) return;
   kmem_cache* const cache = kmem_cache_of(object);

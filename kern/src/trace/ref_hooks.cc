@@ -1,7 +1,7 @@
-// What references call while their kind is traced (core/ref.h).
+// The hooks of references while their kind is traced (core/ref.h).
 //
-// A reference is recorded as if it were an object of an arena: its address is the number of the
-// reference, and what it refers to stands where the size would (TraceTable::place_of).
+// A reference is recorded as an object of an arena: the address is the number of the reference, and
+// the size is the place of the object that it refers to (TraceTable::place_of).
 #include "core/cpu.h"
 #include "core/ref.h"
 #include "slab_os.h"

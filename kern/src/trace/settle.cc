@@ -1,4 +1,5 @@
-// Waits until the system has stopped allocating and freeing what `leaktest` is not about.
+// Waits until the system has finished deferred work, so that `leaktest` sees only lasting
+// allocations.
 #include "trace/settle.h"
 
 #include <atomic>
@@ -21,7 +22,7 @@ using Drain = void (*)();
 constinit std::atomic<Drain> drains[kMaxDrains];
 constinit std::atomic<unsigned> drain_count{0};
 
-// Changes, but for a coincidence, when any live count does.
+// A hash of all live counts.
 uint64_t live_fingerprint() {
   uint64_t fingerprint = 0;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {

@@ -2,6 +2,6 @@
 
 #include "lib/result.h"
 
-// Runs what trace_register_settle was given, and waits until no live count changes. ETIMEDOUT. May
-// sleep.
+// Runs the functions registered by trace_register_settle, and waits until no live count changes.
+// ETIMEDOUT. May sleep.
 Result<void> trace_settle();

@@ -1,4 +1,4 @@
-// What can have a trace: see trace.h.
+// Sources of traces: see trace.h.
 #include "core/cpu.h"
 #include "lib/string.h"
 #include "trace/trace.h"

@@ -1,7 +1,7 @@
-// What hooks do with a table, inline: the declarations are in trace_table.h, which includes this.
+// The inline functions of a table for hooks. trace_table.h declares them and includes this file.
 //
-// Each instruction counts, and a hook that keeps to few registers has none to save: what the
-// compiler must not keep, or work out early, is said to it by empty `asm`s.
+// Each instruction counts, and a hook that uses few registers saves none. Empty `asm`s keep the
+// compiler from holding values in registers or computing them early.
 #pragma once
 
 #include <bit>
@@ -23,9 +23,9 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   }
   store.free = record->next_free();
   shard.tally.recorded++;
-  shard.tally.live_bytes += size;
+  shard.tally.bytes += size;
   record->object_mark = marked(object);
-  asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
+  asm("" : "+m"(record->object_mark));  // stored here: `this` is not needed any more
   Store::Bucket bucket = store.bucket_in_hook(hash);
   record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
   bucket.set_head(record);
@@ -35,7 +35,7 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
     shard.tally.truncated++;
   record->size = static_cast<uint32_t>(size);
   record->time = static_cast<uint32_t>(coarse_milliseconds());
-  asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
+  asm("" : "+m"(record->time));  // two stores are cheaper than combining the two fields
   record->context = context();
   shard.lock.unlock_in_hook();
   return true;
@@ -46,7 +46,8 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
   if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
     return false;
   uint64_t place = cpu * sizeof(Shard);
-  // A field by this and the place, in one instruction: the compiler would add them first.
+  // Addresses a field by `this` and the offset in one instruction: the compiler would add them
+  // first.
   const auto shard = [this, &place]() -> Shard& {
     asm("" : "+r"(place));
     return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
@@ -55,12 +56,12 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
     shard().sampler.undo_pass(distance);
     return false;
   }
-  count(shard().tally.filtered);
+  shard().count_filtered();
   return true;
 }
 
 inline bool TraceTable::has_none(uint64_t object) const {
-  uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
+  uint64_t product = kHashFactor;  // not hash_of(), whose product the compiler would keep
   asm("imulq %1, %0" : "+r"(product) : "r"(object));
   bool none;
   asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
@@ -104,7 +105,7 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
     bucket.set_head(record->next());
   } else {
     if (!record) return false;
-    asm("" : "+r"(record));  // what goes on here is not begun before
+    asm("" : "+r"(record));  // keeps the loop's loads out of the common path
     Record* before = record;
     while ((record = before->next())) {
       if (record->is_of(object)) [[unlikely]]
@@ -113,7 +114,7 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
       asm("" : "+r"(before));  // in one register
     }
     if (!record) return false;
-    asm("" : "+m"(before->next_stamp));  // read again: to keep it would be an instruction a round
+    asm("" : "+m"(before->next_stamp));  // re-read: keeping it costs an instruction per iteration
     before->set_next(record->next());
   }
   count_freed(shard, record);
@@ -121,17 +122,17 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
 }
 
 inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
-  asm("" : "+m"(shard.store.buckets), "+r"(object));  // nothing is kept for this
-  // Where homes_ tells of what is not there any more, forget() corrects it.
+  asm("" : "+m"(shard.store.buckets), "+r"(object));  // no value is kept for this cold path
+  // forget() corrects stale bits of homes_.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
-  count(shard.tally.unmatched);
+  shard.count_unmatched();
   return true;
 }
 
 inline void TraceTable::count_freed(Shard& shard, Record* record) {
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->size;
+  shard.tally.bytes -= record->size;
   record->object_mark = 0;
   record->set_next_free(shard.store.free);
   shard.store.free = record;

@@ -1,5 +1,5 @@
-// Where records and buckets of a shard come from: pages of the pool, while its lock is held. Only a
-// larger directory is more than a page: whoever has recorded something fetches it afterwards,
+// Memory for a shard's records and buckets: pages of the pool, taken while the shard's lock is
+// held. Only a larger directory needs more than a page: the recording CPU gets it afterwards,
 // without the lock (tend_directory).
 #include <bit>
 #include <utility>
@@ -7,17 +7,17 @@
 #include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
-// What lies before the segments of a directory. When it is half full a larger one is fetched, to
-// which a few segments are copied with each that is added, so that it is whole before the smaller
-// one is full; and that one is given back. Without memory for it the buckets stay as many as they
-// are, and chains get longer, until there is some.
+// The header of a directory of segments. When the directory is half full, a larger one is
+// allocated. Each added segment then copies a few segments to the larger one, so that the copy is
+// complete before the smaller one is full; then the smaller one is freed. Without memory for it no
+// buckets are added, and chains get longer.
 struct TraceTable::DirectoryHeader {
   static constexpr uint32_t kCopiesAtOnce = 8;
-  static constexpr uint32_t kAllCopied = UINT32_MAX;  // to this one; `other` is not needed any more
+  static constexpr uint32_t kAllCopied = UINT32_MAX;  // from `other`, which can be freed
 
   uint32_t capacity;  // in segments
   uint32_t copied;    // to the larger one
-  Segment* other;     // larger, or smaller; or nullptr
+  Segment* other;     // the larger or the smaller one; or nullptr
 
   static DirectoryHeader& of(Segment* directory) {
     return reinterpret_cast<DirectoryHeader*>(directory)[-1];
@@ -37,8 +37,8 @@ void TraceTable::Store::move_to(Store& other) {
   new (this) Store;
 }
 
-// Another one becomes free, for the hook that comes next. It does not begin a page or a segment: no
-// hook is to do all of that at once.
+// Takes a second fresh record, for the next hook, unless this would begin a page or a segment: that
+// would be too much work for one hook.
 TraceTable::Record* TraceTable::Store::take_fresh_records() {
   Record* const record = take_fresh_record();
   if (record && pages->used > 1 && pages->used < RecordPage::kRecords &&
@@ -47,7 +47,7 @@ TraceTable::Record* TraceTable::Store::take_fresh_records() {
   return record;
 }
 
-// In an order in which visit_standing() may find it at every moment.
+// Stores in an order in which visit_standing() can read at any time.
 TraceTable::Record* TraceTable::Store::take_fresh_record() {
   if (!pages || pages->used == RecordPage::kRecords) {
     auto* page = static_cast<RecordPage*>(trace_page_take());
@@ -60,14 +60,14 @@ TraceTable::Record* TraceTable::Store::take_fresh_record() {
   if (++records > buckets + buckets / kExtraRecords) grow();
   Record* const record = &pages->records[pages->used];
   record->object_mark = 0;
-  record->size = 0;  // not kLarge
+  record->size = 0;  // so that it is not kLarge
   std::atomic_signal_fence(std::memory_order_release);
   pages->used++;
   return record;
 }
 
-// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
-// that it is split from.
+// Adds a bucket, if there is memory for it, and moves to it its records from the bucket that it is
+// split from.
 void TraceTable::Store::grow() {
   if (buckets == kMaxBuckets) return;
   if ((buckets == kFirstBuckets || buckets % kSegmentBuckets == 0) && !add_segment()) return;
@@ -130,7 +130,7 @@ void TraceTable::Store::copy_segments(uint32_t segments) {
   DirectoryHeader::of(directory).copied = DirectoryHeader::kAllCopied;
 }
 
-// Bound: what the arena does for a block. The shard may be emptied where its lock is not held.
+// Bound: one block from the arena. The shard may be emptied while its lock is not held.
 void TraceTable::tend_directory(Shard& shard) {
   Segment* unneeded = nullptr;
   size_t wanted = 0;  // bytes

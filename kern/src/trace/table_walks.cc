@@ -1,4 +1,4 @@
-// What looks at all records of a table: in slices, between which the shard is free.
+// Operations on all records of a table. They work in slices; between these the shard is free.
 #include <bit>
 #include <utility>
 
@@ -8,7 +8,8 @@
 void TraceTable::leave(uint16_t owner, Leave how) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
-    walk(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
+    walk(shard, [&](Record& record) {
+      shard.lock.known_held();
       if (record.mark() != owner) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
@@ -22,8 +23,8 @@ void TraceTable::leave(uint16_t owner, Leave how) {
   }
 }
 
-void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
-  shard.tally.live_bytes -= record->bytes() - size;
+void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
+  shard.tally.bytes -= record->bytes() - size;
   if (!record->is_large()) {
     record->size = static_cast<uint32_t>(size);
   } else if (size >= kLargeSize) {
@@ -40,10 +41,9 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_
   }
 }
 
-// The rest behind the range is recorded before its record goes, under the same lock, so that a walk
+// Records the rest behind the range before it frees the record, under the same lock, so that a walk
 // that marks stacks finds one of the two.
-void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
-                            uint64_t to) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
   if (end > to) {
     const TraceEvent behind = {.object = to,
@@ -81,10 +81,10 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
   return false;
 }
 
-// Usually a range is given back as it was made, or from its beginning: that is found by its hash,
-// and as ranges of one process have nothing in common there is no other to look for. Otherwise it
-// takes a walk over all records. An index by address would make that shorter, but has to be kept in
-// order where ranges are made, in memory that each record would have to have.
+// Usually a range is unmapped as a whole, or from its beginning: the hash finds it, and it is the
+// only one, since ranges of one process do not overlap. Otherwise this walks over all records. An
+// index by address would be faster here, but would cost memory in each record and time in each
+// mapping.
 bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   const uint64_t end = address + size;
   trace_memory_prepare();
@@ -93,6 +93,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
+      shard.lock.known_held();
       if (record.mark() != owner) return;
       if (record.object() >= end || record.object() + record.bytes() <= address) return;
       any = true;
@@ -123,14 +124,14 @@ void TraceTable::trim() {
 
 void TraceTable::clear() {
   for (Shard& shard : all_shards()) {
-    const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
+    const RecordPage* kept = nullptr;  // the snapshot owns the pages from here on
     Store old;
     {
       const ProbesOff no_hit;
       Guard guard(shard.lock);
       shard.store.move_to(old);
       shard.tally.cleared += shard.live();
-      shard.tally.live_bytes = 0;
+      shard.tally.bytes = 0;
       shard.larges = 0;
       shard.generation++;
       if (shard.moment.number != 0 && !shard.moment.owns) {
@@ -146,7 +147,7 @@ void TraceTable::clear() {
 
 SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   if (options_.sample == 0) {
-    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
+    return {counters.bytes << SampleWeight::kShift, counters.live << SampleWeight::kShift};
   }
   SampleSum sum(options_.sample);
   for (Shard& shard : all_shards())
@@ -161,11 +162,11 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
-  if (source.references()) sum.live_bytes = 0;  // sums of place_of()
+  if (source.references()) sum.bytes = 0;  // a sum of place_of() has no meaning
   return sum;
 }
 
-// A sweep comes often enough for the memory, too.
+// Sweeps are frequent enough to give back memory, too.
 void TraceTable::Names::mark(StoreMark& mark) {
   table_.trim();
   table_.visit_slices([&mark](const TraceRecord& record) {

@@ -1,31 +1,30 @@
-// What is known of an outstanding object, as it goes into a table and as it comes out of one; and
-// what is counted of a table.
+// Records of outstanding objects, as they go into a table and come out of one.
 #pragma once
 
 #include <cstdint>
 
 #include "core/cpu.h"
 
-// One outstanding object, copied out of a table. What a dump consists of.
+// One outstanding object, copied out of a table. Dumps consist of these.
 class TraceRecord {
  public:
   uint64_t object() const { return object_of(object_mark_); }
   uint32_t mark() const { return mark_of(object_mark_); }
-  uint64_t size() const { return size_cpu_ >> 16; }  // bytes asked for
+  uint64_t size() const { return size_cpu_ >> 16; }  // requested bytes
   uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
   // The kernel has declared that the object stays.
   bool not_leak() const { return (size_cpu_ & kNotLeak) != 0; }
-  // Coarse, since boot, at its allocation.
+  // Coarse time of the allocation, since boot.
   uint64_t milliseconds() const { return uint64_t{high_milliseconds()} << 32 | time_; }
 
-  // The halves of milliseconds(), of which the lower one can be had at once. The upper one changes
-  // every seven weeks.
+  // The halves of milliseconds(); the lower one costs nothing, the upper one changes every seven
+  // weeks.
   uint32_t low_milliseconds() const { return time_; }
   uint32_t high_milliseconds() const {
     return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
   }
 
-  // StackTable; 0: not recorded. The first may be a pair, and stand for both, until it is split
+  // StackTable; 0: not recorded. The first may be a pair of both until it is split
   // (dump/last_pair.h).
   uint32_t stack, user_stack;
   uint32_t context;  // ContextTable, 0: not recorded
@@ -34,8 +33,8 @@ class TraceRecord {
   friend class TraceTable;
   static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
                             kHighTime = (kNotLeak - 1) & ~kCpu;
-  // An object and its mark or owner in one word: what an address repeats in its upper 16 bits is
-  // turned over where the mark has a bit.
+  // An object and its mark or owner in one word: the upper 16 bits of a canonical address, which
+  // are all equal, are XORed with the mark.
   static constexpr unsigned kMarkBits = 16, kMarkShift = 64 - kMarkBits;
   static constexpr uint64_t word_of(uint64_t object, uint64_t mark) {
     return object ^ mark << kMarkShift;
@@ -51,18 +50,6 @@ class TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 32);
 
-// What happened to a table since it was made. Every field is a sum over the shards.
-struct TraceCounters {
-  uint64_t seen, recorded, dropped, filtered;
-  uint64_t freed, cleared;
-  uint64_t unmatched;   // frees without a record
-  uint64_t live_bytes;  // asked for, of the records that are live
-  uint64_t stacks_lost, contexts_lost, truncated;
-
-  uint64_t live() const { return recorded - freed - cleared; }
-  TraceCounters& operator+=(const TraceCounters& other);
-};
-
 // An allocation.
 struct TraceEvent {
   uint64_t object;  // not 0
@@ -71,6 +58,6 @@ struct TraceEvent {
   uint32_t context;
   uint64_t time;  // coarse milliseconds
   uint16_t cpu;
-  bool truncated;  // the stack, or that of the user, was deeper than what was recorded
-  bool user_stack_lost = false;  // beside that of the kernel
+  bool truncated;                // the kernel or user stack was deeper than its recorded part
+  bool user_stack_lost = false;  // only the kernel stack is recorded
 };

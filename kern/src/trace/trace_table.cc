@@ -7,21 +7,6 @@
 #include "core/planted.h"
 #include "store/trace_memory.h"
 
-TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
-  seen += other.seen;
-  recorded += other.recorded;
-  dropped += other.dropped;
-  filtered += other.filtered;
-  freed += other.freed;
-  cleared += other.cleared;
-  unmatched += other.unmatched;
-  live_bytes += other.live_bytes;
-  stacks_lost += other.stacks_lost;
-  contexts_lost += other.contexts_lost;
-  truncated += other.truncated;
-  return *this;
-}
-
 TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
   for (unsigned i = 0; i < shards; i++) {
     Shard* const shard = new (first_shard() + i) Shard;
@@ -33,7 +18,7 @@ TraceTable* TraceTable::create(unsigned cpus) {
   trace_memory_prepare();
   const size_t size = size_of(cpus);
   void* memory = size == kPageSize ? trace_page_take() : trace_block_take(size);
-  // The first hook, which has a stack and a context to store, is to find the pool full.
+  // The first hook has a stack and a context to store, so it should find the pool full.
   for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
   return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
@@ -66,35 +51,30 @@ void TraceTable::set_options(const TraceOptions& options) {
   passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
 }
 
-// With more records there is one with nearly every word of homes_.
+// With more records, nearly every word of homes_ has one.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);
-  has_few_ = selects_ || (!runs && counters().live() <= kHomes);
+  has_few_ = selects_ || (!runs && counters().live <= kHomes);
 }
 
-void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::seed_samplers(uint64_t seed) {
   for (Shard& shard : all_shards()) {
     if (!shard.sampler.seeded()) shard.sampler.seed(seed++);
   }
 }
 
 TraceCounters TraceTable::Shard::counters() const {
-  const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
-                 unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
-  return {.seen = tally.recorded + tally.dropped + filtered,
-          .recorded = tally.recorded,
-          .dropped = tally.dropped,
-          .filtered = filtered,
-          .freed = tally.freed,
-          .cleared = tally.cleared,
-          .unmatched = unmatched + tally.cut_nothing,
-          .live_bytes = tally.live_bytes,
-          .stacks_lost = tally.stacks_lost,
-          .contexts_lost = tally.contexts_lost,
-          .truncated = tally.truncated};
+  TraceCounters sum = {};
+#define READ(name) sum.name = __atomic_load_n(&tally.name, __ATOMIC_RELAXED);
+  ABI_TRACEDUMP_COUNTERS(READ, READ, ABI_TRACEDUMP_NO_COUNTER)
+#undef READ
+  sum.seen = sum.recorded + sum.dropped + sum.filtered;
+  sum.live = live();
+  sum.unmatched += tally.cut_nothing;
+  return sum;
 }
 
-// --- The way of a record through a shard.
+// --- Records in a shard.
 
 [[gnu::always_inline]] inline TraceTable::Record* TraceTable::Shard::take(bool fresh) {
   Record* const record = fresh ? store.take_record() : store.take_free_record();
@@ -105,7 +85,8 @@ TraceCounters TraceTable::Shard::counters() const {
   return record;
 }
 
-// Hooks that use it again fill it in with size and time last, while visit_standing() may look.
+// A hook that reuses the record stores size and time last, and visit_standing() may read it before:
+// the size must not be kLarge then.
 void TraceTable::Shard::give_back(Record* record) {
   if (record->is_large()) {
     auto* const large = reinterpret_cast<Record*>(record->large());
@@ -127,7 +108,7 @@ void TraceTable::Shard::retire(Record* record) {
   moment.held = record;
 }
 
-TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) {
   if (shard.moment.number == 0 || shard.is_newer(record)) return record;
   Record* const copy = shard.take(true);
   if (!copy) return nullptr;
@@ -165,14 +146,15 @@ void TraceTable::replace(Store& store, Record* record, Record* other) {
   before->set_next(other);
 }
 
-void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::free_record(Shard& shard, Record* record) {
   replace(shard.store, record, record->next());
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->bytes();
+  shard.tally.bytes -= record->bytes();
   shard.retire(record);
 }
 
-// In use, for visit_standing(), when all else is there.
+// Stores object_mark, which marks the record as used, last: visit_standing() may read it at any
+// time.
 [[gnu::always_inline]] inline void TraceTable::put_record(Shard& shard, Record* record,
                                                           const TraceEvent& event, Large* large,
                                                           uint64_t word) {
@@ -180,7 +162,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   Store& store = shard.store;
   Tally& tally = shard.tally;
   tally.recorded++;
-  tally.live_bytes += event.size;
+  tally.bytes += event.size;
   tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
   tally.contexts_lost += event.context == 0;
   tally.truncated += event.truncated;
@@ -204,8 +186,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
 }
 
 [[gnu::always_inline]] inline bool TraceTable::record_in(Shard& shard, const TraceEvent& event,
-                                                         uint64_t word,
-                                                         bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+                                                         uint64_t word, bool fresh) {
   if (event.size >= kLargeSize) [[unlikely]]
     return record_large_in(shard, event, word, fresh);
   Record* const record = shard.take(fresh);
@@ -213,8 +194,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   return record;
 }
 
-void TraceTable::record_rest(Shard& shard, const TraceEvent& event,
-                             uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::record_rest(Shard& shard, const TraceEvent& event, uint64_t word) {
   if (!record_in(shard, event, word, true)) shard.tally.dropped++;
 }
 
@@ -237,16 +217,18 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!done && !record_in_any(event, word)) drop(event.cpu);
 }
 
-bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
   for (Shard& shard : all_shards()) {
     const TryGuard guard(shard.lock);
-    if (guard && record_in(shard, event, word, false)) return true;
+    if (!guard) continue;
+    shard.lock.known_held();
+    if (record_in(shard, event, word, false)) return true;
   }
   return false;
 }
 
-[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(
-    Shard& shard, const TraceEvent& event, uint64_t word, bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(Shard& shard, const TraceEvent& event,
+                                                              uint64_t word, bool fresh) {
   Record* const place = event.size <= kMaxSize ? shard.take(fresh) : nullptr;
   if (!place) return false;
   Record* const record = shard.take(fresh);
@@ -267,9 +249,8 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
   forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu);
 }
 
-// Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
-bool TraceTable::forget_of(uint16_t owner, uint64_t object,
-                           uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+// Fast path: the record is the first of its chain in the CPU's own shard, whose lock is free.
+bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) {
   if (!holds(object)) [[unlikely]] {
     count_unmatched(cpu);
     return false;
@@ -290,7 +271,8 @@ bool TraceTable::forget_of(uint16_t owner, uint64_t object,
   return forget_word(word, 0, cpu);
 }
 
-// Whoever frees an object has been given it, and so sees the bit of the shard that has its record.
+// The freeing CPU has received the object from the allocating one, and so sees the bit that this
+// one set in homes_.
 bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
   Shard& own = shard_of(cpu);
   const uint64_t object = TraceRecord::object_of(word);
@@ -318,17 +300,17 @@ bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
     }
     is_home |= hash_of(record->object()) % kHomes == hash % kHomes;
   }
-  // As long as there are so few buckets, all such records are in one chain.
+  // With so few buckets all records with the hash value are in this chain.
   if (!is_home && store.buckets <= kHomes) {
     homes_[hash % kHomes].fetch_and(~shard.bit, std::memory_order_relaxed);
   }
   return false;
 }
 
-// Whoever has been given the object sees the bit of the shard that has its record.
+// As in forget_word(), the caller has received the object, and so sees the bit in homes_.
 void TraceTable::note_not_leak(uint64_t object) {
   if (!holds(object)) return;
-  trace_memory_prepare();  // for a copy
+  trace_memory_prepare();  // changeable() may make a copy
   const uint32_t hash = hash_of(object);
   for (uint64_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = first_shard()[std::countr_zero(left)];
@@ -340,6 +322,23 @@ void TraceTable::note_not_leak(uint64_t object) {
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
+}
+
+// Changes records that a snapshot needs, too: owners are in no dump.
+bool TraceTable::reown(uint16_t from, uint64_t object, uint16_t to) {
+  if (!holds(object)) return false;
+  const uint64_t word = TraceRecord::word_of(object, from);
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object_mark != word) record = record->next();
+    if (!record) continue;
+    record->object_mark = TraceRecord::word_of(object, to);
+    return true;
+  }
+  return false;
 }
 
 bool TraceTable::find(uint64_t object, TraceRecord& found) {

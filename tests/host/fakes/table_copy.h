@@ -13,6 +13,6 @@ inline std::vector<TraceRecord> copy_of(TraceTable& table, TraceCounters* counte
   EXPECT_TRUE(snapshot.open(table).ok());
   *counters = snapshot.counters();
   snapshot.visit([&](const TraceRecord& record) { records.push_back(record); });
-  EXPECT_EQ(records.size(), counters->live());
+  EXPECT_EQ(records.size(), counters->live);
   return records;
 }

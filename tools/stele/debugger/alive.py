@@ -47,7 +47,7 @@ def _path(names, links, target):
 def _holder(names, kind, place):
     """"Process 0x… .fds", or the name of the root."""
     if kind == "owner":
-        return "a root that its owner names"
+        return "a root that its owner reports"
     if kind == "walker":
         return f"{names.object(place.owner, place.item)}, by its walker"
     if place.owner:

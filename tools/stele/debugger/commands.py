@@ -125,7 +125,7 @@ class KmemRefs(_Command):
 
 class Tasks(_Command):
     """tasks
-    All tasks: number, process, state, CPU, name, address."""
+    All tasks: number, process, state, CPU, name, address. The number of a thread's task is the thread's id."""
 
     name = "tasks"
 

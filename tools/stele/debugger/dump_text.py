@@ -1,7 +1,9 @@
 """The text of a dump, like that of kern/src/trace/dump/trace_text.cc."""
+from dataclasses import replace
 from itertools import groupby
 
 from stele.debugger import sampling
+from stele.tracedump import counters_line, object_line
 
 OBJECTS_SHOWN, CONTEXTS_SHOWN, USER_STACKS_SHOWN, PLACES_SHOWN = 100, 8, 8, 8  # of each group: TraceDetails, TraceText
 
@@ -29,11 +31,8 @@ def dump_text(traces, source, symbols, places=()):
     groups = groups_of(source)
     options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
     yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"
-    counters = dict(source.counters)
-    counters["estimated_bytes"], counters["estimated_objects"] = (sampling.whole(sum(group.estimated[i] for group in groups)) for i in (0, 1))
-    words = [f"{key} {value}" for key, value in counters.items()]
-    words.insert(list(counters).index("stacks_lost"), f"stacks {source.stacks}")
-    yield " ".join(words)
+    estimated = {f"estimated_{what}": sampling.whole(sum(group.estimated[i] for group in groups)) for i, what in enumerate(("bytes", "objects"))}
+    yield counters_line(replace(source, counters=source.counters | estimated))
     for group in groups:
         yield ""
         yield from _group_text(traces, source, group, symbols, places)
@@ -59,9 +58,7 @@ def _group_text(traces, source, group, symbols, places):
     yield from _user_stacks(traces, source, group.records)
     yield from _places(sorted(place for place in places if place[0] == group.stack))
     for record in group.records[:OBJECTS_SHOWN]:
-        size = "" if source.kind == "references" else f" size {record.size}"
-        yield (f"\t{record.object:#x}{size} age {traces.now - record.time // 1_000_000} mark {record.mark} cpu {record.cpu}"
-               f"{' not_leak' if record.not_leak else ''} {traces.context_name(record.context)}")
+        yield object_line(source, record, traces.now - record.time // 1_000_000, traces.context_name(record.context))
     if len(group.records) > OBJECTS_SHOWN:
         yield f"\t… {len(group.records) - OBJECTS_SHOWN} more"
 
@@ -105,7 +102,7 @@ def _user_stacks(traces, source, records):
         context = traces.contexts[number]
         others = f" and {processes - 1} more" if processes > 1 else ""
         build_id = f", build id {context.build_id}" if context.build_id else ""
-        yield f"\tuser stack of pid {context.pid} {context.name}{others}, {_amount(source, size, count)}{build_id}"
+        yield f"\tuser stack of {context}{others}, {_amount(source, size, count)}{build_id}"
         yield from (f"\t\t{frame:#x} [{context.path}]" for frame in traces.stacks[stack].frames)
     if len(found) > USER_STACKS_SHOWN:
         yield f"\t… {len(found) - USER_STACKS_SHOWN} more user stacks"

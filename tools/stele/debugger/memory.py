@@ -2,7 +2,7 @@
 
 A Struct is a copy of the memory of one object. Its fields are attributes: ints (pointers and
 enumerations too), bytes (arrays of char), Structs and Arrays. Atomics, arrays and other wrappers of
-the standard library are replaced by their contents; members of bases and of anonymous unions are
+the standard library are replaced by their contents; members of bases, of heads and of anonymous unions are
 the object's own.
 """
 import contextlib
@@ -12,6 +12,7 @@ import gdb
 
 PAGE = 4096
 _WRAPPERS = ("std::", "ObjectCache<")
+_HEADS = ("kmem_cache_head",)  # members that are, in C, what a base is in C++
 _layouts = {}
 _types = {}
 
@@ -62,7 +63,7 @@ def _members(gdb_type):
         if not hasattr(field, "bitpos"):
             continue  # static
         offset, kind = field.bitpos // 8, field.type.strip_typedefs()
-        if field.is_base_class or not field.name:
+        if field.is_base_class or not field.name or kind.name in _HEADS:
             for name, inner, member in _members(kind):
                 yield name, offset + inner, member
         else:

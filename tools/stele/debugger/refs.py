@@ -4,7 +4,7 @@ each, to what, and where it is now.
 A reference is two neighbouring words, the address of its object and the number of its record
 (kern/include/core/ref.h). So a reference is where these two words are, even if it was moved.
 """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stele.debugger.memory import Unreadable, constant
 from stele.debugger.reach import Place, ask
@@ -56,7 +56,7 @@ def references(kernel, name):
 def traced_references(kernel, table):
     """[Reference] of a TraceTable, with their locations."""
     base, unit = kernel.constant("direct_map_base"), constant("TraceTable::kPlaceUnit")
-    known = [Reference(replace(record, object=base + record.size * unit if record.size else 0, size=0), record.object)
+    known = [Reference(record._replace(object=base + record.size * unit if record.size else 0, size=0), record.object)
              for record in kernel.once(Traces).records(table)]
     _find(kernel, known)
     return known

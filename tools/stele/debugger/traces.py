@@ -8,10 +8,7 @@ from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import Layout, Unreadable, constant, enumerators
 from stele.debugger.ref_classes import RefClass, ref_classes
-from stele.tracedump import Context, Record, Source, Stack
-
-_COUNTERS = ("recorded", "freed", "live_bytes", "dropped", "cleared", "stacks_lost", "contexts_lost", "truncated", "cut_nothing", "filtered",
-             "unmatched")
+from stele.tracedump import COUNTERS, NOT_LEAK, Context, Record, Source, Stack
 
 
 def _signed(word):
@@ -89,24 +86,23 @@ class Traces:
             return None
         table = self.kernel.at("TraceTable", owner.structure.trace)
         options, shards = table.options_, self._shards(table)
-        counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in _COUNTERS}
-        live = counters["recorded"] - counters["freed"] - counters["cleared"]
+        counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in Layout.of("TraceTable::Tally").fields}
+        counters["seen"] = counters["recorded"] + counters["dropped"] + counters["filtered"]
+        counters["live"] = counters["recorded"] - counters["freed"] - counters["cleared"]
+        counters["unmatched"] += counters["cut_nothing"]
         records = self.records(table) if records is None else records
         of_references, is_cache = isinstance(owner, RefClass), owner.structure.has("object_size")
         options = {"depth": options.depth, "min": options.min_size, "pid": options.pid, "sample": options.sample,
                    "max": 0 if options.max_size == constant("TraceOptions::kAnySize") else options.max_size}
         stacks = {record.stack for record in records} - {0}
         kind = "references" if of_references else "cache" if is_cache else "arena"
+        counters["untracked"] = max((owner.direct()[1] if kind == "arena" else owner.live()) - counters["live"], 0)
+        if of_references:
+            counters["bytes"] = 0
         return Source(owner.name, kind, "running" if table.running else "stopped", not of_references and bool(owner.structure.zombie),
                       object_size(owner),
                       {key: value for key, value in options.items() if value}, table.mark_ >> constant("TraceRecord::kMarkShift"), len(stacks),
-                      {"seen": counters["recorded"] + counters["dropped"] + counters["filtered"], "recorded": counters["recorded"],
-                       "dropped": counters["dropped"], "filtered": counters["filtered"], "freed": counters["freed"],
-                       "cleared": counters["cleared"], "live": live, "bytes": 0 if of_references else counters["live_bytes"],
-                       "untracked": max((owner.direct()[1] if kind == "arena" else owner.live()) - live, 0),
-                       "unmatched": counters["unmatched"] + counters["cut_nothing"], "stacks_lost": counters["stacks_lost"],
-                       "contexts_lost": counters["contexts_lost"], "truncated": counters["truncated"]},
-                      records)
+                      {name: counters[name] for name in COUNTERS if name in counters}, records)
 
     def records(self, table):
         """All Records of a TraceTable. Records of references have the reference's number as object,
@@ -143,8 +139,9 @@ class Traces:
                 seen = epoch + (epoch & 1 ^ time >> 31)  # Record::milliseconds()
                 kernel_stack, user_stack = self._split(stack)
                 address, mark = _object_and_mark(object_mark)
-                yield Record(address, size, (seen >> 1 << 32 | time) * 1_000_000, kernel_stack, self._context(context),
-                             mark, next_stamp & cpu_mask, bool(next_stamp & not_leak), user_stack)
+                yield Record(object=address, size=size, time=(seen >> 1 << 32 | time) * 1_000_000, stack=kernel_stack,
+                             context=self._context(context), user_stack=user_stack, mark=mark, cpu=next_stamp & cpu_mask,
+                             flags=NOT_LEAK if next_stamp & not_leak else 0)
 
     def _split(self, number):
         """(kernel stack, user stack), which are then cached."""
@@ -183,7 +180,8 @@ class Traces:
         program = self.kernel.at("ContextTable::Program", context.program)
         kind = {"kProcess": "process", "kInterrupt": "irq"}.get(enumerators("ContextKind").get(context.kind), "task")
         build_id = self.kernel.read(context.program + layout.offset("build_id"), program.build_id_size).hex()
-        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id)
+        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id,
+                       context.thread)
 
     def context_name(self, number):
         return str(self.contexts[number]) if number else "unknown"

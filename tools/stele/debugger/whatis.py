@@ -24,7 +24,7 @@ def whatis(kernel, address):
 
 def _lines(kernel, address):
     if address < kernel.constant("user_end"):
-        return ["an address of programs, not of the kernel"]
+        return ["an address of user space"]
     if kernel.label("image_start") <= address < kernel.label("image_end"):
         return [_in_image(kernel, address)]
     page = page_of(kernel, address)
@@ -97,7 +97,7 @@ def _in_arenas(kernel, address, page):
         if lines:
             yield from lines
             return
-    yield "memory that is no arena's"
+    yield "memory of no arena"
 
 
 def _in_arena(kernel, arena, address, page):
@@ -128,7 +128,7 @@ def _metadata(kernel, arena, segment):
         return
     through = [other.name for other in arenas if other.structure.source == arena.address and other.structure.passes_on]
     if through:
-        yield f"  perhaps by way of {', '.join(through)}, which keeps no account of its own"
+        yield f"  perhaps through {', '.join(through)}, which does not track allocations"
 
 
 def _segment(segment):
@@ -227,7 +227,7 @@ def _allocated_by(kernel, owner, item):
             span = "" if owner.structure.has("object_size") else "a span of another arena or a cache, "
             yield f"  it has no record: {span}allocated before its trace began, filtered or dropped"
         elif not owner.structure.flags & constant("KMC_NOTRACE"):
-            yield f"  who allocated it was not traced: echo start > #mem/kmemtrace/{owner.name}"
+            yield f"  its allocation was not traced: echo start > #mem/kmemtrace/{owner.name}"
         return
     yield (f"  allocated by {traces.context_name(record.context)} {traces.now - record.time // 1_000_000} ms ago on CPU {record.cpu}, "
            f"{record.size} bytes, mark {record.mark}{', not a leak' if record.not_leak else ''}")
@@ -282,7 +282,7 @@ def _in_virtual_range(kernel, address):
             yield _into(address, found[0].start, f"an allocation from the arena {arena.name}, {_segment(found[0])}") + mapped
             yield from _allocated_by(kernel, arena, found[0].start)
             return
-    yield "nothing" if not kernel.can_read(address) else "mapped, but nothing that the kernel keeps account of"
+    yield "nothing" if not kernel.can_read(address) else "mapped, by an unknown owner"
 
 
 def _cpu_stack(kernel, cpu, address):

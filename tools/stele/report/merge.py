@@ -26,7 +26,7 @@ from stele.report.profile import Amount, Key, Profile, ReportError
 MOST_STACKS = 1 << 17
 MOST_LOST = 20  # lines about losses
 FILES_OF_ONE = 50  # fewer files are not worth the start of a process for each CPU
-PID = re.compile(r"^pid \d+ ")
+PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 

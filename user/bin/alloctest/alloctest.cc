@@ -14,6 +14,7 @@
 // It reads and writes without the C library's buffers, which would be allocations of its own.
 #include "alloctest.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -59,8 +60,31 @@ void await_line() {
   _exit(0);
 }
 
+struct Work {
+  std::size_t bytes;
+  char** first;
+  char** behind;
+};
+
+void* leak_all(void* argument) {
+  const Work& work = *static_cast<const Work*>(argument);
+  for (char** kind = work.first; kind != work.behind; kind++) find_kind(*kind)->leak(work.bytes);
+  return nullptr;
+}
+
+void leak_in_threads(unsigned count, Work& work) {
+  constexpr unsigned kMost = 64;
+  static pthread_t threads[kMost];
+  if (count > kMost) _exit(2);
+  for (unsigned i = 0; i < count; i++) {
+    if (pthread_create(&threads[i], nullptr, leak_all, &work) != 0) _exit(3);
+  }
+  for (unsigned i = 0; i < count; i++) pthread_join(threads[i], nullptr);
+}
+
 [[noreturn]] void usage() {
-  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       "
+  say("usage: alloctest [--leak BYTES] [--threads N] [--go] [--stay] KIND…\n       alloctest "
+      "--time\n       "
       "alloctest --as UID "
       "PROGRAM ARGUMENT…\nKINDs:");
   for (std::size_t i = 0; i < kind_count; i++) {
@@ -75,6 +99,7 @@ void await_line() {
 
 int main(int argc, char** argv) {
   std::size_t bytes = 30000;
+  unsigned threads = 0;
   bool go = false, stay = false;
   int at = 1;
   if (argc > 3 && std::string_view(argv[1]) == "--as") {
@@ -89,6 +114,8 @@ int main(int argc, char** argv) {
       go = true;
     } else if (option == "--stay") {
       stay = true;
+    } else if (option == "--threads" && at + 1 < argc) {
+      threads = static_cast<unsigned>(std::strtoul(argv[++at], nullptr, 10));
     } else if (option == "--leak" && at + 1 < argc) {
       bytes = std::strtoul(argv[++at], nullptr, 10);
     } else {
@@ -104,7 +131,12 @@ int main(int argc, char** argv) {
     say("ready\n");
     await_line();
   }
-  for (; at < argc; at++) find_kind(argv[at])->leak(bytes);
+  Work work{bytes, argv + at, argv + argc};
+  if (threads == 0) {
+    leak_all(&work);
+  } else {
+    leak_in_threads(threads, work);
+  }
   if (stay) {
     say("done\n");
     await_line();

@@ -205,7 +205,7 @@ static void is_killed_while_it_makes(void) {
 }
 
 static void test_ends(void) {
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 4; round++) {
     int status = in_child(a_thread_faults);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     status = in_child(a_thread_exits);
@@ -250,7 +250,7 @@ static void fails_to_exec(void) {
 }
 
 static void test_exec(void) {
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 4; round++) {
     int status = in_child(main_execs);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     status = in_child(a_thread_execs);

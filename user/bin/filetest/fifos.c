@@ -41,12 +41,23 @@ void test_fifos(void) {
   CHECK(wait_for(child) == 0 && close(fd) == 0);
   /* Without waiting; by another name; unread contents are lost with the last end. */
   CHECK(link("fifo", "name") == 0);
-  int reader = open("fifo", O_RDONLY | O_NONBLOCK), writer = open("name", O_WRONLY | O_NONBLOCK);
-  CHECK(reader >= 0 && writer >= 0 && FAILS(read(reader, bytes, 1), EAGAIN));
-  CHECK(write(writer, "abc", 3) == 3 && read(reader, bytes, 2) == 2 && bytes[1] == 'b');
+  int reader = open("fifo", O_RDONLY | O_NONBLOCK);
   struct pollfd ready = {.fd = reader, .events = POLLIN};
+  /* Nobody hangs up who was never there, or was before. */
+  CHECK(poll(&ready, 1, 0) == 0 && read(reader, bytes, 1) == 0);
+  int writer = open("name", O_WRONLY | O_NONBLOCK);
+  CHECK(reader >= 0 && writer >= 0 && FAILS(read(reader, bytes, 1), EAGAIN));
+  CHECK(poll(&ready, 1, 0) == 0);
+  CHECK(write(writer, "abc", 3) == 3 && read(reader, bytes, 2) == 2 && bytes[1] == 'b');
   CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLIN);
-  CHECK(close(writer) == 0 && read(reader, bytes, 8) == 1 && read(reader, bytes, 8) == 0);
+  int other = open("fifo", O_RDONLY | O_NONBLOCK), late;
+  CHECK(close(writer) == 0 && poll(&ready, 1, 0) == 1 && ready.revents == (POLLIN | POLLHUP));
+  CHECK(read(reader, bytes, 8) == 1 && read(reader, bytes, 8) == 0);
+  CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP);
+  ready.fd = other; /* opened while the writer was there */
+  CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP);
+  ready.fd = late = open("fifo", O_RDONLY | O_NONBLOCK);
+  CHECK(poll(&ready, 1, 0) == 0 && close(late) == 0 && close(other) == 0);
   CHECK(close(reader) == 0);
   signal(SIGPIPE, SIG_IGN);
   reader = open("fifo", O_RDONLY | O_NONBLOCK), writer = open("fifo", O_WRONLY);

@@ -27,6 +27,19 @@ static void hard_links(void) {
   CHECK(rmdir("dir") == 0);
 }
 
+/* A directory has its name, "." in it, and ".." in each directory below. */
+static void links_of_directories(void) {
+  struct stat one;
+  CHECK(mkdir("dir", 0755) == 0 && stat("dir", &one) == 0 && one.st_nlink == 2);
+  CHECK(mkdir("dir/a", 0755) == 0 && mkdir("dir/b", 0755) == 0 && mkdir("dir/b/c", 0755) == 0);
+  write_text("dir/file", "text");
+  CHECK(stat("dir", &one) == 0 && one.st_nlink == 4);
+  CHECK(rename("dir/b/c", "dir/a") == 0 && stat("dir/b", &one) == 0 && one.st_nlink == 2);
+  CHECK(rename("dir/a", "c") == 0 && rmdir("dir/b") == 0 && stat("dir", &one) == 0);
+  CHECK(one.st_nlink == 2 && unlink("dir/file") == 0 && rmdir("dir") == 0 && rmdir("c") == 0);
+  CHECK(stat("/usr", &one) == 0 && one.st_nlink == 4); /* bin, man */
+}
+
 static void symbolic_links(void) {
   char here[PATH_MAX], path[2 * PATH_MAX], target[2 * PATH_MAX];
   struct stat one;
@@ -90,5 +103,6 @@ static void symbolic_links(void) {
 
 void test_links(void) {
   hard_links();
+  if (!on_host) links_of_directories();
   symbolic_links();
 }

@@ -85,6 +85,61 @@ static void closing(void) {
   close(fd);
 }
 
+/* The locks on the first bytes of the file, as another process sees them. */
+enum { BYTES = 24 };
+struct seen {
+  char type, first, length; /* of the lock that has the byte */
+};
+static int tells_what_it_sees(void* argument) {
+  int* asked = argument;
+  int fd = open("file", O_RDWR);
+  char question;
+  while (read(asked[0], &question, 1) == 1 && question == '?') {
+    struct seen seen[BYTES] = {0};
+    for (int i = 0; i < BYTES; i++) {
+      struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+      if (fcntl(fd, F_GETLK, &lock) < 0) return 1;
+      seen[i] = (struct seen){(char)lock.l_type, (char)lock.l_start, (char)lock.l_len};
+    }
+    if (write(ready[1], seen, sizeof seen) != sizeof seen) return 2;
+  }
+  return 0;
+}
+
+/* Locks set at random are those of a plain model: a kind for each byte, equal neighbours are one.
+ */
+static void random_ranges(void) {
+  int asked[2], fd = open("file", O_RDWR);
+  CHECK(pipe(asked) == 0);
+  pid_t child = start(tells_what_it_sees, asked);
+  char model[BYTES];
+  memset(model, F_UNLCK, sizeof model);
+  int wrong = 0;
+  for (int round = 0; round < 150; round++) {
+    const short types[] = {F_RDLCK, F_WRLCK, F_UNLCK};
+    int first = (int)(random() % BYTES), size = 1 + (int)(random() % (BYTES - first));
+    short type = types[random() % 3];
+    wrong += set(fd, F_SETLK, type, first, size) != 0;
+    memset(model + first, type, (size_t)size);
+    struct seen seen[BYTES];
+    write(asked[1], "?", 1);
+    if (read(ready[0], seen, sizeof seen) != sizeof seen) break;
+    for (int i = 0; i < BYTES; i++) {
+      int from = i, to = i + 1;
+      while (from > 0 && model[from - 1] == model[i]) from--;
+      while (to < BYTES && model[to] == model[i]) to++;
+      wrong += seen[i].type != model[i] ||
+               (model[i] != F_UNLCK && (seen[i].first != from || seen[i].length != to - from));
+    }
+  }
+  CHECK(wrong == 0);
+  write(asked[1], ".", 1);
+  CHECK(wait_for(child) == 0);
+  close(asked[0]);
+  close(asked[1]);
+  close(fd);
+}
+
 static int waits_for_lock(void* argument) {
   (void)argument;
   int fd = open("file", O_RDWR);
@@ -164,6 +219,7 @@ static void open_file_locks(void) {
 void test_locks(void) {
   if (pipe(ready) < 0) CHECK(!"pipe");
   ranges();
+  random_ranges();
   closing();
   waiting();
   open_file_locks();

@@ -66,7 +66,7 @@ constexpr option kOptions[] = {{"help", no_argument, nullptr, 'h'},
                                {nullptr, 0, nullptr, 0}};
 
 struct Arguments {
-  Share share;
+  Stride share;
   Target from = {.process = 1};
   uint64_t limit = 10;  // seconds
   std::string command;

@@ -91,7 +91,7 @@ bool Sweep::warm_up() {
   return true;
 }
 
-void Sweep::run(const Share& share, const Target& from) {
+void Sweep::run(const Stride& share, const Target& from) {
   for (Target target = from; target.process <= processes_; target.process++) {
     if (target.allocation == 0) target.allocation = share.first;
     while (try_one(target)) target.allocation += share.step;

@@ -12,7 +12,7 @@
 #include "run.h"
 
 // Every `step`-th allocation of a process, from number `first` on: several guests share a sweep.
-struct Share {
+struct Stride {
   uint64_t first = 1;
   uint64_t step = 1;
 };
@@ -24,7 +24,7 @@ class Sweep {
   // `grows` lines, if they do not. std::runtime_error if the command does not end.
   bool warm_up();
   // Tries all from `from` on. Prints its steps and findings (leaksweep.cc).
-  void run(const Share& share, const Target& from);
+  void run(const Stride& share, const Target& from);
 
  private:
   bool try_one(const Target& target);

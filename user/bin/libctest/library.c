@@ -68,6 +68,7 @@ static void times_and_zones(void) {
   time_t moment = 1711846800;
   struct tm* local = localtime(&moment);
   CHECK(local->tm_hour == 3 && local->tm_isdst == 1 && strcmp(tzname[1], "CEST") == 0);
+  CHECK(local->tm_gmtoff == 7200 && strcmp(local->tm_zone, "CEST") == 0);
   moment--;
   local = localtime(&moment);
   CHECK(local->tm_hour == 1 && local->tm_min == 59 && local->tm_isdst == 0);
@@ -75,6 +76,11 @@ static void times_and_zones(void) {
   char text[64];
   CHECK(strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %z %Z", local) > 0 &&
         strcmp(text, "2024-03-31 01:59:59 +0100 CET") == 0);
+  struct tm summer = {.tm_year = 124, .tm_mon = 6, .tm_mday = 1, .tm_isdst = -1};
+  CHECK(mktime(&summer) == 1719784800 && summer.tm_gmtoff == 7200 &&
+        strcmp(summer.tm_zone, "CEST") == 0);
+  CHECK(strftime(text, sizeof text, "%H %z %Z", gmtime(&moment)) > 0 &&
+        strcmp(text, "00 +0000 UTC") == 0);
   unsetenv("TZ");
   tzset();
   moment++;
@@ -104,6 +110,9 @@ static void locales(void) {
   unsetenv("LC_ALL");
   CHECK(setlocale(LC_ALL, "C") != NULL && strcmp(nl_langinfo(CODESET), "ASCII") == 0);
   CHECK(setlocale(LC_ALL, "nosuch_PLACE.EBCDIC") == NULL);
+  CHECK(setlocale(LC_ALL, "xx_YY") == NULL && setlocale(LC_ALL, "de_DE.ISO-8859-1") == NULL);
+  CHECK(strcmp(setlocale(LC_ALL, NULL), "C") == 0);
+  CHECK(setlocale(LC_ALL, "xx_YY.UTF-8") != NULL && setlocale(LC_ALL, "POSIX") != NULL);
 
   locale_t utf8 = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0);
   CHECK(utf8 != (locale_t)0 && strcmp(nl_langinfo_l(CODESET, utf8), "UTF-8") == 0);

@@ -82,7 +82,7 @@ void test_memory(void) {
   EXPECT((long)map(0, PAGE, READ_WRITE, ABI_MAP_FIXED) == -EINVAL);
   EXPECT((long)map(123, PAGE, READ_WRITE, ABI_MAP_FIXED) == -EINVAL);
   EXPECT((long)map(0, PAGE, 99, 0) == -EINVAL);
-  EXPECT(raw(ABI_SYS_mmap, 0, PAGE, READ_WRITE, ABI_MAP_PRIVATE, 0, 0) == -EINVAL);
+  EXPECT(raw(ABI_SYS_mmap, 0, PAGE, READ_WRITE, ABI_MAP_PRIVATE, -1, 0) == -EBADF);
   EXPECT(RAW(munmap, 123, PAGE, 0) == -EINVAL);
   EXPECT(RAW(munmap, 0xffff800000000000, PAGE, 0) == -EINVAL);
 

@@ -50,6 +50,8 @@ static int writes_too_much(void) {
   if (write(fd, bytes, sizeof bytes) != 1000) return 2;
   if (!FAILS_WITH(EFBIG, write(fd, bytes, 1))) return 3;
   if (pwrite(fd, bytes, 1000, 500) != 500) return 4;
+  if (!FAILS_WITH(EFBIG, ftruncate(fd, 1001)) || !FAILS_WITH(EFBIG, truncate(file, 1001))) return 6;
+  if (truncate(file, 10) != 0 || ftruncate(fd, 1000) != 0) return 7;
   int pair[2];
   if (pipe(pair) != 0 || write(pair[1], bytes, 2000) != 2000) return 5;
   signal(SIGXFSZ, SIG_DFL);
@@ -139,7 +141,9 @@ void test_limits(void) {
   CHECK(in_child(fixed) == 0);
   CHECK(as_nobody(is_nicer) == 0);
   usage();
-  CHECK(sysconf(_SC_RTSIG_MAX) == 32 && sysconf(_SC_PAGESIZE) == 4096);
+  CHECK(sysconf(_SC_RTSIG_MAX) == 31 && sysconf(_SC_PAGESIZE) == 4096);
+  long memory = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES);
+  CHECK(available > 1000 && memory > available && memory < 1L << 28);
   errno = 0;
   CHECK(sysconf(_SC_CHILD_MAX) == -1 && errno == 0);
   CHECK(sysconf(9999) == -1 && errno == EINVAL);

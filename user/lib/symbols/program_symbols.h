@@ -34,14 +34,14 @@ class ProgramSymbols {
   // The file is read the first time that the program is asked about.
   const Program& program(const std::string& path);
 
-  struct Place {
+  struct FunctionOffset {
     const ProgramFunction* function;
     uint64_t offset;
   };
   // Of a return address in the program `path`; nothing if it is in none of its functions, or the
   // file has another build id.
-  std::optional<Place> find(const std::string& path, std::string_view build_id,
-                            uint64_t return_address);
+  std::optional<FunctionOffset> find(const std::string& path, std::string_view build_id,
+                                     uint64_t return_address);
   // "function+0x12 [program]", or "0x401012 [program]". C++ names are demangled.
   std::string frame(const std::string& path, std::string_view build_id, uint64_t return_address);
   // "function", or "0x401012 [program]".

@@ -11,7 +11,8 @@ extern long timezone __asm__("_timezone"); /* seconds west of Greenwich; newlib'
 extern int daylight __asm__("_daylight");
 #endif
 #if __POSIX_VISIBLE >= 199309
-/* Processor time of the calling process; it has one thread. No timers count it but setitimer's. */
+/* Processor time of the calling process, and of the calling thread. No timers count it but
+ * setitimer's. */
 #define CLOCK_PROCESS_CPUTIME_ID ((clockid_t)2)
 #define CLOCK_THREAD_CPUTIME_ID ((clockid_t)3)
 int clock_getcpuclockid(pid_t, clockid_t*); /* of the caller only */

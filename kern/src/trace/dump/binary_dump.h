@@ -1,4 +1,4 @@
-// A binary dump that is open: in a workspace (dump_reserve.h), and read by one at a time.
+// An open binary dump, in a workspace (dump_reserve.h).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 class TraceBinaryDump {
  public:
-  // Of nothing yet. May sleep. EINTR, ENOMEM (dump_workspace_take).
+  // Makes an empty one. May sleep. EINTR, ENOMEM (dump_workspace_take).
   static Result<TraceBinaryDump*> create();
   // May sleep.
   static void destroy(TraceBinaryDump* dump);

@@ -1,8 +1,8 @@
-// What a dump sums up in: items, each found by its key and named by its number.
+// A set of items, each found by its key and numbered, in which a dump sums up.
 //
-// A hash table with linear probing over an array of items, in memory that is given to it and that
-// it leaves for larger memory as long as there is some. When there is none it is full: it finds
-// what it has, and adds nothing.
+// A hash table with linear probing over an array of items. It begins in the memory that it is given
+// and moves to larger memory when needed. When there is none it is full: it still finds items, but
+// adds none.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 #include "store/page_buffer.h"
 
-// An Item has a type Key, is made of one, and says by is(key) whether it is the key's and by
-// hash(key), of which the highest bits count, where that is looked for.
+// An Item has a type Key and a constructor from it; is(key) compares, and hash(key) is a hash whose
+// highest bits are used.
 template <typename Item>
 class DumpSet {
  public:
@@ -27,7 +27,7 @@ class DumpSet {
   DumpSet(const DumpSet&) = delete;
   DumpSet& operator=(const DumpSet&) = delete;
 
-  // Once, before all else. `memory` is aligned to pages.
+  // Sets the page-aligned memory. Once, first.
   void use(std::span<std::byte> memory) {
     const size_t guess = memory.size() / (sizeof(Item) + 2 * sizeof(uint32_t));
     slots_ = slots_for(static_cast<uint32_t>(guess));
@@ -54,7 +54,7 @@ class DumpSet {
     const uint32_t found = *slot_of(key);
     return found == 0 ? kNone : found - 1;
   }
-  // If there is none it is added; kNone if it is full.
+  // The same; adds the item if there is none. kNone if the set is full.
   uint32_t find_or_add(const Key& key) {
     uint32_t* slot = slot_of(key);
     if (*slot != 0) return *slot - 1;
@@ -67,7 +67,7 @@ class DumpSet {
     return size_ - 1;
   }
 
-  // Puts them in another order, with other numbers; nothing is found until reindex().
+  // Sorts the items, which changes their numbers. find() is invalid until reindex().
   template <typename Before>
   void sort(Before before) {
     std::sort(items_, items_ + size_, before);
@@ -78,7 +78,7 @@ class DumpSet {
   }
 
  private:
-  // A power of two, so that at least a fifth of the slots is free.
+  // A power of two that leaves at least a fifth of the slots free.
   static uint32_t slots_for(uint32_t items) { return std::bit_ceil(items + items / 4 + 1); }
 
   uint32_t* slot_of(const Key& key) const {
@@ -95,7 +95,7 @@ class DumpSet {
     return static_cast<uint32_t>(Item::hash(key) >> (64 - std::countr_zero(slots_)));
   }
 
-  // What has failed once is not tried for each record.
+  // After a failure it is full, so that not every record tries again.
   bool grow() {
     if (full_) return false;
     full_ = true;

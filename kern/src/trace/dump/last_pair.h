@@ -1,4 +1,4 @@
-// Both stacks of a record, of which many in a row mostly have the same.
+// Splits the pairs of records into both stacks. Caches the last pair, since it usually repeats.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 class LastPair {
  public:
   explicit LastPair(const StackTable& stacks) : stacks_(stacks) {}
-  // Of a record's `stack`. Valid until the next call.
+  // The two stacks of a record's `stack`. Valid until the next call.
   const StackTable::Pair& split(uint32_t id) {
     if (id != id_) pair_ = stacks_.split(id_ = id);
     return pair_;

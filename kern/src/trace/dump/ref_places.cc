@@ -40,7 +40,7 @@ RefPlaces::Entry* RefPlaces::find(uint64_t number) {
   return found != all().end() && found->number == number ? &*found : nullptr;
 }
 
-// Most often that of the one before.
+// Searches backwards, since the name is usually that of the last reference.
 uint16_t RefPlaces::add_name(uint64_t key, const char* name) {
   for (uint16_t i = name_count_; i-- > 0;) {
     if (names_[i].key == key) return i;
@@ -62,7 +62,7 @@ std::span<const RefPlaces::Entry> RefPlaces::of_stack(uint32_t stack) const {
   return {first, std::ranges::upper_bound(first, all().end(), stack, {}, &Entry::stack)};
 }
 
-int RefPlaces::format(char* buffer, size_t size, const Place& place) const {
+int RefPlaces::format(char* buffer, size_t size, const Location& place) const {
   const char* const name = place.name == kNoName ? "?" : names_[place.name].text;
   switch (place.where) {
     case Where::kNowhere:

@@ -9,12 +9,12 @@
 
 namespace {
 
-// More would only save passes.
+// More memory would only save passes.
 constexpr size_t kMostRoom = 4 * 1024 * 1024;
 constexpr unsigned kMarksPerCell = 64;
 constexpr uint32_t kNone = UINT32_MAX;
 
-// An object, so that the algorithms below inline it.
+// A function object, so that the algorithms below inline it.
 constexpr auto is_older = [](const TraceRecord& a, const TraceRecord& b) {
   const uint64_t a_time = a.milliseconds(), b_time = b.milliseconds();
   return a_time != b_time ? a_time < b_time : a.object() < b.object();
@@ -42,8 +42,7 @@ void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells)
   cells_.use(cells);
 }
 
-// Once there is more the first time, it stays as it is, so that groups are collected in the same
-// company each time.
+// Allocates once only: then repeated collections process the same groups together each time.
 void TraceDetails::want_room(const TraceGroups& groups) {
   size_t wanted = 0;
   for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)
@@ -56,7 +55,7 @@ void TraceDetails::want_room(const TraceGroups& groups) {
   }
 }
 
-// How many groups there is room for, whose details it makes.
+// Makes the details of as many groups as fit; returns their number.
 uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
   size_t used = 0;
   uint32_t count = 0;
@@ -124,7 +123,8 @@ void TraceDetails::add(uint32_t index, const TraceRecord& record, uint32_t user_
   add_mark(index, detail, record);
 }
 
-// If there are more than are shown, these are a heap with the youngest on top, which makes room.
+// If not all records fit, the kept ones are a heap with the youngest on top, which is replaced
+// first.
 void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
   TraceRecord* const first = records_ + detail.first_record;
   if (detail.records < detail.room) {
@@ -173,7 +173,7 @@ void TraceDetails::add_mark(uint32_t index, Detail& detail, const TraceRecord& r
   detail.mark = mark;
 }
 
-// Those of a group lie together, its marks ascending.
+// Sorts the cells by group; the marks of a group ascend.
 void TraceDetails::order_cells(const ContextTable& contexts) {
   cells_.sort([](const Cell& a, const Cell& b) {
     if (a.its.owner != b.its.owner) return a.its.owner < b.its.owner;
@@ -191,8 +191,8 @@ void TraceDetails::order_cells(const ContextTable& contexts) {
   }
 }
 
-// Its origins are ordered by contexts. Each of these has its place by its oldest record, of which
-// those that are shown are kept.
+// Finds the group's contexts with the oldest records, as many as are shown. The group's origins are
+// sorted by context.
 void TraceDetails::find_contexts(Detail& detail) const {
   const std::span<const Cell> origins = cells_.items().subspan(detail.first_origin, detail.origins);
   const Cell* found[kContextsShown];

@@ -4,7 +4,7 @@
 
 void TraceGroups::add_up(TraceSnapshot& snapshot, const StackTable& stacks, uint64_t rate) {
   SampleSum sum(rate);
-  uint32_t last = 0;  // whose group it is
+  uint32_t last = 0;  // the stack of that group
   uint32_t number = kNone;
   snapshot.visit([&](const TraceRecord& record) {
     if (number == kNone || record.stack != last) {

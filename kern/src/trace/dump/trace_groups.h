@@ -1,8 +1,7 @@
-// The records of a snapshot by the kernel stack that allocated them: what each stack's records come
-// to, in one pass.
+// Sums of a snapshot's records by the kernel stack that allocated them, in one pass.
 //
 // This takes memory for each stack, not for each record. When there is no memory for more stacks,
-// the records of those that have no group are added up together.
+// the records of stacks without a group are added up together.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ struct TraceGroup {
 
   uint32_t stack;  // of the kernel; 0: not recorded
   uint64_t objects = 0, bytes = 0;
-  SampleWeight estimate = {};         // what they stand for
+  SampleWeight estimate = {};         // their weight
   uint64_t time_sum = 0, newest = 0;  // milliseconds of their allocations
 };
 
@@ -39,20 +38,20 @@ class TraceGroups {
  public:
   static constexpr uint32_t kNone = DumpSet<TraceGroup>::kNone;
 
-  // Once, first. `memory` is aligned to pages.
+  // Sets the page-aligned memory. Once, first.
   void use(std::span<std::byte> memory) { groups_.use(memory); }
-  // One pass over the snapshot, of a trace with this rate of sampling. Afterwards those with most
-  // bytes (of a sampled trace as they are estimated) come first. May sleep.
+  // Makes one pass over the snapshot; `rate` is the trace's sampling rate. Sorts the groups by
+  // bytes (of a sampled trace, estimated bytes), most first. May sleep.
   void add_up(TraceSnapshot& snapshot, const StackTable& stacks, uint64_t rate);
 
   uint32_t size() const { return groups_.size(); }
   const TraceGroup& operator[](uint32_t number) const { return groups_[number]; }
   uint32_t find(uint32_t stack) const { return groups_.find(stack); }
-  // Different stacks, of those that have a group.
+  // The number of different stacks with a group.
   uint32_t stacks() const { return size() - (find(0) == kNone ? 0 : 1); }
-  // The records that are in none.
+  // The records without a group.
   const TraceGroup& rest() const { return rest_; }
-  // What all records stand for.
+  // The weight of all records.
   const SampleWeight& estimate() const { return estimate_; }
 
  private:

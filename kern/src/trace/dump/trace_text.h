@@ -1,13 +1,12 @@
 // The text of a dump: a snapshot of a table, grouped by stack.
 //
 // It is made in passes over the snapshot, in memory that does not grow with the number of records.
-// The first pass adds up the groups (trace_groups.h). A further one collects the details of as many
-// groups as there is room for (trace_details.h): of all, usually, and then the snapshot is closed
-// before anything is read; otherwise those of the next groups are collected when a reader comes to
-// them.
+// The first pass adds up the groups (trace_groups.h). Another pass collects the details of as many
+// groups as fit (trace_details.h). Usually all fit, and the snapshot is closed before anything is
+// read. Otherwise the details of the next groups are collected when a reader comes to them.
 //
-// Text is made piece by piece while it is read, so that neither symbols nor formatting are ever
-// waited for by a hook. Reading again from an earlier place begins again from the start.
+// Text is made piece by piece while it is read, so that no hook waits for symbols or formatting. A
+// read from an earlier offset restarts from the beginning.
 #pragma once
 
 #include <cstddef>
@@ -30,15 +29,14 @@ struct TraceHeader {
   char name[64];
   TraceState state;
   uint64_t object_size;
-  bool of_references;  // which have no size
-  uint64_t untracked;
-  std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
+  bool of_references;              // these have no size
+  uint64_t objects;                // live objects, with a record or without
+  std::optional<uint32_t> stacks;  // number of different stacks of the live records, if counted
   TraceCounters counters;
-  SampleWeight estimate;  // what the live records stand for
   uint64_t unattributed;  // live records of stacks for which a dump has no group
 
-  // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters
-  // are the last of a line. They return the lengths of the whole texts.
+  // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters, which end a line,
+  // and newline. They return the length of the whole text.
   int format_state(char* buffer, size_t size) const;
   int format_counters(char* buffer, size_t size) const;
 };
@@ -48,7 +46,7 @@ class TraceText {
   static constexpr size_t kPiece = 512;
   static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
   static constexpr uint32_t kPlacesShown = 8;      // of each group of references
-  // Bytes that it works in: of groups, of records, of cells (trace_details.h).
+  // Bytes of its memory: for groups, for records, for cells (trace_details.h).
   static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
   static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
 
@@ -56,38 +54,38 @@ class TraceText {
   // the text is used.
   TraceText(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
 
-  // Of whose snapshot it is; opened and, if it is not closed before, closed by the caller.
+  // The snapshot of the text. The caller opens it, and closes it unless this has closed it.
   TraceSnapshot& snapshot() { return snapshot_; }
-  // The snapshot was opened. Groups its records by stack and sorts the groups. `now` is in coarse
+  // Groups the records of the opened snapshot by stack and sorts the groups. `now` is in coarse
   // milliseconds, not before that moment. May sleep.
   void make(uint64_t now);
-  // Whether the snapshot is needed for reading. If not, mark() says which numbers are.
+  // True if reading needs the snapshot. Otherwise mark() marks the needed numbers.
   bool needs_snapshot() const { return collected_ < groups_.size(); }
-  // Tells `mark` all numbers of stacks and contexts that a text has which needs no snapshot:
-  // mark.stack(), of pairs too, and mark.context(). While it is read, too.
+  // Calls mark.stack(), for pairs too, and mark.context() for all numbers in a text that needs no
+  // snapshot. Also while the text is read.
   template <typename Mark>
   void mark(Mark& mark) const;
 
-  // The caller fills in name, state and object size before make(), which does the rest but
-  // `untracked`.
+  // The caller fills in name, state, object size and `objects` before make(), which fills in the
+  // rest.
   TraceHeader header = {};
-  // Of references: where they lie, a moment later. There until the text has been read.
+  // For references: their places, found shortly after the snapshot. Valid until the text is read.
   const RefPlaces* places = nullptr;
-  bool places_missing = false;  // they were wanted, and there was no memory
+  bool places_missing = false;  // they were requested, but there was no memory
 
-  // Bytes of the text from `offset` on; 0 at its end.
+  // Reads the text from `offset` on; 0 at its end.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
-  // Of the records of a group, those of all contexts with the same user stack in the same program.
-  struct Share {
+  // The records of a group that have the same user stack in the same program, in any context.
+  struct UserStackSum {
     uint64_t bytes;
     uint64_t count;
     uint32_t user_stack;
     uint32_t context;    // the first
-    uint32_t processes;  // how many contexts
+    uint32_t processes;  // number of contexts
   };
-  enum class Part : uint8_t {
+  enum class Section : uint8_t {
     kHeader,
     kGroup,
     kFrames,
@@ -109,23 +107,22 @@ class TraceText {
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);
-  void collect_shares();
-  void add_share(const Share& share);
+  void collect_user_stacks();
+  void add_user_stack(const UserStackSum& sum);
   const TraceGroup& group() const { return groups_[group_]; }
   uint32_t index() const { return group_ - first_collected_; }  // of the group's details
 
-  // The line of a kernel function that a stack's frame is in. Most of a stack's frames were in
-  // stacks before it, so lines are kept where they are looked for by the frame.
+  // A cached line for a frame: its kernel function. Most frames of a stack occur in earlier stacks.
   struct FrameLine {
     static constexpr size_t kLongest = 62;
     uint64_t frame;
-    uint8_t length;  // 0: nothing is kept
+    uint8_t length;  // 0: unused
     char text[kLongest + 1];
   };
   static constexpr size_t kFrameLines = 64;
   void print_symbol(uint64_t frame);
 
-  // Each makes the next piece of its part in piece_, or goes on to the next part.
+  // Each makes the next piece of its part in piece_, or moves to the next part.
   void next_piece();
   void print_header();
   void print_group();
@@ -142,7 +139,7 @@ class TraceText {
   void print_amount(uint64_t bytes, uint64_t objects);
   char* put_object(char* to, const TraceRecord& record);
   char* put_tail(char* to, const TraceRecord& record);
-  // Valid until the next call; the same context again costs nothing.
+  // Valid until the next call; caches the last context.
   std::string_view context_text(uint32_t context);
   __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
 
@@ -152,16 +149,16 @@ class TraceText {
   uint64_t now_ = 0;
   TraceGroups groups_;
   TraceDetails details_;
-  uint32_t first_collected_ = 0, collected_ = 0;  // groups whose details there are
-  // Of the group being printed: how many user stacks it has, and those with most bytes; the oldest
+  uint32_t first_collected_ = 0, collected_ = 0;  // groups with collected details
+  // The group being printed: its number of user stacks, and those with most bytes; its oldest
   // records.
   uint32_t user_stacks_ = 0;
-  Share shares_[kUserStacksShown];
+  UserStackSum user_stack_sums_[kUserStacksShown];
   std::span<const TraceRecord> oldest_;
 
-  // Where the text is.
-  uint64_t position_ = 0;  // of piece_ in the text
-  Part part_ = Part::kHeader;
+  // The position in the text.
+  uint64_t position_ = 0;  // of piece_
+  Section section_ = Section::kHeader;
   uint32_t group_ = 0;
   uint32_t item_ = 0;     // in the part
   uint32_t printed_ = 0;  // items of a list
@@ -171,11 +168,11 @@ class TraceText {
 
   FrameLine frame_lines_[kFrameLines] = {};
 
-  uint32_t context_shown_ = UINT32_MAX;  // whose text it is; the number of none
+  uint32_t context_shown_ = UINT32_MAX;  // the context of context_text_; UINT32_MAX: none
   size_t context_length_ = 0;
   char context_text_[kContextText];
 
-  // The line of an object from its size on, and one of `oldest_` that has it.
+  // The line of an object from its size on, and the record of `oldest_` that it was made for.
   const TraceRecord* tail_of_ = nullptr;
   size_t tail_length_ = 0;
   char tail_[kObjectLine];

@@ -48,8 +48,8 @@ typedef __sigset_t sigset_t; /* bit s is signal s */
 #define SIGUSR1 30
 #define SIGUSR2 31
 #define SIGRTMIN 32
-#define SIGRTMAX 63
-#define NSIG 64
+#define SIGRTMAX 62 /* what is above is pthread_cancel's */
+#define NSIG 63
 #define _NSIG NSIG
 
 typedef void (*_sig_func_ptr)(int);
@@ -172,6 +172,8 @@ int sigfillset(sigset_t*);
 int sigismember(const sigset_t*, int);
 int sigpending(sigset_t*);
 int sigprocmask(int, const sigset_t*, sigset_t*);
+int pthread_kill(pthread_t, int);
+int pthread_sigmask(int, const sigset_t*, sigset_t*);
 int sigsuspend(const sigset_t*);
 int sigwait(const sigset_t*, int*);
 int sigqueue(pid_t, int, union sigval);

@@ -1,5 +1,7 @@
-/* clock() counts microseconds, as POSIX wants. */
+/* clock() counts microseconds, as POSIX wants; struct tm has the zone that it is in. */
 #ifndef _MACHTIME_H_
 #define _MACHTIME_H_
 #define _CLOCKS_PER_SEC_ 1000000
+#define __TM_GMTOFF tm_gmtoff /* seconds east of Greenwich */
+#define __TM_ZONE tm_zone
 #endif

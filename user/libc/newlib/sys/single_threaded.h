@@ -1,0 +1,13 @@
+/* Whether the process has had one thread only: code that counts references may then do so without
+ * the cost of atomic operations. */
+#ifndef _SYS_SINGLE_THREADED_H
+#define _SYS_SINGLE_THREADED_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern char __libc_single_threaded;
+#ifdef __cplusplus
+}
+#endif
+#endif
