@@ -119,7 +119,7 @@ def test_a_run_that_does_not_end_is_killed():
     """A failed open is followed by a sleep without end."""
     result = leaksweep("true < /etc/profile || sleep 100000", "--limit", "1")
     assert result.status == 0, result
-    assert re.search(r"^did not end, and were killed \(not counted\): with allocation \d+.* of process 1$", result.stdout, re.M), result
+    assert re.search(r"^hung and were killed \(not counted\): at allocation \d+.* of process 1$", result.stdout, re.M), result
 
 
 @pytest.mark.long
@@ -128,8 +128,8 @@ def test_what_does_not_end_without_a_failure_either_is_doubted():
     the second process at all."""
     result = leaksweep("[ -e /tmp/stuck ] && exec sleep 100000; (:) || : > /tmp/stuck; :", "--jobs", "1", "--limit", "1")
     assert result.status == 2, result
-    assert re.search(r"^    the failure could not be repeated that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
-    assert re.search(r"^    the command no longer ended without a failure, after that of allocation \d+.* of process 2", result.stdout, re.M), result
+    assert re.search(r"^    could not repeat the failure that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
+    assert re.search(r"^    the command hung even without a failure, after the failure of allocation \d+.* of process 2", result.stdout, re.M), result
     assert re.search(r"^    process 2 was killed before its allocation \d+ came: it may make more$", result.stdout, re.M), result
 
 
