@@ -47,7 +47,7 @@ def outcomes_here(cases, folder):
 
 
 def wrong(cases, outcomes):
-    """{case: what is wrong}"""
+    """{case: error}"""
     faults = {case.name: case.faults(outcomes[case]) if case in outcomes else ["did not run"] for case in cases}
     return {name: found for name, found in faults.items() if found}
 
@@ -64,7 +64,7 @@ def test_some_cases(tmp_path):
 
 @pytest.mark.long
 def test_all_cases(tmp_path):
-    """The same pass in the guest and here; each that is left out has its reason."""
+    """The same cases pass in the guest and on the host; each skipped one has its reason."""
     here, there = tmp_path / "here", tmp_path / "guest"
     here.mkdir()
     there.mkdir()
@@ -111,7 +111,7 @@ def test_history_and_completion(terminal):
     terminal.wait_for(r"^# cat #mem/kmemstat\s*\Z")
     terminal.type("| grep -c NAME\r")
     terminal.wait_for(r"^1\n#$")
-    # What begins the same is listed.
+    # Names with the same beginning are listed.
     terminal.type("ls #mem/kmem\t")
     terminal.wait_for(r"^kmemstat +kmemtrace/\n# ls #mem/kmem\s*\Z")
 
@@ -132,7 +132,8 @@ def test_job_control(terminal):
 
 
 def test_devices(terminal):
-    """What the rule for #name/ is for; the reason of a failed write; a device is a root of its own."""
+    """The purpose of the rule for #name/; the reason of a failed write; a device is a root of its
+    own."""
     terminal.type("echo start > #mem/kmemtrace/pipe; ls | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
     terminal.wait_for(r"\n#$")
     terminal.type("head -n 1 #mem/kmemtrace/pipe\r")

@@ -85,15 +85,15 @@ def test_what_is_lost_is_doubted(counters, doubt):
 
 
 def test_meddling_is_doubted():
-    assert doubts(dump(source(), commands=14)) == ["somebody else gave 2 of the tracer's commands start, stop, reset and mark"]
+    assert doubts(dump(source(), commands=14)) == ["another process gave 2 of the tracer's commands start, stop, reset and mark"]
     assert doubts(dump(source(), commands=3), dump(source(), commands=(1 << 32) - 2)) == []
     assert doubts(dump(source(), commands=12), dump(source(), source("chan"), commands=7)) == ["chan: its trace has gone"]
     assert doubts(dump(commands=12), dump(commands=7)) == ["nothing was traced"]
 
 
 def test_what_has_no_name_is_doubted():
-    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for want of memory"]
-    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for want of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for lack of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for lack of memory"]
 
 
 COUNTS = """NAME T OBJSIZE TOTAL ALLOCATED LIVE ALLOCS FREES TRACED

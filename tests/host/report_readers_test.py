@@ -63,7 +63,7 @@ def test_estimates_are_right_in_sum(read):
 
 def test_what_was_lost_is_told(read):
     lost = read(dump(source("pipe", records(1), seen=6, dropped=2, filtered=3, pid=12, stacks_lost=1))).lost
-    assert lost[:3] == ["pipe: 2 allocations were not recorded for want of memory", "pipe: 1 stacks were not recorded for want of memory",
+    assert lost[:3] == ["pipe: 2 allocations were not recorded for lack of memory", "pipe: 1 stacks were not recorded for lack of memory",
                         "pipe: 3 allocations were filtered out (pid=12)"]
 
 

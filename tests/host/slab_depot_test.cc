@@ -595,8 +595,8 @@ TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
         }
       },
       on_interrupt);
-  // The log is empty: none had live objects. What a reap still held when its cache ended is buried
-  // by now or next.
+  // The log is empty: none had live objects. Objects that a reap still held when its cache ended
+  // are freed by now, or by the next update.
   kmem_update();
   EXPECT_EQ(kmem_cache_find("brief"), nullptr);
   EXPECT_EQ(counts.constructed, counts.destructed);

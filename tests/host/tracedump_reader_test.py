@@ -119,7 +119,7 @@ def test_says_what_has_no_name():
     assert not list(text(TraceDump(binary())))[0].startswith("not named")
     dump = TraceDump(binary(unnamed=(7, 8)))
     assert (dump.stacks_unnamed, dump.contexts_unnamed) == (7, 8)
-    assert list(text(dump))[0] == "not named for want of memory: the stacks of 7 records, the contexts of 8"
+    assert list(text(dump))[0] == "not named for lack of memory: the stacks of 7 records, the contexts of 8"
 
 
 def test_what_is_no_dump():

@@ -12,8 +12,8 @@ from stele.leaks import FILTERS
 from stele.report.profile import AGES, Amount, Key, Profile, ReportError, Source
 from stele.tracedump import TraceDump, TraceDumpError
 
-LOSSES = {"dropped": "allocations were not recorded for want of memory", "stacks_lost": "stacks were not recorded for want of memory",
-          "contexts_lost": "contexts were not recorded for want of memory", "truncated": "stacks are cut off at the depth of the trace",
+LOSSES = {"dropped": "allocations were not recorded for lack of memory", "stacks_lost": "stacks were not recorded for lack of memory",
+          "contexts_lost": "contexts were not recorded for lack of memory", "truncated": "stacks are cut off at the depth of the trace",
           "filtered": "allocations were filtered out", "cleared": "records were cleared by a reset"}
 AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: the lower bounds of the next AGES
 HOLDERS_SHOWN = 100  # of each Key
@@ -71,7 +71,7 @@ def losses_of(dump):
             if source.counters.get(counter):
                 by = f" ({filters})" if counter == "filtered" and filters else ""
                 lost.append(f"{source.name}: {source.counters[counter]} {what}{by}")
-    lost += [f"the {what} of {count} records could not be named for want of memory"
+    lost += [f"the {what} of {count} records could not be named for lack of memory"
              for what, count in (("stacks", dump.stacks_unnamed), ("contexts", dump.contexts_unnamed)) if count]
     return lost
 

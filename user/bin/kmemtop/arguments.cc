@@ -88,7 +88,7 @@ void parse_option(int option, Arguments& arguments) {
         arguments.key = *key;
       else
         kLine.bad("argument -s/--sort: \"" + std::string(value) +
-                  "\": name, live, bytes, rate or change is wanted");
+                  "\": expected name, live, bytes, rate or change");
       break;
     default:  // getopt_long has printed the error
       kLine.misused();

@@ -82,7 +82,7 @@ std::string trace_option(std::string_view text) {
     kLine.number(name, value, 1, kMost);
   else
     kLine.bad("argument -o/--trace-option: \"" + std::string(text) +
-              "\": depth, sample, min, max or pid is wanted, then = and a number");
+              "\": expected depth, sample, min, max or pid, then = and a number");
   return " " + std::string(text);
 }
 

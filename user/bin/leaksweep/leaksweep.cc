@@ -104,7 +104,7 @@ Arguments parse_arguments(int argc, char** argv) {
         std::exit(2);
     }
   }
-  if (optind + 1 != argc) kLine.bad("one command is wanted");
+  if (optind + 1 != argc) kLine.bad("give one command");
   arguments.command = argv[optind];
   if (arguments.command.find_first_not_of(" \t\n") == arguments.command.npos)
     kLine.bad("the command is empty");

@@ -53,7 +53,7 @@ void make_folder() {
   if (mkdir(kFolder.c_str(), 0700) != 0 && errno != EEXIST) failed(kFolder);
   if (stat(kFolder.c_str(), &found) != 0) failed(kFolder);
   if (!S_ISDIR(found.st_mode) || found.st_uid != getuid())
-    throw std::runtime_error(kFolder + ": belongs to somebody else");
+    throw std::runtime_error(kFolder + ": belongs to another user");
 }
 
 // Held while the folder and the states of traces are read and changed.
