@@ -204,7 +204,7 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
             .truncated = false};
   };
   table_->record(event(object));
-  table_->record(event(object), 7);
+  table_->record(event(object), TraceOwner{7});
   TraceCounters counters;
   uint64_t refused = 0;
   // The low 48 bits are those of a recorded object.
@@ -212,14 +212,14 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
     refused++;
     table_->record(event(object | above));
     table_->forget(object | above, 3);
-    EXPECT_FALSE(table_->forget_of(7, object | above, 3));
+    EXPECT_FALSE(table_->forget_of(TraceOwner{7}, object | above, 3));
     counters = table_->counters();
     EXPECT_EQ(counters.dropped, refused);
     EXPECT_EQ(counters.unmatched, 2 * refused);
     EXPECT_EQ(counters.live, 2u);
     ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
   }
-  EXPECT_TRUE(table_->forget_of(7, object, 3));
+  EXPECT_TRUE(table_->forget_of(TraceOwner{7}, object, 3));
   table_->forget(object, 3);
   // Addresses of the upper half are held.
   table_->record(event(object - (uint64_t{1} << 47)));
@@ -397,7 +397,7 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
                                 .cpu = static_cast<uint16_t>(i % 64),
                                 .truncated = false};
       if (owned) {
-        table_->record(event, static_cast<uint16_t>(i % 5));
+        table_->record(event, static_cast<TraceOwner>(i % 5));
       } else {
         table_->record(event);
       }
@@ -405,8 +405,8 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
     for (uint64_t i = 0; i < kObjects; i++) {
       const auto cpu = static_cast<uint32_t>((i * 7 + 1) % 64);
       if (owned) {
-        EXPECT_FALSE(table_->forget_of(5, object(i), cpu)) << "it is another's";
-        EXPECT_TRUE(table_->forget_of(static_cast<uint16_t>(i % 5), object(i), cpu));
+        EXPECT_FALSE(table_->forget_of(TraceOwner{5}, object(i), cpu)) << "it is another's";
+        EXPECT_TRUE(table_->forget_of(static_cast<TraceOwner>(i % 5), object(i), cpu));
       } else {
         ::forget(*table_, object(i), cpu);
       }
